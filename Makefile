@@ -1,0 +1,62 @@
+# Every target builds what it needs in .venv. Nothing outside this folder is touched.
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.SUFFIXES:
+.PHONY: help demo test check soak audit paper bench clean
+
+PYTHON ?= $(firstword $(foreach name,python3.11 python3,$(shell $(name) -c $(IS_NEW) 2>/dev/null && echo $(name))))
+IS_NEW := 'import sys; sys.exit(sys.version_info < (3, 11))'
+
+# What the caller has set for another Python must not reach this one.
+unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONOPTIMIZE PYTHONWARNINGS VIRTUAL_ENV MYPYPATH
+unexport PIP_USER PIP_TARGET PIP_PREFIX PIP_REQUIRE_VIRTUALENV PIP_CONSTRAINT PYTEST_ADDOPTS PYTEST_PLUGINS
+
+BIN := .venv/bin
+INPUTS := pyproject.toml constraints.txt
+DEMO_OUT := runs/demo-$(shell date +%Y%m%d-%H%M%S)
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
+
+demo: .venv/all.stamp ## train a private model on the built-in graph
+	$(BIN)/sfumato train gap --dataset campus --unit edge --epsilon 1 --delta 1e-6 --seeds 1 --out $(DEMO_OUT)
+
+test: .venv/dev.stamp ## run every fast test and the examples in docstrings
+	$(BIN)/python -m pytest -n 2 --doctest-modules src tests
+
+check: .venv/dev.stamp ## lint, formatting and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+soak: .venv/dev.stamp ## run the long tests
+	$(BIN)/python -m pytest -m soak tests || test $$? -eq 5
+
+audit: ## attack the claims (arrives with the auditor)
+	@echo "make audit: nothing was audited. The audit suite arrives with the auditor; this version has none."
+
+paper: ## reproduce published tables (arrives with the experiment runner)
+	@echo "make paper: nothing was reproduced. The tables arrive with the experiment runner; this version has none."
+
+bench: .venv/all.stamp ## run the benchmarks one after another
+	@set -e; for script in benchmarks/*.py; do \
+	  test -e "$$script" || { echo "make bench: benchmarks/ holds no scripts."; exit 0; }; \
+	  echo "== $$script"; $(BIN)/python "$$script"; \
+	done
+
+clean: ## remove the environment, builds and caches; keep runs/
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/pyvenv.cfg:
+	@test -n "$(PYTHON)" || { echo "Expected Python 3.11 or newer as python3.11 or python3, found none; install it, or run: make PYTHON=/path/to/python3.11" >&2; exit 2; }
+	@"$(PYTHON)" -c $(IS_NEW) || { echo "Expected PYTHON to be Python 3.11 or newer, got $(PYTHON); run: make PYTHON=/path/to/python3.11" >&2; exit 2; }
+	"$(PYTHON)" -m venv .venv
+
+.venv/all.stamp: $(INPUTS) | .venv/pyvenv.cfg
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[all]'
+	@touch $@
+
+.venv/dev.stamp: $(INPUTS) | .venv/pyvenv.cfg
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[dev]'
+	@touch $@ .venv/all.stamp

@@ -1,0 +1,68 @@
+"""Sfumato: differentially private learning on graphs.
+
+>>> import sfumato as sf
+>>> sf.EdgeLevel(directed=False).describe()
+'the presence of any one undirected edge'
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from sfumato import graph, verify
+    from sfumato.catalog import load
+    from sfumato.central.baselines import MLP, SAGE
+    from sfumato.central.gap import GAP
+    from sfumato.errors import SfumatoError
+    from sfumato.method import Fitted, Plan
+    from sfumato.privacy.budget import Budget
+    from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy, RecordLevel
+
+_HOME = {
+    "Budget": "privacy.budget",
+    "EdgeLevel": "privacy.units",
+    "Fitted": "method",
+    "GAP": "central.gap",
+    "MLP": "central.baselines",
+    "NoPrivacy": "privacy.units",
+    "NodeLevel": "privacy.units",
+    "Plan": "method",
+    "RecordLevel": "privacy.units",
+    "SAGE": "central.baselines",
+    "SfumatoError": "errors",
+    "load": "catalog",
+}
+_MODULES = ("bounded", "catalog", "central", "errors", "evaluation", "graph", "method", "nn", "privacy", "verify")
+
+__all__ = [
+    "GAP",
+    "MLP",
+    "SAGE",
+    "Budget",
+    "EdgeLevel",
+    "Fitted",
+    "NoPrivacy",
+    "NodeLevel",
+    "Plan",
+    "RecordLevel",
+    "SfumatoError",
+    "graph",
+    "load",
+    "verify",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,67 @@
+"""Checks on arguments, named by keyword so that every message reads the same way."""
+
+from __future__ import annotations
+
+import math
+from importlib import import_module
+from numbers import Integral, Real
+from types import ModuleType
+from typing import Any
+
+from sfumato.errors import InputError, MissingDependencyError
+
+
+def fail(name: str, value: Any, expected: str, remedy: str = "") -> InputError:
+    """Build the error ``Expected <name> <expected>, got <value>. <remedy>``."""
+    return InputError(f"Expected {name} {expected}, got {value!r}." + (f" {remedy}" if remedy else ""))
+
+
+def _single(kwargs: dict[str, Any]) -> tuple[str, Any]:
+    ((name, value),) = kwargs.items()
+    return name, value
+
+
+def check_real(remedy: str = "", *, low: float = -math.inf, high: float = math.inf, open_low: bool = False,
+               open_high: bool = False, **kwargs: Any) -> float:
+    """Return the one keyword argument as a finite float between ``low`` and ``high``."""
+    name, value = _single(kwargs)
+    left, right = ("> " if open_low else ">= "), ("< " if open_high else "<= ")
+    bounds = [left + f"{low:g}"] * (low > -math.inf) + [right + f"{high:g}"] * (high < math.inf)
+    expected = "to be a finite number" + (" " + " and ".join(bounds) if bounds else "")
+    if not isinstance(value, Real) or isinstance(value, bool) or not math.isfinite(value):
+        raise fail(name, value, expected, remedy)
+    number = float(value)
+    if number < low or number > high or (open_low and number == low) or (open_high and number == high):
+        raise fail(name, value, expected, remedy)
+    return number
+
+
+def check_int(remedy: str = "", *, low: int | None = None, high: int | None = None, **kwargs: Any) -> int:
+    """Return the one keyword argument as an int between ``low`` and ``high``."""
+    name, value = _single(kwargs)
+    bounds = [f">= {low}"] * (low is not None) + [f"<= {high}"] * (high is not None)
+    expected = "to be an integer" + (" " + " and ".join(bounds) if bounds else "")
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise fail(name, value, expected, remedy)
+    number = int(value)
+    if (low is not None and number < low) or (high is not None and number > high):
+        raise fail(name, value, expected, remedy)
+    return number
+
+
+def check_choice(choices: tuple[str, ...], remedy: str = "", **kwargs: Any) -> str:
+    """Return the one keyword argument if it is among ``choices``."""
+    name, value = _single(kwargs)
+    if value not in choices:
+        raise fail(name, value, "to be one of " + ", ".join(choices), remedy)
+    return str(value)
+
+
+def require(module: str, extra: str) -> ModuleType:
+    """Import an optional package, or say which extra installs it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"This call needs the package {module.split('.')[0]!r}; install it with: pip install 'sfumato[{extra}]'"
+        ) from error

@@ -1,0 +1,178 @@
+r"""Noisy neighbourhood sums on a fixed-point grid, with the sensitivity of one hop under each privacy unit.
+
+One hop sends from every node u a message :math:`m_u` with :math:`\|m_u\|_2 \le 1` along each of its arcs:
+:math:`S_v = \sum_{u \to v} m_u`. Messages are held as int16 steps of 1 / 32767, rounded toward zero, with
+:math:`\sum_c q_{u,c}^2 \le 32767^2` checked in integers; sums are exact int64. The released matrix is
+:math:`S + \mathrm{round}(\sigma Z)`, so it does not depend on blocking, order or the number of threads.
+
+Source: Sajadmanesh et al. (2023), GAP, algorithm 5, lemmas 6 to 8. The published lemma counts one arc; an undirected
+edge is two (:func:`hop_sensitivity`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato._validate import check_real, fail
+from sfumato.bounded.kernels import UNIT, pack, quantize, sum_rows
+from sfumato.errors import UnsupportedUnitError
+from sfumato.privacy.noise import Key, derive_key, operand_mac, rounded_gaussian
+from sfumato.privacy.units import EdgeLevel, NodeLevel, Unit
+
+_BLOCK = 1 << 14
+
+
+@dataclass(frozen=True)
+class Arcs:
+    """Arcs grouped by destination: ``sources[offsets[v]:offsets[v + 1]]`` send to node v.
+
+    Shapes: ``offsets`` int64 [num_nodes + 1], ``sources`` int32 [num_arcs], ascending within a group.
+    """
+
+    offsets: NDArray[np.int64]
+    sources: NDArray[np.int32]
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of destinations."""
+        return len(self.offsets) - 1
+
+
+def hop_sensitivity(unit: Unit, *, released_messages: bool) -> float:
+    r"""L2 sensitivity of one hop in units of a full row (multiply by 32767 for steps).
+
+    ``released_messages`` says that messages are post-processing of earlier releases, so they are equal in both
+    neighbouring graphs; otherwise a sender's message may change with the sender's own record.
+
+    **Formal guarantee** (Frobenius norm of the change of S; each message has norm at most 1):
+
+    * one arc: one row changes by one message: 1;
+    * one undirected edge (u, v): row v loses :math:`m_u`, row u loses :math:`m_v`: :math:`\sqrt{1 + 1} = \sqrt 2`;
+    * node, owned arcs, record emptied: at most D rows, one for each distinct target, lose the one message of that
+      node: :math:`\sqrt D`; arcs that others own are untouched, and their messages do not read this record;
+    * the same, record replaced: with released messages the node's message stays and its targets change, at most 2D rows
+      by norm 1: :math:`\sqrt{2D}`. Otherwise a target kept in both lists may move from m to -m: D rows by 2:
+      :math:`2 \sqrt D` (lists that share t targets give :math:`4t + 2(D - t) \le 4D`).
+
+    Raises:
+        UnsupportedUnitError: the unit has no bounded hop (all incident arcs), or is not a graph unit.
+
+    >>> round(hop_sensitivity(EdgeLevel(directed=False), released_messages=True), 6)
+    1.414214
+    >>> hop_sensitivity(NodeLevel(max_out_degree=100), released_messages=False)
+    10.0
+    """
+    if isinstance(unit, EdgeLevel):
+        return math.sqrt(unit.arcs_per_record)
+    cap = _owned_cap(unit)
+    if unit.relation == "remove":
+        return math.sqrt(cap)
+    return math.sqrt(2 * cap) if released_messages else 2 * math.sqrt(cap)
+
+
+def affected_coordinates(unit: Unit, num_nodes: int, width: int) -> int:
+    """How many coordinates of a released [num_nodes, width] matrix can differ between neighbouring graphs.
+
+    >>> affected_coordinates(EdgeLevel(directed=False), 1000, 16)
+    32
+    """
+    rows = unit.arcs_per_record if isinstance(unit, EdgeLevel) else _owned_cap(unit)
+    if unit.relation == "replace":
+        rows *= 2
+    return min(rows, num_nodes) * width
+
+
+def _owned_cap(unit: Unit) -> int:
+    if not isinstance(unit, NodeLevel) or unit.arcs != "owned":
+        raise UnsupportedUnitError(
+            f"One hop has no bounded sensitivity when the unit is {unit.describe()}: one record could change every row. "
+            "Use EdgeLevel, or NodeLevel(arcs='owned', max_out_degree=D)."
+        )
+    if unit.max_out_degree is None:
+        raise fail("max_out_degree", None, "to be a public number under NodeLevel", "Pass --max-degree, such as 100.")
+    return unit.max_out_degree
+
+
+def to_steps(rows: NDArray[np.float32]) -> NDArray[np.int16]:
+    """Put rows of norm at most 1 on the grid, rounding toward zero; no row leaves with a squared norm above 32767^2.
+
+    Shapes: float [num_nodes, width] to int16 [num_nodes, width].
+
+    >>> to_steps(np.array([[0.6, -0.8]], np.float32)).tolist()
+    [[19660, -26213]]
+    """
+    rows = np.ascontiguousarray(rows, np.float32)
+    if rows.ndim != 2 or not np.isfinite(rows).all():
+        raise fail("rows", f"an array of shape {rows.shape}", "to be a finite matrix, one row a node")
+    out = np.empty(rows.shape, np.int16)
+    quantize(rows, out)
+    return out
+
+
+def neighborhood_sum(arcs: Arcs, steps: NDArray[np.int16], first: int = 0, last: int | None = None) -> NDArray[np.int64]:
+    """Sum the messages that reach nodes ``first`` to ``last``, exactly. Not private: noise is added by the caller.
+
+    Shapes: int64 [last - first, width].
+    """
+    last = arcs.num_nodes if last is None else last
+    packed = pack(steps)
+    out = np.empty((last - first, packed.shape[1] * 16), np.int64)
+    sum_rows(arcs.offsets, arcs.sources, packed, first, out)
+    return out[:, : steps.shape[1]]
+
+
+def noisy_neighborhood_sum(
+    arcs: Arcs, rows: NDArray[np.float32], noise_stddev: float, key: Key, *, block: int = _BLOCK
+) -> NDArray[np.int64]:
+    r"""Release one hop: :math:`S + \mathrm{round}(\sigma Z)` in steps of 1 / 32767.
+
+    **Formal guarantee.** A :class:`~sfumato.privacy.events.GaussianEvent` with noise multiplier
+    ``noise_stddev`` / :func:`hop_sensitivity`, plus ``SAMPLER_TAU`` for each affected coordinate. The noise is a function
+    of ``key``, of a MAC of the exact steps and arcs, and of (row, column): the same operand gives the same bits, another
+    operand gives independent noise and must be charged as another release.
+
+    Args:
+        arcs: arcs by destination, at most ``max_out_degree`` for each owner under a node unit.
+        rows: messages of norm at most 1 (longer rows are an error), [num_nodes, width].
+        noise_stddev: standard deviation in units of a full row, >= 0; 0 adds none and protects nothing.
+        key: key of this release.
+        block: rows handled at a time; never changes the result.
+
+    Shapes: int64 [num_nodes, width], in steps.
+    """
+    check_real(low=0, noise_stddev=noise_stddev)
+    if rows.ndim != 2 or len(rows) != arcs.num_nodes:
+        raise fail("rows", f"an array of shape {rows.shape}", f"to be a matrix of {arcs.num_nodes} rows, one a node")
+    longest = float(np.sqrt(np.square(rows, dtype=np.float64).sum(axis=1).max(initial=0.0)))
+    if longest > 1 + 1e-5:
+        raise fail("rows", f"a row of norm {longest:.6g}", "to have norm at most 1", "Normalize rows before sending them.")
+    steps = to_steps(rows)
+    packed = pack(steps)
+    release_key = derive_key(key, operand_mac(key, steps, arcs.offsets, arcs.sources)) if noise_stddev else key
+    width = steps.shape[1]
+    released = np.empty((arcs.num_nodes, width), np.int64)
+    scratch = np.empty((min(block, arcs.num_nodes), packed.shape[1] * 16), np.int64)
+    for first in range(0, arcs.num_nodes, block):
+        last = min(first + block, arcs.num_nodes)
+        sums = scratch[: last - first]
+        sum_rows(arcs.offsets, arcs.sources, packed, first, sums)
+        released[first:last] = sums[:, :width]
+        if noise_stddev:
+            noise = rounded_gaussian(release_key, noise_stddev * UNIT, first * width, last * width)
+            released[first:last] += noise.reshape(-1, width)
+    return released
+
+
+def normalize_rows(rows: NDArray[np.floating] | NDArray[np.int64]) -> NDArray[np.float32]:
+    """Scale each row to norm 1; zero rows stay zero.
+
+    >>> normalize_rows(np.array([[3, 4], [0, 0]])).tolist()
+    [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
+    """
+    rows = rows.astype(np.float64)
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0).astype(np.float32)

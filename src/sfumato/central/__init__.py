@@ -1,0 +1,1 @@
+"""Methods of the trusted-curator model, one published method a file."""

@@ -1,0 +1,147 @@
+"""What the central methods share: feature rows, public or private training, weights as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from sfumato.bounded.gradients import PrivateSGD, private_steps
+from sfumato.graph.graph import Graph, PublicFacts
+from sfumato.method import Arrays, Plan, Session
+from sfumato.nn.models import SparseRows
+from sfumato.nn.training import train_full_batch
+from sfumato.privacy.events import PoissonGaussianEvent
+from sfumato.privacy.units import Unit
+
+_SPARSE_DENSITY = 0.1
+_PUBLIC_EPOCHS, _PRIVATE_EPOCHS = 100, 10
+Rows = Callable[[NDArray[np.integer]], Tensor | SparseRows]
+
+
+class TrainSettings(Protocol):
+    """The public settings that training reads; ``epochs`` None means 100 full-batch, 10 by DP-SGD."""
+
+    @property
+    def epochs(self) -> int | None: ...
+    @property
+    def learning_rate(self) -> float: ...
+    @property
+    def batch_size(self) -> int: ...
+    @property
+    def l2_clip_norm(self) -> float: ...
+
+
+class Features:
+    """Feature rows as the networks take them: sparse while at most a tenth of the entries are set."""
+
+    def __init__(self, graph: Graph) -> None:
+        x = graph.x if graph.x is not None else np.zeros((graph.num_nodes, 0), np.float32)
+        if sp.issparse(x) and x.nnz > _SPARSE_DENSITY * x.shape[0] * x.shape[1]:
+            x = x.toarray()
+        self.x = x
+
+    def rows(self, ids: NDArray[np.integer] | None) -> Tensor | SparseRows:
+        """Rows of these nodes, or of all."""
+        if ids is None:
+            return self._all
+        part = self.x[ids]
+        return SparseRows(part) if sp.issparse(part) else torch.from_numpy(np.asarray(part, np.float32))
+
+    @cached_property
+    def _all(self) -> Tensor | SparseRows:
+        return SparseRows(self.x) if sp.issparse(self.x) else torch.from_numpy(np.asarray(self.x, np.float32))
+
+
+def sgd_event(
+    unit: Unit, public: PublicFacts, noise_multiplier: float, *, epochs: int | None, batch_size: int
+) -> PoissonGaussianEvent:
+    """The event of one DP-SGD run: steps and sampling probability from public counts alone."""
+    rows = max(public.num_train, 1)
+    batch = min(batch_size, rows)
+    steps = max(1, (epochs or _PRIVATE_EPOCHS) * rows // batch)
+    return PoissonGaussianEvent(batch / rows, noise_multiplier, steps, "replace" if unit.relation == "replace" else "add-remove")
+
+
+def train(
+    settings: TrainSettings, plan: Plan, session: Session, stage: str, network: nn.Module, graph: Graph, rows: Rows
+) -> None:
+    """Train in place: full-batch where labels are public, by DP-SGD (charged as ``stage``) where they are not."""
+    (_train_public if "labels" in plan.unit.public else _train_private)(
+        settings, plan, session, stage, network, graph, rows
+    )
+
+
+def _train_public(
+    settings: TrainSettings, plan: Plan, session: Session, stage: str, network: nn.Module, graph: Graph, rows: Rows
+) -> None:
+    y = torch.from_numpy(graph.y)
+    ids, val = (np.flatnonzero(mask & (graph.y >= 0)) for mask in (graph.train_mask, graph.val_mask))
+    inputs, held_out = rows(ids), rows(val)
+    session.curves[stage] = train_full_batch(
+        network,
+        lambda: network(inputs),
+        y[ids],
+        epochs=settings.epochs or _PUBLIC_EPOCHS,
+        learning_rate=settings.learning_rate,
+        validate=(lambda: network(held_out)) if len(val) else None,
+        validation_targets=y[val],
+        progress=session.progress(stage),
+    )
+
+
+def _train_private(
+    settings: TrainSettings, plan: Plan, session: Session, stage: str, network: nn.Module, graph: Graph, rows: Rows
+) -> None:
+    event = next(release.event for release in plan.releases if release.name == stage)
+    assert isinstance(event, PoissonGaussianEvent)
+    ids, y = np.flatnonzero(graph.train_mask), torch.from_numpy(graph.y)
+    key = session.charge(stage)
+    network.double()
+    private_steps(
+        network,
+        lambda chosen: (_dense(rows(ids[chosen])), y[ids[chosen]]),
+        ids,
+        PrivateSGD(
+            event.sampling_prob, event.steps, settings.l2_clip_norm, event.noise_multiplier, settings.learning_rate
+        ),
+        key,
+        session.progress(stage),
+    )
+    network.float().eval()
+
+
+def _dense(rows: Tensor | SparseRows) -> Tensor:
+    return (rows.matrix.to_dense() if isinstance(rows, SparseRows) else rows).double()
+
+
+def num_parameters(network: nn.Module) -> int:
+    """How many numbers a network's parameters hold."""
+    return sum(parameter.numel() for parameter in network.parameters())
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Initialize networks from a public seed without touching the caller's random state."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
+def network_arrays(prefix: str, network: nn.Module) -> Arrays:
+    """A network's state as arrays."""
+    return {f"{prefix}.{key}": value.detach().numpy() for key, value in network.state_dict().items()}
+
+
+def load_weights(network: nn.Module, weights: Arrays, prefix: str) -> None:
+    """Put stored arrays into a network and set it to evaluation."""
+    start = prefix + "."
+    network.load_state_dict({k.removeprefix(start): torch.tensor(v) for k, v in weights.items() if k.startswith(start)})
+    network.eval()

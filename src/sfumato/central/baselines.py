@@ -1,0 +1,155 @@
+"""What every result stands beside: a graph-free network (the floor) and a non-private graph network (the ceiling)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from numpy.typing import NDArray
+
+from sfumato._validate import check_int, check_real
+from sfumato.central._learning import Features, load_weights, network_arrays, num_parameters, seeded, sgd_event, train
+from sfumato.errors import UnsupportedUnitError
+from sfumato.graph.graph import Graph, PublicFacts
+from sfumato.method import Arrays, Plan, Session, make_plan
+from sfumato.nn import models
+from sfumato.nn.training import train_full_batch
+from sfumato.privacy.budget import Budget
+from sfumato.privacy.ledger import Release
+from sfumato.privacy.units import NodeLevel, NoPrivacy, Unit
+
+
+@dataclass(frozen=True)
+class MLP:
+    """A graph-free network on the nodes' own features: plain where labels are public, DP-SGD where they are not.
+
+    **Formal guarantee.** Arcs are never read, so at edge level epsilon is 0. At node and record level one DP-SGD run
+    (:mod:`~sfumato.bounded.gradients`), for any number of arcs: also for ``NodeLevel(arcs="incident")``.
+
+    >>> MLP().width
+    16
+    """
+
+    width: int = 16
+    epochs: int | None = None
+    learning_rate: float = 0.01
+    batch_size: int = 256
+    l2_clip_norm: float = 1.0
+    name: ClassVar[str] = "mlp"
+
+    def __post_init__(self) -> None:
+        check_int(low=1, width=self.width)
+        check_int(low=1, batch_size=self.batch_size)
+        if self.epochs is not None:
+            check_int(low=1, epochs=self.epochs)
+        check_real(low=0, open_low=True, learning_rate=self.learning_rate)
+        check_real(low=0, open_low=True, l2_clip_norm=self.l2_clip_norm)
+
+    def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
+        """Plan a run within ``budget``; never sees data."""
+        return make_plan(self, budget, unit, public)
+
+    def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
+        """Nothing where labels are public; one DP-SGD run otherwise."""
+        if "labels" in unit.public:
+            return ()
+        with torch.device("meta"):
+            size = num_parameters(self._network(public, unit))
+        event = sgd_event(unit, public, noise_multiplier, epochs=self.epochs, batch_size=self.batch_size)
+        return (Release("network", event, (size,), size),)
+
+    def run(self, plan: Plan, graph: Graph, session: Session) -> tuple[Arrays, Arrays]:
+        """Train on feature rows."""
+        with seeded(session.seed):
+            network = self._network(plan.public, plan.unit)
+        train(self, plan, session, "network", network, graph, Features(graph).rows)
+        return network_arrays("network", network), {}
+
+    def scores(self, plan: Plan, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
+        """The network on the nodes' own features."""
+        network = self._network(plan.public, plan.unit)
+        load_weights(network, weights, "network")
+        with torch.no_grad():
+            return network(Features(graph).rows(None)).numpy()
+
+    def who_may_see(self, unit: Unit) -> dict[str, list[str]]:
+        """Who may be shown what, for the certificate."""
+        if isinstance(unit, NoPrivacy):
+            return {"anyone": [], "the node itself": [], "never": ["everything in this run"]}
+        own = ["predictions that read the node's own features (joint DP)"] if "labels" not in unit.public else []
+        return {"anyone": ["weights"] if own else ["weights", "predictions"], "the node itself": own, "never": []}
+
+    def _network(self, public: PublicFacts, unit: Unit) -> models.MLP:
+        widths = (public.num_features, self.width, public.num_classes)
+        return models.MLP(widths, batch_norm="labels" in unit.public)
+
+
+@dataclass(frozen=True)
+class SAGE:
+    """Non-private GraphSAGE: the ceiling. Refuses every privacy unit.
+
+    >>> SAGE().name
+    'sage'
+    """
+
+    width: int = 32
+    epochs: int = 100
+    learning_rate: float = 0.01
+    name: ClassVar[str] = "sage"
+
+    def __post_init__(self) -> None:
+        check_int(low=1, width=self.width)
+        check_int(low=1, epochs=self.epochs)
+        check_real(low=0, open_low=True, learning_rate=self.learning_rate)
+
+    def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
+        """Plan a run; the unit must be NoPrivacy."""
+        return make_plan(self, budget, unit, public)
+
+    def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
+        """None exist: training reads every arc at every step."""
+        where = "records" if isinstance(unit, NodeLevel) else "arcs"
+        raise UnsupportedUnitError(
+            f"Method 'sage' reads {where} in the clear and has no proof under unit {unit.name!r}. "
+            "Use unit none (no guarantee), or a private method such as gap."
+        )
+
+    def run(self, plan: Plan, graph: Graph, session: Session) -> tuple[Arrays, Arrays]:
+        """Train full-batch on all nodes."""
+        with seeded(session.seed):
+            network = models.GraphSAGE(plan.public.num_features, self.width, plan.public.num_classes)
+        x, adjacency = Features(graph).rows(None), mean_adjacency(graph)
+        y = torch.from_numpy(graph.y)
+        ids, val = (np.flatnonzero(mask & (graph.y >= 0)) for mask in (graph.train_mask, graph.val_mask))
+        session.curves["network"] = train_full_batch(
+            network,
+            lambda: network(x, adjacency)[ids],
+            y[ids],
+            epochs=self.epochs,
+            learning_rate=self.learning_rate,
+            validate=(lambda: network(x, adjacency)[val]) if len(val) else None,
+            validation_targets=y[val],
+            progress=session.progress("network"),
+        )
+        return network_arrays("network", network), {}
+
+    def scores(self, plan: Plan, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
+        """The network on features and arcs."""
+        network = models.GraphSAGE(plan.public.num_features, self.width, plan.public.num_classes)
+        load_weights(network, weights, "network")
+        with torch.no_grad():
+            return network(Features(graph).rows(None), mean_adjacency(graph)).numpy()
+
+    def who_may_see(self, unit: Unit) -> dict[str, list[str]]:
+        """Nothing may leave."""
+        return {"anyone": [], "the node itself": [], "never": ["everything in this run"]}
+
+
+def mean_adjacency(graph: Graph) -> models.SparseRows:
+    """Row v averages the nodes that send to v."""
+    offsets, sources = graph.transpose()
+    weight = np.repeat(1 / np.maximum(np.diff(offsets), 1), np.diff(offsets)).astype(np.float32)
+    return models.SparseRows(sp.csr_matrix((weight, sources, offsets), shape=(graph.num_nodes, graph.num_nodes)))

@@ -1,0 +1,242 @@
+r"""GAP: graph neural networks with aggregation perturbation (Sajadmanesh et al., 2023, USENIX Security).
+
+1. *Encoder*: an MLP pre-trained on features and labels (equations 4.3 to 4.5), rows normalized to norm 1.
+2. *Aggregation*: K noisy neighbourhood sums, each on the normalized result of the one before (algorithm 5).
+3. *Classifier*: one linear map a hop, concatenated, with a linear head (equations 4.10 to 4.12).
+
+**Formal guarantee.**
+
+* *Edge level.* Features and labels are public; arcs enter only through K Gaussian releases, each with noise multiplier
+  z and the sensitivity of :func:`~sfumato.bounded.aggregation.hop_sensitivity`: 1 for an arc, sqrt 2 for an undirected
+  edge. (Theorem 2 and lemma 6 of the paper state sensitivity 1 "for an edge"; that is one arc.)
+* *Node level, owned arcs.* Each owner keeps at most D arcs (:mod:`~sfumato.bounded.degree`); K Gaussian releases with
+  sensitivity sqrt D, and encoder and classifier trained by DP-SGD (:mod:`~sfumato.bounded.gradients`), composed jointly.
+  Theorem 3 of the paper holds for this unit; for all incident arcs its degree bound is not stable and no claim is made.
+* *Prediction* reads released rows, weights, and the node's own features: nothing is spent.
+
+Without private labels the epoch with the best validation accuracy is kept; with private labels the last iterate is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sfumato._validate import check_int, check_real
+from sfumato.bounded.aggregation import (
+    Arcs,
+    affected_coordinates,
+    hop_sensitivity,
+    noisy_neighborhood_sum,
+    normalize_rows,
+)
+from sfumato.bounded.degree import by_destination, cap_out_degree
+from sfumato.central._learning import Features, load_weights, network_arrays, num_parameters, seeded, sgd_event, train
+from sfumato.graph.graph import Graph, PublicFacts
+from sfumato.method import Arrays, Plan, Session, make_plan
+from sfumato.nn.models import Encoder, MultiHopClassifier
+from sfumato.privacy.budget import Budget
+from sfumato.privacy.events import GaussianEvent
+from sfumato.privacy.ledger import Release
+from sfumato.privacy.noise import new_key
+from sfumato.privacy.units import NodeLevel, NoPrivacy, Unit
+
+
+@dataclass(frozen=True)
+class GAP:
+    """GAP with public settings; None takes the public default for the unit.
+
+    Args:
+        num_hops: K; default 2 with privacy, 5 without.
+        width: of encodings and hops.
+        epochs: passes of encoder and of classifier; default 100 full-batch, 10 by DP-SGD.
+        learning_rate: of Adam.
+        batch_size: expected size of a Poisson sample (private labels only).
+        l2_clip_norm: clip of an example's gradient (private labels only).
+
+    >>> GAP(num_hops=3).num_hops
+    3
+    """
+
+    num_hops: int | None = None
+    width: int = 16
+    epochs: int | None = None
+    learning_rate: float = 0.01
+    batch_size: int = 256
+    l2_clip_norm: float = 1.0
+    name: ClassVar[str] = "gap"
+
+    def __post_init__(self) -> None:
+        for setting in ("num_hops", "epochs"):
+            if getattr(self, setting) is not None:
+                check_int(low=1, **{setting: getattr(self, setting)})
+        check_int(low=1, width=self.width)
+        check_int(low=1, batch_size=self.batch_size)
+        check_real(low=0, open_low=True, learning_rate=self.learning_rate)
+        check_real(low=0, open_low=True, l2_clip_norm=self.l2_clip_norm)
+
+    def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
+        """Plan a run within ``budget``; never sees data.
+
+        Raises:
+            UnsupportedUnitError: the unit has no bounded hop.
+        """
+        return make_plan(self, budget, unit, public)
+
+    def hops(self, unit: Unit) -> int:
+        """K under a unit."""
+        return self.num_hops or (5 if isinstance(unit, NoPrivacy) else 2)
+
+    def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
+        """K aggregations at edge level; encoder, K aggregations and classifier at node level."""
+        hops = aggregation_releases(unit, public, self.hops(unit), self.width, noise_multiplier)
+        if "labels" in unit.public:
+            return hops
+        with torch.device("meta"):
+            encoder, classifier = (num_parameters(network) for network in self._networks(unit, public))
+        event = sgd_event(unit, public, noise_multiplier, epochs=self.epochs, batch_size=self.batch_size)
+        return (
+            Release("encoder", event, (encoder,), encoder),
+            *hops,
+            Release("classifier", event, (classifier,), classifier),
+        )
+
+    def run(self, plan: Plan, graph: Graph, session: Session) -> tuple[Arrays, Arrays]:
+        """Algorithm 6: encoder, aggregation, classifier."""
+        features = Features(graph)
+        with seeded(session.seed):
+            encoder, classifier = self._networks(plan.unit, plan.public)
+        train(self, plan, session, "encoder", encoder, graph, features.rows)
+        encoded = encode(encoder, features)
+        released = aggregate(plan, graph, session, encoded, self.hops(plan.unit))
+        hops = stack_hops(encoded, released)
+        train(self, plan, session, "classifier", classifier, graph, lambda ids: hops[ids])
+        return {**network_arrays("encoder", encoder), **network_arrays("classifier", classifier)}, released
+
+    def scores(self, plan: Plan, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
+        """Algorithm 7: the classifier on cached aggregates and the nodes' own features."""
+        encoder, classifier = self._networks(plan.unit, plan.public)
+        load_weights(encoder, weights, "encoder")
+        load_weights(classifier, weights, "classifier")
+        with torch.no_grad():
+            hops = stack_hops(encode(encoder, Features(graph)), released)
+            return classifier(hops).numpy()
+
+    def inductive(self, weights: Arrays) -> GAPInference:
+        """Algorithm 8 for a trained encoder and classifier."""
+        return GAPInference(self, weights)
+
+    def who_may_see(self, unit: Unit) -> dict[str, list[str]]:
+        """Who may be shown what, for the certificate."""
+        if isinstance(unit, NoPrivacy):
+            return {"anyone": [], "the node itself": [], "never": ["everything in this run"]}
+        own = ["predictions that read the node's own features (joint DP)"] if isinstance(unit, NodeLevel) else []
+        public = ["noisy aggregates", "weights"] + ([] if own else ["predictions for all nodes"])
+        never = ["sums before noise"] + (["encodings of single nodes (hop 0)"] if own else [])
+        return {"anyone": public, "the node itself": own, "never": never}
+
+    def _networks(self, unit: Unit, public: PublicFacts) -> tuple[Encoder, MultiHopClassifier]:
+        norm = "labels" in unit.public
+        encoder = Encoder(public.num_features, self.width, public.num_classes, batch_norm=norm)
+        return encoder, MultiHopClassifier(self.hops(unit), self.width, public.num_classes, batch_norm=norm)
+
+
+@dataclass(frozen=True)
+class GAPInference:
+    """Private aggregation of another graph with a trained GAP; no weight changes (algorithm 8).
+
+    **Formal guarantee.** K Gaussian releases about the *new* graph, planned and charged like any other. Encoder and
+    classifier are post-processing of an earlier release. (The paper calls this free by parallel composition; that needs
+    disjoint graphs, which is the caller's to know, so the charge is always shown.)
+    """
+
+    base: GAP
+    weights: Arrays
+    name: ClassVar[str] = "gap"
+
+    def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
+        """K aggregations."""
+        return aggregation_releases(unit, public, self._hops, self.base.width, noise_multiplier)
+
+    @property
+    def _hops(self) -> int:
+        return sum(key.startswith("classifier.base.") and key.endswith("weight") for key in self.weights) - 1
+
+    def run(self, plan: Plan, graph: Graph, session: Session) -> tuple[Arrays, Arrays]:
+        """Encode and aggregate."""
+        encoder, _ = self._networks(plan)
+        load_weights(encoder, self.weights, "encoder")
+        return self.weights, aggregate(plan, graph, session, encode(encoder, Features(graph)), self._hops)
+
+    def scores(self, plan: Plan, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
+        """The classifier on the new graph's aggregates."""
+        encoder, classifier = self._networks(plan)
+        load_weights(encoder, weights, "encoder")
+        load_weights(classifier, weights, "classifier")
+        with torch.no_grad():
+            return classifier(stack_hops(encode(encoder, Features(graph)), released)).numpy()
+
+    def who_may_see(self, unit: Unit) -> dict[str, list[str]]:
+        """As GAP."""
+        return self.base.who_may_see(unit)
+
+    def _networks(self, plan: Plan) -> tuple[Encoder, MultiHopClassifier]:
+        norm = any(key.startswith("classifier.norm") for key in self.weights)
+        public = plan.public
+        encoder = Encoder(public.num_features, self.base.width, public.num_classes, batch_norm=norm)
+        return encoder, MultiHopClassifier(self._hops, self.base.width, public.num_classes, batch_norm=norm)
+
+
+def aggregation_releases(
+    unit: Unit, public: PublicFacts, num_hops: int, width: int, noise_multiplier: float
+) -> tuple[Release, ...]:
+    """One Gaussian release a hop (algorithm 5), with the noise multiplier of each."""
+    hop_sensitivity(unit, released_messages=True)
+    touched = affected_coordinates(unit, public.num_nodes, width)
+    event, shape = GaussianEvent(noise_multiplier), (public.num_nodes, width)
+    return tuple(Release(f"aggregate/{hop}", event, shape, touched) for hop in range(1, num_hops + 1))
+
+
+def encode(encoder: Encoder, features: Features) -> NDArray[np.float32]:
+    """Equations 4.5 and 4.6 for all nodes: rows of norm 1."""
+    encoder.eval()
+    with torch.no_grad():
+        return normalize_rows(encoder.encode(features.rows(None)).numpy())
+
+
+def aggregate(plan: Plan, graph: Graph, session: Session, rows: NDArray[np.float32], num_hops: int) -> Arrays:
+    """Algorithm 5: sum, perturb, normalize; each hop is charged before it is computed.
+
+    Only hop 1 reads messages that depend on the sender's own record; later hops read earlier releases.
+    """
+    unit, arcs = plan.unit, graph.transpose()
+    if isinstance(unit, NodeLevel) and unit.max_out_degree is not None:
+        arcs = by_destination(*cap_out_degree(graph.indptr, graph.indices, unit.max_out_degree, session.key))
+    released: Arrays = {}
+    for hop in range(1, num_hops + 1):
+        name = f"aggregate/{hop}"
+        if isinstance(unit, NoPrivacy):
+            key, stddev = new_key(), 0.0
+        else:
+            key = session.charge(name)
+            reads_released = hop > 1 or "features" in unit.public
+            stddev = plan.noise_multiplier * hop_sensitivity(unit, released_messages=reads_released)
+        released[name] = noisy_neighborhood_sum(Arcs(*arcs), rows, stddev, key)
+        rows = normalize_rows(released[name])
+    return released
+
+
+def stack_hops(encoded: NDArray[np.float32], released: Arrays) -> Tensor:
+    """Hops 0 to K side by side, [num_nodes, K + 1, width]."""
+    hops: Sequence[NDArray[np.float32]] = [normalize_rows(released[name]) for name in sorted(released, key=_hop_number)]
+    return torch.from_numpy(np.stack([encoded, *hops], axis=1))
+
+
+def _hop_number(name: str) -> int:
+    return int(name.rsplit("/", 1)[1])

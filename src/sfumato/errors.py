@@ -1,0 +1,45 @@
+"""The exceptions that Sfumato raises, one tree.
+
+    SfumatoError
+    ├── InputError               an argument is wrong (a ValueError; exit code 2)
+    │   ├── DataError            a file, table or graph is wrong
+    │   ├── SchemaError          the public schema is wrong, or the data contradicts it
+    │   └── UnsupportedUnitError no proof for this method under this privacy unit
+    ├── BudgetExceededError      a release would cost more than the plan or the data set's budget allows
+    ├── LedgerError              the ledger is damaged, or disagrees with the plan
+    └── MissingDependencyError   an optional package is not installed (an ImportError; exit code 2)
+
+Messages name the argument, its value, what was expected and what to do.
+"""
+
+
+class SfumatoError(Exception):
+    """Anything that Sfumato raises on purpose."""
+
+
+class InputError(SfumatoError, ValueError):
+    """An argument, option or file content that cannot be used as given."""
+
+
+class DataError(InputError):
+    """A file, table or graph that cannot be read or is inconsistent."""
+
+
+class SchemaError(InputError):
+    """A public schema that is malformed, or that the data contradicts."""
+
+
+class UnsupportedUnitError(InputError):
+    """A method has no proof of privacy under the requested unit."""
+
+
+class BudgetExceededError(SfumatoError):
+    """A release would spend more than was planned or is left."""
+
+
+class LedgerError(SfumatoError):
+    """The record of what was spent is damaged or disagrees with the plan."""
+
+
+class MissingDependencyError(SfumatoError, ImportError):
+    """An optional package is needed for this call."""

@@ -1,0 +1,79 @@
+"""Evaluation beside its controls: scores of repeated fits, their interval, and the share of the graph's gain kept.
+
+Everything here reads true labels: it belongs under `evaluation/`, outside the guarantee.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sfumato.graph.graph import Graph
+from sfumato.method import Fitted
+from sfumato.nn.metrics import accuracy, macro_f1
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Mean of a score over seeds with its 95 % t-interval; ``low`` and ``high`` are None for one seed.
+
+    >>> summary = Summary.of([0.70, 0.72, 0.74])
+    >>> round(summary.mean, 3), round(summary.low, 3), round(summary.high, 3)
+    (0.72, 0.67, 0.77)
+    """
+
+    mean: float
+    low: float | None
+    high: float | None
+    seeds: int
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Summary:
+        """Summarize one value a seed."""
+        mean = float(np.mean(values))
+        if len(values) < 2:
+            return cls(mean, None, None, len(values))
+        from scipy.special import stdtrit
+
+        half = float(stdtrit(len(values) - 1, 0.975) * np.std(values, ddof=1) / math.sqrt(len(values)))
+        return cls(mean, mean - half, mean + half, len(values))
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON form: fractions."""
+        return {"mean": self.mean, "low": self.low, "high": self.high, "seeds": self.seeds}
+
+    def __str__(self) -> str:
+        interval = "" if self.low is None or self.high is None else f" [{100 * self.low:.1f}, {100 * self.high:.1f}]"
+        return f"{100 * self.mean:.1f} %{interval}"
+
+
+def score(fitted: Fitted, graph: Graph) -> tuple[float, float]:
+    """Accuracy and macro-F1 of a fitted model on the graph's labeled test nodes."""
+    graph = graph if graph.roles is not None else graph.with_split()
+    assert graph.y is not None
+    test = graph.test_mask
+    predicted = fitted.predict(graph)[test]
+    return accuracy(graph.y[test], predicted), macro_f1(graph.y[test], predicted, graph.num_classes)
+
+
+def majority_share(graph: Graph) -> float:
+    """Accuracy on test nodes of always answering the most frequent training class."""
+    assert graph.y is not None
+    train = graph.y[graph.train_mask & (graph.y >= 0)]
+    test = graph.y[graph.test_mask & (graph.y >= 0)]
+    return float((test == np.bincount(train).argmax()).mean())
+
+
+def graph_gain_recovered(score: float, floor: float | None, ceiling: float | None) -> float | None:
+    """(score - floor) / (ceiling - floor): the share of what the graph adds that survives privacy.
+
+    >>> graph_gain_recovered(0.65, 0.50, 0.80)
+    0.5
+    """
+    if floor is None or ceiling is None or ceiling <= floor:
+        return None
+    return round((score - floor) / (ceiling - floor), 12)

@@ -1,0 +1,261 @@
+"""Parsers of the published benchmark files: one function a family, each from a folder and a name to a Graph."""
+
+from __future__ import annotations
+
+import csv
+import json
+import warnings
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from sfumato.errors import DataError
+from sfumato.graph._onehot import one_hot_rows
+from sfumato.graph.arcs import owners
+from sfumato.graph.graph import Graph
+from sfumato.graph.pickles import load_pickle, read_npz, reading
+
+_FACEBOOK_FEATURES = ("status", "gender", "major", "minor", "dorm")
+_FACEBOOK_YEAR = 5
+_NPZ_PARTS = ("data", "indices", "indptr", "shape")
+_TRAFFIC_CLASSES = ("lowest traffic", "low traffic", "middle traffic", "high traffic", "highest traffic")
+
+
+def facebook100(folder: Path, school: str, min_class_size: int) -> Graph:
+    """One university, target year; students without a year and years under ``min_class_size`` members are dropped.
+
+    Feature columns are the codes in the raw file, before students are dropped; 0 is missing and has no column.
+    """
+    path = folder / f"{school}.mat"
+    with reading(path):
+        from scipy.io import loadmat
+
+        content = loadmat(path, variable_names=["A", "local_info"])
+        adjacency, info = scipy.sparse.csc_matrix(content["A"]), np.asarray(content["local_info"]).astype(np.int64)
+        adjacency.check_format(full_check=True)
+        if info.ndim != 2 or info.shape[1] <= _FACEBOOK_YEAR or adjacency.shape != (len(info), len(info)):
+            raise ValueError(f"A has shape {adjacency.shape} and local_info {info.shape}, not [N, N] and [N, 7]")
+    years, y = np.unique(info[:, _FACEBOOK_YEAR], return_inverse=True)
+    large = (years > 0) & (np.bincount(y) >= min_class_size)
+    keep = large[y]
+    x, feature_names = _one_hot(info[:, : len(_FACEBOOK_FEATURES)], _FACEBOOK_FEATURES)
+    source, target = induced_arcs(adjacency.indptr, adjacency.indices, keep)
+    return Graph.from_arcs(
+        source,
+        target,
+        require_nodes(keep, min_class_size),
+        directed=False,
+        x=x[keep],
+        y=(np.cumsum(large) - 1)[y[keep]],
+        classes=tuple(map(str, years[large])),
+        node_ids=np.flatnonzero(keep),
+        feature_names=feature_names,
+    )
+
+
+def _one_hot(codes: np.ndarray, names: Sequence[str]) -> tuple[scipy.sparse.csr_matrix, tuple[str, ...]]:
+    """One column for each code above 0 that occurs, in code order, columns of ``codes`` side by side."""
+    columns: list[np.ndarray] = []
+    feature_names: list[str] = []
+    for name, column in zip(names, codes.T, strict=True):
+        values = np.unique(column[column > 0])
+        columns.append(np.where(column > 0, np.searchsorted(values, column) + len(feature_names), -1))
+        feature_names += [f"{name}={value}" for value in values]
+    return one_hot_rows(np.column_stack(columns), len(feature_names)), tuple(feature_names)
+
+
+def induced_arcs(indptr: np.ndarray, indices: np.ndarray, keep: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Arcs between kept nodes, renumbered: ``(source, target)``."""
+    source = owners(indptr)
+    kept = keep[source] & keep[indices]
+    renumbered = np.cumsum(keep) - 1
+    return renumbered[source[kept]], renumbered[indices[kept]]
+
+
+def require_nodes(keep: np.ndarray, min_class_size: int) -> int:
+    """Count the kept nodes; a filter that leaves none is an error."""
+    if not keep.any():
+        raise DataError(
+            f"Expected a class of at least min_class_size={min_class_size} labelled nodes, found none. "
+            "Lower min_class_size; 0 keeps every class."
+        )
+    return int(keep.sum())
+
+
+def planetoid(folder: Path, name: str) -> Graph:
+    """Cora, Citeseer or PubMed from the raw ``ind.*`` files, with the public split as roles."""
+    parts: dict[str, Any] = {}
+    for part in ("x", "tx", "allx", "y", "ty", "ally", "graph"):
+        path = folder / f"ind.{name}.{part}"
+        if part == "allx" and not path.exists():
+            continue
+        with reading(path), open(path, "rb") as stream:
+            parts[part] = load_pickle(stream, path)
+    index_path = folder / f"ind.{name}.test.index"
+    with reading(index_path):
+        test = np.loadtxt(index_path, dtype=np.int64, ndmin=1)
+    with reading(folder / f"ind.{name}.graph"):
+        lists, num_nodes = parts["graph"], len(parts["graph"])
+        source = np.repeat(np.fromiter(lists, np.int64), [len(targets) for targets in lists.values()])
+        target = np.fromiter(chain.from_iterable(lists.values()), np.int64)
+    with reading(index_path):
+        first_rows = np.arange(len(parts["ally"]))
+        row_of_node = np.full(num_nodes, -1)  # the last row below: zeros, for test nodes absent from tx
+        row_of_node[np.concatenate((first_rows, test))] = np.arange(len(first_rows) + len(test))
+        one_hot_labels = _rows([parts["ally"], parts["ty"]], row_of_node).toarray()
+        x = _rows([parts["allx"], parts["tx"]], row_of_node) if "allx" in parts else None
+    if x is None:
+        warnings.warn(f"{folder} holds no ind.{name}.allx: loaded without features (x is None).", stacklevel=3)
+    roles = np.full(num_nodes, 3, dtype=np.uint8)
+    num_train = len(parts["y"])
+    roles[:num_train], roles[num_train : num_train + 500], roles[test] = 0, 1, 2
+    return Graph.from_edges(
+        source,
+        target,
+        num_nodes,
+        directed=False,
+        x=x,
+        y=np.where(one_hot_labels.any(axis=1), one_hot_labels.argmax(axis=1), -1),
+        classes=tuple(map(str, range(one_hot_labels.shape[1]))),
+        roles=roles,
+    )
+
+
+def _rows(blocks: list[Any], order: np.ndarray) -> scipy.sparse.csr_matrix:
+    """Stack the blocks and a row of zeros, then take rows in ``order``."""
+    stacked = [scipy.sparse.csr_matrix(block) for block in blocks]
+    stacked.append(scipy.sparse.csr_matrix((1, stacked[0].shape[1])))
+    return scipy.sparse.vstack(stacked, format="csr", dtype=np.float32)[order]
+
+
+def npz(folder: Path, name: str) -> Graph:
+    """A graph of the Cora-ML or co-author/Amazon kind; citations and co-purchases are read as undirected."""
+    return _from_npz(folder / f"{name}.npz", directed=False)
+
+
+def _from_npz(path: Path, *, directed: bool) -> Graph:
+    prefixes = [f"{stem}_{matrix}" for stem in ("adj", "attr") for matrix in ("matrix.", "")]
+    members = read_npz(
+        path,
+        *(prefix + part for prefix in prefixes for part in _NPZ_PARTS),
+        *("adj_matrix", "node_attr", "labels", "node_label", "metadata", "class_names", "node_names", "attr_names"),
+    )
+    with reading(path):
+        members = {**(members.get("metadata") or {}), **members}
+        adjacency = _matrix(members, "adj_matrix", "adj")
+        if adjacency is None:
+            raise ValueError("no adjacency: neither adj_matrix nor adj_data")
+        y = members["labels"] if "labels" in members else members["node_label"]
+        classes = members.get("class_names")
+        source, node_ids = owners(adjacency.indptr.astype(np.int64)), members.get("node_names")
+        return Graph.from_edges(
+            source,
+            adjacency.indices,
+            adjacency.shape[0],
+            directed=directed,
+            self_loops="keep" if directed else "remove",
+            x=_matrix(members, "node_attr", "attr"),
+            y=y,
+            classes=tuple(classes if classes is not None else map(str, range(int(np.max(y)) + 1))),
+            node_ids=None if node_ids is None else np.char.strip(np.asarray(node_ids, dtype=str)),
+            feature_names=tuple(members.get("attr_names", ())),
+        )
+
+
+def _matrix(members: dict[str, Any], pickled: str, stem: str) -> scipy.sparse.csr_matrix | None:
+    """The CSR matrix of an npz file: one pickled object, or its parts under ``stem_`` or ``stem_matrix.``."""
+    if isinstance(members.get(pickled), scipy.sparse.csr_matrix):
+        return members[pickled]
+    for prefix in (f"{stem}_matrix.", f"{stem}_"):
+        if all(prefix + part in members for part in _NPZ_PARTS):
+            data, indices, indptr, shape = (members[prefix + part] for part in _NPZ_PARTS)
+            matrix = scipy.sparse.csr_matrix((data, indices, indptr), shape=tuple(shape))
+            matrix.check_format(full_check=True)
+            return matrix
+    return None
+
+
+def musae(folder: Path, name: str) -> Graph:
+    """Page or user networks: features from JSON lists of ids, target page type, mature language, or binned traffic."""
+    stem = name.rsplit("_", 1)[-1]
+    path = folder / name / f"{stem}.json"
+    with reading(path):
+        lists = json.loads(path.read_text(encoding="utf-8"))
+        rows = np.repeat(np.fromiter(map(int, lists), np.int64), [len(ids) for ids in lists.values()])
+        columns = np.fromiter(chain.from_iterable(lists.values()), np.int64)
+        x = scipy.sparse.csr_matrix(
+            (np.ones(len(rows), dtype=np.float32), (rows, columns)), shape=(len(lists), columns.max() + 1)
+        )
+        x.sum_duplicates()
+        x.data[:] = 1
+    return _from_csv(folder / name / f"{stem}_edges.csv", folder / name / f"{stem}_target.csv", x)
+
+
+def lastfm_asia(folder: Path, _: str) -> Graph:
+    """Users of LastFM in Asia; the target is the country; features are not published with these files."""
+    return _from_csv(folder / "lastfm_asia_edges.csv", folder / "lastfm_asia_target.csv", None)
+
+
+def _from_csv(edges_path: Path, target_path: Path, x: scipy.sparse.csr_matrix | None) -> Graph:
+    with reading(target_path):
+        with open(target_path, encoding="utf-8", newline="") as stream:
+            table = list(csv.DictReader(stream))
+        ids = np.array([int(row.get("new_id", row["id"])) for row in table])
+        column = next(name for name in ("page_type", "mature", "target") if name in table[0])
+        values = np.array([row[column] for row in table])[np.argsort(ids)]
+        if not np.array_equal(np.sort(ids), np.arange(len(ids))):
+            raise ValueError("ids are not 0 to N-1, each once")
+        y, classes = _bin_traffic(values) if x is not None and column == "target" else _encode_labels(values)
+    with reading(edges_path):
+        edges = np.loadtxt(edges_path, dtype=np.int64, delimiter=",", skiprows=1, ndmin=2)
+    return Graph.from_edges(edges[:, 0], edges[:, 1], len(y), directed=False, x=x, y=y, classes=classes)
+
+
+def _bin_traffic(values: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
+    traffic = values.astype(np.float64)
+    return np.searchsorted(np.quantile(traffic, (0.2, 0.4, 0.6, 0.8)), traffic), _TRAFFIC_CLASSES
+
+
+def _encode_labels(values: Any) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Number the distinct values, numbers in numeric order; an empty string is a missing label."""
+    names = sorted({str(value) for value in values} - {""}, key=lambda name: (int(name) if name.isdigit() else 0, name))
+    codes = {name: code for code, name in enumerate(names)}
+    return np.array([codes.get(str(value), -1) for value in values]), tuple(names)
+
+
+def directed(folder: Path, name: str) -> Graph:
+    """Arcs that are arcs: e-mails (target department) or links between blogs (target side); self-loops stay."""
+    if (folder / f"{name}.npz").exists():
+        return _from_npz(folder / f"{name}.npz", directed=True)
+    edges_path, label_path = folder / f"{name}.txt", folder / f"{name}-department-labels.txt"
+    with reading(edges_path):
+        arcs = np.loadtxt(edges_path, dtype=np.int64, ndmin=2)
+    with reading(label_path):
+        labels = np.loadtxt(label_path, dtype=np.int64, ndmin=2)
+        y, classes = _encode_labels(labels[np.argsort(labels[:, 0]), 1])
+    return Graph.from_edges(arcs[:, 0], arcs[:, 1], len(y), directed=True, self_loops="keep", y=y, classes=classes)
+
+
+def text(folder: Path, name: str) -> Graph:
+    """Citations between papers whose texts lie beside them; the texts are not read here."""
+    node_ids = None
+    if name == "cora_cane":
+        edges_path, label_path = folder / name / "graph.txt", folder / name / "group.txt"
+        with reading(label_path):
+            labels = [line.strip() for line in label_path.read_text(encoding="utf-8").splitlines()]
+    else:
+        edges_path, label_path = folder / name / "citeseer.cites", folder / name / "citeseer_texts.txt"
+        with reading(label_path):
+            lines = label_path.read_text(encoding="utf-8", errors="replace").split("\n")
+            node_ids, labels = np.array([line.strip() for line in lines[:-1:3]]), [line.strip() for line in lines[2::3]]
+    with reading(edges_path):
+        pairs = [line.split() for line in edges_path.read_text(encoding="utf-8").splitlines()]
+        row = {str(node): index for index, node in enumerate(range(len(labels)) if node_ids is None else node_ids)}
+        known = [(row[cited], row[citing]) for cited, citing in pairs if cited in row and citing in row]
+        edges = np.array(known, dtype=np.int64).reshape(-1, 2)
+    y, classes = _encode_labels(labels)
+    return Graph.from_edges(edges[:, 0], edges[:, 1], len(y), directed=False, y=y, classes=classes, node_ids=node_ids)

@@ -1,0 +1,128 @@
+"""Checks on what a graph carries: features, labels, node ids and roles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sfumato.errors import DataError
+
+ROLES = ("train", "val", "test", "none")
+
+
+def check_features(x: Any, num_nodes: int) -> np.ndarray | sp.csr_matrix | None:
+    """Return features as dense or CSR float32 [num_nodes, num_features], all finite."""
+    if x is None:
+        return None
+    if not sp.issparse(x):
+        x = np.asarray(x)
+    if x.ndim != 2 or x.shape[0] != num_nodes or x.dtype.kind not in "fiub":
+        raise DataError(
+            f"Expected x to be numbers of shape [{num_nodes}, num_features], got shape {tuple(x.shape)} of {x.dtype}. "
+            "Give one row of numbers a node."
+        )
+    with np.errstate(over="ignore"):
+        if sp.issparse(x):
+            x = x if isinstance(x, sp.csr_matrix) and x.dtype == np.float32 else sp.csr_matrix(x, dtype=np.float32)
+        else:
+            x = np.ascontiguousarray(x, dtype=np.float32)
+    _check_finite(x)
+    return x
+
+
+def _check_finite(x: np.ndarray | sp.csr_matrix) -> None:
+    values = x.data if isinstance(x, sp.csr_matrix) else x.reshape(-1)
+    if not len(values) or (np.isfinite(values.min()) and np.isfinite(values.max())):
+        return
+    bad = int(np.argmax(~np.isfinite(values)))
+    if isinstance(x, sp.csr_matrix):
+        row, column = int(np.searchsorted(x.indptr, bad, side="right") - 1), int(x.indices[bad])
+    else:
+        row, column = divmod(bad, x.shape[1])
+    raise DataError(
+        f"Expected x to be finite in float32, but x[{row}, {column}] = {values[bad]}. "
+        "Fill, rescale or drop that value first."
+    )
+
+
+def check_labels(y: Any, num_nodes: int, num_classes: int) -> np.ndarray | None:
+    """Return labels as int64 [num_nodes], -1 for missing; ``num_classes`` 0 means "not declared"."""
+    if y is None:
+        return None
+    labels: np.ndarray = np.asarray(y)
+    if labels.ndim != 1:
+        raise DataError(
+            f"Expected y to be one class a node, shape [{num_nodes}], got shape {labels.shape}. "
+            "Multi-label targets are not supported: choose one column."
+        )
+    if len(labels) != num_nodes or labels.dtype.kind not in "iubf":
+        raise DataError(
+            f"Expected y to be {num_nodes} class numbers, got {len(labels)} values of {labels.dtype}. Give one a node."
+        )
+    if labels.dtype.kind == "f":
+        _refuse_regression(labels)
+    labels = labels.astype(np.int64, copy=False)
+    if labels.min() < -1 or (num_classes and labels.max() >= num_classes):
+        row = int(np.argmax((labels < -1) | ((labels >= num_classes) if num_classes else False)))
+        known = f"0 to {num_classes - 1} ({num_classes} classes)" if num_classes else "0 and above"
+        raise DataError(
+            f"Expected y to be a class from {known} or -1 for missing, but y[{row}] = {int(labels[row])}. "
+            "Correct the label or declare its class."
+        )
+    if labels.max() < 0:
+        raise DataError("Expected at least one label, but every label is missing (-1). Pass y=None, or add labels.")
+    return labels
+
+
+def _refuse_regression(y: np.ndarray) -> None:
+    if not np.isfinite(y).all():
+        row = int(np.argmin(np.isfinite(y)))
+        raise DataError(f"Expected y to be class numbers, but y[{row}] = {y[row]}. Write -1 for a missing label.")
+    fractional = y != np.floor(y)
+    if fractional.any():
+        row = int(np.argmax(fractional))
+        raise DataError(
+            f"Expected y to be class numbers, but y[{row}] = {y[row]:g} has a fraction. "
+            "Regression targets are not supported: bin them into classes."
+        )
+
+
+def check_node_ids(node_ids: Any, num_nodes: int) -> np.ndarray | None:
+    """Return original node ids as int64 or str [num_nodes], none repeated."""
+    if node_ids is None:
+        return None
+    ids: np.ndarray = np.asarray(node_ids)
+    if ids.dtype.kind == "O":
+        ids = ids.astype(str)
+    if ids.shape != (num_nodes,) or ids.dtype.kind not in "iuU":
+        raise DataError(
+            f"Expected node_ids to be {num_nodes} integers or strings, got shape {ids.shape} of {ids.dtype}. "
+            "Give one id a node."
+        )
+    values, counts = np.unique(ids, return_counts=True)
+    if len(values) < num_nodes:
+        raise DataError(
+            f"Expected every node id once, but {values[np.argmax(counts)].item()!r} appears {counts.max()} times. "
+            "Remove the repeated rows."
+        )
+    return ids if ids.dtype.kind == "U" else ids.astype(np.int64, copy=False)
+
+
+def check_roles(roles: Any, num_nodes: int) -> np.ndarray | None:
+    """Return roles as uint8 [num_nodes]: 0 train, 1 val, 2 test, 3 none."""
+    if roles is None:
+        return None
+    values: np.ndarray = np.asarray(roles)
+    if values.shape != (num_nodes,) or values.dtype.kind not in "iu":
+        raise DataError(
+            f"Expected roles to be {num_nodes} integers, got shape {values.shape} of {values.dtype}. "
+            "Use random_roles, or 0 train, 1 val, 2 test, 3 none."
+        )
+    if values.min() < 0 or values.max() > 3:
+        row = int(np.argmax((values < 0) | (values > 3)))
+        raise DataError(
+            f"Expected roles to be 0 train, 1 val, 2 test or 3 none, but roles[{row}] = {int(values[row])}. Correct it."
+        )
+    return values.astype(np.uint8, copy=False)

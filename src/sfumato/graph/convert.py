@@ -1,0 +1,231 @@
+"""Graphs from and to PyTorch Geometric and NetworkX."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sfumato._validate import fail, require
+from sfumato.errors import DataError, SchemaError
+from sfumato.graph.checks import ROLES
+from sfumato.graph.graph import Graph
+from sfumato.graph.schema import Schema
+
+if TYPE_CHECKING:
+    import networkx as nx
+    from torch_geometric.data import Data
+
+_MASKS = ("train_mask", "val_mask", "test_mask")
+
+
+def from_pyg(data: Data, directed: bool, *, self_loops: str = "remove", name: str = "graph") -> Graph:
+    """Read a PyTorch Geometric ``Data``: ``edge_index``, ``x``, ``y`` and the three masks.
+
+    ``directed`` must be said: what ``data.is_directed()`` finds is a fact about the private arcs. With
+    ``directed=False`` every arc must have its reverse. Edge weights and attributes are ignored. A node in no mask
+    has no role; without masks the graph is not split yet.
+
+    Shapes: ``edge_index`` [2, num_arcs], ``x`` [num_nodes, num_features] dense or sparse, ``y`` [num_nodes] or
+    [num_nodes, 1], masks bool [num_nodes]. Errors: :class:`~sfumato.errors.DataError`.
+
+    >>> import torch
+    >>> from torch_geometric.data import Data
+    >>> data = Data(edge_index=torch.tensor([[0, 1], [1, 0]]), y=torch.tensor([0, 1]), num_nodes=2)
+    >>> from_pyg(data, directed=False)
+    Graph('graph', 2 nodes, 1 undirected edges, 0 features, 2 classes)
+    """
+    if not isinstance(directed, bool):
+        raise fail("directed", directed, "to be True or False", "Declare the direction: it is not read off the data.")
+    if getattr(data, "edge_index", None) is None:
+        raise DataError(
+            f"Expected data to have edge_index, got {type(data).__name__} without it. "
+            "Pass a homogeneous Data (HeteroData.to_homogeneous(), or set edge_index from adj_t)."
+        )
+    num_nodes = int(data.num_nodes or 0)
+    edge_index = data.edge_index.detach().cpu().numpy()
+    if edge_index.ndim != 2 or edge_index.shape[0] != 2:
+        raise DataError(f"Expected edge_index of shape [2, num_arcs], got {edge_index.shape}. Transpose it.")
+    x, y = _torch_features(data.x), None if data.y is None else data.y.detach().cpu().numpy()
+    return Graph.from_arcs(
+        edge_index[0],
+        edge_index[1],
+        num_nodes,
+        directed=directed,
+        self_loops=self_loops,
+        x=x,
+        y=y[:, 0] if y is not None and y.ndim == 2 and y.shape[1] == 1 else y,
+        roles=_roles(data, num_nodes),
+        name=name,
+        assumed_public=() if x is None else ("num_features",),
+    )
+
+
+def to_pyg(graph: Graph) -> Data:
+    """Write a PyTorch Geometric ``Data`` with ``edge_index`` [2, num_arcs] and copies of ``x`` (dense), ``y``, masks.
+
+    >>> to_pyg(Graph.from_edges([0], [1], 2, directed=False)).edge_index.tolist()
+    [[0, 1], [1, 0]]
+    """
+    torch, pyg = require("torch", "train"), require("torch_geometric.data", "train")
+    source = np.repeat(np.arange(graph.num_nodes), np.diff(graph.indptr))
+    data = pyg.Data(edge_index=torch.tensor(np.stack([source, graph.indices])), num_nodes=graph.num_nodes)
+    if graph.x is not None:
+        data.x = torch.tensor(graph.x.toarray() if isinstance(graph.x, sp.csr_matrix) else graph.x)
+    if graph.y is not None:
+        data.y = torch.tensor(graph.y)
+    if graph.roles is not None:
+        for mask in _MASKS:
+            data[mask] = torch.tensor(getattr(graph, mask))
+    return data
+
+
+def from_networkx(
+    g: nx.Graph,
+    *,
+    label: str | None = None,
+    features: str | Sequence[str] = (),
+    role: str | None = None,
+    schema: Schema | Mapping[str, Any] | str | Path | None = None,
+    self_loops: str = "remove",
+    name: str = "graph",
+) -> Graph:
+    """Read a NetworkX ``Graph`` (undirected) or ``DiGraph`` (directed); multigraphs are refused.
+
+    ``label`` and ``role`` name node attributes; ``features`` is a list of scalar attributes, encoded as
+    :func:`~sfumato.graph.io.read_csv` encodes columns, or one attribute that holds a vector of numbers. Edge weights
+    and attributes are ignored. Node ids that are not all integers are written as text.
+
+    >>> import networkx as nx
+    >>> from_networkx(nx.path_graph(4))
+    Graph('graph', 4 nodes, 3 undirected edges, 0 features, 0 classes)
+    """
+    require("networkx", "networkx")
+    if g.is_multigraph():
+        raise DataError(f"Expected a simple graph, got {type(g).__name__}. Merge parallel edges: nx.Graph(g).")
+    ids, index = _networkx_ids(g)
+    ends = np.array([(index[u], index[v]) for u, v in g.edges()], dtype=np.int64).reshape(-1, 2)
+    public = Schema.read(schema)
+    if public.directed not in (None, g.is_directed()):
+        raise SchemaError(
+            f"Expected one direction, got directed={g.is_directed()} in g beside directed={public.directed} in the "
+            "schema. Correct one of them."
+        )
+    fields = _networkx_fields(g, ids, label, features, role, public)
+    return Graph.from_edges(
+        ends[:, 0], ends[:, 1], len(ids), directed=g.is_directed(), self_loops=self_loops, name=name, **fields
+    )
+
+
+def to_networkx(graph: Graph) -> nx.Graph:
+    """Write a NetworkX ``DiGraph`` or ``Graph`` with node attributes ``x`` (a list), ``label`` and ``role``.
+
+    Nodes carry their original ids; a missing label is left out.
+
+    >>> sorted(to_networkx(Graph.from_edges([0, 1], [1, 2], 3, directed=False)).edges)
+    [(0, 1), (1, 2)]
+    """
+    nx = require("networkx", "networkx")
+    g = nx.DiGraph() if graph.directed else nx.Graph()
+    ids = list(range(graph.num_nodes)) if graph.node_ids is None else graph.node_ids.tolist()
+    g.add_nodes_from(ids)
+    source = np.repeat(np.arange(graph.num_nodes), np.diff(graph.indptr))
+    g.add_edges_from((ids[u], ids[v]) for u, v in zip(source.tolist(), graph.indices.tolist(), strict=True))
+    if graph.x is not None:
+        for row, node in enumerate(ids):
+            values = graph.x[row]
+            g.nodes[node]["x"] = (values.toarray()[0] if isinstance(values, sp.spmatrix) else values).tolist()
+    if graph.y is not None:
+        for node, value in zip(ids, graph.y.tolist(), strict=True):
+            if value >= 0:
+                g.nodes[node]["label"] = graph.classes[value]
+    if graph.roles is not None:
+        for node, value in zip(ids, graph.roles.tolist(), strict=True):
+            g.nodes[node]["role"] = ROLES[value]
+    return g
+
+
+def _torch_features(x: Any) -> Any:
+    if x is None:
+        return None
+    x = x.detach().cpu()
+    if str(x.layout) == "torch.strided":
+        return x.numpy().copy()
+    x = x.to_sparse_coo().coalesce()
+    return sp.csr_matrix((x.values().numpy(), x.indices().numpy()), shape=tuple(x.shape))
+
+
+def _roles(data: Data, num_nodes: int) -> np.ndarray | None:
+    found = [(code, mask) for code, mask in enumerate(_MASKS) if getattr(data, mask, None) is not None]
+    if not found:
+        return None
+    roles = np.full(num_nodes, 3, dtype=np.uint8)
+    for code, mask in found:
+        values = data[mask].detach().cpu().numpy()
+        if values.shape != (num_nodes,) or values.dtype != bool:
+            raise DataError(
+                f"Expected {mask} to be bool [{num_nodes}], got {values.dtype} of shape {values.shape}. "
+                "Choose one split: data.train_mask = data.train_mask[:, 0], and so on."
+            )
+        if (roles[values] != 3).any():
+            node = int(np.flatnonzero(values & (roles != 3))[0])
+            raise DataError(f"Expected a node in one mask at most, but node {node} is in two. Correct {mask}.")
+        roles[values] = code
+    return roles
+
+
+def _networkx_ids(g: nx.Graph) -> tuple[np.ndarray, dict[Any, int]]:
+    nodes = list(g.nodes())
+    if not nodes:
+        raise DataError("Expected g to have at least one node, got an empty graph. Add nodes first.")
+    whole = all(isinstance(node, int | np.integer) for node in nodes)
+    return np.array(nodes if whole else [str(node) for node in nodes]), {node: row for row, node in enumerate(nodes)}
+
+
+def _networkx_fields(
+    g: nx.Graph, ids: np.ndarray, label: str | None, features: str | Sequence[str], role: str | None, schema: Schema
+) -> dict[str, Any]:
+    pa = require("pyarrow", "train")
+    from sfumato.graph import encode
+
+    def column(attribute: str) -> Any:
+        values = [facts.get(attribute) for _, facts in g.nodes(data=True)]
+        if all(value is None for value in values):
+            raise DataError(f"Expected nodes to have the attribute {attribute!r}, got none with it. Check its name.")
+        try:
+            return pa.chunked_array([pa.array(values)])
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise DataError(f"Expected the attribute {attribute!r} to hold values of one kind: {error}.") from None
+
+    fields: dict[str, Any] = {"node_ids": ids, "max_degree": schema.max_degree, "mean_degree": schema.mean_degree}
+    assumed: list[str] = []
+    if isinstance(features, str):
+        fields["x"] = _vectors(features, column(features), ids)
+        assumed += ["num_features"] * (schema.num_features is None)
+    elif features:
+        encoded = encode.encode_features({name: column(name) for name in features}, schema, ids)
+        encode.check_num_features(encoded, schema)
+        declared = schema.num_features is not None or set(features) <= set(schema.columns)
+        assumed += ["num_features"] * (not declared) + list(encoded.assumed)
+        fields |= {"x": encoded.x, "feature_names": encoded.names}
+    if label is not None:
+        fields["y"], fields["classes"] = encode.encode_labels(label, column(label), schema, ids)
+        assumed += ["classes"] * (schema.classes is None)
+    if role is not None:
+        fields["roles"] = encode.encode_roles(role, column(role), ids)
+    return fields | {"assumed_public": tuple(assumed)}
+
+
+def _vectors(attribute: str, column: Any, ids: np.ndarray) -> np.ndarray:
+    rows = column.to_pylist()
+    width = len(rows[0]) if isinstance(rows[0], list) else 0
+    for node, row in zip(ids, rows, strict=True):
+        if not isinstance(row, list) or len(row) != width or not all(isinstance(value, int | float) for value in row):
+            raise DataError(
+                f"Expected the attribute {attribute!r} to hold a list of {width or 'some'} numbers on every node, but "
+                f"node {node.item()!r} has {row!r}. Fill it, or pass a list of scalar attributes."
+            )
+    return np.array(rows, dtype=np.float32)

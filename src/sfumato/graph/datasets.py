@@ -1,0 +1,202 @@
+"""Named benchmark graphs, read from the original public files under a data directory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from sfumato._validate import check_choice, check_int, fail
+from sfumato.errors import DataError, InputError
+from sfumato.graph import _parsers
+from sfumato.graph.graph import Graph
+from sfumato.graph.synthetic import campus
+
+_FACEBOOK_MIN_CLASS_SIZE = 1000
+_SMALL_SCHOOLS = ("Caltech36", "Haverford76", "Reed98", "Simmons81")
+_FAMILIES: dict[str, Callable[[Path, str], Graph]] = {
+    "planetoid": _parsers.planetoid,
+    "npz": _parsers.npz,
+    "musae": _parsers.musae,
+    "lastfm_asia": _parsers.lastfm_asia,
+    "directed": _parsers.directed,
+    "text": _parsers.text,
+}
+
+
+@dataclass(frozen=True)
+class DatasetRow:
+    """One line of :func:`list_datasets`: counts after the default preparation, None where not known without loading.
+
+    ``num_arcs`` counts both arcs of an undirected edge; ``present`` says whether the files are there.
+    """
+
+    name: str
+    num_nodes: int | None = None
+    num_arcs: int | None = None
+    num_features: int | None = None
+    num_classes: int | None = None
+    present: bool = False
+    note: str = ""
+
+
+_KNOWN = (
+    DatasetRow("campus", 4000, 225252, 71, 6, note="generated; needs no files"),
+    DatasetRow("facebook100/Rutgers89", 20064, 1219462, 376, 5),
+    DatasetRow("facebook100/Berkeley13", 18980, 1354934, 437, 6),
+    DatasetRow("facebook100/BU10", 17415, 1116776, 403, 6),
+    DatasetRow("facebook100/Cornell5", 15374, 1303452, 349, 6),
+    DatasetRow("facebook100/Harvard1", 9787, 1262572, 168, 6),
+    DatasetRow("facebook100/Duke14", 7469, 815792, 276, 5),
+    DatasetRow("facebook100/UCSC68", 6283, 284896, 128, 4),
+    DatasetRow("facebook100/Caltech36", 655, 29674, 79, 17),
+    DatasetRow("facebook100/Haverford76", 1341, 109666, 126, 13),
+    DatasetRow("facebook100/Reed98", 817, 30410, 117, 17),
+    DatasetRow("facebook100/Simmons81", 1359, 58936, 124, 11),
+    DatasetRow("planetoid/cora", 2708, 10556, 1433, 7),
+    DatasetRow("planetoid/citeseer", 3327, 9104, 3703, 6),
+    DatasetRow("planetoid/pubmed", 19717, 88648, 500, 3, note="features need ind.pubmed.allx"),
+    DatasetRow("npz/cora_ml", 2995, 16316, 2879, 7),
+    DatasetRow("npz/coauthor_cs", 18333, 163788, 6805, 15),
+    DatasetRow("npz/amazon_cs", 13752, 491722, 767, 10),
+    DatasetRow("musae/facebook", 22470, 341646, 4714, 4),
+    DatasetRow("musae/twitch_ENGB", 7126, 70648, 3170, 2),
+    DatasetRow("musae/wiki_chameleon", 2277, 62742, 3132, 5, note="traffic in five classes"),
+    DatasetRow("lastfm_asia", 7624, 55612, 0, 18, note="no features"),
+    DatasetRow("directed/email-Eu-core", 1005, 25571, 0, 42, note="directed; no features"),
+    DatasetRow("directed/polblogs", 1490, 19025, 0, 2, note="directed; no features"),
+    DatasetRow("text/citeseer_text", 3186, 8450, 0, 6, note="no features yet"),
+    DatasetRow("text/cora_cane", 2277, 9542, 0, 7, note="no features yet"),
+)
+_MARKER_FILES = {
+    "facebook100": "facebook100/{}.mat",
+    "planetoid": "planetoid/ind.{}.graph",
+    "npz": "npz/{}.npz",
+    "musae": "musae/{}/*.json",
+    "lastfm_asia": "lastfm_asia/lastfm_asia_edges.csv",
+    "directed": "directed/{}.*",
+    "text": "text/{}/*.txt",
+}
+
+
+def load_dataset(
+    name: str, data_dir: str | Path | None = None, *, min_class_size: int | None = None, split: str | None = None
+) -> Graph:
+    """Load a named graph; ``"campus"``, the embedded default, needs no files.
+
+    A name is a path under ``data_dir``: ``facebook100/Berkeley13`` or any other school, ``planetoid/cora``,
+    ``planetoid/citeseer``, ``planetoid/pubmed``, ``npz/cora_ml`` or any npz file of that kind, ``musae/facebook``,
+    ``musae/twitch_ENGB``, ``musae/wiki_chameleon``, ``lastfm_asia``, ``directed/polblogs``,
+    ``directed/email-Eu-core``, ``text/citeseer_text``, ``text/cora_cane``.
+
+    * facebook100: the target is the class year. Students without a year and years of fewer than ``min_class_size``
+      members (default 1000; 0 for Caltech36, Haverford76, Reed98, Simmons81) are dropped. Features are one-hot status,
+      gender, major, minor and dorm, one column for each code in the file before anyone is dropped, none for "missing".
+      Isolated nodes stay.
+    * Planetoid: Citeseer's 15 test papers without content keep a row of zeros and a missing label. Without the file
+      ``allx`` (PubMed) the graph and labels load, ``x`` is None and a warning says so. ``split="public"`` sets the
+      published roles; other data sets have no public split.
+    * MUSAE: the traffic of ``wiki_chameleon`` is binned into five classes at its quintiles; Twitch predicts ``mature``.
+    * ``directed/``: declared directed, self-loops kept. Everywhere else edges are undirected and self-loops are
+      removed (``graph.merged`` counts them).
+    * ``text/``: graph and labels; no features.
+
+    Elsewhere ``min_class_size`` (default 0) drops the nodes of smaller classes and keeps nodes without a label.
+
+    The preparation of a benchmark reads the data, and its results (classes, feature columns, binning, this filter) are
+    declared public: they are outside any privacy claim, and ``assumed_public`` is empty.
+
+    Raises ``DataError`` (file missing, damaged, or holding a refused pickle) and ``InputError`` (unknown name).
+
+    >>> load_dataset("campus").num_classes
+    6
+    """
+    family, _, item = str(name).partition("/")
+    if min_class_size is not None:
+        check_int(low=0, min_class_size=min_class_size)
+    if split is not None:
+        check_choice(("public",), "Leave it out and call graph.with_split() for a random split.", split=split)
+        if family != "planetoid":
+            raise fail(
+                "split", split, f"to be None for {name}", "Only planetoid/ has a public split: use with_split()."
+            )
+    if name == "campus":
+        return _drop_small_classes(campus(), min_class_size or 0)
+    folder = _folder(name, family, item, data_dir)
+    try:
+        if family == "facebook100":
+            default = 0 if item in _SMALL_SCHOOLS else _FACEBOOK_MIN_CLASS_SIZE
+            graph = _parsers.facebook100(folder, item, default if min_class_size is None else min_class_size)
+        else:
+            graph = _drop_small_classes(_FAMILIES[family](folder, item), min_class_size or 0)
+    except DataError as error:
+        raise DataError(f"Cannot load {name}: {error}") from error
+    return replace(graph, name=name, roles=graph.roles if split else None)
+
+
+def _folder(name: str, family: str, item: str, data_dir: str | Path | None) -> Path:
+    known = family == "facebook100" or family in _FAMILIES
+    if not known or not re.fullmatch("" if family == "lastfm_asia" else r"\w[\w.-]*", item):
+        raise fail(
+            "dataset", name, "to be a name such as campus, facebook100/Berkeley13 or planetoid/cora",
+            "`sfumato datasets` lists all of them.",
+        )  # fmt: skip
+    if data_dir is None:
+        raise InputError(f"Expected data_dir for dataset {name}, got None. Pass the folder that holds {family}/.")
+    return Path(data_dir) / family
+
+
+def _drop_small_classes(graph: Graph, min_class_size: int) -> Graph:
+    if graph.y is None or min_class_size == 0:
+        return graph
+    labelled = graph.y >= 0
+    large = np.bincount(graph.y[labelled], minlength=graph.num_classes) >= min_class_size
+    keep = ~labelled | large[graph.y]
+    _parsers.require_nodes(keep & labelled, min_class_size)
+    if large.all():
+        return graph
+    source, target = _parsers.induced_arcs(graph.indptr, graph.indices, keep)
+    renumbered = np.append(np.cumsum(large) - 1, -1)
+    return Graph.from_arcs(
+        source,
+        target,
+        int(keep.sum()),
+        directed=graph.directed,
+        self_loops="keep",
+        x=None if graph.x is None else graph.x[keep],
+        y=renumbered[graph.y[keep]],
+        classes=tuple(np.asarray(graph.classes)[large]),
+        node_ids=np.flatnonzero(keep) if graph.node_ids is None else graph.node_ids[keep],
+        feature_names=graph.feature_names,
+        roles=None if graph.roles is None else graph.roles[keep],
+        name=graph.name,
+    )
+
+
+def list_datasets(data_dir: str | Path | None = None) -> tuple[DatasetRow, ...]:
+    """List the known data sets, and any other school or npz file found under ``data_dir``, without loading them.
+
+    >>> [row.name for row in list_datasets() if row.present]
+    ['campus']
+    """
+    names = {row.name for row in _KNOWN}
+    if data_dir is None:
+        return tuple(replace(row, present=row.name == "campus") for row in _KNOWN)
+    root = Path(data_dir)
+    if not root.is_dir():
+        raise DataError(f"Expected data_dir to be a folder, got {str(root)!r}. Create it or correct the path.")
+    found = [
+        f"{family}/{path.stem}"
+        for family, suffix in (("facebook100", "mat"), ("npz", "npz"))
+        for path in sorted((root / family).glob(f"*.{suffix}"))
+    ]
+    known = [replace(row, present=_is_present(root, row.name)) for row in _KNOWN]
+    return (*known, *(DatasetRow(name, present=True) for name in found if name not in names))
+
+
+def _is_present(root: Path, name: str) -> bool:
+    family, _, item = name.partition("/")
+    return name == "campus" or any(root.glob(_MARKER_FILES[family].format(item)))

@@ -1,0 +1,273 @@
+"""Arrow columns as arrays: node ids, one-hot and numeric features, class numbers, roles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+import scipy.sparse as sp
+
+from sfumato.errors import DataError, SchemaError
+from sfumato.graph.checks import ROLES
+from sfumato.graph.schema import Schema, contradiction
+
+SPARSE_COLUMNS = 64
+SPARSE_DENSITY = 0.25
+_ROLE_NAMES = {name: code for code, name in enumerate(ROLES)} | {"valid": 1, "validation": 1}
+_ROLE_NAMES |= {str(code): code for code in range(4)}
+
+
+@dataclass(frozen=True)
+class Features:
+    """Encoded columns: ``x`` float32 [num_nodes, num_features], column names, and what was read off the data."""
+
+    x: np.ndarray | sp.csr_matrix | None
+    names: tuple[str, ...]
+    assumed: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Block:
+    """The columns that one table column becomes: numbers float32, or codes int64 with -1 for an all-zero row."""
+
+    names: tuple[str, ...]
+    values: np.ndarray
+    number: bool
+
+    def entries(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rows, columns within the block, and values of the entries that differ from zero."""
+        rows = np.flatnonzero(self.values if self.number else self.values >= 0)
+        if self.number:
+            return rows, np.zeros(len(rows), dtype=np.int64), self.values[rows]
+        return rows, self.values[rows], np.ones(len(rows), dtype=np.float32)
+
+
+def encode_ids(column: pa.ChunkedArray, where: str) -> pa.Array:
+    """Ids as int64 when every one is a plain integer, else as text; ``where`` names the column in errors."""
+    kind = _plain(column.type)
+    if _is_number(kind):
+        try:
+            return _flat(_whole(column).cast(pa.int64()))
+        except pa.ArrowInvalid:
+            raise DataError(f"Expected {where} to hold whole 64-bit numbers or text. Write the ids as text.") from None
+    if not (_is_text(kind) or pt.is_null(kind)):
+        raise DataError(f"Expected {where} to hold integers or text, got {kind}. Choose another id column.")
+    text = pc.utf8_trim_whitespace(_text(column))
+    try:
+        whole = text.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return text
+    return whole if whole.cast(pa.large_string()).equals(text) else text
+
+
+def positions(values: pa.Array, known: pa.Array) -> np.ndarray:
+    """Where each value stands among ``known``: int64, -1 for a value that is missing or not there."""
+    if values.type != known.type:
+        values, known = values.cast(pa.large_string()), known.cast(pa.large_string())
+    codes: np.ndarray = pc.index_in(values, value_set=known).fill_null(-1).to_numpy(zero_copy_only=False)
+    return codes.astype(np.int64)
+
+
+def encode_features(columns: dict[str, pa.ChunkedArray], schema: Schema, ids: np.ndarray) -> Features:
+    """One-hot text and boolean columns (missing is all zero), numbers as they are.
+
+    The result is CSR when it has more than 64 columns and fewer than a quarter of its entries differ from zero.
+    """
+    blocks: list[_Block] = []
+    assumed: list[str] = []
+    for name, column in columns.items():
+        declared = schema.columns.get(name)
+        if (declared and declared.categories is None) or (not declared and _is_number(column.type)):
+            blocks.append(_Block((name,), _numbers(name, column, schema, ids), number=True))
+            continue
+        values = _categorical(name, column)
+        categories = declared.categories if declared else None
+        if categories is None:
+            categories, read_off = _seen(name, column, values)
+            assumed += [f"categories of column {name}"] * read_off
+        codes = positions(values, pa.array(categories, pa.large_string()))
+        if declared:
+            schema.check_codes(name, values.to_numpy(zero_copy_only=False), codes, ids)
+        blocks.append(_Block(tuple(f"{name}={category}" for category in categories), codes, number=False))
+    names = tuple(name for block in blocks for name in block.names)
+    return Features(_assemble(blocks, len(names), len(ids)), names, tuple(assumed))
+
+
+def encode_labels(name: str, column: pa.ChunkedArray, schema: Schema, ids: np.ndarray) -> tuple[np.ndarray, Any]:
+    """Class numbers int64 [num_nodes], -1 for missing, and the class names: declared, or those seen, sorted."""
+    kind = _plain(column.type)
+    if pt.is_nested(kind):
+        raise DataError(
+            f"Expected label column {name!r} to hold one class a node, got {kind}. "
+            "Multi-label targets are not supported: choose one column."
+        )
+    if pt.is_floating(kind) or pt.is_decimal(kind):
+        column = _whole_labels(name, column, ids)
+    elif not (_is_text(kind) or pt.is_integer(kind) or pt.is_boolean(kind) or pt.is_null(kind)):
+        raise DataError(f"Expected label column {name!r} to hold text or integers, got {kind}. Write classes as text.")
+    values = _text(column)
+    if values.null_count == len(values):
+        raise DataError(f"Expected label column {name!r} to hold labels, but all are missing. Choose another column.")
+    classes = schema.classes
+    if classes is None:
+        seen = pc.unique(column.drop_null()).cast(_sortable(_plain(column.type))).to_pylist()
+        classes = tuple(str(value).lower() if isinstance(value, bool) else str(value) for value in sorted(seen))
+    codes = positions(values, pa.array(classes, pa.large_string()))
+    schema.check_codes(name, values.to_numpy(zero_copy_only=False), codes, ids)
+    return codes, classes
+
+
+def encode_roles(name: str, column: pa.ChunkedArray, ids: np.ndarray) -> np.ndarray:
+    """Roles uint8 [num_nodes] from train, val, test and none (or 0 to 3); missing is none."""
+    values = pc.utf8_lower(_categorical(name, _whole(column)))
+    codes = positions(values, pa.array(_ROLE_NAMES, pa.large_string()))
+    texts = values.to_numpy(zero_copy_only=False)
+    for row in np.flatnonzero(codes < 0):
+        if texts[row] is not None:
+            raise contradiction(name, texts[row], ids[row], "a role: train, val, test or none")
+    roles: np.ndarray = np.append(np.array(list(_ROLE_NAMES.values())), 3)[codes].astype(np.uint8)
+    return roles
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pt.is_dictionary(kind) else kind
+
+
+def _sortable(kind: pa.DataType) -> pa.DataType:
+    return pa.large_string() if _is_text(kind) else kind
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pt.is_string(kind) or pt.is_large_string(kind) or pt.is_string_view(kind))
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    kind = _plain(kind)
+    return bool(pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind))
+
+
+def _flat(column: pa.ChunkedArray) -> pa.Array:
+    """One array without dictionary; NaN stays NaN."""
+    if pt.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    array = column.combine_chunks()
+    return array if isinstance(array, pa.Array) else pa.concat_arrays(array.chunks)
+
+
+def _text(column: pa.ChunkedArray) -> pa.Array:
+    return _flat(column).cast(pa.large_string())
+
+
+def _whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Floats that hold whole numbers (a spreadsheet's way to leave gaps) as integers, NaN as missing."""
+    if pt.is_decimal(column.type):
+        return column.cast(pa.int64())
+    if not pt.is_floating(column.type):
+        return column
+    return pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column).cast(pa.int64())
+
+
+def _whole_labels(name: str, column: pa.ChunkedArray, ids: np.ndarray) -> pa.ChunkedArray:
+    numbers = column.cast(pa.float64())
+    try:
+        return _whole(numbers)
+    except pa.ArrowInvalid:
+        values = numbers.to_numpy()
+        row = int(np.argmax((values != np.floor(values)) & ~np.isnan(values)))
+        raise DataError(
+            f"Expected label column {name!r} to hold classes, but node {ids[row].item()!r} has {values[row]:g}. "
+            "Regression targets are not supported: bin them into classes."
+        ) from None
+
+
+def _categorical(name: str, column: pa.ChunkedArray) -> pa.Array:
+    kind = _plain(column.type)
+    if not (_is_text(kind) or _is_number(kind) or pt.is_boolean(kind) or pt.is_null(kind)):
+        raise DataError(
+            f"Expected column {name!r} to hold numbers, text or booleans, got {kind}. "
+            "Convert it, or leave it out with features=[...]."
+        )
+    try:
+        return _text(_whole(column))
+    except pa.ArrowInvalid:
+        raise DataError(
+            f"Expected column {name!r} to hold categories, got numbers with fractions. Declare min and max instead."
+        ) from None
+
+
+def _seen(name: str, column: pa.ChunkedArray, values: pa.Array) -> tuple[tuple[str, ...], bool]:
+    """The categories of a column that no schema declares, and whether they were read off the data."""
+    if pt.is_boolean(column.type):
+        return ("false", "true"), False
+    seen = tuple(sorted(pc.unique(values.drop_null()).to_pylist()))
+    stray = [value for value in seen if not _reads_as_number(value)]
+    if stray and 2 * len(stray) < len(seen):
+        raise DataError(
+            f"Expected column {name!r} to hold numbers or categories, got numbers beside {stray[0]!r}. "
+            "Correct that value, or declare the column's categories in the schema."
+        )
+    return seen, True
+
+
+def _numbers(name: str, column: pa.ChunkedArray, schema: Schema, ids: np.ndarray) -> np.ndarray:
+    try:
+        flat = _flat(column)
+        numbers = (pc.utf8_trim_whitespace(flat) if _is_text(flat.type) else flat).cast(pa.float64())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        row, value = next((i, v) for i, v in enumerate(column.to_pylist()) if not _reads_as_number(v))
+        raise contradiction(name, value, ids[row], schema.columns[name].describe()) from None
+    if numbers.null_count:
+        row = int(np.argmax(numbers.is_null().to_numpy(zero_copy_only=False)))
+        raise DataError(
+            f"Expected column {name!r} to hold a number in every row, but node {ids[row].item()!r} has none. "
+            "Fill it, or declare categories for the column in the schema."
+        )
+    values: np.ndarray = numbers.to_numpy(zero_copy_only=False)
+    with np.errstate(over="ignore"):
+        single = values.astype(np.float32)
+    if not np.isfinite(single).all():
+        row = int(np.argmin(np.isfinite(single)))
+        raise DataError(
+            f"Expected column {name!r} to be finite in float32, but node {ids[row].item()!r} has {values[row]:g}. "
+            "Fill or rescale that value."
+        )
+    schema.check_numbers(name, values, ids)
+    return single
+
+
+def _reads_as_number(value: Any) -> bool:
+    try:
+        return value is None or float(value) is not None
+    except (TypeError, ValueError):
+        return False
+
+
+def _assemble(blocks: Sequence[_Block], width: int, num_nodes: int) -> np.ndarray | sp.csr_matrix | None:
+    if not width:
+        return None
+    entries = sum(int(np.count_nonzero(block.values if block.number else block.values >= 0)) for block in blocks)
+    starts = np.cumsum([0, *(len(block.names) for block in blocks)])
+    if width <= SPARSE_COLUMNS or entries >= SPARSE_DENSITY * num_nodes * width:
+        x = np.zeros((num_nodes, width), dtype=np.float32)
+        for start, block in zip(starts[:-1], blocks, strict=True):
+            rows, columns, values = block.entries()
+            x[rows, columns + start] = values
+        return x
+    parts = [block.entries() for block in blocks]
+    rows, values = (np.concatenate([part[i] for part in parts]) for i in (0, 2))
+    columns = np.concatenate([part[1] + start for part, start in zip(parts, starts[:-1], strict=True)])
+    return sp.csr_matrix((values, (rows, columns)), shape=(num_nodes, width), dtype=np.float32)
+
+
+def check_num_features(features: Features, schema: Schema) -> None:
+    """Refuse a table that encodes to another number of columns than the schema promised."""
+    if schema.num_features is not None and len(features.names) != schema.num_features:
+        raise SchemaError(
+            f"Expected num_features={schema.num_features} columns after encoding, got {len(features.names)}. "
+            "Declare the categories of every text column, or correct num_features."
+        )

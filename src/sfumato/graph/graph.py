@@ -1,0 +1,324 @@
+"""The graph that every method reads: compressed arcs, features, labels, and a declared direction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sfumato._validate import check_int, check_real, fail
+from sfumato.errors import DataError, InputError, SchemaError
+from sfumato.graph.arcs import (
+    check_arcs,
+    check_node_ids_in_range,
+    check_pointers,
+    check_symmetric,
+    nothing_merged,
+    owners,
+    pack_arcs,
+    pack_edges,
+    transpose_arcs,
+)
+from sfumato.graph.checks import check_features, check_labels, check_node_ids, check_roles
+from sfumato.graph.splits import DEFAULT_FRACTIONS, random_roles, split_sizes
+
+
+@dataclass(frozen=True)
+class PublicFacts:
+    """What calibration may know about a graph: facts that are public under one privacy unit.
+
+    ``num_train`` counts train roles, which are public because roles are fixed over public ids. ``assumed`` names the
+    facts that were read off protected data because no schema declared them.
+
+    >>> PublicFacts(num_nodes=4, num_train=3, num_features=2, num_classes=2, directed=False).assumed
+    ()
+    """
+
+    num_nodes: int
+    num_train: int
+    num_features: int
+    num_classes: int
+    directed: bool
+    max_degree: int | None = None
+    mean_degree: float | None = None
+    assumed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Graph:
+    r"""A directed or undirected graph in compressed form, with what its nodes carry.
+
+    The targets of node ``v`` are ``indices[indptr[v]:indptr[v+1]]``, sorted and unique; ``v`` owns these arcs. An
+    undirected graph stores both arcs of every edge. The direction is declared, never read off the data.
+
+    Shapes: ``indptr`` int64 [num_nodes + 1]; ``indices`` int32 [num_arcs]; ``x`` float32 [num_nodes, num_features],
+    dense or CSR; ``y`` int64 [num_nodes] with -1 for missing; ``roles`` uint8 [num_nodes] with 0 train, 1 val,
+    2 test, 3 none, or None while not split; ``node_ids`` the original ids in row order, or None for 0..N-1.
+    ``max_degree`` bounds the out-arcs and the in-arcs of every node, ``mean_degree`` is an estimate: both are public
+    promises. ``assumed_public`` names what was read from the data although a schema could have declared it; classes
+    that are not given are numbered from the labels and listed there. ``merged`` counts what construction merged or
+    removed.
+
+    Errors: :class:`~sfumato.errors.DataError` for wrong shapes, indices out of range, values that are not finite,
+    repeated arcs or ids, labels outside the classes, multi-label or regression targets, or a missing reverse arc;
+    :class:`~sfumato.errors.SchemaError` for a node above the promised ``max_degree``.
+
+    >>> graph = Graph.from_edges([0, 1, 2], [1, 2, 3], 4, directed=False, y=[0, 0, 1, 1])
+    >>> graph
+    Graph('graph', 4 nodes, 3 undirected edges, 0 features, 2 classes)
+    >>> graph.indices.tolist()
+    [1, 0, 2, 1, 3, 2]
+    """
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    directed: bool
+    x: np.ndarray | sp.csr_matrix | None = None
+    y: np.ndarray | None = None
+    classes: tuple[str, ...] = ()
+    node_ids: np.ndarray | None = None
+    feature_names: tuple[str, ...] = ()
+    roles: np.ndarray | None = None
+    name: str = "graph"
+    max_degree: int | None = None
+    mean_degree: float | None = None
+    assumed_public: tuple[str, ...] = ()
+    merged: dict[str, int] = field(default_factory=nothing_merged)
+    _checked: tuple[Any, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.directed, bool):
+            raise fail("directed", self.directed, "to be True or False", "Declare the direction of the edges.")
+        self._check_promises()
+        if not self._passed(0, 4):
+            self._check_arrays()
+        if not self._passed(4, 6):
+            x, node_ids = check_features(self.x, self.num_nodes), check_node_ids(self.node_ids, self.num_nodes)
+            self._set(x=x, node_ids=node_ids)
+        self._check_classes()
+        self._set(y=check_labels(self.y, self.num_nodes, len(self.classes)))
+        self._set(roles=check_roles(self.roles, self.num_nodes))
+        if self.y is not None and not self.classes:
+            self._set(classes=tuple(str(label) for label in range(int(self.y.max()) + 1)))
+            self._set(assumed_public=tuple(dict.fromkeys((*self.assumed_public, "classes"))))
+        if self.feature_names and len(self.feature_names) != self.num_features:
+            raise DataError(
+                f"Expected one feature name a column of x ({self.num_features}), got {len(self.feature_names)}. "
+                "Pass as many names as columns, or none."
+            )
+        self._set(_checked=self._arrays())
+
+    def _set(self, **values: Any) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def _arrays(self) -> tuple[Any, ...]:
+        return self.indptr, self.indices, self.directed, self.max_degree, self.x, self.node_ids
+
+    def _passed(self, start: int, stop: int) -> bool:
+        """Say whether these very arrays passed before, so that ``replace(graph, roles=...)`` stays cheap."""
+        before = self._checked[start:stop]
+        return bool(before) and all(a is b for a, b in zip(before, self._arrays()[start:stop], strict=True))
+
+    def _check_arrays(self) -> None:
+        indptr, indices = check_arcs(self.indptr, self.indices)
+        self._set(indptr=indptr, indices=indices)
+        if not self.directed:
+            check_symmetric(indptr, indices)
+        if self.max_degree is None:
+            return
+        for kind, degrees in (("out", np.diff(indptr)), ("in", np.bincount(indices, minlength=self.num_nodes))):
+            if degrees.max() > self.max_degree:
+                raise SchemaError(
+                    f"Expected every node to have at most max_degree={self.max_degree} {kind}-arcs, but node "
+                    f"{int(degrees.argmax())} has {int(degrees.max())}. Raise the promised max_degree or remove arcs."
+                )
+
+    def _check_classes(self) -> None:
+        self._set(
+            classes=tuple(str(name) for name in self.classes),
+            feature_names=tuple(str(name) for name in self.feature_names),
+            assumed_public=tuple(self.assumed_public),
+        )
+        if len(set(self.classes)) < len(self.classes):
+            raise fail("classes", self.classes, "to be distinct names", "Remove the repeated class.")
+
+    def _check_promises(self) -> None:
+        if self.max_degree is not None:
+            check_int(low=1, max_degree=self.max_degree)
+        if self.mean_degree is not None:
+            check_real(low=0, high=self.max_degree or np.inf, mean_degree=self.mean_degree)
+
+    def __repr__(self) -> str:
+        kind = "arcs" if self.directed else "undirected edges"
+        return (
+            f"Graph({self.name!r}, {self.num_nodes} nodes, {self.num_edges} {kind}, {self.num_features} features, "
+            f"{self.num_classes} classes)"
+        )
+
+    @classmethod
+    def from_edges(
+        cls, source: Any, target: Any, num_nodes: int, *, directed: bool, self_loops: str = "remove", **fields: Any
+    ) -> Graph:
+        """Build a graph from an edge list, one row an edge.
+
+        Undirected: both arcs are stored and a row beside its reverse is merged; ``merged`` counts it.
+        ``source`` and ``target`` are integers in [0, num_nodes), shape [num_rows]; ``self_loops`` is ``"remove"``
+        (and count), ``"keep"`` or ``"error"``; ``fields`` are the other fields of :class:`Graph`. No weights.
+
+        >>> Graph.from_edges([0, 1, 1], [1, 0, 1], 2, directed=False).merged
+        {'duplicates': 0, 'reversed': 1, 'self_loops': 1}
+        """
+        pack = pack_arcs if directed else pack_edges
+        indptr, indices, merged = pack(source, target, num_nodes, self_loops)
+        return cls(indptr, indices, directed, merged=merged, _checked=(indptr, indices, directed, None), **fields)
+
+    @classmethod
+    def from_arcs(
+        cls, source: Any, target: Any, num_nodes: int, *, directed: bool, self_loops: str = "remove", **fields: Any
+    ) -> Graph:
+        """Build a graph from arcs; if undirected, both arcs of every edge must be there. Arguments as `from_edges`.
+
+        >>> Graph.from_arcs([0, 1], [1, 0], 2, directed=False).num_edges
+        1
+        """
+        indptr, indices, merged = pack_arcs(source, target, num_nodes, self_loops)
+        return cls(indptr, indices, directed, merged=merged, **fields)
+
+    @classmethod
+    def from_csr(cls, indptr: Any, indices: Any, *, directed: bool, self_loops: str = "remove", **fields: Any) -> Graph:
+        """Build a graph from compressed rows; targets may be unsorted or repeated. Arguments as `from_arcs`.
+
+        Shapes: ``indptr`` [num_nodes + 1], ``indices`` [num_arcs].
+
+        >>> Graph.from_csr([0, 2, 3, 4], [2, 1, 0, 0], directed=False).indices.tolist()
+        [1, 2, 0, 0]
+        """
+        indices = np.asarray(indices)
+        indptr = check_pointers(indptr, indices.size)
+        indices = check_node_ids_in_range("indices", indices, len(indptr) - 1)
+        return cls.from_arcs(
+            owners(indptr), indices, len(indptr) - 1, directed=directed, self_loops=self_loops, **fields
+        )
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes."""
+        return len(self.indptr) - 1
+
+    @property
+    def num_arcs(self) -> int:
+        """Number of stored arcs; an undirected edge counts twice."""
+        return len(self.indices)
+
+    @cached_property
+    def num_edges(self) -> int:
+        """Number of arcs if directed, of undirected pairs (and kept self-loops) otherwise."""
+        if self.directed:
+            return self.num_arcs
+        loops = int(np.count_nonzero(owners(self.indptr) == self.indices))
+        return (self.num_arcs + loops) // 2
+
+    @property
+    def num_features(self) -> int:
+        """Number of columns of ``x``; 0 without features."""
+        return 0 if self.x is None else int(self.x.shape[1])
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes; 0 without labels."""
+        return len(self.classes)
+
+    @property
+    def train_mask(self) -> np.ndarray:
+        """Nodes that train: bool [num_nodes]."""
+        return self._mask(0)
+
+    @property
+    def val_mask(self) -> np.ndarray:
+        """Nodes that validate: bool [num_nodes]."""
+        return self._mask(1)
+
+    @property
+    def test_mask(self) -> np.ndarray:
+        """Nodes that test: bool [num_nodes]."""
+        return self._mask(2)
+
+    def _mask(self, role: int) -> np.ndarray:
+        if self.roles is None:
+            raise InputError(
+                f"Expected graph {self.name!r} to have roles, got None. Call graph.with_split() or with_roles() first."
+            )
+        mask: np.ndarray = self.roles == role
+        return mask
+
+    @cached_property
+    def _transposed(self) -> tuple[np.ndarray, np.ndarray]:
+        return transpose_arcs(self.indptr, self.indices)
+
+    def transpose(self) -> tuple[np.ndarray, np.ndarray]:
+        """Arcs grouped by destination, ``(indptr, indices)``; for an undirected graph the same arrays.
+
+        >>> Graph.from_edges([0, 0], [1, 2], 3, directed=True).transpose()[1].tolist()
+        [0, 0]
+        """
+        return self._transposed if self.directed else (self.indptr, self.indices)
+
+    def with_roles(self, roles: Any) -> Graph:
+        """The same graph with these roles: integers [num_nodes], 0 train, 1 val, 2 test, 3 none."""
+        return replace(self, roles=roles)
+
+    def with_split(self, fractions: Sequence[float] = DEFAULT_FRACTIONS, seed: int = 0) -> Graph:
+        """The same graph with roles drawn at random over node ids; reads nothing private.
+
+        >>> graph = Graph.from_edges([0], [1], 20, directed=False).with_split(seed=1)
+        >>> graph.train_mask.sum(), graph.test_mask.sum()
+        (np.int64(15), np.int64(3))
+        """
+        return self.with_roles(random_roles(self.num_nodes, tuple(fractions), seed))
+
+    def public_facts(self, unit: Any) -> PublicFacts:
+        """What calibration may know under a privacy unit (anything with ``public``, a tuple of names).
+
+        Degrees appear only as promised; 75 % of the nodes train where roles are not set yet.
+
+        >>> from types import SimpleNamespace
+        >>> graph = Graph.from_edges([0], [1], 4, directed=False, y=[0, 1, 1, -1])
+        >>> graph.public_facts(SimpleNamespace(public=("node_ids", "roles"))).assumed
+        ('classes',)
+        """
+        protected = [
+            fact for fact in self.assumed_public if ("labels" if fact == "classes" else "features") not in unit.public
+        ]
+        train = split_sizes(self.num_nodes)[0] if self.roles is None else int(self.train_mask.sum())
+        return PublicFacts(
+            num_nodes=self.num_nodes,
+            num_train=train,
+            num_features=self.num_features,
+            num_classes=self.num_classes,
+            directed=self.directed,
+            max_degree=self.max_degree,
+            mean_degree=self.mean_degree,
+            assumed=tuple(protected),
+        )
+
+    def save(self, directory: str | Path) -> Path:
+        """Write the graph as .npy files and graph.json into a new directory, whole or not at all."""
+        from sfumato.graph.storage import save_graph
+
+        return save_graph(self, Path(directory))
+
+    @classmethod
+    def load(cls, directory: str | Path, mmap: bool = True) -> Graph:
+        """Read what :meth:`save` wrote; with ``mmap`` arrays stay on disk until they are read.
+
+        Arcs are checked again; features, ids and the reverse of every arc are trusted as saved.
+        """
+        from sfumato.graph.storage import load_graph
+
+        return load_graph(cls, Path(directory), mmap)

@@ -1,0 +1,334 @@
+"""Readers: a node table and an edge table, from CSV, Parquet or a database, become a :class:`Graph`.
+
+DuckDB reads the files; one path of Arrow tables follows, so that every source obeys the same rules.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sfumato._validate import require
+from sfumato.errors import DataError, SchemaError
+from sfumato.graph.graph import Graph
+from sfumato.graph.schema import Schema
+
+_ID_NAMES = ("id", "node_id", "node", "nodeid")
+_SOURCE_NAMES = ("source", "src", "from", "u", "node1", "node_1", "source_id", "from_id")
+_TARGET_NAMES = ("target", "dst", "to", "v", "node2", "node_2", "target_id", "to_id")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How two tables become a graph: the keyword arguments that all readers share (see :func:`read_csv`)."""
+
+    label: str | None = None
+    schema: Schema | Mapping[str, Any] | str | Path | None = None
+    directed: bool | None = None
+    id_column: str | None = None
+    role: str | None = None
+    features: Sequence[str] | None = None
+    source: str | None = None
+    target: str | None = None
+    self_loops: str = "remove"
+    name: str = "graph"
+
+
+def read_csv(
+    nodes: str | Path,
+    edges: str | Path,
+    *,
+    label: str | None = None,
+    schema: Schema | Mapping[str, Any] | str | Path | None = None,
+    directed: bool | None = None,
+    id_column: str | None = None,
+    role: str | None = None,
+    features: Sequence[str] | None = None,
+    source: str | None = None,
+    target: str | None = None,
+    self_loops: str = "remove",
+    name: str = "graph",
+) -> Graph:
+    """Read a graph from a node file and an edge file, both CSV with a header row.
+
+    Node file: one row a node. ``id_column`` (default: a column called id or node, else the first) holds integers or
+    text; ``label`` one class a node, missing allowed; ``role`` train, val, test or none; ``features`` (default: all
+    other columns) numbers, or text and booleans that become one-hot columns, all zero where missing.
+    Edge file: one row an edge; ``source`` and ``target`` default to columns of such names, else the first two. Other
+    columns, weights among them, are ignored. Undirected (the default, unless the schema says otherwise): a row beside
+    its reverse is merged and counted in ``Graph.merged``.
+    ``schema`` declares what is public (see :class:`Schema`); what it leaves open is read off the data and listed in
+    ``Graph.assumed_public``.
+
+    Errors: :class:`~sfumato.errors.DataError` naming file, column, row and value;
+    :class:`~sfumato.errors.SchemaError` where the data contradicts the schema.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "nodes.csv").write_text("id,dorm,year\\nann,north,2004\\nbob,south,2005\\n")
+    ...     _ = Path(folder, "edges.csv").write_text("from,to\\nann,bob\\n")
+    ...     graph = read_csv(Path(folder, "nodes.csv"), Path(folder, "edges.csv"), label="year")
+    >>> graph.feature_names, graph.classes, graph.num_edges
+    (('dorm=north', 'dorm=south'), ('2004', '2005'), 1)
+    """
+    public = Schema.read(schema)
+    how = Reading(label, public, directed, id_column, role, features, source, target, self_loops, name)
+
+    def node_texts(names: list[str]) -> set[str | None]:
+        declared_label = (label or public.label) if public.classes else None
+        return {*public.columns, _id_name(names, how, public, str(nodes)), declared_label}
+
+    def edge_texts(names: list[str]) -> set[str | None]:
+        return set(_edge_names(names, how, str(edges)))
+
+    with require("duckdb", "train").connect() as connection:
+        node_table = _csv_table(connection, nodes, node_texts)
+        edge_table = _csv_table(connection, edges, edge_texts)
+    return build_graph(node_table, edge_table, how, (str(nodes), str(edges)), first_row=2)
+
+
+def read_parquet(nodes: str | Path, edges: str | Path, **how: Any) -> Graph:
+    """Read a graph from a node file and an edge file, both Parquet. Keyword arguments as :func:`read_csv`."""
+    with require("duckdb", "train").connect() as connection:
+        node_table, edge_table = (
+            _table(partial(connection.read_parquet, str(_existing(path))), str(path)) for path in (nodes, edges)
+        )
+    return build_graph(node_table, edge_table, Reading(**how), (str(nodes), str(edges)))
+
+
+def read_sql(connection: Any, nodes: str, edges: str, **how: Any) -> Graph:
+    """Read a graph from two queries over anything that DuckDB reaches.
+
+    ``connection`` is an open DuckDB connection, which stays open, or the path of a database, which is only read.
+    ``nodes`` and ``edges`` are queries. Keyword arguments as :func:`read_csv`.
+
+    >>> import duckdb
+    >>> edges = "SELECT * FROM (VALUES (1, 2), (2, 3)) AS links(source, target)"
+    >>> with duckdb.connect() as connection:
+    ...     read_sql(connection, "SELECT range AS id, range / 2 AS age FROM range(1, 4)", edges)
+    Graph('graph', 3 nodes, 2 undirected edges, 1 features, 0 classes)
+    """
+    if isinstance(connection, str | Path):
+        duckdb, path = require("duckdb", "train"), _existing(connection)
+        with _guarded(partial(duckdb.connect, str(path), read_only=True), str(path)) as opened:
+            return read_sql(opened, nodes, edges, **how)
+    node_table = _table(partial(connection.sql, nodes), "the nodes query")
+    edge_table = _table(partial(connection.sql, edges), "the edges query")
+    return build_graph(node_table, edge_table, Reading(**how), ("the nodes query", "the edges query"))
+
+
+def build_graph(nodes: Any, edges: Any, how: Reading, places: tuple[str, str], first_row: int = 1) -> Graph:
+    """Build a graph from two Arrow tables; ``places`` name them in errors, ``first_row`` is the number of row 0."""
+    from sfumato.graph import encode
+
+    schema = Schema.read(how.schema)
+    names = nodes.column_names
+    if nodes.num_rows == 0:
+        raise DataError(f"Expected {places[0]} to have at least one row, got none. A graph needs a node.")
+    id_name = _id_name(names, how, schema, places[0])
+    ids = encode.encode_ids(nodes.column(id_name), f"column {id_name!r} of {places[0]}")
+    _check_unique(ids, id_name, places[0], first_row)
+    id_array = ids.to_numpy(zero_copy_only=False)
+    id_array = id_array.astype(str) if id_array.dtype == object else id_array
+    label, role = (_known(names, column, places[0]) for column in (how.label or schema.label, how.role or schema.role))
+    columns = _feature_names(names, how, schema, (id_name, label, role), places[0])
+    features = encode.encode_features({column: nodes.column(column) for column in columns}, schema, id_array)
+    encode.check_num_features(features, schema)
+    assumed = list(features.assumed)
+    if schema.num_features is None and not set(columns) <= set(schema.columns):
+        assumed.insert(0, "num_features")
+    y, classes = None, schema.classes or ()
+    if label is not None:
+        y, classes = encode.encode_labels(label, nodes.column(label), schema, id_array)
+        assumed += ["classes"] * (schema.classes is None)
+    source, target = _endpoints(edges, ids, how, places, first_row)
+    return Graph.from_edges(
+        source,
+        target,
+        len(ids),
+        directed=_direction(how, schema),
+        self_loops=how.self_loops,
+        x=features.x,
+        y=y,
+        classes=classes,
+        node_ids=id_array,
+        feature_names=features.names,
+        roles=None if role is None else encode.encode_roles(role, nodes.column(role), id_array),
+        name=how.name,
+        max_degree=schema.max_degree,
+        mean_degree=schema.mean_degree,
+        assumed_public=tuple(assumed),
+    )
+
+
+def _endpoints(
+    edges: Any, ids: Any, how: Reading, places: tuple[str, str], first_row: int
+) -> tuple[np.ndarray, np.ndarray]:
+    from sfumato.graph import encode
+
+    ends = []
+    for column in _edge_names(edges.column_names, how, places[1]):
+        values = encode.encode_ids(edges.column(column), f"column {column!r} of {places[1]}")
+        codes = encode.positions(values, ids)
+        if len(codes) and codes.min() < 0:
+            row = int(np.argmin(codes))
+            value = values[row].as_py()
+            problem = "no node" if value is None else f"the unknown node {value!r}"
+            raise DataError(
+                f"Expected every edge to link nodes of {places[0]}, but row {row + first_row} of {places[1]} has "
+                f"{problem} in column {column!r}. Add the node or remove the edge."
+            )
+        ends.append(codes)
+    return ends[0], ends[1]
+
+
+def _check_unique(ids: Any, column: str, place: str, first_row: int) -> None:
+    if ids.null_count:
+        row = int(np.argmax(ids.is_null().to_numpy(zero_copy_only=False)))
+        raise DataError(
+            f"Expected an id in every row of {place}, but row {row + first_row} has none in column {column!r}. Fill it."
+        )
+    from sfumato.graph import encode
+
+    first = encode.positions(ids, ids)
+    again = np.flatnonzero(first != np.arange(len(first)))
+    if len(again):
+        row = int(again[0])
+        raise DataError(
+            f"Expected every node once, but column {column!r} of {place} has {ids[row].as_py()!r} in rows "
+            f"{int(first[row]) + first_row} and {row + first_row}. Remove one of them."
+        )
+
+
+def _direction(how: Reading, schema: Schema) -> bool:
+    declared = {value for value in (how.directed, schema.directed) if value is not None}
+    if len(declared) == 2:
+        raise SchemaError(
+            f"Expected one direction, got directed={how.directed} beside directed={schema.directed} in the schema. "
+            "Correct one of them."
+        )
+    return declared.pop() if declared else False
+
+
+def _known(names: list[str], column: str | None, place: str) -> str | None:
+    if column is None or column in names:
+        return column
+    near = get_close_matches(column, names, n=1)
+    hint = f"Did you mean {near[0]!r}?" if near else "Name one of them."
+    raise DataError(f"Expected {place} to have the column {column!r}, got the columns {', '.join(names)}. {hint}")
+
+
+def _id_name(names: list[str], how: Reading, schema: Schema, place: str) -> str:
+    named = _known(names, how.id_column or schema.id, place)
+    return named or next((name for name in names if name.lower() in _ID_NAMES), names[0])
+
+
+def _edge_names(names: list[str], how: Reading, place: str) -> tuple[str, str]:
+    if len(names) < 2:
+        raise DataError(f"Expected {place} to have two columns of node ids, got {', '.join(names)}. Add the other one.")
+    lower = [name.lower() for name in names]
+    for source, target in zip(_SOURCE_NAMES, _TARGET_NAMES, strict=True):
+        if source in lower and target in lower:
+            found = names[lower.index(source)], names[lower.index(target)]
+            break
+    else:
+        found = names[0], names[1]
+    return _known(names, how.source, place) or found[0], _known(names, how.target, place) or found[1]
+
+
+def _feature_names(
+    names: list[str], how: Reading, schema: Schema, special: tuple[str | None, ...], place: str
+) -> list[str]:
+    missing = [column for column in schema.columns if column not in names]
+    if missing:
+        raise SchemaError(
+            f"Expected {place} to have the column {missing[0]!r} of the schema, got the columns {', '.join(names)}. "
+            "Add it or remove it from the schema."
+        )
+    declared = [column for column in special if column in schema.columns]
+    if declared:
+        raise SchemaError(
+            f"Expected the columns of the schema to be features, but {declared[0]!r} is read as id, label or role. "
+            f"Remove [columns.{declared[0]}]; classes belong under classes."
+        )
+    if how.features is None:
+        return [column for column in names if column not in special]
+    chosen = [column for column in how.features if _known(names, column, place)]
+    for column in chosen:
+        if column in special:
+            raise DataError(f"Expected features to leave out ids, labels and roles, got {column!r}. Remove it.")
+    return chosen
+
+
+def _existing(path: str | Path) -> Path:
+    if not Path(path).is_file():
+        raise DataError(f"Expected {path} to be a file, but there is none. Check the path.")
+    return Path(path)
+
+
+def _guarded(read: Callable[[], Any], place: str) -> Any:
+    duckdb = require("duckdb", "train")
+    try:
+        return read()
+    except duckdb.Error as error:
+        reason = " ".join(line.strip() for line in str(error).splitlines()[:3])
+        raise DataError(f"Expected {place} to be readable, got: {reason} Correct the input.") from None
+
+
+def _table(read: Callable[[], Any], place: str) -> Any:
+    relation = _guarded(read, place)
+    if relation is None:
+        raise DataError(f"Expected {place} to return rows, got a statement that returns none. Write a SELECT.")
+    return _guarded(relation.to_arrow_table, place)
+
+
+def _csv_table(connection: Any, path: str | Path, texts: Callable[[list[str]], set[str | None]]) -> Any:
+    """Read a CSV file; ids and declared columns, which ``texts`` names, stay text, so that 007 is not 7."""
+    place, mark = str(_existing(path)), _delimiter(Path(path))
+    read = partial(connection.read_csv, place, header=True, sep=mark, quotechar='"', skiprows=0)
+    try:
+        names = list(_guarded(read, place).columns)
+    except DataError:
+        _check_cells(Path(path), mark)
+        raise
+    if all(name.strip().lstrip("-").isdigit() for name in names):
+        raise DataError(
+            f"Expected the first row of {place} to name the columns, got {', '.join(names)}. Add a row such as id,..."
+        )
+    types = {name: "VARCHAR" for name in names if name in texts(names)}
+    return _table(partial(read, dtype=types), place)
+
+
+def _open(path: Path) -> Any:
+    opener: Any = gzip.open if path.suffix == ".gz" else open
+    return opener(path, "rt", encoding="utf-8", errors="replace", newline="")
+
+
+def _delimiter(path: Path) -> str:
+    """The first of comma, tab, semicolon, bar and space that stands in the header row."""
+    with _open(path) as file:
+        header = file.readline().strip()
+    if not header:
+        raise DataError(f"Expected {path} to start with a row of column names, got an empty row. Add a header row.")
+    return next((mark for mark in ",\t;| " if mark in header), ",")
+
+
+def _check_cells(path: Path, mark: str) -> None:
+    """Name the first row that has another number of cells than the header."""
+    with _open(path) as file:
+        rows = csv.reader(file, delimiter=mark)
+        width = len(next(rows))
+        for row, cells in enumerate(rows, start=2):
+            if cells and len(cells) != width:
+                raise DataError(
+                    f"Expected {width} cells in every row of {path}, as in its header, but row {row} has {len(cells)}. "
+                    "Correct the row, its quotes or its delimiters."
+                )

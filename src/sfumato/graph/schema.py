@@ -1,0 +1,199 @@
+"""The public schema: what anybody may know of a table before seeing it, read from a TOML file.
+
+    directed = false
+    id = "person"
+    label = "year"
+    classes = ["2004", "2005", "2006"]
+    max_degree = 500            # promised: no node has more arcs
+
+    [columns.dorm]
+    categories = ["north", "south"]
+
+    [columns.age]
+    min = 0
+    max = 120
+
+What a schema does not declare is read off the data, and listed as assumed public.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sfumato._validate import check_int, check_real
+from sfumato.errors import SchemaError
+
+
+@dataclass(frozen=True)
+class Column:
+    """What is public about one feature column: its ``categories``, or its range from ``min`` to ``max``.
+
+    >>> Column(min=0, max=120).describe()
+    'a number from 0 to 120'
+    """
+
+    categories: tuple[str, ...] | None = None
+    min: float | None = None
+    max: float | None = None
+
+    def __post_init__(self) -> None:
+        low, high = (_real(name, getattr(self, name)) for name in ("min", "max"))
+        if self.categories is not None:
+            if low is not None or high is not None:
+                raise SchemaError("Expected a column to have categories or min and max, got both. Remove one of them.")
+            object.__setattr__(self, "categories", _names("categories", self.categories))
+        elif low is not None and high is not None and low > high:
+            raise SchemaError(f"Expected min to be at most max, got min={low:g} and max={high:g}. Exchange them.")
+
+    def describe(self) -> str:
+        """Say in words which values the column may hold."""
+        if self.categories is not None:
+            return "one of " + ", ".join(self.categories)
+        bounds = [f"{word} {value:g}" for word, value in (("from", self.min), ("to", self.max)) if value is not None]
+        return " ".join(["a number", *bounds])
+
+    def outside(self, values: np.ndarray) -> np.ndarray:
+        """Say which numbers lie outside the range: bool, the shape of ``values``."""
+        low, high = -np.inf if self.min is None else self.min, np.inf if self.max is None else self.max
+        bad: np.ndarray = (values < low) | (values > high)
+        return bad
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Public facts about a graph's tables, declared before the data is read.
+
+    ``columns`` are feature columns; ``id``, ``label`` and ``role`` name special columns of the node table;
+    ``num_features`` counts columns after one-hot encoding; ``max_degree`` bounds the out-arcs and in-arcs of every
+    node, ``mean_degree`` is a public estimate. Errors: :class:`~sfumato.errors.SchemaError` for an unknown key or a
+    malformed value.
+
+    >>> schema = Schema.from_dict({"classes": [2004, 2005], "columns": {"age": {"min": 0, "max": 120}}})
+    >>> schema.classes, schema.columns["age"].max
+    (('2004', '2005'), 120)
+    """
+
+    classes: tuple[str, ...] | None = None
+    columns: Mapping[str, Column] = field(default_factory=dict)
+    id: str | None = None
+    label: str | None = None
+    role: str | None = None
+    num_features: int | None = None
+    max_degree: int | None = None
+    mean_degree: float | None = None
+    directed: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.classes is not None:
+            object.__setattr__(self, "classes", _names("classes", self.classes))
+        for name in ("id", "label", "role"):
+            _expect(name, getattr(self, name), str, "a column name")
+        _expect("directed", self.directed, bool, "true or false")
+        for name in ("num_features", "max_degree"):
+            if getattr(self, name) is not None:
+                check_int(low=0 if name == "num_features" else 1, **{name: getattr(self, name)})
+        if self.mean_degree is not None:
+            check_real(low=0, high=self.max_degree or np.inf, mean_degree=self.mean_degree)
+        special = {name for name in (self.id, self.label, self.role) if name is not None}
+        for name in special & set(self.columns):
+            raise SchemaError(f"Expected columns to hold features only, got {name!r}. Remove [columns.{name}].")
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Schema:
+        """Build a schema from plain values; a key that is not known fails, naming the nearest one."""
+        _check_keys(values, [item.name for item in fields(cls)], "the schema")
+        columns = values.get("columns", {})
+        _expect("columns", columns, Mapping, "a table of columns")
+        return cls(**{**values, "columns": {name: _column(name, facts) for name, facts in columns.items()}})
+
+    @classmethod
+    def read(cls, source: Schema | Mapping[str, Any] | str | Path | None) -> Schema:
+        """Read a schema from a TOML file; a :class:`Schema` passes through, None is an empty one."""
+        if source is None:
+            return cls()
+        if isinstance(source, Schema):
+            return source
+        if isinstance(source, Mapping):
+            return cls.from_dict(source)
+        path = Path(source)
+        try:
+            return cls.from_dict(tomllib.loads(path.read_text(encoding="utf-8")))
+        except OSError as error:
+            raise SchemaError(f"Expected schema {path} to be a file, got: {error.strerror}. Check the path.") from None
+        except ValueError as error:
+            reason = str(error).replace("\n", " ")
+            raise SchemaError(f"In schema {path}: {reason}") from None
+
+    def check_codes(self, column: str, values: np.ndarray, codes: np.ndarray, ids: np.ndarray) -> None:
+        """Refuse a value of ``column`` that its categories (or the classes) do not list; missing is None.
+
+        ``codes`` holds -1 for a value that is missing or unknown. Shapes: all [num_nodes].
+        """
+        unknown = np.flatnonzero(codes < 0)
+        unknown = unknown[[values[row] is not None for row in unknown]] if len(unknown) else unknown
+        if not len(unknown):
+            return
+        expected = "one of the classes " + ", ".join(self.classes or ())
+        if column in self.columns:
+            expected = self.columns[column].describe()
+        raise contradiction(column, values[unknown[0]], ids[unknown[0]], expected)
+
+    def check_numbers(self, column: str, values: np.ndarray, ids: np.ndarray) -> None:
+        """Refuse a number of ``column`` outside its declared range. Shapes: all [num_nodes]."""
+        bad = self.columns[column].outside(values) if column in self.columns else np.zeros(len(values), dtype=bool)
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise contradiction(column, values[row].item(), ids[row], self.columns[column].describe())
+
+
+def contradiction(column: str, value: Any, row_id: Any, expected: str) -> SchemaError:
+    """Build the error for a value that the schema does not allow."""
+    row_id = row_id.item() if isinstance(row_id, np.generic) else row_id
+    return SchemaError(
+        f"Expected column {column!r} to hold {expected}, but node {row_id!r} has {value!r}. "
+        "Correct the value or declare it in the schema."
+    )
+
+
+def _column(name: str, values: Any) -> Column:
+    _expect(f"columns.{name}", values, Mapping, "a table with categories, or min and max")
+    _check_keys(values, [item.name for item in fields(Column)], f"column {name!r}")
+    try:
+        return Column(**values)
+    except SchemaError as error:
+        raise SchemaError(f"In column {name!r}: {error}") from None
+
+
+def _check_keys(values: Iterable[str], known: list[str], where: str) -> None:
+    for key in values:
+        if key not in known:
+            near = get_close_matches(key, known, n=1, cutoff=0.0)
+            raise SchemaError(
+                f"Expected {where} to have the keys {', '.join(known)}, got {key!r}. Did you mean {near[0]!r}?"
+            )
+
+
+def _expect(name: str, value: Any, kind: type, expected: str) -> None:
+    if value is not None and not isinstance(value, kind):
+        raise SchemaError(f"Expected {name} to be {expected}, got {value!r}. Correct the schema.")
+
+
+def _real(name: str, value: Any) -> float | None:
+    return None if value is None else check_real("Correct the schema.", **{name: value})
+
+
+def _names(name: str, values: Any) -> tuple[str, ...]:
+    """Return distinct names as strings, the way that column values are compared with them."""
+    if not isinstance(values, list | tuple) or not values or not all(isinstance(v, str | int) for v in values):
+        raise SchemaError(f"Expected {name} to be a list of strings or integers, got {values!r}. Correct the schema.")
+    names = tuple(str(value).lower() if isinstance(value, bool) else str(value) for value in values)
+    if len(set(names)) < len(names):
+        raise SchemaError(f"Expected {name} to be distinct, got {list(names)}. Remove the repeated one.")
+    return names

@@ -1,0 +1,69 @@
+"""Splits: which node trains, validates and tests, drawn over public node ids."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sfumato._validate import check_choice, check_int, check_real, fail
+
+DEFAULT_FRACTIONS = (0.75, 0.10, 0.15)
+
+
+def split_sizes(num_nodes: int, fractions: tuple[float, ...] = DEFAULT_FRACTIONS) -> tuple[int, int, int]:
+    """Numbers of train, val and test nodes, each running total rounded to the nearest whole.
+
+    >>> split_sizes(18980)
+    (14235, 1898, 2847)
+    """
+    if len(fractions) != 3:
+        raise fail("fractions", fractions, "to be three numbers: train, val, test", "For example (0.75, 0.10, 0.15).")
+    shares = [check_real(low=0, high=1, fractions=share) for share in fractions]
+    if sum(shares) > 1 + 1e-9:
+        raise fail("fractions", fractions, "to add up to at most 1", "For example (0.75, 0.10, 0.15).")
+    ends = np.floor(np.cumsum(shares) * num_nodes + 0.5 + 1e-9).astype(int)
+    train, val, test = np.diff(np.minimum(ends, num_nodes), prepend=0).tolist()
+    return train, val, test
+
+
+def random_roles(num_nodes: int, fractions: tuple[float, ...] = DEFAULT_FRACTIONS, seed: int = 0) -> np.ndarray:
+    """Draw roles over node ids alone: uint8 [num_nodes], 0 train, 1 val, 2 test, 3 none (when fractions leave a rest).
+
+    Reads nothing but the number of nodes, so the roles are public under every privacy unit.
+
+    >>> np.bincount(random_roles(100, seed=1)).tolist()
+    [75, 10, 15]
+    """
+    check_int(low=1, num_nodes=num_nodes)
+    order = np.random.default_rng(check_int(low=0, seed=seed)).permutation(num_nodes)
+    return _assign(order, split_sizes(num_nodes, fractions), num_nodes)
+
+
+def stratified_roles(
+    y: Any, fractions: tuple[float, ...] = DEFAULT_FRACTIONS, seed: int = 0, *, labels: str
+) -> np.ndarray:
+    """Draw roles class by class: uint8 [num_nodes]; nodes without a label (-1) get 3, none.
+
+    The roles then depend on the labels: pass ``labels="public"`` to declare that these are public, as they are
+    under edge-level privacy. Sizes are rounded within each class.
+
+    >>> stratified_roles([0, 0, 1, 1, -1], (0.5, 0.0, 0.5), seed=0, labels="public").tolist()
+    [0, 2, 0, 2, 3]
+    """
+    check_choice(("public",), "Where labels are private use random_roles.", labels=labels)
+    y = np.asarray(y)
+    if y.ndim != 1 or y.dtype.kind not in "iu" or not len(y):
+        raise fail("y", y.dtype.name, "to be a 1-D array of class numbers", "Pass graph.y.")
+    generator = np.random.default_rng(check_int(low=0, seed=seed))
+    roles = np.full(len(y), 3, dtype=np.uint8)
+    for label in np.unique(y[y >= 0]):
+        members = generator.permutation(np.flatnonzero(y == label))
+        roles[members] = _assign(np.arange(len(members)), split_sizes(len(members), fractions), len(members))
+    return roles
+
+
+def _assign(order: np.ndarray, sizes: tuple[int, int, int], num_nodes: int) -> np.ndarray:
+    roles = np.empty(num_nodes, dtype=np.uint8)
+    roles[order] = np.repeat(np.arange(4, dtype=np.uint8), (*sizes, num_nodes - sum(sizes)))
+    return roles

@@ -1,0 +1,342 @@
+"""The contract of every method: construct with what is public, ``calibrate`` to a plan, ``fit`` on a graph, predict.
+
+A :class:`Plan` is complete before any data is seen: noise, events, releases, and the epsilon they cost. ``fit`` is the
+only call that touches private data; it writes each release to the ledger before computing it and ends with a
+certificate. A :class:`Fitted` keeps weights and released aggregates, so predicting never spends again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato import __version__
+from sfumato._validate import fail
+from sfumato.errors import DataError, InputError, LedgerError
+from sfumato.graph.graph import Graph, PublicFacts
+from sfumato.privacy import accounting
+from sfumato.privacy.budget import Budget
+from sfumato.privacy.calibration import calibrate, effective_delta, gaussian_noise_multiplier
+from sfumato.privacy.certificate import Certificate, certify, total_draws
+from sfumato.privacy.events import GaussianEvent
+from sfumato.privacy.ledger import Ledger, Release
+from sfumato.privacy.noise import SAMPLER_TAU, Key, derive_key, new_key
+from sfumato.privacy.release_folder import StoredRun, write_release
+from sfumato.privacy.units import EdgeLevel, NoPrivacy, Unit, unit_from_dict, unit_to_dict
+
+Arrays = dict[str, NDArray[Any]]
+_CACHE = "cache/"
+Progress = Callable[[str, int, int], None]
+
+
+class Method(Protocol):
+    """What a method file provides; everything else is shared.
+
+    ``name`` is its command-line name. ``releases`` lists what would leave at a noise multiplier, in order, and raises
+    :class:`~sfumato.errors.UnsupportedUnitError` for a unit without proof. ``run`` trains; ``scores`` predicts from
+    weights, releases and features alone.
+    """
+
+    name: ClassVar[str]
+
+    def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]: ...
+
+    def run(self, plan: Plan, graph: Graph, session: Session) -> tuple[Arrays, Arrays]: ...
+
+    def scores(self, plan: Plan, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]: ...
+
+    def who_may_see(self, unit: Unit) -> dict[str, list[str]]: ...
+
+
+@dataclass
+class Session:
+    """What one fit holds: its ledger, its secret key, a public seed for initialization, and where progress goes."""
+
+    ledger: Ledger
+    key: Key
+    seed: int
+    report: Progress | None = None
+    curves: dict[str, list[float]] = field(default_factory=dict)
+
+    def charge(self, name: str) -> Key:
+        """Charge the next planned release and return its own key; nothing of it may be computed before."""
+        self.ledger.charge(name)
+        return derive_key(self.key, name)
+
+    def progress(self, stage: str) -> Callable[[int, int], None] | None:
+        """A callback (done, total) for one stage of the work."""
+        report = self.report
+        return None if report is None else lambda done, total: report(stage, done, total)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will run, fixed before data: every release with its event, the noise, and what it costs.
+
+    ``epsilon`` and ``delta`` are the claim; None without privacy.
+    """
+
+    method: Method
+    unit: Unit
+    budget: Budget | None
+    public: PublicFacts
+    noise_multiplier: float
+    releases: tuple[Release, ...]
+    epsilon: float | None
+    delta: float | None
+
+    @property
+    def delta_sampler(self) -> float:
+        """The noise sampler's share of delta: (1 + e^epsilon) tau A, A counting the draws one record can touch."""
+        if self.epsilon is None:
+            return 0.0
+        return float((1 + np.exp(self.epsilon)) * SAMPLER_TAU * total_draws(self.releases))
+
+    def __str__(self) -> str:
+        if self.epsilon is None:
+            return f"{self.method.name}: no privacy."
+        lines = [
+            f"{self.method.name} protects {self.unit.describe()} ({self.unit.relation}).",
+            f"Cost: epsilon = {self.epsilon:.6g}, delta = {self.delta:.3g}.",
+        ]
+        lines += [f"  releases {r.name} {list(r.shape)} to {r.visible_to}: {r.event}" for r in self.releases]
+        return "\n".join(lines)
+
+    def fit(
+        self,
+        graph: Graph,
+        *,
+        seed: int = 0,
+        ledger: Path | None = None,
+        progress: Progress | None = None,
+    ) -> Fitted:
+        """Train on private data, spending exactly this plan.
+
+        Args:
+            graph: must agree with the public facts that the plan was calibrated for; without roles it is split
+                75/10/15 over node ids (seed 0).
+            seed: public seed of initialization; noise and sampling coins always come from the operating system.
+            ledger: a new file for the ledger, written as releases happen; None keeps it in memory until ``save``.
+            progress: called with (stage, done, total).
+
+        Raises:
+            DataError: the graph contradicts the plan's public facts.
+        """
+        graph = graph if graph.roles is not None else graph.with_split()
+        self._check(graph)
+        entry = {
+            "method": self.method.name,
+            "unit": unit_to_dict(self.unit),
+            "claim": {"epsilon": self.epsilon, "delta": self.delta},
+            "delta_sampler": self.delta_sampler,
+        }
+        session = Session(Ledger(entry, self.releases, ledger), new_key(), seed, progress)
+        weights, released = self.method.run(self, graph, session)
+        certificate = certify(
+            session.ledger,
+            version=__version__,
+            settings=settings_of(self.method),
+            unit=self.unit,
+            budget=asdict(self.budget) if self.budget else None,
+            accounting="none" if self.epsilon is None else _accountant(self.releases),
+            public_facts={k: v for k, v in asdict(self.public).items() if k != "assumed"},
+            assumed_public=self.public.assumed,
+            who_may_see=self.method.who_may_see(self.unit),
+            notes=_unit_notes(self.unit, graph.directed),
+        )
+        return Fitted(self, weights, released, certificate, session.ledger, GraphKey.of(graph), session.curves)
+
+    def _check(self, graph: Graph) -> None:
+        facts = graph.public_facts(self.unit)
+        for name in ("num_nodes", "num_train", "num_features", "num_classes", "directed"):
+            planned, found = getattr(self.public, name), getattr(facts, name)
+            if planned != found:
+                raise DataError(
+                    f"Expected a graph with {name}={planned} as the plan was calibrated for, got {found}. "
+                    "Calibrate with this graph's public_facts(unit)."
+                )
+        if graph.y is None or graph.num_classes < 2:
+            raise DataError(f"Expected graph {graph.name!r} to have labels of at least 2 classes. Name a label column.")
+        if not (graph.train_mask & (graph.y >= 0)).any() and "labels" in self.unit.public:
+            raise DataError("Expected at least one labeled training node, got none. Check the label column and roles.")
+
+
+@dataclass(frozen=True)
+class GraphKey:
+    """What identifies a graph for reusing its released aggregates, and lets features be lined up: all public."""
+
+    name: str
+    num_nodes: int
+    ids_digest: str
+    classes: tuple[str, ...]
+    feature_names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, graph: Graph) -> GraphKey:
+        ids = np.arange(graph.num_nodes) if graph.node_ids is None else graph.node_ids
+        digest = hashlib.sha256("\n".join(map(str, ids.tolist())).encode()).hexdigest()
+        return cls(graph.name, graph.num_nodes, digest, graph.classes, graph.feature_names)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A trained model with its released aggregates and certificate.
+
+    ``predict`` and ``predict_proba`` answer for the graph that was fitted, from cached releases and the nodes' own
+    features: they never read arcs. For another graph see :meth:`calibrate_inference`.
+    """
+
+    plan: Plan
+    weights: Arrays
+    released: Arrays
+    certificate: Certificate
+    ledger: Ledger
+    graph_key: GraphKey
+    curves: Mapping[str, Sequence[float]] = field(default_factory=dict)
+
+    def predict_proba(self, graph: Graph) -> NDArray[np.float32]:
+        """Class probabilities of every node of the fitted graph, float32 [num_nodes, num_classes]; spends nothing.
+
+        Raises:
+            InputError: another graph (other node ids), whose arcs would be read: that is a new plan.
+        """
+        key = GraphKey.of(graph)
+        if (key.num_nodes, key.ids_digest) != (self.graph_key.num_nodes, self.graph_key.ids_digest):
+            raise InputError(
+                f"Expected the fitted graph ({self.graph_key.num_nodes} nodes), got {graph.name!r} with other node ids. "
+                "Predicting on another private graph spends budget: use calibrate_inference(budget, unit, public).fit(graph)."
+            )
+        self._check_features(key, graph)
+        scores = self.plan.method.scores(self.plan, self.weights, self.released, graph)
+        scores = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return scores / scores.sum(axis=1, keepdims=True)
+
+    def predict(self, graph: Graph) -> NDArray[np.int64]:
+        """Most probable class of every node, int64 [num_nodes]."""
+        return self.predict_proba(graph).argmax(axis=1)
+
+    def calibrate_inference(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
+        """Plan the private aggregation of *another* graph with this model; its charge is in the plan before it is spent.
+
+        ``plan.fit(other)`` gives a :class:`Fitted` for that graph; no weight changes.
+
+        Raises:
+            InputError: the method has no inductive form.
+        """
+        inductive = getattr(self.plan.method, "inductive", None)
+        if inductive is None:
+            raise InputError(f"Method {self.plan.method.name!r} has no private inference on another graph.")
+        return make_plan(inductive(self.weights), budget, unit, public)
+
+    def _check_features(self, key: GraphKey, graph: Graph) -> None:
+        if graph.num_features != self.plan.public.num_features or key.feature_names != self.graph_key.feature_names:
+            raise InputError(
+                f"Expected the {self.plan.public.num_features} feature columns that the model was trained with, got "
+                f"{graph.num_features} or other names. Read both tables with one schema."
+            )
+
+    def save(self, directory: str | Path, *, sign_key: Path | None = None) -> Path:
+        """Write a run folder: ``release/`` with weights, releases, ledger, certificate, manifest.
+
+        Without privacy nothing was released: what prediction needs is kept with the weights.
+        """
+        plan = self.plan
+        spec = {
+            "format": 1,
+            "method": plan.method.name,
+            "settings": settings_of(plan.method),
+            "unit": unit_to_dict(plan.unit),
+            "budget": asdict(plan.budget) if plan.budget else None,
+            "public": asdict(plan.public),
+            "noise_multiplier": plan.noise_multiplier,
+            "graph": asdict(self.graph_key),
+        }
+        private = plan.epsilon is not None
+        cached = {} if private else {_CACHE + name: array for name, array in self.released.items()}
+        return write_release(
+            Path(directory), self.certificate, self.ledger, json.loads(json.dumps(spec)), {**self.weights, **cached},
+            self.released if private else {}, sign_key,
+        )
+
+    @classmethod
+    def from_stored(cls, stored: StoredRun, method: Method) -> Fitted:
+        """Rebuild what :meth:`save` wrote."""
+        spec, certificate = stored.spec, Certificate(stored.certificate)
+        entries = [json.loads(line) for line in stored.ledger_text.splitlines()]
+        plan_entry = entries[0]["plan"]
+        releases = tuple(Release.from_dict(release) for release in plan_entry["releases"])
+        public = PublicFacts(**{k: tuple(v) if isinstance(v, list) else v for k, v in spec["public"].items()})
+        budget = Budget(**spec["budget"]) if spec["budget"] else None
+        unit, noise = unit_from_dict(spec["unit"]), spec["noise_multiplier"]
+        plan = Plan(method, unit, budget, public, noise, releases, certificate.epsilon, certificate.delta)
+        ledger = Ledger({k: v for k, v in plan_entry.items() if k != "releases"}, releases)
+        for release in releases:
+            ledger.charge(release.name)
+        if ledger.head != entries[-1]["hash"]:
+            raise LedgerError("The stored ledger does not hold exactly the planned releases. See `sfumato verify`.")
+        graph = {k: tuple(v) if isinstance(v, list) else v for k, v in spec["graph"].items()}
+        cached = {k.removeprefix(_CACHE): v for k, v in stored.weights.items() if k.startswith(_CACHE)}
+        weights = {k: v for k, v in stored.weights.items() if not k.startswith(_CACHE)}
+        return cls(plan, weights, {**stored.released, **cached}, certificate, ledger, GraphKey(**graph))
+
+
+def make_plan(method: Method, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
+    """Find the noise for a budget before any data is seen.
+
+    Raises:
+        InputError: a budget is missing, or given without privacy.
+        UnsupportedUnitError: the method has no proof under this unit.
+    """
+    if isinstance(unit, NoPrivacy):
+        if budget is not None:
+            raise fail("budget", budget, "to be None under NoPrivacy", "Choose a unit such as EdgeLevel to spend a budget.")
+        return Plan(method, unit, None, public, 0.0, (), None, None)
+    if budget is None:
+        raise fail("budget", None, f"to be a Budget(epsilon, delta) under {type(unit).__name__}")
+    if isinstance(unit, EdgeLevel) and public.directed and not unit.directed:
+        raise fail(
+            "unit", unit, "to be EdgeLevel(directed=True) for a graph declared directed", "Its edges are single arcs."
+        )
+    sketch = method.releases(unit, public, 1.0)
+    if not sketch:
+        return Plan(method, unit, budget, public, 0.0, (), 0.0, 0.0)
+    delta = effective_delta(budget.delta, budget.epsilon, total_draws(sketch))
+    events = [release.event for release in sketch]
+    if all(isinstance(event, GaussianEvent) and event.noise_multiplier == 1 for event in events):
+        noise = gaussian_noise_multiplier(budget.epsilon, delta, sum(event.count for event in events))
+    else:
+        noise = calibrate(lambda z: [r.event for r in method.releases(unit, public, z)], budget.epsilon, delta)
+    releases = method.releases(unit, public, noise)
+    epsilon = accounting.epsilon([release.event for release in releases], delta)
+    return Plan(method, unit, budget, public, noise, releases, epsilon, budget.delta)
+
+
+def settings_of(method: Method) -> dict[str, Any]:
+    """The public hyper-parameters of a method, JSON-ready."""
+    return {
+        key: list(value) if isinstance(value, tuple) else value
+        for key, value in asdict(method).items()  # type: ignore[call-overload]
+        if isinstance(value, (int, float, str, bool, tuple, type(None)))
+    }
+
+
+def _accountant(releases: Sequence[Release]) -> str:
+    return "gaussian" if all(release.event.type == "gaussian" for release in releases) else "pld"
+
+
+def _unit_notes(unit: Unit, directed: bool) -> tuple[str, ...]:
+    if isinstance(unit, EdgeLevel) and unit.directed and not directed:
+        return (
+            "The graph is undirected and the unit is one arc, half of an edge: for a whole undirected edge epsilon is "
+            "larger (the sensitivity is sqrt 2). This is the published convention, not the honest default.",
+        )
+    if unit.name == "node":
+        return ("A node's label may still be inferred from what other nodes' records say about it.",)
+    return ()

@@ -1,0 +1,1 @@
+"""Plain networks, training and metrics: no privacy here."""

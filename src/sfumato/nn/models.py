@@ -1,0 +1,148 @@
+"""Plain networks: no privacy, no graphs beyond the matrix that a caller passes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+class SparseRows:
+    """A constant sparse matrix with its transpose stored, so that products and their gradients both read rows.
+
+    >>> rows = SparseRows(sp.csr_matrix(np.eye(3, 2, dtype=np.float32)))
+    >>> tuple((rows @ torch.ones(2, 4)).shape)
+    (3, 4)
+    """
+
+    def __init__(self, matrix: sp.csr_matrix, dtype: torch.dtype = torch.float32) -> None:
+        self.shape = matrix.shape
+        self.matrix = _to_torch(matrix, dtype)
+        self.transposed = _to_torch(matrix.T.tocsr(), dtype)
+
+    def __matmul__(self, dense: Tensor) -> Tensor:
+        return _SparseProduct.apply(self, dense)
+
+
+def _to_torch(matrix: sp.csr_matrix, dtype: torch.dtype) -> Tensor:
+    index = torch.int64 if matrix.nnz > np.iinfo(np.int32).max else torch.int32
+    indptr, indices, data = (np.require(part, requirements="W") for part in (matrix.indptr, matrix.indices, matrix.data))
+    return torch.sparse_csr_tensor(
+        torch.as_tensor(indptr, dtype=index),
+        torch.as_tensor(indices, dtype=index),
+        torch.as_tensor(data, dtype=dtype),
+        size=matrix.shape,
+        check_invariants=False,
+    )
+
+
+class _SparseProduct(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, rows: SparseRows, dense: Tensor) -> Tensor:  # type: ignore[override,no-untyped-def]
+        ctx.rows = rows
+        return rows.matrix @ dense
+
+    @staticmethod
+    def backward(ctx, grad: Tensor) -> tuple[None, Tensor]:  # type: ignore[override,no-untyped-def]
+        return None, ctx.rows.transposed @ grad
+
+
+class Linear(nn.Linear):
+    """A linear layer whose input may be a dense tensor or :class:`SparseRows`."""
+
+    def forward(self, x: Tensor | SparseRows) -> Tensor:  # type: ignore[override]
+        return x @ self.weight.T + self.bias if isinstance(x, SparseRows) else super().forward(x)
+
+
+class MLP(nn.Module):
+    """Linear layers with SELU between them, and batch norm before each SELU if wanted.
+
+    Args:
+        widths: input width, hidden widths, output width.
+        batch_norm: normalize hidden layers over the batch (never in per-example private training).
+        plain_last: leave the last layer without batch norm and SELU.
+
+    Shapes: [batch, widths[0]] to [batch, widths[-1]].
+
+    >>> MLP((8, 16, 3))(torch.zeros(5, 8)).shape
+    torch.Size([5, 3])
+    """
+
+    def __init__(self, widths: Sequence[int], *, batch_norm: bool = False, plain_last: bool = True) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([Linear(a, b) for a, b in zip(widths, widths[1:], strict=False)])
+        activated = self.layers[: len(self.layers) - plain_last]
+        self.norms = nn.ModuleList([nn.BatchNorm1d(layer.out_features) for layer in activated] if batch_norm else [])
+        self.num_activated = len(activated)
+
+    def forward(self, x: Tensor | SparseRows) -> Tensor:
+        for i, layer in enumerate(self.layers):
+            x = layer(x)
+            if i < self.num_activated:
+                x = functional.selu(self.norms[i](x) if len(self.norms) else x)
+        return x  # type: ignore[return-value]
+
+
+class Encoder(nn.Module):
+    """An MLP whose normalized last hidden layer is the encoding, with a head that only pre-training uses.
+
+    Shapes: scores [batch, num_classes]; :meth:`encode` gives rows of norm 1, [batch, width].
+
+    Source: Sajadmanesh et al. (2023), GAP, equations 4.3 to 4.6.
+    """
+
+    def __init__(self, num_features: int, width: int, num_classes: int, *, num_layers: int = 2, batch_norm: bool) -> None:
+        super().__init__()
+        self.mlp = MLP((num_features, *([width] * num_layers)), batch_norm=batch_norm, plain_last=False)
+        self.head = Linear(width, num_classes)
+
+    def encode(self, x: Tensor | SparseRows) -> Tensor:
+        """The rows that leave for aggregation."""
+        return functional.normalize(self.mlp(x), dim=1)
+
+    def forward(self, x: Tensor | SparseRows) -> Tensor:
+        return self.head(self.encode(x))
+
+
+class MultiHopClassifier(nn.Module):
+    """One linear map a hop, concatenated, normalized, SELU, linear head.
+
+    Shapes: a tensor [batch, num_hops + 1, width] to scores [batch, num_classes].
+
+    Source: Sajadmanesh et al. (2023), GAP, equations 4.10 to 4.12.
+    """
+
+    def __init__(self, num_hops: int, width: int, num_classes: int, *, batch_norm: bool) -> None:
+        super().__init__()
+        self.base = nn.ModuleList([Linear(width, width) for _ in range(num_hops + 1)])
+        joint = width * (num_hops + 1)
+        self.norm = nn.BatchNorm1d(joint) if batch_norm else nn.Identity()
+        self.head = Linear(joint, num_classes)
+
+    def forward(self, hops: Tensor) -> Tensor:
+        joint = torch.cat([base(hops[:, k]) for k, base in enumerate(self.base)], dim=1)
+        return self.head(functional.selu(self.norm(functional.normalize(joint, dim=1))))
+
+
+class GraphSAGE(nn.Module):
+    """Two mean-aggregating layers; features are projected before they are propagated, which is the same and cheaper.
+
+    Shapes: features [num_nodes, num_features] and a row-normalized adjacency to scores [num_nodes, num_classes].
+
+    Source: Hamilton et al. (2017), mean aggregator.
+    """
+
+    def __init__(self, num_features: int, width: int, num_classes: int) -> None:
+        super().__init__()
+        self.own = nn.ModuleList([Linear(num_features, width), Linear(width, num_classes)])
+        self.neighbor = nn.ModuleList([Linear(num_features, width), Linear(width, num_classes)])
+        self.norm = nn.BatchNorm1d(width)
+
+    def forward(self, x: Tensor | SparseRows, adjacency: SparseRows) -> Tensor:
+        hidden = functional.selu(self.norm(self.own[0](x) + adjacency @ self.neighbor[0](x)))
+        return self.own[1](hidden) + adjacency @ self.neighbor[1](hidden)

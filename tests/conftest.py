@@ -1,0 +1,15 @@
+"""Fixtures shared by all tests."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The folder of real data sets; tests that need it skip, saying so, when it is absent."""
+    path = Path(os.environ.get("SFUMATO_DATA", Path(__file__).parents[2] / "shared" / "data"))
+    if not (path / "README.md").exists():
+        pytest.skip(f"real data not found at {path}; set SFUMATO_DATA")
+    return path

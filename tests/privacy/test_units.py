@@ -1,0 +1,63 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sfumato.errors import InputError
+from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy, RecordLevel, unit_from_dict, unit_to_dict
+
+UNITS = st.one_of(
+    st.just(NoPrivacy()),
+    st.builds(EdgeLevel, directed=st.booleans()),
+    st.builds(
+        NodeLevel,
+        max_out_degree=st.one_of(st.none(), st.integers(1, 10**6)),
+        arcs=st.sampled_from(["owned", "incident"]),
+        relation=st.sampled_from(["remove", "replace"]),
+    ),
+    st.builds(RecordLevel, relation=st.sampled_from(["add-remove", "replace"])),
+)
+
+
+@given(UNITS)
+def test_round_trip_through_json(unit):
+    assert unit_from_dict(json.loads(json.dumps(unit_to_dict(unit)))) == unit
+
+
+@given(UNITS)
+def test_written_units_name_themselves_and_their_relation(unit):
+    written = unit_to_dict(unit)
+    assert written["name"] == unit.name
+    assert written["relation"] == unit.relation
+    assert unit.describe()
+
+
+def test_an_undirected_edge_is_two_arcs():
+    assert EdgeLevel(directed=True).arcs_per_record == 1
+    assert EdgeLevel(directed=False).arcs_per_record == 2
+
+
+def test_labels_and_features_are_public_at_edge_level_only():
+    assert {"features", "labels"} <= set(EdgeLevel(directed=True).public)
+    assert "arcs" not in EdgeLevel(directed=True).public
+    for unit in (NodeLevel(), RecordLevel()):
+        assert set(unit.public) == {"node_ids", "roles"}
+
+
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (lambda: EdgeLevel(directed="yes"), "directed"),
+        (lambda: NodeLevel(max_out_degree=0), "max_out_degree"),
+        (lambda: NodeLevel(max_out_degree=True), "max_out_degree"),
+        (lambda: NodeLevel(arcs="some"), "arcs"),
+        (lambda: NodeLevel(relation="add-remove"), "relation"),
+        (lambda: RecordLevel(relation="remove"), "relation"),
+        (lambda: unit_from_dict({"name": "household"}), "unit"),
+        (lambda: unit_from_dict({}), "unit"),
+    ],
+)
+def test_errors_name_the_argument(make, named):
+    with pytest.raises(InputError, match=f"Expected {named} to be"):
+        make()
