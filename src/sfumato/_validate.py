@@ -21,8 +21,15 @@ def _single(kwargs: dict[str, Any]) -> tuple[str, Any]:
     return name, value
 
 
-def check_real(remedy: str = "", *, low: float = -math.inf, high: float = math.inf, open_low: bool = False,
-               open_high: bool = False, **kwargs: Any) -> float:
+def check_real(
+    remedy: str = "",
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+    open_low: bool = False,
+    open_high: bool = False,
+    **kwargs: Any,
+) -> float:
     """Return the one keyword argument as a finite float between ``low`` and ``high``."""
     name, value = _single(kwargs)
     left, right = ("> " if open_low else ">= "), ("< " if open_high else "<= ")

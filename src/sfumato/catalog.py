@@ -36,11 +36,6 @@ def load(run: str | Path) -> Fitted:
     stored = read_release(run)
     try:
         method: Method = method_named(stored.spec["method"], **stored.spec["settings"])
-        inductive = getattr(method, "inductive", None)
-        if stored.spec.get("inference") and inductive is not None:
-            method = inductive(stored.weights)
         return Fitted.from_stored(stored, method)
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"The spec of run {str(run)!r} cannot be read: {error}. See `sfumato verify`.") from error
-
-

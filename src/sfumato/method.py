@@ -130,7 +130,7 @@ class Plan:
             DataError: the graph contradicts the plan's public facts.
         """
         graph = graph if graph.roles is not None else graph.with_split()
-        self._check(graph)
+        self.check(graph)
         entry = {
             "method": self.method.name,
             "unit": unit_to_dict(self.unit),
@@ -153,7 +153,8 @@ class Plan:
         )
         return Fitted(self, weights, released, certificate, session.ledger, GraphKey.of(graph), session.curves)
 
-    def _check(self, graph: Graph) -> None:
+    def check(self, graph: Graph) -> None:
+        """Refuse a graph that contradicts the public facts this plan was calibrated for, or has nothing to learn."""
         facts = graph.public_facts(self.unit)
         for name in ("num_nodes", "num_train", "num_features", "num_classes", "directed"):
             planned, found = getattr(self.public, name), getattr(facts, name)
@@ -261,8 +262,13 @@ class Fitted:
         private = plan.epsilon is not None
         cached = {} if private else {_CACHE + name: array for name, array in self.released.items()}
         return write_release(
-            Path(directory), self.certificate, self.ledger, json.loads(json.dumps(spec)), {**self.weights, **cached},
-            self.released if private else {}, sign_key,
+            Path(directory),
+            self.certificate,
+            self.ledger,
+            json.loads(json.dumps(spec)),
+            {**self.weights, **cached},
+            self.released if private else {},
+            sign_key,
         )
 
     @classmethod
@@ -296,7 +302,9 @@ def make_plan(method: Method, budget: Budget | None, unit: Unit, public: PublicF
     """
     if isinstance(unit, NoPrivacy):
         if budget is not None:
-            raise fail("budget", budget, "to be None under NoPrivacy", "Choose a unit such as EdgeLevel to spend a budget.")
+            raise fail(
+                "budget", budget, "to be None under NoPrivacy", "Choose a unit such as EdgeLevel to spend a budget."
+            )
         return Plan(method, unit, None, public, 0.0, (), None, None)
     if budget is None:
         raise fail("budget", None, f"to be a Budget(epsilon, delta) under {type(unit).__name__}")
@@ -319,10 +327,10 @@ def make_plan(method: Method, budget: Budget | None, unit: Unit, public: PublicF
 
 
 def settings_of(method: Method) -> dict[str, Any]:
-    """The public hyper-parameters of a method, JSON-ready."""
+    """The public hyper-parameters of a method (of its ``base``, for inference with a trained one), JSON-ready."""
     return {
         key: list(value) if isinstance(value, tuple) else value
-        for key, value in asdict(method).items()  # type: ignore[call-overload]
+        for key, value in asdict(getattr(method, "base", method)).items()  # type: ignore[call-overload]
         if isinstance(value, (int, float, str, bool, tuple, type(None)))
     }
 

@@ -448,6 +448,22 @@ def _check_claim(certificate: dict[str, Any], problems: list[str]) -> tuple[floa
     return bracket
 
 
+def describe(result: Verification) -> str:
+    """A verdict in plain words, one line a finding."""
+    lines = ["VALID" if result.valid else "NOT VALID"]
+    if result.unit is not None:
+        lines.append("unit: " + ", ".join(f"{key} {value}" for key, value in result.unit.items()))
+    if result.unit == {"name": "none", "relation": "none"}:
+        lines.append("claim: none; this run carries no privacy guarantee")
+    elif result.epsilon_low is not None:
+        lines.append(f"claim: epsilon {result.claim_epsilon:.9g}, delta {result.claim_delta:.9g}")
+        lines.append(f"derived from the events: epsilon between {result.epsilon_low:.9g} and {result.epsilon_high:.9g}")
+    lines.append(
+        "signature: " + ("holds" if result.signed else "none that holds; consistency was checked, origin was not")
+    )
+    return "\n".join([*lines, *(f"problem: {problem}" for problem in result.problems)])
+
+
 def main(argv: list[str] | None = None) -> int:
     """Print a verdict; return 0 if the run is valid, 1 if it is not, 2 if there is nothing to check."""
     parser = argparse.ArgumentParser(prog="python -m sfumato.verify", description="Check a released run.")
@@ -459,17 +475,7 @@ def main(argv: list[str] | None = None) -> int:
     except VerifyInputError as error:
         print(error, file=sys.stderr)
         return 2
-    print(f"{'VALID' if result.valid else 'NOT VALID'}: {options.run}")
-    if result.unit is not None:
-        print("unit: " + ", ".join(f"{key} {value}" for key, value in result.unit.items()))
-    if result.unit == {"name": "none", "relation": "none"}:
-        print("claim: none; this run carries no privacy guarantee")
-    elif result.epsilon_low is not None:
-        print(f"claim: epsilon {result.claim_epsilon:.9g}, delta {result.claim_delta:.9g}")
-        print(f"derived from the events: epsilon between {result.epsilon_low:.9g} and {result.epsilon_high:.9g}")
-    print("signature: " + ("holds" if result.signed else "none that holds; consistency was checked, origin was not"))
-    for problem in result.problems:
-        print(f"problem: {problem}")
+    print(f"{options.run}: {describe(result)}")
     return 0 if result.valid else 1
 
 

@@ -113,7 +113,9 @@ def to_steps(rows: NDArray[np.float32]) -> NDArray[np.int16]:
     return out
 
 
-def neighborhood_sum(arcs: Arcs, steps: NDArray[np.int16], first: int = 0, last: int | None = None) -> NDArray[np.int64]:
+def neighborhood_sum(
+    arcs: Arcs, steps: NDArray[np.int16], first: int = 0, last: int | None = None
+) -> NDArray[np.int64]:
     """Sum the messages that reach nodes ``first`` to ``last``, exactly. Not private: noise is added by the caller.
 
     Shapes: int64 [last - first, width].
@@ -149,7 +151,9 @@ def noisy_neighborhood_sum(
         raise fail("rows", f"an array of shape {rows.shape}", f"to be a matrix of {arcs.num_nodes} rows, one a node")
     longest = float(np.sqrt(np.square(rows, dtype=np.float64).sum(axis=1).max(initial=0.0)))
     if longest > 1 + 1e-5:
-        raise fail("rows", f"a row of norm {longest:.6g}", "to have norm at most 1", "Normalize rows before sending them.")
+        raise fail(
+            "rows", f"a row of norm {longest:.6g}", "to have norm at most 1", "Normalize rows before sending them."
+        )
     steps = to_steps(rows)
     packed = pack(steps)
     release_key = derive_key(key, operand_mac(key, steps, arcs.offsets, arcs.sources)) if noise_stddev else key

@@ -52,7 +52,9 @@ def cap_out_degree(
     return capped, indices[keep]
 
 
-def by_destination(indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def by_destination(
+    indptr: NDArray[np.int64], indices: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Regroup arcs by destination, sources ascending.
 
     >>> [part.tolist() for part in by_destination(np.array([0, 2, 2]), np.array([0, 1], np.int32))]

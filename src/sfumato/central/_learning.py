@@ -67,7 +67,9 @@ def sgd_event(
     rows = max(public.num_train, 1)
     batch = min(batch_size, rows)
     steps = max(1, (epochs or _PRIVATE_EPOCHS) * rows // batch)
-    return PoissonGaussianEvent(batch / rows, noise_multiplier, steps, "replace" if unit.relation == "replace" else "add-remove")
+    return PoissonGaussianEvent(
+        batch / rows, noise_multiplier, steps, "replace" if unit.relation == "replace" else "add-remove"
+    )
 
 
 def train(

@@ -99,7 +99,9 @@ class GAP:
         if "labels" in unit.public:
             return hops
         with torch.device("meta"):
-            encoder, classifier = (num_parameters(network) for network in self._networks(unit, public))
+            encoder, classifier = (
+                num_parameters(network) for network in self._networks(self.hops(unit), public, batch_norm=False)
+            )
         event = sgd_event(unit, public, noise_multiplier, epochs=self.epochs, batch_size=self.batch_size)
         return (
             Release("encoder", event, (encoder,), encoder),
@@ -111,7 +113,9 @@ class GAP:
         """Algorithm 6: encoder, aggregation, classifier."""
         features = Features(graph)
         with seeded(session.seed):
-            encoder, classifier = self._networks(plan.unit, plan.public)
+            encoder, classifier = self._networks(
+                self.hops(plan.unit), plan.public, batch_norm="labels" in plan.unit.public
+            )
         train(self, plan, session, "encoder", encoder, graph, features.rows)
         encoded = encode(encoder, features)
         released = aggregate(plan, graph, session, encoded, self.hops(plan.unit))
@@ -121,12 +125,9 @@ class GAP:
 
     def scores(self, plan: Plan, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
         """Algorithm 7: the classifier on cached aggregates and the nodes' own features."""
-        encoder, classifier = self._networks(plan.unit, plan.public)
-        load_weights(encoder, weights, "encoder")
-        load_weights(classifier, weights, "classifier")
+        encoder, classifier = self.trained(weights, plan.public)
         with torch.no_grad():
-            hops = stack_hops(encode(encoder, Features(graph)), released)
-            return classifier(hops).numpy()
+            return classifier(stack_hops(encode(encoder, Features(graph)), released)).numpy()
 
     def inductive(self, weights: Arrays) -> GAPInference:
         """Algorithm 8 for a trained encoder and classifier."""
@@ -141,10 +142,17 @@ class GAP:
         never = ["sums before noise"] + (["encodings of single nodes (hop 0)"] if own else [])
         return {"anyone": public, "the node itself": own, "never": never}
 
-    def _networks(self, unit: Unit, public: PublicFacts) -> tuple[Encoder, MultiHopClassifier]:
-        norm = "labels" in unit.public
-        encoder = Encoder(public.num_features, self.width, public.num_classes, batch_norm=norm)
-        return encoder, MultiHopClassifier(self.hops(unit), self.width, public.num_classes, batch_norm=norm)
+    def trained(self, weights: Arrays, public: PublicFacts) -> tuple[Encoder, MultiHopClassifier]:
+        """Encoder and classifier with stored weights."""
+        num_hops = sum(key.startswith("classifier.base.") and key.endswith("weight") for key in weights) - 1
+        networks = self._networks(num_hops, public, batch_norm="classifier.norm.weight" in weights)
+        for network, prefix in zip(networks, ("encoder", "classifier"), strict=True):
+            load_weights(network, weights, prefix)
+        return networks
+
+    def _networks(self, num_hops: int, public: PublicFacts, *, batch_norm: bool) -> tuple[Encoder, MultiHopClassifier]:
+        encoder = Encoder(public.num_features, self.width, public.num_classes, batch_norm=batch_norm)
+        return encoder, MultiHopClassifier(num_hops, self.width, public.num_classes, batch_norm=batch_norm)
 
 
 @dataclass(frozen=True)
@@ -162,35 +170,21 @@ class GAPInference:
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
         """K aggregations."""
-        return aggregation_releases(unit, public, self._hops, self.base.width, noise_multiplier)
-
-    @property
-    def _hops(self) -> int:
-        return sum(key.startswith("classifier.base.") and key.endswith("weight") for key in self.weights) - 1
+        num_hops = len(self.base.trained(self.weights, public)[1].base) - 1
+        return aggregation_releases(unit, public, num_hops, self.base.width, noise_multiplier)
 
     def run(self, plan: Plan, graph: Graph, session: Session) -> tuple[Arrays, Arrays]:
         """Encode and aggregate."""
-        encoder, _ = self._networks(plan)
-        load_weights(encoder, self.weights, "encoder")
-        return self.weights, aggregate(plan, graph, session, encode(encoder, Features(graph)), self._hops)
+        encoder, classifier = self.base.trained(self.weights, plan.public)
+        return self.weights, aggregate(plan, graph, session, encode(encoder, Features(graph)), len(classifier.base) - 1)
 
     def scores(self, plan: Plan, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
         """The classifier on the new graph's aggregates."""
-        encoder, classifier = self._networks(plan)
-        load_weights(encoder, weights, "encoder")
-        load_weights(classifier, weights, "classifier")
-        with torch.no_grad():
-            return classifier(stack_hops(encode(encoder, Features(graph)), released)).numpy()
+        return self.base.scores(plan, weights, released, graph)
 
     def who_may_see(self, unit: Unit) -> dict[str, list[str]]:
         """As GAP."""
         return self.base.who_may_see(unit)
-
-    def _networks(self, plan: Plan) -> tuple[Encoder, MultiHopClassifier]:
-        norm = any(key.startswith("classifier.norm") for key in self.weights)
-        public = plan.public
-        encoder = Encoder(public.num_features, self.base.width, public.num_classes, batch_norm=norm)
-        return encoder, MultiHopClassifier(self._hops, self.base.width, public.num_classes, batch_norm=norm)
 
 
 def aggregation_releases(

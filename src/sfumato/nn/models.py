@@ -31,14 +31,18 @@ class SparseRows:
 
 def _to_torch(matrix: sp.csr_matrix, dtype: torch.dtype) -> Tensor:
     index = torch.int64 if matrix.nnz > np.iinfo(np.int32).max else torch.int32
-    indptr, indices, data = (np.require(part, requirements="W") for part in (matrix.indptr, matrix.indices, matrix.data))
-    return torch.sparse_csr_tensor(
-        torch.as_tensor(indptr, dtype=index),
-        torch.as_tensor(indices, dtype=index),
-        torch.as_tensor(data, dtype=dtype),
-        size=matrix.shape,
-        check_invariants=False,
+    indptr, indices, data = (
+        np.require(part, requirements="W") for part in (matrix.indptr, matrix.indices, matrix.data)
     )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta state")
+        return torch.sparse_csr_tensor(
+            torch.as_tensor(indptr, dtype=index),
+            torch.as_tensor(indices, dtype=index),
+            torch.as_tensor(data, dtype=dtype),
+            size=matrix.shape,
+            check_invariants=False,
+        )
 
 
 class _SparseProduct(torch.autograd.Function):
@@ -96,7 +100,9 @@ class Encoder(nn.Module):
     Source: Sajadmanesh et al. (2023), GAP, equations 4.3 to 4.6.
     """
 
-    def __init__(self, num_features: int, width: int, num_classes: int, *, num_layers: int = 2, batch_norm: bool) -> None:
+    def __init__(
+        self, num_features: int, width: int, num_classes: int, *, num_layers: int = 2, batch_norm: bool
+    ) -> None:
         super().__init__()
         self.mlp = MLP((num_features, *([width] * num_layers)), batch_norm=batch_norm, plain_last=False)
         self.head = Linear(width, num_classes)

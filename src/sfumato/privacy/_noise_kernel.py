@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 REJECTED, ACCEPTED, UNCERTAIN = 0, 1, 2
 _BAND = 2.0**-44
 _COUNTS = 4.0
+_NEAR = np.uint64(4)
 _WIDTH = 1 << 31
 
 
@@ -35,8 +36,9 @@ def decode(
         while j < last and thresholds[j + 1] <= word:
             j += 1
         values[i] = 0
-        left = np.float64(word - thresholds[j])
-        count = np.float64(thresholds[j + 1] - thresholds[j]) if j < last else np.float64(~thresholds[j])
+        above = word - thresholds[j]
+        below = thresholds[j + 1] - word if j < last else ~word
+        left, count = np.float64(above), np.float64(above + below)
         index = np.int64(first_bin) + j
         offset = np.int64(words[i, 1] >> np.uint64(33))
         first = index * np.int64(_WIDTH)
@@ -44,7 +46,7 @@ def decode(
         mode = first if index >= 0 else first + np.int64(_WIDTH - 1)
         threshold = -math.expm1(-np.float64(cell - mode) * np.float64(cell + mode + 1) * half_precision) * count
         margin = threshold * _BAND + _COUNTS
-        if left < _COUNTS or count - left < _COUNTS or abs(left - threshold) <= margin:
+        if above < _NEAR or below < _NEAR or abs(left - threshold) <= margin:
             status[i] = UNCERTAIN
         elif left < threshold:
             status[i] = REJECTED

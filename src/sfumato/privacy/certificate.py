@@ -56,8 +56,11 @@ class Certificate:
         ]
         for who, what in self.values["who_may_see"].items():
             if what:
-                lines.append(f"{who.capitalize()} may see: {'; '.join(what)}." if who != "never" else
-                             f"Never to be shown: {'; '.join(what)}.")
+                lines.append(
+                    f"{who.capitalize()} may see: {'; '.join(what)}."
+                    if who != "never"
+                    else f"Never to be shown: {'; '.join(what)}."
+                )
         if self.values["assumed_public"]:
             lines.append("Assumed public, read from the data: " + "; ".join(self.values["assumed_public"]) + ".")
         lines += list(self.values["assumptions"])

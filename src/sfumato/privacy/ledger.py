@@ -96,7 +96,9 @@ class Ledger:
 
     def __post_init__(self) -> None:
         if self.path is not None and self.path.exists():
-            raise LedgerError(f"Expected no ledger at {self.path} yet. A run never extends another's: choose a new folder.")
+            raise LedgerError(
+                f"Expected no ledger at {self.path} yet. A run never extends another's: choose a new folder."
+            )
         self._append({"kind": "plan", "plan": {**self.plan, "releases": [r.to_dict() for r in self.releases]}})
 
     @property

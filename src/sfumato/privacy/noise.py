@@ -161,7 +161,7 @@ class Stream:
         """
         blocks = np.empty((len(index), 2), ">u8")
         blocks[:, 0], blocks[:, 1] = attempt, index
-        encryptor = Cipher(self._cipher, modes.ECB()).encryptor()  # noqa: S305
+        encryptor = Cipher(self._cipher, modes.ECB()).encryptor()
         return np.frombuffer(encryptor.update(blocks.tobytes()), "<u8").reshape(-1, 2)
 
 

@@ -50,7 +50,12 @@ def check_new_folder(directory: Path) -> None:
 
 
 def write_release(
-    run: Path, certificate: Certificate, ledger: Ledger, spec: dict[str, Any], weights: Arrays, released: Arrays,
+    run: Path,
+    certificate: Certificate,
+    ledger: Ledger,
+    spec: dict[str, Any],
+    weights: Arrays,
+    released: Arrays,
     sign_key: Path | None = None,
 ) -> Path:
     """Write ``run/release/``; the run folder must be new, or hold nothing but this run's own ledger.
@@ -136,7 +141,9 @@ def _signer(path: Path) -> Any:
     try:
         key = load_pem_private_key(path.read_bytes(), password=None)
     except (OSError, ValueError, TypeError) as error:
-        raise InputError(f"Expected sign_key to be a PEM file without password, got {str(path)!r} ({error}).") from error
+        raise InputError(
+            f"Expected sign_key to be a PEM file without password, got {str(path)!r} ({error})."
+        ) from error
     if not isinstance(key, Ed25519PrivateKey):
         raise InputError(
             f"Expected sign_key {str(path)!r} to be an Ed25519 key. Make one with: openssl genpkey -algorithm ed25519"

@@ -1,0 +1,74 @@
+"""The `sfumato` command: thin functions that parse, call the library and print.
+
+Exit codes: 0 done, 1 the check failed or the budget refused, 2 bad input. Progress goes to standard error; ``--json``
+prints one object on standard output.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from sfumato import __version__
+from sfumato.cli import budget, data, run, train
+from sfumato.errors import InputError, MissingDependencyError, SfumatoError
+
+app = typer.Typer(
+    name="sfumato",
+    help="Differentially private learning on graphs, with guarantees a reviewer can check.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("train")(train.train)
+app.command("predict")(run.predict)
+app.command("evaluate")(run.evaluate)
+app.command("verify")(run.verify)
+app.add_typer(budget.app, name="budget")
+app.command("datasets")(data.datasets)
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _root(version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print it.")) -> None:
+    """Differentially private learning on graphs, with guarantees a reviewer can check."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line; every expected failure is one line on standard error."""
+    sys.exit(invoke(arguments))
+
+
+def invoke(arguments: list[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    try:
+        code = typer.main.get_command(app).main(arguments, prog_name="sfumato", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except (InputError, MissingDependencyError) as error:
+        return _fail(str(error), 2)
+    except SfumatoError as error:
+        return _fail(str(error), 1)
+    except (KeyboardInterrupt, typer.Abort):
+        return _fail("Stopped. Releases that the ledger names stay charged.", 130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        return _fail(f"{error.strerror or error}: {error.filename or ''}. Check the path, its rights and the disk.", 2)
+    except Exception as error:
+        if hasattr(error, "format_message") and hasattr(error, "exit_code"):
+            return _fail(error.format_message() or "See --help.", int(error.exit_code))
+        raise
+
+
+def _fail(message: str, code: int) -> int:
+    print("Error: " + " ".join(message.split()), file=sys.stderr)
+    return code

@@ -1,0 +1,70 @@
+"""`sfumato budget`: the epsilon of a mechanism, or the noise for an epsilon."""
+
+from __future__ import annotations
+
+import json
+
+import typer
+
+from sfumato._validate import check_choice
+from sfumato.privacy import accounting, calibration
+from sfumato.privacy.events import Event, GaussianEvent, PoissonGaussianEvent
+
+app = typer.Typer(help="Privacy accounting without data.", no_args_is_help=True, rich_markup_mode=None)
+
+SAMPLING = typer.Option(1.0, "--sampling-prob", help="Probability that a record enters a step (Poisson sampling).")
+STEPS = typer.Option(1, "--steps", help="How many times the mechanism runs.")
+DELTA = typer.Option(..., "--delta", help="Failure probability, such as 1e-7.")
+RELATION = typer.Option(
+    "add-remove", "--relation", help="add-remove or replace; noise is in units of one record's bound."
+)
+METHOD = typer.Option("pld", "--method", help="pld (exact or tight), rdp, or moments (as first published).")
+JSON = typer.Option(False, "--json", help="One JSON object on standard output.")
+
+
+@app.command()
+def epsilon(
+    noise_multiplier: float = typer.Option(
+        ..., "--noise-multiplier", help="Noise standard deviation / record's bound."
+    ),
+    sampling_prob: float = SAMPLING,
+    steps: int = STEPS,
+    delta: float = DELTA,
+    relation: str = RELATION,
+    method: str = METHOD,
+    as_json: bool = JSON,
+) -> None:
+    """Print the epsilon that a Gaussian mechanism costs."""
+    check_choice(("pld", "rdp", "moments"), method=method)
+    events = [_event(noise_multiplier, sampling_prob, steps, relation)]
+    value = accounting.epsilon(events, delta, method="best" if method == "pld" else method)
+    typer.echo(json.dumps({"epsilon": value, "method": method}) if as_json else f"epsilon = {value:.6f} ({method})")
+
+
+@app.command()
+def noise(
+    target: float = typer.Option(..., "--epsilon", help="Requested epsilon; the result never exceeds it."),
+    sampling_prob: float = SAMPLING,
+    steps: int = STEPS,
+    delta: float = DELTA,
+    relation: str = RELATION,
+    as_json: bool = JSON,
+) -> None:
+    """Print the noise multiplier that an epsilon needs."""
+    if sampling_prob == 1:
+        unit = _event(1.0, sampling_prob, steps, relation)
+        value = calibration.gaussian_noise_multiplier(target, delta, steps) / unit.noise_multiplier
+    else:
+        value = calibration.calibrate(lambda z: [_event(z, sampling_prob, steps, relation)], target, delta)
+    reached = accounting.epsilon([_event(value, sampling_prob, steps, relation)], delta)
+    if as_json:
+        typer.echo(json.dumps({"noise_multiplier": value, "epsilon": reached, "method": "pld"}))
+    else:
+        typer.echo(f"noise multiplier = {value:.6f} (epsilon {reached:.6f})")
+
+
+def _event(noise_multiplier: float, sampling_prob: float, steps: int, relation: str) -> Event:
+    event = PoissonGaussianEvent(sampling_prob, noise_multiplier, steps, relation)
+    if sampling_prob < 1:
+        return event
+    return GaussianEvent(noise_multiplier / (2 if relation == "replace" else 1), steps)
