@@ -278,7 +278,7 @@ class Fitted:
         entries = [json.loads(line) for line in stored.ledger_text.splitlines()]
         plan_entry = entries[0]["plan"]
         releases = tuple(Release.from_dict(release) for release in plan_entry["releases"])
-        public = PublicFacts(**{k: tuple(v) if isinstance(v, list) else v for k, v in spec["public"].items()})
+        public = PublicFacts(**_tuples(spec["public"]))
         budget = Budget(**spec["budget"]) if spec["budget"] else None
         unit, noise = unit_from_dict(spec["unit"]), spec["noise_multiplier"]
         plan = Plan(method, unit, budget, public, noise, releases, certificate.epsilon, certificate.delta)
@@ -287,10 +287,11 @@ class Fitted:
             ledger.charge(release.name)
         if ledger.head != entries[-1]["hash"]:
             raise LedgerError("The stored ledger does not hold exactly the planned releases. See `sfumato verify`.")
-        graph = {k: tuple(v) if isinstance(v, list) else v for k, v in spec["graph"].items()}
         cached = {k.removeprefix(_CACHE): v for k, v in stored.weights.items() if k.startswith(_CACHE)}
         weights = {k: v for k, v in stored.weights.items() if not k.startswith(_CACHE)}
-        return cls(plan, weights, {**stored.released, **cached}, certificate, ledger, GraphKey(**graph))
+        return cls(
+            plan, weights, {**stored.released, **cached}, certificate, ledger, GraphKey(**_tuples(spec["graph"]))
+        )
 
 
 def make_plan(method: Method, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
@@ -316,9 +317,9 @@ def make_plan(method: Method, budget: Budget | None, unit: Unit, public: PublicF
     if not sketch:
         return Plan(method, unit, budget, public, 0.0, (), 0.0, 0.0)
     delta = effective_delta(budget.delta, budget.epsilon, total_draws(sketch))
-    events = [release.event for release in sketch]
-    if all(isinstance(event, GaussianEvent) and event.noise_multiplier == 1 for event in events):
-        noise = gaussian_noise_multiplier(budget.epsilon, delta, sum(event.count for event in events))
+    gaussian = [r.event for r in sketch if isinstance(r.event, GaussianEvent) and r.event.noise_multiplier == 1]
+    if len(gaussian) == len(sketch):
+        noise = gaussian_noise_multiplier(budget.epsilon, delta, sum(event.count for event in gaussian))
     else:
         noise = calibrate(lambda z: [r.event for r in method.releases(unit, public, z)], budget.epsilon, delta)
     releases = method.releases(unit, public, noise)
@@ -328,11 +329,16 @@ def make_plan(method: Method, budget: Budget | None, unit: Unit, public: PublicF
 
 def settings_of(method: Method) -> dict[str, Any]:
     """The public hyper-parameters of a method (of its ``base``, for inference with a trained one), JSON-ready."""
+    settings: Any = getattr(method, "base", method)
     return {
         key: list(value) if isinstance(value, tuple) else value
-        for key, value in asdict(getattr(method, "base", method)).items()  # type: ignore[call-overload]
+        for key, value in asdict(settings).items()
         if isinstance(value, (int, float, str, bool, tuple, type(None)))
     }
+
+
+def _tuples(values: dict[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
 
 
 def _accountant(releases: Sequence[Release]) -> str:

@@ -163,7 +163,7 @@ def private_steps(
         flat = np.rint(torch.cat([s.reshape(-1) for s in sums]).numpy() / step_size).astype(np.int64)
         noise_key = derive_key(key, "noise", step, operand_mac(key, flat))
         released = torch.from_numpy((flat + rounded_gaussian(noise_key, stddev, 0, size)) * (step_size / divisor))
-        for parameter, grad in zip(parameters, released.split([p.numel() for p in parameters]), strict=True):
+        for parameter, grad in zip(parameters, torch.split(released, [p.numel() for p in parameters]), strict=True):
             parameter.grad = grad.reshape(parameter.shape).to(parameter.dtype)
         optimizer.step()
         if progress is not None:

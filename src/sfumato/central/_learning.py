@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -43,7 +43,7 @@ class Features:
     """Feature rows as the networks take them: sparse while at most a tenth of the entries are set."""
 
     def __init__(self, graph: Graph) -> None:
-        x = graph.x if graph.x is not None else np.zeros((graph.num_nodes, 0), np.float32)
+        x: Any = graph.x if graph.x is not None else np.zeros((graph.num_nodes, 0), np.float32)
         if sp.issparse(x) and x.nnz > _SPARSE_DENSITY * x.shape[0] * x.shape[1]:
             x = x.toarray()
         self.x = x
@@ -84,8 +84,7 @@ def train(
 def _train_public(
     settings: TrainSettings, plan: Plan, session: Session, stage: str, network: nn.Module, graph: Graph, rows: Rows
 ) -> None:
-    y = torch.from_numpy(graph.y)
-    ids, val = (np.flatnonzero(mask & (graph.y >= 0)) for mask in (graph.train_mask, graph.val_mask))
+    y, ids, val = labeled(graph)
     inputs, held_out = rows(ids), rows(val)
     session.curves[stage] = train_full_batch(
         network,
@@ -122,6 +121,13 @@ def _train_private(
 
 def _dense(rows: Tensor | SparseRows) -> Tensor:
     return (rows.matrix.to_dense() if isinstance(rows, SparseRows) else rows).double()
+
+
+def labeled(graph: Graph) -> tuple[Tensor, NDArray[np.int64], NDArray[np.int64]]:
+    """All labels, and the labeled training and validation nodes; only where labels are public."""
+    assert graph.y is not None
+    train_ids, val = (np.flatnonzero(mask & (graph.y >= 0)) for mask in (graph.train_mask, graph.val_mask))
+    return torch.from_numpy(graph.y), train_ids, val
 
 
 def num_parameters(network: nn.Module) -> int:

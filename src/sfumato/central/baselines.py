@@ -11,7 +11,16 @@ import torch
 from numpy.typing import NDArray
 
 from sfumato._validate import check_int, check_real
-from sfumato.central._learning import Features, load_weights, network_arrays, num_parameters, seeded, sgd_event, train
+from sfumato.central._learning import (
+    Features,
+    labeled,
+    load_weights,
+    network_arrays,
+    num_parameters,
+    seeded,
+    sgd_event,
+    train,
+)
 from sfumato.errors import UnsupportedUnitError
 from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.method import Arrays, Plan, Session, make_plan
@@ -122,8 +131,7 @@ class SAGE:
         with seeded(session.seed):
             network = models.GraphSAGE(plan.public.num_features, self.width, plan.public.num_classes)
         x, adjacency = Features(graph).rows(None), mean_adjacency(graph)
-        y = torch.from_numpy(graph.y)
-        ids, val = (np.flatnonzero(mask & (graph.y >= 0)) for mask in (graph.train_mask, graph.val_mask))
+        y, ids, val = labeled(graph)
         session.curves["network"] = train_full_batch(
             network,
             lambda: network(x, adjacency)[ids],

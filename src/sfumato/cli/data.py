@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,7 +70,7 @@ class Source:
 
     def load(self) -> Graph:
         """Read the graph; roles are not drawn yet unless the data set or a role column has them."""
-        if self.named:
+        if self.dataset is not None:
             from sfumato.graph.datasets import load_dataset
 
             split = "public" if self.split == "public" else None
@@ -87,7 +87,7 @@ class Source:
         if len(kinds) > 1:
             raise InputError("Expected --nodes and --edges of one kind, got CSV and Parquet. Convert one of them.")
         read = read_parquet if kinds.pop() else read_csv
-        return read(self.nodes, self.edges, label=self.label, schema=self.schema, directed=self.directed)
+        return read(str(self.nodes), str(self.edges), label=self.label, schema=self.schema, directed=self.directed)
 
     def with_roles(self, graph: Graph, seed: int) -> Graph:
         """Give the graph the roles of one seed; declared roles stay."""
@@ -101,9 +101,10 @@ class Source:
         """Remember the source under `evaluation/`, with absolute paths."""
         paths = ("data_dir", "nodes", "edges", "schema")
         absolute = {name: str(Path(getattr(self, name)).resolve()) for name in paths if getattr(self, name)}
+        values = {**asdict(self), **absolute}
         folder = run / "evaluation"
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "source.json").write_text(json.dumps(asdict(replace(self, **absolute)), indent=1) + "\n")
+        (folder / "source.json").write_text(json.dumps(values, indent=1) + "\n")
 
     @classmethod
     def of_run(cls, run: Path) -> Source:

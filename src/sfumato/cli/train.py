@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import sys
 import time
@@ -282,7 +283,7 @@ def _set_threads(threads: int | None) -> None:
     import torch
 
     torch.set_num_threads(threads)
-    numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
+    numba.set_num_threads(min(threads, os.cpu_count() or 1))
 
 
 def _peak_mb() -> float:

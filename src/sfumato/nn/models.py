@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
@@ -47,19 +48,19 @@ def _to_torch(matrix: sp.csr_matrix, dtype: torch.dtype) -> Tensor:
 
 class _SparseProduct(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, rows: SparseRows, dense: Tensor) -> Tensor:  # type: ignore[override,no-untyped-def]
+    def forward(ctx, rows: SparseRows, dense: Tensor) -> Tensor:
         ctx.rows = rows
         return rows.matrix @ dense
 
     @staticmethod
-    def backward(ctx, grad: Tensor) -> tuple[None, Tensor]:  # type: ignore[override,no-untyped-def]
+    def backward(ctx, grad: Tensor) -> tuple[None, Tensor]:
         return None, ctx.rows.transposed @ grad
 
 
 class Linear(nn.Linear):
     """A linear layer whose input may be a dense tensor or :class:`SparseRows`."""
 
-    def forward(self, x: Tensor | SparseRows) -> Tensor:  # type: ignore[override]
+    def forward(self, x: Tensor | SparseRows) -> Tensor:
         return x @ self.weight.T + self.bias if isinstance(x, SparseRows) else super().forward(x)
 
 
@@ -79,17 +80,18 @@ class MLP(nn.Module):
 
     def __init__(self, widths: Sequence[int], *, batch_norm: bool = False, plain_last: bool = True) -> None:
         super().__init__()
-        self.layers = nn.ModuleList([Linear(a, b) for a, b in zip(widths, widths[1:], strict=False)])
-        activated = self.layers[: len(self.layers) - plain_last]
-        self.norms = nn.ModuleList([nn.BatchNorm1d(layer.out_features) for layer in activated] if batch_norm else [])
-        self.num_activated = len(activated)
+        self.layers = nn.ModuleList([Linear(a, b) for a, b in pairwise(widths)])
+        self.num_activated = len(self.layers) - plain_last
+        hidden = widths[1 : 1 + self.num_activated]
+        self.norms = nn.ModuleList([nn.BatchNorm1d(width) for width in hidden] if batch_norm else [])
 
     def forward(self, x: Tensor | SparseRows) -> Tensor:
+        out: Tensor = self.layers[0](x)
         for i, layer in enumerate(self.layers):
-            x = layer(x)
+            out = layer(out) if i else out
             if i < self.num_activated:
-                x = functional.selu(self.norms[i](x) if len(self.norms) else x)
-        return x  # type: ignore[return-value]
+                out = functional.selu(self.norms[i](out) if len(self.norms) else out)
+        return out
 
 
 class Encoder(nn.Module):

@@ -20,7 +20,7 @@ def train_full_batch(
     epochs: int,
     learning_rate: float,
     validate: Callable[[], Tensor] | None = None,
-    validation_targets: Tensor | None = None,
+    validation_targets: Tensor,
     progress: Progress | None = None,
 ) -> list[float]:
     """Minimize cross-entropy with Adam, in place; with ``validate``, keep the epoch with the best accuracy there.
@@ -52,7 +52,7 @@ def train_full_batch(
         if validate is not None:
             model.eval()
             with torch.no_grad():
-                accuracy = float((validate().argmax(1) == validation_targets).double().mean())
+                accuracy = float(torch.eq(validate().argmax(1), validation_targets).double().mean())
             if accuracy > best:
                 best, best_state = accuracy, copy.deepcopy(model.state_dict())
         if progress is not None:

@@ -33,12 +33,12 @@ class Certificate:
     @property
     def epsilon(self) -> float | None:
         """The claimed epsilon; None without privacy."""
-        return self.values["claim"]["epsilon"]  # type: ignore[no-any-return]
+        return self.values["claim"]["epsilon"]
 
     @property
     def delta(self) -> float | None:
         """The claimed delta; None without privacy."""
-        return self.values["claim"]["delta"]  # type: ignore[no-any-return]
+        return self.values["claim"]["delta"]
 
     def to_json(self) -> str:
         """The canonical JSON text."""
