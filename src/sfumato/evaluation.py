@@ -8,13 +8,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.graph.graph import Graph
-from sfumato.method import Fitted
 from sfumato.nn.metrics import accuracy, macro_f1
+
+
+class Predictor(Protocol):
+    """Anything that predicts a class for every node of a graph."""
+
+    def predict(self, graph: Graph) -> NDArray[np.int64]: ...
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,7 @@ class Summary:
         return f"{100 * self.mean:.1f} %{interval}"
 
 
-def score(fitted: Fitted, graph: Graph) -> tuple[float, float]:
+def score(fitted: Predictor, graph: Graph) -> tuple[float, float]:
     """Accuracy and macro-F1 of a fitted model on the graph's labeled test nodes."""
     graph = graph if graph.roles is not None else graph.with_split()
     assert graph.y is not None

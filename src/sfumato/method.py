@@ -181,6 +181,7 @@ class GraphKey:
 
     @classmethod
     def of(cls, graph: Graph) -> GraphKey:
+        """The key of a graph, from its ids and names alone."""
         ids = np.arange(graph.num_nodes) if graph.node_ids is None else graph.node_ids
         digest = hashlib.sha256("\n".join(map(str, ids.tolist())).encode()).hexdigest()
         return cls(graph.name, graph.num_nodes, digest, graph.classes, graph.feature_names)

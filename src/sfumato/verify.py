@@ -448,9 +448,9 @@ def _check_claim(certificate: dict[str, Any], problems: list[str]) -> tuple[floa
     return bracket
 
 
-def describe(result: Verification) -> str:
+def describe(run: Path, result: Verification) -> str:
     """A verdict in plain words, one line a finding."""
-    lines = ["VALID" if result.valid else "NOT VALID"]
+    lines = [f"{'VALID' if result.valid else 'NOT VALID'}: {run}"]
     if result.unit is not None:
         lines.append("unit: " + ", ".join(f"{key} {value}" for key, value in result.unit.items()))
     if result.unit == {"name": "none", "relation": "none"}:
@@ -475,7 +475,7 @@ def main(argv: list[str] | None = None) -> int:
     except VerifyInputError as error:
         print(error, file=sys.stderr)
         return 2
-    print(f"{options.run}: {describe(result)}")
+    print(describe(options.run, result))
     return 0 if result.valid else 1
 
 

@@ -120,7 +120,8 @@ def _linear_layers(model: nn.Module) -> list[nn.Linear]:
     owned = {id(parameter) for layer in layers for parameter in layer.parameters()}
     foreign = [name for name, parameter in model.named_parameters() if id(parameter) not in owned]
     mixing = [type(m).__name__ for m in model.modules() if isinstance(m, nn.modules.batchnorm._NormBase)]
-    if foreign or mixing or len(owned) != len(list(model.parameters())):
+    shared = sum(len(list(layer.parameters())) for layer in layers) > len(owned)
+    if foreign or mixing or shared:
         raise fail(
             "model",
             ", ".join(foreign + mixing) or "shared weights",

@@ -151,7 +151,7 @@ def verify(
     if as_json:
         typer.echo(json.dumps({"valid": result.valid, "problems": list(result.problems)}))
     else:
-        typer.echo(verifier.describe(result))
+        typer.echo(verifier.describe(run, result))
     raise typer.Exit(0 if result.valid else 1)
 
 

@@ -134,7 +134,7 @@ def coins(key: Key, probability: float, ids: NDArray[np.integer]) -> NDArray[np.
     """Toss one secret coin an id; heads with probability ``floor(2^64 probability) / 2^64``, never above it.
 
     >>> int(coins(bytes(32), 0.5, np.arange(1000)).sum())
-    510
+    501
     """
     check_real(low=0, high=1, probability=probability)
     if probability == 1:

@@ -1,0 +1,24 @@
+"""No file grows past what can be read in one sitting."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+LIMIT = 600
+
+
+def too_long(root: Path) -> list[str]:
+    """Python files of the project above the limit."""
+    files = [path for folder in ("src", "tests", "benchmarks") for path in sorted((root / folder).rglob("*.py"))]
+    lengths = {path: len(path.read_text().splitlines()) for path in files}
+    return [f"{path.relative_to(root)}: {length} lines" for path, length in lengths.items() if length > LIMIT]
+
+
+def test_files_are_short():
+    assert not too_long(ROOT)
+
+
+def test_long_file_is_found(tmp_path):
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "long.py").write_text("x = 1\n" * (LIMIT + 1))
+    (tmp_path / "src" / "short.py").write_text("x = 1\n" * LIMIT)
+    assert too_long(tmp_path) == ["src/long.py: 601 lines"]

@@ -1,0 +1,105 @@
+"""The certificate: only for a finished plan, canonical as a file, readable as text."""
+
+import json
+
+import pytest
+
+from sfumato.errors import LedgerError
+from sfumato.privacy.certificate import ASSUMPTIONS, Certificate, certify, total_draws
+from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
+from sfumato.privacy.ledger import Ledger, Release, canonical_json
+from sfumato.privacy.noise import SAMPLER_TAU
+from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy, unit_from_dict
+
+RELEASES = (
+    Release("aggregate/1", GaussianEvent(3.5), (4, 16), 32),
+    Release("aggregate/2", GaussianEvent(3.5), (4, 16), 32),
+)
+VISIBLE = {"anyone": ["parameters", "noisy rows"], "the node itself": ["its prediction"], "never": ["exact sums"]}
+
+
+def build(unit=None, charges=2, epsilon=1.0, delta=1e-7, releases=RELEASES, **changes):
+    plan = {"method": "gap", "unit": {}, "claim": {"epsilon": epsilon, "delta": delta}, "delta_sampler": 2e-28}
+    ledger = Ledger(plan, releases)
+    for release in releases[:charges]:
+        ledger.charge(release.name)
+    arguments = {
+        "version": "0.1.0", "settings": {"num_hops": 2}, "unit": unit or EdgeLevel(directed=False),
+        "budget": {"epsilon": 1.0, "delta": 1e-7}, "accounting": "gaussian", "public_facts": {"num_nodes": 4},
+        "assumed_public": [], "who_may_see": VISIBLE,
+    }  # fmt: skip
+    return certify(ledger, **{**arguments, **changes}), ledger
+
+
+@pytest.mark.parametrize("charges", [0, 1])
+def test_an_unfinished_plan_has_no_certificate(charges):
+    with pytest.raises(LedgerError, match=f"Expected 2 releases in the ledger, got {charges}"):
+        build(charges=charges)
+
+
+def test_it_holds_the_claim_and_what_was_charged():
+    certificate, ledger = build(notes=("Extra.",))
+    values = certificate.values
+    assert (certificate.epsilon, certificate.delta) == (1.0, 1e-7)
+    assert values["releases"] == [entry["release"] for entry in ledger.entries[1:]]
+    assert values["ledger_head"] == ledger.head == ledger.entries[-1]["hash"]
+    assert values["accounting"] == {"method": "gaussian", "delta_sampler": 2e-28, "sampler_tau": SAMPLER_TAU}
+    assert values["assumptions"] == [*ASSUMPTIONS, "Extra."]
+    assert unit_from_dict(values["unit"]) == EdgeLevel(directed=False)
+    assert set(values) == {
+        "format", "version", "method", "settings", "unit", "protects", "trust_model", "claim", "budget", "releases",
+        "accounting", "public_facts", "assumed_public", "who_may_see", "assumptions", "ledger_head",
+    }  # fmt: skip
+
+
+def test_json_is_canonical_and_comes_back():
+    certificate, _ = build()
+    text = certificate.to_json()
+    assert text == canonical_json(json.loads(text)) + "\n"
+    assert Certificate(json.loads(text)) == certificate
+    assert Certificate(json.loads(text)).to_json() == text
+
+
+def test_equal_runs_have_equal_certificates():
+    assert build()[0].to_json() == build()[0].to_json()
+    assert build(epsilon=0.5)[0].to_json() != build()[0].to_json()
+
+
+def test_text_names_unit_numbers_audience_and_assumptions():
+    text = str(build(assumed_public=["classes", "num_features"])[0])
+    assert "Protects the presence of any one undirected edge." in text
+    assert "epsilon = 1, delta = 1e-07" in text
+    assert "(unit edge, relation add-remove)" in text
+    assert "Anyone may see: parameters; noisy rows." in text
+    assert "The node itself may see: its prediction." in text
+    assert "Never to be shown: exact sums." in text
+    assert "Assumed public, read from the data: classes; num_features." in text
+    assert all(assumption in text for assumption in ASSUMPTIONS)
+
+
+def test_text_leaves_out_what_is_empty():
+    text = str(build(who_may_see={"anyone": ["parameters"], "the node itself": [], "never": []})[0])
+    assert "may see: parameters" in text
+    assert "node itself" not in text
+    assert "Never" not in text
+    assert "read from the data" not in text
+
+
+def test_text_of_a_node_unit_names_the_cap():
+    text = str(build(NodeLevel(max_out_degree=50, relation="replace"))[0])
+    assert "its label and the (at most 50) out-arcs it owns" in text
+    assert "relation replace" in text
+
+
+def test_without_privacy_the_text_says_so():
+    certificate, _ = build(NoPrivacy(), epsilon=None, delta=None, releases=(), budget=None, accounting="none")
+    assert certificate.epsilon is certificate.delta is None
+    assert certificate.values["budget"] == {"epsilon": None, "delta": None}
+    assert str(certificate).startswith("No privacy")
+    assert "epsilon" not in str(certificate)
+
+
+def test_total_draws():
+    steps = Release("encoder", PoissonGaussianEvent(0.1, 2.0, 50), (30,), 30)
+    assert total_draws([*RELEASES, steps]) == 32 + 32 + 1500
+    assert total_draws([]) == 0

@@ -1,0 +1,139 @@
+"""Clipped gradient sums against per-example gradients, one record's share, and the models that are refused."""
+
+import pytest
+import torch
+from torch import nn
+from torch.func import functional_call, grad, vmap
+
+from sfumato.bounded.gradients import clipped_gradient_sum
+from sfumato.errors import InputError
+from sfumato.nn.models import MLP, Encoder, MultiHopClassifier
+
+MODELS = {
+    "mlp": (lambda: MLP((5, 7, 3)), (5,)),
+    "linear": (lambda: nn.Sequential(nn.Linear(5, 3, bias=False)), (5,)),
+    "encoder": (lambda: Encoder(5, 4, 3, batch_norm=False), (5,)),
+    "hops": (lambda: MultiHopClassifier(2, 4, 3, batch_norm=False), (3, 4)),
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def build(name, seed=0, batch=12, scale=1.0):
+    torch.manual_seed(seed)
+    make, shape = MODELS[name]
+    return make().double(), torch.randn(batch, *shape, dtype=torch.float64) * scale, torch.arange(batch) % 3
+
+
+def flat(parts):
+    return torch.cat([part.reshape(-1) for part in parts])
+
+
+def per_example(model, x, y):
+    """Gradients of single examples, [batch, parameters], by functional differentiation."""
+    parameters = dict(model.named_parameters())
+
+    def loss(values, one, label):
+        return nn.functional.cross_entropy(functional_call(model, values, (one[None],)), label[None], reduction="sum")
+
+    grads = vmap(grad(loss), in_dims=(None, 0, 0))(parameters, x, y)
+    return torch.cat([grads[name].reshape(len(x), -1) for name in parameters], dim=1).detach()
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("clip", [0.01, 0.3, 1.0, 100.0])
+def test_sum_equals_per_example_clipping(name, clip):
+    model, x, y = build(name, scale=3.0)
+    grads = per_example(model, x, y)
+    norms = grads.norm(dim=1, keepdim=True)
+    expected = (grads * (clip / norms).clamp(max=1)).sum(0)
+    assert torch.allclose(flat(clipped_gradient_sum(model, [x], y, clip)), expected, rtol=1e-10, atol=1e-10)
+    if clip in (0.01, 100.0):
+        assert ((norms > clip) == (clip < 1)).all(), "both sides of the clip must be met"
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_missing_labels_contribute_nothing(name):
+    model, x, y = build(name)
+    labeled = y != 1
+    masked = torch.where(labeled, y, -1)
+    left, right = (flat(clipped_gradient_sum(model, [a], b, 0.5)) for a, b in ((x, masked), (x[labeled], y[labeled])))
+    assert torch.allclose(left, right, rtol=1e-12, atol=1e-12)
+    assert (flat(clipped_gradient_sum(model, [x], torch.full_like(y, -1), 0.5)) == 0).all()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_an_empty_batch_has_a_zero_sum(name):
+    model, x, y = build(name)
+    sums = clipped_gradient_sum(model, [x[:0]], y[:0], 1.0)
+    assert [s.shape for s in sums] == [p.shape for p in model.parameters()]
+    assert (flat(sums) == 0).all()
+
+
+def assert_clipped(gradient_sum, clip):
+    """No single record, however extreme, contributes more than the clip; ordinary large ones reach it."""
+    for name in MODELS:
+        reached = 0.0
+        for scale in (1e-30, 1.0, 1e3, 1e10, 3e38):
+            model, x, y = build(name, batch=4, scale=scale)
+            for i in range(4):
+                norm = float(flat(gradient_sum(model, [x[i : i + 1]], y[i : i + 1], clip)).norm())
+                assert norm <= clip * (1 + 1e-12), f"{name}: one record contributes {norm:g}, more than {clip:g}"
+                reached = max(reached, norm)
+        assert reached >= 0.99 * clip
+
+
+def test_one_record_never_exceeds_the_clip():
+    assert_clipped(clipped_gradient_sum, 0.1)
+
+
+def test_planted_faults_of_clipping_are_caught():
+    def skipped(model, inputs, targets, clip):
+        return clipped_gradient_sum(model, inputs, targets, 1e300)
+
+    def by_layer(model, inputs, targets, clip):
+        return [s * min(1.0, clip / max(float(s.norm()), 1e-300)) for s in skipped(model, inputs, targets, clip)]
+
+    for fault in (skipped, by_layer):
+        with pytest.raises(AssertionError, match="more than"):
+            assert_clipped(fault, 0.1)
+
+
+class Foreign(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear, self.scale = nn.Linear(5, 3), nn.Parameter(torch.ones(3))
+
+    def forward(self, x):
+        return self.linear(x) * self.scale
+
+
+class Twice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.square, self.head = nn.Linear(5, 5), nn.Linear(5, 3)
+
+    def forward(self, x):
+        return self.head(self.square(self.square(x)))
+
+
+def tied():
+    model = nn.Sequential(nn.Linear(5, 5), nn.Linear(5, 5), nn.Linear(5, 3))
+    model[1].weight = model[0].weight
+    return model
+
+
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [(lambda: MLP((5, 4, 3), batch_norm=True), "BatchNorm1d"), (Foreign, "scale"), (Twice, "once an example"),
+     (lambda: nn.Sequential(nn.BatchNorm1d(5, affine=False), nn.Linear(5, 3)), "BatchNorm1d"), (tied, "shared weights")],
+)  # fmt: skip
+def test_models_that_break_the_proof_are_refused(make, named):
+    with pytest.raises(InputError, match=named):
+        clipped_gradient_sum(make().double(), [torch.zeros(2, 5, dtype=torch.float64)], torch.tensor([0, 1]), 1.0)

@@ -1,0 +1,165 @@
+"""DP-SGD steps: the grid bound, the noise, the public divisor, the secret coins."""
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from sfumato.bounded import gradients
+from sfumato.bounded.gradients import PrivateSGD, clipped_gradient_sum, private_steps, rounding_margin
+from sfumato.errors import InputError
+from sfumato.nn.models import MLP, Encoder
+from sfumato.privacy.noise import coins, derive_key
+
+KEY = bytes(32)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def build(make=lambda: MLP((5, 7, 3)), n=40):
+    torch.manual_seed(0)
+    return make().double(), torch.randn(n, 5, dtype=torch.float64), torch.arange(n) % 3
+
+
+def flat(parts):
+    return torch.cat([part.reshape(-1) for part in parts])
+
+
+class Recorder:
+    """Stands in for the optimizer: keeps the released gradients, never moves."""
+
+    def __init__(self, parameters, lr):
+        self.parameters, self.released = list(parameters), []
+        Recorder.last = self
+
+    def step(self):
+        self.released.append(np.concatenate([p.grad.numpy().reshape(-1) for p in self.parameters]))
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """Run private_steps and return (released gradients, grid sums, sizes of the batches)."""
+    monkeypatch.setattr(torch.optim, "Adam", Recorder)
+
+    def call(model, x, y, ids=None, key=KEY, **settings):
+        base = {"sampling_prob": 1.0, "steps": 1, "l2_clip_norm": 0.7, "noise_multiplier": 1.5, "learning_rate": 0.1}
+        sums, sizes = [], []
+
+        def mac(key, array):
+            sums.append(array)
+            return b""
+
+        def batch(chosen):
+            sizes.append(len(chosen))
+            return x[chosen], y[chosen]
+
+        monkeypatch.setattr(gradients, "operand_mac", mac)
+        private_steps(model, batch, np.arange(len(y)) if ids is None else ids, PrivateSGD(**{**base, **settings}), key)
+        return Recorder.last.released, sums, sizes
+
+    return call
+
+
+@pytest.mark.parametrize("make", [lambda: MLP((5, 7, 3)), lambda: Encoder(5, 4, 3, batch_norm=False)])
+@pytest.mark.parametrize("scale", [1.0, 1e6, 1e30])
+def test_removing_one_record_moves_the_grid_sum_by_at_most_the_bound(run, make, scale):
+    model, x, y = build(make)
+    x[7] *= scale
+    y[7] = model(x[7:8]).argmin()
+    removed = y.clone()
+    removed[7] = -1
+    (left,), (right,) = (run(model, x, labels)[1] for labels in (y, removed))
+    size = sum(p.numel() for p in model.parameters())
+    moved = np.linalg.norm((left - right).astype(float)) / 2.0**24
+    assert 0 < moved <= 1 + rounding_margin(size)
+
+
+def wide(n=200):
+    """A model of many parameters and only missing labels, so that a release is noise alone."""
+    torch.manual_seed(0)
+    return MLP((150, 300, 3)).double(), torch.randn(n, 150, dtype=torch.float64), torch.full((n,), -1)
+
+
+@pytest.mark.parametrize("sampling_prob", [1.0, 0.05])
+def test_noise_has_the_stated_size(run, sampling_prob):
+    model, x, y = wide()
+    (noise,), *_ = run(model, x, y, sampling_prob=sampling_prob)
+    stated = 1.5 * 0.7 * (1 + rounding_margin(noise.size)) / (sampling_prob * 200)
+    assert noise.std() == pytest.approx(stated, rel=0.02)
+    assert stats.kstest(noise, stats.norm(scale=stated).cdf).pvalue > 1e-4
+    for wrong in (2 / 3, 3 / 2):
+        assert stats.kstest(noise, stats.norm(scale=stated * wrong).cdf).pvalue < 1e-12
+
+
+def test_empty_batches_are_noised_and_steps_are_independent(run):
+    model, x, y = wide()
+    released, sums, sizes = run(model, x, y, sampling_prob=1e-9, steps=3)
+    assert sizes == [0, 0, 0]
+    assert all((s == 0).all() for s in sums)
+    assert all(r.std() > 0 for r in released)
+    assert abs(np.corrcoef(released[0], released[1])[0, 1]) < 5 / np.sqrt(released[0].size)
+
+
+def test_the_divisor_is_public(run):
+    """How many ids are drawn or labeled changes nothing; how many public ids there are does."""
+    model, x, y = wide()
+    (first,), _, drawn = run(model, x, y, sampling_prob=0.3)
+    (second,), _, others = run(model, x, y, sampling_prob=0.3, ids=np.arange(200) + 5000)
+    assert drawn != others
+    assert np.array_equal(first, second)
+    (half,), *_ = run(model, x[:100], y[:100], sampling_prob=0.3)
+    assert half == pytest.approx(2 * first, rel=1e-12)
+
+
+def test_released_gradient_is_sum_plus_noise_over_the_divisor(run):
+    model, x, y = build(n=30)
+    (released,), (grid,), _ = run(model, x, y, noise_multiplier=1e-6)
+    expected = flat(clipped_gradient_sum(model, [x], y, 0.7)).numpy()
+    assert grid == pytest.approx(expected * 2.0**24 / 0.7, abs=0.51)
+    assert released == pytest.approx(expected / 30, abs=1e-6)
+
+
+def test_batches_are_poisson_by_secret_coins_of_public_ids(run):
+    model, x, y = wide()
+    ids = np.arange(200) * 3
+    *_, sizes = run(model, x, y, ids=ids, sampling_prob=0.2, steps=30)
+    assert sizes == [int(coins(derive_key(KEY, "sample", step), 0.2, ids).sum()) for step in range(30)]
+    assert len(set(sizes)) > 5
+    assert np.mean(sizes) == pytest.approx(40, rel=0.1)
+
+
+def test_training_is_repeatable_and_learns():
+    x = torch.randn(300, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    y = (x[:, 0] > 0).long()
+    settings = PrivateSGD(0.5, 60, 1.0, 1.0, 0.05)
+    weights, seen = [], []
+    for _ in range(2):
+        torch.manual_seed(0)
+        model = MLP((4, 8, 2)).double()
+        private_steps(model, lambda c: (x[c], y[c]), np.arange(300), settings, KEY, lambda *at: seen.append(at))
+        weights.append(flat(p.detach() for p in model.parameters()))
+    assert torch.equal(*weights)
+    assert seen == [(step, 60) for step in range(1, 61)] * 2
+    assert float((model(x).argmax(1) == y).double().mean()) > 0.85
+
+
+def test_single_precision_is_refused():
+    with pytest.raises(InputError, match="float64"):
+        private_steps(MLP((5, 3)), lambda chosen: (), np.arange(4), PrivateSGD(1.0, 1, 1.0, 1.0, 0.1), KEY)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"sampling_prob": 0}, {"sampling_prob": 1.1}, {"steps": 0}, {"l2_clip_norm": 0}, {"noise_multiplier": 0},
+     {"learning_rate": -1}],
+)  # fmt: skip
+def test_settings_are_checked(wrong):
+    good = {"sampling_prob": 0.1, "steps": 1, "l2_clip_norm": 1.0, "noise_multiplier": 1.0, "learning_rate": 0.1}
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        PrivateSGD(**{**good, **wrong})
