@@ -37,5 +37,5 @@ def load(run: str | Path) -> Fitted:
     try:
         method: Method = method_named(stored.spec["method"], **stored.spec["settings"])
         return Fitted.from_stored(stored, method)
-    except (KeyError, TypeError, ValueError) as error:
+    except (IndexError, KeyError, TypeError, ValueError) as error:
         raise DataError(f"The spec of run {str(run)!r} cannot be read: {error}. See `sfumato verify`.") from error

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.errors import DataError
 from sfumato.graph.graph import Graph
 from sfumato.nn.metrics import accuracy, macro_f1
 
@@ -64,6 +65,15 @@ def score(fitted: Predictor, graph: Graph) -> tuple[float, float]:
     test = graph.test_mask
     predicted = fitted.predict(graph)[test]
     return accuracy(graph.y[test], predicted), macro_f1(graph.y[test], predicted, graph.num_classes)
+
+
+def check_scorable(graph: Graph) -> None:
+    """Refuse a split without a labeled test node, before anything is spent on it."""
+    assert graph.y is not None
+    if not (graph.test_mask & (graph.y >= 0)).any():
+        raise DataError(
+            f"Expected graph {graph.name!r} to have a labeled test node, got none. Check the label column and the split."
+        )
 
 
 def majority_share(graph: Graph) -> float:

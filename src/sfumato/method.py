@@ -165,8 +165,11 @@ class Plan:
                 )
         if graph.y is None or graph.num_classes < 2:
             raise DataError(f"Expected graph {graph.name!r} to have labels of at least 2 classes. Name a label column.")
-        if not (graph.train_mask & (graph.y >= 0)).any() and "labels" in self.unit.public:
-            raise DataError("Expected at least one labeled training node, got none. Check the label column and roles.")
+        labeled = int((graph.train_mask & (graph.y >= 0)).sum())
+        if labeled < 2 and "labels" in self.unit.public:
+            raise DataError(
+                f"Expected at least two labeled training nodes, got {labeled}. Check the label column and roles."
+            )
 
 
 @dataclass(frozen=True)
@@ -185,6 +188,17 @@ class GraphKey:
         ids = np.arange(graph.num_nodes) if graph.node_ids is None else graph.node_ids
         digest = hashlib.sha256("\n".join(map(str, ids.tolist())).encode()).hexdigest()
         return cls(graph.name, graph.num_nodes, digest, graph.classes, graph.feature_names)
+
+    def check_columns(self, graph: Graph) -> None:
+        """Refuse another graph whose feature columns or classes are not those of training, in the same order."""
+        for what in ("feature_names", "classes"):
+            trained, found = getattr(self, what), getattr(graph, what)
+            if trained != found:
+                strange = next((name for name in found if name not in trained), f"{len(found)} in another order")
+                raise InputError(
+                    f"Expected graph {graph.name!r} to have the {len(trained)} {what} of training, got {strange!r}. "
+                    "Read both tables with one schema."
+                )
 
 
 @dataclass(frozen=True)
@@ -230,12 +244,16 @@ class Fitted:
         ``plan.fit(other)`` gives a :class:`Fitted` for that graph; no weight changes.
 
         Raises:
-            InputError: the method has no inductive form.
+            InputError: the method has no inductive form, or ``public`` has other numbers of features or classes.
         """
         inductive = getattr(self.plan.method, "inductive", None)
         if inductive is None:
             raise InputError(f"Method {self.plan.method.name!r} has no private inference on another graph.")
-        return make_plan(inductive(self.weights), budget, unit, public)
+        for name in ("num_features", "num_classes"):
+            trained, found = getattr(self.plan.public, name), getattr(public, name)
+            if trained != found:
+                raise fail(f"public.{name}", found, f"to be {trained} as in training", "Read both with one schema.")
+        return make_plan(inductive(self.weights, self.graph_key), budget, unit, public)
 
     def _check_features(self, key: GraphKey, graph: Graph) -> None:
         if graph.num_features != self.plan.public.num_features or key.feature_names != self.graph_key.feature_names:

@@ -126,7 +126,7 @@ def test_exact_decision_agrees_next_to_bin_thresholds(sigma):
 def test_exact_decision_agrees_next_to_acceptance_thresholds(sigma):
     """Words around the exact acceptance threshold of their cell: uncertain near it, right and certain away from it."""
     table = noise._table(sigma)
-    shifts = [sign * 2**power for power in (0, 10, 14, 18, 22, 40) for sign in (-1, 1)]
+    shifts = [sign * 2**power for power in (0, 3, 4, 5, 6, 8, 14, 22, 40) for sign in (-1, 1)]
     words = []
     for i, (_, second) in enumerate(noise.Stream(b"a" * 32).consecutive(0, 60)):
         j = len(table.thresholds) // 2 - 100 + 3 * i
@@ -136,10 +136,11 @@ def test_exact_decision_agrees_next_to_acceptance_thresholds(sigma):
             cell = first + int(second >> np.uint64(33))
             ratio = noise._mass(cell, sigma, table.shift) / noise._mass(mode, sigma, table.shift)
             low, high = table.cumulative[j], table.cumulative[j + 1]
-            edge = int(mp.floor((low + (1 - ratio) * (high - low)) / table.cumulative[-1] * 2**64))
-        words += [(edge + shift, int(second)) for shift in shifts]
-    status = assert_agree(table, np.array(words, np.uint64)).reshape(-1, len(shifts))
-    assert (status[:, :2] == _noise_kernel.UNCERTAIN).all()
+            counts = (1 - ratio) * (high - low) / table.cumulative[-1] * 2**64
+            edge, band = int(mp.floor(low / table.cumulative[-1] * 2**64 + counts)), int(counts / 2**45)
+        words += [(edge + shift, int(second)) for shift in (-band, band, *shifts)]
+    status = assert_agree(table, np.array(words, np.uint64)).reshape(-1, len(shifts) + 2)
+    assert (status[:, :4] == _noise_kernel.UNCERTAIN).all(), "the stated band is 2^-44 of the threshold"
     assert (status[:, -2] == _noise_kernel.REJECTED).all()
     assert (status[:, -1] == _noise_kernel.ACCEPTED).all()
 

@@ -39,7 +39,7 @@ from sfumato.bounded.aggregation import (
 from sfumato.bounded.degree import by_destination, cap_out_degree
 from sfumato.central._learning import Features, load_weights, network_arrays, num_parameters, seeded, sgd_event, train
 from sfumato.graph.graph import Graph, PublicFacts
-from sfumato.method import Arrays, Plan, Session, make_plan
+from sfumato.method import Arrays, GraphKey, Plan, Session, make_plan
 from sfumato.nn.models import Encoder, MultiHopClassifier
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.events import GaussianEvent
@@ -129,9 +129,9 @@ class GAP:
         with torch.no_grad():
             return classifier(stack_hops(encode(encoder, Features(graph)), released)).numpy()
 
-    def inductive(self, weights: Arrays) -> GAPInference:
+    def inductive(self, weights: Arrays, trained_on: GraphKey) -> GAPInference:
         """Algorithm 8 for a trained encoder and classifier."""
-        return GAPInference(self, weights)
+        return GAPInference(self, weights, trained_on)
 
     def who_may_see(self, unit: Unit) -> dict[str, list[str]]:
         """Who may be shown what, for the certificate."""
@@ -166,6 +166,7 @@ class GAPInference:
 
     base: GAP
     weights: Arrays
+    trained_on: GraphKey
     name: ClassVar[str] = "gap"
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
@@ -174,7 +175,8 @@ class GAPInference:
         return aggregation_releases(unit, public, num_hops, self.base.width, noise_multiplier)
 
     def run(self, plan: Plan, graph: Graph, session: Session) -> tuple[Arrays, Arrays]:
-        """Encode and aggregate."""
+        """Encode and aggregate a graph with the columns of training."""
+        self.trained_on.check_columns(graph)
         encoder, classifier = self.base.trained(self.weights, plan.public)
         return self.weights, aggregate(plan, graph, session, encode(encoder, Features(graph)), len(classifier.base) - 1)
 

@@ -64,6 +64,9 @@ def invoke(arguments: list[str] | None = None) -> int:
     except OSError as error:
         return _fail(f"{error.strerror or error}: {error.filename or ''}. Check the path, its rights and the disk.", 2)
     except Exception as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(error, file=sys.stderr)
+            return 2
         if hasattr(error, "format_message") and hasattr(error, "exit_code"):
             return _fail(error.format_message() or "See --help.", int(error.exit_code))
         raise

@@ -54,7 +54,7 @@ def predict(
     elif epsilon is not None or new_run is not None:
         raise InputError("Expected --epsilon and --new-run only for another graph: predicting on this one is free.")
     probabilities = fitted.predict_proba(graph)
-    _write_predictions(out, graph, probabilities)
+    _write_predictions(out, graph, fitted.graph_key.classes, probabilities)
     if as_json:
         spent = fitted.certificate.epsilon if given and new_run else 0.0
         typer.echo(json.dumps({"out": str(out), "nodes": graph.num_nodes, "epsilon_spent": spent}))
@@ -83,7 +83,9 @@ def _infer(
             "These node ids are not those of the run: aggregating another private graph spends budget. "
             "Pass --epsilon, --delta and --new-run DIR to plan, charge and keep that release."
         )
-    asked = Budget(epsilon, delta) if budget is not None and epsilon is not None and delta is not None else None
+    if budget is None and (epsilon is not None or delta is not None):
+        raise InputError("Expected no --epsilon or --delta for a run without privacy. Drop them.")
+    asked = Budget(epsilon, delta) if epsilon is not None and delta is not None else None
     plan = fitted.calibrate_inference(asked, fitted.plan.unit, graph.public_facts(fitted.plan.unit))
     if new_run is not None:
         check_new_folder(new_run)
@@ -95,7 +97,7 @@ def _infer(
     return inferred
 
 
-def _write_predictions(out: Path, graph: Graph, probabilities: object) -> None:
+def _write_predictions(out: Path, graph: Graph, classes: tuple[str, ...], probabilities: object) -> None:
     import numpy as np
 
     table = np.asarray(probabilities)
@@ -104,9 +106,9 @@ def _write_predictions(out: Path, graph: Graph, probabilities: object) -> None:
     partial = out.with_name(out.name + ".partial")
     with partial.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["node", "predicted", *(f"p({name})" for name in graph.classes)])
+        writer.writerow(["node", "predicted", *(f"p({name})" for name in classes)])
         for node, best, row in zip(ids, table.argmax(1), table, strict=True):
-            writer.writerow([node, graph.classes[best], *(f"{value:.6f}" for value in row)])
+            writer.writerow([node, classes[best], *(f"{value:.6f}" for value in row)])
     partial.replace(out)
 
 

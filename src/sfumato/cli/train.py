@@ -84,11 +84,11 @@ def train(
     source = data.Source(
         dataset, _text(data_dir), _text(nodes), _text(edges), label, _text(schema), directed, min_class_size, split
     ).check()
-    from sfumato.privacy.release_folder import check_new_folder
+    from sfumato.privacy.release_folder import check_new_folder, read_sign_key
 
     check_new_folder(out)
-    if sign_key is not None and not sign_key.is_file():
-        raise InputError(f"Expected --sign-key to be a PEM file, got {str(sign_key)!r}, which does not exist.")
+    if sign_key is not None:
+        read_sign_key(sign_key)
     graph = source.load()
     loaded = time.perf_counter()
     _set_threads(threads)
@@ -99,6 +99,7 @@ def train(
     first = source.with_roles(graph, 0)
     plan = chosen.calibrate(budget, privacy_unit, first.public_facts(privacy_unit))
     plan.check(first)
+    _check_splits(source, graph, seeds)
     if verbose:
         print(plan, file=sys.stderr)
     with _progress(quiet=as_json) as report:
@@ -148,6 +149,13 @@ def _unit(name: str, graph: Graph, max_degree: int | None) -> Unit:
         "record": RecordLevel(),
     }
     return simple[name]
+
+
+def _check_splits(source: data.Source, graph: Graph, seeds: int) -> None:
+    from sfumato.evaluation import check_scorable
+
+    for seed in range(seeds):
+        check_scorable(source.with_roles(graph, seed))
 
 
 def _repeat(

@@ -60,6 +60,13 @@ class _SparseProduct(torch.autograd.Function):
 class Linear(nn.Linear):
     """A linear layer whose input may be a dense tensor or :class:`SparseRows`."""
 
+    def reset_parameters(self) -> None:
+        """Initialize; without inputs there is only a bias, and nothing to draw."""
+        if self.in_features:
+            super().reset_parameters()
+        else:
+            nn.init.zeros_(self.bias)
+
     def forward(self, x: Tensor | SparseRows) -> Tensor:
         return x @ self.weight.T + self.bias if isinstance(x, SparseRows) else super().forward(x)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,7 +78,7 @@ def write_release(
     release = run / "release"
     if ledger.path != release / LEDGER:
         check_new_folder(run)
-    signer = _signer(sign_key) if sign_key is not None else None
+    signer = read_sign_key(sign_key) if sign_key is not None else None
     release.mkdir(parents=True, exist_ok=True)
     files = {
         "certificate.json": certificate.to_json().encode(),
@@ -102,6 +103,7 @@ def read_release(run: Path) -> StoredRun:
     Raises:
         DataError: a file is missing, unreadable or altered.
     """
+    from safetensors import SafetensorError
     from safetensors.numpy import load
 
     release = run / "release" if (run / "release").is_dir() else run
@@ -116,13 +118,16 @@ def read_release(run: Path) -> StoredRun:
     for name, content in contents.items():
         if hashlib.sha256(content).hexdigest() != digests[name]:
             raise DataError(f"File release/{name} of {str(run)!r} differs from its manifest. See `sfumato verify`.")
-    return StoredRun(
-        json.loads(contents["certificate.json"]),
-        json.loads(contents["spec.json"]),
-        load(contents["model.safetensors"]),
-        load(contents["releases.safetensors"]),
-        contents[LEDGER].decode(),
-    )
+    try:
+        return StoredRun(
+            json.loads(contents["certificate.json"]),
+            json.loads(contents["spec.json"]),
+            load(contents["model.safetensors"]),
+            load(contents["releases.safetensors"]),
+            contents[LEDGER].decode(),
+        )
+    except (KeyError, ValueError, SafetensorError) as error:
+        raise DataError(f"A file of {str(release)!r} is missing or malformed: {error}. See `sfumato verify`.") from error
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -134,7 +139,12 @@ def _write(path: Path, content: bytes) -> None:
     partial.replace(path)
 
 
-def _signer(path: Path) -> Any:
+def read_sign_key(path: Path) -> Callable[[bytes], dict[str, str]]:
+    """Read an Ed25519 private key (PEM): a function from the manifest's bytes to ``signature.json``.
+
+    Raises:
+        InputError: the file cannot be read, has a password or is no Ed25519 key.
+    """
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 

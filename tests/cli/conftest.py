@@ -1,0 +1,91 @@
+"""A small generated graph as CSV files, and the command line in this process."""
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sfumato.cli import invoke
+from sfumato.graph.synthetic import stochastic_block_model
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread():
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def sfumato(capsys):
+    """Run one command: ``sfumato("verify", path)`` gives its exit code and both outputs."""
+
+    def run(*arguments) -> Result:
+        capsys.readouterr()
+        code = invoke([str(argument) for argument in arguments])
+        return Result(code, *capsys.readouterr())
+
+    return run
+
+
+def write_tables(folder: Path, seed: int, num_features: int = 4, prefix: str = "n") -> list[str]:
+    """Write a block model of 200 nodes as CSV; the options that name it."""
+    graph = stochastic_block_model(200, 3, mean_degree=50, homophily=0.85, num_features=num_features, seed=seed)
+    folder.mkdir()
+    with (folder / "nodes.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", *(f"f{i}" for i in range(num_features)), "year"])
+        writer.writerows([f"{prefix}{v}", *graph.x[v].tolist(), 2004 + int(graph.y[v])] for v in range(200))
+    source = np.repeat(np.arange(200), np.diff(graph.indptr))
+    with (folder / "edges.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["source", "target"])
+        arcs = zip(source.tolist(), graph.indices.tolist(), strict=True)
+        writer.writerows([f"{prefix}{u}", f"{prefix}{v}"] for u, v in arcs if u < v)
+    return ["--nodes", str(folder / "nodes.csv"), "--edges", str(folder / "edges.csv"), "--label", "year"]
+
+
+@pytest.fixture(scope="session")
+def tables(tmp_path_factory):
+    """Options of three graphs: ``first``, ``second`` (other nodes), ``wider`` (other nodes, one more column)."""
+    root = tmp_path_factory.mktemp("tables")
+    return {
+        "first": write_tables(root / "first", 1),
+        "second": write_tables(root / "second", 2, prefix="m"),
+        "wider": write_tables(root / "wider", 3, num_features=5, prefix="w"),
+    }
+
+
+@pytest.fixture
+def refused(sfumato, tmp_path):
+    """Run a command that must be refused; everything under the test's folder must stay as it was."""
+
+    def snapshot():
+        return {path: path.read_bytes() if path.is_file() else None for path in tmp_path.rglob("*")}
+
+    def check(fragment, *arguments):
+        before = snapshot()
+        result = sfumato(*arguments)
+        assert result.code == 2, result
+        assert result.out == ""
+        assert result.err.startswith("Error: ")
+        assert result.err.count("\n") == 1
+        assert result.err.endswith("\n")
+        assert fragment in result.err
+        assert snapshot() == before
+
+    return check

@@ -1,0 +1,294 @@
+"""Bad input: one line on standard error, exit code 2, nothing on standard output, nothing written."""
+
+import io
+import os
+import pickle
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse
+
+NODES = "id,age,dorm,year\n" + "".join(
+    f"{v},{20 + v},{'north' if v % 2 else 'south'},{2004 + v % 2}\n" for v in range(1, 13)
+)
+EDGES = "source,target\n" + "".join(f"{v},{v + 1}\n" for v in range(1, 12))
+EDGE = ("--unit", "edge", "--epsilon", "1", "--delta", "1e-5")
+NODE = ("--unit", "node", "--epsilon", "1", "--delta", "1e-5")
+
+
+def swap(text, old, new):
+    assert old in text
+    return text.replace(old, new, 1)
+
+
+def column(text, number, value):
+    """The table with one column overwritten."""
+    head, *rows = text.splitlines()
+    cells = [row.split(",") for row in rows]
+    return "\n".join([head, *(",".join([*row[:number], value(i), *row[number + 1 :]]) for i, row in enumerate(cells))])
+
+
+def ids(cases):
+    return [pytest.param(*case[1:], id=case[0]) for case in cases]
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Write the two tables (and a schema) and name them as options."""
+
+    def write(nodes=NODES, edges=EDGES, schema=None):
+        (tmp_path / "nodes.csv").write_text(nodes)
+        (tmp_path / "edges.csv").write_text(edges)
+        options = ["--nodes", tmp_path / "nodes.csv", "--edges", tmp_path / "edges.csv", "--label", "year"]
+        if schema is not None:
+            (tmp_path / "schema.toml").write_text(schema)
+            options += ["--schema", tmp_path / "schema.toml"]
+        return options
+
+    return write
+
+
+BAD_TABLES = [
+    ("nan-feature", {"nodes": swap(NODES, ",21,", ",nan,")}, "column 'age' to be finite"),
+    ("empty-feature", {"nodes": swap(NODES, ",21,", ",,")}, "column 'age' to hold a number in every row"),
+    ("text-among-numbers", {"nodes": swap(NODES, ",21,", ",old,")}, "'old'"),
+    ("unknown-node-in-edges", {"edges": EDGES + "3,99\n"}, "unknown node 99"),
+    ("negative-id-in-edges", {"edges": EDGES + "-3,2\n"}, "unknown node -3"),
+    ("missing-end-of-edge", {"edges": EDGES + "3,\n"}, "no node in column 'target'"),
+    ("empty-node-table", {"nodes": "id,age,dorm,year\n", "edges": "source,target\n"}, "at least one row"),
+    ("empty-node-file", {"nodes": ""}, "Add a header row"),
+    ("duplicate-node", {"nodes": NODES + "5,30,north,2004\n"}, "in rows 6 and 14"),
+    ("node-without-id", {"nodes": NODES + ",30,north,2004\n"}, "Expected an id in every row"),
+    ("label-all-missing", {"nodes": column(NODES, 3, lambda i: "")}, "all are missing"),
+    ("one-class", {"nodes": column(NODES, 3, lambda i: "2004")}, "at least 2 classes"),
+    ("no-labeled-training-node", {"nodes": column(NODES, 3, lambda i: "2004" if i == 11 else "")}, "classes"),
+    ("regression-target", {"nodes": column(NODES, 3, lambda i: f"{i + 0.5}")}, "Regression targets are not supported"),
+    ("ragged-row", {"nodes": NODES + "13,30\n"}, "row 14 has 2"),
+    ("one-edge-column", {"edges": "source\n1\n"}, "two columns of node ids"),
+    ("no-header", {"edges": "1,2\n2,3\n"}, "to name the columns"),
+    ("schema-unknown-key", {"schema": "max_degre = 4"}, "Did you mean 'max_degree'?"),
+    ("schema-not-toml", {"schema": "classes = ["}, "schema.toml"),
+    ("schema-other-category", {"schema": '[columns.dorm]\ncategories = ["north"]'}, "'south'"),
+    ("schema-out-of-range", {"schema": "[columns.age]\nmin = 0\nmax = 25"}, "a number from 0 to 25"),
+    ("schema-degree-broken", {"schema": "max_degree = 1"}, "at most max_degree=1"),
+    ("schema-other-width", {"schema": "num_features = 9"}, "num_features=9"),
+    ("schema-absent-column", {"schema": "[columns.height]\nmin = 0"}, "'height'"),
+    ("schema-undeclared-class", {"schema": "classes = [2004]"}, "one of the classes 2004"),
+]
+
+
+@pytest.mark.parametrize(("contents", "fragment"), ids(BAD_TABLES))
+def test_a_bad_table_is_refused(contents, fragment, files, refused, tmp_path):
+    refused(fragment, "train", "gap", *files(**contents), *EDGE, "--out", tmp_path / "run")
+
+
+def test_too_few_labeled_training_nodes_are_refused(files, refused, tmp_path):
+    nodes = column(NODES, 0, lambda i: str(i + 1)).replace("year", "year,role", 1).splitlines()
+    roles = ["train", "train", *["test"] * 10]
+    rows = [nodes[0], *(f"{row},{role}" for row, role in zip(nodes[1:], roles, strict=True))]
+    rows[1] = swap(rows[1], "2005", "")
+    options = files("\n".join(rows), schema='role = "role"')
+    refused("two labeled training nodes, got 1", "train", "gap", *options, *EDGE, "--out", tmp_path / "run")
+
+
+def test_no_labeled_test_node_is_refused_before_anything_is_spent(files, refused, tmp_path):
+    rows = [f"{row},{'role' if not i else 'train' if i < 11 else 'test'}" for i, row in enumerate(NODES.splitlines())]
+    for i in (11, 12):
+        rows[i] = rows[i].replace("2004", "").replace("2005", "")
+    options = files("\n".join(rows), schema='role = "role"')
+    refused("labeled test node", "train", "gap", *options, *EDGE, "--out", tmp_path / "run")
+
+
+BAD_ARGUMENTS = [
+    ("epsilon-0", ("--unit", "edge", "--epsilon", "0", "--delta", "1e-5"), "epsilon to be a finite number"),
+    ("epsilon-nan", ("--unit", "edge", "--epsilon", "nan", "--delta", "1e-5"), "epsilon to be a finite number"),
+    ("epsilon-text", ("--unit", "edge", "--epsilon", "low", "--delta", "1e-5"), "'--epsilon'"),
+    ("epsilon-missing", ("--unit", "edge", "--delta", "1e-5"), "Expected --epsilon"),
+    ("delta-0", ("--unit", "edge", "--epsilon", "1", "--delta", "0"), "delta to be a finite number"),
+    ("delta-1", ("--unit", "edge", "--epsilon", "1", "--delta", "1"), "well below 1 / (number of records)"),
+    ("delta-missing", ("--unit", "edge", "--epsilon", "1"), "Expected --delta"),
+    ("delta-below-sampler", ("--unit", "edge", "--epsilon", "1", "--delta", "1e-32"), "delta"),
+    ("unit-missing", ("--epsilon", "1"), "--unit"),
+    ("unit-unknown", ("--unit", "person", "--epsilon", "1", "--delta", "1e-5"), "to be one of none, arc, edge"),
+    ("budget-without-privacy", ("--unit", "none", "--epsilon", "1"), "no --epsilon or --delta"),
+    ("max-degree-with-edge", (*EDGE, "--max-degree", "5"), "--max-degree with --unit node only"),
+    ("node-without-max-degree", NODE, "Pass --max-degree"),
+    ("max-degree-0", (*NODE, "--max-degree", "0"), "max_out_degree to be"),
+    ("record-has-no-hop", ("--unit", "record", "--epsilon", "1", "--delta", "1e-5"), "no bounded sensitivity"),
+    ("split-of-two", (*EDGE, "--split", "80/20"), "A/B/C"),
+    ("split-above-100", (*EDGE, "--split", "80/20/20"), "A/B/C"),
+    ("split-without-test", (*EDGE, "--split", "80/20/0"), "A/B/C"),
+    ("split-public", (*EDGE, "--split", "public"), "no public split"),
+    ("seeds-0", (*EDGE, "--seeds", "0"), "seeds to be an integer >= 1"),
+    ("hops-0", (*EDGE, "--hops", "0"), "num_hops to be an integer >= 1"),
+    ("threads-0", (*EDGE, "--threads", "0"), "threads to be an integer >= 1"),
+    ("device-unknown", (*EDGE, "--device", "abacus"), "device"),
+    ("option-unknown", (*EDGE, "--epsilonn", "2"), "No such option"),
+    ("label-unknown", (*EDGE, "--label", "yera"), "Did you mean 'year'?"),
+    ("schema-absent", (*EDGE, "--schema", "/nowhere.toml"), "/nowhere.toml"),
+    ("nodes-absent", (*EDGE, "--nodes", "/nowhere.csv"), "/nowhere.csv"),
+    ("both-sources", (*EDGE, "--dataset", "campus"), "got both"),
+    ("class-filter-on-own-tables", (*EDGE, "--min-class-size", "3"), "--min-class-size with --dataset only"),
+    ("sign-key-absent", (*EDGE, "--sign-key", "/nowhere.pem"), "/nowhere.pem"),
+    ("mixed-kinds", (*EDGE, "--nodes", "nodes.parquet"), "of one kind"),
+]
+
+
+@pytest.mark.parametrize(("extra", "fragment"), ids(BAD_ARGUMENTS))
+def test_a_bad_argument_is_refused(extra, fragment, files, refused, tmp_path):
+    refused(fragment, "train", "gap", *files(), *extra, "--out", tmp_path / "run")
+
+
+BAD_COMMANDS = [
+    ("method-unknown", ("train", "gat", "--dataset", "campus", *EDGE), "method to be one of gap, mlp, sage"),
+    ("no-source", ("train", "gap", *EDGE), "got neither"),
+    ("nodes-without-label", ("train", "gap", "--nodes", "a.csv", "--edges", "b.csv", *EDGE), "Expected --label"),
+    ("nodes-without-edges", ("train", "gap", "--nodes", "a.csv", "--label", "y", *EDGE), "Expected --edges"),
+    ("dataset-unknown", ("train", "gap", "--dataset", "facebok/Reed98", "--data-dir", ".", *EDGE), "sfumato datasets"),
+    ("dataset-escapes", ("train", "gap", "--dataset", "npz/../../x", "--data-dir", ".", *EDGE), "sfumato datasets"),
+    ("dataset-without-folder", ("train", "gap", "--dataset", "planetoid/cora", *EDGE), "data_dir"),
+    ("dataset-contradicted", ("train", "gap", "--dataset", "campus", "--directed", *EDGE), "contradicts --directed"),
+    ("sage-is-not-private", ("train", "sage", "--dataset", "campus", *EDGE), "no proof under unit 'edge'"),
+    ("hops-of-mlp", ("train", "mlp", "--dataset", "campus", "--hops", "2", *EDGE), "--hops with gap only"),
+    ("out-missing", ("train", "mlp", "--dataset", "campus", *EDGE), "--out"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "fragment"), ids(BAD_COMMANDS))
+def test_a_bad_command_is_refused(arguments, fragment, refused, tmp_path):
+    out = () if fragment == "--out" else ("--out", tmp_path / "run")
+    refused(fragment, *arguments, *out)
+
+
+@pytest.mark.parametrize(("option", "declared"), [("--directed", "false"), ("--undirected", "true")])
+def test_a_direction_that_contradicts_the_schema_is_refused(option, declared, files, refused, tmp_path):
+    options = files(schema=f"directed = {declared}")
+    refused("one direction", "train", "gap", *options, option, *EDGE, "--out", tmp_path / "run")
+
+
+def test_a_multi_label_target_is_refused(refused, tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"id": [1, 2], "year": [[0, 1], [1]]}), tmp_path / "nodes.parquet")
+    pq.write_table(pa.table({"source": [1], "target": [2]}), tmp_path / "edges.parquet")
+    options = ["--nodes", tmp_path / "nodes.parquet", "--edges", tmp_path / "edges.parquet", "--label", "year"]
+    refused("Multi-label targets are not supported", "train", "gap", *options, *EDGE, "--out", tmp_path / "run")
+
+
+def test_an_existing_output_folder_is_refused_and_kept(files, refused, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "precious.txt").write_text("mine")
+    refused("which exists", "train", "gap", *files(), *EDGE, "--out", tmp_path / "run")
+
+
+def test_a_key_of_another_kind_is_refused_before_training(files, refused, tmp_path):
+    from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    key = generate_private_key(SECP256R1())
+    pem = tmp_path / "key.pem"
+    pem.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    refused("Ed25519", "train", "gap", *files(), *EDGE, "--sign-key", pem, "--out", tmp_path / "run")
+
+
+def test_a_truncated_mat_file_is_refused(refused, tmp_path):
+    folder = tmp_path / "facebook100"
+    folder.mkdir()
+    whole = folder / "Whole1.mat"
+    adjacency = scipy.sparse.csc_matrix(np.ones((40, 40)) - np.eye(40))
+    scipy.io.savemat(whole, {"A": adjacency, "local_info": np.full((40, 7), 3.0)})
+    content = whole.read_bytes()
+    (folder / "Half1.mat").write_bytes(content[: len(content) // 2])
+    arguments = ["train", "gap", "--dataset", "facebook100/Half1", "--data-dir", tmp_path, *EDGE]
+    refused("damaged, truncated", *arguments, "--out", tmp_path / "run")
+
+
+class Attack:
+    """Pickles as a call of ``os.system``."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return os.system, (f"touch {self.path}",)
+
+
+def test_a_malicious_pickle_is_refused_and_not_run(refused, tmp_path):
+    folder = tmp_path / "npz"
+    folder.mkdir()
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "|O", "fortran_order": False, "shape": ()})
+    with zipfile.ZipFile(folder / "evil.npz", "w") as archive:
+        archive.writestr("adj_matrix.npy", header.getvalue() + pickle.dumps(Attack(tmp_path / "owned")))
+    arguments = ["train", "gap", "--dataset", "npz/evil", "--data-dir", tmp_path, *EDGE]
+    refused("nothing was run", *arguments, "--out", tmp_path / "run")
+
+
+@pytest.fixture
+def run(tmp_path, files, sfumato):
+    """A finished run of the small graph."""
+    assert sfumato("train", "mlp", *files(), *EDGE, "--out", tmp_path / "run", "--json").code == 0
+    return tmp_path / "run"
+
+
+def test_an_altered_release_is_refused(run, refused):
+    spec = run / "release" / "spec.json"
+    spec.write_text(spec.read_text().replace('"mlp"', '"gap"'))
+    refused("release/spec.json", "predict", run)
+    refused("release/spec.json", "evaluate", run)
+
+
+def test_a_run_is_not_overwritten_and_its_graph_needs_no_budget(run, refused, files, tmp_path):
+    (run / "predictions.csv").write_text("mine")
+    refused("to be a new file", "predict", run)
+    out = tmp_path / "p.csv"
+    refused("free", "predict", run, "--out", out, "--epsilon", "1", "--delta", "1e-5", "--new-run", tmp_path / "new")
+    refused("which exists", "train", "mlp", *files(), *EDGE, "--out", run)
+
+
+def test_a_run_whose_graph_changed_or_moved_is_refused(run, refused, tmp_path):
+    nodes = tmp_path / "nodes.csv"
+    nodes.write_text(nodes.read_text().replace("age", "weight"))
+    refused("feature", "evaluate", run)
+    nodes.unlink()
+    refused("nodes.csv", "predict", run)
+    (run / "evaluation" / "source.json").unlink()
+    refused("source.json", "evaluate", run)
+
+
+@pytest.mark.parametrize("command", ["verify", "predict", "evaluate"])
+def test_a_folder_that_is_no_run_is_refused(command, refused, tmp_path):
+    (tmp_path / "other").mkdir()
+    refused("other", command, tmp_path / "other")
+    refused("absent", command, tmp_path / "absent")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fragment"),
+    [
+        pytest.param(("epsilon", "--noise-multiplier", "0", "--delta", "1e-5"), "noise_multiplier", id="noise-0"),
+        pytest.param(("epsilon", "--noise-multiplier", "1"), "--delta", id="delta-missing"),
+        pytest.param(("epsilon", "--noise-multiplier", "1", "--delta", "1"), "delta", id="delta-1"),
+        pytest.param(("epsilon", "--noise-multiplier", "1", "--delta", "1e-5", "--steps", "0"), "steps", id="steps-0"),
+        pytest.param(
+            ("epsilon", "--noise-multiplier", "1", "--delta", "1e-5", "--method", "magic"), "pld, rdp", id="method"
+        ),
+        pytest.param(
+            ("noise", "--epsilon", "1", "--delta", "1e-5", "--sampling-prob", "2"), "sampling_prob", id="sampling"
+        ),
+        pytest.param(("noise", "--epsilon", "0", "--delta", "1e-5"), "epsilon", id="epsilon-0"),
+        pytest.param(
+            ("noise", "--epsilon", "1", "--delta", "1e-5", "--relation", "swap"), "relation", id="relation"
+        ),
+    ],
+)  # fmt: skip
+def test_a_bad_accounting_question_is_refused(arguments, fragment, refused):
+    refused(fragment, "budget", *arguments)
+
+
+def test_a_data_folder_that_is_absent_is_refused(refused, tmp_path):
+    refused("data_dir", "datasets", "--data-dir", tmp_path / "absent")

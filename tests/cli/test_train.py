@@ -1,0 +1,251 @@
+"""Training and what follows it, from the command line: run folder, verification, prediction, budget."""
+
+import csv
+import json
+
+import pytest
+
+from sfumato.cli import invoke
+
+EDGE = ("--unit", "edge", "--epsilon", "4", "--delta", "1e-5")
+RELEASE = {
+    "certificate.json", "ledger.jsonl", "manifest.json", "model.safetensors", "releases.safetensors", "spec.json",
+}  # fmt: skip
+TRAIN_KEYS = {
+    "method": str,
+    "dataset": str,
+    "unit": str,
+    "task": str,
+    "device": str,
+    "test_accuracy": dict,
+    "test_macro_f1": dict,
+    "floor": dict,
+    "label_control": type(None),
+    "ceiling": dict,
+    "graph_gain_recovered": float,
+    "privacy": dict,
+    "evaluation_private": bool,
+    "seconds": dict,
+    "peak_mb": float,
+    "out": str,
+}
+
+
+def loads(text):
+    """One strict JSON object on one line."""
+    assert text.count("\n") == 1
+    return json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+
+
+def names(folder):
+    return {path.name for path in folder.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def trained(tables, tmp_path_factory):
+    """A GAP run on the first graph; tests must not write into it."""
+    out = tmp_path_factory.mktemp("trained") / "run"
+    assert invoke(["train", "gap", *tables["first"], *EDGE, "--out", str(out), "--json"]) == 0
+    return out
+
+
+def test_campus_end_to_end(sfumato, tmp_path):
+    out = tmp_path / "run"
+    result = sfumato("train", "gap", "--dataset", "campus", *EDGE, "--out", out, "--threads", "1", "--json")
+    assert result.code == 0
+    assert result.err == ""
+    values = loads(result.out)
+    assert {key: type(value) for key, value in values.items()} == TRAIN_KEYS
+    for score in ("test_accuracy", "test_macro_f1", "floor", "ceiling"):
+        assert list(values[score]) == ["mean", "low", "high", "seeds"]
+        assert 0 < values[score]["mean"] < 1
+        assert (values[score]["low"], values[score]["high"], values[score]["seeds"]) == (None, None, 1)
+    assert values["privacy"].pop("epsilon") == pytest.approx(4, rel=1e-3)
+    assert values["privacy"] == {"unit": "edge", "relation": "add-remove", "delta": 1e-5}
+    assert values["evaluation_private"] is False
+    assert set(values["seconds"]) == {"load", "train", "total"}
+    assert (values["dataset"], values["task"], values["out"]) == ("campus", "node", str(out))
+    floor, ceiling, reached = (values[name]["mean"] for name in ("floor", "ceiling", "test_accuracy"))
+    assert floor < reached
+    assert values["graph_gain_recovered"] == pytest.approx((reached - floor) / (ceiling - floor))
+    assert names(out) == {"release", "evaluation"}
+    assert names(out / "release") == RELEASE
+    assert names(out / "evaluation") == {"metrics.json", "curves.json", "source.json"}
+    assert json.loads((out / "evaluation" / "metrics.json").read_text()) == loads(result.out)
+    assert loads(sfumato("verify", out, "--json").out) == {"valid": True, "problems": []}
+    again = loads(sfumato("evaluate", out, "--json").out)
+    assert again["test_accuracy"] == pytest.approx(reached)
+    assert sfumato("predict", out).code == 0
+
+
+def test_predicting_on_the_same_graph_is_free(trained, tables, sfumato, tmp_path):
+    for name, source in (("stored.csv", ()), ("named.csv", tables["first"])):
+        result = sfumato("predict", trained, *source, "--out", tmp_path / name, "--json")
+        assert loads(result.out) == {"out": str(tmp_path / name), "nodes": 200, "epsilon_spent": 0.0}
+    assert (tmp_path / "stored.csv").read_bytes() == (tmp_path / "named.csv").read_bytes()
+    rows = list(csv.DictReader((tmp_path / "stored.csv").open()))
+    assert [row["node"] for row in rows] == [f"n{v}" for v in range(200)]
+    assert {row["predicted"] for row in rows} <= {"2004", "2005", "2006"}
+    for row in rows:
+        shares = {name: float(row[f"p({name})"]) for name in ("2004", "2005", "2006")}
+        assert sum(shares.values()) == pytest.approx(1, abs=1e-5)
+        assert max(shares, key=shares.get) == row["predicted"]
+
+
+def test_predicting_on_another_graph_is_refused_without_a_budget_and_charged_with_one(trained, tables, refused, sfumato,
+                                                                                       tmp_path):  # fmt: skip
+    other = [*tables["second"], "--out", tmp_path / "p.csv"]
+    refused("spends budget", "predict", trained, *other)
+    refused("spends budget", "predict", trained, *other, "--epsilon", "2", "--delta", "1e-5")
+    new = tmp_path / "new"
+    result = sfumato("predict", trained, *other, "--epsilon", "2", "--delta", "1e-6", "--new-run", new, "--json")
+    assert result.code == 0
+    assert loads(result.out)["epsilon_spent"] == pytest.approx(2, rel=1e-3)
+    certificate = json.loads((new / "release" / "certificate.json").read_text())
+    assert certificate["budget"] == {"epsilon": 2.0, "delta": 1e-6}
+    assert [release["name"] for release in certificate["releases"]] == ["aggregate/1", "aggregate/2"]
+    assert loads(sfumato("verify", new, "--json").out)["valid"] is True
+    assert sfumato("predict", new, *tables["second"], "--out", tmp_path / "again.csv", "--json").code == 0
+    assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "p.csv").read_bytes()
+
+
+def test_another_graph_needs_the_columns_of_training(trained, tables, refused, tmp_path):
+    from pathlib import Path
+
+    budget = ("--epsilon", "2", "--delta", "1e-5", "--new-run", tmp_path / "new", "--out", tmp_path / "p.csv", "--json")
+    refused("num_features to be 4", "predict", trained, *tables["wider"], *budget)
+    renamed = tmp_path / "nodes.csv"
+    renamed.write_text(Path(tables["second"][1]).read_text().replace("f0,f1", "f1,f0", 1))
+    refused("feature_names", "predict", trained, "--nodes", renamed, *tables["second"][2:], *budget)
+
+
+def test_seeds_give_an_interval_and_one_certified_fit(tables, sfumato, tmp_path):
+    out = tmp_path / "run"
+    result = sfumato("train", "mlp", *tables["first"], *EDGE, "--seeds", "2", "--no-controls", "--out", out, "--json")
+    values = loads(result.out)
+    accuracy = values["test_accuracy"]
+    assert accuracy["seeds"] == 2
+    assert accuracy["low"] <= accuracy["mean"] <= accuracy["high"]
+    assert values["floor"] is values["ceiling"] is values["graph_gain_recovered"] is None
+    assert names(out / "release") == RELEASE
+
+
+def test_controls_stand_beside_own_tables_on_request(tables, sfumato, tmp_path):
+    values = loads(sfumato("train", "mlp", *tables["first"], "--unit", "none", "--controls", "--out", tmp_path / "run",
+                           "--json").out)  # fmt: skip
+    assert values["floor"]["mean"] > 0
+    assert values["ceiling"]["mean"] > 0
+    assert values["privacy"] == {"unit": "none", "relation": "none", "epsilon": None, "delta": None}
+
+
+BUDGET = ("--epsilon", "4", "--delta", "1e-5")
+COMBINATIONS = {
+    ("gap", "none"): True, ("mlp", "none"): True, ("sage", "none"): True,
+    ("gap", "arc"): True, ("mlp", "arc"): True, ("sage", "arc"): False,
+    ("gap", "edge"): True, ("mlp", "edge"): True, ("sage", "edge"): False,
+    ("gap", "node"): True, ("mlp", "node"): True, ("sage", "node"): False,
+    ("gap", "record"): False, ("mlp", "record"): True, ("sage", "record"): False,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "unit"), COMBINATIONS)
+def test_every_unit_works_or_says_why_not(method, unit, tables, sfumato, refused, tmp_path):
+    budget = () if unit == "none" else BUDGET
+    degree = ("--max-degree", "10") if unit == "node" else ()
+    arguments = ["train", method, *tables["first"], "--unit", unit, *budget, *degree, "--out", tmp_path / "run"]
+    if not COMBINATIONS[method, unit]:
+        refused("Use ", *arguments)
+        return
+    values = loads(sfumato(*arguments, "--json").out)
+    spent = values["privacy"]["epsilon"]
+    if unit == "none":
+        assert spent is None
+    elif (method, unit) in {("mlp", "arc"), ("mlp", "edge")}:
+        assert spent == 0
+    else:
+        assert 4 * 0.999 <= spent <= 4
+    assert loads(sfumato("verify", tmp_path / "run", "--json").out)["problems"] == []
+    assert sfumato("evaluate", tmp_path / "run", "--json").code == 0
+
+
+def test_a_signed_run_verifies_with_its_key_alone(tables, sfumato, tmp_path):
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+
+    for name in ("mine", "other"):
+        key = Ed25519PrivateKey.generate()
+        private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        (tmp_path / f"{name}.pem").write_bytes(private)
+        public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        (tmp_path / f"{name}.pub").write_bytes(public)
+    run = tmp_path / "run"
+    arguments = ["train", "mlp", *tables["first"], "--unit", "record", *BUDGET, "--sign-key", tmp_path / "mine.pem"]
+    assert sfumato(*arguments, "--out", run, "--json").code == 0
+    assert names(run / "release") == {*RELEASE, "signature.json"}
+    assert sfumato("verify", run, "--public-key", tmp_path / "mine.pub").code == 0
+    other = sfumato("verify", run, "--public-key", tmp_path / "other.pub", "--json")
+    assert other.code == 1
+    assert loads(other.out)["valid"] is False
+
+
+def test_an_unsigned_run_does_not_pass_for_a_signed_one(trained, sfumato, tmp_path):
+    (tmp_path / "key.pub").write_text("ab" * 32)
+    assert sfumato("verify", trained).code == 0
+    assert sfumato("verify", trained, "--public-key", tmp_path / "key.pub").code == 1
+
+
+def test_parquet_trains_the_same_plan_as_csv(trained, tables, sfumato, tmp_path):
+    import duckdb
+
+    options = list(tables["first"])
+    for i in (1, 3):
+        target = tmp_path / f"{i}.parquet"
+        with duckdb.connect() as connection:
+            connection.read_csv(options[i]).write_parquet(str(target))
+        options[i] = target
+    assert sfumato("train", "gap", *options, *EDGE, "--out", tmp_path / "run", "--json").code == 0
+    one, two = ((run / "release" / "certificate.json").read_bytes() for run in (trained, tmp_path / "run"))
+    assert one == two
+
+
+def test_neither_messages_nor_certificate_depend_on_private_data(tables, sfumato, tmp_path):
+    seen = []
+    for name in ("first", "second"):
+        out = tmp_path / name
+        arguments = ["train", "gap", *tables[name], "--unit", "node", "--max-degree", "10", *BUDGET, "--verbose"]
+        result = sfumato(*arguments, "--out", out)
+        assert result.code == 0
+        assert "not covered by the guarantee" in " ".join(result.out.split())
+        public = [(out / "release" / file).read_bytes() for file in ("certificate.json", "ledger.jsonl")]
+        seen.append((result.err, *public))
+    assert seen[0] == seen[1]
+    assert "encoder ...\naggregate" in seen[0][0] or "encoder ...\nclassifier ...\n" in seen[0][0]
+
+
+def test_budget_answers(sfumato):
+    asked = ("budget", "epsilon", "--noise-multiplier", "6.6166", "--steps", "2", "--delta", "1e-7")
+    values = loads(sfumato(*asked, "--json").out)
+    assert set(values) == {"epsilon", "method"}
+    assert values["epsilon"] == pytest.approx(1, abs=1e-4)
+    assert "epsilon = 1.00" in sfumato(*asked).out
+    noise = loads(sfumato("budget", "noise", "--epsilon", "1", "--steps", "2", "--delta", "1e-7", "--json").out)
+    assert noise["noise_multiplier"] == pytest.approx(6.6166, abs=1e-4)
+    replace = ("budget", "noise", "--epsilon", "1", "--steps", "2", "--delta", "1e-7", "--relation", "replace")
+    assert loads(sfumato(*replace, "--json").out)["noise_multiplier"] == pytest.approx(2 * noise["noise_multiplier"])
+
+
+def test_datasets_are_listed(sfumato):
+    rows = {row["name"]: row for row in loads(sfumato("datasets", "--json").out)["datasets"]}
+    assert rows["campus"]["present"] is True
+    assert rows["facebook100/Berkeley13"]["num_nodes"] == 18980
+    assert "campus" in sfumato("datasets").out
+
+
+def test_version_and_help(sfumato):
+    from sfumato import __version__
+
+    assert sfumato("--version").out == __version__ + "\n"
+    for command in ("", "train", "predict", "evaluate", "verify", "budget", "budget epsilon", "budget noise", "datasets"):
+        result = sfumato(*command.split(), "--help")
+        assert (result.code, result.err) == (0, "")
+        assert f"Usage: sfumato {command}".strip() in result.out

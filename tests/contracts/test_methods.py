@@ -1,0 +1,206 @@
+"""What every method of the catalog promises, under every unit it has a proof for."""
+
+import inspect
+from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+
+import sfumato as sf
+from sfumato import verify
+from sfumato.catalog import METHODS, method_named
+from sfumato.errors import InputError, UnsupportedUnitError
+from sfumato.graph.graph import PublicFacts
+from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.method import Plan
+
+BUDGET = sf.Budget(epsilon=2.0, delta=1e-6)
+UNITS = {
+    "none": sf.NoPrivacy(),
+    "arc": sf.EdgeLevel(directed=True),
+    "edge": sf.EdgeLevel(directed=False),
+    "node": sf.NodeLevel(max_out_degree=5),
+    "node-replace": sf.NodeLevel(max_out_degree=5, relation="replace"),
+    "node-incident": sf.NodeLevel(arcs="incident"),
+    "record": sf.RecordLevel(),
+    "record-replace": sf.RecordLevel(relation="replace"),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def graph_of(seed):
+    return stochastic_block_model(120, 3, mean_degree=20, num_features=5, seed=seed).with_split(seed=0)
+
+
+GRAPH, OTHER = graph_of(1), graph_of(2)
+
+
+def plan_of(name, unit):
+    budget = None if unit == "none" else BUDGET
+    return method_named(name).calibrate(budget, UNITS[unit], GRAPH.public_facts(UNITS[unit]))
+
+
+def supports(name, unit):
+    try:
+        plan_of(name, unit)
+    except UnsupportedUnitError:
+        return False
+    return True
+
+
+SUPPORTED = [(name, unit) for name in METHODS for unit in UNITS if supports(name, unit)]
+PRIVATE = [(name, unit) for name, unit in SUPPORTED if unit != "none"]
+UNSUPPORTED = [(name, unit) for name in METHODS for unit in UNITS if (name, unit) not in SUPPORTED]
+
+
+@cache
+def fitted_of(name, unit):
+    return plan_of(name, unit).fit(GRAPH)
+
+
+@pytest.mark.parametrize("name", METHODS)
+class TestEveryMethod:
+    def test_is_a_frozen_dataclass_with_its_own_name(self, name):
+        method = METHODS[name]()
+        assert method.name == name
+        assert is_dataclass(method)
+        assert method == METHODS[name]()
+        with pytest.raises(FrozenInstanceError):
+            setattr(method, fields(method)[0].name, 1)
+
+    def test_refuses_bad_settings(self, name):
+        for setting in fields(METHODS[name]):
+            with pytest.raises(InputError, match=setting.name):
+                METHODS[name](**{setting.name: -1})
+
+    def test_calibration_never_receives_a_graph(self, name):
+        assert list(inspect.signature(METHODS[name].calibrate).parameters) == ["self", "budget", "unit", "public"]
+        assert all(isinstance(v, int | float | bool | tuple | None) for v in vars(GRAPH.public_facts(UNITS["node"])).values())
+
+    def test_runs_without_privacy_and_then_spends_nothing(self, name):
+        fitted = fitted_of(name, "none")
+        assert (fitted.plan.epsilon, fitted.plan.delta, fitted.plan.releases) == (None, None, ())
+        assert fitted.certificate.values["who_may_see"]["never"] == ["everything in this run"]
+        with pytest.raises(InputError, match="budget"):
+            method_named(name).calibrate(BUDGET, UNITS["none"], GRAPH.public_facts(UNITS["none"]))
+
+
+@pytest.mark.parametrize(("name", "unit"), PRIVATE)
+class TestEveryPrivatePlan:
+    def test_needs_a_budget(self, name, unit):
+        with pytest.raises(InputError, match="budget"):
+            method_named(name).calibrate(None, UNITS[unit], GRAPH.public_facts(UNITS[unit]))
+
+    def test_is_complete_before_data_and_within_budget(self, name, unit):
+        plan = plan_of(name, unit)
+        assert isinstance(plan, Plan)
+        if not plan.releases:
+            assert (plan.epsilon, plan.delta, plan.noise_multiplier) == (0, 0, 0)
+            return
+        assert 0.999 * BUDGET.epsilon <= plan.epsilon <= BUDGET.epsilon
+        assert plan.delta == BUDGET.delta
+        assert len({release.name for release in plan.releases}) == len(plan.releases)
+        assert all(release.affected_coordinates > 0 and min(release.shape) > 0 for release in plan.releases)
+        assert 0 < plan.delta_sampler < BUDGET.delta * 1e-6
+
+    def test_depends_on_public_facts_alone(self, name, unit):
+        facts = OTHER.public_facts(UNITS[unit])
+        assert method_named(name).calibrate(BUDGET, UNITS[unit], facts) == plan_of(name, unit)
+
+    def test_ledger_and_certificate_say_what_was_planned(self, name, unit):
+        fitted = fitted_of(name, unit)
+        plan, certificate = fitted.plan, fitted.certificate.values
+        assert plan == plan_of(name, unit)
+        charged = [entry["release"] for entry in fitted.ledger.entries if entry["kind"] == "release"]
+        assert charged == certificate["releases"] == [release.to_dict() for release in plan.releases]
+        assert certificate["claim"] == {"epsilon": plan.epsilon, "delta": plan.delta}
+        assert certificate["ledger_head"] == fitted.ledger.head
+        assert certificate["method"] == name
+
+    def test_releases_have_the_planned_shapes(self, name, unit):
+        fitted = fitted_of(name, unit)
+        planned = {release.name: release.shape for release in fitted.plan.releases}
+        assert {key: planned[key] for key in fitted.released} == {k: v.shape for k, v in fitted.released.items()}
+        trained = [shape for key, shape in planned.items() if key not in fitted.released]
+        if "labels" not in UNITS[unit].public:
+            assert sum(np.prod(shape) for shape in trained) == sum(array.size for array in fitted.weights.values())
+
+    def test_two_fits_never_share_noise(self, name, unit):
+        if not plan_of(name, unit).releases:
+            pytest.skip("this plan releases nothing")
+        one, two = fitted_of(name, unit), plan_of(name, unit).fit(GRAPH)
+        arrays = {**one.weights, **one.released}
+        assert not any(np.array_equal(arrays[key], value) for key, value in {**two.weights, **two.released}.items()
+                       if value.size > 1 and (one.released or "norm" not in key))  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "unit"), SUPPORTED)
+class TestEveryFit:
+    def test_predicting_again_is_identical_and_spends_nothing(self, name, unit):
+        fitted = fitted_of(name, unit)
+        head = fitted.ledger.head
+        one, two = fitted.predict_proba(GRAPH), fitted.predict_proba(GRAPH)
+        assert one.shape == (120, 3)
+        assert one.dtype == np.float32
+        np.testing.assert_allclose(one.sum(axis=1), 1, atol=1e-5)
+        np.testing.assert_array_equal(one, two)
+        np.testing.assert_array_equal(fitted.predict(GRAPH), one.argmax(axis=1))
+        assert fitted.ledger.head == head
+
+    def test_saved_run_verifies_and_loads_the_same_predictions(self, name, unit, tmp_path):
+        fitted = fitted_of(name, unit)
+        run = fitted.save(tmp_path / "run")
+        assert verify.verify(run).problems == ()
+        loaded = sf.load(run)
+        np.testing.assert_array_equal(loaded.predict_proba(GRAPH), fitted.predict_proba(GRAPH))
+        assert loaded.plan.unit == fitted.plan.unit
+        assert loaded.ledger.head == fitted.ledger.head
+        assert loaded.certificate == fitted.certificate
+        assert verify.verify(loaded.save(tmp_path / "copy")).problems == ()
+
+    def test_an_existing_folder_is_refused_and_kept(self, name, unit, tmp_path):
+        (tmp_path / "note.txt").write_text("mine")
+        with pytest.raises(InputError, match="exists"):
+            fitted_of(name, unit).save(tmp_path)
+        assert [path.name for path in tmp_path.iterdir()] == ["note.txt"]
+
+    def test_other_node_ids_or_columns_are_refused(self, name, unit):
+        fitted = fitted_of(name, unit)
+        with pytest.raises(InputError, match="other node ids"):
+            fitted.predict_proba(replace(GRAPH, node_ids=np.arange(120) + 7))
+        with pytest.raises(InputError, match="feature columns"):
+            fitted.predict_proba(replace(GRAPH, x=GRAPH.x[:, :4]))
+
+    @pytest.mark.parametrize("fact", ["num_nodes", "num_train", "num_features", "num_classes", "directed"])
+    def test_a_graph_with_other_public_facts_is_refused(self, name, unit, fact):
+        plan = plan_of(name, unit)
+        public = replace(plan.public, **{fact: not plan.public.directed if fact == "directed" else 77})
+        with pytest.raises(InputError, match=f"{fact}={getattr(public, fact)}"):
+            replace(plan, public=public).fit(GRAPH)
+
+    def test_a_graph_without_labels_is_refused(self, name, unit):
+        bare = replace(GRAPH, y=None)
+        with pytest.raises(InputError, match="labels"):
+            plan_of(name, unit).fit(bare)
+
+
+@pytest.mark.parametrize(("name", "unit"), UNSUPPORTED)
+def test_a_unit_without_proof_is_refused_with_reason_and_remedy(name, unit):
+    with pytest.raises(UnsupportedUnitError, match=r"no (bounded sensitivity|proof).*Use "):
+        plan_of(name, unit)
+
+
+def test_the_suite_sees_every_method():
+    assert {name for name, _ in SUPPORTED} == set(METHODS)
+    assert {("gap", "edge"), ("gap", "node"), ("mlp", "record"), ("mlp", "node-incident")} <= set(PRIVATE)
+    assert {("gap", "node-incident"), ("gap", "record"), ("sage", "arc"), ("sage", "node")} <= set(UNSUPPORTED)
+    assert isinstance(GRAPH.public_facts(UNITS["edge"]), PublicFacts)
