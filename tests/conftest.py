@@ -3,6 +3,9 @@
 import os
 from pathlib import Path
 
+# Before torch is imported: with several test processes, threads that wait for each other spin away every core.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import pytest
 
 

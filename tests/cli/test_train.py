@@ -2,6 +2,7 @@
 
 import csv
 import json
+from pathlib import Path
 
 import pytest
 
@@ -83,7 +84,7 @@ def test_predicting_on_the_same_graph_is_free(trained, tables, sfumato, tmp_path
         result = sfumato("predict", trained, *source, "--out", tmp_path / name, "--json")
         assert loads(result.out) == {"out": str(tmp_path / name), "nodes": 200, "epsilon_spent": 0.0}
     assert (tmp_path / "stored.csv").read_bytes() == (tmp_path / "named.csv").read_bytes()
-    rows = list(csv.DictReader((tmp_path / "stored.csv").open()))
+    rows = list(csv.DictReader((tmp_path / "stored.csv").read_text().splitlines()))
     assert [row["node"] for row in rows] == [f"n{v}" for v in range(200)]
     assert {row["predicted"] for row in rows} <= {"2004", "2005", "2006"}
     for row in rows:
@@ -110,8 +111,6 @@ def test_predicting_on_another_graph_is_refused_without_a_budget_and_charged_wit
 
 
 def test_another_graph_needs_the_columns_of_training(trained, tables, refused, tmp_path):
-    from pathlib import Path
-
     budget = ("--epsilon", "2", "--delta", "1e-5", "--new-run", tmp_path / "new", "--out", tmp_path / "p.csv", "--json")
     refused("num_features to be 4", "predict", trained, *tables["wider"], *budget)
     renamed = tmp_path / "nodes.csv"
@@ -219,7 +218,7 @@ def test_neither_messages_nor_certificate_depend_on_private_data(tables, sfumato
         public = [(out / "release" / file).read_bytes() for file in ("certificate.json", "ledger.jsonl")]
         seen.append((result.err, *public))
     assert seen[0] == seen[1]
-    assert "encoder ...\naggregate" in seen[0][0] or "encoder ...\nclassifier ...\n" in seen[0][0]
+    assert seen[0][0].endswith("encoder ...\nclassifier ...\n")
 
 
 def test_budget_answers(sfumato):
@@ -245,7 +244,17 @@ def test_version_and_help(sfumato):
     from sfumato import __version__
 
     assert sfumato("--version").out == __version__ + "\n"
-    for command in ("", "train", "predict", "evaluate", "verify", "budget", "budget epsilon", "budget noise", "datasets"):
+    for command in (
+        "",
+        "train",
+        "predict",
+        "evaluate",
+        "verify",
+        "budget",
+        "budget epsilon",
+        "budget noise",
+        "datasets",
+    ):
         result = sfumato(*command.split(), "--help")
         assert (result.code, result.err) == (0, "")
         assert f"Usage: sfumato {command}".strip() in result.out

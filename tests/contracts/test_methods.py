@@ -84,7 +84,9 @@ class TestEveryMethod:
 
     def test_calibration_never_receives_a_graph(self, name):
         assert list(inspect.signature(METHODS[name].calibrate).parameters) == ["self", "budget", "unit", "public"]
-        assert all(isinstance(v, int | float | bool | tuple | None) for v in vars(GRAPH.public_facts(UNITS["node"])).values())
+        assert all(
+            isinstance(v, int | float | bool | tuple | None) for v in vars(GRAPH.public_facts(UNITS["node"])).values()
+        )
 
     def test_runs_without_privacy_and_then_spends_nothing(self, name):
         fitted = fitted_of(name, "none")
@@ -138,9 +140,13 @@ class TestEveryPrivatePlan:
         if not plan_of(name, unit).releases:
             pytest.skip("this plan releases nothing")
         one, two = fitted_of(name, unit), plan_of(name, unit).fit(GRAPH)
-        arrays = {**one.weights, **one.released}
-        assert not any(np.array_equal(arrays[key], value) for key, value in {**two.weights, **two.released}.items()
-                       if value.size > 1 and (one.released or "norm" not in key))  # fmt: skip
+        for release in one.plan.releases:
+            if release.name in one.released:
+                assert (one.released[release.name] != two.released[release.name]).mean() > 0.99
+            else:
+                trained = [key for key in one.weights if key.startswith(release.name)]
+                assert trained
+                assert all((one.weights[key] != two.weights[key]).mean() > 0.8 for key in trained)
 
 
 @pytest.mark.parametrize(("name", "unit"), SUPPORTED)

@@ -11,7 +11,7 @@ from sfumato.nn.training import train_full_batch
 
 
 def fit(model, x, y, **settings):
-    return train_full_batch(model, lambda: model(x), y, **{"validation_targets": y, **settings})
+    return train_full_batch(model, lambda: model(x), y, **{"validation_targets": y, "num_classes": 2, **settings})
 
 
 @pytest.fixture

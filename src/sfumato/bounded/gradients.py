@@ -44,7 +44,7 @@ class PrivateSGD:
         sampling_prob: q, probability that an id enters a step, in (0, 1].
         steps: number of steps, fixed in advance.
         l2_clip_norm: C > 0.
-        noise_multiplier: z > 0, noise standard deviation over C (1 + eta).
+        noise_multiplier: z in (0, 2048], noise standard deviation over C (1 + eta).
         learning_rate: of Adam.
 
     >>> PrivateSGD(sampling_prob=0.1, steps=10, l2_clip_norm=1.0, noise_multiplier=1.0, learning_rate=0.01).steps
@@ -61,7 +61,7 @@ class PrivateSGD:
         check_real(low=0, high=1, open_low=True, sampling_prob=self.sampling_prob)
         check_int(low=1, steps=self.steps)
         check_real(low=0, open_low=True, l2_clip_norm=self.l2_clip_norm)
-        check_real(low=0, open_low=True, noise_multiplier=self.noise_multiplier)
+        check_real(low=0, high=2.0**11, open_low=True, noise_multiplier=self.noise_multiplier)
         check_real(low=0, open_low=True, learning_rate=self.learning_rate)
 
 
@@ -80,7 +80,8 @@ def clipped_gradient_sum(
     """Sum over examples of the cross-entropy gradient, each clipped to ``l2_clip_norm`` over all parameters jointly.
 
     Examples with target -1 (an empty record) have zero loss. Every parameter must belong to an ``nn.Linear`` that an
-    example meets once; anything that mixes examples (batch norm) or shares weights is refused.
+    example meets once; batch norm and shared weights are refused.
+    A ``forward`` that mixes rows in other ways cannot be seen from here: pass networks of `nn/models.py`.
 
     Shapes: ``inputs`` [batch, ...], ``targets`` int64 [batch]; the result matches ``model.parameters()``.
     """
@@ -152,6 +153,8 @@ def private_steps(
     parameters = list(model.parameters())
     if any(parameter.dtype != torch.float64 for parameter in parameters):
         raise fail("model", "parameters below float64", "to be computed in float64", "Call model.double() first.")
+    if len(ids) == 0:
+        raise fail("ids", "no id", "to hold the ids of the training role", "Give at least one node the train role.")
     size = sum(p.numel() for p in parameters)
     step_size = settings.l2_clip_norm / 2.0**_GRID_BITS
     stddev = settings.noise_multiplier * (1 + rounding_margin(size)) * 2.0**_GRID_BITS

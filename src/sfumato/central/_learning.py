@@ -90,6 +90,7 @@ def _train_public(
         network,
         lambda: network(inputs),
         y[ids],
+        num_classes=graph.num_classes,
         epochs=settings.epochs or _PUBLIC_EPOCHS,
         learning_rate=settings.learning_rate,
         validate=(lambda: network(held_out)) if len(val) else None,
@@ -104,15 +105,16 @@ def _train_private(
     event = next(release.event for release in plan.releases if release.name == stage)
     assert isinstance(event, PoissonGaussianEvent)
     ids, y = np.flatnonzero(graph.train_mask), torch.from_numpy(graph.y)
+    sgd = PrivateSGD(
+        event.sampling_prob, event.steps, settings.l2_clip_norm, event.noise_multiplier, settings.learning_rate
+    )
     key = session.charge(stage)
     network.double()
     private_steps(
         network,
         lambda chosen: (_dense(rows(ids[chosen])), y[ids[chosen]]),
         ids,
-        PrivateSGD(
-            event.sampling_prob, event.steps, settings.l2_clip_norm, event.noise_multiplier, settings.learning_rate
-        ),
+        sgd,
         key,
         session.progress(stage),
     )

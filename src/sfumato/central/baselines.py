@@ -136,6 +136,7 @@ class SAGE:
             network,
             lambda: network(x, adjacency)[ids],
             y[ids],
+            num_classes=graph.num_classes,
             epochs=self.epochs,
             learning_rate=self.learning_rate,
             validate=(lambda: network(x, adjacency)[val]) if len(val) else None,

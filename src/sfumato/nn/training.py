@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 
 import torch
@@ -12,11 +11,27 @@ from torch.nn import functional
 Progress = Callable[[int, int], None]
 
 
+class _CrossEntropy(torch.autograd.Function):
+    """Cross-entropy with a target mass [classes, rows], class by class: short rows of scores would not be vectorized."""
+
+    @staticmethod
+    def forward(ctx, scores: Tensor, mass: Tensor) -> Tensor:
+        log_probabilities = functional.log_softmax(scores.T.contiguous(), dim=0)
+        ctx.save_for_backward(log_probabilities, mass)
+        return -(log_probabilities * mass).sum()
+
+    @staticmethod
+    def backward(ctx, grad: Tensor) -> tuple[Tensor, None]:
+        log_probabilities, mass = ctx.saved_tensors
+        return log_probabilities.exp().mul_(mass.sum(0)).sub_(mass).mul_(grad).T.contiguous(), None
+
+
 def train_full_batch(
     model: nn.Module,
     scores: Callable[[], Tensor],
     targets: Tensor,
     *,
+    num_classes: int,
     epochs: int,
     learning_rate: float,
     validate: Callable[[], Tensor] | None = None,
@@ -31,6 +46,7 @@ def train_full_batch(
         model: the network.
         scores: scores of the training rows, [num_train, num_classes], in training mode.
         targets: int64 [num_train]; -1 has no loss.
+        num_classes: how many there are.
         epochs: passes over the training rows.
         learning_rate: of Adam.
         validate: scores of the validation rows, in evaluation mode.
@@ -41,11 +57,13 @@ def train_full_batch(
         The training loss of each epoch.
     """
     optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, fused=True)
+    labeled = targets >= 0
+    mass = functional.one_hot(targets.clamp_min(0), num_classes).T * (labeled / labeled.sum())
     best, best_state, losses = -1.0, None, []
     for epoch in range(epochs):
         model.train()
         optimizer.zero_grad()
-        loss = functional.cross_entropy(scores(), targets, ignore_index=-1)
+        loss = _CrossEntropy.apply(scores(), mass)
         loss.backward()
         optimizer.step()
         losses.append(loss.detach())
@@ -54,7 +72,7 @@ def train_full_batch(
             with torch.no_grad():
                 accuracy = float(torch.eq(validate().argmax(1), validation_targets).double().mean())
             if accuracy > best:
-                best, best_state = accuracy, copy.deepcopy(model.state_dict())
+                best, best_state = accuracy, {key: value.clone() for key, value in model.state_dict().items()}
         if progress is not None:
             progress(epoch + 1, epochs)
     if best_state is not None:

@@ -95,6 +95,9 @@ class Ledger:
     entries: list[dict[str, Any]] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
+        names = [release.name for release in self.releases]
+        if len(set(names)) < len(names):
+            raise LedgerError(f"Expected release names to be unique in a plan, got {names}.")
         if self.path is not None and self.path.exists():
             raise LedgerError(
                 f"Expected no ledger at {self.path} yet. A run never extends another's: choose a new folder."
@@ -127,7 +130,7 @@ class Ledger:
         entry = {"index": len(self.entries), "previous": self.entries[-1]["hash"] if self.entries else GENESIS, **body}
         entry["hash"] = hashlib.sha256(canonical_json(entry).encode()).hexdigest()
         if self.path is not None:
-            with self.path.open("a", encoding="utf-8") as file:
+            with self.path.open("a" if self.entries else "x", encoding="utf-8") as file:
                 file.write(canonical_json(entry) + "\n")
                 file.flush()
                 os.fsync(file.fileno())

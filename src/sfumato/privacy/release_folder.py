@@ -127,7 +127,9 @@ def read_release(run: Path) -> StoredRun:
             contents[LEDGER].decode(),
         )
     except (KeyError, ValueError, SafetensorError) as error:
-        raise DataError(f"A file of {str(release)!r} is missing or malformed: {error}. See `sfumato verify`.") from error
+        raise DataError(
+            f"A file of {str(release)!r} is missing or malformed: {error}. See `sfumato verify`."
+        ) from error
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -144,6 +146,10 @@ def read_sign_key(path: Path) -> Callable[[bytes], dict[str, str]]:
 
     Raises:
         InputError: the file cannot be read, has a password or is no Ed25519 key.
+
+    >>> read_sign_key(Path("/nonexistent/key.pem"))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    sfumato.errors.InputError: Expected sign_key to be a PEM file without password, got '/nonexistent/key.pem' ...
     """
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key

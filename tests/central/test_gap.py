@@ -1,0 +1,259 @@
+"""GAP: noise as planned, what is read and when, released hops, inference on another graph, and that it learns."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import sfumato as sf
+from sfumato import method
+from sfumato.bounded.aggregation import neighborhood_sum, normalize_rows, to_steps
+from sfumato.bounded.kernels import UNIT
+from sfumato.central import gap
+from sfumato.central._learning import Features
+from sfumato.errors import InputError, UnsupportedUnitError
+from sfumato.graph.graph import Graph
+from sfumato.graph.synthetic import stochastic_block_model
+
+ARC, EDGE = sf.EdgeLevel(directed=True), sf.EdgeLevel(directed=False)
+NODE = sf.NodeLevel(max_out_degree=6)
+BUDGET = sf.Budget(epsilon=4.0, delta=1e-6)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def fixed_key(monkeypatch):
+    """Every fit draws the same key, so that two fits can be compared bit by bit."""
+    monkeypatch.setattr(method, "new_key", lambda: bytes(range(32)))
+
+
+@pytest.fixture
+def hops(monkeypatch):
+    """The arguments of every noisy hop that runs: (arcs, rows, noise_stddev)."""
+    calls = []
+    original = gap.noisy_neighborhood_sum
+
+    def record(arcs, rows, noise_stddev, key, **how):
+        calls.append((arcs, rows, noise_stddev))
+        return original(arcs, rows, noise_stddev, key, **how)
+
+    monkeypatch.setattr(gap, "noisy_neighborhood_sum", record)
+    return calls
+
+
+def small(seed=1, **how):
+    how = {"num_nodes": 150, "num_classes": 3, "mean_degree": 20, "num_features": 5, "seed": seed, **how}
+    return stochastic_block_model(**how).with_split(seed=0)
+
+
+def fit(graph, unit=EDGE, budget=BUDGET, **settings):
+    return sf.GAP(**settings).calibrate(budget, unit, graph.public_facts(unit)).fit(graph)
+
+
+def differing(one, two):
+    return {key for key in one if not np.array_equal(one[key], two[key])}
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "num_hops", "noise"),
+    [
+        (1.0, 1e-7, 2, 6.6166),
+        (1.0, 1e-7, 5, 10.4618),
+        (4.0, 1e-7, 2, 1.8354),
+        (4.0, 1e-8, 2, 1.9737),
+        (4.0, 1e-8, 5, 3.1206),
+    ],
+)
+@pytest.mark.parametrize("unit", [ARC, EDGE])
+def test_noise_fixtures_reach_the_plan(epsilon, delta, num_hops, noise, unit):
+    public = small().public_facts(unit)
+    plan = sf.GAP(num_hops=num_hops).calibrate(sf.Budget(epsilon, delta), unit, public)
+    assert plan.noise_multiplier == pytest.approx(noise, abs=6e-5)
+    assert [release.event.noise_multiplier for release in plan.releases] == [plan.noise_multiplier] * num_hops
+
+
+@pytest.mark.parametrize(
+    ("unit", "sensitivities"),
+    [
+        (ARC, (1, 1)),
+        (EDGE, (math.sqrt(2), math.sqrt(2))),
+        (NODE, (math.sqrt(6), math.sqrt(6))),
+        (sf.NodeLevel(max_out_degree=6, relation="replace"), (2 * math.sqrt(6), math.sqrt(12))),
+    ],
+)
+def test_the_standard_deviation_is_the_multiplier_times_the_sensitivity(unit, sensitivities, hops):
+    fitted = fit(small(), unit)
+    expected = [fitted.plan.noise_multiplier * sensitivity for sensitivity in sensitivities]
+    assert [stddev for _, _, stddev in hops] == pytest.approx(expected)
+
+
+def test_without_privacy_hops_are_exact(hops):
+    graph = small()
+    fitted = fit(graph, sf.NoPrivacy(), None)
+    assert [stddev for _, _, stddev in hops] == [0.0] * 5
+    assert list(fitted.released) == [f"aggregate/{k}" for k in range(1, 6)]
+    arcs, rows, _ = hops[0]
+    np.testing.assert_array_equal(fitted.released["aggregate/1"], neighborhood_sum(arcs, to_steps(rows)))
+
+
+def test_every_released_hop_carries_the_planned_noise(hops):
+    fitted = fit(small())
+    for hop, (arcs, rows, stddev) in enumerate(hops, start=1):
+        noise = fitted.released[f"aggregate/{hop}"] - neighborhood_sum(arcs, to_steps(rows))
+        assert (noise != 0).mean() > 0.99
+        assert noise.std() / UNIT == pytest.approx(stddev, rel=0.12)
+    assert len(hops) == 2
+    np.testing.assert_array_equal(hops[1][1], normalize_rows(fitted.released["aggregate/1"]))
+
+
+def test_messages_travel_from_owner_to_target(hops):
+    graph = Graph.from_edges([0, 0, 1, 2, 3, 4, 5], [1, 2, 3, 3, 4, 5, 0], 6, directed=True, y=[0, 1, 0, 1, 0, 1],
+                             x=np.eye(6)).with_roles([0, 0, 0, 0, 1, 2])  # fmt: skip
+    fit(graph, ARC)
+    arcs = hops[0][0]
+    senders = [arcs.sources[arcs.offsets[v] : arcs.offsets[v + 1]].tolist() for v in range(6)]
+    assert senders == [[5], [0], [0], [1, 2], [3], [4]]
+
+
+def test_owners_are_capped_before_aggregation(hops):
+    graph = small()
+    fitted = fit(graph, NODE)
+    assert np.diff(graph.indptr).max() > 6
+    for arcs, _, _ in hops:
+        kept = np.bincount(arcs.sources, minlength=graph.num_nodes)
+        np.testing.assert_array_equal(kept, np.minimum(np.diff(graph.indptr), 6))
+    assert hops[0][0] is hops[1][0] or np.array_equal(hops[0][0].sources, hops[1][0].sources)
+    shapes = {release.name: release.shape for release in fitted.plan.releases}
+    assert list(shapes) == ["encoder", "aggregate/1", "aggregate/2", "classifier"]
+    assert shapes["aggregate/1"] == shapes["aggregate/2"] == (150, 16)
+    assert {name: array.shape for name, array in fitted.released.items()} == {
+        "aggregate/1": (150, 16),
+        "aggregate/2": (150, 16),
+    }
+
+
+def test_node_level_reads_no_validation_or_test_label(fixed_key):
+    graph = small()
+    hidden = ~graph.train_mask
+    poisoned = replace(graph, y=np.where(hidden, (graph.y + 1) % 3, graph.y))
+    one, two = fit(graph, NODE), fit(poisoned, NODE)
+    assert not differing(one.weights, two.weights)
+    assert not differing(one.released, two.released)
+    moved = replace(graph, y=np.where(hidden, graph.y, (graph.y + 1) % 3))
+    assert differing(one.weights, fit(moved, NODE).weights)
+
+
+def test_node_level_networks_mix_no_examples():
+    assert not [name for name in fit(small(), NODE).weights if "norm" in name]
+    assert [name for name in fit(small(), EDGE).weights if "norm" in name]
+
+
+@pytest.mark.parametrize("unit", [EDGE, NODE])
+def test_one_key_gives_the_same_bits(unit, fixed_key):
+    graph = small()
+    one, two = fit(graph, unit), fit(graph, unit)
+    assert not differing(one.weights, two.weights)
+    assert not differing(one.released, two.released)
+
+
+def test_keys_come_from_the_operating_system():
+    graph = small()
+    assert differing(fit(graph).released, fit(graph).released) == {"aggregate/1", "aggregate/2"}
+
+
+def test_another_operand_gets_independent_noise_everywhere(fixed_key, hops):
+    graph = small()
+    source, target = np.repeat(np.arange(150), np.diff(graph.indptr)), graph.indices
+    kept = np.flatnonzero(source < target)[1:]
+    less = Graph.from_edges(source[kept], target[kept], 150, directed=False, x=graph.x, y=graph.y, classes=graph.classes,
+                            roles=graph.roles)  # fmt: skip
+    assert less.num_edges == graph.num_edges - 1
+    noises = []
+    for each in (graph, less):
+        hops.clear()
+        released = fit(each).released["aggregate/1"]
+        arcs, rows, _ = hops[0]
+        noises.append((released - neighborhood_sum(arcs, to_steps(rows)), rows))
+    np.testing.assert_array_equal(noises[0][1], noises[1][1])
+    assert (noises[0][0] != noises[1][0]).mean() > 0.99
+    assert abs(np.corrcoef(noises[0][0].ravel(), noises[1][0].ravel())[0, 1]) < 0.15
+
+
+def test_predictions_never_read_arcs():
+    graph = small()
+    fitted = fit(graph)
+    bare = Graph.from_edges([], [], 150, directed=False, x=graph.x, y=graph.y, classes=graph.classes, roles=graph.roles)
+    np.testing.assert_array_equal(fitted.predict_proba(bare), fitted.predict_proba(graph))
+
+
+def test_inference_on_another_graph_charges_its_own_ledger(hops, tmp_path):
+    graph = small()
+    other = replace(small(2), node_ids=np.arange(150) + 1000)
+    fitted = fit(graph)
+    head = fitted.ledger.head
+    plan = fitted.calibrate_inference(sf.Budget(1.0, 1e-7), EDGE, other.public_facts(EDGE))
+    assert plan.noise_multiplier == pytest.approx(6.6166, abs=6e-5)
+    hops.clear()
+    inferred = plan.fit(other)
+    assert [stddev for _, _, stddev in hops] == pytest.approx([math.sqrt(2) * 6.6166] * 2, rel=1e-4)
+    assert [entry["kind"] for entry in inferred.ledger.entries] == ["plan", "release", "release"]
+    assert fitted.ledger.head == head
+    assert not differing(fitted.weights, inferred.weights)
+    assert (inferred.certificate.epsilon, inferred.certificate.delta) == (plan.epsilon, 1e-7)
+    loaded = sf.load(inferred.save(tmp_path / "run"))
+    np.testing.assert_array_equal(loaded.predict_proba(other), inferred.predict_proba(other))
+    with pytest.raises(InputError, match="other node ids"):
+        inferred.predict_proba(graph)
+
+
+def test_inference_needs_a_budget_and_the_columns_of_training():
+    graph = replace(small(), feature_names=tuple("abcde"))
+    fitted = fit(graph)
+    with pytest.raises(InputError, match="budget"):
+        fitted.calibrate_inference(None, EDGE, graph.public_facts(EDGE))
+    wider = small(num_features=6)
+    with pytest.raises(InputError, match=r"num_features to be 5 as in training, got 6"):
+        fitted.calibrate_inference(BUDGET, EDGE, wider.public_facts(EDGE))
+    turned = replace(graph, feature_names=tuple("baced"))
+    with pytest.raises(InputError, match="feature_names of training"):
+        fitted.calibrate_inference(BUDGET, EDGE, turned.public_facts(EDGE)).fit(turned)
+
+
+def test_hop_zero_is_the_encoder_alone(hops):
+    graph = small()
+    fitted = fit(graph)
+    encoder, _ = sf.GAP().trained(fitted.weights, fitted.plan.public)
+    rows = gap.encode(encoder, Features(graph))
+    np.testing.assert_array_equal(rows, hops[0][1])
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-5)
+
+
+def test_units_without_a_bounded_hop_are_refused():
+    public = small().public_facts(EDGE)
+    with pytest.raises(UnsupportedUnitError, match="NodeLevel\\(arcs='owned', max_out_degree=D\\)"):
+        sf.GAP().calibrate(BUDGET, sf.NodeLevel(arcs="incident"), public)
+    with pytest.raises(InputError, match="max_out_degree"):
+        sf.GAP().calibrate(BUDGET, sf.NodeLevel(), public)
+
+
+@pytest.mark.parametrize("unit", [ARC, EDGE])
+def test_it_learns_from_a_dense_graph(unit):
+    graph = small(num_nodes=400, num_classes=4, mean_degree=80, num_features=4, homophily=0.9)
+    test = graph.test_mask
+    majority = np.bincount(graph.y[test]).max() / test.sum()
+    assert (fit(graph, unit).predict(graph) == graph.y)[test].mean() > majority + 0.3
+
+
+def test_four_nodes_are_enough():
+    graph = Graph.from_edges([0, 1, 2], [1, 2, 3], 4, directed=False, y=[0, 1, 0, 1], x=np.eye(4))
+    fitted = fit(graph)
+    assert fitted.predict_proba(graph).shape == (4, 2)
