@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sfumato._validate import check_int, check_real, fail
+from sfumato.nn.training import Adam
 from sfumato.privacy.noise import Key, coins, derive_key, operand_mac, rounded_gaussian
 
 _GRID_BITS = 24
@@ -159,16 +160,15 @@ def private_steps(
     step_size = settings.l2_clip_norm / 2.0**_GRID_BITS
     stddev = settings.noise_multiplier * (1 + rounding_margin(size)) * 2.0**_GRID_BITS
     divisor = settings.sampling_prob * len(ids)
-    optimizer = torch.optim.Adam(parameters, lr=settings.learning_rate)
+    optimizer = Adam(parameters, settings.learning_rate)
     for step in range(settings.steps):
         chosen = np.flatnonzero(coins(derive_key(key, "sample", step), settings.sampling_prob, ids))
         *inputs, targets = batch(chosen)
         sums = clipped_gradient_sum(model, inputs, targets, settings.l2_clip_norm)
         flat = np.rint(torch.cat([s.reshape(-1) for s in sums]).numpy() / step_size).astype(np.int64)
         noise_key = derive_key(key, "noise", step, operand_mac(key, flat))
-        released = torch.from_numpy((flat + rounded_gaussian(noise_key, stddev, 0, size)) * (step_size / divisor))
-        for parameter, grad in zip(parameters, torch.split(released, [p.numel() for p in parameters]), strict=True):
-            parameter.grad = grad.reshape(parameter.shape).to(parameter.dtype)
+        noisy = flat + rounded_gaussian(noise_key, stddev, 0, size)
+        optimizer.grad.copy_(torch.from_numpy(noisy * (step_size / divisor)))
         optimizer.step()
         if progress is not None:
             progress(step + 1, settings.steps)

@@ -7,7 +7,6 @@ import json
 import typer
 
 from sfumato._validate import check_choice
-from sfumato.privacy import accounting, calibration
 from sfumato.privacy.events import Event, GaussianEvent, PoissonGaussianEvent
 
 app = typer.Typer(help="Privacy accounting without data.", no_args_is_help=True, rich_markup_mode=None)
@@ -35,6 +34,8 @@ def epsilon(
     as_json: bool = JSON,
 ) -> None:
     """Print the epsilon that a Gaussian mechanism costs."""
+    from sfumato.privacy import accounting
+
     check_choice(("pld", "rdp", "moments"), method=method)
     events = [_event(noise_multiplier, sampling_prob, steps, relation)]
     value = accounting.epsilon(events, delta, method="best" if method == "pld" else method)
@@ -51,6 +52,8 @@ def noise(
     as_json: bool = JSON,
 ) -> None:
     """Print the noise multiplier that an epsilon needs."""
+    from sfumato.privacy import accounting, calibration
+
     if sampling_prob == 1:
         unit = _event(1.0, sampling_prob, steps, relation)
         value = calibration.gaussian_noise_multiplier(target, delta, steps) / unit.noise_multiplier
