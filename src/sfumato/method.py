@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -139,6 +139,9 @@ class Plan:
         }
         session = Session(Ledger(entry, self.releases, ledger), new_key(), seed, progress)
         weights, released = self.method.run(self, graph, session)
+        key = GraphKey.of(graph)
+        if not key.classes:
+            key = replace(key, classes=self.method.trained_on.classes)  # type: ignore[attr-defined]
         certificate = certify(
             session.ledger,
             version=__version__,
@@ -151,18 +154,21 @@ class Plan:
             who_may_see=self.method.who_may_see(self.unit),
             notes=_unit_notes(self.unit, graph.directed),
         )
-        return Fitted(self, weights, released, certificate, session.ledger, GraphKey.of(graph), session.curves)
+        return Fitted(self, weights, released, certificate, session.ledger, key, session.curves)
 
     def check(self, graph: Graph) -> None:
         """Refuse a graph that contradicts the public facts this plan was calibrated for, or has nothing to learn."""
         facts = graph.public_facts(self.unit)
-        for name in ("num_nodes", "num_train", "num_features", "num_classes", "directed"):
+        learns = not hasattr(self.method, "base")
+        for name in ("num_nodes", "num_features", "directed", *(("num_train", "num_classes") if learns else ())):
             planned, found = getattr(self.public, name), getattr(facts, name)
             if planned != found:
                 raise DataError(
                     f"Expected a graph with {name}={planned} as the plan was calibrated for, got {found}. "
                     "Calibrate with this graph's public_facts(unit)."
                 )
+        if not learns:
+            return
         if graph.y is None or graph.num_classes < 2:
             raise DataError(f"Expected graph {graph.name!r} to have labels of at least 2 classes. Name a label column.")
         labeled = int((graph.train_mask & (graph.y >= 0)).sum())
@@ -190,10 +196,10 @@ class GraphKey:
         return cls(graph.name, graph.num_nodes, digest, graph.classes, graph.feature_names)
 
     def check_columns(self, graph: Graph) -> None:
-        """Refuse another graph whose feature columns or classes are not those of training, in the same order."""
+        """Refuse another graph whose feature columns (or classes, if labeled) are not those of training, in order."""
         for what in ("feature_names", "classes"):
             trained, found = getattr(self, what), getattr(graph, what)
-            if trained != found:
+            if trained != found and (found or what != "classes"):
                 strange = next((name for name in found if name not in trained), f"{len(found)} in another order")
                 raise InputError(
                     f"Expected graph {graph.name!r} to have the {len(trained)} {what} of training, got {strange!r}. "
@@ -249,6 +255,8 @@ class Fitted:
         inductive = getattr(self.plan.method, "inductive", None)
         if inductive is None:
             raise InputError(f"Method {self.plan.method.name!r} has no private inference on another graph.")
+        if public.num_classes == 0:
+            public = replace(public, num_classes=self.plan.public.num_classes)
         for name in ("num_features", "num_classes"):
             trained, found = getattr(self.plan.public, name), getattr(public, name)
             if trained != found:

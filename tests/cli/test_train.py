@@ -118,6 +118,17 @@ def test_another_graph_needs_the_columns_of_training(trained, tables, refused, t
     refused("feature_names", "predict", trained, "--nodes", renamed, *tables["second"][2:], *budget)
 
 
+def test_another_graph_needs_no_labels(trained, tables, sfumato, tmp_path):
+    nodes, new, out = tmp_path / "unlabeled.csv", tmp_path / "new", tmp_path / "p.csv"
+    rows = Path(tables["second"][1]).read_text().splitlines()
+    nodes.write_text("".join(row.rsplit(",", 1)[0] + "\n" for row in rows))
+    budget = ("--epsilon", "2", "--delta", "1e-6", "--new-run", new, "--out", out, "--json")
+    result = sfumato("predict", trained, "--nodes", nodes, *tables["second"][2:4], *budget)
+    assert result.code == 0, result.err
+    assert sfumato("verify", new).code == 0
+    assert {line.split(",")[1] for line in out.read_text().splitlines()[1:]} <= {"2004", "2005", "2006"}
+
+
 def test_seeds_give_an_interval_and_one_certified_fit(tables, sfumato, tmp_path):
     out = tmp_path / "run"
     result = sfumato("train", "mlp", *tables["first"], *EDGE, "--seeds", "2", "--no-controls", "--out", out, "--json")

@@ -46,14 +46,14 @@ class Source:
         """Whether this is a named data set."""
         return self.dataset is not None
 
-    def check(self) -> Source:
+    def check(self, *, labeled: bool = True) -> Source:
         """Refuse a source that names both kinds, neither, or half of one."""
         if self.named == bool(self.nodes or self.edges):
             raise InputError(
                 "Expected either --dataset NAME or --nodes FILE --edges FILE --label COLUMN, got "
                 + ("both." if self.named else "neither. For a first try: --dataset campus.")
             )
-        for option in ("nodes", "edges", "label"):
+        for option in ("nodes", "edges", *(("label",) if labeled else ())):
             if not self.named and getattr(self, option) is None:
                 raise InputError(f"Expected --{option} beside --nodes and --edges, got none. Name the {option}.")
         if not self.named and self.min_class_size is not None:

@@ -41,7 +41,9 @@ def predict(
     fitted = load(run)
     given = any(value is not None for value in (dataset, nodes, edges))
     source = (
-        data.Source(dataset, _text(data_dir), _text(nodes), _text(edges), label, _text(schema), directed).check()
+        data.Source(dataset, _text(data_dir), _text(nodes), _text(edges), label, _text(schema), directed).check(
+            labeled=False
+        )
         if given
         else data.Source.of_run(run)
     )
