@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from sfumato import verify as module
 from sfumato._verify_epsilon import epsilon_bracket
+from sfumato._verify_plan import _protects
 from sfumato.verify import SAMPLER_TAU, VerifyInputError, main, verify
 
 SIGNER = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
@@ -57,11 +58,11 @@ def describe(events, epsilon, delta=1e-6, unit=None):
     draws = sum(r["affected_coordinates"] * (r["event"].get("count") or r["event"]["steps"]) for r in releases)
     sampler = 0.0 if epsilon is None else (1 + math.exp(epsilon)) * 2.0**-100 * draws
     claim = {"epsilon": epsilon, "delta": delta}
-    plan = {"method": "gap", "unit": unit, "releases": releases, "claim": claim, "delta_sampler": sampler}
+    plan = {"method": "other", "unit": unit, "releases": releases, "claim": claim, "delta_sampler": sampler}
     method = "gaussian" if all(event["type"] == "gaussian" for event in events) else "pld"
     certificate = {
-        "format": 1, "version": "0.1.0", "method": "gap", "settings": {"hops": 2}, "unit": unit,
-        "protects": "the presence of any one undirected edge", "trust_model": "trusted curator",
+        "format": 1, "version": "0.1.0", "method": "other", "settings": {"hops": 2}, "unit": unit,
+        "protects": _protects(unit), "trust_model": "trusted curator",
         "claim": claim, "budget": {"epsilon": epsilon, "delta": delta}, "releases": releases,
         "accounting": {"method": method if events else "none", "delta_sampler": sampler, "sampler_tau": 2.0**-100},
         "public_facts": {"num_nodes": 4}, "assumed_public": [],
@@ -104,6 +105,26 @@ def sign(folder, key=SIGNER):
     (folder / "signature.json").write_text(canonical(value) + "\n")
 
 
+def spec_of(certificate):
+    """What spec.json says beside a certificate, well formed or not."""
+    public = certificate.get("public_facts")
+    graph = {"name": "graph", "num_nodes": 4, "ids_digest": "0" * 64, "classes": [], "feature_names": []}
+    releases = certificate.get("releases")
+    first = releases[0] if isinstance(releases, list) and releases else {}
+    event = first.get("event") if isinstance(first, dict) else {}
+    budget = certificate.get("budget")
+    return {
+        "format": 1,
+        "method": certificate.get("method"),
+        "settings": certificate.get("settings"),
+        "unit": certificate.get("unit"),
+        "budget": None if budget == {"epsilon": None, "delta": None} else budget,
+        "public": {**(public if isinstance(public, dict) else {}), "assumed": certificate.get("assumed_public")},
+        "noise_multiplier": event.get("noise_multiplier", 0.0) if isinstance(event, dict) else 0.0,
+        "graph": graph,
+    }
+
+
 def write(run, parts):
     folder = run / "release"
     folder.mkdir(parents=True)
@@ -113,7 +134,7 @@ def write(run, parts):
         certificate["ledger_head"] = entries[-1]["hash"]
     (folder / "ledger.jsonl").write_text("".join(canonical(entry) + "\n" for entry in entries))
     (folder / "certificate.json").write_text(canonical(certificate) + "\n")
-    (folder / "spec.json").write_text("{}\n")
+    (folder / "spec.json").write_text(canonical(spec_of(certificate)) + "\n")
     (folder / "model.safetensors").write_bytes(safetensors({"weight": [2, 2]}))
     (folder / "releases.safetensors").write_bytes(safetensors(parts["tensors"]))
     seal(folder)
@@ -481,9 +502,12 @@ def test_tensor_faults_are_named(folder, data, problem):
 def test_tensors_as_the_safetensors_package_writes_them(folder):
     numpy, package = pytest.importorskip("numpy"), pytest.importorskip("safetensors.numpy")
     tensors = {f"aggregate/{k}": numpy.zeros((4, 3), numpy.float32) for k in (1, 2)}
-    package.save_file(tensors, folder / "releases.safetensors", metadata={"format": "np"})
+    package.save_file(tensors, folder / "releases.safetensors")
     seal(folder)
     assert verify(folder).valid
+    package.save_file(tensors, folder / "releases.safetensors", metadata={"labels": "0110"})
+    seal(folder)
+    assert "releases.safetensors: header" in verify(folder).problems[0]
 
 
 def keys(tmp_path):
@@ -555,7 +579,7 @@ def test_stands_alone():
         "loaded = {name.split('.')[0] for name in sys.modules}\n"
         "assert not loaded & {'torch', 'scipy', 'dp_accounting', 'mpmath', 'numba', 'attr'}, loaded\n"
         "ours = {name for name in sys.modules if name.startswith('sfumato')}\n"
-        "assert ours == {'sfumato', 'sfumato.verify', 'sfumato._verify_epsilon'}, ours\n"
+        "assert ours == {'sfumato', 'sfumato.verify', 'sfumato._verify_epsilon', 'sfumato._verify_plan'}, ours\n"
     )
     environment = {"PYTHONPATH": str(Path(module.__file__).parents[1]), "PATH": ""}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)

@@ -24,7 +24,7 @@ from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.privacy import accounting
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.calibration import calibrate, effective_delta, gaussian_noise_multiplier
-from sfumato.privacy.certificate import Certificate, certify, total_draws
+from sfumato.privacy.certificate import Certificate, certify, round_up, total_draws
 from sfumato.privacy.events import GaussianEvent
 from sfumato.privacy.ledger import Ledger, Release
 from sfumato.privacy.noise import SAMPLER_TAU, Key, derive_key, new_key
@@ -104,7 +104,7 @@ class Plan:
             return f"{self.method.name}: no privacy."
         lines = [
             f"{self.method.name} protects {self.unit.describe()} ({self.unit.relation}).",
-            f"Cost: epsilon = {self.epsilon:.6g}, delta = {self.delta:.3g}.",
+            f"Cost: epsilon = {round_up(self.epsilon)}, delta = {self.delta:.3g}.",
         ]
         lines += [f"  releases {r.name} {list(r.shape)} to {r.visible_to}: {r.event}" for r in self.releases]
         return "\n".join(lines)
@@ -152,7 +152,7 @@ class Plan:
             public_facts={k: v for k, v in asdict(self.public).items() if k != "assumed"},
             assumed_public=self.public.assumed,
             who_may_see=self.method.who_may_see(self.unit),
-            notes=_unit_notes(self.unit, graph.directed),
+            notes=(*_unit_notes(self.unit, graph.directed), *getattr(self.method, "notes", ())),
         )
         return Fitted(self, weights, released, certificate, session.ledger, key, session.curves)
 
@@ -257,11 +257,26 @@ class Fitted:
             raise InputError(f"Method {self.plan.method.name!r} has no private inference on another graph.")
         if public.num_classes == 0:
             public = replace(public, num_classes=self.plan.public.num_classes)
+        if unit != self.plan.unit:
+            raise fail(
+                "unit",
+                unit,
+                f"to be the unit of training, {self.plan.unit}",
+                "Weights trained under another unit would be certified for more than they protect.",
+            )
         for name in ("num_features", "num_classes"):
             trained, found = getattr(self.plan.public, name), getattr(public, name)
             if trained != found:
                 raise fail(f"public.{name}", found, f"to be {trained} as in training", "Read both with one schema.")
-        return make_plan(inductive(self.weights, self.graph_key), budget, unit, public)
+        return make_plan(inductive(self.weights, self.graph_key, self._origin()), budget, unit, public)
+
+    def _origin(self) -> str:
+        """For the certificate of an inference: where its weights come from, and that the costs add up."""
+        certificate = self.certificate
+        return (
+            f"The weights come from another run (ledger {self.ledger.head[:16]}, epsilon {certificate.epsilon}, delta "
+            f"{certificate.delta}), which this certificate does not cover: for records in both graphs the costs add up."
+        )
 
     def _check_features(self, key: GraphKey, graph: Graph) -> None:
         if graph.num_features != self.plan.public.num_features or key.feature_names != self.graph_key.feature_names:
@@ -302,6 +317,7 @@ class Fitted:
     def from_stored(cls, stored: StoredRun, method: Method) -> Fitted:
         """Rebuild what :meth:`save` wrote."""
         spec, certificate = stored.spec, Certificate(stored.certificate)
+        _check_spec(spec, stored.certificate)
         entries = [json.loads(line) for line in stored.ledger_text.splitlines()]
         plan_entry = entries[0]["plan"]
         releases = tuple(Release.from_dict(release) for release in plan_entry["releases"])
@@ -364,6 +380,21 @@ def settings_of(method: Method) -> dict[str, Any]:
     }
 
 
+def _check_spec(spec: dict[str, Any], certificate: dict[str, Any]) -> None:
+    """Refuse a spec that says something else than the certificate: unit and budget decide what predicting may read."""
+    budget = certificate["budget"]
+    stated = {
+        "method": certificate["method"],
+        "settings": certificate["settings"],
+        "unit": certificate["unit"],
+        "budget": budget if budget["epsilon"] is not None else None,
+        "public": {**certificate["public_facts"], "assumed": certificate["assumed_public"]},
+    }
+    for name, value in stated.items():
+        if spec[name] != value:
+            raise LedgerError(f"Field {name!r} of spec.json differs from the certificate. See `sfumato verify`.")
+
+
 def _tuples(values: dict[str, Any]) -> dict[str, Any]:
     return {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
 
@@ -379,5 +410,12 @@ def _unit_notes(unit: Unit, directed: bool) -> tuple[str, ...]:
             "larger (the sensitivity is sqrt 2). This is the published convention, not the honest default.",
         )
     if unit.name == "node":
-        return ("A node's label may still be inferred from what other nodes' records say about it.",)
+        ends = (
+            ()
+            if directed
+            else (
+                "Each end of an undirected edge owns its own arc: the other end's record of the edge is not protected.",
+            )
+        )
+        return ("A node's label may still be inferred from what other nodes' records say about it.", *ends)
     return ()

@@ -1,8 +1,8 @@
 """Check a released run without trusting the library that wrote it.
 
 ``python -m sfumato.verify DIR [--public-key FILE]`` exits 0 if the run is valid, 1 if it is not, 2 if there is nothing
-to check. This file and its accountant ``_verify_epsilon.py`` stand alone: they need Python, NumPy and cryptography and
-use nothing else of Sfumato.
+to check. This file, its accountant ``_verify_epsilon.py`` and ``_verify_plan.py`` stand alone: they need Python, NumPy
+and cryptography and use nothing else of Sfumato.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from sfumato._verify_epsilon import draws, epsilon_bracket
+from sfumato._verify_plan import KNOWN_METHODS, sampling_faults, spec_faults, weights_faults, words_faults
 
 TOLERANCE = 1.001
 SAMPLER_TAU = 2.0**-100
@@ -94,6 +95,7 @@ def verify(run: Path, public_key: Path | None = None) -> Verification:
         _check_ledger(entries, certificate, problems)
     _check_releases(certificate, problems)
     _check_tensors(folder / "releases.safetensors", certificate["releases"], problems)
+    _check_plan(folder, contents.get("spec.json"), certificate, problems)
     (low, high), claim = _check_claim(certificate, problems), certificate["claim"]
     stated = claim["epsilon"], claim["delta"], certificate["unit"]
     return Verification(not problems, tuple(problems), low, high, *stated, signed)
@@ -172,6 +174,22 @@ def _check_signature(contents: dict[str, bytes], expected_key: bytes | None, pro
     return True
 
 
+def _check_plan(folder: Path, spec: bytes | None, certificate: dict[str, Any], problems: list[str]) -> None:
+    """Check what a method's own settings imply; for a method this version does not know, spec and words alone."""
+    try:
+        problems.extend(spec_faults(_loads(spec), certificate) if spec is not None else ())
+    except (ValueError, RecursionError):
+        problems.append("spec.json: is not JSON")
+    problems.extend(words_faults(certificate))
+    if certificate["method"] not in KNOWN_METHODS:
+        return
+    problems.extend(sampling_faults(certificate))
+    try:
+        problems.extend(weights_faults(_tensor_shapes(folder / "model.safetensors"), certificate))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        problems.append(f"model.safetensors: header: is not a valid safetensors header: {_plain(str(error))}")
+
+
 def _check_tensors(path: Path, releases: list[dict[str, Any]], problems: list[str]) -> None:
     """Check that the file holds each Gaussian release as a tensor of its shape, and nothing that was not charged."""
     if not path.is_file():
@@ -197,7 +215,8 @@ def _tensor_shapes(path: Path) -> dict[str, list[int]]:
         if length > min(size - 8, 10**8):
             raise ValueError(f"a header of {length} bytes does not fit a file of {size}")
         header = _loads(file.read(length))
-    header.pop("__metadata__", None)
+    if "__metadata__" in header:
+        raise ValueError("it carries __metadata__, which no release needs")
     end, shapes = 0, {name: entry["shape"] for name, entry in header.items()}
     for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
         start, stop = entry["data_offsets"]

@@ -17,12 +17,12 @@ LAYERS = (
     ("graph", "nn", "privacy"),
     ("bounded", "method", "evaluation"),
     ("central",),
-    ("catalog", "verify", "_verify_epsilon"),
+    ("catalog", "verify", "_verify_epsilon", "_verify_plan"),
     ("cli",),
     ("__main__",),
 )
 HEIGHT = {part: height for height, layer in enumerate(LAYERS) for part in layer}
-VERIFIER = {"verify", "_verify_epsilon"}
+VERIFIER = {"verify", "_verify_epsilon", "_verify_plan"}
 VERIFIER_MAY_USE = {*sys.stdlib_module_names, "numpy", "cryptography"}
 DOTTED = re.compile(r"sfumato(\.\w+)+(:\w+)?")
 

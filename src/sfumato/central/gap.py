@@ -38,6 +38,7 @@ from sfumato.bounded.aggregation import (
 )
 from sfumato.bounded.degree import by_destination, cap_out_degree
 from sfumato.central._learning import Features, load_weights, network_arrays, num_parameters, seeded, sgd_event, train
+from sfumato.errors import InputError
 from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.method import Arrays, GraphKey, Plan, Session, make_plan
 from sfumato.nn.models import Encoder, MultiHopClassifier
@@ -129,9 +130,9 @@ class GAP:
         with torch.no_grad():
             return classifier(stack_hops(encode(encoder, Features(graph)), released)).numpy()
 
-    def inductive(self, weights: Arrays, trained_on: GraphKey) -> GAPInference:
+    def inductive(self, weights: Arrays, trained_on: GraphKey, origin: str) -> GAPInference:
         """Algorithm 8 for a trained encoder and classifier."""
-        return GAPInference(self, weights, trained_on)
+        return GAPInference(self, weights, trained_on, (origin,))
 
     def who_may_see(self, unit: Unit) -> dict[str, list[str]]:
         """Who may be shown what, for the certificate."""
@@ -167,6 +168,7 @@ class GAPInference:
     base: GAP
     weights: Arrays
     trained_on: GraphKey
+    notes: tuple[str, ...]
     name: ClassVar[str] = "gap"
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
@@ -177,6 +179,10 @@ class GAPInference:
     def run(self, plan: Plan, graph: Graph, session: Session) -> tuple[Arrays, Arrays]:
         """Encode and aggregate a graph with the columns of training."""
         self.trained_on.check_columns(graph)
+        if GraphKey.of(graph).ids_digest == self.trained_on.ids_digest:
+            raise InputError(
+                "Expected a graph with other node ids than training: that one is answered from its cached releases, free."
+            )
         encoder, classifier = self.base.trained(self.weights, plan.public)
         return self.weights, aggregate(plan, graph, session, encode(encoder, Features(graph)), len(classifier.base) - 1)
 

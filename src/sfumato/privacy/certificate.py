@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 from sfumato.errors import LedgerError
@@ -50,7 +51,7 @@ class Certificate:
             return "No privacy: this run was trained without any guarantee; nothing of it may be released."
         lines = [
             f"Protects {self.values['protects']}.",
-            f"Whoever sees the release learns at most epsilon = {claim['epsilon']:.6g}, delta = {claim['delta']:.3g} "
+            f"Whoever sees the release learns at most epsilon = {round_up(claim['epsilon'])}, delta = {claim['delta']:.3g} "
             f"about it (unit {unit['name']}, relation {unit['relation']}).",
             f"Trust model: {self.values['trust_model']}.",
         ]
@@ -111,6 +112,15 @@ def certify(
             "ledger_head": ledger.head,
         }
     )
+
+
+def round_up(epsilon: float) -> str:
+    """Print an epsilon with six decimals, never below its value.
+
+    >>> round_up(7.994783104)
+    '7.994784'
+    """
+    return str(Decimal(epsilon).quantize(Decimal("0.000001"), ROUND_CEILING).normalize())
 
 
 def total_draws(releases: Sequence[Release]) -> int:
