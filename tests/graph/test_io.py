@@ -78,6 +78,14 @@ def test_a_full_schema_leaves_nothing_to_assume(read):
     assert (graph.num_classes, graph.y.tolist(), graph.max_degree) == (3, [2, 1, -1, 2], 2)
 
 
+def test_numbers_with_a_declared_range_are_scaled_to_it(read):
+    declared = {"columns": {"age": {"min": 0, "max": 80}}}
+    raw, scaled = read(label="year"), read(label="year", schema=declared)
+    column = raw.feature_names.index("age")
+    np.testing.assert_allclose(np.asarray(scaled.x)[:, column], np.asarray(raw.x)[:, column] / 80, rtol=1e-6)
+    assert np.asarray(raw.x)[:, column].max() > 1
+
+
 def test_declared_categories_keep_their_text(read):
     graph = read("id,zip\na,01\nb,2\n", "s,t\n", schema={"columns": {"zip": {"categories": ["01", "2"]}}})
     assert graph.x.tolist() == [[1, 0], [0, 1]]

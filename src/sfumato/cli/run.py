@@ -48,6 +48,8 @@ def predict(
         else data.Source.of_run(run)
     )
     graph = source.with_roles(source.load(), 0)
+    if given and not as_json and _same_graph(fitted, graph):
+        typer.echo("These are the node ids of the run: its cached releases are used, the edges are not read.", err=True)
     out = out or run / "predictions.csv"
     if out.exists():
         raise InputError(f"Expected out to be a new file, got {str(out)!r}, which exists. Name another with --out.")

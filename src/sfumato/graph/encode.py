@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from sfumato.errors import DataError, SchemaError
 from sfumato.graph.checks import ROLES
-from sfumato.graph.schema import Schema, contradiction
+from sfumato.graph.schema import Column, Schema, contradiction
 
 SPARSE_COLUMNS = 64
 SPARSE_DENSITY = 0.25
@@ -83,7 +83,8 @@ def encode_features(columns: dict[str, pa.ChunkedArray], schema: Schema, ids: np
     for name, column in columns.items():
         declared = schema.columns.get(name)
         if (declared and declared.categories is None) or (not declared and _is_number(column.type)):
-            blocks.append(_Block((name,), _numbers(name, column, schema, ids), number=True))
+            numbers = _scaled(_numbers(name, column, schema, ids), declared)
+            blocks.append(_Block((name,), numbers, number=True))
             continue
         values = _categorical(name, column)
         categories = declared.categories if declared else None
@@ -237,7 +238,14 @@ def _numbers(name: str, column: pa.ChunkedArray, schema: Schema, ids: np.ndarray
             "Fill or rescale that value."
         )
     schema.check_numbers(name, values, ids)
-    return single
+    return values
+
+
+def _scaled(values: np.ndarray, declared: Column | None) -> np.ndarray:
+    """Numbers as float32; from a declared range to [0, 1], so that ages do not dwarf one-hot columns."""
+    if declared and declared.min is not None and declared.max is not None:
+        values = (values - declared.min) / ((declared.max - declared.min) or 1.0)
+    return values.astype(np.float32)
 
 
 def _reads_as_number(value: Any) -> bool:
