@@ -119,8 +119,10 @@ def round_up(epsilon: float) -> str:
 
     >>> round_up(7.994783104)
     '7.994784'
+    >>> round_up(10.0)
+    '10'
     """
-    return str(Decimal(epsilon).quantize(Decimal("0.000001"), ROUND_CEILING).normalize())
+    return f"{Decimal(epsilon).quantize(Decimal('0.000001'), ROUND_CEILING).normalize():f}"
 
 
 def total_draws(releases: Sequence[Release]) -> int:
