@@ -7,7 +7,15 @@ from hypothesis import strategies as st
 from sfumato.errors import InputError
 from sfumato.privacy.accounting import epsilon as epsilon_of
 from sfumato.privacy.calibration import calibrate, effective_delta, gaussian_noise_multiplier
-from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
+from sfumato.privacy.events import (
+    ExponentialEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    PoissonGaussianEvent,
+    PureEvent,
+    RepeatedGaussianEvent,
+    ZCDPEvent,
+)
 from sfumato.privacy.noise import SAMPLER_TAU
 
 EPSILONS = st.floats(-4, 3).map(lambda power: 10.0**power)
@@ -48,9 +56,21 @@ def replace_plan(z):
     return [GaussianEvent(z), PoissonGaussianEvent(0.01, z, 300, "replace")]
 
 
-@pytest.mark.parametrize("plan", [joint_plan, replace_plan])
+def repeated_plan(z):
+    return [RepeatedGaussianEvent(0.01, 11, z, 100), RepeatedGaussianEvent(0.01, 3, z, 100, "replace")]
+
+
+def pure_plan(z):
+    return [LaplaceEvent(z, 10), ExponentialEvent(1 / z, 5), PureEvent(0.01)]
+
+
+def concentrated_plan(z):
+    return [ZCDPEvent(0.5 / z**2, 4), LaplaceEvent(20 * z), PoissonGaussianEvent(0.01, z, 100)]
+
+
+@pytest.mark.parametrize("plan", [joint_plan, replace_plan, repeated_plan, pure_plan, concentrated_plan])
 @pytest.mark.parametrize("epsilon", [1.0, 8.0, 16.0])
-def test_search_is_one_sided_for_subsampled_plans(plan, epsilon):
+def test_search_is_one_sided_for_other_plans(plan, epsilon):
     assert 0.999 * epsilon <= epsilon_of(plan(calibrate(plan, epsilon, 1e-5)), 1e-5) <= epsilon
 
 

@@ -5,29 +5,65 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.errors import InputError
-from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent, event_from_dict, event_to_dict
+from sfumato.privacy.events import (
+    EVENTS,
+    ComposedEvent,
+    ExponentialEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    PoissonGaussianEvent,
+    PureEvent,
+    RandomizedResponseEvent,
+    RepeatedGaussianEvent,
+    ZCDPEvent,
+    event_from_dict,
+    event_to_dict,
+    flatten,
+    repeats,
+)
 
 MULTIPLIERS = st.floats(1e-300, 1e300)
-EVENTS = st.one_of(
-    st.builds(GaussianEvent, MULTIPLIERS, st.integers(1, 10**12)),
-    st.builds(
-        PoissonGaussianEvent,
-        st.floats(1e-300, 1.0),
-        MULTIPLIERS,
-        st.integers(1, 10**12),
-        st.sampled_from(["add-remove", "replace"]),
-    ),
+COUNTS = st.integers(1, 10**12)
+PROBS = st.floats(1e-300, 1.0)
+RELATIONS = st.sampled_from(["add-remove", "replace"])
+SIMPLE = st.one_of(
+    st.builds(GaussianEvent, MULTIPLIERS, COUNTS),
+    st.builds(PoissonGaussianEvent, PROBS, MULTIPLIERS, COUNTS, RELATIONS),
+    st.builds(RepeatedGaussianEvent, PROBS, COUNTS, MULTIPLIERS, COUNTS, RELATIONS),
+    st.builds(LaplaceEvent, MULTIPLIERS, COUNTS),
+    st.builds(RandomizedResponseEvent, MULTIPLIERS, st.integers(2, 10**9), COUNTS),
+    st.builds(ExponentialEvent, MULTIPLIERS, COUNTS),
+    st.builds(PureEvent, MULTIPLIERS, COUNTS),
+    st.builds(ZCDPEvent, MULTIPLIERS, COUNTS),
+)
+ANY = st.recursive(
+    SIMPLE,
+    lambda inner: st.builds(ComposedEvent, st.lists(inner, max_size=3).map(tuple), st.integers(1, 9)),
+    max_leaves=6,
 )
 
 
-@given(EVENTS)
+@given(ANY)
 def test_round_trip_through_json(event):
     assert event_from_dict(json.loads(json.dumps(event_to_dict(event)))) == event
 
 
-def test_the_two_kinds_are_told_apart():
-    kinds = {event_to_dict(event)["type"] for event in (GaussianEvent(1.0), PoissonGaussianEvent(0.1, 1.0, 1))}
-    assert kinds == {"gaussian", "poisson-gaussian"}
+def test_every_kind_is_told_apart():
+    assert len({kind.type for kind in EVENTS}) == len(EVENTS) >= 9
+    assert event_to_dict(PureEvent(1.0)) != event_to_dict(ExponentialEvent(1.0))
+
+
+@given(ANY)
+def test_flattening_keeps_every_release(event):
+    leaves = list(flatten([event]))
+    assert not any(isinstance(leaf, ComposedEvent) for leaf, _ in leaves)
+    assert repeats(event) == sum(times * repeats(leaf) for leaf, times in leaves)
+
+
+def test_a_tree_multiplies_its_counts():
+    tree = ComposedEvent((PureEvent(0.1, 2), ComposedEvent((GaussianEvent(2.0), PureEvent(0.2)), 5)), 3)
+    assert list(flatten([tree])) == [(PureEvent(0.1, 2), 3), (GaussianEvent(2.0), 15), (PureEvent(0.2), 15)]
+    assert repeats(tree) == 36
 
 
 @pytest.mark.parametrize(
@@ -42,7 +78,16 @@ def test_the_two_kinds_are_told_apart():
         (lambda: PoissonGaussianEvent(0.1, -1.0, 1), "noise_multiplier"),
         (lambda: PoissonGaussianEvent(0.1, 1.0, 0), "steps"),
         (lambda: PoissonGaussianEvent(0.1, 1.0, 1, "swap"), "relation"),
-        (lambda: event_from_dict({"type": "laplace"}), "type"),
+        (lambda: RepeatedGaussianEvent(0.1, 0, 1.0, 1), "occurrences"),
+        (lambda: RepeatedGaussianEvent(0.1, 2, 1.0, 1, "swap"), "relation"),
+        (lambda: LaplaceEvent(0.0), "noise_multiplier"),
+        (lambda: RandomizedResponseEvent(0.0), "epsilon"),
+        (lambda: RandomizedResponseEvent(1.0, 1), "num_outcomes"),
+        (lambda: ExponentialEvent(-1.0), "epsilon"),
+        (lambda: PureEvent(float("inf")), "epsilon"),
+        (lambda: ZCDPEvent(0.0), "rho"),
+        (lambda: ComposedEvent((PureEvent(1.0),), 0), "count"),
+        (lambda: event_from_dict({"type": "laplacian"}), "type"),
         (lambda: event_from_dict({"noise_multiplier": 1.0}), "type"),
     ],
 )

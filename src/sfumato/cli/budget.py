@@ -7,7 +7,7 @@ import json
 import typer
 
 from sfumato._validate import check_choice
-from sfumato.privacy.events import Event, GaussianEvent, PoissonGaussianEvent
+from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
 
 app = typer.Typer(help="Privacy accounting without data.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -66,7 +66,9 @@ def noise(
         typer.echo(f"noise multiplier = {value:.6f} (epsilon {reached:.6f})")
 
 
-def _event(noise_multiplier: float, sampling_prob: float, steps: int, relation: str) -> Event:
+def _event(
+    noise_multiplier: float, sampling_prob: float, steps: int, relation: str
+) -> GaussianEvent | PoissonGaussianEvent:
     event = PoissonGaussianEvent(sampling_prob, noise_multiplier, steps, relation)
     if sampling_prob < 1:
         return event

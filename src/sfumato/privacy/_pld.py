@@ -1,153 +1,271 @@
-"""Privacy loss distributions of Gaussian and Poisson-subsampled Gaussian plans, on a grid that is refined until stable.
+"""Privacy loss distributions of plans, on a grid that is refined until stable.
 
-The distributions come from dp-accounting ("connect the dots": every value is an upper bound whose error shrinks with
-the square of the grid interval). This module chooses grids, truncations and stopping; it never lets an overflow, an
-infinite value with a finite alternative, or a hang through: where a plan is out of reach it answers infinity.
+"Connect the dots" (Doroshenko et al. 2022): the masses that P and Q put on a cell of losses are kept and moved to its
+two ends, which dominates the pair and costs an error of the square of the interval. Composition is one product of
+Fourier transforms of the laws tilted by exp(order * loss), so that rounding and wrapping are relative to a Chernoff
+bound on delta, however small delta is. A plan out of reach costs infinity here, never an overflow or a hang.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
+from scipy.fft import irfft, next_fast_len, rfft
+from scipy.optimize import minimize_scalar
 
-MAX_LOSS = 600.0  # privacy losses beyond this overflow exp() in a one-step distribution
-MAX_CELLS = 300_000  # widest grid of one step
-MAX_COMPOSED_CELLS = 4e6  # widest grid of a plan
-SMALLEST_MU = 1e-9  # a smaller one is rounded up to it
-MIN_INTERVAL = 1.25e-6  # below it the rounding of a one-step distribution outgrows the discretization error
-ROUNDING = 2.0**-54  # error in delta per composed step from the Fourier transforms; 5 times what was measured
-TAIL = 1e-6  # share of delta given to each truncation
-STABLE = 3e-4  # relative change at which refinement stops; the error left is a third of it
-COARSE, FINE = 2e-2, 4e-4  # accuracies asked of the first grids; they achieve them with a factor 1 to 2 to spare
-DENSE = 1000  # dp-accounting stores smaller grids sparsely, and composing those many times does not end
+from sfumato.privacy._bounded import Bounded
+from sfumato.privacy._pairs import Pair
 
-
-class Sampled(NamedTuple):
-    """One kind of Poisson-subsampled Gaussian step."""
-
-    sampling_prob: float
-    noise_multiplier: float
-    relation: str
-
-
-Steps = Mapping[Sampled, int]
-
-
-def _span(kind: Sampled, tail: float) -> tuple[float, float]:
-    """Return the smallest and largest privacy loss of one step outside tails of mass ``tail``."""
-    q, z, relation = kind
-    apart = 2.0 if relation == "replace" else 1.0
-    reach = math.sqrt(-2 * math.log(tail)) * apart / z + apart**2 / 2 / z**2
-    top = float(np.logaddexp(math.log1p(-q), math.log(q) + reach))
-    return (-top if relation == "replace" else max(math.log1p(-q), -reach)), top
+Array = np.ndarray
+Plan = Mapping[Pair, int]  # how often each pair occurs
+MAX_LOSS = 600.0  # larger losses of one step overflow exp() and count as infinite
+MAX_CELLS = 120_000  # widest grid of one step
+MAX_COMPOSED_CELLS = 1 << 22  # widest grid of a plan
+MIN_INTERVAL, MAX_INTERVAL = 1e-7, 1.0
+MIN_DELTA = 1e-280
+CELL_ROUNDING = 2.0**-51  # of the mass beyond a cell
+WRAPPED = 1e-11  # share of the Chernoff bound given to wrapping around
+ROUNDING = 2.0**-51  # share given to the rounding of the transforms, for each composed step
+TAIL = 1e-6  # share of delta given to infinite losses
+STABLE = 1e-4  # relative change at which refinement stops; the error left is a third of it
+COARSE, FINE = 2e-2, 1e-4  # accuracies asked of the first grids
+_WIDTH = 20.0  # standard deviations that a composed grid spans, about
+_EXPONENT = 700.0
+_SHIFTS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0)  # Chernoff orders, over what a normal law would want
 
 
-def _tail(delta: float, steps: Steps) -> float:
-    return TAIL * delta / (1 + sum(steps.values()))
+class Law(NamedTuple):
+    """The loss of each of ``repeats`` independent steps: log masses of cells ``first`` and on; ``lost`` is at infinity."""
+
+    repeats: int
+    first: int
+    logs: Array
+    lost: float
 
 
-def _usable_delta(delta: float, steps: Steps) -> float:
-    """Return delta less the rounding of the transforms, or 0 if too little is left."""
-    slack = ROUNDING * (64 + sum(steps.values()))
-    return delta - slack if delta > 20 * slack else 0.0
+def _law(repeats: int, first: int, upper: Array, lower: Array, edges: Array, interval: float) -> Law:
+    inner = upper[1:-1]
+    beyond = np.minimum(np.cumsum(inner) + upper[0], np.cumsum(inner[::-1])[::-1] + upper[-1])
+    right = inner - np.exp(edges[:-1]) * lower[1:-1] + CELL_ROUNDING * beyond
+    right = np.clip(right / -math.expm1(-interval), 0, inner)
+    probs = np.zeros(len(edges))
+    probs[0] = upper[0]
+    probs[1:] += right
+    probs[:-1] += inner - right
+    with np.errstate(divide="ignore"):
+        return Law(repeats, first, np.log(probs), float(upper[-1]))
 
 
-def spread(kind: Sampled) -> float:
-    """Return about the standard deviation of the privacy loss of one step."""
-    q, z, relation = kind
-    return (2 if relation == "replace" else 1) * min(q * math.sqrt(math.expm1(min(z**-2, 99.0))), 1 / z)
+def laws(plan: Plan, delta: float, interval: float) -> list[list[Law]]:
+    """Return the laws of each direction of a plan; only one direction where both are the same."""
+    there: list[Law] = []
+    back: list[Law] = []
+    log_tail = _log_tail(plan, delta)
+    for pair, count in plan.items():
+        first, last = (round(bound / interval) for bound in _span(pair, log_tail))
+        edges = np.arange(first - 2, last + 3) * interval
+        upper, lower = pair.masses(edges, log_tail)
+        there.append(_law(count, first - 2, upper, lower, edges, interval))
+        back.append(
+            there[-1] if pair.symmetric else _law(count, -last - 2, lower[::-1], upper[::-1], -edges[::-1], interval)
+        )
+    return [there] if all(pair.symmetric for pair in plan) else [there, back]
 
 
-def _finest_interval(mu: float, steps: Steps, delta: float) -> float:
-    """Return the smallest interval that time and rounding allow; infinity where none can serve.
+def _log_tail(plan: Plan, delta: float) -> float:
+    return math.log(delta) + math.log(TAIL / sum(plan.values()))
 
-    dp-accounting truncates T composed steps by Chernoff bounds of orders k / width, k = 1 to 20.
-    """
-    if not _usable_delta(delta, steps):
-        return math.inf
-    tail = _tail(delta, steps)
-    alone = (0.0, mu**2 / 2 + mu * math.sqrt(-2 * math.log(tail)))
-    spans = {kind: _span(kind, tail) for kind in steps}
-    if max(high for _, high in (alone, *spans.values())) > MAX_LOSS:
-        return math.inf
-    widest = max(high - low for low, high in (alone, *spans.values()))
-    interval = max(MIN_INTERVAL, widest / MAX_CELLS)
-    for kind, (low, high) in spans.items():
-        width, variance = high - low, steps[kind] * spread(kind) ** 2
-        k = min(20.0, max(1.0, 8 * width / math.sqrt(variance))) if variance else 20.0
-        composed = (variance * k / width + 70 * width / k) / MAX_COMPOSED_CELLS
-        if composed > max(width / DENSE, MIN_INTERVAL):
+
+def _span(pair: Pair, log_tail: float) -> tuple[float, float]:
+    low, high = pair.span(log_tail)
+    return max(-MAX_LOSS, min(MAX_LOSS, low)), max(-MAX_LOSS, min(MAX_LOSS, high))
+
+
+class Composition:
+    """The loss of a plan in one direction, tilted by exp(order * loss)."""
+
+    def __init__(self, parts: Sequence[Law], interval: float) -> None:
+        self.parts, self.interval = parts, interval
+        self.slack = WRAPPED + ROUNDING * (1000 + sum(part.repeats for part in parts))
+        self.lost = min(1.0, math.fsum(part.repeats * part.lost for part in parts))
+
+    def log_moment(self, order: float) -> float:
+        """Return log E exp(order * loss) over finite losses."""
+        return math.fsum(part.repeats * self._tilted(part, order)[1] for part in self.parts)
+
+    def _log_bound(self, order: float) -> float:
+        return self.log_moment(order) + order * math.log(order) - (1 + order) * math.log1p(order)
+
+    def _tilted(self, part: Law, order: float) -> tuple[Array, float]:
+        logs = part.logs + order * self.interval * np.arange(part.first, part.first + len(part.logs))
+        top = float(logs.max())
+        probs = np.exp(logs - top)
+        total = float(probs.sum())
+        return probs / total, top + math.log(total)
+
+    def best_order(self, bound: Callable[[float, float], float], epsilon: float | None = None) -> float:
+        """Return about the order that minimizes a bound on epsilon, or on log delta where ``epsilon`` is given.
+
+        ``bound(order, c)`` says which: delta(e) <= exp(c - order e), c = log moment + order log order -
+        (1 + order) log(1 + order) (Canonne, Kamath and Steinke 2020, Proposition 12).
+        A little less where that costs a factor of at most 8 in the bound on delta: heavy-tailed laws get much narrower.
+        """
+        scale = 1 / max(self._moments([np.exp(part.logs) for part in self.parts])[1], self.interval)
+        found = minimize_scalar(
+            lambda log_order: bound(math.exp(log_order), self._log_bound(math.exp(log_order))),
+            bounds=(math.log(1e-3 * scale), math.log(1e3 * scale)),
+            method="bounded",
+            options={"xatol": 0.03},
+        )
+        order, at = math.exp(float(found.x)), float(found.fun) if epsilon is None else epsilon
+        lower = max(order / 2, order - scale)
+        cost = self.log_moment(lower) - lower * at - (self.log_moment(order) - order * at)
+        return lower if cost <= 2 else order
+
+    def _moments(self, tilted: Sequence[Array]) -> tuple[list[int], float]:
+        """Return the rounded mean of each law, in cells from its first, and the deviation of the sum."""
+        centers, variance = [], 0.0
+        for part, probs in zip(self.parts, tilted, strict=True):
+            cells = np.arange(len(probs))
+            mean = float(cells @ probs)
+            centers.append(round(mean))
+            variance += part.repeats * float((cells - mean) ** 2 @ probs)
+        return centers, math.sqrt(variance) * self.interval
+
+    def masses(self, order: float) -> tuple[int, Array] | None:
+        """Return the tilted law of the sum from some cell on, all but ``WRAPPED`` of it; None if it is too wide."""
+        pairs = [self._tilted(part, order) for part in self.parts]
+        tilted = [probs for probs, _ in pairs]
+        total = math.fsum(part.repeats * log for part, (_, log) in zip(self.parts, pairs, strict=True))
+        centers, deviation = self._moments(tilted)
+        low = sum(part.repeats * part.first for part in self.parts)
+        high = sum(part.repeats * (part.first + len(part.logs) - 1) for part in self.parts)
+        goal = -math.log(WRAPPED / 2)
+        for factor in _SHIFTS:
+            shift = factor * math.sqrt(2 * goal) / max(deviation, self.interval)
+            above = (self.log_moment(order + shift) - total + goal) / shift / self.interval
+            below = (self.log_moment(order - shift) - total + goal) / shift / self.interval
+            low, high = max(low, math.floor(-below)), min(high, math.ceil(above))
+        if high - low >= MAX_COMPOSED_CELLS:
+            return None
+        size = next_fast_len(high - low + 1, real=True)
+        product: Array | None = None
+        for part, probs, center in zip(self.parts, tilted, centers, strict=True):
+            power = rfft(_folded(probs, center, size)) ** part.repeats
+            product = power if product is None else product * power
+        total_center = sum(
+            part.repeats * (part.first + center) for part, center in zip(self.parts, centers, strict=True)
+        )
+        sums = np.roll(irfft(product, size), (total_center - low) % size)
+        return low, np.maximum(sums[: high - low + 1], 0)
+
+    def delta(self, epsilon: float) -> float:
+        """Return an upper bound on the hockey-stick divergence at ``epsilon``."""
+        if self.lost >= 1:
+            return 1.0
+        order = self.best_order(lambda order, log_bound: log_bound - order * epsilon, epsilon)
+        bound = math.exp(min(_EXPONENT, self.log_moment(order) - order * epsilon))
+        found = self.masses(order)
+        if found is None:
+            return min(1.0, self.lost + bound)
+        first, sums = found
+        excess = np.arange(first, first + len(sums)) * self.interval - epsilon
+        sums, excess = sums[excess > 0], excess[excess > 0]
+        finite = float(sums @ (np.exp(-order * excess) * -np.expm1(-excess)))
+        return min(1.0, self.lost + bound * min(1.0, finite + self.slack))
+
+    def epsilon(self, delta: float) -> float:
+        """Return an upper bound on the smallest epsilon whose divergence is at most ``delta``."""
+        left = delta - self.lost
+        if left <= 0:
             return math.inf
-        interval = max(interval, composed)
-    return interval
+        order = self.best_order(lambda order, log_bound: (log_bound - math.log(left)) / order)
+        high = (self.log_moment(order) - math.log(left)) / order  # where the Chernoff bound is ``left``
+        found = self.masses(order)
+        if found is None or high <= 0:
+            return max(0.0, high)
+        first, sums = found
+        below = high - np.arange(first, first + len(sums)) * self.interval
+        keep = (order + 1) * below < _EXPONENT
+        sums, below = sums[keep][::-1], below[keep][::-1]  # from the largest loss down
+        upper = np.cumsum(sums * np.exp(order * below))
+        lower = np.cumsum(sums * np.exp((order + 1) * below))
+        slack = self.slack * np.exp(order * below)
+        if not len(sums) or slack[0] > 1:
+            return high
+        # For epsilon from the next cell down to this one, delta / left = upper - e^(epsilon - high) lower + slack.
+        values = upper[:-1] - np.exp(np.minimum(-below[1:], _EXPONENT)) * lower[:-1] + slack[1:]
+        above = np.flatnonzero(values > 1)
+        if not len(above):
+            return max(0.0, high - float(below[-1]))
+        at = int(above[0])
+        spare, cell = upper[at] + slack[at + 1] - 1, high - float(below[at])
+        return max(0.0, min(cell, high + math.log(spare / lower[at])) if lower[at] > 0 else cell)
 
 
-def grid_interval(mu: float, steps: Steps, epsilon: float, delta: float, accuracy: float) -> float:
-    """Return the interval whose relative error on ``epsilon`` is about ``accuracy``; infinity where none can serve.
+def _folded(probs: Array, center: int, size: int) -> Array:
+    """Wrap a law around a circle of ``size`` cells, its cell ``center`` at 0."""
+    padded = np.zeros(-(-len(probs) // size) * size)
+    padded[: len(probs)] = probs
+    return np.roll(padded.reshape(-1, size).sum(axis=0), -center)
+
+
+def _finest_interval(plan: Plan, delta: float) -> float:
+    """Return about the smallest interval that time and memory allow."""
+    log_tail = _log_tail(plan, delta)
+    spans = [_span(pair, log_tail) for pair in plan]
+    deviation = math.sqrt(sum(count * pair.spread() ** 2 for pair, count in plan.items()))
+    return max(
+        MIN_INTERVAL, max(high - low for low, high in spans) / MAX_CELLS, _WIDTH * deviation / MAX_COMPOSED_CELLS
+    )
+
+
+def grid_interval(plan: Plan, epsilon: float, delta: float, accuracy: float) -> float:
+    """Return the interval whose relative error on ``epsilon`` is about ``accuracy``, or the finest in reach.
 
     An interval h adds about h^2 / 12 to the mean and h^2 / 6 to the variance of the loss of each of T steps; the
-    composed loss is close to a normal law with epsilon = s^2 / 2 + r s, r = sqrt(2 log(1 / delta)).
+    composed loss is close to a normal law with epsilon = s^2 / 2 + r s, r = sqrt(2 log(1 / delta)). Where the
+    losses of the largest bounded pair can be put on the grid exactly, they are.
     """
     reach = math.sqrt(2 * max(1.0, -math.log(delta)))
     deviation = 2 * epsilon / (math.sqrt(reach**2 + 2 * epsilon) + reach)
-    total = 1 + sum(steps.values())
-    wanted = math.sqrt(12 * accuracy * epsilon / (total * (1 + reach / deviation))) if epsilon > 0 else MIN_INTERVAL
-    return max(wanted, _finest_interval(mu, steps, delta))
+    finest, total = _finest_interval(plan, delta), 1 + sum(plan.values())
+    wanted = math.sqrt(12 * accuracy * epsilon / (total * (1 + reach / max(deviation, 1e-300))))
+    interval = max(finest, min(MAX_INTERVAL, wanted))
+    atoms = [(count * pair.epsilon**2, pair.epsilon) for pair, count in plan.items() if isinstance(pair, Bounded)]
+    exact = max(atoms)[1] / math.ceil(max(atoms)[1] / interval) if atoms else 0.0
+    return exact if exact >= finest else interval
 
 
-def compose(mu: float, steps: Steps, delta: float, interval: float, *, pessimistic: bool = True) -> Any:
-    """Return the privacy loss distribution of a plan, both directions composed, on a grid of ``interval``."""
-    from dp_accounting import NeighboringRelation
-    from dp_accounting.pld import privacy_loss_distribution as pld
-
-    tail = _tail(delta, steps)
-
-    def single(noise_multiplier: float, sampling_prob: float, relation: str) -> Any:
-        relations = {"add-remove": NeighboringRelation.ADD_OR_REMOVE_ONE, "replace": NeighboringRelation.REPLACE_ONE}
-        return pld.from_gaussian_mechanism(
-            noise_multiplier,
-            sensitivity=1.0,
-            sampling_prob=sampling_prob,
-            neighboring_relation=relations[relation],
-            value_discretization_interval=interval,
-            log_mass_truncation_bound=math.log(tail),
-            pessimistic_estimate=pessimistic,
-            use_connect_dots=pessimistic,
-        )
-
-    def power(one: Any, count: int, dense: bool) -> Any:
-        if dense or count <= 16:
-            return one.self_compose(count, TAIL * delta)
-        many, rest = divmod(count, 16)
-        result = one.self_compose(16, tail).self_compose(many, TAIL * delta)
-        return result.compose(one.self_compose(rest, tail), 0) if rest else result
-
-    total = None
-    for kind, count in steps.items():
-        low, high = _span(kind, tail)
-        one = single(kind.noise_multiplier, kind.sampling_prob, kind.relation)
-        part = power(one, count, high - low > 1.1 * DENSE * interval)
-        total = part if total is None else total.compose(part, 0)
-    if mu > 0:
-        part = single(1 / max(mu, SMALLEST_MU), 1.0, "add-remove")
-        total = part if total is None else total.compose(part, 0)
-    return total
+def in_reach(plan: Plan, delta: float) -> bool:
+    """Say whether a grid can give a useful bound."""
+    bounded = all(pair.epsilon <= MAX_LOSS for pair in plan if isinstance(pair, Bounded))
+    return delta >= MIN_DELTA and bounded and _finest_interval(plan, delta) <= MAX_INTERVAL
 
 
-def epsilon_at(mu: float, steps: Steps, delta: float, interval: float) -> float:
-    """Return an upper bound on epsilon from one grid; infinity where the grid cannot serve."""
-    if math.isinf(interval):
-        return math.inf
-    return float(compose(mu, steps, delta, interval).get_epsilon_for_delta(_usable_delta(delta, steps)))
+def epsilon_at(plan: Plan, delta: float, interval: float) -> float:
+    """Return an upper bound on epsilon from one grid, the worse direction."""
+    return max(Composition(parts, interval).epsilon(delta) for parts in laws(plan, delta, interval))
+
+
+def _improve(bounds: list[float], values: Sequence[Callable[[], float]]) -> float:
+    """Lower the bound of each direction by its new value, where that can matter; return the larger bound."""
+    worst = 0.0
+    for i in sorted(range(len(values)), key=bounds.__getitem__, reverse=True):
+        if bounds[i] > worst:
+            bounds[i] = min(bounds[i], values[i]())
+        worst = max(worst, bounds[i])
+    return worst
 
 
 def _refine(evaluate: Callable[[float], float], interval: float, finest: float, stable: float) -> float:
     """Halve the interval until the upper bound ``evaluate(interval)`` stops falling; return the smallest seen."""
     best = evaluate(interval)
-    while math.isfinite(best) and interval > 1.5 * finest:
+    while 0 < best < math.inf and interval > 1.5 * finest:
         interval = max(interval / 2, finest)
         value = evaluate(interval)
         if best - value <= stable * value:
@@ -156,27 +274,35 @@ def _refine(evaluate: Callable[[float], float], interval: float, finest: float, 
     return best
 
 
-def epsilon(mu: float, steps: Steps, delta: float, estimate: float) -> float:
-    """Return an upper bound on epsilon of at most ``estimate`` (itself an upper bound), refined until stable."""
-    finest = _finest_interval(mu, steps, delta)
-    estimate = min(estimate, epsilon_at(mu, steps, delta, grid_interval(mu, steps, estimate, delta, COARSE)))
-    if estimate == 0:
-        return 0.0
-    interval = grid_interval(mu, steps, estimate, delta, FINE)
-    return min(estimate, _refine(lambda h: epsilon_at(mu, steps, delta, h), interval, finest, STABLE))
-
-
-def delta(mu: float, steps: Steps, epsilon: float, estimate: float) -> float:
-    """Return an upper bound on delta of at most ``estimate`` (itself an upper bound), refined until stable."""
-    coarse = grid_interval(mu, steps, epsilon, estimate, COARSE)
-    estimate = min(estimate, _delta_at(mu, steps, epsilon, estimate, coarse))
-    interval, finest = grid_interval(mu, steps, epsilon, estimate, FINE), _finest_interval(mu, steps, estimate)
-    stable = 2 * STABLE * max(1.0, -math.log(estimate))
-    return min(estimate, _refine(lambda h: _delta_at(mu, steps, epsilon, estimate, h), interval, finest, stable))
-
-
-def _delta_at(mu: float, steps: Steps, epsilon: float, estimate: float, interval: float) -> float:
-    if math.isinf(interval):
+def epsilon(plan: Plan, delta: float, estimate: float) -> float:
+    """Return an upper bound on epsilon, refined until stable; ``estimate`` chooses the first grid."""
+    if not in_reach(plan, delta) or math.isinf(estimate):
         return math.inf
-    slack = estimate - _usable_delta(estimate, steps)
-    return float(compose(mu, steps, estimate, interval).get_delta_for_epsilon(epsilon)) + slack
+    bounds = [math.inf, math.inf]
+
+    def at(interval: float) -> float:
+        sums = [Composition(parts, interval) for parts in laws(plan, delta, interval)]
+        return _improve(bounds, [partial(one.epsilon, delta) for one in sums])
+
+    coarse = at(grid_interval(plan, estimate, delta, COARSE))
+    if not 0 < coarse < math.inf:
+        return coarse
+    interval = grid_interval(plan, min(coarse, estimate), delta, FINE)
+    return min(coarse, _refine(at, interval, _finest_interval(plan, delta), STABLE))
+
+
+def delta(plan: Plan, epsilon: float, estimate: float) -> float:
+    """Return an upper bound on delta of at most ``estimate`` (itself an upper bound), refined until stable."""
+    bounds = [math.inf, math.inf]
+
+    def at(interval: float) -> float:
+        sums = [Composition(parts, interval) for parts in laws(plan, estimate, interval)]
+        return _improve(bounds, [partial(one.delta, epsilon) for one in sums])
+
+    if in_reach(plan, estimate):
+        estimate = min(estimate, at(grid_interval(plan, epsilon, estimate, COARSE)))
+    if not in_reach(plan, estimate):
+        return estimate
+    stable = 2 * STABLE * max(1.0, -math.log(estimate))
+    finest = _finest_interval(plan, estimate)
+    return min(estimate, _refine(at, grid_interval(plan, epsilon, estimate, FINE), finest, stable))

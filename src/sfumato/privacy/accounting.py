@@ -1,28 +1,47 @@
-"""What a plan of Gaussian and Poisson-subsampled Gaussian releases costs: epsilon for a delta, and the reverse.
+"""What a plan of releases costs: epsilon for a delta, and the reverse.
 
 Every answer is an upper bound. Compositions of Gaussian releases alone are exact: with mu^2 = sum of
 count / noise_multiplier^2 (Balle and Wang 2018, Theorem 8; Dong, Roth and Su 2019, Corollary 3.3)
 
     delta(epsilon) = Phi(mu / 2 - epsilon / mu) - exp(epsilon) Phi(-mu / 2 - epsilon / mu).
 
-Everything else is composed as privacy loss distributions, each direction by itself, on a grid refined until stable;
-the smallest of all valid bounds is reported. ``method="rdp"`` and ``method="moments"`` reproduce published tables only.
+Everything else is composed as privacy loss distributions of dominating pairs, each direction by itself, on a grid
+refined until stable; the smallest of all valid bounds is reported: that one, Renyi composition, and full privacy
+loss (pure epsilons added to the Gaussian closed form without sampling). Releases known by their zero-concentrated
+rho alone, and selections, are composed by Renyi divergences, and everything with them.
+``method="rdp"`` and ``method="moments"`` reproduce published tables only.
 """
 
 from __future__ import annotations
 
-import logging
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import erfcx, ndtr
 
-from sfumato._validate import check_choice, check_real, fail
+from sfumato._validate import check_choice, check_real
 from sfumato.privacy import _pld
-from sfumato.privacy.events import Event, GaussianEvent, PoissonGaussianEvent
+from sfumato.privacy._bounded import Bounded, exponential, laplace, randomized_response
+from sfumato.privacy._pairs import Mixture, Pair, Revealed, Swapped
+from sfumato.privacy.events import (
+    Event,
+    ExponentialEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    PoissonGaussianEvent,
+    PureEvent,
+    RandomizedResponseEvent,
+    RepeatedGaussianEvent,
+    SelectionEvent,
+    ZCDPEvent,
+    flatten,
+    repeats,
+)
+from sfumato.privacy.selection import negative_binomial_renyi, poisson_renyi
 
 METHODS = ("best", "rdp", "moments")
 _DELTA_SLACK = 5e-10  # relative; covers the rounding of the closed form
@@ -32,19 +51,21 @@ _REACH = {"add-remove": 1, "replace": 2}  # distance of two contributions over t
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
 _INTEGER_ORDERS = np.array([*range(2, 65), 128, 256, 512, 1024], dtype=float)
 _RENYI_ORDERS = np.array([*(1 + np.arange(1, 100) / 10), *range(11, 64), 128, 256, 512, 1024])
-_RENYI_ROUNDING = 1e-15  # per step: tiny sampling probabilities otherwise round to no loss at all
+_ALL_ORDERS = np.union1d(_RENYI_ORDERS, 1 + np.geomspace(1e-2, 1e7, 400))
 _SAMPLED_RANGE = (1e-3, 1e8)  # noise multipliers outside it are accounted as if every record were drawn
+_MOST_DRAWN = 1e6  # terms drawn at once, on average; more are accounted as if all were
+_SMALLEST_MU = 1e-9  # a smaller one next to other releases is rounded up to it
 _ROUND_DOWN = 1 - 2.0**-50  # on epsilon: covers the rounding of mu and of epsilon / mu - mu / 2
 
 
 def epsilon(events: Sequence[Event], delta: float, *, method: str = "best") -> float:
     """Return an epsilon such that the events together are (epsilon, delta)-differentially private.
 
-    **Formal guarantee.** Relation: that of the events (a Gaussian event's multiplier holds it; a Poisson event names
+    **Formal guarantee.** Relation: that of the events (a Gaussian event's multiplier holds it; sampled events name
     it). The value is never below the exact one: exact to 1e-9 relative in delta for Gaussian events alone, else at
-    most 0.1 % above the limit of the privacy loss distribution, or a Renyi bound where that is out of floating-point
-    reach (delta below about 1e-13, privacy losses of one step above 600). Infinite only beyond the largest float.
-    Valid for events fixed before the data is seen.
+    most 0.1 % above the limit of the privacy loss distribution of the dominating pairs, at any delta above 1e-280;
+    Renyi bounds and full privacy loss where a release loses more than 600 with probability above delta. Infinite
+    only beyond the largest float. Valid for events fixed before the data is seen.
 
     Args:
         events: what the plan releases, in any order.
@@ -63,15 +84,14 @@ def epsilon(events: Sequence[Event], delta: float, *, method: str = "best") -> f
     """
     delta = check_real(low=0, high=1, open_low=True, open_high=True, delta=delta)
     method = check_choice(METHODS, method=method)
-    mu, steps = _gather(events)
+    plan = _gather(events)
     if method != "best":
-        return _renyi_epsilon(mu, steps, delta, _RENYI_ORDERS if method == "rdp" else _INTEGER_ORDERS, method)
-    if not steps:
-        return _gaussian_epsilon(mu, delta)
-    bound = min(
-        _gaussian_epsilon(_mu_if_all_drawn(mu, steps), delta), _renyi_epsilon(mu, steps, delta, _INTEGER_ORDERS, "rdp")
-    )
-    return _pld.epsilon(mu, steps, delta, bound) if 0 < bound < math.inf else bound
+        return _renyi_epsilon(plan, delta, _RENYI_ORDERS if method == "rdp" else _INTEGER_ORDERS, method)
+    full = _full_epsilon(plan, delta)
+    if not plan.steps and plan.paired:
+        return full
+    value = math.inf if not plan.paired else _pld.epsilon(_pairs(plan), delta, min(full, _central_limit(plan, delta)))
+    return _smallest(plan, delta, full, value)
 
 
 def delta(events: Sequence[Event], epsilon: float) -> float:
@@ -90,31 +110,38 @@ def delta(events: Sequence[Event], epsilon: float) -> float:
     0.126937
     """
     epsilon = check_real(low=0, epsilon=epsilon)
-    mu, steps = _gather(events)
-    bound = _gaussian_delta(_mu_if_all_drawn(mu, steps), epsilon)
-    if not steps:
-        return bound
-    orders = _INTEGER_ORDERS
-    with np.errstate(over="ignore"):
-        log_deltas = (orders - 1) * (_renyi(mu, steps, orders) - epsilon + np.log1p(-1 / orders)) - np.log(orders)
-    bound = min(bound, math.nextafter(math.exp(min(0.0, float(log_deltas.min()))), 1.0))
-    return _pld.delta(mu, steps, epsilon, bound)
+    plan = _gather(events)
+    if not plan.steps and plan.paired:
+        return _full_delta(plan, epsilon)
+    bound = min(_full_delta(plan, epsilon), _renyi_delta(_renyi(plan, _ALL_ORDERS), epsilon))
+    return bound if not plan.paired else _pld.delta(_pairs(plan), epsilon, bound)
 
 
 def rough_epsilon(events: Sequence[Event], delta: float, near: float) -> float:
     """Return an upper bound on epsilon from one grid, good to about 0.1 % around ``near``; for searches."""
-    mu, steps = _gather(events)
-    if not steps:
-        return _gaussian_epsilon(mu, delta)
-    one_grid = _pld.epsilon_at(mu, steps, delta, _pld.grid_interval(mu, steps, near, delta, accuracy=1e-3))
-    bound = min(one_grid, _gaussian_epsilon(_mu_if_all_drawn(mu, steps), delta))
-    return bound if math.isfinite(one_grid) else min(bound, _renyi_epsilon(mu, steps, delta, _INTEGER_ORDERS, "rdp"))
+    plan = _gather(events)
+    full = _full_epsilon(plan, delta)
+    if not plan.steps and plan.paired:
+        return full
+    value, pairs = math.inf, _pairs(plan)
+    if plan.paired and _pld.in_reach(pairs, delta):
+        value = _pld.epsilon_at(pairs, delta, _pld.grid_interval(pairs, near, delta, accuracy=1e-3))
+    return _smallest(plan, delta, full, value)
+
+
+def central_limit_mu(events: Sequence[Event]) -> float:
+    """Return the mu of the limiting Gaussian law of the privacy loss: *not* a bound; for choosing noise. No selections.
+
+    >>> central_limit_mu([GaussianEvent(noise_multiplier=2.0, count=4)])
+    1.0
+    """
+    return _limit_mu(_gather(events))
 
 
 def central_limit_epsilon(events: Sequence[Event], delta: float) -> float:
     """Return the epsilon of the limiting Gaussian law of the privacy loss: *not* a bound; where a search starts."""
-    mu, steps = _gather(events)
-    return _gaussian_epsilon(math.hypot(mu, *(math.sqrt(n) * _pld.spread(kind) for kind, n in steps.items())), delta)
+    plan = _gather(events)
+    return min(_full_epsilon(plan, delta), _central_limit(plan, delta))
 
 
 def gaussian_log_delta(mu: float, epsilon: float) -> float:
@@ -162,76 +189,154 @@ def _gaussian_epsilon(mu: float, delta: float) -> float:
     return high
 
 
-def _gather(events: Sequence[Event]) -> tuple[float, Counter[_pld.Sampled]]:
-    """Merge equal events: mu of all Gaussian releases, and the number of steps of each subsampled kind."""
+class _Plan(NamedTuple):
+    """mu of all Gaussian releases, how often each other pair occurs, and what only has Renyi divergences."""
+
+    mu: float
+    steps: Counter[Pair]
+    rho: float
+    selected: Counter[SelectionEvent]
+
+    @property
+    def paired(self) -> bool:
+        """Whether everything has a dominating pair."""
+        return not self.rho and not self.selected
+
+
+def _gather(events: Sequence[Event]) -> _Plan:
+    """Merge equal events."""
     ratios: list[float] = []
-    steps: Counter[_pld.Sampled] = Counter()
-    for event in events:
-        if isinstance(event, GaussianEvent):
-            ratios.append(math.sqrt(event.count) / event.noise_multiplier)
-        elif not isinstance(event, PoissonGaussianEvent):
-            raise fail("events", event, "to hold GaussianEvent and PoissonGaussianEvent only")
-        elif event.sampling_prob == 1 or not _SAMPLED_RANGE[0] <= event.noise_multiplier <= _SAMPLED_RANGE[1]:
-            ratios.append(_REACH[event.relation] * math.sqrt(event.steps) / event.noise_multiplier)
+    rhos: list[float] = []
+    steps: Counter[Pair] = Counter()
+    selected: Counter[SelectionEvent] = Counter()
+    for event, times in flatten(events):
+        if isinstance(event, SelectionEvent):
+            selected[event] += times
+            continue
+        count = times * int(repeats(event))
+        if isinstance(event, ZCDPEvent):
+            rhos.append(count * event.rho)
+            continue
+        pair = _pair(event)
+        if isinstance(pair, Revealed) and pair.sampling_prob == 1:
+            ratios.append(math.sqrt(count) * pair.mu)
         else:
-            kind = _pld.Sampled(float(event.sampling_prob), float(event.noise_multiplier), event.relation)
-            steps[kind] += int(event.steps)
-    return math.hypot(*ratios), steps
+            steps[pair] += count
+    return _Plan(math.hypot(*ratios), steps, math.fsum(rhos), selected)
 
 
-def _mu_if_all_drawn(mu: float, steps: _pld.Steps) -> float:
-    """Return mu of the plan without amplification by sampling, which dominates the plan with it."""
-    ratios = [_REACH[kind.relation] * math.sqrt(count) / kind.noise_multiplier for kind, count in steps.items()]
-    return math.hypot(mu, *ratios)
+def _pair(event: Event) -> Pair:
+    """Return the dominating pair of one release; see :mod:`sfumato.privacy._pairs` for the proofs."""
+    match event:
+        case GaussianEvent(noise_multiplier=z):
+            return Revealed(1 / z)
+        case PoissonGaussianEvent(sampling_prob=q, noise_multiplier=z, relation=relation):
+            return _sampled(float(q), 1, float(z), relation)
+        case RepeatedGaussianEvent(sampling_prob=q, occurrences=terms, noise_multiplier=z, relation=relation):
+            return _sampled(float(q), int(terms), float(z), relation)
+        case LaplaceEvent(noise_multiplier=z):
+            return laplace(z)
+        case RandomizedResponseEvent(epsilon=epsilon, num_outcomes=outcomes):
+            return randomized_response(epsilon, int(outcomes))
+        case ExponentialEvent(epsilon=epsilon):
+            return exponential(epsilon)
+        case PureEvent(epsilon=epsilon):
+            return randomized_response(epsilon)
+    raise AssertionError(event)
 
 
-def _renyi_epsilon(mu: float, steps: _pld.Steps, delta: float, orders: np.ndarray, method: str) -> float:
-    if mu > 1e150 or (mu == 0 and not steps):
-        return math.inf if mu else 0.0
-    values = _renyi(mu, steps, orders) - math.log(delta) / (orders - 1)
+def _sampled(q: float, terms: int, z: float, relation: str) -> Pair:
+    """One term that is exchanged is a subsampled Gaussian release, tighter than the pair that reveals the draw."""
+    if q == 1 or terms * q > _MOST_DRAWN or not _SAMPLED_RANGE[0] <= z <= _SAMPLED_RANGE[1]:
+        return Revealed(_REACH[relation] * terms / z)
+    if relation == "add-remove":
+        return Mixture(q, terms, z)
+    return Swapped(q, z) if terms == 1 else Revealed(2 / z, q, terms)
+
+
+def _pairs(plan: _Plan) -> Counter[Pair]:
+    return plan.steps + Counter({Revealed(max(plan.mu, _SMALLEST_MU)): 1}) if plan.mu else plan.steps
+
+
+def _all_drawn(plan: _Plan) -> tuple[float, float]:
+    """Return mu and epsilon of the plan without sampling, its pure releases at their full loss: a plan that dominates."""
+    drawn = [(count, *pair.all_drawn()) for pair, count in plan.steps.items()]
+    mu = math.hypot(plan.mu, *(math.sqrt(count) * mu for count, mu, _ in drawn))
+    return mu, math.fsum(count * pure for count, _, pure in drawn)
+
+
+def _full_epsilon(plan: _Plan, delta: float) -> float:
+    mu, pure = _all_drawn(plan)
+    return _gaussian_epsilon(mu, delta) + pure if plan.paired else math.inf
+
+
+def _full_delta(plan: _Plan, epsilon: float) -> float:
+    mu, pure = _all_drawn(plan)
+    return _gaussian_delta(mu, epsilon - pure) if epsilon >= pure and plan.paired else 1.0
+
+
+def _central_limit(plan: _Plan, delta: float) -> float:
+    mu = _limit_mu(plan)
+    if not plan.selected:
+        return _gaussian_epsilon(mu, delta)
+    limits: Counter[SelectionEvent] = Counter()
+    for event, count in plan.selected.items():
+        noises = (1 / max(_limit_mu(_gather(events)), _SMALLEST_MU) for events in set(event.candidates))
+        limits[replace(event, candidates=tuple((GaussianEvent(noise),) for noise in noises))] += count
+    return _renyi_epsilon(_Plan(mu, Counter(), 0.0, limits), delta, _ALL_ORDERS, "rdp")
+
+
+def _limit_mu(plan: _Plan) -> float:
+    spreads = (math.sqrt(count) * pair.spread() for pair, count in plan.steps.items())
+    return math.hypot(plan.mu, math.sqrt(2 * plan.rho), *spreads)
+
+
+def _smallest(plan: _Plan, delta: float, full: float, value: float) -> float:
+    """Return the smallest bound; Renyi's only where it may be that."""
+    concentrated = any(isinstance(pair, Bounded) and math.isfinite(pair.rho) for pair in plan.steps)
+    if math.isfinite(value) and not concentrated:
+        return min(full, value)
+    return min(full, value, _renyi_epsilon(plan, delta, _ALL_ORDERS, "rdp"))
+
+
+def _renyi_epsilon(plan: _Plan, delta: float, orders: np.ndarray, method: str) -> float:
+    if plan == (0, Counter(), 0, Counter()):
+        return 0.0
+    values = _renyi(plan, orders) - math.log(delta) / (orders - 1)
     if method == "rdp":
         values += np.log1p(-1 / orders) - np.log(orders) / (orders - 1)
     return max(0.0, float(values.min()))
 
 
-def _renyi(mu: float, steps: _pld.Steps, orders: np.ndarray) -> np.ndarray:
-    """Return Renyi divergences of the composed plan at ``orders``.
-
-    For relation "replace" the pair passes through the sample without the record: by the weak triangle inequality
-    (Mironov 2017, Corollary 4) D_a(P, Q) <= (a - 1/2) / (a - 1) D_2a(P, R) + D_(2a-1)(R, Q), where both terms
-    are those of add/remove.
-    """
-    total = orders / 2 * (mu * mu)
-    for (q, z, relation), count in steps.items():
-        if relation == "add-remove":
-            one = _sampled_renyi(q, z, orders)
-        else:
-            there, back = _sampled_renyi(q, z, 2 * orders), _sampled_renyi(q, z, 2 * orders - 1)
-            one = np.minimum((orders - 0.5) / (orders - 1) * there + back, 2 * orders / z**2)
-        total = total + count * (np.maximum(one, 0) + _RENYI_ROUNDING)
-    return total
+def _renyi(plan: _Plan, orders: np.ndarray) -> np.ndarray:
+    """Return Renyi divergences of the composed plan at ``orders``."""
+    with np.errstate(over="ignore"):
+        total = orders * (plan.mu * plan.mu / 2) + orders * plan.rho
+        for pair, count in plan.steps.items():
+            total = total + count * pair.renyi(orders)
+        for event, count in plan.selected.items():
+            total = total + count * _selected(event, orders)
+    return np.asarray(total)
 
 
-def _sampled_renyi(sampling_prob: float, noise_multiplier: float, orders: np.ndarray) -> np.ndarray:
-    import dp_accounting
-    from dp_accounting.rdp import RdpAccountant
-
-    step = dp_accounting.PoissonSampledDpEvent(sampling_prob, dp_accounting.GaussianDpEvent(noise_multiplier))
-    accountant = RdpAccountant(orders=orders.tolist())
-    with _quiet_orders():
-        return np.asarray(accountant.compose(step).rdp, dtype=float)
+def _renyi_delta(divergences: np.ndarray, epsilon: float) -> float:
+    """Return the smallest delta that divergences at ``_ALL_ORDERS`` give."""
+    with np.errstate(over="ignore"):
+        logs = (_ALL_ORDERS - 1) * (divergences - epsilon + np.log1p(-1 / _ALL_ORDERS)) - np.log(_ALL_ORDERS)
+    return math.nextafter(math.exp(min(0.0, float(logs.min()))), 1.0)
 
 
-@contextmanager
-def _quiet_orders() -> Iterator[None]:
-    """Drop the notes about orders left out, which change no answer but its last digits."""
-
-    def others(record: logging.LogRecord) -> bool:
-        return "rdp_privacy_accountant" not in record.pathname
-
-    logger = logging.getLogger("absl")
-    logger.addFilter(others)
-    try:
-        yield
-    finally:
-        logger.removeFilter(others)
+def _selected(event: SelectionEvent, orders: np.ndarray) -> np.ndarray:
+    """Return Renyi divergences of a selection; its trial has at most the largest of its candidates'."""
+    every = np.union1d(orders, _ALL_ORDERS)
+    at, free = np.searchsorted(every, orders), np.searchsorted(every, _ALL_ORDERS)
+    plans = [_gather(events) for events in set(event.candidates)]
+    curves = [_renyi(plan, every) for plan in plans]
+    base = np.max(curves, axis=0)
+    if event.rule != "poisson":
+        return negative_binomial_renyi(event.rule, event.mean_trials, orders, base[at], every[free], base[free])
+    deltas = [
+        max(min(_full_delta(p, e), _renyi_delta(curve[free], e)) for p, curve in zip(plans, curves, strict=True))
+        for e in -np.log1p(-1 / orders) * (1 - 1e-15)
+    ]
+    return poisson_renyi(event.mean_trials, orders, base[at], np.array(deltas))

@@ -1,0 +1,89 @@
+"""Dominating pairs of pure differential privacy: their privacy loss never leaves [-epsilon, epsilon]."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import logsumexp
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """A pair whose loss never leaves [-epsilon, epsilon]: atoms (loss, mass under P) and a part that grows as e^(l/2).
+
+    P has the density ``slope`` e^((l - epsilon) / 2) / 2 between the ends. ``rho``: Renyi divergences are also at most
+    rho times the order.
+    """
+
+    epsilon: float
+    atoms: tuple[tuple[float, float], ...] = ()
+    slope: float = 0.0
+    rho: float = math.inf
+    symmetric: ClassVar[bool] = True
+
+    def span(self, log_tail: float) -> tuple[float, float]:
+        """Return the losses outside of which little mass lies."""
+        return -self.epsilon, self.epsilon
+
+    def masses(self, edges: Array, log_tail: float) -> tuple[Array, Array]:
+        """Return the masses of P and Q between ``edges``."""
+        ends = np.concatenate([[-self.epsilon], np.clip(edges, -self.epsilon, self.epsilon), [self.epsilon]])
+        width = -np.expm1(-np.diff(ends) / 2)
+        upper = self.slope * np.exp((ends[1:] - self.epsilon) / 2) * width
+        lower = self.slope * np.exp(-(ends[:-1] + self.epsilon) / 2) * width
+        for loss, mass in self.atoms:
+            at = int(np.searchsorted(edges, loss))
+            upper[at], lower[at] = upper[at] + mass, lower[at] + mass * math.exp(-loss)
+        return upper, lower
+
+    def renyi(self, orders: Array) -> Array:
+        """Return the Renyi divergences."""
+        logs = [math.log(mass) + (orders - 1) * loss for loss, mass in self.atoms if mass > 0]
+        if self.slope > 0:
+            rate = orders - 0.5
+            scale = math.log(self.slope / 2) - np.log(rate) + np.log(-np.expm1(-2 * rate * self.epsilon))
+            logs.append(scale + (orders - 1) * self.epsilon)
+        exact = logsumexp(np.array(logs), axis=0) / (orders - 1)
+        return np.minimum(np.minimum(exact, self.rho * orders), self.epsilon)
+
+    def spread(self) -> float:
+        """Return the deviation of the loss where epsilon is small."""
+        atoms = sum(mass * loss * loss for loss, mass in self.atoms)
+        sloping = self.slope * -math.expm1(-self.epsilon) * self.epsilon * self.epsilon / 3
+        return math.sqrt(min(atoms + sloping, 2 * self.rho))
+
+    def all_drawn(self) -> tuple[float, float]:
+        """Return (mu, epsilon) of a pair that dominates."""
+        return 0.0, self.epsilon
+
+
+def laplace(noise_multiplier: float) -> Bounded:
+    """Laplace laws of scale z a distance 1 apart: P(L <= l) = e^((l - 1/z) / 2) / 2 for -1/z <= l < 1/z."""
+    top = 1 / noise_multiplier
+    return Bounded(top, ((top, 0.5), (-top, math.exp(-top) / 2)), 0.5)
+
+
+def randomized_response(epsilon: float, num_outcomes: int = 2) -> Bounded:
+    """Truth against another true value: e^epsilon for the first, e^-epsilon for the second, 1 for the rest."""
+    other = math.exp(-epsilon) / (1 + (num_outcomes - 1) * math.exp(-epsilon))
+    truth = 1 / (1 + (num_outcomes - 1) * math.exp(-epsilon))
+    return Bounded(epsilon, ((epsilon, truth), (-epsilon, other), (0.0, (num_outcomes - 2) * other)))
+
+
+def exponential(epsilon: float) -> Bounded:
+    """A mechanism of bounded range: its loss lies in [t - epsilon, t] for some t in [0, epsilon].
+
+    Such a pair is dominated by the two-point one of that t, with the hockey-stick divergence at order a
+    (1 - e^(t - epsilon)) (1 - e^(a - t)) / (1 - e^-epsilon). Its largest value, at t = (epsilon + a) / 2, is
+    (1 - e^((a - epsilon) / 2))^2 / (1 - e^-epsilon) (Dong, Durfee and Rogers 2020): convex in e^a, hence the
+    divergence of one pair (Zhu, Dong and Wang 2022), with P(L > a) = (1 - e^((a - epsilon) / 2)) / (1 - e^-epsilon).
+
+    Renyi: log E_Q e^(sL) is 0 at s = 0 and s = 1, and its second derivative, a variance over a range of epsilon, is at
+    most epsilon^2 / 4; so it is at most s (s - 1) epsilon^2 / 8, and rho = epsilon^2 / 8 (Cesar and Rogers 2021).
+    """
+    return Bounded(epsilon, (), -1 / math.expm1(-epsilon), epsilon * epsilon / 8)
