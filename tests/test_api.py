@@ -74,7 +74,7 @@ def test_five_lines(read, original, tables, tmp_path):
 
     assert (graph.num_nodes, graph.num_edges, graph.num_classes) == (120, original.num_edges, 3)
     np.testing.assert_allclose(graph.x, original.x, rtol=1e-6)
-    assert plan.noise_multiplier == pytest.approx(6.6166, abs=6e-5)
+    assert plan.event("aggregate/2").noise_multiplier == pytest.approx(6.6166, abs=6e-5)
     assert probabilities.shape == (120, 3)
     assert certificate.epsilon == pytest.approx(1, rel=1e-3)
     assert certificate.epsilon <= 1

@@ -25,10 +25,12 @@ from sfumato.privacy import accounting
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.calibration import calibrate, effective_delta, gaussian_noise_multiplier
 from sfumato.privacy.certificate import Certificate, certify, round_up, total_draws
-from sfumato.privacy.events import GaussianEvent
+from sfumato.privacy.dataset_ledger import Claim, DatasetLedger, new_run
+from sfumato.privacy.events import Event, GaussianEvent
 from sfumato.privacy.ledger import Ledger, Release
-from sfumato.privacy.noise import SAMPLER_TAU, Key, derive_key, new_key
+from sfumato.privacy.noise import SAMPLER_TAU, Key, derive_key, new_key, operand_mac
 from sfumato.privacy.release_folder import StoredRun, write_release
+from sfumato.privacy.resume import FitState
 from sfumato.privacy.units import EdgeLevel, NoPrivacy, Unit, unit_from_dict, unit_to_dict
 
 Arrays = dict[str, NDArray[Any]]
@@ -57,18 +59,28 @@ class Method(Protocol):
 
 @dataclass
 class Session:
-    """What one fit holds: its ledger, its secret key, a public seed for initialization, and where progress goes."""
+    """What one fit holds: its ledger, its secret key, a public seed for initialization, and where progress goes.
+
+    ``state`` is there if the fit can be resumed. ``chosen`` is set by a method that picks another: the run becomes its.
+    """
 
     ledger: Ledger
     key: Key
     seed: int
     report: Progress | None = None
     curves: dict[str, list[float]] = field(default_factory=dict)
+    state: FitState | None = None
+    chosen: Method | None = None
 
     def charge(self, name: str) -> Key:
         """Charge the next planned release and return its own key; nothing of it may be computed before."""
         self.ledger.charge(name)
         return derive_key(self.key, name)
+
+    def bind(self, name: str, *operand: NDArray[Any]) -> None:
+        """Tell what a charged release reads; a resumed fit that reads something else stops here."""
+        if self.state is not None:
+            self.state.bind(name, operand_mac(derive_key(self.key, "resume"), *operand))
 
     def progress(self, stage: str) -> Callable[[int, int], None] | None:
         """A callback (done, total) for one stage of the work."""
@@ -87,10 +99,13 @@ class Plan:
     unit: Unit
     budget: Budget | None
     public: PublicFacts
-    noise_multiplier: float
     releases: tuple[Release, ...]
     epsilon: float | None
     delta: float | None
+
+    def event(self, name: str) -> Event:
+        """The event of one planned release."""
+        return next(release.event for release in self.releases if release.name == name)
 
     @property
     def delta_sampler(self) -> float:
@@ -116,6 +131,8 @@ class Plan:
         seed: int = 0,
         ledger: Path | None = None,
         progress: Progress | None = None,
+        dataset_ledger: DatasetLedger | None = None,
+        state: FitState | None = None,
     ) -> Fitted:
         """Train on private data, spending exactly this plan.
 
@@ -125,9 +142,14 @@ class Plan:
             seed: public seed of initialization; noise and sampling coins always come from the operating system.
             ledger: a new file for the ledger, written as releases happen; None keeps it in memory until ``save``.
             progress: called with (stage, done, total).
+            dataset_ledger: where the whole claim is reserved before the first release.
+            state: makes the fit resumable: the same call with the state taken up again
+                (``FitState.open``) gives the same bits and is charged once.
 
         Raises:
             DataError: the graph contradicts the plan's public facts.
+            BudgetExceededError: the data set's ledger has less left than the plan costs.
+            LedgerError: a resumed fit does not repeat what the stopped one did.
         """
         graph = graph if graph.roles is not None else graph.with_split()
         self.check(graph)
@@ -137,24 +159,61 @@ class Plan:
             "claim": {"epsilon": self.epsilon, "delta": self.delta},
             "delta_sampler": self.delta_sampler,
         }
-        session = Session(Ledger(entry, self.releases, ledger), new_key(), seed, progress)
+        session = self._open(Ledger(entry, self.releases), graph, seed, ledger, dataset_ledger, state)
+        session.report = progress
         weights, released = self.method.run(self, graph, session)
+        plan = self if session.chosen is None else replace(self, method=session.chosen)
         key = GraphKey.of(graph)
         if not key.classes:
             key = replace(key, classes=self.method.trained_on.classes)  # type: ignore[attr-defined]
         certificate = certify(
             session.ledger,
             version=__version__,
-            settings=settings_of(self.method),
+            settings=settings_of(plan.method),
             unit=self.unit,
             budget=asdict(self.budget) if self.budget else None,
             accounting="none" if self.epsilon is None else _accountant(self.releases),
             public_facts={k: v for k, v in asdict(self.public).items() if k != "assumed"},
             assumed_public=self.public.assumed,
-            who_may_see=self.method.who_may_see(self.unit),
-            notes=(*_unit_notes(self.unit, graph.directed), *getattr(self.method, "notes", ())),
+            who_may_see=plan.method.who_may_see(self.unit),
+            builds_on=getattr(self.method, "builds_on", ()),
+            notes=getattr(self.method, "notes", ()),
         )
-        return Fitted(self, weights, released, certificate, session.ledger, key, session.curves)
+        return Fitted(plan, weights, released, certificate, session.ledger, key, session.curves)
+
+    def _open(
+        self,
+        planned: Ledger,
+        graph: Graph,
+        seed: int,
+        path: Path | None,
+        dataset_ledger: DatasetLedger | None,
+        state: FitState | None,
+    ) -> Session:
+        """Bind the state, reserve the claim, open the ledger: in this order, so that a kill never leaves less charged."""
+        key, resume, identity = new_key(), False, GraphKey.of(graph)
+        if state is not None:
+            key, resume = state.key, state.bound("plan")
+            state.bind("plan", f"{planned.head} {seed}".encode())
+            state.bind("graph", _graph_mac(graph, identity, key))
+        if dataset_ledger is not None:
+            if self.epsilon is None or self.delta is None:
+                raise fail(
+                    "dataset_ledger", str(dataset_ledger.path), "to be None without privacy", "Nothing is claimed."
+                )
+            run = state.run if state is not None else new_run()
+            claim = Claim.of(run, self.method.name, self.epsilon, self.delta, self.releases, planned.head)
+            dataset = {"name": identity.name, "ids_digest": identity.ids_digest}
+            dataset_ledger.reserve(claim, unit=unit_to_dict(self.unit), dataset=dataset)
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        opened = Ledger(planned.plan, self.releases, path, resume=resume)
+        lost = [r.name for r in self.releases if state and state.bound(r.name) and r.name not in opened.recorded]
+        if lost:
+            raise LedgerError(
+                f"The ledger {path} lacks the release {lost[0]!r}, which was computed: it was cut. Restore it."
+            )
+        return Session(opened, key, seed, state=state)
 
     def check(self, graph: Graph) -> None:
         """Refuse a graph that contradicts the public facts this plan was calibrated for, or has nothing to learn."""
@@ -176,6 +235,7 @@ class Plan:
             raise DataError(
                 f"Expected at least two labeled training nodes, got {labeled}. Check the label column and roles."
             )
+        getattr(self.method, "check", lambda graph: None)(graph)
 
 
 @dataclass(frozen=True)
@@ -205,6 +265,15 @@ class GraphKey:
                     f"Expected graph {graph.name!r} to have the {len(trained)} {what} of training, got {strange!r}. "
                     "Read both tables with one schema."
                 )
+
+
+def _graph_mac(graph: Graph, identity: GraphKey, key: Key) -> bytes:
+    """MAC of everything that a fit reads of a graph."""
+    x: Any = graph.x
+    columns = () if x is None else (x,) if isinstance(x, np.ndarray) else (x.data, x.indices, x.indptr)
+    arrays = (graph.indptr, graph.indices, graph.y, graph.roles, *columns)
+    text = np.frombuffer(repr(identity).encode(), np.uint8)
+    return operand_mac(key, text, *(np.empty(0) if array is None else array for array in arrays))
 
 
 @dataclass(frozen=True)
@@ -270,13 +339,10 @@ class Fitted:
                 raise fail(f"public.{name}", found, f"to be {trained} as in training", "Read both with one schema.")
         return make_plan(inductive(self.weights, self.graph_key, self._origin()), budget, unit, public)
 
-    def _origin(self) -> str:
-        """For the certificate of an inference: where its weights come from, and that the costs add up."""
-        certificate = self.certificate
-        return (
-            f"The weights come from another run (ledger {self.ledger.head[:16]}, epsilon {certificate.epsilon}, delta "
-            f"{certificate.delta}), which this certificate does not cover: for records in both graphs the costs add up."
-        )
+    def _origin(self) -> tuple[dict[str, Any], ...]:
+        """For the certificate of an inference: the runs its weights come from."""
+        claim = {"epsilon": self.certificate.epsilon, "delta": self.certificate.delta}
+        return (*self.certificate.values["composition"]["builds_on"], {"ledger_head": self.ledger.head, **claim})
 
     def _check_features(self, key: GraphKey, graph: Graph) -> None:
         if graph.num_features != self.plan.public.num_features or key.feature_names != self.graph_key.feature_names:
@@ -298,7 +364,6 @@ class Fitted:
             "unit": unit_to_dict(plan.unit),
             "budget": asdict(plan.budget) if plan.budget else None,
             "public": asdict(plan.public),
-            "noise_multiplier": plan.noise_multiplier,
             "graph": asdict(self.graph_key),
         }
         private = plan.epsilon is not None
@@ -323,8 +388,8 @@ class Fitted:
         releases = tuple(Release.from_dict(release) for release in plan_entry["releases"])
         public = PublicFacts(**_tuples(spec["public"]))
         budget = Budget(**spec["budget"]) if spec["budget"] else None
-        unit, noise = unit_from_dict(spec["unit"]), spec["noise_multiplier"]
-        plan = Plan(method, unit, budget, public, noise, releases, certificate.epsilon, certificate.delta)
+        unit = unit_from_dict(spec["unit"])
+        plan = Plan(method, unit, budget, public, releases, certificate.epsilon, certificate.delta)
         ledger = Ledger({k: v for k, v in plan_entry.items() if k != "releases"}, releases)
         for release in releases:
             ledger.charge(release.name)
@@ -349,7 +414,7 @@ def make_plan(method: Method, budget: Budget | None, unit: Unit, public: PublicF
             raise fail(
                 "budget", budget, "to be None under NoPrivacy", "Choose a unit such as EdgeLevel to spend a budget."
             )
-        return Plan(method, unit, None, public, 0.0, (), None, None)
+        return Plan(method, unit, None, public, (), None, None)
     if budget is None:
         raise fail("budget", None, f"to be a Budget(epsilon, delta) under {type(unit).__name__}")
     if isinstance(unit, EdgeLevel) and public.directed and not unit.directed:
@@ -358,7 +423,7 @@ def make_plan(method: Method, budget: Budget | None, unit: Unit, public: PublicF
         )
     sketch = method.releases(unit, public, 1.0)
     if not sketch:
-        return Plan(method, unit, budget, public, 0.0, (), 0.0, 0.0)
+        return Plan(method, unit, budget, public, (), 0.0, 0.0)
     delta = effective_delta(budget.delta, budget.epsilon, total_draws(sketch))
     gaussian = [r.event for r in sketch if isinstance(r.event, GaussianEvent) and r.event.noise_multiplier == 1]
     if len(gaussian) == len(sketch):
@@ -367,7 +432,7 @@ def make_plan(method: Method, budget: Budget | None, unit: Unit, public: PublicF
         noise = calibrate(lambda z: [r.event for r in method.releases(unit, public, z)], budget.epsilon, delta)
     releases = method.releases(unit, public, noise)
     epsilon = accounting.epsilon([release.event for release in releases], delta)
-    return Plan(method, unit, budget, public, noise, releases, epsilon, budget.delta)
+    return Plan(method, unit, budget, public, releases, epsilon, budget.delta)
 
 
 def settings_of(method: Method) -> dict[str, Any]:
@@ -400,22 +465,5 @@ def _tuples(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _accountant(releases: Sequence[Release]) -> str:
-    return "gaussian" if all(release.event.type == "gaussian" for release in releases) else "pld"
-
-
-def _unit_notes(unit: Unit, directed: bool) -> tuple[str, ...]:
-    if isinstance(unit, EdgeLevel) and unit.directed and not directed:
-        return (
-            "The graph is undirected and the unit is one arc, half of an edge: for a whole undirected edge epsilon is "
-            "larger (the sensitivity is sqrt 2). This is the published convention, not the honest default.",
-        )
-    if unit.name == "node":
-        ends = (
-            ()
-            if directed
-            else (
-                "Each end of an undirected edge owns its own arc: the other end's record of the edge is not protected.",
-            )
-        )
-        return ("A node's label may still be inferred from what other nodes' records say about it.", *ends)
-    return ()
+    kinds = {release.event.type for release in releases}
+    return "renyi" if "selection" in kinds else "gaussian" if kinds <= {"gaussian"} else "pld"

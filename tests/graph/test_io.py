@@ -140,6 +140,19 @@ def test_delimiters_marks_and_compression(read, tmp_path):
     assert read_csv(tmp_path / "nodes.csv.gz", tmp_path / "edges.csv", features=["ok"]).num_edges == 1
 
 
+@pytest.mark.parametrize(("columns", "sparse"), [(3, True), (30, False)])
+def test_records_do_not_choose_how_features_are_stored(read, columns, sparse):
+    """Storage follows from the columns: which entries are missing is private, and must not change rounding elsewhere."""
+    names = [f"c{i}" for i in range(columns)]
+    categories = [str(k) for k in range(90 // columns)]
+    schema = {"columns": {name: {"categories": categories} for name in names}, "id": "id"}
+    empty = ["a" + "," * columns] + [f"n{i}" + "," * columns for i in range(40)]
+    full = ["a" + ",0" * columns] + [f"n{i}" + ",1" * columns for i in range(40)]
+    for rows in (empty, full, [full[0], *empty[1:]]):
+        nodes = "\n".join([",".join(["id", *names]), *rows]) + "\n"
+        assert sp.issparse(read(nodes, "source,target\na,n1\n", schema=schema).x) == sparse
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -140,8 +140,8 @@ def private_steps(
     settings: PrivateSGD,
     key: Key,
     progress: Callable[[int, int], None] | None = None,
-) -> None:
-    """Train ``model`` in place with DP-Adam; the last iterate is the result.
+) -> bytes:
+    """Train ``model`` in place with DP-Adam; the last iterate is the result. Returns a MAC of all sums read, secret.
 
     Args:
         model: float64 network of Linear layers, one example a row.
@@ -161,14 +161,18 @@ def private_steps(
     stddev = settings.noise_multiplier * (1 + rounding_margin(size)) * 2.0**_GRID_BITS
     divisor = settings.sampling_prob * len(ids)
     optimizer = Adam(parameters, settings.learning_rate)
+    operands = key
     for step in range(settings.steps):
         chosen = np.flatnonzero(coins(derive_key(key, "sample", step), settings.sampling_prob, ids))
         *inputs, targets = batch(chosen)
         sums = clipped_gradient_sum(model, inputs, targets, settings.l2_clip_norm)
         flat = np.rint(torch.cat([s.reshape(-1) for s in sums]).numpy() / step_size).astype(np.int64)
-        noise_key = derive_key(key, "noise", step, operand_mac(key, flat))
+        mac = operand_mac(key, flat)
+        operands = derive_key(operands, mac)
+        noise_key = derive_key(key, "noise", step, mac)
         noisy = flat + rounded_gaussian(noise_key, stddev, 0, size)
         optimizer.grad.copy_(torch.from_numpy(noisy * (step_size / divisor)))
         optimizer.step()
         if progress is not None:
             progress(step + 1, settings.steps)
+    return operands

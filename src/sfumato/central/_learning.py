@@ -21,7 +21,6 @@ from sfumato.nn.training import train_full_batch
 from sfumato.privacy.events import PoissonGaussianEvent
 from sfumato.privacy.units import Unit
 
-_SPARSE_DENSITY = 0.1
 _PUBLIC_EPOCHS, _PRIVATE_EPOCHS = 100, 10
 Rows = Callable[[NDArray[np.integer]], Tensor | SparseRows]
 
@@ -40,12 +39,14 @@ class TrainSettings(Protocol):
 
 
 class Features:
-    """Feature rows as the networks take them: sparse while at most a tenth of the entries are set."""
+    """Feature rows as the networks take them: sparse or dense as they are stored.
+
+    Never chosen by the number of entries: one record could tip the choice, and with it the rounding of every
+    other node's message, which the sensitivity of a hop takes for fixed.
+    """
 
     def __init__(self, graph: Graph) -> None:
         x: Any = graph.x if graph.x is not None else np.zeros((graph.num_nodes, 0), np.float32)
-        if sp.issparse(x) and x.nnz > _SPARSE_DENSITY * x.shape[0] * x.shape[1]:
-            x = x.toarray()
         self.x = x
 
     def rows(self, ids: NDArray[np.integer] | None) -> Tensor | SparseRows:
@@ -102,7 +103,7 @@ def _train_public(
 def _train_private(
     settings: TrainSettings, plan: Plan, session: Session, stage: str, network: nn.Module, graph: Graph, rows: Rows
 ) -> None:
-    event = next(release.event for release in plan.releases if release.name == stage)
+    event = plan.event(stage)
     assert isinstance(event, PoissonGaussianEvent)
     ids, y = np.flatnonzero(graph.train_mask), torch.from_numpy(graph.y)
     sgd = PrivateSGD(
@@ -110,7 +111,7 @@ def _train_private(
     )
     key = session.charge(stage)
     network.double()
-    private_steps(
+    operands = private_steps(
         network,
         lambda chosen: (_dense(rows(ids[chosen])), y[ids[chosen]]),
         ids,
@@ -118,6 +119,7 @@ def _train_private(
         key,
         session.progress(stage),
     )
+    session.bind(stage, np.frombuffer(operands, np.uint8))
     network.float().eval()
 
 

@@ -10,8 +10,11 @@ r"""GAP: graph neural networks with aggregation perturbation (Sajadmanesh et al.
   z and the sensitivity of :func:`~sfumato.bounded.aggregation.hop_sensitivity`: 1 for an arc, sqrt 2 for an undirected
   edge. (Theorem 2 and lemma 6 of the paper state sensitivity 1 "for an edge"; that is one arc.)
 * *Node level, owned arcs.* Each owner keeps at most D arcs (:mod:`~sfumato.bounded.degree`); K Gaussian releases with
-  sensitivity sqrt D, and encoder and classifier trained by DP-SGD (:mod:`~sfumato.bounded.gradients`), composed jointly.
+  sensitivity sqrt D, and encoder and classifier trained by DP-SGD (:mod:`~sfumato.bounded.gradients`), composed jointly;
+  :mod:`~sfumato.privacy.splitting` gives each part its noise.
   Theorem 3 of the paper holds for this unit; for all incident arcs its degree bound is not stable and no claim is made.
+* *Without encoder.* Hop 1 sends the sender's own features, normalized, instead of its encoding: the same sensitivities,
+  in rows as wide as the features, and at node level nothing is spent on an encoder.
 * *Prediction* reads released rows, weights, and the node's own features: nothing is spent.
 
 Without private labels the epoch with the best validation accuracy is kept; with private labels the last iterate is.
@@ -21,14 +24,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sfumato._validate import check_int, check_real
+from sfumato._validate import check_int, check_real, fail
 from sfumato.bounded.aggregation import (
     Arcs,
     affected_coordinates,
@@ -46,6 +50,7 @@ from sfumato.privacy.budget import Budget
 from sfumato.privacy.events import GaussianEvent
 from sfumato.privacy.ledger import Release
 from sfumato.privacy.noise import new_key
+from sfumato.privacy.splitting import SGD_WEIGHT, Part, balance
 from sfumato.privacy.units import NodeLevel, NoPrivacy, Unit
 
 
@@ -60,6 +65,7 @@ class GAP:
         learning_rate: of Adam.
         batch_size: expected size of a Poisson sample (private labels only).
         l2_clip_norm: clip of an example's gradient (private labels only).
+        encoder: False aggregates the features themselves (the paper's ablation, figure 4.7).
 
     >>> GAP(num_hops=3).num_hops
     3
@@ -71,6 +77,7 @@ class GAP:
     learning_rate: float = 0.01
     batch_size: int = 256
     l2_clip_norm: float = 1.0
+    encoder: bool = True
     name: ClassVar[str] = "gap"
 
     def __post_init__(self) -> None:
@@ -81,6 +88,8 @@ class GAP:
         check_int(low=1, batch_size=self.batch_size)
         check_real(low=0, open_low=True, learning_rate=self.learning_rate)
         check_real(low=0, open_low=True, l2_clip_norm=self.l2_clip_norm)
+        if not isinstance(self.encoder, bool):
+            raise fail("encoder", self.encoder, "to be True or False")
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
         """Plan a run within ``budget``; never sees data.
@@ -94,21 +103,30 @@ class GAP:
         """K under a unit."""
         return self.num_hops or (5 if isinstance(unit, NoPrivacy) else 2)
 
+    def message_width(self, public: PublicFacts) -> int:
+        """Columns of what is aggregated: the encoder's width, or the features'."""
+        if self.encoder:
+            return self.width
+        if public.num_features == 0:
+            raise fail("encoder", False, "to be True for a graph without features", "There would be nothing to send.")
+        return public.num_features
+
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """K aggregations at edge level; encoder, K aggregations and classifier at node level."""
-        hops = aggregation_releases(unit, public, self.hops(unit), self.width, noise_multiplier)
+        """K aggregations at edge level; encoder (if there is one), K aggregations and classifier at node level."""
+        hops = aggregation_releases(unit, public, self.hops(unit), self.message_width(public), noise_multiplier)
         if "labels" in unit.public:
             return hops
         with torch.device("meta"):
-            encoder, classifier = (
-                num_parameters(network) for network in self._networks(self.hops(unit), public, batch_norm=False)
-            )
-        event = sgd_event(unit, public, noise_multiplier, epochs=self.epochs, batch_size=self.batch_size)
-        return (
-            Release("encoder", event, (encoder,), encoder),
-            *hops,
-            Release("classifier", event, (classifier,), classifier),
+            networks = self._networks(self.hops(unit), public, batch_norm=False)
+        sizes = [num_parameters(network) for network in networks if network is not None]
+        sgd = sgd_event(unit, public, noise_multiplier, epochs=self.epochs, batch_size=self.batch_size)
+        parts = (Part(GaussianEvent(noise_multiplier, len(hops))), *(Part(sgd, SGD_WEIGHT) for _ in sizes))
+        event = parts[1].at(balance(parts, noise_multiplier)[1])
+        *encoder, classifier = (
+            Release(name, event, (size,), size)
+            for name, size in zip(("encoder", "classifier")[-len(sizes) :], sizes, strict=True)
         )
+        return (*encoder, *hops, classifier)
 
     def run(self, plan: Plan, graph: Graph, session: Session) -> tuple[Arrays, Arrays]:
         """Algorithm 6: encoder, aggregation, classifier."""
@@ -117,12 +135,14 @@ class GAP:
             encoder, classifier = self._networks(
                 self.hops(plan.unit), plan.public, batch_norm="labels" in plan.unit.public
             )
-        train(self, plan, session, "encoder", encoder, graph, features.rows)
+        if encoder is not None:
+            train(self, plan, session, "encoder", encoder, graph, features.rows)
         encoded = encode(encoder, features)
         released = aggregate(plan, graph, session, encoded, self.hops(plan.unit))
         hops = stack_hops(encoded, released)
         train(self, plan, session, "classifier", classifier, graph, lambda ids: hops[ids])
-        return {**network_arrays("encoder", encoder), **network_arrays("classifier", classifier)}, released
+        weights = {} if encoder is None else network_arrays("encoder", encoder)
+        return {**weights, **network_arrays("classifier", classifier)}, released
 
     def scores(self, plan: Plan, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
         """Algorithm 7: the classifier on cached aggregates and the nodes' own features."""
@@ -130,9 +150,9 @@ class GAP:
         with torch.no_grad():
             return classifier(stack_hops(encode(encoder, Features(graph)), released)).numpy()
 
-    def inductive(self, weights: Arrays, trained_on: GraphKey, origin: str) -> GAPInference:
+    def inductive(self, weights: Arrays, trained_on: GraphKey, builds_on: tuple[dict[str, Any], ...]) -> GAPInference:
         """Algorithm 8 for a trained encoder and classifier."""
-        return GAPInference(self, weights, trained_on, (origin,))
+        return GAPInference(self, weights, trained_on, builds_on)
 
     def who_may_see(self, unit: Unit) -> dict[str, list[str]]:
         """Who may be shown what, for the certificate."""
@@ -143,17 +163,21 @@ class GAP:
         never = ["sums before noise"] + (["encodings of single nodes (hop 0)"] if own else [])
         return {"anyone": public, "the node itself": own, "never": never}
 
-    def trained(self, weights: Arrays, public: PublicFacts) -> tuple[Encoder, MultiHopClassifier]:
-        """Encoder and classifier with stored weights."""
+    def trained(self, weights: Arrays, public: PublicFacts) -> tuple[Encoder | None, MultiHopClassifier]:
+        """Encoder (None without) and classifier with stored weights."""
         num_hops = sum(key.startswith("classifier.base.") and key.endswith("weight") for key in weights) - 1
         networks = self._networks(num_hops, public, batch_norm="classifier.norm.weight" in weights)
         for network, prefix in zip(networks, ("encoder", "classifier"), strict=True):
-            load_weights(network, weights, prefix)
+            if network is not None:
+                load_weights(network, weights, prefix)
         return networks
 
-    def _networks(self, num_hops: int, public: PublicFacts, *, batch_norm: bool) -> tuple[Encoder, MultiHopClassifier]:
-        encoder = Encoder(public.num_features, self.width, public.num_classes, batch_norm=batch_norm)
-        return encoder, MultiHopClassifier(num_hops, self.width, public.num_classes, batch_norm=batch_norm)
+    def _networks(
+        self, num_hops: int, public: PublicFacts, *, batch_norm: bool
+    ) -> tuple[Encoder | None, MultiHopClassifier]:
+        wide, classes = self.message_width(public), public.num_classes
+        encoder = Encoder(public.num_features, self.width, classes, batch_norm=batch_norm) if self.encoder else None
+        return encoder, MultiHopClassifier(num_hops, self.width, classes, batch_norm=batch_norm, input_width=wide)
 
 
 @dataclass(frozen=True)
@@ -168,13 +192,13 @@ class GAPInference:
     base: GAP
     weights: Arrays
     trained_on: GraphKey
-    notes: tuple[str, ...]
+    builds_on: tuple[dict[str, Any], ...]
     name: ClassVar[str] = "gap"
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
         """K aggregations."""
         num_hops = len(self.base.trained(self.weights, public)[1].base) - 1
-        return aggregation_releases(unit, public, num_hops, self.base.width, noise_multiplier)
+        return aggregation_releases(unit, public, num_hops, self.base.message_width(public), noise_multiplier)
 
     def run(self, plan: Plan, graph: Graph, session: Session) -> tuple[Arrays, Arrays]:
         """Encode and aggregate a graph with the columns of training."""
@@ -205,8 +229,11 @@ def aggregation_releases(
     return tuple(Release(f"aggregate/{hop}", event, shape, touched) for hop in range(1, num_hops + 1))
 
 
-def encode(encoder: Encoder, features: Features) -> NDArray[np.float32]:
-    """Equations 4.5 and 4.6 for all nodes: rows of norm 1."""
+def encode(encoder: Encoder | None, features: Features) -> NDArray[np.float32]:
+    """Equations 4.5 and 4.6 for all nodes: rows of norm 1; without encoder the features, normalized."""
+    if encoder is None:
+        x: Any = features.x
+        return normalize_rows(x.toarray() if sp.issparse(x) else x)
     encoder.eval()
     with torch.no_grad():
         return normalize_rows(encoder.encode(features.rows(None)).numpy())
@@ -226,9 +253,11 @@ def aggregate(plan: Plan, graph: Graph, session: Session, rows: NDArray[np.float
         if isinstance(unit, NoPrivacy):
             key, stddev = new_key(), 0.0
         else:
-            key = session.charge(name)
+            key, event = session.charge(name), plan.event(name)
+            assert isinstance(event, GaussianEvent)
             reads_released = hop > 1 or "features" in unit.public
-            stddev = plan.noise_multiplier * hop_sensitivity(unit, released_messages=reads_released)
+            stddev = event.noise_multiplier * hop_sensitivity(unit, released_messages=reads_released)
+            session.bind(name, rows, *arcs)
         released[name] = noisy_neighborhood_sum(Arcs(*arcs), rows, stddev, key)
         rows = normalize_rows(released[name])
     return released

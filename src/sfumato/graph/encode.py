@@ -258,9 +258,8 @@ def _reads_as_number(value: Any) -> bool:
 def _assemble(blocks: Sequence[_Block], width: int, num_nodes: int) -> np.ndarray | sp.csr_matrix | None:
     if not width:
         return None
-    entries = sum(int(np.count_nonzero(block.values if block.number else block.values >= 0)) for block in blocks)
     starts = np.cumsum([0, *(len(block.names) for block in blocks)])
-    if width <= SPARSE_COLUMNS or entries >= SPARSE_DENSITY * num_nodes * width:
+    if width <= SPARSE_COLUMNS or len(blocks) >= SPARSE_DENSITY * width:  # by columns alone: entries are private
         x = np.zeros((num_nodes, width), dtype=np.float32)
         for start, block in zip(starts[:-1], blocks, strict=True):
             rows, columns, values = block.entries()

@@ -27,6 +27,22 @@ def split_sizes(num_nodes: int, fractions: tuple[float, ...] = DEFAULT_FRACTIONS
     return train, val, test
 
 
+def parse_fractions(split: str) -> tuple[float, float, float]:
+    """Read ``A/B/C`` as fractions of training, validation and test nodes.
+
+    >>> parse_fractions("75/10/15")
+    (0.75, 0.1, 0.15)
+    """
+    try:
+        parts = [float(part) for part in split.split("/")]
+    except ValueError:
+        parts = []
+    if len(parts) != 3 or min(parts) < 0 or not 0 < sum(parts) <= 100 + 1e-9 or parts[0] <= 0 or parts[2] <= 0:
+        raise fail("split", split, "to be A/B/C in percent, or public", "A common choice is 75/10/15.")
+    train, val, test = (part / 100 for part in parts)
+    return train, val, test
+
+
 def random_roles(num_nodes: int, fractions: tuple[float, ...] = DEFAULT_FRACTIONS, seed: int = 0) -> np.ndarray:
     """Draw roles over node ids alone: uint8 [num_nodes], 0 train, 1 val, 2 test, 3 none (when fractions leave a rest).
 

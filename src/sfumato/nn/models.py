@@ -158,14 +158,16 @@ class Encoder(nn.Module):
 class MultiHopClassifier(nn.Module):
     """One linear map a hop, concatenated, normalized, SELU, linear head.
 
-    Shapes: a tensor [batch, num_hops + 1, width] to scores [batch, num_classes].
+    Shapes: a tensor [batch, num_hops + 1, input_width] (default ``width``) to scores [batch, num_classes].
 
     Source: Sajadmanesh et al. (2023), GAP, equations 4.10 to 4.12.
     """
 
-    def __init__(self, num_hops: int, width: int, num_classes: int, *, batch_norm: bool) -> None:
+    def __init__(
+        self, num_hops: int, width: int, num_classes: int, *, batch_norm: bool, input_width: int | None = None
+    ) -> None:
         super().__init__()
-        self.base = nn.ModuleList([Linear(width, width) for _ in range(num_hops + 1)])
+        self.base = nn.ModuleList([Linear(input_width or width, width) for _ in range(num_hops + 1)])
         joint = width * (num_hops + 1)
         self.norm = nn.BatchNorm1d(joint) if batch_norm else nn.Identity()
         self.head = Linear(joint, num_classes)

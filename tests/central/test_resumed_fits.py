@@ -1,0 +1,249 @@
+"""A resumable fit that is stopped at any durable step and repeated: the same bits, charged once; or nothing at all."""
+
+import os
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import sfumato as sf
+from sfumato import verify
+from sfumato.central import gap
+from sfumato.cli.train import set_threads
+from sfumato.errors import InputError, LedgerError
+from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.privacy.dataset_ledger import DatasetLedger, read_account
+from sfumato.privacy.ledger import Chain
+from sfumato.privacy.resume import FitState
+
+GRAPH = stochastic_block_model(40, 2, mean_degree=8, num_features=3, seed=1).with_split(seed=0)
+UNITS = {"edge": sf.EdgeLevel(directed=False), "node": sf.NodeLevel(max_out_degree=4)}
+METHOD = sf.GAP(width=4, epochs=2, batch_size=15)
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    set_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module", params=UNITS)
+def plan(request):
+    unit = UNITS[request.param]
+    return METHOD.calibrate(sf.Budget(2.0, 1e-6), unit, GRAPH.public_facts(unit))
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory):
+    """A state in which nothing happened yet, so that runs with the same key can be compared."""
+    folder = tmp_path_factory.mktemp("template") / "private"
+    FitState.create(folder).close()
+    return folder
+
+
+@pytest.fixture
+def run(tmp_path, template):
+    shutil.copytree(template, tmp_path / "run" / "private")
+    return tmp_path / "run"
+
+
+def finish(plan, run, graph=GRAPH, seed=0):
+    """Everything that a resumable run does, or does again."""
+    state = FitState.open(run / "private")
+    try:
+        account = DatasetLedger(run.parent / "ledger.jsonl", 2.0, 1e-6)
+        ledger = run / "release" / "ledger.jsonl"
+        plan.fit(graph, seed=seed, ledger=ledger, dataset_ledger=account, state=state).save(run)
+        state.remove()
+    finally:
+        state.close()
+
+
+def contents(run):
+    return {path.name: path.read_bytes() for path in (run / "release").iterdir()}
+
+
+def released(run):
+    """Releases that something can have read: their MACs are in the state, or their arrays lie there."""
+    values = FitState.open(run / "private")
+    values.close()
+    names = [name for name in values.values["bound"] if name not in ("plan", "graph")]
+    return len(names)
+
+
+def assert_never_under_counted(run):
+    ledger = run / "release" / "ledger.jsonl"
+    chain = Chain.parse(ledger.read_bytes()) if ledger.exists() else Chain()
+    charged = max(0, len(chain.entries) - 1)
+    assert released(run) <= charged
+    if chain.entries:
+        assert len(read_account(run.parent / "ledger.jsonl").claims) == 1
+
+
+def killed_at(plan, run, step, after):
+    """Run until the ``step``-th sync; False if there are fewer."""
+    sync, calls = os.fsync, []
+
+    def fsync(descriptor):
+        calls.append(descriptor)
+        if len(calls) < step or after:
+            sync(descriptor)
+        if len(calls) == step:
+            raise Killed
+
+    def dead(*args):
+        raise OSError("a dead process cleans nothing up")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", fsync)
+        patch.setattr(os, "ftruncate", dead)
+        try:
+            finish(plan, run)
+        except Killed:
+            return True
+    return False
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_killed_at_every_sync_and_resumed_gives_the_same_bits_charged_once(plan, tmp_path, template, after):
+    reference = tmp_path / "reference" / "run"
+    shutil.copytree(template, reference / "private")
+    finish(plan, reference)
+    expected = contents(reference)
+    step = 1
+    while True:
+        run = tmp_path / str(step) / "run"
+        shutil.copytree(template, run / "private")
+        killed = killed_at(plan, run, step, after)
+        if not killed:
+            break
+        if (run / "private" / "state.json").exists():
+            assert_never_under_counted(run)
+            finish(plan, run)
+        assert contents(run) == expected
+        assert verify.verify(run).problems == ()
+        assert not (run / "private").exists()
+        assert len(read_account(run.parent / "ledger.jsonl").claims) == 1
+        step += 1
+    assert step > 10 + 2 * len(plan.releases)
+
+
+def test_killed_again_and_again_is_charged_once(plan, run):
+    for _ in range(6):
+        assert killed_at(plan, run, 4, after=True)
+        assert_never_under_counted(run)
+    finish(plan, run)
+    assert verify.verify(run).problems == ()
+    assert len(read_account(run.parent / "ledger.jsonl").claims) == 1
+
+
+@pytest.fixture
+def stopped(plan, run, monkeypatch):
+    """A run that was stopped when all its releases were computed."""
+
+    def stop(*args, **kwargs):
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr("sfumato.method.certify", stop)
+        with pytest.raises(Killed):
+            finish(plan, run)
+    return run
+
+
+def edited(name, change):
+    values = np.array(getattr(GRAPH, name))
+    change(values)
+    return replace(GRAPH, **{name: values})
+
+
+def other_arcs():
+    pairs = [(v, int(t)) for v in range(40) for t in GRAPH.indices[GRAPH.indptr[v] : GRAPH.indptr[v + 1]] if v < t]
+    source, target = np.array(pairs[1:]).T
+    fields = {"x": GRAPH.x, "y": GRAPH.y, "roles": GRAPH.roles, "name": GRAPH.name, "classes": GRAPH.classes}
+    return sf.graph.Graph.from_edges(source, target, 40, directed=False, **fields)
+
+
+CHANGED = {
+    "one edge": other_arcs,
+    "one feature": lambda: edited("x", lambda x: x.__setitem__((3, 1), x[3, 1] + 1e-6)),
+    "one label": lambda: edited("y", lambda y: y.__setitem__(3, 1 - y[3])),
+    "roles": lambda: edited("roles", lambda r: r.__setitem__([i0(r, 0), i0(r, 2)], [2, 0])),
+    "ids": lambda: replace(GRAPH, node_ids=np.arange(40) + 1),
+}
+
+
+def i0(roles, role):
+    return int(np.flatnonzero(roles == role)[0])
+
+
+@pytest.mark.parametrize("change", CHANGED)
+def test_changed_data_is_refused_before_anything_runs(plan, stopped, change):
+    before = contents(stopped)
+    with pytest.raises(LedgerError, match="'graph'"):
+        finish(plan, stopped, CHANGED[change]())
+    assert contents(stopped) == before
+    finish(plan, stopped)
+
+
+def test_another_seed_or_plan_is_refused(plan, stopped):
+    with pytest.raises(LedgerError, match="'plan'"):
+        finish(plan, stopped, seed=1)
+    other = METHOD.calibrate(sf.Budget(1.9, 1e-6), plan.unit, plan.public)
+    with pytest.raises(LedgerError, match="'plan'"):
+        finish(other, stopped)
+
+
+def test_code_that_computes_another_operand_is_refused_before_its_release(plan, stopped, monkeypatch):
+    """Changed code can be seen by its operands alone."""
+    before, normalize = contents(stopped), gap.normalize_rows
+    monkeypatch.setattr(gap, "normalize_rows", lambda rows: normalize(rows) * np.float32(0.999))
+    monkeypatch.setattr(gap, "noisy_neighborhood_sum", lambda *args: pytest.fail("it was computed"))
+    with pytest.raises(LedgerError, match=r"'aggregate/1'.*Nothing was released"):
+        finish(plan, stopped)
+    assert contents(stopped) == before
+
+
+def test_other_gradients_are_refused(stopped, plan, monkeypatch):
+    if plan.unit == UNITS["edge"]:
+        pytest.skip("trains without DP-SGD")
+    from sfumato.bounded import gradients
+
+    clipped = gradients.clipped_gradient_sum
+    monkeypatch.setattr(gradients, "clipped_gradient_sum", lambda *args: [0.99 * part for part in clipped(*args)])
+    with pytest.raises(LedgerError, match="'encoder'"):
+        finish(plan, stopped)
+
+
+def test_a_ledger_that_lost_a_computed_release_is_refused(plan, stopped):
+    ledger = stopped / "release" / "ledger.jsonl"
+    lines = ledger.read_text().splitlines(keepends=True)
+    for rest in (lines[:-1], [*lines[:-1], lines[-1][:50]]):
+        ledger.write_text("".join(rest))
+        with pytest.raises(LedgerError, match="was cut"):
+            finish(plan, stopped)
+
+
+def test_a_fresh_state_never_takes_up_another_runs_ledger(plan, stopped, template):
+    """The same plan, another key: its releases would be second draws."""
+    shutil.rmtree(stopped / "private")
+    shutil.copytree(template, stopped / "private")
+    with pytest.raises(LedgerError, match="choose a new folder"):
+        finish(plan, stopped)
+    assert len(read_account(stopped.parent / "ledger.jsonl").claims) == 1
+
+
+def test_a_run_without_privacy_has_nothing_to_charge(tmp_path):
+    unit = sf.NoPrivacy()
+    plan = METHOD.calibrate(None, unit, GRAPH.public_facts(unit))
+    with pytest.raises(InputError, match="without privacy"):
+        plan.fit(GRAPH, dataset_ledger=DatasetLedger(tmp_path / "ledger.jsonl", 1.0, 1e-6))
+    assert list(tmp_path.glob("*.jsonl")) == []
