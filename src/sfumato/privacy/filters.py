@@ -1,0 +1,339 @@
+r"""Privacy filters: stop in time when each plan's price is chosen after seeing what earlier plans released.
+
+Inside one plan every event is fixed before data, and :mod:`sfumato.privacy.accounting` composes their privacy loss
+distributions. *Across* plans that is not valid: convolution adds up losses of pairs (P_i, Q_i) that do not depend on
+outcomes, whereas here an analyst may look at an answer and then choose the pair that hurts most at the loss reached so
+far. Of two pairs whose trade-off functions cross, neither is the worst at every loss, and the expectation of the larger is
+larger than both. Three sums survive, because one curve dominates whatever is chosen:
+
+* :class:`BasicFilter`: (epsilon, delta) add up. By induction on the number of releases: if the rest costs at most
+  (e - epsilon_1, d - delta_1) after every answer y, P(S | y) <= min(1, e^(e - epsilon_1) Q(S | y)) + d - delta_1, and the first
+  release turns the expectation of the min into at most e^epsilon_1 that under Q, plus delta_1.
+* :class:`GaussianFilter`: squares of mu add up (Smith and Thakurta 2022; Koskela, Tobaben and Honkela 2022).
+* :class:`RenyiFilter`: Renyi divergences add up at orders fixed in advance (Feldman and Zrnic 2021, theorem 3.1).
+
+Plans that run at the same time are covered: every filter of these three kinds stays valid when interactive mechanisms are
+interleaved (Haney, Shoemate, Tian, Vadhan, Vyrros, Xu and Zhang 2023). Which filter guards a data set must be fixed before
+the first release: "whichever of two still has room" is no filter (a test shows 1.8 times its delta).
+
+**Arithmetic.** Prices are exact fractions of the decimals that numbers print as, so that ten times 0.1 is 1 and no claim
+is too small to count.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from sfumato._validate import check_int, check_real, fail
+from sfumato.errors import BudgetExceededError
+from sfumato.privacy.events import Event, GaussianEvent, flatten
+from sfumato.privacy.noise import SAMPLER_TAU
+
+_SAMPLER_SHARE = Fraction(1, 2**32)  # of a Gaussian filter's delta
+_MARGIN = 1e-10  # on log delta and, relative, on Renyi divergences; covers their rounding
+_OUT_OF_REACH = 1e300  # stands for an infinite divergence
+DEFAULT_ORDERS = (2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+Prices = dict[str, Fraction]
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Charge:
+    """What one plan costs: its claim, and what a Gaussian filter needs besides.
+
+    Args:
+        epsilon: claimed, >= 0.
+        delta: claimed, in [0, 1), the noise sampler's share included.
+        mu: Gaussian parameter of all its events together; None unless all are Gaussian. See :func:`gaussian_mu`.
+        draws: noise draws that one record can touch, each within ``SAMPLER_TAU`` of its exact law.
+
+    Raises:
+        InputError: a value is outside its range.
+
+    >>> Charge(epsilon=1.0, delta=1e-7).mu is None
+    True
+    """
+
+    epsilon: float
+    delta: float
+    mu: float | None = None
+    draws: int = 0
+
+    def __post_init__(self) -> None:
+        check_real(low=0, epsilon=self.epsilon)
+        check_real(low=0, high=1, open_high=True, delta=self.delta)
+        check_int(low=0, draws=self.draws)
+        if self.mu is not None:
+            check_real(low=0, mu=self.mu)
+
+
+def gaussian_mu(events: Sequence[Event]) -> float | None:
+    """Return mu = sqrt(sum count / noise_multiplier^2), rounded up; None if an event is not a Gaussian release.
+
+    **Formal guarantee.** The events together are mu-GDP under their relation: no easier to tell from a neighbor's than
+    N(mu, 1) from N(0, 1).
+
+    >>> round(gaussian_mu([GaussianEvent(noise_multiplier=2.0, count=3), GaussianEvent(noise_multiplier=1.0)]), 6)
+    1.322876
+
+    Source: Dong, Roth and Su 2019, corollary 3.3.
+    """
+    square = Fraction(0)
+    for event, times in flatten(events):
+        if not isinstance(event, GaussianEvent):
+            return None
+        square += times * event.count / _exact(event.noise_multiplier) ** 2
+    mu = math.sqrt(square)
+    while _exact(mu) ** 2 < square:
+        mu = math.nextafter(mu, math.inf)
+    return mu
+
+
+class Filter(ABC, Generic[Item]):
+    """What the three filters share: totals fixed at construction, prices that add up, refusal before overspending.
+
+    >>> issubclass(BasicFilter, Filter)
+    True
+    """
+
+    def __init__(self, totals: Prices, spent: Iterable[Item] = ()) -> None:
+        self._totals = totals
+        self._spent = dict.fromkeys(totals, Fraction(0))
+        for item in spent:
+            self._add(self.price(item))
+
+    @abstractmethod
+    def price(self, item: Item) -> Prices:
+        """What an item adds to each sum, exactly."""
+
+    @property
+    def remaining(self) -> dict[str, float]:
+        """What is left of each sum, rounded down, and 0 where nothing is."""
+        return {name: max(0.0, _below(total - self._spent[name])) for name, total in self._totals.items()}
+
+    def would_exceed(self, item: Item) -> bool:
+        """Whether :meth:`charge` would refuse the item."""
+        return self._refused(self._shortfalls(self.price(item)))
+
+    def charge(self, item: Item) -> None:
+        """Count an item before it is released, or raise and count nothing.
+
+        Raises:
+            BudgetExceededError: less is left; the message names the shortfall.
+            InputError: the filter cannot price the item.
+        """
+        price = self.price(item)
+        short = self._shortfalls(price)
+        if self._refused(short):
+            raise BudgetExceededError(
+                f"Expected a charge within what is left, got {'; '.join(self._excess(price, name) for name in short)}. "
+                "Nothing was charged. Ask for less, or stop: the total was fixed before the first release."
+            )
+        self._add(price)
+
+    def _refused(self, short: Sequence[str]) -> bool:
+        return bool(short)
+
+    def _shortfalls(self, price: Prices) -> list[str]:
+        return [name for name, total in self._totals.items() if self._spent[name] + price[name] > total]
+
+    def _excess(self, price: Prices, name: str) -> str:
+        left = self._totals[name] - self._spent[name]
+        return (
+            f"{name} {show(price[name])} with {show(max(left, Fraction(0)), up=False)} of "
+            f"{show(self._totals[name], up=False)} left, short by {show(price[name] - left)}"
+        )
+
+    def _add(self, price: Prices) -> None:
+        for name, amount in price.items():
+            self._spent[name] += amount
+
+
+class BasicFilter(Filter[Charge]):
+    """Sums of epsilon and of delta.
+
+    **Formal guarantee.** However charges are chosen from earlier answers, all releases together are
+    (epsilon, delta)-DP, if each is what its charge claims, given all answers before it, under one relation.
+
+    Args:
+        epsilon: total, > 0.
+        delta: total, in [0, 1).
+        spent: charges made already; they count even where they exceed the totals.
+
+    Raises:
+        InputError: a value is outside its range.
+
+    >>> budget = BasicFilter(epsilon=1.0, delta=1e-6, spent=[Charge(0.7, 1e-7)])
+    >>> budget.remaining
+    {'epsilon': 0.3, 'delta': 9e-07}
+    >>> budget.charge(Charge(0.4, 1e-7))  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    BudgetExceededError: Expected a charge within what is left, got epsilon 0.4 with 0.3 of 1 left, short by 0.1.
+
+    Source: Rogers, Roth, Ullman and Vadhan 2016, basic composition; proof above.
+    """
+
+    def __init__(self, epsilon: float, delta: float = 0.0, spent: Iterable[Charge] = ()) -> None:
+        epsilon = check_real(low=0, open_low=True, epsilon=epsilon)
+        delta = check_real(low=0, high=1, open_high=True, delta=delta)
+        super().__init__({"epsilon": _exact(epsilon), "delta": _exact(delta)}, spent)
+
+    def price(self, item: Charge) -> Prices:
+        """Its claim."""
+        return {"epsilon": _exact(item.epsilon), "delta": _exact(item.delta)}
+
+
+class GaussianFilter(Filter[Charge]):
+    r"""Sums of mu^2, for plans of Gaussian releases only: as much as if all had been fixed in advance.
+
+    The total is the largest :math:`\mu^2` with :math:`\delta_\mu(\epsilon) \le \delta (1 - 2^{-32})`; the distances of
+    noise samplers from the exact laws, (1 + e^epsilon) tau a draw, must fit into the rest of delta.
+
+    **Formal guarantee.** However charges are chosen from earlier answers, all releases together are (epsilon, delta)-DP,
+    if each is mu-GDP, given all answers before it, under one relation.
+
+    Args:
+        epsilon: total, > 0 and at most 700.
+        delta: total, in (0, 1).
+        spent: charges made already; they count even where they exceed the totals.
+
+    Raises:
+        InputError: a value is outside its range; a charge has no mu.
+
+    >>> budget = GaussianFilter(epsilon=1.0, delta=1e-6)
+    >>> plan = Charge(epsilon=0.5, delta=1e-6, mu=gaussian_mu([GaussianEvent(noise_multiplier=8.5)]))
+    >>> plans = 0
+    >>> while not budget.would_exceed(plan):
+    ...     budget.charge(plan)
+    ...     plans += 1
+    >>> plans
+    4
+
+    Source: Smith and Thakurta 2022; Koskela, Tobaben and Honkela 2022, section 4.
+    """
+
+    def __init__(self, epsilon: float, delta: float, spent: Iterable[Charge] = ()) -> None:
+        epsilon = check_real(low=0, high=700, open_low=True, epsilon=epsilon)
+        delta = check_real(low=0, high=1, open_low=True, open_high=True, delta=delta)
+        self._draw = (1 + Fraction(math.exp(epsilon) * (1 + _MARGIN))) * Fraction(SAMPLER_TAU)
+        samplers = _exact(delta) * _SAMPLER_SHARE
+        super().__init__({"mu^2": _exact(_largest_mu(epsilon, delta)) ** 2, "sampler delta": samplers}, spent)
+
+    def price(self, item: Charge) -> Prices:
+        """Its mu^2 and what its noise draws add to delta."""
+        if item.mu is None:
+            raise fail("mu", None, "of a plan of Gaussian releases only", "Guard this data set with a BasicFilter.")
+        return {"mu^2": _exact(item.mu) ** 2, "sampler delta": item.draws * self._draw}
+
+
+class RenyiFilter(Filter[Event]):
+    r"""Sums of Renyi divergences at orders fixed in advance; an event is admitted while any one order has room.
+
+    With n orders, order a may reach :math:`\rho_a = \epsilon - \frac{\ln(n / \delta) - \ln a}{a - 1} - \ln(1 - 1 / a)`.
+
+    **Formal guarantee.** However events are chosen from earlier answers, all releases together are
+    (epsilon, delta)-DP. With L the loss so far, exp((a - 1)(L - sum of divergences)) is a supermartingale of mean at most 1
+    for each order. An outcome keeps room at some order a to the end, and where that is a, 1 - e^(epsilon - L) is at most
+    e^((a - 1)(L - epsilon)) (1 - 1/a)^(a - 1) / a: its expectation there is at most delta / n. So each order pays a share of
+    delta; give a single order where one is known to suit.
+
+    Args:
+        epsilon: total, > 0.
+        delta: total, in (0, 1).
+        orders: above 1, fixed before the first release.
+        spent: events made already; they count even where they exceed the totals.
+
+    Raises:
+        InputError: a value is outside its range; no order has any room.
+
+    >>> from sfumato.privacy.events import PoissonGaussianEvent
+    >>> epoch = PoissonGaussianEvent(sampling_prob=0.01, noise_multiplier=1.0, steps=100)
+    >>> budget = RenyiFilter(epsilon=2.0, delta=1e-5, orders=(8.0,))
+    >>> epochs = 0
+    >>> while not budget.would_exceed(epoch):
+    ...     budget.charge(epoch)
+    ...     epochs += 1
+    >>> epochs
+    8
+
+    Source: Feldman and Zrnic 2021, theorem 3.1; conversion of Canonne, Kamath and Steinke 2020, proposition 12.
+    """
+
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float,
+        orders: Sequence[float] = DEFAULT_ORDERS,
+        spent: Iterable[Event] = (),
+    ) -> None:
+        epsilon = check_real(low=0, open_low=True, epsilon=epsilon)
+        delta = check_real(low=0, high=1, open_low=True, open_high=True, delta=delta)
+        checked = sorted({check_real(low=1, open_low=True, order=order) for order in orders})
+        room = {}
+        for a in checked:
+            tail = (math.log(len(checked) / delta) - math.log(a)) / (a - 1)
+            rho = epsilon - tail - math.log1p(-1 / a) - _MARGIN * (epsilon + abs(tail))
+            if rho > 0:
+                room[a] = rho
+        if not room:
+            raise fail("orders", tuple(orders), f"to leave room within epsilon {epsilon:g}", "Add a larger order.")
+        self._orders = np.array(list(room))
+        super().__init__({f"Renyi divergence at order {a:g}": _exact(rho) for a, rho in room.items()}, spent)
+
+    def price(self, item: Event) -> Prices:
+        """Its Renyi divergences."""
+        from sfumato.privacy import accounting
+
+        divergences = accounting._renyi(accounting._gather([item]), self._orders)
+        values = np.fmin(divergences * (1 + _MARGIN), _OUT_OF_REACH)
+        return dict(zip(self._totals, map(_exact, values), strict=True))
+
+    def _refused(self, short: Sequence[str]) -> bool:
+        return len(short) == len(self._totals)
+
+
+def show(amount: Fraction, *, up: bool = True) -> str:
+    """Print an amount exactly if it has at most 20 digits, else with 12, rounded up or down.
+
+    >>> show(Fraction(7, 20)), show(Fraction("1e-7")), show(Fraction(1, 3)), show(Fraction(1, 3), up=False)
+    ('0.35', '1e-7', '0.333333333334', '0.333333333333')
+    """
+    rounding = ROUND_CEILING if up else ROUND_FLOOR
+    for digits in (20, 12):
+        value = Context(prec=digits, rounding=rounding).divide(Decimal(amount.numerator), Decimal(amount.denominator))
+        if Fraction(value) == amount:
+            break
+    value = value.normalize()
+    return f"{value:f}" if value == 0 or -5 < value.adjusted() < 16 else f"{value:e}"
+
+
+def _exact(value: float) -> Fraction:
+    """Return the decimal that a float prints as."""
+    return Fraction(repr(float(value)))
+
+
+def _below(exact: Fraction) -> float:
+    """Return the nearest float that prints as no more."""
+    nearest = float(exact)
+    return nearest if _exact(nearest) <= exact else math.nextafter(nearest, -math.inf)
+
+
+def _largest_mu(epsilon: float, delta: float) -> float:
+    """Return the largest mu whose releases cost at most epsilon at delta, less the samplers' share and a margin."""
+    from sfumato.privacy.accounting import gaussian_log_delta
+
+    goal = math.log(delta) + math.log1p(-float(_SAMPLER_SHARE)) - _MARGIN
+    low, high = 0.0, 1.0
+    while gaussian_log_delta(high, epsilon) <= goal:
+        low, high = high, 2 * high
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (middle, high) if gaussian_log_delta(middle, epsilon) <= goal else (low, middle)
+    return low
