@@ -1,14 +1,17 @@
-"""Noise depends on key and position alone."""
+"""Noise depends on key, law, scale and position alone."""
 
 import numba
 import numpy as np
 import pytest
 
 from sfumato.errors import InputError
-from sfumato.privacy import noise
-from sfumato.privacy.noise import Stream, coins, derive_key, new_key, operand_mac, rounded_gaussian
+from sfumato.privacy import _rounded, noise
+from sfumato.privacy.laplace import rounded_laplace
+from sfumato.privacy.noise import Stream, coins, derive_key, law_stream, new_key, operand_mac, rounded_gaussian
 
 KEY = bytes(range(32))
+SIZE = 400_000
+SAMPLERS = [rounded_gaussian, rounded_laplace]
 
 
 @pytest.fixture
@@ -18,19 +21,25 @@ def threads():
     numba.set_num_threads(before)
 
 
-@pytest.fixture(scope="module")
-def whole():
-    return rounded_gaussian(KEY, 3.3, 0, 200_000)
+@pytest.fixture(scope="module", params=SAMPLERS)
+def whole(request):
+    return request.param, request.param(KEY, 3.3, 0, SIZE)
 
 
-@pytest.mark.parametrize(("start", "stop"), [(0, 0), (7, 7), (0, 1), (65_535, 65_537), (99_999, 200_000)])
+@pytest.mark.parametrize(
+    ("start", "stop"), [(0, 0), (7, 7), (0, 1), (1, 2), (32_767, 32_770), (99_999, 200_000), (1, SIZE), (2, SIZE - 1)]
+)
 def test_a_slice_draws_what_the_whole_draws_there(whole, start, stop):
-    assert np.array_equal(rounded_gaussian(KEY, 3.3, start, stop), whole[start:stop])
+    draw, values = whole
+    assert np.array_equal(draw(KEY, 3.3, start, stop), values[start:stop])
 
 
 def test_blocks_in_any_order_give_the_same_values(whole):
-    parts = {low: rounded_gaussian(KEY, 3.3, low, min(low + 70_001, 200_000)) for low in (140_002, 0, 70_001)}
-    assert np.array_equal(np.concatenate([parts[low] for low in sorted(parts)]), whole)
+    draw, values = whole
+    parts = {
+        low: draw(KEY, 3.3, low, min(low + 70_001, SIZE)) for low in (140_002, 350_005, 0, 70_001, 210_003, 280_004)
+    }
+    assert np.array_equal(np.concatenate([parts[low] for low in sorted(parts)]), values)
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -38,33 +47,61 @@ def test_thread_count_does_not_matter(whole, threads, count):
     if count > numba.config.NUMBA_NUM_THREADS:
         pytest.skip("one thread only on this machine")
     threads(count)
-    assert np.array_equal(rounded_gaussian(KEY, 3.3, 0, 200_000), whole)
+    draw, values = whole
+    assert np.array_equal(draw(KEY, 3.3, 0, SIZE), values)
 
 
-def test_positions_far_out_are_reachable():
+@pytest.mark.parametrize("chunk", [2, 64, 1000])
+def test_chunks_and_spans_do_not_matter(whole, monkeypatch, chunk):
+    monkeypatch.setattr(_rounded, "_CHUNK", chunk)
+    monkeypatch.setattr(_rounded, "_SPAN", 777)
+    draw, values = whole
+    assert np.array_equal(draw(KEY, 3.3, 5, 2006), values[5:2006])
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_work_is_split_over_the_threads_allowed(monkeypatch, threads, count):
+    if count > numba.config.NUMBA_NUM_THREADS:
+        pytest.skip("one thread only on this machine")
+    threads(count)
+    spans, fill = [], _rounded._fill
+    monkeypatch.setattr(_rounded, "_fill", lambda *args: spans.append(args[-1].size) or fill(*args))
+    rounded_gaussian(KEY, 3.3, 0, SIZE)
+    assert spans == [SIZE // count] * count
+
+
+@pytest.mark.parametrize("draw", SAMPLERS)
+def test_positions_far_out_are_reachable(draw):
     last = 2**63 - 1
-    assert len(set(rounded_gaussian(KEY, 1e9, last - 4, last).tolist())) == 4
+    assert len(set(draw(KEY, 1e9, last - 4, last).tolist())) == 4
 
 
 @pytest.mark.parametrize("other", [derive_key(KEY, 1), KEY[:-1] + b"\xff"])
 def test_another_key_gives_other_noise(whole, other):
-    changed = rounded_gaussian(other, 3.3, 0, 200_000)
-    assert abs(np.corrcoef(whole, changed)[0, 1]) < 5 / np.sqrt(200_000)
+    draw, values = whole
+    assert abs(np.corrcoef(values, draw(other, 3.3, 0, SIZE))[0, 1]) < 5 / np.sqrt(SIZE)
 
 
-def test_another_scale_reads_the_same_stream_at_its_own_scale():
-    small, large = rounded_gaussian(KEY, 1e3, 0, 1000), rounded_gaussian(KEY, 1e6, 0, 1000)
-    assert large.std() / small.std() == pytest.approx(1000, rel=0.15)
+def test_another_scale_or_law_gives_independent_noise(whole):
+    """Otherwise two draws for one operand would cancel: s + round(a Z) and s + round(b Z) give s away."""
+    draw, values = whole
+    (other_law,) = set(SAMPLERS) - {draw}
+    for others in (draw(KEY, 3.4, 0, SIZE), draw(KEY, 6.6, 0, SIZE), other_law(KEY, 3.3, 0, SIZE)):
+        assert abs(np.corrcoef(values, others)[0, 1]) < 5 / np.sqrt(SIZE)
 
 
-def test_a_changed_operand_gives_independent_noise():
+def test_law_streams_are_told_apart():
+    streams = [law_stream(KEY, 0, 1, *parts) for parts in (("a", "b"), ("ab",), ("a", "c"), ("a",))]
+    assert len({bytes(stream.at(np.zeros(1, np.uint64), 0)) for stream in streams}) == 4
+
+
+@pytest.mark.parametrize("draw", SAMPLERS)
+def test_a_changed_operand_gives_independent_noise(draw):
     operand = np.arange(12, dtype=np.int16).reshape(3, 4)
     nudged = operand.copy()
     nudged[2, 3] += 1
-    draws = [rounded_gaussian(derive_key(KEY, operand_mac(KEY, a)), 100.0, 0, 50_000) for a in (operand, nudged)]
-    assert np.array_equal(
-        rounded_gaussian(derive_key(KEY, operand_mac(KEY, operand.copy())), 100.0, 0, 50_000), draws[0]
-    )
+    draws = [draw(derive_key(KEY, operand_mac(KEY, a)), 100.0, 0, 50_000) for a in (operand, nudged)]
+    assert np.array_equal(draw(derive_key(KEY, operand_mac(KEY, operand.copy())), 100.0, 0, 50_000), draws[0])
     assert abs(np.corrcoef(*draws)[0, 1]) < 5 / np.sqrt(50_000)
 
 
@@ -116,9 +153,12 @@ def test_new_keys_differ():
 
 def test_stream_blocks_are_distinct_and_agree_between_both_readings():
     stream = Stream(KEY)
-    assert np.array_equal(stream.consecutive(5, 300), stream.at(np.arange(5, 300, dtype=np.uint64), 0))
-    blocks = np.concatenate([stream.at(np.arange(100, dtype=np.uint64), t) for t in (0, 1, 2, 1 << 63)])
-    assert len(np.unique(blocks, axis=0)) == 400
+    counter = stream.counter_mode(5).update(bytes(16 * 295))
+    assert counter == stream.at(np.arange(5, 300, dtype=np.uint64), 0).tobytes()
+    attempts = np.array([0, 1, 2, 1 << 62, 1 << 63], np.uint64)
+    blocks = [stream.at(np.arange(100, dtype=np.uint64), int(t)) for t in attempts]
+    assert len(np.unique(np.concatenate(blocks), axis=0)) == 500
+    assert np.array_equal(stream.at(np.full(5, 7, np.uint64), attempts), [block[7] for block in blocks])
 
 
 def test_coins_depend_on_the_id_alone():
@@ -134,22 +174,25 @@ def test_coins_with_a_larger_probability_keep_the_heads():
     assert many.sum() > few.sum()
 
 
-@pytest.mark.parametrize("stddev", [0, -1.0, 2.0**-21, 2.0**36, float("nan"), float("inf"), "3"])
-def test_standard_deviation_out_of_range(stddev):
-    with pytest.raises(InputError, match="stddev"):
-        rounded_gaussian(KEY, stddev, 0, 1)
+@pytest.mark.parametrize("scale", [0, -1.0, 2.0**-21, 2.0**36, float("nan"), float("inf"), "3"])
+@pytest.mark.parametrize(("draw", "name"), [(rounded_gaussian, "stddev"), (rounded_laplace, "scale")])
+def test_scale_out_of_range(draw, name, scale):
+    with pytest.raises(InputError, match=f"Expected {name} "):
+        draw(KEY, scale, 0, 1)
 
 
-@pytest.mark.parametrize("stddev", [2.0**-20, np.nextafter(2.0**36, 0)])
-def test_extreme_standard_deviations_are_drawn(stddev):
-    values = rounded_gaussian(KEY, stddev, 0, 10_000)
-    assert (values == 0).all() if stddev < 1 else values.std() == pytest.approx(stddev, rel=0.03)
+@pytest.mark.parametrize("scale", [2.0**-20, np.nextafter(2.0**36, 0)])
+@pytest.mark.parametrize(("draw", "ratio"), [(rounded_gaussian, 1), (rounded_laplace, np.sqrt(2))])
+def test_extreme_scales_are_drawn(draw, ratio, scale):
+    values = draw(KEY, scale, 0, 10_000)
+    assert (values == 0).all() if scale < 1 else values.std() == pytest.approx(scale * ratio, rel=0.04)
 
 
 @pytest.mark.parametrize(("start", "stop"), [(-1, 3), (4, 3), (0, 2**63)])
-def test_positions_out_of_range(start, stop):
+@pytest.mark.parametrize("draw", SAMPLERS)
+def test_positions_out_of_range(draw, start, stop):
     with pytest.raises(InputError, match="start, stop"):
-        rounded_gaussian(KEY, 1.0, start, stop)
+        draw(KEY, 1.0, start, stop)
 
 
 @pytest.mark.parametrize("probability", [-0.1, 1.1, float("nan")])
