@@ -127,6 +127,29 @@ BAD_ARGUMENTS = [
     ("threads-0", (*EDGE, "--threads", "0"), "threads to be an integer >= 1"),
     ("device-unknown", (*EDGE, "--device", "abacus"), "device"),
     ("option-unknown", (*EDGE, "--epsilonn", "2"), "No such option"),
+    ("total-without-ledger", (*EDGE, "--total-epsilon", "2"), "--total-epsilon with --ledger FILE only"),
+    ("total-delta-without-ledger", (*EDGE, "--total-delta", "1e-4"), "--total-delta with --ledger FILE only"),
+    ("rule-without-ledger", (*EDGE, "--composition", "gdp"), "--composition with --ledger FILE only"),
+    ("ledger-without-total", (*EDGE, "--ledger", "/tmp/absent.jsonl"), "--total-epsilon E"),
+    (
+        "ledger-without-folder",
+        (*EDGE, "--ledger", "/nowhere/l", "--total-epsilon", "2"),
+        "folder of the ledger to exist",
+    ),
+    (
+        "ledger-of-no-privacy",
+        ("--unit", "none", "--ledger", "l", "--total-epsilon", "2"),
+        "--ledger with a privacy unit",
+    ),
+    ("total-0", (*EDGE, "--ledger", "/tmp/l", "--total-epsilon", "0"), "total_epsilon to be a finite number > 0"),
+    ("total-text", (*EDGE, "--ledger", "/tmp/l", "--total-epsilon", "all"), "'--total-epsilon'"),
+    ("total-delta-1", (*EDGE, "--ledger", "/tmp/l", "--total-epsilon", "2", "--total-delta", "1"), "total_delta to be"),
+    (
+        "rule-unknown",
+        (*EDGE, "--ledger", "/tmp/l", "--total-epsilon", "2", "--composition", "rdp"),
+        "one of basic, gdp",
+    ),
+    ("resumable-without-privacy", ("--unit", "none", "--resumable"), "--resumable with a privacy unit"),
     ("label-unknown", (*EDGE, "--label", "yera"), "Did you mean 'year'?"),
     ("schema-absent", (*EDGE, "--schema", "/nowhere.toml"), "/nowhere.toml"),
     ("nodes-absent", (*EDGE, "--nodes", "/nowhere.csv"), "/nowhere.csv"),
@@ -154,12 +177,14 @@ BAD_COMMANDS = [
     ("sage-is-not-private", ("train", "sage", "--dataset", "campus", *EDGE), "no proof under unit 'edge'"),
     ("hops-of-mlp", ("train", "mlp", "--dataset", "campus", "--hops", "2", *EDGE), "--hops with gap only"),
     ("out-missing", ("train", "mlp", "--dataset", "campus", *EDGE), "--out"),
+    ("method-missing", ("train", "--dataset", "campus", *EDGE), "Expected METHOD"),
+    ("resume-absent", ("train", "--resume", "/nowhere/run"), "Expected the folder of a run"),
 ]
 
 
 @pytest.mark.parametrize(("arguments", "fragment"), ids(BAD_COMMANDS))
 def test_a_bad_command_is_refused(arguments, fragment, refused, tmp_path):
-    out = () if fragment == "--out" else ("--out", tmp_path / "run")
+    out = () if fragment == "--out" or "--resume" in arguments else ("--out", tmp_path / "run")
     refused(fragment, *arguments, *out)
 
 
@@ -226,6 +251,16 @@ def test_a_malicious_pickle_is_refused_and_not_run(refused, tmp_path):
         archive.writestr("adj_matrix.npy", header.getvalue() + pickle.dumps(Attack(tmp_path / "owned")))
     arguments = ["train", "gap", "--dataset", "npz/evil", "--data-dir", tmp_path, *EDGE]
     refused("nothing was run", *arguments, "--out", tmp_path / "run")
+
+
+def test_a_ledger_of_another_kind_is_refused_and_kept(files, refused, tmp_path):
+    (tmp_path / "ledger.jsonl").write_text("my notes\n")
+    (tmp_path / "ledger.jsonl.lock").touch()
+    ledger = ("--ledger", tmp_path / "ledger.jsonl", "--total-epsilon", "2")
+    refused("to be the ledger of a data set", "train", "gap", *files(), *EDGE, *ledger, "--out", tmp_path / "run")
+    refused("to be the ledger of a data set", "ledger", "show", tmp_path / "ledger.jsonl")
+    refused("absent.jsonl", "ledger", "show", tmp_path / "absent.jsonl")
+    refused("Missing", "ledger", "show")
 
 
 @pytest.fixture

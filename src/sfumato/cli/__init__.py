@@ -12,7 +12,7 @@ import sys
 import typer
 
 from sfumato import __version__
-from sfumato.cli import budget, data, run, train
+from sfumato.cli import budget, data, experiment, ledger, report, run, train, tune
 from sfumato.errors import InputError, MissingDependencyError, SfumatoError
 
 app = typer.Typer(
@@ -24,11 +24,16 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command("train")(train.train)
+app.command("tune")(tune.tune)
 app.command("predict")(run.predict)
 app.command("evaluate")(run.evaluate)
 app.command("verify")(run.verify)
+app.command("report")(report.report)
+app.command("cite")(report.cite)
 app.add_typer(budget.app, name="budget")
+app.add_typer(ledger.app, name="ledger")
 app.command("datasets")(data.datasets)
+app.add_typer(experiment.app, name="experiment")
 
 
 def _version(value: bool) -> None:

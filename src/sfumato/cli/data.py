@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sfumato._validate import fail
 from sfumato.errors import DataError, InputError
 
 if TYPE_CHECKING:
@@ -65,7 +64,9 @@ class Source:
                 "Expected --label and --schema with --nodes and --edges only; a named data set has its own."
             )
         if self.split != "public":
-            fractions(self.split)
+            from sfumato.graph.splits import parse_fractions
+
+            parse_fractions(self.split)
         return self
 
     def load(self) -> Graph:
@@ -95,7 +96,9 @@ class Source:
             return graph
         if self.split == "public":
             raise InputError(f"Expected --split A/B/C: {graph.name!r} has no public split. Try 75/10/15.")
-        return graph.with_split(fractions(self.split), seed=seed)
+        from sfumato.graph.splits import parse_fractions
+
+        return graph.with_split(parse_fractions(self.split), seed=seed)
 
     def write(self, run: Path) -> None:
         """Remember the source under `evaluation/`, with absolute paths."""
@@ -116,22 +119,6 @@ class Source:
             raise InputError(
                 f"Expected {str(path)!r} to say where the graph is, but it cannot be read. Pass --dataset or --nodes."
             ) from error
-
-
-def fractions(split: str) -> tuple[float, float, float]:
-    """Read ``A/B/C`` as fractions of training, validation and test nodes.
-
-    >>> fractions("75/10/15")
-    (0.75, 0.1, 0.15)
-    """
-    try:
-        parts = [float(part) for part in split.split("/")]
-    except ValueError:
-        parts = []
-    if len(parts) != 3 or min(parts) < 0 or not 0 < sum(parts) <= 100 + 1e-9 or parts[0] <= 0 or parts[2] <= 0:
-        raise fail("split", split, "to be A/B/C in percent, or public", "A common choice is 75/10/15.")
-    train, val, test = (part / 100 for part in parts)
-    return train, val, test
 
 
 def datasets(

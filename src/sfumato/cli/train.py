@@ -9,25 +9,22 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sfumato._validate import check_choice, check_int
-from sfumato.cli import data
-from sfumato.errors import InputError, UnsupportedUnitError
-from sfumato.privacy.budget import Budget
+from sfumato.cli import data, options
+from sfumato.cli.options import PRIVATE, Options, take_up
+from sfumato.errors import SfumatoError, UnsupportedUnitError
 from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy, RecordLevel, Unit
 
 if TYPE_CHECKING:
     from sfumato.evaluation import Summary
     from sfumato.graph.graph import Graph
     from sfumato.method import Fitted, Plan, Progress
-
-METHODS = ("gap", "mlp", "sage")
-UNITS = ("none", "arc", "edge", "node", "record")
+    from sfumato.privacy.resume import FitState
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,8 @@ class Outcome:
 
 
 def train(
-    method: str = typer.Argument(..., help="gap, mlp or sage."),
+    context: typer.Context,
+    method: str | None = typer.Argument(None, help="gap, mlp or sage."),
     dataset: str | None = data.DATASET,
     data_dir: Path | None = data.DATA_DIR,
     min_class_size: int | None = data.MIN_CLASS,
@@ -50,69 +48,77 @@ def train(
     label: str | None = data.LABEL,
     schema: Path | None = data.SCHEMA,
     directed: bool | None = data.DIRECTED,
-    unit: str = typer.Option(..., "--unit", help="What is protected: none, arc, edge, node or record."),
-    epsilon: float | None = typer.Option(None, "--epsilon", help="Privacy budget: smaller is more private."),
-    delta: float | None = typer.Option(
-        None, "--delta", help="Failure probability; required with a unit, such as 1e-7."
-    ),
-    max_degree: int | None = typer.Option(None, "--max-degree", help="Arcs an owner keeps under unit node."),
-    split: str = typer.Option("75/10/15", "--split", help="Train/validation/test percent, or public."),
+    unit: str | None = options.UNIT,
+    epsilon: float | None = options.EPSILON,
+    delta: float | None = options.DELTA,
+    max_degree: int | None = options.MAX_DEGREE,
+    split: str = options.SPLIT,
     seeds: int = typer.Option(1, "--seeds", help="Fits for evaluation; only the first is saved and certified."),
-    controls: bool | None = typer.Option(
-        None, "--controls/--no-controls", help="Floor and ceiling (default: named data)."
-    ),
+    controls: bool | None = options.CONTROLS,
     hops: int | None = typer.Option(
         None, "--hops", help="Neighbourhood sums of gap (default 2, or 5 without privacy)."
     ),
+    ledger: Path | None = options.LEDGER,
+    total_epsilon: float | None = options.TOTAL_EPSILON,
+    total_delta: float | None = options.TOTAL_DELTA,
+    composition: str | None = options.COMPOSITION,
+    resumable: bool = typer.Option(
+        False, "--resumable", help="Keep the noise key under OUT/private until the run has finished."
+    ),
+    resume: Path | None = typer.Option(
+        None, "--resume", help="Finish this stopped --resumable run, with its own METHOD and options."
+    ),
     device: str = typer.Option("cpu", "--device", help="cpu."),
-    threads: int | None = typer.Option(None, "--threads", help="Threads (default: all cores)."),
-    sign_key: Path | None = typer.Option(None, "--sign-key", help="Ed25519 private key (PEM) that signs the release."),
-    out: Path = typer.Option(..., "--out", help="New run folder."),
-    as_json: bool = typer.Option(False, "--json", help="One JSON object on standard output."),
+    threads: int | None = options.THREADS,
+    sign_key: Path | None = options.SIGN_KEY,
+    out: Path | None = options.OUT,
+    as_json: bool = options.JSON,
     verbose: bool = typer.Option(False, "--verbose", help="Print the plan before training."),
 ) -> None:
     """Train a method within a privacy budget, and save the run with its certificate."""
+    values = {name: value for name, value in locals().items() if name != "context"}
+    state = None
+    if resume is not None:
+        chosen, state = take_up(resume, context, values)
+    else:
+        chosen = Options.given({k: v for k, v in values.items() if k not in ("resume", "as_json", "verbose")})
+    _train(chosen, state, as_json, verbose)
+
+
+def _train(options: Options, state: FitState | None, as_json: bool, verbose: bool) -> None:
     start = time.perf_counter()
-    check_choice(METHODS, method=method)
-    check_choice(("cpu",), "Other devices are not supported yet.", device=device)
-    check_int(low=1, seeds=seeds)
-    if hops is not None and method != "gap":
-        raise InputError(f"Expected --hops with gap only, got method {method!r}. Drop it.")
-    budget = _budget(unit, epsilon, delta)
-    if max_degree is not None and unit != "node":
-        raise InputError(f"Expected --max-degree with --unit node only, got unit {unit!r}. Drop it.")
-    source = data.Source(
-        dataset, _text(data_dir), _text(nodes), _text(edges), label, _text(schema), directed, min_class_size, split
-    ).check()
+    options.check()
+    out, source = options.out, options.source()
     from sfumato.privacy.release_folder import check_new_folder, read_sign_key
 
-    check_new_folder(out)
-    if sign_key is not None:
-        read_sign_key(sign_key)
+    if state is None:
+        check_new_folder(out)
+    if options.sign_key is not None:
+        read_sign_key(options.sign_key)
     graph = source.load()
     loaded = time.perf_counter()
-    _set_threads(threads)
+    if options.threads is not None or options.resumable:
+        options = replace(options, threads=set_threads(options.threads))
     from sfumato.catalog import method_named
 
-    chosen = method_named(method, **({"num_hops": hops} if hops is not None else {}))
-    privacy_unit = _unit(unit, graph, max_degree)
+    chosen = method_named(options.method, **({"num_hops": options.hops} if options.hops is not None else {}))
+    privacy_unit = _unit(options.unit, graph, options.max_degree)
     first = source.with_roles(graph, 0)
-    plan = chosen.calibrate(budget, privacy_unit, first.public_facts(privacy_unit))
+    plan = chosen.calibrate(options.budget(), privacy_unit, first.public_facts(privacy_unit))
     plan.check(first)
-    _check_splits(source, graph, seeds)
+    _check_splits(source, graph, options.seeds)
     if verbose:
         print(plan, file=sys.stderr)
+    _note_uncharged(options)
     with _progress(quiet=as_json) as report:
-        outcome = _repeat(plan, source, graph, seeds, report, ledger=_new_ledger(out))
-        outcome.first.save(out, sign_key=sign_key)
-        source.write(out)
-        beside = controls if controls is not None else source.named
-        floor, ceiling = _controls(plan, source, graph, seeds, report) if beside else (None, None)
-    result = _result(unit, plan, outcome, floor, ceiling)
-    result["dataset"] = dataset or str(nodes)
+        fitted, seconds = _fit(options, plan, first, state, report)
+        outcome = _repeat(plan, source, graph, options.seeds, report, fitted, seconds)
+        floor, ceiling = _controls(plan, source, graph, options.seeds, report) if options.beside else (None, None)
+    result = _result(options.unit, plan, outcome, floor, ceiling)
+    result["dataset"] = options.dataset or str(options.nodes)
     result["seconds"] = {"load": loaded - start, "train": outcome.seconds, "total": time.perf_counter() - start}
     result["peak_mb"] = _peak_mb()
-    result["device"], result["out"] = device, str(out)
+    result["device"], result["out"] = options.device, str(out)
     (out / "evaluation" / "metrics.json").write_text(json.dumps(result, indent=1) + "\n")
     (out / "evaluation" / "curves.json").write_text(json.dumps(dict(outcome.first.curves)) + "\n")
     if as_json:
@@ -121,22 +127,62 @@ def train(
         _show(result, outcome, floor, ceiling, out)
 
 
-def _budget(unit: str, epsilon: float | None, delta: float | None) -> Budget | None:
-    check_choice(UNITS, unit=unit)
-    if unit == "none":
-        if epsilon is not None or delta is not None:
-            raise InputError(
-                "Expected no --epsilon or --delta with --unit none. Choose a unit such as edge to spend them."
-            )
-        return None
-    if epsilon is None:
-        raise InputError(f"Expected --epsilon with --unit {unit}, got none. 1 is a common choice.")
-    if delta is None:
-        raise InputError(
-            f"Expected --delta with --unit {unit}, got none. Choose a public number well below 1 / (number of records), "
-            "such as 1e-7."
+def _fit(
+    options: Options, plan: Plan, first: Graph, state: FitState | None, report: Progress | None
+) -> tuple[Fitted, float]:
+    """The fit that is kept: charged, saved, and then without its key. A refusal leaves nothing behind."""
+    from sfumato.privacy.release_folder import LEDGER
+
+    out, resumed = options.out, state is not None
+    if options.resumable and state is None:
+        state = _new_state(options)
+    start = time.perf_counter()
+    try:
+        fitted = plan.fit(
+            first,
+            ledger=out / "release" / LEDGER,
+            progress=report,
+            dataset_ledger=options.dataset_ledger(),
+            state=state,
         )
-    return Budget(epsilon, delta)
+        seconds = time.perf_counter() - start
+        if fitted.ledger.torn:
+            print(
+                "Note: the ledger ended inside a line: its release was not computed yet, and is now.", file=sys.stderr
+            )
+        options.source().write(out)
+        fitted.save(out, sign_key=options.sign_key)
+        if state is not None:
+            state.remove()
+    except SfumatoError:
+        if state is not None and not resumed and not (out / "release").exists():
+            state.remove()
+            out.rmdir()
+        raise
+    finally:
+        if state is not None:
+            state.close()
+    return fitted, seconds
+
+
+def _new_state(options: Options) -> FitState:
+    from sfumato.privacy.resume import FitState
+
+    print(
+        f"Warning: until this run has finished, {options.out / PRIVATE} holds its noise key. Whoever reads it can remove "
+        "the noise: keep it to yourself, and out of backups.",
+        file=sys.stderr,
+    )
+    return FitState.create(options.out / PRIVATE, options.to_json())
+
+
+def _note_uncharged(options: Options) -> None:
+    if options.ledger is not None and (options.beside or options.seeds > 1):
+        print(
+            "Note: controls and further seeds read the data outside the guarantee and are not charged to the ledger. "
+            "Their scores go to evaluation/, which must not leave.",
+            file=sys.stderr,
+        )
 
 
 def _unit(name: str, graph: Graph, max_degree: int | None) -> Unit:
@@ -159,21 +205,26 @@ def _check_splits(source: data.Source, graph: Graph, seeds: int) -> None:
 
 
 def _repeat(
-    plan: Plan, source: data.Source, graph: Graph, seeds: int, report: Progress | None, ledger: Path | None = None
+    plan: Plan,
+    source: data.Source,
+    graph: Graph,
+    seeds: int,
+    report: Progress | None,
+    first: Fitted | None = None,
+    seconds: float = 0.0,
 ) -> Outcome:
+    """Score the first fit (made here unless given) and further ones, each on its own split."""
     from sfumato.evaluation import Summary, score
 
-    kept, scores, seconds = None, [], 0.0
+    scores = []
     for seed in range(seeds):
         split = source.with_roles(graph, seed)
-        start = time.perf_counter()
-        fitted = plan.fit(split, seed=seed, ledger=ledger if seed == 0 else None, progress=report)
-        if seed == 0:
-            kept, seconds = fitted, time.perf_counter() - start
+        fitted = first if seed == 0 and first is not None else plan.fit(split, seed=seed, progress=report)
+        first = first or fitted
         scores.append(score(fitted, split))
-    assert kept is not None
+    assert first is not None
     accuracy, macro_f1 = (Summary.of(values) for values in zip(*scores, strict=True))
-    return Outcome(kept, accuracy, macro_f1, seconds)
+    return Outcome(first, accuracy, macro_f1, seconds)
 
 
 def _controls(
@@ -199,13 +250,6 @@ def _controls(
 
 def _prefixed(report: Progress, label: str) -> Progress:
     return lambda stage, done, total: report(f"{label}: {stage}", done, total)
-
-
-def _new_ledger(out: Path) -> Path:
-    from sfumato.privacy.release_folder import LEDGER
-
-    (out / "release").mkdir(parents=True)
-    return out / "release" / LEDGER
 
 
 def _result(unit: str, plan: Plan, outcome: Outcome, floor: Outcome | None, ceiling: Outcome | None) -> dict[str, Any]:
@@ -283,21 +327,22 @@ def _log_stages() -> Progress:
     return report
 
 
-def _set_threads(threads: int | None) -> None:
-    if threads is None:
-        return
-    check_int(low=1, threads=threads)
+def set_threads(threads: int | None) -> int:
+    """Use this many threads (None: as many as now) from here on, and return the number.
+
+    Numba sets the number for the whole process when it starts its threads, so it starts them here, before Torch is told.
+    """
     import numba
     import torch
+    from numba.np.ufunc.parallel import _launch_threads
 
-    torch.set_num_threads(threads)
+    threads = threads or torch.get_num_threads()
+    _launch_threads()
     numba.set_num_threads(min(threads, os.cpu_count() or 1))
+    torch.set_num_threads(threads)
+    return threads
 
 
 def _peak_mb() -> float:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (2**20 if sys.platform == "darwin" else 2**10)
-
-
-def _text(path: Path | None) -> str | None:
-    return None if path is None else str(path)

@@ -2,7 +2,7 @@
 
 A ledger opens with its plan and accepts the plan's releases, each once, in order. Any other charge raises, so a run
 cannot spend what was not planned. File form: one canonical JSON object a line, each carrying the hash of the one
-before it.
+before it. A last line without its end was never synced: its writer was still waiting, so nothing it names was computed.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from sfumato.errors import BudgetExceededError, LedgerError
-from sfumato.privacy.events import Event, event_from_dict, event_to_dict
+from sfumato.privacy.events import Event, event_from_dict, event_to_dict, repeats
 
 GENESIS = "0" * 64
 
@@ -46,8 +47,7 @@ class Release:
     @property
     def draws(self) -> int:
         """Noise draws that one record can touch over all steps of the event."""
-        repeats = self.event.count if self.event.type == "gaussian" else self.event.steps  # type: ignore[union-attr]
-        return self.affected_coordinates * repeats
+        return self.affected_coordinates * repeats(self.event)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values, the form that ledger and certificate hold."""
@@ -75,6 +75,100 @@ def canonical_json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
+def chained(entries: Sequence[dict[str, Any]], body: dict[str, Any]) -> dict[str, Any]:
+    """The entry that ``body`` becomes after ``entries``: with its index, the hash before it, and its own.
+
+    >>> entry = chained([], {"kind": "plan"})
+    >>> entry["index"], entry["previous"] == GENESIS, len(entry["hash"])
+    (0, True, 64)
+    """
+    entry = {"index": len(entries), "previous": entries[-1]["hash"] if entries else GENESIS, **body}
+    return {**entry, "hash": hashlib.sha256(canonical_json(entry).encode()).hexdigest()}
+
+
+@dataclass(frozen=True)
+class Chain:
+    """What a ledger file holds: its sound entries, their length in bytes, and what follows them.
+
+    ``torn`` says that the last line has no end; ``problem`` names the first line that breaks the chain.
+
+    >>> Chain.parse(b"").entries
+    ()
+    """
+
+    entries: tuple[dict[str, Any], ...] = ()
+    size: int = 0
+    torn: bool = False
+    problem: str | None = None
+
+    @classmethod
+    def parse(cls, content: bytes) -> Chain:
+        """Read a file's bytes up to the first line that is not the canonical next entry of the chain."""
+        entries: list[dict[str, Any]] = []
+        size = 0
+        *lines, rest = content.split(b"\n")
+        for number, line in enumerate(lines, start=1):
+            problem = _line_problem(line, entries)
+            if problem:
+                return cls(tuple(entries), size, problem=f"line {number} {problem}")
+            entries.append(json.loads(line))
+            size += len(line) + 1
+        return cls(tuple(entries), size, torn=bool(rest))
+
+
+def _line_problem(line: bytes, entries: Sequence[dict[str, Any]]) -> str | None:
+    try:
+        entry = json.loads(line)
+        expected = chained(entries, {k: v for k, v in entry.items() if k not in ("index", "previous", "hash")})
+        if entry != expected:
+            wrong = next(key for key in ("index", "previous", "hash") if entry.get(key) != expected[key])
+            return f"does not continue the chain: its {wrong} is {entry.get(wrong)!r}, expected {expected[wrong]!r}"
+        return None if line == canonical_json(entry).encode() else "is not in canonical form"
+    except (ValueError, AttributeError, RecursionError):
+        return "is not a JSON object"
+
+
+def append_line(path: Path, line: str, *, new: bool) -> None:
+    """Append to a ledger file (or create it) and return once line and file name are on disk; a failure takes it back.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     append_line(Path(folder) / "ledger.jsonl", "{}", new=True)
+    ...     (Path(folder) / "ledger.jsonl").read_text()
+    '{}\\n'
+    """
+    flags = os.O_WRONLY | os.O_APPEND | (os.O_CREAT | os.O_EXCL if new else 0)
+    with open(os.open(path, flags, 0o644), "ab", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        try:
+            rest = (line + "\n").encode()
+            while rest:
+                rest = rest[file.write(rest) or 0 :]
+            os.fsync(file.fileno())
+            if new:
+                sync_folder(path.parent)
+        except BaseException:
+            with suppress(OSError):
+                os.ftruncate(file.fileno(), size)
+                if new:
+                    path.unlink()
+            raise
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable.
+
+    >>> sync_folder(Path("."))
+    """
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 @dataclass
 class Ledger:
     """An append-only record of releases, in memory or in a file.
@@ -83,25 +177,35 @@ class Ledger:
         plan: the plan entry: method, unit, releases, claim, delta_sampler.
         releases: what may be charged, in order.
         path: a file that must not exist yet; None keeps the ledger in memory.
+        resume: take up an existing file of this same plan. Its entries are accepted again, in order, without being
+            written again, which is sound only for a fit that repeats the same bits with the same key.
+
+    ``torn`` says that the file ended inside a line, which was dropped: its write never returned, so its release was not
+    computed yet.
 
     Raises:
         BudgetExceededError: a charge is not the next planned release.
-        LedgerError: the file exists already.
+        LedgerError: the file exists already, or (``resume``) is not the beginning of this plan's ledger.
     """
 
     plan: dict[str, Any]
     releases: Sequence[Release]
     path: Path | None = None
+    resume: bool = False
     entries: list[dict[str, Any]] = field(default_factory=list, init=False)
+    torn: bool = field(default=False, init=False)
+    _on_disk: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         names = [release.name for release in self.releases]
         if len(set(names)) < len(names):
             raise LedgerError(f"Expected release names to be unique in a plan, got {names}.")
         if self.path is not None and self.path.exists():
-            raise LedgerError(
-                f"Expected no ledger at {self.path} yet. A run never extends another's: choose a new folder."
-            )
+            if not self.resume:
+                raise LedgerError(
+                    f"Expected no ledger at {self.path} yet. A run never extends another's: choose a new folder."
+                )
+            self._take_up(self.path)
         self._append({"kind": "plan", "plan": {**self.plan, "releases": [r.to_dict() for r in self.releases]}})
 
     @property
@@ -113,6 +217,11 @@ class Ledger:
     def complete(self) -> bool:
         """Whether every planned release was charged."""
         return len(self.entries) == 1 + len(self.releases)
+
+    @property
+    def recorded(self) -> tuple[str, ...]:
+        """Names of the releases that the file held when it was taken up."""
+        return tuple(release.name for release in self.releases[: max(0, self._on_disk - 1)])
 
     def charge(self, name: str) -> Release:
         """Record the next planned release, on disk, before it is computed; anything else is refused."""
@@ -127,14 +236,32 @@ class Ledger:
         return expected
 
     def _append(self, body: dict[str, Any]) -> None:
-        entry = {"index": len(self.entries), "previous": self.entries[-1]["hash"] if self.entries else GENESIS, **body}
-        entry["hash"] = hashlib.sha256(canonical_json(entry).encode()).hexdigest()
-        if self.path is not None:
-            with self.path.open("a" if self.entries else "x", encoding="utf-8") as file:
-                file.write(canonical_json(entry) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
+        entry = chained(self.entries, body)
+        if self.path is not None and len(self.entries) >= self._on_disk:
+            append_line(self.path, canonical_json(entry), new=not self.entries and not self.path.exists())
         self.entries.append(entry)
+
+    def _take_up(self, path: Path) -> None:
+        """Count the whole lines of a file, which must begin the ledger that this plan would write."""
+        whole = Ledger(self.plan, self.releases)
+        for release in self.releases:
+            whole.charge(release.name)
+        content, planned = path.read_bytes(), whole.text().encode()
+        if not planned.startswith(content):
+            lines = zip(content.splitlines(), [*planned.splitlines(), b""], strict=False)
+            number = next((n for n, (found, line) in enumerate(lines, 1) if found != line), len(whole.entries) + 1)
+            raise LedgerError(
+                f"Line {number} of {path} is not what this plan writes: another plan, or an altered file. "
+                "Nothing was released. Start a new run; this one stays charged."
+            )
+        self._on_disk = content.count(b"\n")
+        size = content.rfind(b"\n") + 1
+        self.torn = size < len(content)
+        if self.torn:
+            with path.open("r+b") as file:
+                file.truncate(size)
+                os.fsync(file.fileno())
+        sync_folder(path.parent)
 
     def text(self) -> str:
         """The file form."""

@@ -1,0 +1,185 @@
+"""`sfumato experiment`: published tables and figures as files, our numbers beside them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from sfumato._validate import fail
+from sfumato.cli import data
+from sfumato.errors import DataError
+
+if TYPE_CHECKING:
+    from sfumato.experiments.results import Line
+    from sfumato.experiments.runner import Outcome, Report
+    from sfumato.experiments.spec import Cell, Spec
+
+app = typer.Typer(help="Reproduce published tables and figures.", no_args_is_help=True, rich_markup_mode=None)
+NAME = typer.Argument(..., help="A name that `experiment list` shows, or a specification (.toml).")
+RESULTS = typer.Option(Path("runs/experiments"), "--results", help="The folder of all experiments' results.")
+DATASET = typer.Option(None, "--dataset", help="Another data set than the specification's.")
+
+
+@app.callback()
+def _root() -> None:
+    """Reproduce published tables and figures."""
+
+
+@app.command("list")
+def list_specs() -> None:
+    """List the experiments: name, cells (fits), minutes of --quick on two cores, title."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    from sfumato.experiments.spec import SPECS, Spec
+
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("name", no_wrap=True)
+    for column in ("cells", "quick cells", "quick minutes"):
+        table.add_column(column, justify="right")
+    table.add_column("title")
+    for path in sorted(SPECS.glob("*.toml")):
+        spec = Spec.read(path)
+        counts = (str(len(spec.cells(profile))) for profile in ("full", "quick"))
+        table.add_row(spec.name, *counts, f"{spec.quick.minutes:g}", spec.title)
+    Console().print(table)
+
+
+@app.command("run")
+def run_spec(
+    name: str = NAME,
+    quick: bool = typer.Option(False, "--quick", help="The few seeds and budgets that take minutes."),
+    results: Path = RESULTS,
+    data_dir: Path | None = data.DATA_DIR,
+    dataset: str | None = DATASET,
+    jobs: int = typer.Option(1, "--jobs", help="Processes; more than one use a single thread each."),
+    seeds: int | None = typer.Option(None, "--seeds", help="Seeds, each with a split of its own."),
+) -> None:
+    """Run what is not finished yet. Stop it whenever you like: the same command goes on where it was.
+
+    Exit code 2 if nothing could be run, 130 after Ctrl-C.
+    """
+    from sfumato.experiments.results import read, summarize
+    from sfumato.experiments.runner import run
+    from sfumato.experiments.spec import find
+
+    spec = find(name).on(dataset, seeds)
+    profile = "quick" if quick else "full"
+    with _progress(len(spec.cells(profile))) as report:
+        outcome = run(spec, results, profile=profile, data_dir=data_dir, jobs=jobs, report=report)
+    if outcome.before + outcome.done:
+        _show(spec, summarize(read(outcome.path), spec))
+    _close(outcome)
+
+
+@app.command("report")
+def report_spec(
+    name: str = NAME,
+    results: Path = RESULTS,
+    dataset: str | None = DATASET,
+    out: Path | None = typer.Option(
+        None, "--out", help="FILE.html, or FILE.md with its figures (default: report.html beside the results)."
+    ),
+) -> None:
+    """Write one page: tables beside the published numbers, curves, costs and privacy statements."""
+    from sfumato.experiments.results import belonging, read
+    from sfumato.experiments.spec import find
+
+    spec = find(name).on(dataset)
+    out = out or results / spec.name / "report.html"
+    if out.suffix not in (".html", ".md"):
+        raise fail("out", str(out), "to end in .html or .md")
+    rows = belonging(read(results / spec.name), spec)
+    if not rows:
+        raise DataError(
+            f"Expected results of {spec.name} on {spec.dataset} in {str(results)!r}, got none. Run it first."
+        )
+    from sfumato.report import experiment_figures, experiment_markdown, experiment_page
+
+    today = datetime.now(UTC).date().isoformat()
+    if out.suffix == ".html":
+        files = {out.name: experiment_page(spec, rows, date=today)}
+    else:
+        files = {**experiment_figures(spec, rows), out.name: experiment_markdown(spec, rows, date=today)}
+    out.parent.mkdir(parents=True, exist_ok=True)
+    for file, text in files.items():
+        partial = out.with_name(file + ".partial")
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(out.with_name(file))
+    typer.echo(str(out))
+
+
+def _close(outcome: Outcome) -> None:
+    skipped = outcome.total - outcome.before - outcome.done
+    kept = f"{outcome.before + outcome.done} of {outcome.total} cells are in {outcome.path}"
+    for reason in outcome.reasons:
+        print(f"Skipped: {reason}", file=sys.stderr)
+    if outcome.interrupted:
+        print(f"Stopped: {kept}. Run the same command again to go on.", file=sys.stderr)
+        raise typer.Exit(130)
+    if skipped == outcome.total:
+        raise DataError(f"Nothing could be run. {outcome.reasons[0]}")
+    print(f"{kept[0].upper()}{kept[1:]}; {skipped} skipped.", file=sys.stderr)
+
+
+def _show(spec: Spec, lines: tuple[Line, ...]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("", box=box.SIMPLE_HEAD, title=f"{spec.title}: test accuracy, %, on {spec.dataset}")
+    for column in ("epsilon", *((spec.axis,) if spec.axis != "epsilon" else ()), "ours", "seeds", "published"):
+        table.add_column(column, justify="right")
+    for line in lines:
+        interval = "" if line.low is None or line.high is None else f" [{100 * line.low:.1f}, {100 * line.high:.1f}]"
+        epsilon = "-" if line.epsilon is None else f"{line.epsilon:g}"
+        at = () if spec.axis == "epsilon" else ("-" if line.at is None else str(line.at),)
+        published = "-" if line.published is None else f"{line.published.value:g}"
+        table.add_row(line.label, epsilon, *at, f"{100 * line.mean:.1f}{interval}", str(line.seeds), published)
+    console = Console()
+    console.print(table)
+    if spec.stands_in_for:
+        console.print(f"Published on {spec.stands_in_for}, which {spec.dataset} stands in for.", soft_wrap=True)
+    console.print("These scores read true labels: they are not covered by the guarantee.", soft_wrap=True)
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Report]:
+    """A bar with the time left on standard error, or a line a cell if nobody is watching; no score is shown."""
+    start = time.perf_counter()
+    if not sys.stderr.isatty():
+
+        def log(cell: Cell, row: dict[str, Any], number: int, todo: int) -> None:
+            left = (time.perf_counter() - start) / number * (todo - number)
+            took = f"{row['seconds']['total']:.1f} s" if row["status"] == "done" else "skipped"
+            print(f"[{total - todo + number}/{total}] {cell} ({took}; about {left / 60:.1f} min left)", file=sys.stderr)
+
+        yield log
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description:40}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("left"),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        task = bars.add_task("starting", total=total)
+
+        def show(cell: Cell, row: dict[str, Any], number: int, todo: int) -> None:
+            if number == 1:  # cells of an earlier run tell nothing about the time left
+                bars.reset(task, completed=total - todo, total=total)
+            bars.update(task, description=str(cell)[:40], completed=total - todo + number, refresh=True)
+
+        yield show

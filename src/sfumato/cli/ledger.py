@@ -1,0 +1,83 @@
+"""`sfumato ledger`: what the runs on a data set have spent, and what is left."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from sfumato.privacy.dataset_ledger import Account
+
+app = typer.Typer(help="The budget of a data set.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.callback()
+def _root() -> None:
+    """The budget of a data set."""
+
+
+@app.command()
+def show(
+    file: Path = typer.Argument(..., help="A data set's ledger, as train --ledger makes it."),
+    as_json: bool = typer.Option(False, "--json", help="One JSON object on standard output."),
+) -> None:
+    """List the runs in a ledger, what they spent together and what is left. Exit code 1 if the file is damaged."""
+    from sfumato.privacy.dataset_ledger import read_account
+
+    account = read_account(file)
+    if as_json:
+        typer.echo(json.dumps(_values(account)))
+    else:
+        _print(account, file)
+    raise typer.Exit(1 if account.problem else 0)
+
+
+def _values(account: Account) -> dict[str, Any]:
+    return {
+        "header": account.header,
+        "runs": [asdict(claim) for claim in account.claims],
+        "spent": {name: float(amount) for name, amount in account.spent().items()},
+        "left": account.left(),
+        "valid": account.problem is None,
+        "problems": [account.problem] if account.problem else [],
+    }
+
+
+def _print(account: Account, file: Path) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    from sfumato.privacy.filters import show as shown
+
+    header, console = account.header, Console()
+    unit, dataset = header["unit"], header["dataset"]
+    console.print(
+        f"Data set {dataset['name']}, unit {unit['name']} ({unit['relation']}), at most epsilon "
+        f"{header['total_epsilon']:.12g} and delta {header['total_delta']:.12g} together; rule {header['composition']}.",
+        highlight=False,
+        soft_wrap=True,
+    )
+    table = Table("", "run", "method", box=box.SIMPLE_HEAD)
+    for column in ("epsilon", "delta", "mu"):
+        table.add_column(column, justify="right")
+    for number, claim in enumerate(account.claims, start=1):
+        mu = "-" if claim.mu is None else f"{claim.mu:.6g}"
+        table.add_row(str(number), claim.run[:8], claim.method, f"{claim.epsilon:.9g}", f"{claim.delta:.6g}", mu)
+    console.print(table)
+    total, left = account.total(), account.left()
+    for name, spent in account.spent().items():
+        console.print(
+            f"{name}: spent {shown(spent)} of {total[name]}, left {left[name]}.", highlight=False, soft_wrap=True
+        )
+    console.print(
+        f"DAMAGED: {account.problem}. What follows is not counted, and runs are refused."
+        if account.problem
+        else f"The chain of {file.name} is whole.",
+        highlight=False,
+        soft_wrap=True,
+    )

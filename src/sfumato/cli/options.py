@@ -1,0 +1,225 @@
+"""The options of `sfumato train` as one value: checked, stored for a resumable run, and taken up again."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from sfumato._validate import check_choice, check_int
+from sfumato.cli import data
+from sfumato.errors import InputError
+from sfumato.privacy.budget import Budget
+
+if TYPE_CHECKING:
+    from sfumato.privacy.dataset_ledger import DatasetLedger
+    from sfumato.privacy.resume import FitState
+
+UNIT = typer.Option(None, "--unit", help="What is protected: none, arc, edge, node or record.")
+EPSILON = typer.Option(None, "--epsilon", help="Privacy budget: smaller is more private.")
+DELTA = typer.Option(None, "--delta", help="Failure probability; required with a unit, such as 1e-7.")
+MAX_DEGREE = typer.Option(None, "--max-degree", help="Arcs an owner keeps under unit node.")
+SPLIT = typer.Option("75/10/15", "--split", help="Train/validation/test percent, or public.")
+CONTROLS = typer.Option(
+    None, "--controls/--no-controls", help="Floor and ceiling (default: named data without --ledger)."
+)
+LEDGER = typer.Option(
+    None, "--ledger", help="The data set's ledger, shared by all runs on it: the claim is charged there first."
+)
+TOTAL_EPSILON = typer.Option(
+    None, "--total-epsilon", help="Most that all runs in the ledger may spend; fixed by the first."
+)
+TOTAL_DELTA = typer.Option(None, "--total-delta", help="The same for delta (default: ten times the first run's).")
+COMPOSITION = typer.Option(
+    None, "--composition", help="How runs add up: basic (default), or gdp for Gaussian plans only."
+)
+THREADS = typer.Option(None, "--threads", help="Threads (default: all cores).")
+SIGN_KEY = typer.Option(None, "--sign-key", help="Ed25519 private key (PEM) that signs the release.")
+OUT = typer.Option(None, "--out", help="New run folder.")
+JSON = typer.Option(False, "--json", help="One JSON object on standard output.")
+METHODS = ("gap", "mlp", "sage")
+UNITS = ("none", "arc", "edge", "node", "record")
+PRIVATE = "private"
+_PATHS = ("data_dir", "nodes", "edges", "schema", "ledger", "sign_key", "out")
+_ANY_TIME = ("resume", "as_json", "verbose")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What decides a run, named as on the command line."""
+
+    method: str
+    unit: str
+    out: Path
+    dataset: str | None = None
+    data_dir: Path | None = None
+    min_class_size: int | None = None
+    nodes: Path | None = None
+    edges: Path | None = None
+    label: str | None = None
+    schema: Path | None = None
+    directed: bool | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+    max_degree: int | None = None
+    split: str = "75/10/15"
+    seeds: int = 1
+    controls: bool | None = None
+    hops: int | None = None
+    ledger: Path | None = None
+    total_epsilon: float | None = None
+    total_delta: float | None = None
+    composition: str | None = None
+    resumable: bool = False
+    device: str = "cpu"
+    threads: int | None = None
+    sign_key: Path | None = None
+
+    @classmethod
+    def given(cls, values: dict[str, Any], command: str = "train") -> Options:
+        """Options from the command line; what --resume would bring is required without it."""
+        for name, remedy in (
+            ("method", "Name one of gap, mlp and sage"),
+            ("unit", "Say what is protected, such as --unit edge"),
+            ("out", "Name a new run folder with --out"),
+        ):
+            if values[name] is None:
+                shown = "METHOD" if name == "method" else f"--{name}"
+                raise InputError(f"Expected {shown} with {command}, got none. {remedy}.")
+        return cls(**values)
+
+    def check(self) -> None:
+        """Refuse what can be seen to be wrong before any file is read."""
+        check_choice(METHODS, method=self.method)
+        check_choice(("cpu",), "Other devices are not supported yet.", device=self.device)
+        check_int(low=1, seeds=self.seeds)
+        if self.threads is not None:
+            check_int(low=1, threads=self.threads)
+        if self.hops is not None and self.method != "gap":
+            raise InputError(f"Expected --hops with gap only, got method {self.method!r}. Drop it.")
+        self.budget()
+        if self.max_degree is not None and self.unit != "node":
+            raise InputError(f"Expected --max-degree with --unit node only, got unit {self.unit!r}. Drop it.")
+        self.dataset_ledger()
+        if self.resumable and self.unit == "none":
+            raise InputError(
+                "Expected --resumable with a privacy unit, got none: there is no noise to repeat. Drop it."
+            )
+        self.source()
+
+    def source(self) -> data.Source:
+        """Where the graph comes from."""
+        paths = (_text(path) for path in (self.data_dir, self.nodes, self.edges))
+        data_dir, nodes, edges = paths
+        return data.Source(
+            self.dataset,
+            data_dir,
+            nodes,
+            edges,
+            self.label,
+            _text(self.schema),
+            self.directed,
+            self.min_class_size,
+            self.split,
+        ).check()
+
+    def budget(self) -> Budget | None:
+        """Epsilon and delta; None without privacy."""
+        check_choice(UNITS, unit=self.unit)
+        if self.unit == "none":
+            if self.epsilon is not None or self.delta is not None:
+                raise InputError(
+                    "Expected no --epsilon or --delta with --unit none. Choose a unit such as edge to spend them."
+                )
+            return None
+        if self.epsilon is None:
+            raise InputError(f"Expected --epsilon with --unit {self.unit}, got none. 1 is a common choice.")
+        if self.delta is None:
+            raise InputError(
+                f"Expected --delta with --unit {self.unit}, got none. Choose a public number well below 1 / (number of "
+                "records), such as 1e-7."
+            )
+        return Budget(self.epsilon, self.delta)
+
+    def dataset_ledger(self) -> DatasetLedger | None:
+        """The ledger shared by all runs on the data set."""
+        if self.ledger is None:
+            for name in ("total_epsilon", "total_delta", "composition"):
+                if getattr(self, name) is not None:
+                    raise InputError(f"Expected {_option(name)} with --ledger FILE only. Name the ledger, or drop it.")
+            return None
+        if self.unit == "none":
+            raise InputError("Expected --ledger with a privacy unit, got none: nothing bounds what it spends. Drop it.")
+        from sfumato.privacy.dataset_ledger import DatasetLedger
+
+        return DatasetLedger(self.ledger, self.total_epsilon, self.total_delta, self.composition)
+
+    @property
+    def beside(self) -> bool:
+        """Whether floor and ceiling run: by default on named data without a ledger, since nothing charges them."""
+        return self.controls if self.controls is not None else self.dataset is not None and self.ledger is None
+
+    def to_json(self) -> dict[str, Any]:
+        """The form that the private state keeps, with absolute paths."""
+        values = asdict(self)
+        return {**values, **{name: str(values[name].resolve()) for name in _PATHS if values[name] is not None}}
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Options:
+        """Read back what :meth:`to_json` wrote."""
+        return cls(**{**values, **{name: Path(values[name]) for name in _PATHS if values[name] is not None}})
+
+
+def take_up(run: Path, context: typer.Context, values: dict[str, Any]) -> tuple[Options, FitState]:
+    """The options and private state of a stopped run; options given beside --resume must be the same.
+
+    Raises:
+        InputError: the run is finished or cannot be resumed, or an option differs.
+    """
+    from sfumato.privacy.resume import FitState
+
+    private = run / PRIVATE
+    if not (private / "state.json").exists():
+        raise InputError(_not_resumable(run))
+    state = FitState.open(private)
+    options = replace(Options.from_json(state.options), out=run)
+    for name, value in values.items():
+        source = context.get_parameter_source(name)
+        if name in _ANY_TIME or source is None or source.name != "COMMANDLINE":
+            continue
+        stored = getattr(options, name)
+        same = stored is not None and value.resolve() == stored.resolve() if name in _PATHS else value == stored
+        if not same:
+            state.close()
+            raise InputError(
+                f"Expected {_option(name)} {_shown(stored)}, with which the run was started, got {_shown(value)}. Leave "
+                "it out: --resume takes all options from the run."
+            )
+    return options, state
+
+
+def _not_resumable(run: Path) -> str:
+    if (run / "release" / "manifest.json").exists():
+        return f"Expected a run that was stopped, but {str(run)!r} is finished. Check it: sfumato verify {run}"
+    if (run / "release").exists():
+        return (
+            f"Run {str(run)!r} was stopped and was not started with --resumable: its noise cannot be repeated. What its "
+            "ledgers name stays charged. Start a new run in a new folder."
+        )
+    return (
+        f"Expected the folder of a run that was started with --resumable and stopped, got {str(run)!r}. Check the path."
+    )
+
+
+def _option(name: str) -> str:
+    return "METHOD" if name == "method" else "--" + name.replace("_", "-")
+
+
+def _shown(value: object) -> str:
+    return "none" if value is None else str(value)
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)

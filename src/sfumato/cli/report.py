@@ -1,0 +1,63 @@
+"""Commands that write about a finished run: report, cite."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from sfumato._validate import fail
+from sfumato.cli import data
+from sfumato.errors import InputError
+
+if TYPE_CHECKING:
+    from sfumato.report.run import Run
+
+RUN = typer.Argument(..., help="A run folder.")
+
+
+def report(
+    run: Path = RUN,
+    out: Path | None = typer.Option(None, "--out", help="HTML file (default: reports/index.html in the run folder)."),
+    as_json: bool = typer.Option(False, "--json", help="One JSON object on standard output."),
+) -> None:
+    """Write one page about a run: certificate in words, releases, and scores marked as outside the guarantee."""
+    out = out or run / "reports" / "index.html"
+    if out.suffix.lower() != ".html":
+        raise fail("out", str(out), "to end in .html")
+    if (run / "release").resolve() in out.resolve().parents:
+        raise fail("out", str(out), "to be outside release/", "Only certified files belong there.")
+    from sfumato.report import read_run, run_page
+
+    page = run_page(_with_graph(run, read_run(run)))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    partial = out.with_name(out.name + ".partial")
+    partial.write_text(page, encoding="utf-8")
+    partial.replace(out)
+    typer.echo(json.dumps({"out": str(out)}) if as_json else f"Wrote {out}. It holds scores: it is not for release.")
+
+
+def cite(run: Path = RUN) -> None:
+    """Print BibTeX of what a run used: method, mechanisms, accounting, data."""
+    from sfumato.report import citations, read_run
+
+    read = read_run(run)
+    typer.echo(citations(read.certificate, read.graph), nl=False)
+
+
+def _with_graph(folder: Path, run: Run) -> Run:
+    """Add predictions and scores by class and degree, if the graph is still where it was; else the reason."""
+    from sfumato.catalog import load
+    from sfumato.report import evaluate_by_degree
+
+    fitted = load(folder)
+    try:
+        source = data.Source.of_run(folder)
+        graph = source.with_roles(source.load(), 0)
+        predicted = fitted.predict(graph)
+    except (InputError, OSError) as error:
+        return replace(run, missing=str(error))
+    return replace(run, predicted=predicted, evaluation=evaluate_by_degree(graph, predicted))

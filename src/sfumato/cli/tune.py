@@ -1,0 +1,181 @@
+"""`sfumato tune`: choose settings under the guarantee, and save the best run with its certificate.
+
+What it prints and writes does not depend on the number of trials, on the losers or on any score: no progress, no learning
+curves, no seconds, no memory.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from sfumato.cli import data, options
+from sfumato.cli.options import Options
+from sfumato.cli.train import Outcome, _check_splits, _controls, _note_uncharged, _progress, _result, _show, _unit
+from sfumato.cli.train import set_threads as use_threads
+
+if TYPE_CHECKING:
+    from sfumato.central.tuned import Tuned
+    from sfumato.method import Fitted, Plan
+
+
+def tune(
+    method: str | None = typer.Argument(None, help="gap or mlp."),
+    candidates: Path | None = typer.Option(
+        None, "--candidates", help="TOML file, one [[candidate]] of settings each (default: a small public list)."
+    ),
+    trials: float = typer.Option(10.0, "--trials", help="Expected number of trials; the real one stays secret."),
+    rule: str = typer.Option("logarithmic", "--rule", help="How it is drawn: logarithmic, geometric or poisson."),
+    dataset: str | None = data.DATASET,
+    data_dir: Path | None = data.DATA_DIR,
+    min_class_size: int | None = data.MIN_CLASS,
+    nodes: Path | None = data.NODES,
+    edges: Path | None = data.EDGES,
+    label: str | None = data.LABEL,
+    schema: Path | None = data.SCHEMA,
+    directed: bool | None = data.DIRECTED,
+    unit: str | None = options.UNIT,
+    epsilon: float | None = options.EPSILON,
+    delta: float | None = options.DELTA,
+    max_degree: int | None = options.MAX_DEGREE,
+    split: str = options.SPLIT,
+    controls: bool | None = options.CONTROLS,
+    ledger: Path | None = options.LEDGER,
+    total_epsilon: float | None = options.TOTAL_EPSILON,
+    total_delta: float | None = options.TOTAL_DELTA,
+    composition: str | None = options.COMPOSITION,
+    threads: int | None = options.THREADS,
+    sign_key: Path | None = options.SIGN_KEY,
+    out: Path | None = options.OUT,
+    dry_run: bool = typer.Option(False, "--dry-run", help="Print what it would cost, and stop. OUT is not needed."),
+    as_json: bool = options.JSON,
+) -> None:
+    """Choose a method's settings within a privacy budget: the best of a secret number of trials, charged as one event."""
+    given = dict(locals())
+    shared = {name: given[name] for name in given.keys() - {"candidates", "trials", "rule", "dry_run", "as_json"}}
+    chosen = Options.given(shared | ({"out": Path()} if dry_run and out is None else {}), "tune")
+    chosen.check()
+    from sfumato.central.tuned import Tuned
+    from sfumato.experiments.candidates import read_candidates
+
+    _tune(chosen, Tuned(read_candidates(chosen.method, candidates), rule, trials), dry_run, as_json)
+
+
+def _tune(chosen: Options, tuned: Tuned, dry_run: bool, as_json: bool) -> None:
+    from sfumato.privacy.release_folder import check_new_folder, read_sign_key
+
+    if not dry_run:
+        check_new_folder(chosen.out)
+    if chosen.sign_key is not None:
+        read_sign_key(chosen.sign_key)
+    source = chosen.source()
+    graph = source.load()
+    if chosen.threads is not None:
+        use_threads(chosen.threads)
+    first = source.with_roles(graph, 0)
+    unit = _unit(chosen.unit, graph, chosen.max_degree)
+    plan = tuned.calibrate(chosen.budget(), unit, first.public_facts(unit))
+    plan.check(first)
+    _check_splits(source, graph, 1)
+    cost = _cost(tuned, plan)
+    print(_words(tuned, plan, cost), file=sys.stderr)
+    if dry_run:
+        if as_json:
+            typer.echo(json.dumps(cost))
+        return
+    _note_uncharged(chosen)
+    fitted = _fit(chosen, plan, first)
+    result, outcome, floor, ceiling = _evaluate(chosen, fitted, graph, as_json)
+    result["tuning"] = {**cost["tuning"], "chosen": fitted.certificate.values["settings"]}
+    folder = chosen.out / "evaluation"
+    (folder / "metrics.json").write_text(json.dumps(result, indent=1) + "\n")
+    (folder / "curves.json").write_text("{}\n")
+    if as_json:
+        typer.echo(json.dumps(result))
+    else:
+        _show(result, outcome, floor, ceiling, chosen.out)
+
+
+def _cost(tuned: Tuned, plan: Plan) -> dict[str, Any]:
+    """The claim, and each candidate's first noise multiplier beside that of training it untuned; all before any release."""
+    from sfumato.method import make_plan, settings_of
+    from sfumato.privacy import accounting
+
+    names = {key for one in tuned.candidates for key, value in settings_of(one).items()
+             if any(settings_of(other)[key] != value for other in tuned.candidates)}  # fmt: skip
+    rows, events = [], plan.releases[0].event.candidates if plan.releases else ((),) * len(tuned.candidates)  # type: ignore[union-attr]
+    for candidate, trial in zip(tuned.candidates, events, strict=True):
+        alone = make_plan(candidate, plan.budget, plan.unit, plan.public).releases
+        settings = {key: value for key, value in settings_of(candidate).items() if key in names}
+        noise = trial[0].noise_multiplier if trial else None
+        rows.append(
+            {
+                "settings": settings,
+                "noise_multiplier": noise,
+                "untuned": getattr(alone[0].event, "noise_multiplier", None) if alone else None,
+                "trial_epsilon": accounting.epsilon(trial, plan.delta) if trial and plan.delta else 0.0,
+            }
+        )
+    return {
+        "method": tuned.name,
+        "tuning": {"rule": tuned.rule, "mean_trials": tuned.mean_trials},
+        "privacy": {"relation": plan.unit.relation, "epsilon": plan.epsilon, "delta": plan.delta},
+        "candidates": rows,
+    }
+
+
+def _words(tuned: Tuned, plan: Plan, cost: dict[str, Any]) -> str:
+    from sfumato.privacy.certificate import round_up
+
+    assert plan.epsilon is not None
+    lines = [
+        f"Tuning {tuned.name} over {len(tuned.candidates)} candidates: {tuned.mean_trials:g} trials on average "
+        f"({tuned.rule}), whose number stays secret. Protects {plan.unit.describe()}.",
+        f"Cost of everything together: epsilon = {round_up(plan.epsilon)}, delta = {plan.delta:.3g}, charged as one event.",
+    ]
+    for row in cost["candidates"]:
+        what = ", ".join(f"{key} {value}" for key, value in row["settings"].items())
+        if row["untuned"] and row["noise_multiplier"]:
+            lines.append(
+                f"  {what}: noise multiplier {row['noise_multiplier']:.4g}, {row['noise_multiplier'] / row['untuned']:.2f} "
+                f"times that without tuning ({row['untuned']:.4g}); one trial alone: epsilon = "
+                f"{round_up(row['trial_epsilon'])}."
+            )
+        else:
+            lines.append(f"  {what}: no noise, nothing that it releases depends on what is protected.")
+    return "\n".join(lines)
+
+
+def _fit(chosen: Options, plan: Plan, first: Any) -> Fitted:
+    """The selection, in silence, and what it leaves."""
+    from sfumato.privacy.release_folder import LEDGER
+
+    print("tuning ...", file=sys.stderr, flush=True)
+    fitted = plan.fit(first, ledger=chosen.out / "release" / LEDGER, dataset_ledger=chosen.dataset_ledger())
+    chosen.source().write(chosen.out)
+    fitted.save(chosen.out, sign_key=chosen.sign_key)
+    return fitted
+
+
+def _evaluate(
+    chosen: Options, fitted: Fitted, graph: Any, quiet: bool
+) -> tuple[dict[str, Any], Outcome, Outcome | None, Outcome | None]:
+    """Score the chosen run beside floor and ceiling, as train does; seconds and memory would tell the number of trials."""
+    from sfumato.evaluation import Summary, score
+
+    source = chosen.source()
+    accuracy, macro_f1 = score(fitted, source.with_roles(graph, 0))
+    outcome = Outcome(fitted, Summary.of([accuracy]), Summary.of([macro_f1]), 0.0)
+    floor = ceiling = None
+    if chosen.beside:
+        with _progress(quiet) as report:
+            floor, ceiling = _controls(fitted.plan, source, graph, 1, report)
+    result = _result(chosen.unit, fitted.plan, outcome, floor, ceiling)
+    result["dataset"] = chosen.dataset or str(chosen.nodes)
+    result["seconds"] = {"load": None, "train": None, "total": None}
+    result["peak_mb"], result["device"], result["out"] = None, chosen.device, str(chosen.out)
+    return result, outcome, floor, ceiling

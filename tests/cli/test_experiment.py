@@ -1,0 +1,120 @@
+"""`sfumato experiment`: list, run, report."""
+
+import re
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from sfumato.experiments import runner
+from sfumato.experiments.results import read
+
+SMALL = """
+name = "small"
+title = "A small table"
+source = "a test"
+comments = []
+dataset = "campus"
+split = "75/10/15"
+seeds = 2
+axis = "epsilon"
+[quick]
+seeds = 1
+minutes = 0.1
+[[run]]
+label = "GAP"
+method = "gap"
+unit = "edge"
+epsilons = [4]
+delta = 1e-6
+settings = { epochs = 1, num_hops = 1 }
+[[published]]
+label = "GAP"
+epsilon = 4
+value = 76.3
+source = "Table 1"
+"""
+
+
+@pytest.fixture
+def small(tmp_path):
+    path = tmp_path / "small.toml"
+    path.write_text(SMALL)
+    return path
+
+
+def test_list(sfumato):
+    result = sfumato("experiment", "list")
+    assert result.code == 0
+    assert re.search(r"gap-table-4-2 +70 +35 ", result.out)
+
+
+def test_run_shows_ours_beside_published(sfumato, small, tmp_path):
+    command = ("experiment", "run", small, "--quick", "--results", tmp_path / "out")
+    result = sfumato(*command)
+    assert result.code == 0
+    (row,) = read(tmp_path / "out" / "small")
+    accuracy = f"{100 * row['metrics']['accuracy']:.1f}"
+    assert re.search(rf"GAP +4 +{accuracy} +1 +76.3", result.out)
+    assert "not covered by the guarantee" in result.out
+    assert accuracy not in result.err
+    assert "[1/1] GAP, epsilon 4, seed 0" in result.err
+    assert "1 of 1 cells are in" in result.err
+    again = sfumato(*command)
+    assert (again.code, again.out) == (0, result.out)
+    more = sfumato("experiment", "run", small, "--seeds", "3", "--results", tmp_path / "out")
+    assert (more.code, len(read(tmp_path / "out" / "small"))) == (0, 3)
+
+
+def test_nothing_could_be_run(sfumato, tmp_path):
+    result = sfumato("experiment", "run", "gap-table-4-2", "--quick", "--results", tmp_path)
+    assert (result.code, result.out) == (2, "")
+    assert "Error: Nothing could be run. The files of facebook100/Berkeley13 are not there" in result.err
+    assert len(read(tmp_path / "gap-table-4-2")) == 35
+
+
+def test_interrupt(sfumato, small, tmp_path, monkeypatch):
+    def stop(cell, data_dir):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "run_cell", stop)
+    result = sfumato("experiment", "run", small, "--results", tmp_path)
+    assert result.code == 130
+    assert "Stopped: 0 of 2 cells are in" in result.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fragment"),
+    [
+        (("run", "gap-table-42"), "Did you mean 'gap-table-4-2'?"),
+        (("run", "none.toml"), "No such file"),
+        (("run", "gap-table-4-2", "--dataset", "facebok100/Reed98"), "Did you mean 'facebook100/Reed98'"),
+        (("run", "gap-table-4-2", "--jobs", "0"), "Expected jobs to be an integer >= 1"),
+        (("run", "gap-table-4-2", "--seeds", "0"), "Expected seeds to be an integer >= 1"),
+        (("run", "gap-table-4-2", "--data-dir", "nowhere"), "Expected data_dir to be a folder"),
+        (("report", "gap-table-4-2", "--out", "page.pdf"), "to end in .html or .md"),
+        (("report", "gap-table-4-2"), "Run `sfumato experiment run` first"),
+    ],
+)
+def test_bad_input(refused, tmp_path, monkeypatch, arguments, fragment):
+    monkeypatch.chdir(tmp_path)
+    refused(fragment, "experiment", *arguments)
+
+
+def test_report(sfumato, small, tmp_path, monkeypatch):
+    pages = SimpleNamespace(
+        experiment_page=lambda spec, rows, date: f"<p>{spec.name} {len(rows)} {date}</p>",
+        experiment_markdown=lambda spec, rows, date: f"{spec.name} {len(rows)} {date}",
+        experiment_figures=lambda spec, rows: {"small-accuracy.svg": "<svg/>"},
+    )
+    monkeypatch.setitem(sys.modules, "sfumato.report", pages)
+    assert sfumato("experiment", "run", small, "--quick", "--results", tmp_path).code == 0
+    result = sfumato("experiment", "report", small, "--results", tmp_path)
+    assert (result.code, result.out) == (0, f"{tmp_path / 'small' / 'report.html'}\n")
+    assert re.fullmatch(r"<p>small 1 \d{4}-\d\d-\d\d</p>", (tmp_path / "small" / "report.html").read_text())
+    out = tmp_path / "docs" / "small.md"
+    assert sfumato("experiment", "report", small, "--results", tmp_path, "--out", out).code == 0
+    assert out.read_text().startswith("small 1 2")
+    assert {path.name for path in out.parent.iterdir()} == {"small.md", "small-accuracy.svg"}
+    other = sfumato("experiment", "report", small, "--results", tmp_path, "--dataset", "facebook100/Reed98")
+    assert (other.code, "got none. Run it first" in other.err) == (2, True)

@@ -1,0 +1,207 @@
+"""The budget of a data set, and stopped runs, from the command line."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EDGE = ("--unit", "edge", "--epsilon", "1", "--delta", "1e-6", "--json")
+
+
+@pytest.fixture
+def train(sfumato, tables, tmp_path):
+    """Train GAP on the first graph into a folder of this name, with further options."""
+
+    def run(name, *options):
+        return sfumato("train", "gap", *tables["first"], *EDGE, "--out", tmp_path / name, *options)
+
+    return run
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return tmp_path / "ledger.jsonl"
+
+
+@pytest.fixture
+def stopped(train, tmp_path, monkeypatch):
+    """A resumable run that a full disk stopped before it was saved."""
+    from sfumato.method import Fitted
+
+    def full(*args, **kwargs):
+        raise OSError(28, "No space left on device", "model.safetensors")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Fitted, "save", full)
+        result = train("run", "--resumable", "--seeds", "2", "--ledger", tmp_path / "l", "--total-epsilon", "1")
+    assert (result.code, result.out) == (2, "")
+    assert "No space left on device: model.safetensors" in result.err
+    assert {path.name for path in (tmp_path / "run" / "release").iterdir()} == {"ledger.jsonl"}
+    return tmp_path / "run"
+
+
+def test_runs_share_a_ledger_until_it_refuses(train, sfumato, ledger, tmp_path):
+    assert train("one", "--ledger", ledger, "--total-epsilon", "2.5").code == 0
+    assert train("two", "--ledger", ledger).code == 0
+    before = ledger.read_bytes()
+    for options in ((), ("--resumable",)):
+        result = train("three", "--ledger", ledger, *options)
+        assert (result.code, result.out) == (1, "")
+        assert "with epsilon 1.9999" in result.err
+        assert "got epsilon 0.99999" in result.err
+        assert "of 2.5 left, short by 0.4999" in result.err
+        assert not (tmp_path / "three").exists()
+    assert ledger.read_bytes() == before
+    shown = sfumato("ledger", "show", ledger, "--json")
+    values = json.loads(shown.out)
+    assert shown.code == 0
+    assert values["valid"] is True
+    assert values["problems"] == []
+    assert values["header"]["total_epsilon"] == 2.5
+    assert values["header"]["total_delta"] == 1e-5
+    assert values["header"]["dataset"]["name"] == "graph"
+    assert [run["method"] for run in values["runs"]] == ["gap", "gap"]
+    spent = sum(run["epsilon"] for run in values["runs"])
+    assert values["spent"]["epsilon"] == pytest.approx(spent, rel=1e-12)
+    assert values["left"]["epsilon"] == pytest.approx(2.5 - spent, rel=1e-9)
+    assert values["left"]["delta"] == 8e-6
+
+
+def test_a_run_is_named_by_its_plan(train, ledger, tmp_path):
+    train("one", "--ledger", ledger, "--total-epsilon", "1")
+    plan = json.loads((tmp_path / "one" / "release" / "ledger.jsonl").read_text().splitlines()[0])
+    assert json.loads(ledger.read_text().splitlines()[1])["claim"]["plan"] == plan["hash"]
+    assert str(tmp_path) not in ledger.read_text()
+
+
+def test_show_says_what_is_left_and_what_is_broken(train, sfumato, ledger):
+    train("one", "--ledger", ledger, "--total-epsilon", "2", "--total-delta", "1e-5", "--composition", "gdp")
+    shown = sfumato("ledger", "show", ledger)
+    assert shown.code == 0
+    assert "unit edge (add-remove), at most epsilon 2 and delta 1e-05 together; rule gdp" in shown.out
+    assert "mu^2: spent 0.05602" in shown.out
+    assert "is whole" in shown.out
+    ledger.write_text(ledger.read_text().replace('"draws":', '"draws":1'))
+    shown = sfumato("ledger", "show", ledger)
+    assert shown.code == 1
+    assert "DAMAGED: line 2 does not continue the chain" in shown.out
+    shown = sfumato("ledger", "show", ledger, "--json")
+    assert shown.code == 1
+    assert json.loads(shown.out)["valid"] is False
+    result = train("two", "--ledger", ledger)
+    assert result.code == 1
+    assert "damaged: line 2" in result.err
+
+
+def test_options_of_a_ledger_may_not_change(train, refused, tables, ledger, tmp_path):
+    train("one", "--ledger", ledger, "--total-epsilon", "2")
+    command = ["train", "gap", *tables["first"], *EDGE, "--ledger", ledger, "--out", tmp_path / "two"]
+    refused("Expected --total-epsilon 2.0", *command, "--total-epsilon", "3")
+    refused("Expected --composition basic", *command, "--composition", "gdp")
+    refused("Expected the unit of the ledger", *command, "--unit", "arc")
+    refused("that data set's own ledger", *command, *tables["second"])
+
+
+def test_controls_are_off_beside_a_ledger_and_said_to_be_uncharged(sfumato, ledger, tmp_path):
+    named = ("train", "mlp", "--dataset", "campus", *EDGE, "--ledger", ledger)
+    result = sfumato(*named, "--total-epsilon", "1", "--total-delta", "1e-5", "--out", tmp_path / "one")
+    assert json.loads(result.out)["floor"] is None
+    assert "not charged" not in result.err
+    result = sfumato(*named, "--controls", "--out", tmp_path / "two")
+    assert json.loads(result.out)["floor"] is not None
+    assert "not charged to the ledger" in result.err
+
+
+def test_a_resumable_run_warns_and_keeps_no_key_in_the_end(train, sfumato, tmp_path):
+    result = train("run", "--resumable")
+    assert result.code == 0
+    assert "Whoever reads it can remove the noise" in result.err
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {"release", "evaluation"}
+    assert sfumato("verify", tmp_path / "run").code == 0
+
+
+def test_a_stopped_run_is_finished_with_its_own_options(stopped, sfumato, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = sfumato("train", "--resume", "run", "--json")
+    assert result.code == 0, result.err
+    values = json.loads(result.out)
+    assert (values["method"], values["unit"], values["test_accuracy"]["seeds"]) == ("gap", "edge", 2)
+    assert sfumato("verify", "run").code == 0
+    assert {path.name for path in stopped.iterdir()} == {"release", "evaluation"}
+    assert len((tmp_path / "l").read_text().splitlines()) == 2
+    again = sfumato("train", "--resume", "run")
+    assert again.code == 2
+    assert "is finished" in again.err
+
+
+def test_options_beside_resume_must_be_the_same(stopped, sfumato, refused, tables):
+    for options in (("--epsilon", "2"), ("--seeds", "1"), ("--unit", "node"), ("--nodes", "other.csv"), ("--hops", "3"),
+                    ("--sign-key", "key.pem"), ("--no-controls",), ("--out", "elsewhere")):  # fmt: skip
+        refused(f"Expected {options[0].replace('--no-', '--')}", "train", "--resume", stopped, *options)
+    refused("Expected METHOD gap", "train", "mlp", "--resume", stopped)
+    same = ("--epsilon", "1", "--seeds", "2", "--resumable", *tables["first"], "--out", stopped)
+    assert sfumato("train", "gap", "--resume", stopped, *same).code == 0
+
+
+def test_changed_data_is_not_resumed(stopped, sfumato, tables, tmp_path):
+    edges = Path(tables["first"][3])
+    whole = edges.read_text()
+    try:
+        edges.write_text(whole[: whole.rstrip().rindex("\n") + 1])
+        result = sfumato("train", "--resume", stopped)
+    finally:
+        edges.write_text(whole)
+    assert result.code == 1
+    assert "'graph'" in result.err
+    assert {path.name for path in (stopped / "release").iterdir()} == {"ledger.jsonl"}
+
+
+def test_a_plain_stopped_run_stays_charged(train, sfumato, refused, ledger, tmp_path, monkeypatch):
+    from sfumato.method import Fitted
+
+    def full(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Fitted, "save", full)
+        assert train("run", "--ledger", ledger, "--total-epsilon", "1.5").code == 2
+    refused("was not started with --resumable", "train", "--resume", tmp_path / "run")
+    refused("which exists", "train", "gap", "--dataset", "campus", *EDGE, "--out", tmp_path / "run")
+    result = train("again", "--ledger", ledger)
+    assert result.code == 1
+    assert "with epsilon 0.99999" in result.err
+
+
+def test_a_torn_ledger_is_repeated_and_said(stopped, sfumato):
+    ledger, state = stopped / "release" / "ledger.jsonl", stopped / "private" / "state.json"
+    values = json.loads(state.read_text())
+    del values["bound"]["aggregate/2"]
+    state.write_text(json.dumps(values))
+    ledger.write_bytes(ledger.read_bytes()[:-20])
+    result = sfumato("train", "--resume", stopped)
+    assert result.code == 0
+    assert "ended inside a line" in result.err
+    assert sfumato("verify", stopped).code == 0
+
+
+THREADS = """
+import numpy as np
+import torch
+from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum
+from sfumato.cli.train import set_threads
+assert set_threads(THREADS) == WANTED
+noisy_neighborhood_sum(Arcs(np.zeros(3, np.int64), np.zeros(0, np.int32)), np.zeros((2, 4), np.float32), 1.0, bytes(32))
+print(torch.get_num_threads())
+"""
+
+
+@pytest.mark.parametrize(("given", "wanted"), [("1", "1"), ("3", "3"), ("None", "2")])
+def test_the_number_of_threads_holds_although_kernels_start_their_own(given, wanted):
+    """It decides the bits of a fit, so a resumed run needs the number of the stopped one throughout."""
+    script = THREADS.replace("THREADS", given).replace("WANTED", wanted)
+    environment = {**os.environ, "OMP_NUM_THREADS": "2"}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
+    assert done.stdout.strip() == wanted, done.stderr
