@@ -1,4 +1,4 @@
-"""The verifier against run folders written here, without the library."""
+"""The verifier against run folders written here, byte by byte."""
 
 import hashlib
 import json
@@ -6,6 +6,7 @@ import math
 import struct
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -15,14 +16,14 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from sfumato import verify as module
 from sfumato._verify_epsilon import epsilon_bracket
-from sfumato._verify_plan import _protects
-from sfumato.verify import SAMPLER_TAU, VerifyInputError, main, verify
+from sfumato._verify_plan import WHO_MAY_SEE, _caveats, _protects
+from sfumato.privacy.certificate import COVERS, FIXED
+from sfumato.verify import VerifyInputError, main, verify
 
 SIGNER = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
-GAP = [
-    {"type": "gaussian", "noise_multiplier": 5.0, "count": 1},
-    {"type": "gaussian", "noise_multiplier": 5.0, "count": 1},
-]
+GAP = [{"type": "gaussian", "noise_multiplier": 5.0, "count": 1}] * 2
+EDGE = {"name": "edge", "relation": "add-remove", "directed": False}
+EVERYTHING = {"anyone": [], "the node itself": [], "never": ["everything in this run"]}
 GAP_EPSILON = 1.2119675  # closed form: 1.21196745
 
 
@@ -40,38 +41,56 @@ def canonical(value):
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-def release(index, event, unit):
-    """A release of shape [4, 3] or of 10 parameters, with the coordinates that one record touches."""
-    if event["type"] == "gaussian":
-        name, shape = f"aggregate/{index + 1}", [4, 3]
-        rows = {"edge": 1 if unit.get("directed") else 2, "node": unit.get("max_out_degree", 0)}[unit["name"]]
-        affected = 3 * min(4, 2 * rows if unit["relation"] == "replace" else rows)
-    else:
-        name, shape, affected = f"sgd/{index + 1}", [10], 10
+def release(name, event, unit, nodes):
+    """An aggregate of 3 columns or a network of 10 parameters, with the coordinates that one record touches."""
+    shape, affected = [10], 10
+    if name.startswith("aggregate/"):
+        rows = {"edge": 1 if unit.get("directed") else 2, "node": unit.get("max_out_degree")}[unit["name"]]
+        shape, affected = [nodes, 3], 3 * min(nodes, 2 * rows if unit["relation"] == "replace" else rows)
     return {"name": name, "event": event, "shape": shape, "affected_coordinates": affected, "visible_to": "anyone"}
 
 
 def describe(events, epsilon, delta=1e-6, unit=None):
-    """Every part of a run, consistent; tests change a part before it is written."""
-    unit = unit or {"name": "edge", "relation": "add-remove", "directed": False}
-    releases = [release(index, event, unit) for index, event in enumerate(events)]
+    """Every part of a run, consistent; tests change a part before it is written.
+
+    Gaussian events are hops of gap (by a model of another run where labels are private), a sampled one alone is mlp's
+    network, and two around hops are gap's encoder and classifier.
+    """
+    hops = sum(event["type"] == "gaussian" for event in events)
+    sampled = [event for event in events if "steps" in event]
+    unit = unit or ({"name": "record", "relation": "add-remove"} if sampled and not hops else EDGE)
+    names = [f"aggregate/{k + 1}" for k in range(hops)]
+    names = ["encoder", *names, "classifier"] if sampled and hops else names or ["network"] * len(events)
+    q = Fraction(sampled[0]["sampling_prob"] if sampled else 1).limit_denominator(20000)
+    epochs = round(sampled[0]["steps"] * q) if sampled else 1
+    nodes = q.denominator if sampled else 4
+    method = "gap" if hops else "mlp"
+    releases = [release(name, event, unit, nodes) for name, event in zip(names, events, strict=True)]
     draws = sum(r["affected_coordinates"] * (r["event"].get("count") or r["event"]["steps"]) for r in releases)
     sampler = 0.0 if epsilon is None else (1 + math.exp(epsilon)) * 2.0**-100 * draws
     claim = {"epsilon": epsilon, "delta": delta}
-    plan = {"method": "other", "unit": unit, "releases": releases, "claim": claim, "delta_sampler": sampler}
-    method = "gaussian" if all(event["type"] == "gaussian" for event in events) else "pld"
+    plan = {"method": method, "unit": unit, "releases": releases, "claim": claim, "delta_sampler": sampler}
+    exact = all(event["type"] == "gaussian" for event in events)
+    cached = unit["name"] == "node" and hops and not sampled
     certificate = {
-        "format": 1, "version": "0.1.0", "method": "other", "settings": {"hops": 2}, "unit": unit,
-        "protects": _protects(unit), "trust_model": "trusted curator",
+        **FIXED, "format": 2, "version": "0.1.0", "method": method, "unit": unit, "protects": _protects(unit),
+        "settings": {"num_hops": hops or None, "width": 3, "batch_size": q.numerator, "epochs": epochs},
         "claim": claim, "budget": {"epsilon": epsilon, "delta": delta}, "releases": releases,
-        "accounting": {"method": method if events else "none", "delta_sampler": sampler, "sampler_tau": 2.0**-100},
-        "public_facts": {"num_nodes": 4}, "assumed_public": [],
-        "who_may_see": {"anyone": ["noisy rows"], "the node itself": [], "never": ["sums"]},
-        "assumptions": ["no one sees the key"], "ledger_head": None,
+        "accounting": {"method": ("gaussian" if exact else "pld") if events else "none", "delta_sampler": sampler,
+                       "sampler_tau": 2.0**-100},
+        "public_facts": {"num_nodes": nodes, "num_train": nodes, "num_features": 3, "num_classes": 2, "directed": False,
+                         "max_degree": None, "mean_degree": None},
+        "assumed_public": [], "notes": ["hello"], "ledger_head": None,
+        "who_may_see": EVERYTHING if unit["name"] == "none" else WHO_MAY_SEE[method].get(unit["name"], EVERYTHING),
+        "composition": {"covers": COVERS, "builds_on": [{"ledger_head": "0" * 64, **claim}] if cached else []},
     }  # fmt: skip
+    certificate["caveats"] = _caveats(certificate)
     lines = [{"kind": "plan", "plan": plan}, *({"kind": "release", "release": r} for r in releases)]
     tensors = {r["name"]: r["shape"] for r in releases if r["event"]["type"] == "gaussian"}
-    return json.loads(canonical({"certificate": certificate, "lines": lines, "tensors": tensors}))
+    networks = ("encoder", "classifier") if hops else ("network",)
+    parts = {"certificate": certificate, "lines": lines, "tensors": tensors,
+             "weights": {f"{name}.weight": [2, 5] for name in networks}}  # fmt: skip
+    return json.loads(canonical(parts))
 
 
 def safetensors(shapes):
@@ -108,21 +127,14 @@ def sign(folder, key=SIGNER):
 def spec_of(certificate):
     """What spec.json says beside a certificate, well formed or not."""
     public = certificate.get("public_facts")
-    graph = {"name": "graph", "num_nodes": 4, "ids_digest": "0" * 64, "classes": [], "feature_names": []}
-    releases = certificate.get("releases")
-    first = releases[0] if isinstance(releases, list) and releases else {}
-    event = first.get("event") if isinstance(first, dict) else {}
+    public = public if isinstance(public, dict) else {}
     budget = certificate.get("budget")
+    graph = {"name": "graph", "num_nodes": public.get("num_nodes"), "ids_digest": "0" * 64, "classes": ["a", "b"]}
     return {
-        "format": 1,
-        "method": certificate.get("method"),
-        "settings": certificate.get("settings"),
-        "unit": certificate.get("unit"),
+        "format": 1, **{field: certificate.get(field) for field in ("method", "settings", "unit")},
         "budget": None if budget == {"epsilon": None, "delta": None} else budget,
-        "public": {**(public if isinstance(public, dict) else {}), "assumed": certificate.get("assumed_public")},
-        "noise_multiplier": event.get("noise_multiplier", 0.0) if isinstance(event, dict) else 0.0,
-        "graph": graph,
-    }
+        "public": {**public, "assumed": certificate.get("assumed_public")}, "graph": {**graph, "feature_names": []},
+    }  # fmt: skip
 
 
 def write(run, parts):
@@ -135,7 +147,7 @@ def write(run, parts):
     (folder / "ledger.jsonl").write_text("".join(canonical(entry) + "\n" for entry in entries))
     (folder / "certificate.json").write_text(canonical(certificate) + "\n")
     (folder / "spec.json").write_text(canonical(spec_of(certificate)) + "\n")
-    (folder / "model.safetensors").write_bytes(safetensors({"weight": [2, 2]}))
+    (folder / "model.safetensors").write_bytes(safetensors(parts["weights"]))
     (folder / "releases.safetensors").write_bytes(safetensors(parts["tensors"]))
     seal(folder)
     return folder
@@ -163,7 +175,7 @@ def test_valid_run(folder):
         ({"name": "node", "relation": "remove", "arcs": "owned", "max_out_degree": 3}, GAP, GAP_EPSILON),
         ({"name": "node", "relation": "replace", "arcs": "owned", "max_out_degree": 1}, GAP, GAP_EPSILON),
         ({"name": "node", "relation": "remove", "arcs": "owned", "max_out_degree": 100},
-         [gaussian(1.0, 2), poisson(256 / 14235, 1.0, 556), poisson(256 / 14235, 1.0, 556)], None),
+         [poisson(256 / 14235, 1.0, 556), gaussian(1.0), gaussian(1.0), poisson(256 / 14235, 1.0, 556)], None),
         ({"name": "record", "relation": "replace"}, [poisson(0.01, 2.0, 700, "replace")], None),
     ],
 )  # fmt: skip
@@ -220,7 +232,9 @@ def change(parts, path, value):
 NAN, HUGE = float("nan"), 10**400
 # Faults in the certificate alone, with a chain and a manifest that fit: path, value, the field that must be named.
 CERTIFICATE_FAULTS = [
-    (("format",), 2, "format"),
+    (("format",), 1, "format"),
+    (("format",), 3, "format"),
+    (("format",), 2.0, "format"),
     (("format",), True, "format"),
     (("method",), "mlp", "method"),
     (("method",), 7, "method"),
@@ -228,6 +242,7 @@ CERTIFICATE_FAULTS = [
     (("assumptions",), ..., "assumptions"),
     (("assumptions",), "none", "assumptions"),
     (("assumptions",), [""], "assumptions[0]"),
+    (("notes",), [""], "notes[0]"),
     (("who_may_see", "never"), ..., "who_may_see.never"),
     (("ledger_head",), "0" * 64, "ledger_head"),
     (("ledger_head",), "xyz", "ledger_head"),
@@ -278,20 +293,28 @@ def test_certificate_faults_are_named(tmp_path, path, value, field):
     assert all("\n" not in text for text in result.problems)
 
 
+TRAINED = [poisson(0.02, 1.0, 300), gaussian(5.0), poisson(0.02, 1.0, 300)]
+NODE = {"name": "node", "relation": "remove", "arcs": "owned", "max_out_degree": 3}
 # Faults told consistently by plan, ledger and certificate: only the rules of accounting catch them.
 AGREED_FAULTS = [
     (GAP, ("affected_coordinates",), 3, "affected_coordinates"),
     (GAP, ("affected_coordinates",), 13, "affected_coordinates"),
     (GAP, ("shape",), [4, 3, 1], "shape"),
-    (GAP, ("name",), "aggregate/2", "name"),
-    ([poisson(0.02, 1.0, 300)] * 2, ("affected_coordinates",), 9, "affected_coordinates"),
-    ([poisson(0.02, 1.0, 300)] * 2, ("shape",), [11], "affected_coordinates"),
+    (GAP, ("shape",), [5, 3], "shape"),
+    (GAP, ("shape",), [4, 4], "shape"),
+    (GAP, ("event", "count"), 2, "event"),
+    (GAP, ("event",), {"type": "laplace", "noise_multiplier": 5.0, "count": 1}, "event"),
+    (TRAINED, ("affected_coordinates",), 9, "affected_coordinates"),
+    (TRAINED, ("shape",), [11], "affected_coordinates"),
+    (TRAINED, ("event",), gaussian(1.0), "event.type"),
+    (TRAINED, ("event", "steps"), 299, "event.steps"),
+    (TRAINED, ("event", "sampling_prob"), 0.019, "event.sampling_prob"),
 ]
 
 
 @pytest.mark.parametrize(("events", "path", "value", "field"), AGREED_FAULTS)
 def test_agreed_faults_are_named(tmp_path, events, path, value, field):
-    parts = describe(events, 20.0)
+    parts = describe(events, 20.0, unit=NODE if events is TRAINED else None)
     for releases in (parts["certificate"]["releases"], parts["lines"][0]["plan"]["releases"]):
         change(releases[0], path, value)
     change(parts["lines"][1]["release"], path, value)
@@ -314,27 +337,11 @@ def test_units_without_a_proof_are_refused(tmp_path, unit, events, field):
     assert any(text.startswith(f"certificate.json: {field}: ") for text in problems), problems
 
 
-def drop_release(parts):
-    parts["lines"].pop()
-
-
-def repeat_release(parts):
-    parts["lines"].append(parts["lines"][-1])
-
-
-def swap_releases(parts):
-    parts["lines"][1:] = parts["lines"][:0:-1]
-
-
-def plan_twice(parts):
-    parts["lines"][1] = parts["lines"][0]
-
-
 LEDGER_FAULTS = [
-    (drop_release, "ledger.jsonl: 1 releases were made"),
-    (repeat_release, "ledger.jsonl: 3 releases were made"),
-    (swap_releases, "ledger.jsonl line 2: release.name"),
-    (plan_twice, "ledger.jsonl line 2: kind"),
+    (lambda p: p["lines"].pop(), "ledger.jsonl: 1 releases were made"),
+    (lambda p: p["lines"].append(p["lines"][-1]), "ledger.jsonl: 3 releases were made"),
+    (lambda p: p["lines"].insert(1, p["lines"].pop()), "ledger.jsonl line 2: release.name"),
+    (lambda p: p["lines"].insert(1, p["lines"][0]), "ledger.jsonl line 2: kind"),
     (lambda p: p["lines"].pop(0), "ledger.jsonl line 1: kind"),
     (
         lambda p: change(p, ("lines", 1, "release", "event", "noise_multiplier"), 6.0),
@@ -385,15 +392,15 @@ def test_a_ledger_rewritten_in_full_no_longer_fits_the_certificate(tmp_path):
 
 BYTE_FAULTS = {
     "not json": lambda data: b"{",
-    "nan": lambda data: data.replace(b'"hops":2', b'"hops":NaN'),
-    "infinite": lambda data: data.replace(b'"hops":2', b'"hops":1e999'),
-    "huge": lambda data: data.replace(b'"hops":2', b'"hops":' + b"9" * 5000),
-    "twice": lambda data: data.replace(b'"hops":2', b'"hops":2,"hops":2'),
+    "nan": lambda data: data.replace(b'"width":3', b'"width":NaN'),
+    "infinite": lambda data: data.replace(b'"width":3', b'"width":1e999'),
+    "huge": lambda data: data.replace(b'"width":3', b'"width":' + b"9" * 5000),
+    "twice": lambda data: data.replace(b'"width":3', b'"width":3,"width":3'),
     "space": lambda data: data.replace(b":", b": ", 1),
     "no newline": lambda data: data.rstrip(b"\n"),
     "not utf-8": lambda data: data.replace(b"gap", b"g\xffp"),
-    "surrogate": lambda data: data.replace(b'"hops":2', b'"hops":"\\ud800"'),
-    "deep": lambda data: data.replace(b'"hops":2', b'"hops":' + b"[" * 100_000 + b"]" * 100_000),
+    "surrogate": lambda data: data.replace(b'"width":3', b'"width":"\\ud800"'),
+    "deep": lambda data: data.replace(b'"width":3', b'"width":' + b"[" * 100_000 + b"]" * 100_000),
     "list": lambda data: b"[]\n",
     "empty": lambda data: b"",
 }
@@ -538,7 +545,7 @@ def test_signatures(tmp_path, folder):
 
 def test_a_signature_does_not_cover_a_later_change(folder):
     sign(folder)
-    (folder / "model.safetensors").write_bytes(b"other")
+    (folder / "model.safetensors").write_bytes(safetensors({"classifier.weight": [3, 3]}))
     seal(folder)
     assert verify(folder).problems == ("signature.json: signature: does not sign manifest.json",)
 
@@ -584,7 +591,3 @@ def test_stands_alone():
     environment = {"PYTHONPATH": str(Path(module.__file__).parents[1]), "PATH": ""}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
-
-
-def test_the_sampler_constant():
-    assert SAMPLER_TAU == 2.0**-100

@@ -1,64 +1,108 @@
 """The verifier's own accountant: bounds on epsilon on both sides, from NumPy alone; uses nothing else of Sfumato.
 
-Gaussian releases use the closed form of Balle and Wang (2018). Mixtures with Poisson-subsampled Gaussians are bracketed
-by two privacy loss distributions on a lattice: one that dominates the mechanism (each cell is split onto its ends,
-keeping both probabilities; Doroshenko et al. 2022) and one that the mechanism dominates (each cell becomes one outcome,
-which is post-processing, and its loss is rounded down). Both are composed by FFT under an exponential tilt; truncated
-and wrapped mass counts against the bound.
+Gaussian releases use the closed form of Balle and Wang (2018). Mixtures with Poisson-subsampled Gaussians, Laplace and
+randomized response are bracketed by two privacy loss distributions on a lattice: one that dominates the mechanism (each
+cell is split onto its ends, keeping both probabilities; Doroshenko et al. 2022) and one that the mechanism dominates
+(each cell becomes one outcome, which is post-processing, and its loss is rounded down). Both are composed by FFT under
+an exponential tilt; truncated and wrapped mass counts against the bound. Selections (Papernot and Steinke 2022, theorems 2
+and 6) are bounded from above, by Renyi divergences.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+KNOWN_EVENTS = ("gaussian", "poisson-gaussian", "laplace", "randomized-response", "pure", "selection")
+_ORDERS = 1 + np.geomspace(0.01, 1e6, 700)
 _MAX_CELLS, _MAX_PARTS = 1 << 19, 32
 _FFT_ERROR, _ROUNDING = 1e-13, 1e-6
+
+
+def simple_events(events: Iterable[dict[str, Any]], times: int = 1) -> Iterator[tuple[dict[str, Any], int]]:
+    """Walk a tree of events: each simple event, and how often it runs (its own count or steps included).
+
+    >>> laplace = {"type": "laplace", "noise_multiplier": 2.0, "count": 3}
+    >>> [n for _, n in simple_events([{"type": "composed", "events": [laplace], "count": 5}])]
+    [15]
+    """
+    for event in events:
+        rounds = times * math.ceil(event.get("steps") or event.get("count") or event["mean_trials"])
+        if event["type"] == "composed":
+            yield from simple_events(event["events"], rounds)
+        else:
+            yield event, rounds
+
+
+def leaves(events: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Every simple event, a selection before those of all its candidates.
+
+    >>> [event["type"] for event in leaves([{"type": "pure", "epsilon": 0.1, "count": 3}])]
+    ['pure']
+    """
+    for event, _ in simple_events(events):
+        yield event
+        for candidate in event.get("candidates", ()):
+            yield from leaves(candidate)
 
 
 @np.errstate(all="ignore")
 def epsilon_bracket(events: list[dict[str, Any]], delta: float) -> tuple[float, float]:
     """Return a lower and an upper bound on the epsilon of all events together at ``delta``, each relation as stated.
 
-    Realistic plans are bracketed within 0.03 %; with very rare sampling (1e-5) the lower one stays loose, and what is
-    beyond floating-point reach gives (0, inf).
+    Realistic plans are bracketed within 0.05 %; with very rare sampling (1e-5) the lower one stays loose, and what is
+    beyond floating-point reach, or of a type not in ``KNOWN_EVENTS``, gives (0, inf).
 
     >>> low, high = epsilon_bracket([{"type": "gaussian", "noise_multiplier": 5.0, "count": 2}], 1e-6)
     >>> round(low, 6), round(high, 6)
     (1.211967, 1.211967)
     """
-    mu_squared, steps = 0.0, Counter[tuple[float, float, bool]]()
-    for event in events:
-        replace, q, noise = event.get("relation") == "replace", event.get("sampling_prob", 1), event["noise_multiplier"]
-        if q == 1:
-            ratio = (1 + replace) / noise
-            mu_squared += draws(event) * ratio * ratio
-        else:
-            steps[q, noise, replace] += event["steps"]
     if not events:
         return 0.0, 0.0
-    if delta <= 0 or mu_squared > 1e100 or len(steps) > _MAX_PARTS:
-        return 0.0, math.inf
-    if not steps:
-        return _gaussian_epsilon(math.sqrt(mu_squared), delta)
-    parts = [_Part(*key, count) for key, count in steps.items()]
-    parts += [_Part(1.0, 1 / math.sqrt(mu_squared), False, 1)] if mu_squared > 1e-20 else []
     try:
-        low, high = _refine(parts, delta, False, 0.0)
-        if any(not part.replace for part in parts):
-            low, high = map(max, (low, high), _refine(parts, delta, True, low))
+        if any(event["type"] == "selection" for event in leaves(events)):
+            return 0.0, _renyi_epsilon(events, delta)
+        mu, parts = _parts(events)
+        if delta <= 0 or mu > 1e50 or len(parts) > _MAX_PARTS:
+            return 0.0, math.inf
+        alone = _gaussian_epsilon(mu, delta)
+        if not parts:
+            return alone
+        both = [*parts, _Sampled(1.0, 1 / mu, False, 1)] if mu > 1e-10 else parts
+        low, high = _refine(both, delta, False, 0.0)
+        if any(isinstance(part, _Sampled) and not part.replace for part in parts):
+            low, high = map(max, (low, high), _refine(both, delta, True, low))
     except (ValueError, OverflowError, ZeroDivisionError):
         return 0.0, math.inf
+    pure = [part.steps * part.bound for part in parts if isinstance(part, _Symmetric)]
+    if len(pure) == len(parts):  # what pure mechanisms cost at most, on top of the Gaussians
+        low, high = max(low, alone[0]), min(high, alone[1] + sum(pure))
     return (low, high) if low <= high else (0.0, math.inf)
 
 
-def draws(event: dict[str, Any]) -> int:
-    """How many draws a release makes."""
-    return int(event["count"] if event["type"] == "gaussian" else event["steps"])
+def _parts(events: list[dict[str, Any]]) -> tuple[float, list[_Sampled | _Symmetric]]:
+    """The mu of all plain Gaussians together, and everything else."""
+    mu_squared = 0.0
+    steps: Counter[tuple[Any, ...]] = Counter()
+    for event, times in simple_events(events):
+        kind, replace = event["type"], event.get("relation") == "replace"
+        if kind not in KNOWN_EVENTS:
+            raise ValueError(kind)
+        if kind == "gaussian" or event.get("sampling_prob") == 1:
+            ratio = (1 + replace) / event["noise_multiplier"]
+            mu_squared += times * ratio * ratio
+        elif kind == "poisson-gaussian":
+            steps[_Sampled, event["sampling_prob"], event["noise_multiplier"], replace] += times
+        elif kind == "laplace":
+            steps[_Symmetric, 1 / event["noise_multiplier"], 0] += times
+        else:  # a pure mechanism is dominated by binary randomized response
+            steps[_Symmetric, event["epsilon"], event.get("num_outcomes", 2)] += times
+    return math.sqrt(mu_squared), [key[0](*key[1:], count) for key, count in steps.items()]
 
 
 def _gaussian_epsilon(mu: float, delta: float) -> tuple[float, float]:
@@ -94,13 +138,26 @@ def _mills(x: float) -> float:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _Sampled:
     """``steps`` draws of P = (1-q) N(0, s^2) + q N(1, s^2) against Q = N(0, s^2), or (1-q) N(0, s^2) + q N(-1, s^2)."""
 
     q: float
     s: float
     replace: bool
     steps: int
+
+    def pilot(self, delta: float, flip: bool) -> tuple[_Atoms, float, float]:
+        """A coarse sketch of the loss, without guarantee, and the range that matters."""
+        reach = self.s * math.sqrt(2 * math.log(1e6 * self.steps / delta))
+        x = np.linspace(-reach - self.replace, 1 + reach, 4001)
+        p, r = self.masses(x)
+        loss, (low, high) = self.loss((x[1:] + x[:-1]) / 2), self.loss(x[[0, -1]])
+        return _Atoms(-loss if flip else loss, r if flip else p, self.steps), low, high
+
+    def atoms(self, h: float, flip: bool, low: float, high: float, *, upper: bool) -> _Atoms:
+        """The loss on the lattice, as seen by a mechanism that dominates this one (``upper``) or is dominated."""
+        bound = _dominating if upper else _dominated
+        return bound(self, flip, h, math.floor(low / h), math.ceil(high / h))
 
     def loss(self, x: np.ndarray) -> np.ndarray:
         """log P(x) / Q(x); increases with x."""
@@ -135,6 +192,49 @@ def _normal_masses(z: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
+class _Symmetric:
+    """``steps`` mechanisms with loss ``bound`` at one end and -``bound`` at the other, alike in both directions.
+
+    Randomized response over ``outcomes`` values has all other mass at 0; Laplace (``outcomes`` 0) has density
+    exp((loss - bound) / 2) / 4 between the ends, and 1/2 at the upper one.
+    """
+
+    bound: float
+    outcomes: int
+    steps: int
+
+    def pilot(self, delta: float, flip: bool) -> tuple[_Atoms, float, float]:
+        """A coarse sketch of the loss, and its range."""
+        return self.atoms(self.bound / 8, flip, 0.0, 0.0, upper=True), -self.bound, self.bound
+
+    def atoms(self, h: float, flip: bool, low: float, high: float, *, upper: bool) -> _Atoms:
+        """The loss on its own lattice, of step bound / k, then moved to multiples of h less a shift that covers it."""
+        k = round(self.bound / h)
+        off = abs(self.bound - k * h)
+        mass, least = np.zeros(2 * k + 1), math.exp(-self.bound)
+        top = 0.5 if self.outcomes == 0 else 1 / (1 + (self.outcomes - 1) * least)
+        if self.outcomes:
+            mass[k] = (self.outcomes - 2) * top * least
+        elif k == 0:
+            mass[k] = (1 - least) / 2
+        else:
+            step = self.bound / k
+            start = np.exp((step * np.arange(-k, k + 1) - self.bound) / 2) / 2
+            if upper:  # each cell split onto its ends: P and Q stay
+                cell = start[:-1] * math.expm1(step / 2)
+                mass[:-1] += cell / (1 + math.exp(step / 2))
+                mass[1:] += cell / (1 + math.exp(-step / 2))
+            else:  # cells around the lattice points have exactly their loss; the two half cells are rounded down
+                mass[1:-1] = start[1:-1] * 2 * math.sinh(step / 4)
+                mass[0] = start[0] * math.expm1(step / 4)
+                mass[-2] += start[-1] * -math.expm1(-step / 4)
+        mass[-1] += top
+        mass[0] += top * least
+        shift = -off if upper else off
+        return _Atoms(h * np.arange(-k, k + 1) - shift, mass, self.steps, -k, shift)
+
+
+@dataclass(frozen=True)
 class _Atoms:
     """A discrete privacy loss: ``mass[i]`` at (``first`` + i) * h - ``shift``, and ``infinite`` at infinity."""
 
@@ -146,7 +246,7 @@ class _Atoms:
     infinite: float = 0.0
 
 
-def _dominating(part: _Part, flip: bool, h: float, first: int, last: int) -> _Atoms:
+def _dominating(part: _Sampled, flip: bool, h: float, first: int, last: int) -> _Atoms:
     """Split each cell (l, l + h] onto l and l + h so that its P and Q stay: the hockey-stick curve's chords."""
     loss = h * np.arange(first, last + 1)
     p, r = part.masses(np.concatenate(([-np.inf], part.outcome(loss), [np.inf])))
@@ -160,7 +260,7 @@ def _dominating(part: _Part, flip: bool, h: float, first: int, last: int) -> _At
     return _Atoms(loss, mass, part.steps, round(loss[0] / h), 0.0, p[-1] - left[-1])
 
 
-def _dominated(part: _Part, flip: bool, h: float, first: int, last: int) -> _Atoms:
+def _dominated(part: _Sampled, flip: bool, h: float, first: int, last: int) -> _Atoms:
     """Merge each cell around k h - shift into one outcome; move the cells until their losses are there; round down."""
     k = np.arange(first, last + 1)[:: -1 if flip else 1] * (-1 if flip else 1)
     middle, bend, shift = h * np.arange(first, last + 2) - h / 2, np.zeros(last - first + 2), 0.0
@@ -180,51 +280,59 @@ def _dominated(part: _Part, flip: bool, h: float, first: int, last: int) -> _Ato
     return _Atoms(h * np.arange(first, first + mass.size) - shift, mass, part.steps, first, shift)
 
 
-def _cumulant(atoms: list[_Atoms], theta: float) -> float:
+def _tilted(part: _Atoms, theta: float) -> tuple[np.ndarray, float]:
+    """The distribution under the tilt exp(theta * loss), and the logarithm of what normalizes it."""
+    exponent = theta * part.loss + np.log(part.mass)
+    weight = np.exp(exponent - exponent.max())
+    return weight / weight.sum(), float(exponent.max() + math.log(weight.sum()))
+
+
+def _cumulant(atoms: Iterable[_Atoms], theta: float) -> float:
     """Sum of steps * log E_P exp(theta * loss)."""
-    total = 0.0
-    for part in atoms:
-        exponent = theta * part.loss + np.log(part.mass)
-        top = exponent.max()
-        total += part.steps * (top + math.log(np.exp(exponent - top).sum()))
-    return total
+    return float(sum(part.steps * _tilted(part, theta)[1] for part in atoms))
 
 
-def _refine(parts: list[_Part], delta: float, flip: bool, floor: float) -> tuple[float, float]:
+def _refine(parts: list[_Sampled | _Symmetric], delta: float, flip: bool, floor: float) -> tuple[float, float]:
     """Bound epsilon in one direction on finer and finer lattices."""
-    pilot, ranges = [], []
-    for part in parts:
-        reach = part.s * math.sqrt(2 * math.log(1e6 * part.steps / delta))
-        x = np.linspace(-reach - part.replace, 1 + reach, 4001)
-        p, r = part.masses(x)
-        loss = part.loss((x[1:] + x[:-1]) / 2)
-        pilot.append(_Atoms(-loss if flip else loss, r if flip else p, part.steps))
-        ranges.append(part.loss(x[[0, -1]]))
-    theta = _best_tilt(pilot, delta)
-    center, spread = _moments(pilot, theta)
-    h = 0.05 * spread / math.sqrt(sum(part.steps for part in parts))
-    h = max(h, sum(b - a for a, b in ranges) / _MAX_CELLS, 20 * spread / _MAX_CELLS)
+    pilots, lows, highs = zip(*(part.pilot(delta, flip) for part in parts), strict=True)
+    bounds = [(part.bound, part.steps) for part in parts if isinstance(part, _Symmetric)]
+    theta = _best_tilt(pilots, delta, min([1e7, *(2 / bound for bound, _ in bounds)]))
+    center, spread = _moments(pilots, theta)
+    steps, width = sum(part.steps for part in parts), sum(highs) - sum(lows)
+    h = max(0.05 * spread / math.sqrt(steps), width / _MAX_CELLS, 20 * spread / _MAX_CELLS)
+    reach = sum(bound * count for bound, count in bounds) / 8  # few symmetric losses: a window that holds them all
+    spread = max(spread, 4 * h, reach if 40 * reach < _MAX_CELLS * h else 0)
     low, high = 0.0, math.inf
     while True:
-        cells, before = max(sum(b - a for a, b in ranges), 5 * spread) / h, high
-        spans = [
-            (part, flip, h, math.floor(a / h), math.ceil(b / h)) for part, (a, b) in zip(parts, ranges, strict=True)
-        ]
-        lattice = (h, theta, center, spread, delta)
-        high = min(high, _compose([_dominating(*span) for span in spans], *lattice, upper=True))
-        if cells <= _MAX_CELLS:
-            low = max(low, _compose([_dominated(*span) for span in spans], *lattice, upper=False))
+        h = _common_step(h, bounds)
+        cells, before = max(width, 5 * spread) / h, high
+        for upper in (True, False)[: 1 + (cells <= _MAX_CELLS)]:
+            spans = zip(parts, lows, highs, strict=True)
+            atoms = [part.atoms(h, flip, first, last, upper=upper) for part, first, last in spans]
+            epsilon = _compose(atoms, h, theta, center, spread, delta, upper=upper)
+            low, high = (low, min(high, epsilon)) if upper else (max(low, epsilon), high)
         close = high - low <= 3e-4 * min(high, 1e9)
         settled = cells > _MAX_CELLS / 2.5 and before - high <= 1e-4 * min(high, 1e9)
         if close or settled or high < floor or cells > 2 * _MAX_CELLS:
-            slack = 1e-12 * sum(part.steps for part in parts)
+            slack = 1e-12 * steps
             return max(0.0, low * (1 - _ROUNDING) - slack), high * (1 + _ROUNDING) + slack
         h /= 2.5
 
 
-def _best_tilt(atoms: list[_Atoms], delta: float) -> float:
-    """The theta that minimizes (K(theta) + log 1/delta) / theta, by golden section on its logarithm."""
-    low, high, golden = math.log(1e-4), math.log(1e7), (math.sqrt(5) - 1) / 2
+def _common_step(h: float, bounds: list[tuple[float, int]]) -> float:
+    """A step of at most h, and not much less, of which the bounds of symmetric losses are nearly multiples."""
+    if not bounds:
+        return h
+    largest = max(bound for bound, _ in bounds)
+    first = math.ceil(largest / h)
+    steps = largest / np.arange(first, first + min(2 * first, 2000) + 1)
+    miss = np.sum([count * np.abs(bound - steps * np.rint(bound / steps)) for bound, count in bounds], axis=0)
+    return float(steps[np.argmax(miss <= miss.min() + 1e-9 * h)])
+
+
+def _best_tilt(atoms: Iterable[_Atoms], delta: float, most: float) -> float:
+    """The theta that minimizes (K(theta) + log 1/delta) / theta, by golden section on its logarithm up to ``most``."""
+    low, high, golden = math.log(1e-4), math.log(max(most, 2e-4)), (math.sqrt(5) - 1) / 2
     for _ in range(45):
         left, right = high - golden * (high - low), low + golden * (high - low)
         values = [(_cumulant(atoms, math.exp(t)) - math.log(delta)) / math.exp(t) for t in (left, right)]
@@ -232,12 +340,11 @@ def _best_tilt(atoms: list[_Atoms], delta: float) -> float:
     return math.exp((low + high) / 2)
 
 
-def _moments(atoms: list[_Atoms], theta: float) -> tuple[float, float]:
+def _moments(atoms: Iterable[_Atoms], theta: float) -> tuple[float, float]:
     """Mean and standard deviation of the composed loss under the tilt."""
     mean = variance = 0.0
     for part in atoms:
-        exponent = theta * part.loss + np.log(part.mass)
-        weight = np.exp(exponent - exponent.max())
+        weight, _ = _tilted(part, theta)
         one = np.average(part.loss, weights=weight)
         mean += part.steps * one
         variance += part.steps * np.average((part.loss - one) ** 2, weights=weight)
@@ -254,9 +361,8 @@ def _compose(
     size = 1 << math.ceil(math.log2(20 * spread / h))
     spectrum = np.ones(size // 2 + 1, complex)
     for part in atoms:
-        exponent = theta * part.loss + np.log(part.mass)
-        weight = np.exp(exponent - exponent.max())
-        folded = np.bincount((part.first + np.arange(weight.size)) % size, weight / weight.sum(), size)
+        weight, _ = _tilted(part, theta)
+        folded = np.bincount((part.first + np.arange(weight.size)) % size, weight, size)
         spectrum *= np.fft.rfft(folded) ** part.steps
     shift = sum(part.steps * part.shift for part in atoms)
     start = round((center + shift) / h) - size // 2
@@ -287,3 +393,58 @@ def _compose(
         return float(max(0.0, loss[last + 1])) if upper else 0.0
     crossing = middle + math.log((tail[last + 1] - goal[last]) / discounted[last + 1])
     return float(max(0.0, min(max(crossing, loss[last]), loss[last + 1])))
+
+
+def _renyi_epsilon(events: list[dict[str, Any]], delta: float) -> float:
+    """An upper bound on epsilon by Renyi divergences (conversion of Canonne, Kamath and Steinke 2020)."""
+    bounds = _renyi(events) + np.log1p(-1 / _ORDERS) - (math.log(delta) + np.log(_ORDERS)) / (_ORDERS - 1)
+    return max(0.0, float(np.nanmin(bounds))) * (1 + _ROUNDING)
+
+
+def _renyi(events: list[dict[str, Any]]) -> np.ndarray:
+    """Divergences of everything together at ``_ORDERS``."""
+    mu, parts = _parts([event for event in events if event["type"] != "selection"])
+    total = _ORDERS * mu * mu / 2
+    for part in parts:
+        if not isinstance(part, _Sampled):
+            raise ValueError("only Gaussians, sampled or not, have divergences here")
+        total = total + part.steps * _sampled_renyi(part)
+    for event in events:
+        if event["type"] == "selection":
+            total = total + _selection(event)
+    return np.asarray(total)
+
+
+def _sampled_renyi(part: _Sampled) -> np.ndarray:
+    """Both directions by the trapezoidal rule, which converges geometrically for sums of Gaussians; else no sampling."""
+    result, x = _ORDERS * ((1 + part.replace) / part.s) ** 2 / 2, np.linspace(-60, 60, 6001)
+    moved, other = (np.logaddexp(math.log1p(-part.q), math.log(part.q) + d * x / part.s - 1 / (2 * part.s**2))
+                    for d in (1, -1))  # fmt: skip
+    other = other if part.replace else 0 * x
+    for i in np.flatnonzero((_ORDERS / part.s < 45) & (part.s > 0.2)):
+        moments = [np.exp(a * p + (1 - a) * q - x * x / 2).sum() * 0.02 / math.sqrt(2 * math.pi)
+                   for a in _ORDERS[i : i + 1] for p, q in ((moved, other), (other, moved))]  # fmt: skip
+        result[i] = min(result[i], (max(0.0, math.log(max(moments))) + 1e-14) / (_ORDERS[i] - 1))
+    return np.asarray(result)
+
+
+def _selection(event: dict[str, Any]) -> np.ndarray:
+    """Divergences of the best of K trials; a trial has at most the largest ones of its candidates."""
+    curves, mean = [_renyi(candidate) for candidate in event["candidates"]], event["mean_trials"]
+    base = np.max(curves, axis=0)
+    if event["rule"] == "poisson":
+        epsilons = -np.log1p(-1 / _ORDERS)
+        tails = (_ORDERS - 1) * (base - epsilons[:, None] + np.log1p(-1 / _ORDERS)) - np.log(_ORDERS)
+        deltas = np.exp(np.minimum(tails.min(axis=1), 0))
+        if all(one["type"] == "gaussian" for candidate in event["candidates"] for one in leaves(candidate)):
+            mu = max(_parts(candidate)[0] for candidate in event["candidates"])
+            deltas = np.array([_gaussian_delta(mu, epsilon) for epsilon in epsilons])
+        return np.logaddexp(-mean, (_ORDERS - 1) * (base + mean * deltas) + math.log(mean)) / (_ORDERS - 1)
+    eta = {"geometric": 1, "logarithmic": 0}[event["rule"]]
+    low, high = 0.0, 2 * math.log(mean) + 2  # log 1 / gamma, where the law has this mean
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (low, middle) if math.exp(middle) - 1 > mean * middle else (middle, high)
+    log_ratio = math.log(mean) if eta else high
+    free = min(log_ratio, float(np.nanmin((1 - 1 / _ORDERS) * base + log_ratio / _ORDERS)))
+    return np.asarray(base + (1 + eta) * free + math.log(mean) / (_ORDERS - 1))

@@ -1,99 +1,422 @@
-"""Whether the parts of a release agree with each other: spec, certificate, public facts, weights.
+"""Whether the parts of a release agree: certificate, ledger, spec, tensors, plain words, and the claimed epsilon.
 
-Part of the verifier, so it imports the standard library alone. Every function yields problems as text.
+Part of the verifier: it needs the standard library and ``_verify_epsilon.py``. Every function takes documents whose form
+was checked, and yields problems as text that names file and field.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeGuard
 
-_SPEC = {"format", "method", "settings", "unit", "budget", "public", "noise_multiplier", "graph"}
-_GRAPH = {"name", "num_nodes", "ids_digest", "classes", "feature_names"}
-_NETWORKS = {"encoder", "classifier", "network"}
-_DEFAULT_EPOCHS = 10
-KNOWN_METHODS = ("gap", "mlp", "sage")
+from sfumato._verify_epsilon import KNOWN_EVENTS, epsilon_bracket, leaves, simple_events
+
+TOLERANCE = 1.001
+SAMPLER_TAU = 2.0**-100
+_DEFAULT_EPOCHS, _DEFAULT_HOPS = 10, 2
+_NULLS = {"epsilon": None, "delta": None}
+Bracket = tuple[float | None, float | None]
+
+Audience = dict[str, list[str]]
+# Who may see what, by method and unit; under unit none nothing may leave. A new method adds its rows here.
+# fmt: off
+_EVERYTHING: Audience = {"anyone": [], "the node itself": [], "never": ["everything in this run"]}
+_OWN = ["predictions that read the node's own features (joint DP)"]
+_MLP: Audience = {"anyone": ["weights"], "the node itself": _OWN, "never": []}
+WHO_MAY_SEE: dict[str, dict[str, Audience]] = {
+    "gap": {
+        "edge": {"anyone": ["noisy aggregates", "weights", "predictions for all nodes"], "the node itself": [],
+                 "never": ["sums before noise"]},
+        "node": {"anyone": ["noisy aggregates", "weights"], "the node itself": _OWN,
+                 "never": ["sums before noise", "encodings of single nodes (hop 0)"]}},
+    "mlp": {
+        "edge": {"anyone": ["weights", "predictions"], "the node itself": [], "never": []},
+        "node": _MLP, "record": _MLP},
+    "sage": {}}
+# fmt: on
 
 
-def spec_faults(spec: Any, certificate: dict[str, Any]) -> Iterator[str]:
-    """Fields of spec.json that are strange or say something else than the certificate: predicting trusts the spec.
+def plain(text: str) -> str:
+    """Keep a word from the run on one line, short and free of control characters.
 
-    >>> list(spec_faults([], {}))
-    ['spec.json: expected an object with the fields budget, format, graph, method, noise_multiplier, public, settings, unit']
+    >>> plain("VALID\\x1b")
+    'VALID\\\\x1b'
     """
-    if not isinstance(spec, dict) or set(spec) != _SPEC:
-        yield "spec.json: expected an object with the fields " + ", ".join(sorted(_SPEC))
+    shown = ascii(text)[1:-1]
+    return shown if len(shown) <= 80 else shown[:77] + "..."
+
+
+def canonical(value: Any) -> bytes:
+    """The one JSON form that is hashed and compared.
+
+    >>> canonical({"b": 1, "a": [1.5]})
+    b'{"a":[1.5],"b":1}'
+    """
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.encode("utf-8")
+
+
+def differences(left: Any, right: Any, path: str) -> Iterator[str]:
+    """Name the fields in which two JSON values differ; true, 1 and 1.0 are three values.
+
+    >>> list(differences({"a": [1, 2]}, {"a": [1, 3]}, "b"))
+    ['b.a[1]: 2 differs from 3']
+    """
+    if isinstance(left, dict) and isinstance(right, dict):
+        for key in sorted(left.keys() | right.keys()):
+            if key in left and key in right:
+                yield from differences(left[key], right[key], f"{path}.{plain(key)}")
+            else:
+                yield f"{path}.{plain(key)}: is {'missing' if key in right else 'not expected'}"
+    elif isinstance(left, list) and isinstance(right, list):
+        for index, pair in enumerate(zip(left, right, strict=False)):
+            yield from differences(*pair, f"{path}[{index}]")
+        if len(left) != len(right):
+            yield f"{path}: holds {len(left)} items, expected {len(right)}"
+    elif canonical(left) != canonical(right):
+        yield f"{path}: {plain(repr(left))} differs from {plain(repr(right))}"
+
+
+def disagreements(
+    certificate: dict[str, Any],
+    spec: dict[str, Any] | None,
+    entries: list[dict[str, Any]] | None,
+    released: dict[str, list[int]] | None,
+    weights: dict[str, list[int]] | None,
+) -> Iterator[str]:
+    """Everything below but the claim; None stands for a file that cannot be read, which is a problem already."""
+    if entries is not None:
+        yield from _ledger_faults(entries, certificate)
+    if spec is not None:
+        yield from _spec_faults(spec, certificate)
+    yield from _words_faults(certificate)
+    tuned = any(event["type"] == "selection" for event in leaves(one["event"] for one in certificate["releases"]))
+    yield from (_selection_faults if tuned else _output_faults)(certificate, released, weights)
+
+
+def _output_faults(
+    certificate: dict[str, Any], released: dict[str, list[int]] | None, weights: dict[str, list[int]] | None
+) -> Iterator[str]:
+    """Releases, tensors and weights that are not those of the method."""
+    yield from _release_faults(certificate)
+    if released is not None:
+        yield from _released_faults(released, certificate)
+    if weights is not None and certificate["unit"]["name"] != "none":
+        yield from _weights_faults(weights, certificate)
+
+
+def _selection_faults(
+    certificate: dict[str, Any], released: dict[str, list[int]] | None, weights: dict[str, list[int]] | None
+) -> Iterator[str]:
+    """A tuned run: one selection, in which a candidate releases what the settings and the tensors say."""
+    releases, where = certificate["releases"], "certificate.json: releases"
+    if [(release["name"], release["event"]["type"]) for release in releases] != [("tuned", "selection")]:
+        yield f"{where}: expected one selection, named tuned, and nothing beside it"
         return
-    nothing = {"epsilon": None, "delta": None}
-    public = spec["public"] if isinstance(spec["public"], dict) else {}
+    fewest: list[str] | None = None
+    for events in releases[0]["event"]["candidates"]:
+        found = list(_candidate_faults(certificate, events, released, weights))
+        fewest = found if fewest is None or len(found) < len(fewest) else fewest
+    yield from (f"{fault} (of the candidate that fits best)" for fault in fewest or ())
+    if fewest is None:
+        yield f"{where}[0].event.candidates: expected at least one"
+
+
+def _candidate_faults(
+    certificate: dict[str, Any],
+    events: list[dict[str, Any]],
+    released: dict[str, list[int]] | None,
+    weights: dict[str, list[int]] | None,
+) -> Iterator[str]:
+    """Hold the outputs against one candidate, as if it had been the plan; the last event is a private score's."""
+    names, where = _release_names(certificate), "certificate.json: releases[0]."
+    scored = certificate["unit"]["name"] != "edge"
+    if len(events) != len(names) + scored or (
+        scored and (events[-1]["type"], events[-1].get("count")) != ("gaussian", 1)
+    ):
+        yield f"{where}event.candidates: expected events for {[*names, *['score'] * scored]}"
+        return
+    rows = {"edge": 2 - certificate["unit"].get("directed", 0), "node": certificate["unit"].get("max_out_degree")}
+    touched = (rows.get(certificate["unit"]["name"]) or 0) * (1 + (certificate["unit"]["relation"] == "replace"))
+    plan, draws = [], 1 + scored
+    for name, event in zip(names, events[: len(names)], strict=True):
+        size = sum(_size(shape) for key, shape in (weights or {}).items() if key.startswith(name + "."))
+        shape = (released or {}).get(name, []) if name.startswith("aggregate/") else [size]
+        affected = (
+            min(touched, shape[0]) * _size(shape[1:]) if name.startswith("aggregate/") and shape else _size(shape)
+        )
+        plan.append({"name": name, "event": event, "shape": shape, "affected_coordinates": affected})
+        draws += sum(affected * times for _, times in simple_events([event]))
+    yield from _output_faults({**certificate, "releases": plan}, released, weights)
+    if certificate["releases"][0]["affected_coordinates"] < draws:
+        yield f"{where}affected_coordinates: expected at least {draws}, the draws of one trial"
+
+
+def _ledger_faults(entries: list[dict[str, Any]], certificate: dict[str, Any]) -> Iterator[str]:
+    """Releases that were not planned, or plans that are not those of the certificate."""
+    plan, made = entries[0]["plan"], [entry["release"] for entry in entries[1:]]
+    if len(made) != len(plan["releases"]):
+        yield f"ledger.jsonl: {len(made)} releases were made, but {len(plan['releases'])} were planned"
+    for line, pair in enumerate(zip(made, plan["releases"], strict=False), start=2):
+        yield from (
+            f"ledger.jsonl line {line}: {text} (compared with its plan)" for text in differences(*pair, "release")
+        )
+    stated = {**certificate, "delta_sampler": certificate["accounting"]["delta_sampler"]}
+    for field in plan:
+        found = differences(stated[field], plan[field], "accounting." * (field == "delta_sampler") + field)
+        yield from (f"certificate.json: {text} (compared with ledger.jsonl)" for text in found)
+    if certificate["ledger_head"] != entries[-1]["hash"]:
+        yield "certificate.json: ledger_head: is not the hash of the ledger's last line"
+
+
+def _spec_faults(spec: dict[str, Any], certificate: dict[str, Any]) -> Iterator[str]:
+    """Fields of spec.json that say something else than the certificate: predicting trusts the spec."""
+    public = certificate["public_facts"]
     stated = {
-        "format": certificate["format"],
         "method": certificate["method"],
         "settings": certificate["settings"],
         "unit": certificate["unit"],
-        "budget": None if certificate["budget"] == nothing else certificate["budget"],
-        "public": {**certificate["public_facts"], "assumed": certificate["assumed_public"]},
+        "budget": None if certificate["budget"] == _NULLS else certificate["budget"],
+        "public": {**public, "assumed": certificate["assumed_public"]},
     }
     for field, value in stated.items():
-        if spec[field] != value:
-            yield f"spec.json: {field}: differs from certificate.json"
-    if not isinstance(spec["graph"], dict) or set(spec["graph"]) != _GRAPH:
-        yield "spec.json: graph: expected an object with the fields " + ", ".join(sorted(_GRAPH))
-    elif spec["graph"]["num_nodes"] != public.get("num_nodes"):
-        yield "spec.json: graph.num_nodes: differs from public.num_nodes"
-    noises = [release["event"]["noise_multiplier"] for release in certificate["releases"]]
-    if noises and spec["noise_multiplier"] not in noises:
-        yield "spec.json: noise_multiplier: is that of no release"
+        yield from (
+            f"spec.json: {text} (compared with certificate.json)" for text in differences(spec[field], value, field)
+        )
+    graph = spec["graph"]
+    for field, size in (("num_nodes", graph["num_nodes"]), ("num_classes", len(graph["classes"]))):
+        if size != public[field]:
+            yield f"spec.json: graph.{field.replace('num_c', 'c')}: {size} differs from public_facts.{field}"
+    if len(graph["feature_names"]) not in (0, public["num_features"]):
+        yield f"spec.json: graph.feature_names: expected {public['num_features']} names or none"
 
 
-def words_faults(certificate: dict[str, Any]) -> Iterator[str]:
-    """Plain words that say something else than the unit they describe."""
-    if certificate["protects"] != _protects(certificate["unit"]):
-        yield "certificate.json: protects: does not describe the unit"
-    if certificate["trust_model"] != "trusted curator":
-        yield "certificate.json: trust_model: expected trusted curator"
+def _words_faults(certificate: dict[str, Any]) -> Iterator[str]:
+    """Plain words that are not those which unit, direction, method and mechanisms imply."""
+    unit, method = certificate["unit"], certificate["method"]
+    expected: dict[str, Any] = {"protects": _protects(unit), "caveats": _caveats(certificate)}
+    seen = _EVERYTHING if unit["name"] == "none" else WHO_MAY_SEE.get(method, {}).get(unit["name"])
+    if method not in WHO_MAY_SEE:
+        yield f"certificate.json: method: {plain(method)} is not known here, so who may see what cannot be verified"
+    elif seen is None:
+        yield f"certificate.json: unit.name: {method} has no proof under unit {unit['name']}"
+    else:
+        expected["who_may_see"] = seen
+    for field, value in expected.items():
+        found = differences(certificate[field], value, field)
+        yield from (f"certificate.json: {text} (compared with what unit and method imply)" for text in found)
+    yield from _assumed_faults(certificate)
 
 
 def _protects(unit: dict[str, Any]) -> str:
     if unit["name"] == "none":
         return "nothing: this run carries no privacy guarantee"
     if unit["name"] == "edge":
-        return "the presence of any one " + ("directed arc" if unit.get("directed") else "undirected edge")
+        return "the presence of any one " + ("directed arc" if unit["directed"] else "undirected edge")
     if unit["name"] == "record":
         return "any one record"
-    if unit.get("arcs") == "incident":
+    if unit["arcs"] == "incident":
         return "any one node: its features, its label and every arc in or out of it"
-    cap = unit.get("max_out_degree")
+    cap = unit["max_out_degree"]
     return f"any one node: its features, its label and the {f'(at most {cap}) ' if cap else ''}out-arcs it owns"
 
 
-def sampling_faults(certificate: dict[str, Any]) -> Iterator[str]:
-    """Sampling probabilities and steps that do not follow from the settings and the public number of training nodes."""
-    settings, num_train = certificate["settings"], certificate["public_facts"].get("num_train")
-    for index, release in enumerate(certificate["releases"]):
-        event = release["event"]
-        if event["type"] == "gaussian":
-            continue
-        where = f"certificate.json: releases[{index}].event."
-        size, epochs = settings.get("batch_size"), settings.get("epochs") or _DEFAULT_EPOCHS
-        if not all(isinstance(value, int) and value > 0 for value in (size, num_train, epochs)):
-            yield f"{where}sampling_prob: settings and public facts do not say how it was chosen"
-            continue
-        batch = min(size, num_train)
-        if event["sampling_prob"] != batch / num_train:
-            yield f"{where}sampling_prob: expected {batch} / {num_train}, got {event['sampling_prob']:.9g}"
-        if event["steps"] != max(1, epochs * num_train // batch):
-            yield f"{where}steps: expected {max(1, epochs * num_train // batch)}, got {event['steps']}"
+def _caveats(certificate: dict[str, Any]) -> list[str]:
+    unit, directed = certificate["unit"], certificate["public_facts"]["directed"]
+    events = list(leaves(release["event"] for release in certificate["releases"]))
+    found = []
+    if unit["name"] == "edge" and unit["directed"] and not directed:
+        found.append(
+            "The graph is undirected and the unit is one arc, half of an edge: for a whole undirected edge epsilon is "
+            "larger (the sensitivity is sqrt 2). This is the published convention, not the honest default."
+        )
+    if unit["name"] == "node":
+        found.append("A node's label may still be inferred from what other nodes' records say about it.")
+        if not directed:
+            found.append(
+                "Each end of an undirected edge owns its own arc: the other end's record of it is not protected."
+            )
+    if any(event["type"] == "selection" for event in events):
+        found.append(
+            "The settings are part of what the charged selection released. Its rule and its list of candidates were chosen "
+            "without looking at protected data. The number of trials, and every trial but the best, stay secret."
+        )
+    if any("sampling_prob" in event for event in events):
+        found.append(
+            "Floating-point error moves a sum of clipped gradients by at most 2^-20 of the clip norm a record: a margin "
+            "that is stated, not proved."
+        )
+    return found
 
 
-def weights_faults(shapes: dict[str, list[int]], certificate: dict[str, Any]) -> Iterator[str]:
-    """Weights that belong to no network, or whose number is not what was charged."""
-    private = certificate["unit"]["name"] != "none"
-    for name in shapes:
-        if private and name.split(".")[0] not in _NETWORKS:
-            yield f"model.safetensors: {name!r} belongs to no network"
+def _assumed_faults(certificate: dict[str, Any]) -> Iterator[str]:
+    """Facts read off protected data: none where features and labels are public, and each only once."""
+    unit, facts = certificate["unit"]["name"], certificate["assumed_public"]
+    for index, fact in enumerate(facts):
+        where = f"certificate.json: assumed_public[{index}]: {plain(fact)} "
+        if unit in ("none", "edge"):
+            yield f"{where}is not protected under unit {unit}"
+        elif fact in facts[:index]:
+            yield f"{where}appears twice"
+        elif fact == "classes" and certificate["public_facts"]["num_classes"] == 0:
+            yield f"{where}contradicts public_facts.num_classes, which is 0"
+        elif fact != "classes" and certificate["public_facts"]["num_features"] == 0:
+            yield f"{where}contradicts public_facts.num_features, which is 0"
+
+
+def _release_faults(certificate: dict[str, Any]) -> Iterator[str]:
+    """Releases that are not those of the method, and sizes or sampling that do not follow from what is public."""
+    unit, releases, public = certificate["unit"], certificate["releases"], certificate["public_facts"]
+    if unit["name"] == "edge" and public["directed"] and not unit["directed"]:
+        yield "certificate.json: unit.directed: expected true, since public_facts.directed is true"
+    if public["num_train"] > public["num_nodes"]:
+        yield f"certificate.json: public_facts.num_train: {public['num_train']} exceeds num_nodes"
+    names, expected = [release["name"] for release in releases], _release_names(certificate)
+    if names != expected:
+        yield f"certificate.json: releases: expected {expected or 'none'}, got {plain(repr(names))}"
+    for index, release in enumerate(releases):
+        where, event, shape = f"certificate.json: releases[{index}].", release["event"], release["shape"]
+        if unit["relation"] == "replace" and event.get("relation") == "add-remove":
+            yield f"{where}event.relation: expected replace, the unit's, got add-remove"
+        if release["name"].startswith("aggregate/"):
+            yield from _aggregate_faults(where, release, certificate)
+        elif release["affected_coordinates"] != _size(shape):
+            got = release["affected_coordinates"]
+            yield f"{where}affected_coordinates: expected {_size(shape)}, all of them, got {got}"
+        elif release["name"] in expected:
+            yield from _sampling_faults(f"{where}event.", event, certificate["settings"], public["num_train"])
+
+
+def _size(shape: list[int]) -> int:
+    return min(math.prod(shape), 2**64)
+
+
+def _is_count(value: Any) -> TypeGuard[int]:
+    return type(value) is int and 1 <= value <= 2**53
+
+
+def _release_names(certificate: dict[str, Any]) -> list[str]:
+    """What a method releases under a unit; weights that come from another run were charged there."""
+    unit, method = certificate["unit"]["name"], certificate["method"]
+    trains = unit in ("node", "record") and not certificate["composition"]["builds_on"]
+    if unit == "none" or method not in ("gap", "mlp"):
+        return []
+    if method == "mlp":
+        return ["network"] * trains
+    hops = certificate["settings"].get("num_hops") or _DEFAULT_HOPS
+    aggregates = [f"aggregate/{k + 1}" for k in range(min(hops, 1000) if _is_count(hops) else 0)]
+    return [*_networks(certificate)[:-1] * trains, *aggregates, *["classifier"] * trains]
+
+
+def _networks(certificate: dict[str, Any]) -> list[str]:
+    """The networks of a method, in training order."""
+    encoder = ["encoder"] * (certificate["settings"].get("encoder") is not False)
+    return {"gap": [*encoder, "classifier"], "mlp": ["network"]}.get(certificate["method"], [])
+
+
+def _aggregate_faults(where: str, release: dict[str, Any], certificate: dict[str, Any]) -> Iterator[str]:
+    """One hop: Gaussian, of shape [nodes, width], in which one record touches a known number of rows."""
+    unit, event, shape = certificate["unit"], release["event"], release["shape"]
+    if event["type"] != "gaussian" or event["count"] != 1:
+        yield f"{where}event: expected one Gaussian release"
+    rows = {"edge": 2 - unit.get("directed", 0), "node": unit.get("max_out_degree")}.get(unit["name"])
+    if rows is None or unit.get("arcs") == "incident":
+        yield f"{where}name: an aggregate has no bounded sensitivity under this unit"
+        return
+    settings, public = certificate["settings"], certificate["public_facts"]
+    width = settings.get("width") if "encoder" in _networks(certificate) else public["num_features"]
+    expected = [public["num_nodes"], width]
+    if shape != expected:
+        yield f"{where}shape: expected nodes and width, {plain(repr(expected))}, got {plain(repr(shape))}"
+        return
+    touched = min(rows * (1 + (unit["relation"] == "replace")), shape[0]) * shape[1]
+    if release["affected_coordinates"] != touched:
+        yield f"{where}affected_coordinates: expected {touched}, got {release['affected_coordinates']}"
+
+
+def _sampling_faults(where: str, event: dict[str, Any], settings: dict[str, Any], num_train: int) -> Iterator[str]:
+    """DP-SGD: sampling probability and steps follow from the settings and the public number of training nodes."""
+    size, epochs, rows = settings.get("batch_size"), settings.get("epochs") or _DEFAULT_EPOCHS, max(num_train, 1)
+    if event["type"] != "poisson-gaussian":
+        yield f"{where}type: expected poisson-gaussian, got {event['type']}"
+    elif not _is_count(size) or not _is_count(epochs):
+        yield f"{where}sampling_prob: the settings do not say how it was chosen"
+    else:
+        batch = min(size, rows)
+        for field, value in (("sampling_prob", batch / rows), ("steps", max(1, epochs * rows // batch))):
+            if event[field] != value:
+                yield f"{where}{field}: expected {value:.9g} as batch_size, epochs and num_train say, got {event[field]:.9g}"
+
+
+def _released_faults(released: dict[str, list[int]], certificate: dict[str, Any]) -> Iterator[str]:
+    """Aggregates that are missing, of another size than was charged, or that were not charged."""
+    charged = {r["name"]: r["shape"] for r in certificate["releases"] if r["name"].startswith("aggregate/")}
+    for name in sorted(charged.keys() | released.keys()):
+        where = f"releases.safetensors: {plain(name)}: "
+        if name not in released:
+            yield f"{where}the tensor of this release is missing"
+        elif name not in charged:
+            yield f"{where}this tensor belongs to no release"
+        elif released[name] != charged[name]:
+            yield f"{where}has shape {plain(repr(released[name]))}, but was charged with {plain(repr(charged[name]))}"
+
+
+def _weights_faults(weights: dict[str, list[int]], certificate: dict[str, Any]) -> Iterator[str]:
+    """Weights of no network of the method, or whose number is not what was charged."""
+    for name in weights:
+        if name.split(".")[0] not in _networks(certificate):
+            yield f"model.safetensors: {plain(name)}: belongs to no network of this method"
     for release in certificate["releases"]:
-        found = sum(math.prod(shape) for name, shape in shapes.items() if name.startswith(release["name"] + "."))
-        if release["event"]["type"] != "gaussian" and found != math.prod(release["shape"]):
-            yield f"model.safetensors: {release['name']}: expected {math.prod(release['shape'])} numbers, got {found}"
+        name, expected = release["name"], _size(release["shape"])
+        found = sum(_size(shape) for key, shape in weights.items() if key.startswith(name + "."))
+        if found != expected and not name.startswith("aggregate/"):
+            yield f"model.safetensors: {plain(name)}: expected {expected} numbers, got {found}"
+
+
+def claim_faults(certificate: dict[str, Any]) -> tuple[list[str], Bracket]:
+    """Hold the claim against the events; return problems and the bracket of epsilon."""
+    claim, budget, accounting = certificate["claim"], certificate["budget"], certificate["accounting"]
+    events = [release["event"] for release in certificate["releases"]]
+    if certificate["unit"]["name"] == "none":
+        spent = {"delta_sampler": accounting["delta_sampler"]}
+        stated = {"claim": claim, "budget": budget, "accounting": spent, "releases": events}
+        wanted = {"claim": _NULLS, "budget": _NULLS, "accounting": {"delta_sampler": 0.0}, "releases": []}
+        faults = [f"{text[1:]} under unit none" for text in differences(stated, wanted, "")]
+        return [f"certificate.json: {text}" for text in faults], (None, None)
+    faults = [f"{field}.{key}: expected a number, got null" for field in ("claim", "budget") for key in claim
+              if certificate[field][key] is None]  # fmt: skip
+    kinds = {event["type"] for event in leaves(events)}
+    methods = ("none", "gaussian", "pld") if not kinds else ("gaussian", "pld") if kinds == {"gaussian"} else ("pld",)
+    methods = ("renyi",) if "selection" in kinds else methods
+    if accounting["method"] not in methods:
+        faults.append(f"accounting.method: {accounting['method']} does not fit the events")
+    for index, event in enumerate(events):
+        strange = sorted({one["type"] for one in leaves([event])} - {*KNOWN_EVENTS})
+        faults += [f"releases[{index}].event.type: {kind} cannot be verified here" for kind in strange]
+    bracket: Bracket = (None, None)
+    if None not in claim.values() and None not in budget.values() and kinds <= {*KNOWN_EVENTS}:
+        numbers, bracket = _number_faults(certificate)
+        faults += numbers
+    return [f"certificate.json: {fault}" for fault in faults], bracket
+
+
+def _number_faults(certificate: dict[str, Any]) -> tuple[list[str], tuple[float, float]]:
+    claim, releases = certificate["claim"], certificate["releases"]
+    epsilon, stated = claim["epsilon"], certificate["accounting"]["delta_sampler"]
+    faults = [
+        f"claim.{key}: {claim[key]:.9g} exceeds budget.{key}, which is {limit}"
+        for key, limit in certificate["budget"].items()
+        if claim[key] > limit * (1 + 1e-9)
+    ]
+    draws = sum(r["affected_coordinates"] * times for r in releases for _, times in simple_events([r["event"]]))
+    sampler = (1 + math.exp(min(epsilon, 700.0))) * SAMPLER_TAU * min(draws, 10**300)
+    if not math.isclose(stated, sampler, rel_tol=1e-9):
+        faults.append(f"accounting.delta_sampler: expected {sampler:.12g}, got {stated}")
+    low, high = epsilon_bracket([release["event"] for release in releases], claim["delta"] - sampler)
+    if low > epsilon:
+        faults.append(f"claim.epsilon: {epsilon:.9g} is too small: the cost is at least {low:.9g}")
+    elif high > TOLERANCE * epsilon:
+        faults.append(f"claim.epsilon: {epsilon:.9g} is not confirmed: the bound is {high:.9g}")
+    return faults, (low, high)

@@ -1,11 +1,17 @@
-"""A run that is internally consistent but says more, or something else, than what was charged must not pass."""
+"""A changed byte is found with file and field; a consistent run that says more than was charged does not pass."""
 
 import hashlib
 import json
+import math
+import random
+import re
 import shutil
+import struct
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from safetensors.numpy import load_file, save_file
 
 import sfumato as sf
@@ -27,13 +33,28 @@ def graph_of(seed, num_nodes=120):
 def honest(tmp_path_factory):
     graph = graph_of(0)
     plan = sf.GAP(epochs=1, batch_size=40).calibrate(sf.Budget(8.0, 1e-5), NODE, graph.public_facts(NODE))
-    return plan.fit(graph).save(tmp_path_factory.mktemp("honest") / "run")
+    folder = tmp_path_factory.mktemp("honest")
+    form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    (folder / "key.pem").write_bytes(Ed25519PrivateKey.from_private_bytes(bytes(range(32))).private_bytes(*form))
+    return plan.fit(graph).save(folder / "run", sign_key=folder / "key.pem")
 
 
 @pytest.fixture
-def run(honest, tmp_path):
-    assert verify(honest).problems == ()
-    return shutil.copytree(honest, tmp_path / "run")
+def signed(honest, tmp_path):
+    """A copy of an honest, signed run."""
+    return shutil.copytree(honest, tmp_path / "run") / "release"
+
+
+@pytest.fixture
+def run(signed):
+    """The same without its signature: what a forger starts from who has no key."""
+    (signed / "signature.json").unlink()
+    return signed.parent
+
+
+def test_the_honest_run_is_valid(honest, run):
+    assert verify(honest).signed
+    assert verify(honest).problems == verify(run).problems == ()
 
 
 def rewrite(run, change):
@@ -57,7 +78,7 @@ def rewrite(run, change):
 
 
 def seal(release):
-    names = sorted(path.name for path in release.iterdir() if path.name != "manifest.json")
+    names = sorted(path.name for path in release.iterdir() if path.name not in ("manifest.json", "signature.json"))
     files = {name: hashlib.sha256((release / name).read_bytes()).hexdigest() for name in names}
     (release / "manifest.json").write_text(canonical_json({"format": 1, "files": files}) + "\n")
 
@@ -68,6 +89,303 @@ def problems(run):
     return " | ".join(result.problems)
 
 
+FILES = ["certificate.json", "ledger.jsonl", "model.safetensors", "releases.safetensors", "spec.json", "manifest.json",
+         "signature.json"]  # fmt: skip
+RANDOM = random.Random(3)
+
+
+def flipped(data, position):
+    return data[:position] + bytes([data[position] ^ (1 << RANDOM.randrange(8))]) + data[position + 1 :]
+
+
+CUTS = {
+    "first byte": lambda data: flipped(data, 0),
+    "last byte": lambda data: flipped(data, len(data) - 1),
+    "header": lambda data: flipped(data, 9),
+    **{f"random {k}": lambda data: flipped(data, RANDOM.randrange(len(data))) for k in range(8)},
+    "truncated": lambda data: data[:-1],
+    "halved": lambda data: data[: len(data) // 2],
+    "empty": lambda data: b"",
+    "longer": lambda data: data + b"\n",
+    "doubled": lambda data: data + data,
+    "byte order mark": lambda data: b"\xef\xbb\xbf" + data,
+}
+
+
+@pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
+@pytest.mark.parametrize("name", FILES)
+def test_any_changed_byte_names_its_file(signed, name, cut):
+    path = signed / name
+    path.write_bytes(cut(path.read_bytes()))
+    found = verify(signed).problems
+    assert any(text.startswith((name, "signature.json: " if name == "manifest.json" else name)) for text in found), (
+        found
+    )
+
+
+def smuggle(release):
+    (release / "hop0.npy").write_bytes(b"raw")
+
+
+def nest(release):
+    (release / "more").mkdir()
+    (release / "more" / "certificate.json").write_bytes((release / "certificate.json").read_bytes())
+
+
+def swap(one, two):
+    def change(release):
+        (release / one).rename(release / "x")
+        (release / two).rename(release / one)
+        (release / "x").rename(release / two)
+
+    return change
+
+
+def link(release):
+    (release / "spec.json").rename(release.parent / "outside.json")
+    (release / "spec.json").symlink_to(release.parent / "outside.json")
+
+
+FOLDER_FAULTS = [
+    (smuggle, "hop0.npy: "), (nest, "more/certificate.json: "), (link, "spec.json: is a link"),
+    (swap("model.safetensors", "releases.safetensors"), "model.safetensors: "),
+    (swap("spec.json", "ledger.jsonl"), "spec.json: "),
+    (lambda release: (release / "spec.json").rename(release / "Spec.json"), "spec.json: is missing"),
+    (lambda release: (release / "spec.json").rename(release / "sp\u0435c.json"), "spec.json: is missing"),
+    *[(lambda release, name=name: (release / name).unlink(), f"{name}: is missing") for name in FILES[:6]],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "problem"), FOLDER_FAULTS)
+def test_files_that_come_go_or_change_places_are_named(signed, change, problem):
+    change(signed)
+    found = verify(signed).problems
+    assert any(text.startswith(problem) for text in found), found
+
+
+CYRILLIC = str.maketrans("aeo", "\u0430\u0435\u043e")
+LOOK_ALIKE = "Whoever runs the training may see the data and follows the method.".translate(CYRILLIC)
+# One field of one file, with the manifest rewritten: file, path, new value (a function takes the old one), what is named.
+EDITS = [
+    ("certificate", "format", 1, "format"),
+    ("certificate", "version", "", "version"),
+    ("certificate", "method", "mlp", "method"),
+    ("certificate", "method", "g\u0430p", "method"),
+    ("certificate", "settings.width", 17, "spec.json: settings.width"),
+    ("certificate", "settings.learning_rate", 1, "spec.json: settings.learning_rate"),
+    ("certificate", "unit.max_out_degree", 100, "unit.max_out_degree"),
+    ("certificate", "unit.relation", "replace", "unit.relation"),
+    ("certificate", "protects", lambda old: old + " ", "protects"),
+    ("certificate", "protects", lambda old: old.replace("any one node", "every node"), "protects"),
+    ("certificate", "trust_model", "no trust needed", "trust_model"),
+    ("certificate", "adversary", lambda old: old.replace(": the guarantee is computational", ""), "adversary"),
+    ("certificate", "claim.epsilon", lambda old: old / 2, "claim.epsilon"),
+    ("certificate", "claim.epsilon", lambda old: math.nextafter(old, 0), "claim.epsilon"),
+    ("certificate", "claim.epsilon", None, "claim.epsilon"),
+    ("certificate", "claim.delta", 1e-6, "claim.delta"),
+    ("certificate", "budget.epsilon", 100.0, "spec.json: budget.epsilon"),
+    ("certificate", "budget.epsilon", 10**400, "budget.epsilon"),
+    ("certificate", "releases.0.event.noise_multiplier", lambda old: 2 * old, "releases[0].event.noise_multiplier"),
+    ("certificate", "releases.0.event.type", "gaussian", "releases[0].event"),
+    ("certificate", "releases.0.event.relation", "replace", "releases[0].event.relation"),
+    ("certificate", "releases.1.affected_coordinates", 1, "releases[1].affected_coordinates"),
+    ("certificate", "releases.1.visible_to", "the node itself", "releases[1].visible_to"),
+    ("certificate", "releases", lambda old: old[::-1], "releases[0].name"),
+    ("certificate", "releases", lambda old: old[1:], "releases"),
+    ("certificate", "accounting.method", "gaussian", "accounting.method"),
+    ("certificate", "accounting.delta_sampler", 0.0, "accounting.delta_sampler"),
+    ("certificate", "accounting.sampler_tau", 0, "accounting.sampler_tau"),
+    ("certificate", "randomness", lambda old: old.replace("256", "128"), "randomness"),
+    ("certificate", "public_facts.num_train", 120, "spec.json: public.num_train"),
+    ("certificate", "public_facts.directed", True, "spec.json: public.directed"),
+    ("certificate", "assumed_public", ["classes"], "spec.json: public.assumed"),
+    ("certificate", "who_may_see.anyone", lambda old: [*old, "predictions"], "who_may_see.anyone"),
+    ("certificate", "who_may_see.anyone.1", "w\u0435ights", "who_may_see.anyone[1]"),
+    ("certificate", "who_may_see.never", [], "who_may_see.never"),
+    ("certificate", "who_may_see.the node itself", ..., "who_may_see.the node itself"),
+    ("certificate", "assumptions", lambda old: old[1:], "assumptions"),
+    ("certificate", "assumptions", lambda old: [*old, "The weather is fine."], "assumptions"),
+    ("certificate", "assumptions", lambda old: old[::-1], "assumptions[0]"),
+    ("certificate", "assumptions.0", LOOK_ALIKE, "assumptions[0]"),
+    ("certificate", "assumptions.2", lambda old: old[:-1], "assumptions[2]"),
+    ("certificate", "caveats", [], "caveats"),
+    ("certificate", "caveats", lambda old: [*old, "None of this matters."], "caveats"),
+    ("certificate", "caveats.0", lambda old: old.replace("may still", "cannot"), "caveats[0]"),
+    ("certificate", "side_channels", lambda old: old[:1], "side_channels"),
+    ("certificate", "side_channels.1", lambda old: old.replace("not ", ""), "side_channels[1]"),
+    ("certificate", "side_channels", ..., "side_channels"),
+    ("certificate", "composition.covers", "All runs.", "composition.covers"),
+    ("certificate", "composition.builds_on", [{"ledger_head": "0" * 64, "epsilon": 1, "delta": 0}], "releases"),
+    ("certificate", "data_collection", "Covered.", "data_collection"),
+    ("certificate", "ledger_head", "0" * 64, "ledger_head"),
+    ("certificate", "approved_by", "NIST", "approved_by"),
+    ("spec", "format", 2, "format"),
+    ("spec", "method", "mlp", "method"),
+    ("spec", "settings.width", 17, "settings.width"),
+    ("spec", "settings", {}, "settings"),
+    ("spec", "unit", {"name": "none", "relation": "none"}, "unit"),
+    ("spec", "budget", None, "budget"),
+    ("spec", "public.num_nodes", 119, "public.num_nodes"),
+    ("spec", "public.assumed", ["classes"], "public.assumed"),
+    ("spec", "graph.num_nodes", 121, "graph.num_nodes"),
+    ("spec", "graph.classes", lambda old: old[1:], "graph.classes"),
+    ("spec", "graph.feature_names", ["a"], "graph.feature_names"),
+    ("spec", "graph.ids_digest", "none", "graph.ids_digest"),
+    ("spec", "noise_multiplier", 0.001, "noise_multiplier"),
+    ("spec", "graph", ..., "graph"),
+]  # fmt: skip
+
+
+def edit(path, field, value):
+    document = json.loads(path.read_text())
+    *parents, last = (int(key) if key.isdigit() else key for key in field.split("."))
+    inner = document
+    for key in parents:
+        inner = inner[key]
+    if value is ...:
+        del inner[last]
+    else:
+        inner[last] = value(inner[last]) if callable(value) else value
+    path.write_text(canonical_json(document) + "\n")
+
+
+@pytest.mark.parametrize(("name", "field", "value", "named"), EDITS)
+def test_an_edited_field_is_named_even_if_the_manifest_is_rewritten(run, name, field, value, named):
+    edit(run / "release" / f"{name}.json", field, value)
+    seal(run / "release")
+    start = named if ".json: " in named else f"{name}.json: {named}"
+    found = verify(run).problems
+    assert any(text.startswith(start) for text in found), found
+
+
+@pytest.mark.parametrize(("name", "field", "value", "named"), [
+    *EDITS[::8], ("certificate", "version", "9.9", ""), ("certificate", "notes", ["Trust me."], ""),
+    ("spec", "graph.name", "moon", ""),
+])  # fmt: skip
+def test_a_signature_covers_every_field(signed, name, field, value, named):
+    edit(signed / f"{name}.json", field, value)
+    seal(signed)
+    result = verify(signed)
+    assert "signature.json: signature: does not sign manifest.json" in result.problems
+    assert not result.signed
+
+
+TEXT_EDITS = {
+    "duplicate key": (b'"format":2', b'"format":2,"format":2'),
+    "not a number": (b'"mean_degree":', b'"mean_degree":NaN,"x":'),
+    "infinite": (b'"mean_degree":', b'"mean_degree":1e999,"x":'),
+    "thousands of digits": (b'"mean_degree":', b'"mean_degree":' + b"9" * 5000 + b',"x":'),
+    "space": (b'"format":2', b'"format": 2'),
+    "escaped letter": (b'"trusted curator"', b'"trusted \\u0063urator"'),
+    "soft hyphen": (b'"trusted curator"', '"trusted\u00ad curator"'.encode()),
+    "float for integer": (b'"format":2', b'"format":2.0'),
+    "carriage return": (b"}\n", b"}\r\n"),
+    "comment": (b"{", b"/* */{"),
+    "not UTF-8": (b"trusted", b"trust\xffed"),
+    "deep": (b'"notes":[]', b'"notes":' + b"[" * 50_000 + b"]" * 50_000),
+}
+
+
+@pytest.mark.parametrize(("old", "new"), TEXT_EDITS.values(), ids=TEXT_EDITS)
+def test_other_spellings_of_the_certificate_are_refused(run, old, new):
+    path = run / "release" / "certificate.json"
+    before = path.read_bytes()
+    assert old in before
+    path.write_bytes(before.replace(old, new, 1) if old != b"}\n" else before[:-2] + new)
+    seal(run / "release")
+    found = verify(run).problems
+    assert any(text.startswith("certificate.json: ") for text in found), found
+
+
+def quieter(line):
+    entry = json.loads(line)
+    entry["release"]["event"]["noise_multiplier"] /= 2
+    return canonical_json(entry) + "\n"
+
+
+LEDGER_EDITS = {
+    "reordered": (lambda lines: [lines[0], lines[2], lines[1], *lines[3:]], "line 2: index"),
+    "reversed": (lambda lines: lines[::-1], "line 1: index"),
+    "dropped": (lambda lines: lines[:-1], ": 3 releases were made"),
+    "dropped within": (lambda lines: [*lines[:2], *lines[3:]], "line 3: index"),
+    "repeated": (lambda lines: [*lines, lines[-1]], "line 6: index"),
+    "another plan": (lambda lines: [*lines, lines[0]], "line 6: index"),
+    "empty line": (lambda lines: [*lines, "\n"], "line 6: is not valid JSON"),
+    "torn": (lambda lines: [*lines[:-1], lines[-1][:-9]], "line 5: is not valid JSON"),
+    "no end": (lambda lines: [*lines[:-1], lines[-1][:-1]], "line 5: is not canonical"),
+    "less noise": (lambda lines: [*lines[:2], quieter(lines[2]), *lines[3:]], "line 3: hash"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "named"), LEDGER_EDITS.values(), ids=LEDGER_EDITS)
+def test_a_changed_ledger_names_its_line(run, change, named):
+    path = run / "release" / "ledger.jsonl"
+    path.write_text("".join(change(path.read_text().splitlines(keepends=True))))
+    seal(run / "release")
+    found = verify(run).problems
+    start = f"ledger.jsonl{'' if named[0] == ':' else ' '}{named}"
+    assert any(text.startswith(start) for text in found), found
+
+
+def reshape(data):
+    return data.replace(b'"shape":[120,16]', b'"shape":[16,120]', 1)
+
+
+def relabel(data):
+    """A second name for the same bytes, in a header of the same length."""
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + length])
+    text = json.dumps({**header, "raw": next(iter(header.values()))}).encode()
+    return struct.pack("<Q", len(text)) + text + data[8 + length :]
+
+
+TENSOR_EDITS = {
+    "truncated": lambda data: data[:-4],
+    "extended": lambda data: data + bytes(4),
+    "half the type": lambda data: re.sub(rb'"[FI]\d\d"', b'"F16"', data, count=1),
+    "unknown type": lambda data: re.sub(rb'"[FI]\d\d"', b'"F99"', data, count=1),
+    "shared bytes": relabel,
+    "long header": lambda data: struct.pack("<Q", 2**63) + data[8:],
+    "no header": lambda data: data[8:],
+}
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "releases.safetensors"])
+@pytest.mark.parametrize("change", TENSOR_EDITS.values(), ids=TENSOR_EDITS)
+def test_changed_tensor_files_are_named(run, name, change):
+    path = run / "release" / name
+    path.write_bytes(change(path.read_bytes()))
+    seal(run / "release")
+    assert any(text.startswith(f"{name}: ") for text in verify(run).problems)
+
+
+def test_a_turned_aggregate_is_named(run):
+    path = run / "release" / "releases.safetensors"
+    path.write_bytes(reshape(path.read_bytes()))
+    seal(run / "release")
+    assert any("has shape [16, 120], but was charged with [120, 16]" in text for text in verify(run).problems)
+
+
+MANIFEST_EDITS = [
+    ("format", 2, "manifest.json: format"), ("files", [], "manifest.json: files"),
+    ("files", {}, "certificate.json: is not listed"), ("files.signature.json", "0" * 64, "manifest.json: files.signature"),
+    ("files.spec.json", "0" * 64, "spec.json"), ("extra", 1, "manifest.json: extra"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("field", "value", "named"), MANIFEST_EDITS)
+def test_a_changed_manifest_is_named(run, field, value, named):
+    path = run / "release" / "manifest.json"
+    document = json.loads(path.read_text())
+    if field.startswith("files."):
+        document["files"][field.removeprefix("files.")] = value
+    else:
+        document[field] = value
+    path.write_text(canonical_json(document) + "\n")
+    found = verify(run).problems
+    assert any(text.startswith(named) for text in found), found
+
+
 def test_resealing_alone_changes_nothing(run):
     rewrite(run, lambda certificate, spec: None)
     assert verify(run).problems == ()
@@ -75,7 +393,7 @@ def test_resealing_alone_changes_nothing(run):
 
 def test_a_spec_of_another_unit_is_caught_and_not_loaded(run):
     rewrite(run, lambda certificate, spec: spec.update(unit={"name": "none", "relation": "none"}, budget=None))
-    assert "spec.json: unit: differs" in problems(run)
+    assert "spec.json: unit.arcs: is missing" in problems(run)
     with pytest.raises((LedgerError, InputError), match="unit"):
         sf.load(run)
 
@@ -123,6 +441,48 @@ def test_smuggled_tensors_are_caught(run):
     assert "encoder: expected" in problems(run)
 
 
+FORGERIES = {
+    "an encoder that was never charged": (lambda c: c["releases"].pop(0), "releases: expected ['encoder',"),
+    "an encoder that is denied": (
+        lambda c: c["releases"].pop(0) and c["settings"].update(encoder=False), "releases[0].shape: expected nodes",
+    ),
+    "a hop that was never charged": (lambda c: c["releases"].pop(2), "releases: expected ['encoder',"),
+    "hops under another name": (lambda c: c["releases"][1].update(name="noise/1"), "releases: expected ['encoder',"),
+    "a second network": (lambda c: c["releases"].append({**c["releases"][0], "name": "head"}), "releases: expected"),
+    "more training nodes than nodes": (lambda c: c["public_facts"].update(num_train=10**6), "public_facts.num_train"),
+    "an unknown method": (lambda c: c.update(method="trust-me"), "method: trust-me is not known here"),
+    "a mechanism without a bracket": (
+        lambda c: c["releases"][1].update(event={"type": "zcdp", "rho": 1e-9, "count": 1}),
+        "releases[1].event.type: zcdp cannot be verified here",
+    ),
+    "facts that are not protected": (
+        lambda c: c.update(assumed_public=["classes", "classes"]), "assumed_public[1]: classes appears twice",
+    ),
+    "a smaller claim": (lambda c: c["claim"].update(epsilon=c["claim"]["epsilon"] * 0.99), "claim.epsilon"),
+    "a smaller delta": (lambda c: c["claim"].update(delta=c["claim"]["delta"] * 0.9), "claim.epsilon"),
+    "more noise": (
+        lambda c: [r["event"].update(noise_multiplier=0.5 * r["event"]["noise_multiplier"]) for r in c["releases"]], "claim",
+    ),
+    "fewer touched coordinates": (lambda c: c["releases"][1].update(affected_coordinates=1), "releases[1].affected"),
+    "no privacy": (lambda c: c.update(unit={"name": "none", "relation": "none"}), "claim.epsilon"),
+    "incident arcs": (lambda c: c["unit"].update(arcs="incident"), "releases[1].name: an aggregate has no bounded"),
+    "records": (lambda c: c.update(unit={"name": "record", "relation": "add-remove"}), "unit.name: gap has no proof"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "named"), FORGERIES.values(), ids=FORGERIES)
+def test_consistent_forgeries_are_caught(run, change, named):
+    def everywhere(certificate, spec):
+        change(certificate)
+        stated = ("method", "settings", "unit", "budget")
+        spec.update({key: certificate[key] for key in stated})
+        spec["public"] = {**certificate["public_facts"], "assumed": certificate["assumed_public"]}
+
+    rewrite(run, everywhere)
+    found = verify(run).problems
+    assert any(text.startswith(f"certificate.json: {named}") for text in found), found
+
+
 def test_weights_of_another_unit_are_not_certified():
     graph, other = graph_of(0), graph_of(1, 130)
     fitted = sf.GAP(num_hops=1, epochs=1).calibrate(None, sf.NoPrivacy(), graph.public_facts(EDGE)).fit(graph)
@@ -130,11 +490,12 @@ def test_weights_of_another_unit_are_not_certified():
         fitted.calibrate_inference(sf.Budget(1.0, 1e-6), EDGE, other.public_facts(EDGE))
 
 
-def test_inference_names_its_origin_and_refuses_the_training_graph():
+def test_inference_names_its_origin_and_refuses_the_training_graph(tmp_path):
     graph, other = graph_of(0), graph_of(1, 130)
     budget = sf.Budget(2.0, 1e-6)
     fitted = sf.GAP(epochs=1).calibrate(budget, EDGE, graph.public_facts(EDGE)).fit(graph)
     inferred = fitted.calibrate_inference(budget, EDGE, other.public_facts(EDGE)).fit(other)
     assert fitted.ledger.head[:16] in str(inferred.certificate)
+    assert verify(inferred.save(tmp_path / "inferred")).problems == ()
     with pytest.raises(InputError, match="other node ids"):
         fitted.calibrate_inference(budget, EDGE, graph.public_facts(EDGE)).fit(graph)

@@ -4,17 +4,19 @@ import json
 
 import pytest
 
+from sfumato import _verify_plan
 from sfumato.errors import LedgerError
-from sfumato.privacy.certificate import ASSUMPTIONS, Certificate, certify, total_draws
+from sfumato.privacy.certificate import COVERS, FIXED, Certificate, caveats, certify, total_draws
 from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
 from sfumato.privacy.ledger import Ledger, Release, canonical_json
 from sfumato.privacy.noise import SAMPLER_TAU
-from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy, unit_from_dict
+from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy, RecordLevel, unit_from_dict, unit_to_dict
 
 RELEASES = (
     Release("aggregate/1", GaussianEvent(3.5), (4, 16), 32),
     Release("aggregate/2", GaussianEvent(3.5), (4, 16), 32),
 )
+SGD = Release("encoder", PoissonGaussianEvent(0.1, 2.0, 50), (30,), 30)
 VISIBLE = {"anyone": ["parameters", "noisy rows"], "the node itself": ["its prediction"], "never": ["exact sums"]}
 
 
@@ -25,7 +27,7 @@ def build(unit=None, charges=2, epsilon=1.0, delta=1e-7, releases=RELEASES, **ch
         ledger.charge(release.name)
     arguments = {
         "version": "0.1.0", "settings": {"num_hops": 2}, "unit": unit or EdgeLevel(directed=False),
-        "budget": {"epsilon": 1.0, "delta": 1e-7}, "accounting": "gaussian", "public_facts": {"num_nodes": 4},
+        "budget": {"epsilon": 1.0, "delta": 1e-7}, "accounting": "gaussian", "public_facts": {"num_nodes": 4, "directed": False},
         "assumed_public": [], "who_may_see": VISIBLE,
     }  # fmt: skip
     return certify(ledger, **{**arguments, **changes}), ledger
@@ -38,18 +40,37 @@ def test_an_unfinished_plan_has_no_certificate(charges):
 
 
 def test_it_holds_the_claim_and_what_was_charged():
-    certificate, ledger = build(notes=("Extra.",))
+    origin = {"ledger_head": "ab" * 32, "epsilon": 2.0, "delta": 1e-7}
+    certificate, ledger = build(notes=("Extra.",), builds_on=(origin,))
     values = certificate.values
     assert (certificate.epsilon, certificate.delta) == (1.0, 1e-7)
     assert values["releases"] == [entry["release"] for entry in ledger.entries[1:]]
     assert values["ledger_head"] == ledger.head == ledger.entries[-1]["hash"]
     assert values["accounting"] == {"method": "gaussian", "delta_sampler": 2e-28, "sampler_tau": SAMPLER_TAU}
-    assert values["assumptions"] == [*ASSUMPTIONS, "Extra."]
+    assert {key: values[key] for key in FIXED} == FIXED
+    assert values["notes"] == ["Extra."]
+    assert values["composition"] == {"covers": COVERS, "builds_on": [origin]}
     assert unit_from_dict(values["unit"]) == EdgeLevel(directed=False)
-    assert set(values) == {
-        "format", "version", "method", "settings", "unit", "protects", "trust_model", "claim", "budget", "releases",
-        "accounting", "public_facts", "assumed_public", "who_may_see", "assumptions", "ledger_head",
-    }  # fmt: skip
+
+
+CAVEATS = [
+    (EdgeLevel(directed=False), False, RELEASES, []),
+    (EdgeLevel(directed=True), True, RELEASES, []),
+    (EdgeLevel(directed=True), False, RELEASES, ["half of an edge"]),
+    (NodeLevel(max_out_degree=5), True, RELEASES, ["still be inferred"]),
+    (NodeLevel(max_out_degree=5), False, (*RELEASES, SGD), ["still be inferred", "Each end", "stated, not proved"]),
+    (RecordLevel(), False, (SGD,), ["stated, not proved"]),
+]
+
+
+@pytest.mark.parametrize(("unit", "directed", "releases", "words"), CAVEATS)
+def test_caveats_follow_from_unit_direction_and_mechanisms_and_the_verifier_agrees(unit, directed, releases, words):
+    found = caveats(unit, directed, releases)
+    assert len(found) == len(words)
+    assert all(word in sentence for word, sentence in zip(words, found, strict=True))
+    stated = {"unit": unit_to_dict(unit), "public_facts": {"directed": directed}}
+    assert _verify_plan._caveats({**stated, "releases": [release.to_dict() for release in releases]}) == found
+    assert _verify_plan._protects(stated["unit"]) == unit.describe()
 
 
 def test_json_is_canonical_and_comes_back():
@@ -74,7 +95,11 @@ def test_text_names_unit_numbers_audience_and_assumptions():
     assert "The node itself may see: its prediction." in text
     assert "Never to be shown: exact sums." in text
     assert "Assumed public, read from the data: classes; num_features." in text
-    assert all(assumption in text for assumption in ASSUMPTIONS)
+    sentences = [*FIXED["assumptions"], *FIXED["side_channels"], FIXED["adversary"], FIXED["data_collection"], COVERS]
+    assert all(sentence in text for sentence in sentences)
+    assert "ledger" not in text
+    origin = {"ledger_head": "ab" * 32, "epsilon": 2.0, "delta": 1e-7}
+    assert f"(ledger {'ab' * 8}, epsilon 2.0, delta 1e-07)" in str(build(builds_on=(origin,))[0])
 
 
 def test_text_leaves_out_what_is_empty():
@@ -100,6 +125,5 @@ def test_without_privacy_the_text_says_so():
 
 
 def test_total_draws():
-    steps = Release("encoder", PoissonGaussianEvent(0.1, 2.0, 50), (30,), 30)
-    assert total_draws([*RELEASES, steps]) == 32 + 32 + 1500
+    assert total_draws([*RELEASES, SGD]) == 32 + 32 + 1500
     assert total_draws([]) == 0

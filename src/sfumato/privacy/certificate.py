@@ -1,4 +1,9 @@
-"""The certificate: what is claimed, about what, released to whom, under which assumptions."""
+"""The certificate: what is claimed, about what, released to whom, under which assumptions.
+
+Its form is the JSON Schema ``certificate-2.schema.json`` beside this file, which maps every field to the question of
+NIST SP 800-226 that it answers. Sentences that hold for every run are constants; those that depend on the run follow
+from unit, direction and mechanisms (:func:`caveats`). The verifier holds its own copy of all of them.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +13,36 @@ from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 from sfumato.errors import LedgerError
+from sfumato.privacy.events import SelectionEvent, flatten, leaves
 from sfumato.privacy.ledger import Ledger, Release, canonical_json
 from sfumato.privacy.noise import SAMPLER_TAU
-from sfumato.privacy.units import Unit, unit_to_dict
+from sfumato.privacy.units import EdgeLevel, Unit, unit_to_dict
 
-FORMAT = 1
-ASSUMPTIONS = (
-    "The party that runs the training is trusted with the data (trusted curator).",
-    "Noise comes from AES-256 and HMAC-SHA256 keyed by the operating system; the guarantee is computational.",
-    "The fit key, the sampling coins and unreleased intermediate values stay secret.",
-    "Other releases about the same data add up: this certificate covers this one run.",
-    "Running time and memory use are not protected.",
+FORMAT = 2
+FIXED: Mapping[str, Any] = {
+    "trust_model": "trusted curator",
+    "adversary": "Anyone who reads everything shown to anyone, knows every other record, the code and the settings, and "
+    "cannot break AES-256 or HMAC-SHA256: the guarantee is computational.",
+    "randomness": "Noise and sampling coins come from AES-256 and HMAC-SHA256 under a 256-bit key drawn from the operating "
+    "system for this run alone.",
+    "assumptions": [
+        "Whoever runs the training may see the data and follows the method.",
+        "The key, the sampling coins and every value before its noise stay secret.",
+        "Settings and budget were chosen without looking at protected data, and what is listed as public may be known.",
+    ],
+    "side_channels": [
+        "Floating point: noise is whole numbers added to whole numbers, so the spacing of floats reveals nothing.",
+        "Time and memory: running time, memory use, file sizes and power draw are not protected.",
+        "Messages: whether a run stops, its errors and its logs are not protected.",
+        "Evaluation: accuracies, curves and controls read true labels and are not protected.",
+    ],
+    "data_collection": "Not covered: how the data was collected, stored and accessed before and beside this run.",
+}
+SELECTED = (
+    "The settings are part of what the charged selection released. Its rule and its list of candidates were chosen without "
+    "looking at protected data. The number of trials, and every trial but the best, stay secret."
 )
+COVERS = "This run alone: other releases about the same data add up."
 
 
 @dataclass(frozen=True)
@@ -54,6 +77,7 @@ class Certificate:
             f"Whoever sees the release learns at most epsilon = {round_up(claim['epsilon'])}, delta = {claim['delta']:.3g} "
             f"about it (unit {unit['name']}, relation {unit['relation']}).",
             f"Trust model: {self.values['trust_model']}.",
+            f"Adversary: {self.values['adversary']}",
         ]
         for who, what in self.values["who_may_see"].items():
             if what:
@@ -64,8 +88,14 @@ class Certificate:
                 )
         if self.values["assumed_public"]:
             lines.append("Assumed public, read from the data: " + "; ".join(self.values["assumed_public"]) + ".")
-        lines += list(self.values["assumptions"])
-        return "\n".join(lines)
+        lines += [*self.values["assumptions"], *self.values["caveats"], self.values["randomness"]]
+        lines += [*self.values["side_channels"], self.values["composition"]["covers"]]
+        lines += [
+            f"The weights come from another run (ledger {run['ledger_head'][:16]}, epsilon {run['epsilon']}, delta "
+            f"{run['delta']}), which this certificate does not cover: for records in both graphs the costs add up."
+            for run in self.values["composition"]["builds_on"]
+        ]
+        return "\n".join([*lines, self.values["data_collection"], *self.values["notes"]])
 
 
 def certify(
@@ -79,9 +109,23 @@ def certify(
     public_facts: Mapping[str, Any],
     assumed_public: Sequence[str],
     who_may_see: Mapping[str, Sequence[str]],
+    builds_on: Sequence[Mapping[str, Any]] = (),
     notes: Sequence[str] = (),
 ) -> Certificate:
     """Write the certificate of a finished run.
+
+    Args:
+        ledger: holds the plan and every one of its releases.
+        version: of the library.
+        settings: public hyper-parameters.
+        unit: of privacy.
+        budget: epsilon and delta that were allowed, or None without privacy.
+        accounting: ``gaussian``, ``pld``, ``renyi`` or ``none``.
+        public_facts: what calibration read.
+        assumed_public: which of them were read off protected data.
+        who_may_see: outputs for ``anyone``, ``the node itself`` and ``never``.
+        builds_on: runs whose weights this one uses: ``ledger_head``, ``epsilon`` and ``delta`` of each.
+        notes: free text, outside the claim; nothing checks it.
 
     Raises:
         LedgerError: the ledger does not hold every planned release.
@@ -100,7 +144,6 @@ def certify(
             "settings": dict(settings),
             "unit": unit_to_dict(unit),
             "protects": unit.describe(),
-            "trust_model": "trusted curator",
             "claim": plan["claim"],
             "budget": dict(budget) if budget else {"epsilon": None, "delta": None},
             "releases": [release.to_dict() for release in ledger.releases],
@@ -108,10 +151,43 @@ def certify(
             "public_facts": dict(public_facts),
             "assumed_public": list(assumed_public),
             "who_may_see": {who: list(what) for who, what in who_may_see.items()},
-            "assumptions": [*ASSUMPTIONS, *notes],
+            "caveats": caveats(unit, bool(public_facts["directed"]), ledger.releases),
+            "composition": {"covers": COVERS, "builds_on": [dict(run) for run in builds_on]},
+            "notes": list(notes),
             "ledger_head": ledger.head,
+            **FIXED,
         }
     )
+
+
+def caveats(unit: Unit, directed: bool, releases: Sequence[Release]) -> list[str]:
+    """Limits that follow from the unit, from whether the graph is directed, and from the mechanisms.
+
+    >>> from sfumato.privacy.units import NodeLevel
+    >>> caveats(NodeLevel(max_out_degree=10), True, ())
+    ["A node's label may still be inferred from what other nodes' records say about it."]
+    """
+    found = []
+    if isinstance(unit, EdgeLevel) and unit.directed and not directed:
+        found.append(
+            "The graph is undirected and the unit is one arc, half of an edge: for a whole undirected edge epsilon is "
+            "larger (the sensitivity is sqrt 2). This is the published convention, not the honest default."
+        )
+    if unit.name == "node":
+        found.append("A node's label may still be inferred from what other nodes' records say about it.")
+        if not directed:
+            found.append(
+                "Each end of an undirected edge owns its own arc: the other end's record of it is not protected."
+            )
+    events = [release.event for release in releases]
+    if any(isinstance(event, SelectionEvent) for event, _ in flatten(events)):
+        found.append(SELECTED)
+    if any(hasattr(event, "sampling_prob") for event in leaves(events)):
+        found.append(
+            "Floating-point error moves a sum of clipped gradients by at most 2^-20 of the clip norm a record: a margin "
+            "that is stated, not proved."
+        )
+    return found
 
 
 def round_up(epsilon: float) -> str:

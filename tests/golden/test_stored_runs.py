@@ -1,0 +1,52 @@
+"""Kept runs of format 2 still verify, load and predict: what was published stays readable."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sfumato as sf
+from sfumato.graph.graph import Graph
+from sfumato.verify import verify
+
+KEPT = Path(__file__).parent / "format-2"
+PUBLIC_KEY = "03a107bff3ce10be1d70dd18e74bc09967e4d6309ba50d5f1ddc8664125531b8"
+# On the path 0 - 1 - 2 - 3 with one-hot features: GAP of one hop and width 2, trained when the run was kept.
+PREDICTIONS = {
+    "edge": [0.386743, 0.392134, 0.492548, 0.284874],
+    "node": [0.366137, 0.263541, 0.311105, 0.477442],
+}
+
+
+def path_graph():
+    edges = ([0, 1, 2], [1, 2, 3])
+    return Graph.from_edges(*edges, 4, directed=False, y=[0, 1, 0, 1], x=np.eye(4), classes=("no", "yes"), name="path")
+
+
+@pytest.mark.parametrize("unit", PREDICTIONS)
+def test_a_kept_run_verifies_with_its_key(unit, tmp_path):
+    (tmp_path / "key").write_text(PUBLIC_KEY)
+    result = verify(KEPT / unit, tmp_path / "key")
+    assert (result.problems, result.signed) == ((), True)
+    assert result.unit["name"] == unit
+
+
+@pytest.mark.parametrize("unit", PREDICTIONS)
+def test_a_kept_run_loads_and_predicts_as_it_did(unit, tmp_path):
+    fitted = sf.load(KEPT / unit)
+    probabilities = fitted.predict_proba(path_graph())
+    np.testing.assert_allclose(probabilities[:, 1], PREDICTIONS[unit], atol=1e-5)
+    assert str(fitted.certificate).startswith(f"Protects {fitted.plan.unit.describe()}.")
+    copy = fitted.save(tmp_path / "copy")
+    assert verify(copy).problems == ()
+    for name in ("certificate.json", "ledger.jsonl", "spec.json"):
+        assert (copy / "release" / name).read_bytes() == (KEPT / unit / "release" / name).read_bytes()
+
+
+@pytest.mark.parametrize("unit", PREDICTIONS)
+def test_a_kept_run_that_was_changed_does_not_pass(unit, tmp_path):
+    run = shutil.copytree(KEPT / unit, tmp_path / "run")
+    path = run / "release" / "releases.safetensors"
+    path.write_bytes(path.read_bytes()[:-1] + b"\x01")
+    assert any(text.startswith("releases.safetensors: ") for text in verify(run).problems)
