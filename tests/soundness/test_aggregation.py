@@ -1,129 +1,45 @@
-"""Sensitivity of one hop, measured on neighboring graphs: never above the claim, and reached within 1 %.
+"""Sensitivity of hops, caps, regrouping and rounding, on every neighbor of tiny graphs; and the faults these checks find.
 
-Thousands of tiny graphs are summed at once as one disjoint union: graph g holds the ids g N to g N + N - 1.
+The sum over all operations is counted in `test_pair_count.py`.
 """
-
-from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+import soundness_faults as faults
+from soundness_neighbors import (
+    ARC,
+    CASES,
+    EDGE,
+    NODES,
+    WIDTH,
+    Graphs,
+    arcs_case,
+    assert_sound,
+    base_graphs,
+    edge_case,
+    edge_pairs,
+    hop,
+    hop_case,
+    measure,
+    measure_rounding,
+    node_pairs,
+    node_unit,
+    regrouped_arcs,
+    result,
+)  # fmt: skip
 
+from sfumato.bounded import aggregation, degree
 from sfumato.bounded.aggregation import Arcs, affected_coordinates, hop_sensitivity, neighborhood_sum, to_steps
-from sfumato.bounded.degree import by_destination, cap_out_degree
 from sfumato.bounded.kernels import UNIT
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy, RecordLevel
 
-GRAPHS, NODES, WIDTH, CAP = 2000, 7, 3, 3
-KEY = bytes(32)
+TOO_SMALL, DROPPED = "too small", "records are dropped"
 
 
-@dataclass(frozen=True)
-class Batch:
-    """Graphs side by side: ``adjacency[g, u, t]`` says that u owns an arc to t; ``rows[g, u]`` is u's message."""
-
-    adjacency: np.ndarray
-    rows: np.ndarray
-
-
-def random_batch(seed, *, directed):
-    """Sparse and dense graphs, a hub that sends everywhere, a hub that all send to; random or aligned messages."""
-    rng = np.random.default_rng(seed)
-    adjacency = rng.random((GRAPHS, NODES, NODES)) < rng.uniform(0.05, 0.9, (GRAPHS, 1, 1))
-    adjacency[::3, 0, :] = True
-    adjacency[::4, :, 1] = True
-    if not directed:
-        adjacency = np.triu(adjacency) | np.triu(adjacency).transpose(0, 2, 1)
-    rows = rng.normal(size=(GRAPHS, NODES, WIDTH))
-    rows /= np.linalg.norm(rows, axis=2, keepdims=True)
-    rows[::2] *= rng.random((len(rows[::2]), NODES, 1))
-    rows[::5] = [1, 0, 0]
-    return Batch(adjacency, rows)
-
-
-def edge_neighbor(batch, seed, *, directed):
-    """Toggle one arc, or one edge between distinct nodes, of each graph."""
-    rng = np.random.default_rng(seed)
-    adjacency, each = batch.adjacency.copy(), np.arange(GRAPHS)
-    u = rng.integers(0, NODES, GRAPHS)
-    t = (u + rng.integers(0 if directed else 1, NODES, GRAPHS)) % NODES
-    adjacency[each, u, t] ^= True
-    if not directed:
-        adjacency[each, t, u] = adjacency[each, u, t]
-    return replace(batch, adjacency=adjacency)
-
-
-def node_neighbor(batch, seed, *, relation, released):
-    """Empty or replace the record of one node of each graph; what others own and send stays as it is."""
-    rng = np.random.default_rng(seed)
-    adjacency, rows, each = batch.adjacency.copy(), batch.rows.copy(), np.arange(GRAPHS)
-    v = rng.integers(0, 2, GRAPHS) * rng.integers(0, NODES, GRAPHS)
-    kept = rng.random(GRAPHS) < 0.3 if not released else np.zeros(GRAPHS, bool)
-    fresh = rng.random((GRAPHS, NODES)) < 0.5
-    targets = adjacency[each, v] & kept[:, None] | ~adjacency[each, v] & fresh & ~kept[:, None]
-    adjacency[each, v] = targets if relation == "replace" else False
-    if not released:
-        rows[each, v] = -rows[each, v] if relation == "replace" else 0
-    return Batch(adjacency, rows)
-
-
-def owner_arcs(adjacency):
-    """CSR by owner of the union."""
-    graph, _, target = np.nonzero(adjacency)
-    indptr = np.zeros(GRAPHS * NODES + 1, np.int64)
-    np.cumsum(adjacency.sum(2).reshape(-1), out=indptr[1:])
-    return indptr, (graph * NODES + target).astype(np.int32)
-
-
-def sums(batch, cap=None):
-    arcs = owner_arcs(batch.adjacency)
-    arcs = cap(*arcs, CAP, KEY) if cap else arcs
-    steps = to_steps(batch.rows.reshape(-1, WIDTH))
-    return neighborhood_sum(Arcs(*by_destination(*arcs)), steps).reshape(GRAPHS, NODES, WIDTH)
-
-
-def changes(batch, neighbor, cap=None):
-    """Squared Frobenius norms (exact integers) and numbers of changed coordinates."""
-    difference = sums(batch, cap) - sums(neighbor, cap)
-    return np.square(difference).sum((1, 2)), (difference != 0).sum((1, 2))
-
-
-def assert_sensitivity(unit, released, pairs, cap=None, factor=1.0):
-    """The measured maximum is at most the claim (times ``factor``), and within 1 % of it."""
-    claim = factor * hop_sensitivity(unit, released_messages=released)
-    worst, touched = 0.0, 0
-    for batch, neighbor in pairs:
-        squares, changed = changes(batch, neighbor, cap)
-        worst = max(worst, float(np.sqrt(squares.max())) / UNIT)
-        touched = max(touched, int(changed.max()))
-    assert worst <= claim * (1 + 1e-12), "the claim is too small"
-    assert worst >= 0.99 * claim, "the claim is not reached: too large, or the search is too weak"
-    assert touched == affected_coordinates(unit, NODES, WIDTH), "coordinates are miscounted"
-
-
-def edge_pairs(directed):
-    for seed in range(4):
-        batch = random_batch(seed, directed=directed)
-        yield batch, edge_neighbor(batch, seed + 100, directed=directed)
-
-
-def node_pairs(relation, released):
-    for seed in range(4):
-        batch = random_batch(seed, directed=True)
-        yield batch, node_neighbor(batch, seed + 100, relation=relation, released=released)
-
-
-@pytest.mark.parametrize("released", [True, False])
-@pytest.mark.parametrize("directed", [True, False])
-def test_edges(directed, released):
-    assert_sensitivity(EdgeLevel(directed=directed), released, edge_pairs(directed))
-
-
-@pytest.mark.parametrize("released", [True, False])
-@pytest.mark.parametrize("relation", ["remove", "replace"])
-def test_nodes_with_owned_arcs(relation, released):
-    unit = NodeLevel(max_out_degree=CAP, relation=relation)
-    assert_sensitivity(unit, released, node_pairs(relation, released), cap_out_degree)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_sensitivity_is_never_above_the_claim_and_reached(case):
+    assert_sound(result(case), case.claim, case.coordinates)
 
 
 def test_claims_of_all_units():
@@ -135,62 +51,156 @@ def test_claims_of_all_units():
     assert hop_sensitivity(replaced, released_messages=False) == 6
 
 
-def test_planted_fault_one_arc_for_an_undirected_edge():
-    """The published lemma counts one arc: the search above refutes it."""
-    with pytest.raises(AssertionError, match="too small"):
-        assert_sensitivity(EdgeLevel(directed=True), True, edge_pairs(directed=False))
-    with pytest.raises(AssertionError, match="too small"):
-        assert_sensitivity(EdgeLevel(directed=False), True, edge_pairs(directed=False), factor=2**-0.5)
+@pytest.mark.parametrize("max_out_degree", [1, 2, NODES])
+def test_sums_of_capped_arcs_are_exact(max_out_degree):
+    """Against a dense product in integers."""
+    graphs = base_graphs(20, directed=True)
+    kept = regrouped_arcs(graphs, max_out_degree)
+    steps = to_steps(graphs.rows.reshape(-1, WIDTH)).reshape(graphs.rows.shape).astype(np.int64)
+    assert np.array_equal(hop(graphs, max_out_degree), kept @ steps)
+    assert np.array_equal(kept.sum(1), np.minimum(graphs.adjacency.sum(2), max_out_degree))
+    assert (kept <= graphs.adjacency.transpose(0, 2, 1)).all()
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_node_that_very_many_point_at(sign):
+    """More messages than a packed field holds (2^16), all of full length and alike: nothing overflows into a neighbor."""
+    senders = (1 << 16) + 5000
+    rows = np.tile(np.array([[sign, 0.0]], np.float32), (senders, 1))
+    arcs = Arcs(np.r_[0, np.full(senders, senders)], np.arange(senders, dtype=np.int32))
+    sums = neighborhood_sum(arcs, to_steps(rows))
+    assert sums[0].tolist() == [sign * senders * UNIT, 0]
+    assert not sums[1:].any()
+    fewer = neighborhood_sum(Arcs(np.r_[0, np.full(senders, senders - 1)], arcs.sources[1:]), to_steps(rows))
+    assert np.linalg.norm(sums - fewer) == UNIT
+
+
+def check(case, **changed):
+    """The check of the real code, measured again, with another claim if one is given."""
+    assert_sound(case.measure(), changed.get("claim", case.claim), case.coordinates)
+
+
+@pytest.mark.parametrize("operation", ["hop", "by_destination"])
+def test_planted_fault_one_arc_for_an_undirected_edge(operation):
+    """The published lemma counts one arc."""
+    case = edge_case(EDGE, operation)
+    with pytest.raises(AssertionError, match=TOO_SMALL):
+        check(case, claim=case.claim * faults.ONE_ARC)
+
+
+def test_planted_fault_one_arc_counted_for_coordinates():
+    pairs = edge_pairs(0, directed=False)
+    with pytest.raises(AssertionError, match="miscounted"):
+        assert_sound(measure(pairs, hop, UNIT), 2**0.5, affected_coordinates(ARC, NODES, WIDTH))
 
 
 def test_planted_fault_replacement_counted_as_removal():
-    unit = NodeLevel(max_out_degree=CAP)
     for released in (True, False):
-        with pytest.raises(AssertionError, match="too small"):
-            assert_sensitivity(unit, released, node_pairs("replace", released), cap_out_degree)
+        with pytest.raises(AssertionError, match=TOO_SMALL):
+            check(hop_case("replace", 2, released=released, num_random=0), claim=2**0.5)
 
 
 def test_planted_fault_private_messages_taken_for_released():
-    unit = NodeLevel(max_out_degree=CAP, relation="replace")
-    with pytest.raises(AssertionError, match="too small"):
-        assert_sensitivity(unit, True, node_pairs("replace", False), cap_out_degree)
+    case = hop_case("replace", 2, released=False, num_random=0)
+    with pytest.raises(AssertionError, match=TOO_SMALL):
+        check(case, claim=hop_sensitivity(node_unit("replace", 2), released_messages=True))
 
 
-def test_planted_fault_no_cap():
-    with pytest.raises(AssertionError, match="too small"):
-        assert_sensitivity(NodeLevel(max_out_degree=CAP), True, node_pairs("remove", True))
-
-
-def test_planted_fault_claim_too_large():
+@pytest.mark.parametrize("factor", [1.02, 2.0])
+@pytest.mark.parametrize("case", CASES[:6], ids=str)
+def test_planted_fault_claim_too_large(case, factor):
     with pytest.raises(AssertionError, match="not reached"):
-        assert_sensitivity(EdgeLevel(directed=True), True, edge_pairs(directed=True), factor=1.02)
+        assert_sound(result(case), factor * case.claim, case.coordinates)
 
 
-def shuffled_cap(indptr, indices, max_out_degree, key):
-    """A published bound: shuffle all arcs together, keep the first D of each owner."""
-    owner = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
-    order = np.random.default_rng(key[0]).permutation(len(indices))
-    seen, keep = np.zeros(len(indptr), int), np.zeros(len(indices), bool)
-    for arc in order:
-        keep[arc] = seen[owner[arc]] < max_out_degree
-        seen[owner[arc]] += 1
-    offsets = np.r_[0, np.cumsum(np.bincount(owner[keep], minlength=len(indptr) - 1))]
-    return offsets, indices[keep]
+def test_planted_fault_too_many_coordinates():
+    with pytest.raises(AssertionError, match="overcounted"):
+        assert_sound(result(CASES[0]), CASES[0].claim, CASES[0].coordinates + 1)
 
 
-def test_planted_fault_a_cap_that_shuffles_all_arcs():
-    with pytest.raises(AssertionError, match="too small"):
-        assert_sensitivity(NodeLevel(max_out_degree=CAP), True, node_pairs("remove", True), shuffled_cap)
+@pytest.mark.parametrize("cap", [*faults.UNSTABLE_CAPS, faults.no_cap], ids=lambda cap: cap.__name__)
+def test_planted_faults_of_the_cap_break_the_hop(monkeypatch, cap):
+    """sqrt D does not bound a hop when other owners' arcs move, or when nobody's are capped."""
+    case = hop_case("remove", 2, released=True, alone=True, num_random=10)
+    monkeypatch.setattr(degree, "cap_out_degree", cap)
+    with pytest.raises(AssertionError, match=TOO_SMALL):
+        check(case)
+
+
+@pytest.mark.parametrize("fault", [faults.last_source_dropped(NODES), faults.last_target_dropped(NODES)])
+@pytest.mark.parametrize(
+    "case", [edge_case(ARC, "hop"), edge_case(EDGE, "hop"), edge_case(ARC, "by_destination")], ids=str
+)
+def test_planted_fault_the_last_node_is_dropped(monkeypatch, fault, case):
+    monkeypatch.setattr(degree, "by_destination", fault)
+    with pytest.raises(AssertionError, match=DROPPED):
+        check(case)
 
 
 @pytest.mark.parametrize(
-    "unit", [NodeLevel(arcs="incident"), NodeLevel(5, arcs="incident", relation="replace"), RecordLevel(), NoPrivacy()]
+    "case", [hop_case("remove", 2, released=True, alone=True), arcs_case("degree cap", "remove", 2)], ids=str
 )
+def test_planted_fault_the_last_owner_is_dropped(monkeypatch, case):
+    monkeypatch.setattr(degree, "cap_out_degree", faults.last_owner_dropped)
+    with pytest.raises(AssertionError, match=DROPPED):
+        check(case)
+
+
+@pytest.mark.parametrize("fault", faults.ROUNDINGS, ids=lambda fault: fault.__name__)
+def test_planted_faults_of_rounding_are_caught(monkeypatch, fault):
+    """Messages rounded up or to nearest, or too long ones left so: by the check of rounding, and by that of hops."""
+    monkeypatch.setattr(aggregation, "quantize", fault)
+    for relation, claim in (("remove", 1.0), ("replace", 2.0)):
+        with pytest.raises(AssertionError, match=TOO_SMALL):
+            assert_sound(measure_rounding(relation), claim, WIDTH)
+    for case in (edge_case(ARC, "hop"), edge_case(EDGE, "hop"), hop_case("remove", 2, released=False)):
+        with pytest.raises(AssertionError, match=TOO_SMALL):
+            check(case)
+
+
+def test_messages_that_are_too_long_are_refused():
+    pairs = edge_pairs(0, directed=True)
+    arcs = Arcs(np.array([0, 1, 1], np.int64), np.array([1], np.int32))
+    with pytest.raises(InputError, match="norm at most 1"):
+        aggregation.noisy_neighborhood_sum(arcs, 1.01 * pairs.left.rows[0, :2], 1.0, bytes(32))
+
+
+def test_every_single_neighbor_is_there():
+    """The search is exhaustive: all arcs, all edges with loops, all records, all target lists, all kinds of messages."""
+    graphs = len(base_graphs(0, directed=True).rows)
+    lists = 2**NODES
+    assert len(edge_pairs(0, directed=True).record) == graphs * NODES**2
+    assert len(edge_pairs(0, directed=False).record) == graphs * NODES * (NODES + 1) // 2
+    assert len(node_pairs(0, "remove", released=False).record) == graphs * NODES
+    assert len(node_pairs(0, "replace", released=True).record) == graphs * NODES * lists
+    assert len(node_pairs(0, "replace", released=False).record) == graphs * NODES * lists * 4
+    pairs = node_pairs(0, "replace", released=False)
+    others = np.ones((len(pairs.record), NODES), bool)
+    others[np.arange(len(others)), pairs.record] = False
+    assert np.array_equal(pairs.left.adjacency[others], pairs.right.adjacency[others])
+    assert np.array_equal(pairs.left.rows[others], pairs.right.rows[others])
+
+
+@pytest.mark.parametrize(
+    "unit", [NodeLevel(arcs="incident"), NodeLevel(5, arcs="incident", relation="replace"), RecordLevel(),
+             RecordLevel(relation="replace"), NoPrivacy()]
+)  # fmt: skip
 def test_units_without_a_proof_are_refused(unit):
-    with pytest.raises(UnsupportedUnitError, match=r"no bounded sensitivity.*Use EdgeLevel"):
-        hop_sensitivity(unit, released_messages=True)
+    for released in (True, False):
+        with pytest.raises(UnsupportedUnitError, match=r"no bounded sensitivity.*Use EdgeLevel"):
+            hop_sensitivity(unit, released_messages=released)
     with pytest.raises(UnsupportedUnitError):
         affected_coordinates(unit, 10, 2)
+
+
+def test_an_incident_unit_has_no_bound_indeed():
+    """Why it is refused: when the arcs that others point at a hub go with it, its row loses all of them."""
+    arcs = np.zeros((1, NODES, NODES), bool)
+    arcs[:, 1:, 0] = True
+    rows = np.tile(np.eye(WIDTH, dtype=np.float32)[0], (1, NODES, 1))
+    moved = np.linalg.norm(hop(Graphs(arcs, rows), 1) - hop(Graphs(np.zeros_like(arcs), rows), 1)) / UNIT
+    assert moved == NODES - 1
+    assert moved > hop_sensitivity(node_unit("remove", 1), released_messages=False)
 
 
 def test_a_node_unit_needs_its_cap():

@@ -4,8 +4,11 @@ from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
+import soundness_faults as faults
 from scipy import stats
+from soundness_neighbors import assert_only_the_owner_moves, kept_arcs, node_pairs
 
+from sfumato.bounded import degree
 from sfumato.bounded.degree import by_destination, cap_out_degree
 from sfumato.errors import InputError
 
@@ -94,30 +97,19 @@ def test_stable_when_one_record_changes():
     assert_stable(cap_out_degree, range(60))
 
 
-def refilling_cap(indptr, indices, max_out_degree, key):
-    """Keep an arc while both ends have room: when one record leaves, others take the freed room."""
-    room_out, room_in = (np.full(len(indptr), max_out_degree) for _ in range(2))
-    owner, keep = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr)), np.zeros(len(indices), bool)
-    for arc in np.random.default_rng(key[0]).permutation(len(indices)):
-        u, t = owner[arc], indices[arc]
-        keep[arc] = room_out[u] > 0 and room_in[t] > 0
-        room_out[u] -= keep[arc]
-        room_in[t] -= keep[arc]
-    return np.r_[0, np.cumsum(np.bincount(owner[keep], minlength=len(indptr) - 1))], indices[keep]
+@pytest.mark.parametrize("relation", ["remove", "replace"])
+def test_stable_for_every_neighbor_of_tiny_graphs(relation):
+    pairs = node_pairs(0 if relation == "replace" else 20, relation, released=True)
+    assert_only_the_owner_moves(pairs, lambda graphs: kept_arcs(graphs, 2))
 
 
-def first_of_all_cap(indptr, indices, max_out_degree, key):
-    """Words by position in the whole list, not by owner and target: another record moves every later owner's choice."""
-    word, keep = np.random.default_rng(key[0]).random(len(indices)), np.zeros(len(indices), bool)
-    for low, high in pairwise(indptr):
-        keep[low + np.argsort(word[low:high])[:max_out_degree]] = True
-    return np.r_[0, np.cumsum(np.minimum(np.diff(indptr), max_out_degree))], indices[keep]
-
-
-@pytest.mark.parametrize("cap", [refilling_cap, first_of_all_cap])
-def test_planted_faults_are_caught(cap):
+@pytest.mark.parametrize("cap", faults.UNSTABLE_CAPS, ids=lambda cap: cap.__name__)
+def test_planted_faults_are_caught(monkeypatch, cap):
     with pytest.raises(AssertionError):
         assert_stable(cap, range(1))
+    monkeypatch.setattr(degree, "cap_out_degree", cap)
+    with pytest.raises(AssertionError, match="other owners' arcs move"):
+        assert_only_the_owner_moves(node_pairs(20, "remove", released=True), lambda graphs: kept_arcs(graphs, 2))
 
 
 def test_capping_then_transposing_keeps_every_arc():

@@ -1,10 +1,13 @@
 """Clipped gradient sums against per-example gradients, one record's share, and the models that are refused."""
 
 import pytest
+import soundness_steps as steps
 import torch
+from soundness_neighbors import assert_sound
 from torch import nn
 from torch.func import functional_call, grad, vmap
 
+from sfumato.bounded import gradients
 from sfumato.bounded.gradients import clipped_gradient_sum
 from sfumato.errors import InputError
 from sfumato.nn.models import MLP, Encoder, MultiHopClassifier
@@ -15,14 +18,6 @@ MODELS = {
     "encoder": (lambda: Encoder(5, 4, 3, batch_norm=False), (5,)),
     "hops": (lambda: MultiHopClassifier(2, 4, 3, batch_norm=False), (3, 4)),
 }
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def build(name, seed=0, batch=12, scale=1.0):
@@ -40,7 +35,9 @@ def per_example(model, x, y):
     parameters = dict(model.named_parameters())
 
     def loss(values, one, label):
-        return nn.functional.cross_entropy(functional_call(model, values, (one[None],)), label[None], reduction="sum")
+        return nn.functional.cross_entropy(
+            functional_call(model, values, (one[None],)), label[None], ignore_index=-1, reduction="sum"
+        )
 
     grads = vmap(grad(loss), in_dims=(None, 0, 0))(parameters, x, y)
     return torch.cat([grads[name].reshape(len(x), -1) for name in parameters], dim=1).detach()
@@ -93,16 +90,42 @@ def test_one_record_never_exceeds_the_clip():
     assert_clipped(clipped_gradient_sum, 0.1)
 
 
-def test_planted_faults_of_clipping_are_caught():
-    def skipped(model, inputs, targets, clip):
-        return clipped_gradient_sum(model, inputs, targets, 1e300)
+@pytest.mark.parametrize("case", steps.CASES, ids=str)
+def test_sensitivity_is_never_above_the_claim_and_reached(case):
+    assert_sound(steps.result(case), case.claim, case.coordinates)
 
-    def by_layer(model, inputs, targets, clip):
-        return [s * min(1.0, clip / max(float(s.norm()), 1e-300)) for s in skipped(model, inputs, targets, clip)]
 
-    for fault in (skipped, by_layer):
-        with pytest.raises(AssertionError, match="more than"):
-            assert_clipped(fault, 0.1)
+def skipped(model, inputs, targets, clip):
+    """No clip."""
+    return clipped_gradient_sum(model, inputs, targets, 1e300)
+
+
+def by_layer(model, inputs, targets, clip):
+    """Every layer clipped on its own, and the sum instead of the examples."""
+    return [s * min(1.0, clip / max(float(s.norm()), 1e-300)) for s in skipped(model, inputs, targets, clip)]
+
+
+def without_bias(model, inputs, targets, clip):
+    """Norms that count weights alone: the + 1 of the norm trick forgotten."""
+    grads = per_example(model, *inputs, targets)
+    weights = torch.cat([torch.full((p.numel(),), float(p.ndim == 2)) for p in model.parameters()])
+    sums = (grads * (clip / (grads * weights).norm(dim=1, keepdim=True)).clamp(max=1)).sum(0)
+    sizes = [p.numel() for p in model.parameters()]
+    return [part.view_as(p) for part, p in zip(sums.split(sizes), model.parameters(), strict=True)]
+
+
+@pytest.mark.parametrize("fault", [skipped, by_layer, without_bias])
+def test_planted_faults_of_clipping_are_caught(monkeypatch, fault):
+    with pytest.raises(AssertionError, match="more than"):
+        assert_clipped(fault, 0.1)
+    monkeypatch.setattr(gradients, "clipped_gradient_sum", fault)
+    for relation, claim in (("remove", 1.0), ("replace", 2.0)):
+        for measured in (
+            steps.measure_clip("classifier", relation, 5),
+            steps.measure_steps(gradients.private_steps, "classifier", relation, 2),
+        ):
+            with pytest.raises(AssertionError, match="too small"):
+                assert_sound(measured, 1.001 * claim, 10_000)
 
 
 class Foreign(nn.Module):

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+import soundness_steps as brute
 import torch
 from scipy import stats
+from soundness_neighbors import assert_sound
 
 from sfumato.bounded import gradients
 from sfumato.bounded.gradients import PrivateSGD, clipped_gradient_sum, private_steps, rounding_margin
@@ -12,14 +14,6 @@ from sfumato.nn.models import MLP, Encoder
 from sfumato.privacy.noise import coins, derive_key
 
 KEY = bytes(32)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def build(make=lambda: MLP((5, 7, 3)), n=40):
@@ -84,6 +78,50 @@ def wide(n=200):
     """A model of many parameters and only missing labels, so that a release is noise alone."""
     torch.manual_seed(0)
     return MLP((150, 300, 3)).double(), torch.randn(n, 150, dtype=torch.float64), torch.full((n,), -1)
+
+
+def assert_steps_sound(steps, relation="remove", name="classifier"):
+    """Released gradients move by at most C (1 + eta) or 2 C (1 + eta) over q N; each step has noise to match."""
+    case = brute.steps_case(name, relation)
+    assert_sound(brute.measure_steps(steps, name, relation, 2), case.claim, case.coordinates)
+    for sampling_prob in (0.7, 1.0, 1e-9):
+        brute.assert_noised(steps, name, brute.SETTINGS.noise_multiplier, sampling_prob)
+
+
+@pytest.mark.parametrize("relation", ["remove", "replace"])
+@pytest.mark.parametrize("steps", [private_steps, brute.rebuilt_steps()], ids=["real", "rebuilt"])
+def test_steps_are_sound(steps, relation):
+    assert_steps_sound(steps, relation)
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ({"private_divisor": True}, "too small"),
+        ({"skip_empty": True}, "draws for 4 steps"),
+        ({"noise_scale": 2 / 3}, "noise of 1 clips"),
+        ({"noise_scale": 3 / 2}, "noise of 2.25 clips"),
+        ({"one_key": True}, "same noise for two steps"),
+        ({"drop_last": True}, "records are dropped"),
+        ({"bare_last": True}, "coordinates without noise"),
+        ({"drawn_by_label": True}, "sampling depends on the data"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_planted_faults_of_steps_are_caught(fault, message):
+    with pytest.raises(AssertionError, match=message):
+        assert_steps_sound(brute.rebuilt_steps(**fault))
+
+
+def test_the_rebuilt_steps_are_the_real_ones_but_for_the_fault():
+    """Bit for bit, with noise and Adam; so a planted fault is the only difference."""
+    weights = []
+    for steps in (private_steps, brute.rebuilt_steps(), brute.rebuilt_steps(noise_scale=2 / 3)):
+        model, x, y = build(n=len(brute.IDS))
+        steps(model, lambda c, x=x, y=y: (x[c], y[c]), brute.IDS, brute.SETTINGS, KEY)
+        weights.append(flat(p.detach() for p in model.parameters()))
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
 
 
 @pytest.mark.parametrize("sampling_prob", [1.0, 0.05])
