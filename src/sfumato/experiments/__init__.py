@@ -1,0 +1,1 @@
+"""Published tables as files: what to run (`spec`), running it so that nothing is lost (`runner`), summing up (`results`)."""

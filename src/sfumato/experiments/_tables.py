@@ -1,0 +1,66 @@
+"""Frozen dataclasses from TOML tables: every wrong key or value is named, with the nearest known name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields
+from difflib import get_close_matches
+from typing import Any
+
+from sfumato._validate import fail
+from sfumato.errors import InputError
+
+_KINDS: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "float": (int, float), "bool": (bool,)}
+_KINDS["Any"] = (str, int, float, bool)
+_WORDS = {"str": "text", "int": "an integer", "float": "a number", "bool": "true or false", "Any": "text or a number"}
+
+
+def known(what: str, value: Any, names: Sequence[str]) -> str:
+    """Return ``value`` if it is among ``names``, or say which one is nearest.
+
+    >>> known("unit", "nodes", ("edge", "node"))
+    Traceback (most recent call last):
+    sfumato.errors.InputError: Expected unit to be one of edge, node, got 'nodes'. Did you mean 'node'?
+    """
+    if value in names:
+        return str(value)
+    near = get_close_matches(str(value), names, n=1, cutoff=0)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise InputError(f"Expected {what} to be one of {', '.join(names)}, got {value!r}.{hint}")
+
+
+def tables(key: str, value: Any) -> list[dict[str, Any]]:
+    """The tables of a ``[[key]]``."""
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise fail(key, value, "to be TOML tables", f"Write each under its own [[{key}]].")
+    return value
+
+
+def build(cls: type[Any], where: str, table: Mapping[str, Any], **built: Any) -> Any:
+    """Make a dataclass of a table; ``built`` holds the fields that are dataclasses themselves.
+
+    Lists become tuples, and whole numbers count as numbers.
+    """
+    plain = [field for field in fields(cls) if field.name not in built]
+    for key in table:
+        known(f"key in {where}", key, [field.name for field in fields(cls)])
+    for field in plain:
+        if field.default is MISSING and field.name not in table:
+            raise InputError(f"Expected {where} to have the key {field.name!r}, got none. Add it.")
+    try:
+        values = {f.name: _value(f.name, table[f.name], str(f.type)) for f in plain if f.name in table}
+        return cls(**values, **built)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+
+
+def _value(key: str, value: Any, kind: str) -> Any:
+    kind = kind.removesuffix(" | None")
+    item = kind.removeprefix("tuple[").removesuffix(", ...]")
+    if item != kind:
+        if not isinstance(value, list):
+            raise fail(key, value, "to be a list")
+        return tuple(_value(key, one, item) for one in value)
+    if type(value) not in _KINDS[kind]:
+        raise fail(key, value, f"to be {_WORDS[kind]}")
+    return float(value) if kind == "float" else value

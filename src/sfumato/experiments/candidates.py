@@ -1,0 +1,57 @@
+"""The public list of settings that tuning chooses from: a TOML file, or a small default for each method."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from sfumato.errors import InputError
+from sfumato.experiments._tables import known, tables
+from sfumato.method import Method
+
+DEFAULTS: Mapping[str, tuple[Mapping[str, Any], ...]] = {
+    "gap": ({"num_hops": 1}, {"num_hops": 2}, {"num_hops": 3}),
+    "mlp": ({"learning_rate": 0.003}, {"learning_rate": 0.01}, {"learning_rate": 0.03}),
+}
+
+
+def read_candidates(method: str, path: Path | None = None) -> tuple[Method, ...]:
+    """A method with each of the settings of a file: one ``[[candidate]]`` each; None takes the default list.
+
+    Raises:
+        InputError: there is no default list, the file cannot be read, or a setting is unknown (the nearest is named) or
+            refused by the method.
+
+    >>> [candidate.num_hops for candidate in read_candidates("gap")]
+    [1, 2, 3]
+    """
+    from sfumato.catalog import METHODS
+
+    chosen = METHODS[known("method", method, tuple(METHODS))]
+    if path is None:
+        if method not in DEFAULTS:
+            raise InputError(f"Expected --candidates FILE with {method}, which has no default list, got none.")
+        return tuple(chosen(**settings) for settings in DEFAULTS[method])
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(
+            f"Expected {str(path)!r} to be a list of candidates: {error.strerror}. Check the path."
+        ) from error
+    except ValueError as error:
+        raise InputError(f"Expected {str(path)!r} to be TOML: {error}") from error
+    for key in values:
+        known(f"key in {path}", key, ("candidate",))
+    names, found = [field.name for field in fields(chosen)], []
+    for number, table in enumerate(tables("candidate", values.get("candidate", [])), 1):
+        where = f"{path}: candidate {number}"
+        for key in table:
+            known(f"setting of {method} in {where}", key, names)
+        try:
+            found.append(chosen(**table))
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from error
+    return tuple(found)

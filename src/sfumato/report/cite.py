@@ -1,0 +1,92 @@
+"""BibTeX of what a run used: its method, mechanisms, accounting and data. The works stand in ``references.bib``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+_SOFTWARE = """@misc{sfumato,
+  author = {{The Sfumato developers}},
+  title = {Sfumato: Differentially Private Learning on Graphs},
+  note = {Software, version %s},
+}
+"""
+_METHODS: dict[str, tuple[str, ...]] = {
+    "gap": ("sajadmanesh2023gap",),
+    "mlp": (),
+    "sage": ("hamilton2017inductive",),
+}
+_SAMPLER = ("devroye1986nonuniform", "dwork2014algorithmic")
+_EVENTS: dict[str, tuple[str, ...]] = {
+    "gaussian": _SAMPLER,
+    "poisson-gaussian": ("abadi2016deep", *_SAMPLER),
+    "repeated-gaussian": ("abadi2016deep", "daigavane2021node", *_SAMPLER),
+    "laplace": ("dwork2006calibrating", *_SAMPLER),
+    "randomized-response": ("kairouz2016extremal",),
+    "exponential": ("mcsherry2007mechanism", "durfee2019practical"),
+    "pure": (),
+    "zcdp": ("bun2016concentrated", "canonne2020discrete"),
+    "selection": ("papernot2022hyperparameter",),
+}
+_ACCOUNTING: dict[str, tuple[str, ...]] = {
+    "gaussian": ("balle2018improving", "dong2022gaussian"),
+    "pld": ("koskela2020computing", "doroshenko2022connect"),
+    "renyi": ("mironov2017renyi", "canonne2020discrete"),
+    "none": (),
+}
+# The first name that a data set's own name starts with.
+_DATASETS: dict[str, tuple[str, ...]] = {
+    "facebook100/": ("traud2012social",),
+    "planetoid/": ("sen2008collective", "yang2016revisiting"),
+    "npz/cora_ml": ("bojchevski2018deep",),
+    "npz/": ("shchur2018pitfalls",),
+    "musae/": ("rozemberczki2021multiscale",),
+    "lastfm_asia": ("rozemberczki2020characteristic",),
+    "directed/email-Eu-core": ("yin2017local",),
+    "directed/polblogs": ("adamic2005political",),
+    "text/cora_cane": ("tu2017cane",),
+}
+
+
+def citations(certificate: Mapping[str, Any], dataset: str) -> str:
+    """BibTeX of the works that a run rests on, the library first; each work once.
+
+    Args:
+        certificate: values of the run's certificate: method, releases, accounting, version.
+        dataset: name of its graph.
+
+    >>> none = {"method": "sage", "releases": [], "accounting": {"method": "none"}, "version": "0.1.0"}
+    >>> citations(none, "facebook100/Duke14").count("@")
+    3
+    """
+    keys = dict.fromkeys(_used(certificate, dataset))
+    return "\n".join([_SOFTWARE % certificate["version"], *(references()[key] for key in keys)])
+
+
+@cache
+def references() -> dict[str, str]:
+    """Every entry of ``references.bib`` by its key, in order.
+
+    >>> references()["abadi2016deep"].splitlines()[0]
+    '@inproceedings{abadi2016deep,'
+    """
+    text = Path(__file__).with_name("references.bib").read_text(encoding="utf-8")
+    return {entry[1]: entry[0] for entry in re.finditer(r"^@\w+\{(\w+),\n(?:  .*\n)+\}\n", text, re.MULTILINE)}
+
+
+def _used(certificate: Mapping[str, Any], dataset: str) -> Iterator[str]:
+    yield from _METHODS.get(certificate["method"], ())
+    for release in certificate["releases"]:
+        yield from _event(release["event"])
+    if certificate["releases"]:
+        yield from _ACCOUNTING.get(certificate["accounting"]["method"], ())
+    yield from next((keys for start, keys in _DATASETS.items() if dataset.startswith(start)), ())
+
+
+def _event(event: Mapping[str, Any]) -> Iterator[str]:
+    for inner in (*event.get("events", ()), *(one for trial in event.get("candidates", ()) for one in trial)):
+        yield from _event(inner)
+    yield from _EVENTS.get(event["type"], ())

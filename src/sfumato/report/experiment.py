@@ -1,0 +1,279 @@
+"""The page about an experiment: what is compared under which unit, our numbers beside the published ones, and why.
+
+Drawn from a specification and its rows alone (see :mod:`sfumato.experiments`, whose types are not imported).
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sfumato.report.drawing import Figure
+from sfumato.report.figures import accuracy_figure, cost_figure
+from sfumato.report.html import to_html
+from sfumato.report.lines import Line, Row, ceiling_of, floor_of, gain_of, sum_up
+from sfumato.report.markdown import to_markdown
+from sfumato.report.page import Code, Facts, Items, Page, Part, Section, Table
+from sfumato.report.words import AXES, ROLES, claim_words, clean, event_words, interval, percent, plain, unit_words
+
+_OUTSIDE = (
+    "Accuracies read true labels. They are evaluation by whoever holds the data, outside every guarantee: where labels are "
+    "private, this page must not leave."
+)
+
+
+def experiment_page(spec: Any, rows: Sequence[Row], *, date: str | None = None) -> str:
+    """One self-contained HTML page about an experiment: nothing is loaded, no script runs.
+
+    Args:
+        spec: the specification.
+        rows: its results, done and skipped.
+        date: printed as the day of the run; None prints none.
+    """
+    return to_html(_page(spec, rows, date))
+
+
+def experiment_markdown(spec: Any, rows: Sequence[Row], *, date: str | None = None) -> str:
+    """The same page as Markdown; it shows the files of :func:`experiment_figures`, which belong beside it."""
+    return to_markdown(_page(spec, rows, date))
+
+
+def experiment_figures(spec: Any, rows: Sequence[Row]) -> dict[str, str]:
+    """SVG files of the page, by file name: readable on light and dark; equal input gives equal bytes."""
+    return {f"{figure.name}.svg": figure.alone() for figure in _page(spec, rows, None).figures()}
+
+
+def _page(spec: Any, rows: Sequence[Row], date: str | None) -> Page:
+    lines = sum_up(spec, rows)
+    sections = (
+        _compared(spec, rows, date),
+        _accuracy(spec, lines),
+        _gain(lines),
+        _privacy(lines),
+        _cost(spec, lines),
+        _skipped(rows),
+        Section("comments", "What differs, and what the source leaves out", (Items(tuple(spec.comments)),)),
+        _reproduce(spec, rows),
+    )
+    shown = tuple(
+        section for section in sections if section is not None and (section.key != "comments" or spec.comments)
+    )
+    return Page(spec.title, f"Source: {spec.source}.", shown)
+
+
+def _compared(spec: Any, rows: Sequence[Row], date: str | None) -> Section:
+    stands_in = (
+        f" (stands in for {spec.stands_in_for}, on which the numbers were published)" if spec.stands_in_for else ""
+    )
+    done = [row for row in rows if row["status"] == "done"]
+    facts = [
+        ("Data set", spec.dataset + stands_in),
+        ("Split", f"{spec.split}, train/validation/test percent" if "/" in spec.split else spec.split),
+        ("Seeds", f"{_seeds(done)}, each a fresh split and initialization"),
+        ("Fits", f"{len(done)} done, {len(rows) - len(done)} skipped"),
+        *([("Date", date)] if date else []),
+    ]
+    table = Table(
+        "runs",
+        "What is compared, under which privacy unit",
+        ("Run", "Method", "Protects", "Epsilon", "Delta", "Varied", "Role"),
+        tuple(
+            (
+                run.label,
+                run.method,
+                unit_words(run.unit),
+                ", ".join(map(plain, run.epsilons)) or "-",
+                plain(run.delta),
+                f"{AXES.get(run.vary, run.vary)}: {', '.join(map(plain, run.values))}" if run.vary else "-",
+                ROLES.get(run.role, run.role),
+            )
+            for run in spec.runs
+        ),
+        text=("Method", "Protects", "Epsilon", "Delta", "Varied", "Role"),
+    )
+    return Section("compared", "What is compared", (Facts(tuple(facts)), table.without_empty()))
+
+
+def _accuracy(spec: Any, lines: Sequence[Line]) -> Section:
+    figure = accuracy_figure(f"{spec.name}-accuracy", lines, spec.axis, spec.dataset)
+    axis = AXES.get(spec.axis, spec.axis)
+    table = Table(
+        "accuracy",
+        "Test accuracy in percent, mean over seeds with its 95 % t-interval, beside the published number",
+        (
+            "Run",
+            "Epsilon",
+            axis.capitalize() if spec.axis != "epsilon" else "At",
+            "Ours",
+            "95 % interval",
+            "Macro-F1",
+            "Seeds",
+            "Published",
+            "Where published",
+        ),
+        tuple(
+            (
+                line.label,
+                plain(line.epsilon),
+                plain(line.at),
+                percent(line.mean) if line.score else "not run",
+                interval(line.score.low, line.score.high) if line.score else "-",
+                percent(line.macro_f1),
+                str(line.score.seeds) if line.score else "-",
+                _published(line),
+                line.published.source if line.published else "-",
+            )
+            for line in lines
+        ),
+        text=("Where published",),
+    )
+    parts: tuple[Part, ...] = (
+        _OUTSIDE,
+        *([figure] if figure else ["Nothing has been run yet."]),
+        table.without_empty(),
+    )
+    return Section("results", "Accuracy, ours beside published", parts, kind="outside")
+
+
+def _published(line: Line) -> str:
+    if line.published is None:
+        return "-"
+    width = "" if line.published.half_width is None else f" ± {line.published.half_width:g}"
+    value = f"{line.published.value:g}"
+    return (value if "." in value else f"{value}.0") + width
+
+
+def _gain(lines: Sequence[Line]) -> Section | None:
+    rows = []
+    for line in lines:
+        gain = gain_of(line, lines) if line.role in ("method", "label-control") and line.score else None
+        floor, ceiling = floor_of(line, lines), ceiling_of(line, lines)
+        if gain is not None and floor is not None and ceiling is not None:
+            where = line.label, plain(line.epsilon), plain(line.at), percent(line.mean)
+            rows.append(
+                (*where, percent(floor.mean), floor.label, percent(ceiling.mean), ceiling.label, f"{100 * gain:.0f}")
+            )
+    if not rows:
+        return None
+    table = Table(
+        "gain",
+        "Share of the graph's gain that is kept under privacy, in percent",
+        ("Run", "Epsilon", "At", "Accuracy", "Floor", "Floor is", "Ceiling", "Ceiling is", "Gain kept"),
+        tuple(rows),
+        text=("Floor is", "Ceiling is"),
+    )
+    text = (
+        "(accuracy - floor) / (ceiling - floor): 0 is what features alone reach at the same unit and budget, 100 what "
+        "the graph adds without privacy. Below 0 the graph-free method is the better choice."
+    )
+    return Section("graph-gain", "Graph gain kept", (text, table.without_empty()), kind="outside")
+
+
+def _privacy(lines: Sequence[Line]) -> Section:
+    rows: dict[tuple[str, ...], None] = {}
+    words: dict[str, None] = {}
+    for line in lines:
+        if line.certificate is None:
+            if line.score is not None:
+                rows[(line.label, "-", "-", "nothing: no guarantee", "no guarantee", "none")] = None
+            continue
+        values = line.certificate
+        noise = "; ".join(_releases(values["releases"])) or "nothing is released that depends on what is protected"
+        where = line.label, plain(line.epsilon), plain(line.at)
+        rows[(*where, values["protects"], claim_words(values["claim"]), noise)] = None
+        for key in ("assumptions", "caveats"):
+            words.update(dict.fromkeys(values.get(key, ())))
+        words.update(dict.fromkeys(f"Assumed public, read from the data: {one}." for one in values["assumed_public"]))
+    table = Table(
+        "privacy",
+        "What each run protects, what it claims, and its noise (certificate of one fit)",
+        ("Run", "Epsilon", "At", "Protects", "Claim", "Releases and noise"),
+        tuple(rows),
+        text=("Protects", "Claim", "Releases and noise"),
+    )
+    return Section(
+        "statements", "Privacy statements", (table.without_empty(), *((Items(tuple(words)),) if words else ()))
+    )
+
+
+def _releases(releases: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Releases in words, those with the same noise together."""
+    groups: dict[str, list[str]] = {}
+    for release in releases:
+        groups.setdefault(event_words(release["event"]), []).append(release["name"])
+    yield from (f"{', '.join(names)}: {noise}" for noise, names in groups.items())
+
+
+def _cost(spec: Any, lines: Sequence[Line]) -> Section | None:
+    done = [line for line in lines if line.score is not None and line.seconds is not None and line.peak_mb is not None]
+    if not done:
+        return None
+    table = Table(
+        "costs",
+        "Mean cost of a fit: seconds of training, and peak memory of its process in MiB",
+        ("Run", "Epsilon", "At", "Seconds", "Peak MiB"),
+        tuple(
+            (line.label, plain(line.epsilon), plain(line.at), f"{line.seconds:.2f}", f"{line.peak_mb:,.0f}")
+            for line in done
+        ),
+    )
+    labels = list(dict.fromkeys(line.label for line in done))
+
+    def mean(label: str, what: str) -> float:
+        values = [getattr(line, what) for line in done if line.label == label]
+        return float(sum(values) / len(values))
+
+    figures: list[Figure] = [
+        cost_figure(f"{spec.name}-{key}", title, unit, [(label, mean(label, what)) for label in labels])
+        for key, title, unit, what in (
+            ("seconds", "Training time of a fit", "seconds", "seconds"),
+            ("memory", "Peak memory of a fit", "MiB", "peak_mb"),
+        )
+    ]
+    return Section("cost", "Cost", (*figures, table.without_empty()))
+
+
+def _skipped(rows: Sequence[Row]) -> Section | None:
+    groups: dict[tuple[str, ...], int] = {}
+    for row in rows:
+        if row["status"] == "skipped":
+            key = row["label"], plain(row["epsilon"]), plain(row["at"]), str(row["reason"])
+            groups[key] = groups.get(key, 0) + 1
+    if not groups:
+        return None
+    table = Table(
+        "skipped-cells",
+        "Fits that were not run",
+        ("Run", "Epsilon", "At", "Fits", "Reason"),
+        tuple((label, epsilon, at, str(count), reason) for (label, epsilon, at, reason), count in groups.items()),
+        text=("Reason",),
+    )
+    return Section("skipped", "Skipped", (table.without_empty(),))
+
+
+def _reproduce(spec: Any, rows: Sequence[Row]) -> Section:
+    quick = rows and all(row["profile"] == "quick" for row in rows)
+    words = [
+        "sfumato experiment run",
+        spec.name,
+        *(["--quick"] if quick else []),
+        "--dataset",
+        shlex.quote(clean(spec.dataset)),
+    ]
+    command = " ".join([*words, f"--seeds {max(1, _seeds(rows))}", "--data-dir DATA"])
+    versions = {
+        "Sfumato": {row["version"] for row in rows},
+        **{
+            name.capitalize(): {str(row["versions"].get(name)) for row in rows}
+            for name in sorted({name for row in rows for name in row["versions"]})
+        },
+        "Device": {row["device"] for row in rows},
+        "Specification": {row["spec_hash"][:16] for row in rows},
+    }
+    facts = tuple((name, ", ".join(sorted(values))) for name, values in versions.items() if values)
+    return Section("reproduce", "Reproduce", (Code(command), Facts(facts)))
+
+
+def _seeds(rows: Sequence[Row]) -> int:
+    return len({row["seed"] for row in rows})

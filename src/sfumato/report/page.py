@@ -1,0 +1,89 @@
+"""What a page holds, before it is HTML or Markdown: sections of text, lists, tables, figures and commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from sfumato.report.drawing import Figure
+
+
+@dataclass(frozen=True)
+class Items:
+    """A bulleted list."""
+
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Code:
+    """Commands to type."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Names with their values, such as a data set and its split."""
+
+    pairs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text under a caption; the first column names the row.
+
+    ``text`` names the columns that hold words rather than numbers; ``heat`` shades cells, a share from 0 to 1 for each
+    cell after the first column.
+    """
+
+    key: str
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    text: tuple[str, ...] = ()
+    heat: tuple[tuple[float, ...], ...] = ()
+
+    def without_empty(self) -> Table:
+        """The same without columns that hold nothing but dashes."""
+        kept = [i for i in range(len(self.columns)) if i == 0 or any(row[i] != "-" for row in self.rows)]
+        return replace(
+            self,
+            columns=tuple(self.columns[i] for i in kept),
+            rows=tuple(tuple(row[i] for i in kept) for row in self.rows),
+        )
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and what stands below it; ``kind`` is plain, guarantee (covered by it), warning, or outside (a guarantee)."""
+
+    key: str
+    title: str
+    parts: tuple[Part, ...]
+    kind: str = "plain"
+
+
+Part = str | Items | Code | Facts | Table | Figure | Section
+
+
+@dataclass(frozen=True)
+class Page:
+    """A whole page: title, a line below it, sections, and a closing line."""
+
+    title: str
+    lead: str
+    sections: tuple[Section, ...]
+    closing: str = ""
+
+    def figures(self) -> tuple[Figure, ...]:
+        """All figures, in order."""
+        return tuple(part for section in self.sections for part in _parts(section) if isinstance(part, Figure))
+
+
+def _parts(section: Section) -> Iterator[Part]:
+    for part in section.parts:
+        if isinstance(part, Section):
+            yield from _parts(part)
+        else:
+            yield part

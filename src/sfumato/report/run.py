@@ -1,0 +1,319 @@
+"""The page about one training run: its certificate in words, what it released, and, marked as outside, its scores."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import DataError
+from sfumato.evaluation import Summary
+from sfumato.graph.graph import Graph
+from sfumato.privacy.release_folder import read_release
+from sfumato.report.html import to_html
+from sfumato.report.page import Code, Facts, Items, Page, Part, Section, Table
+from sfumato.report.run_figures import Bucket, curves_figure, degree_figure, projections, quantity
+from sfumato.report.words import claim_words, event_words, interval, percent, plain
+
+_NO_PRIVACY = "No privacy: this run was trained without any guarantee; nothing of it may be released."
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Test nodes of the first split: ``confusion`` counts true class by predicted class; accuracy by degree."""
+
+    confusion: NDArray[np.int64]
+    buckets: tuple[Bucket, ...]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder as read, and what could be derived from its graph.
+
+    ``predicted`` holds a class number for every node, None if the graph cannot be read; ``missing`` says why.
+    """
+
+    folder: str
+    certificate: Mapping[str, Any]
+    graph: str
+    classes: tuple[str, ...]
+    released: Mapping[str, NDArray[Any]]
+    signed: bool
+    metrics: Mapping[str, Any] | None = None
+    curves: Mapping[str, Any] | None = None
+    predicted: NDArray[np.int64] | None = None
+    evaluation: Evaluation | None = None
+    missing: str = ""
+
+    @property
+    def private(self) -> bool:
+        """Whether the run claims anything."""
+        return self.certificate["claim"]["epsilon"] is not None
+
+    @property
+    def predictions_are_public(self) -> bool:
+        """Whether the certificate shows the predictions of all nodes to anyone."""
+        return any(one.startswith("predictions") for one in self.certificate["who_may_see"].get("anyone", ()))
+
+
+def read_run(folder: str | Path) -> Run:
+    """Read a run folder without its graph; ``evaluation/`` may be absent.
+
+    Raises:
+        DataError: the folder is not a finished run, was altered, or its evaluation is not JSON.
+    """
+    folder = Path(folder)
+    stored = read_release(folder)
+    graph = stored.spec["graph"]
+    return Run(
+        str(folder),
+        stored.certificate,
+        graph["name"],
+        tuple(graph["classes"]),
+        stored.released,
+        (folder / "release" / "signature.json").exists(),
+        _evaluated(folder / "evaluation" / "metrics.json"),
+        _evaluated(folder / "evaluation" / "curves.json"),
+    )
+
+
+def _evaluated(path: Path) -> dict[str, Any] | None:
+    if not path.exists():
+        return None
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError(
+            f"Expected {str(path)!r} to be JSON, got {error}. Remove evaluation/ to report without it."
+        ) from error
+    if not isinstance(values, dict):
+        raise DataError(f"Expected {str(path)!r} to be a JSON object. Remove evaluation/ to report without it.")
+    return values
+
+
+def evaluate_by_degree(graph: Graph, predicted: NDArray[np.int64]) -> Evaluation:
+    """Confusion matrix and accuracy by degree on labeled test nodes; reads true labels and arcs.
+
+    Args:
+        graph: with roles.
+        predicted: class of every node, int64 [num_nodes].
+    """
+    assert graph.y is not None
+    test = np.flatnonzero(graph.test_mask & (graph.y >= 0))
+    truth, answers = graph.y[test], predicted[test]
+    confusion = np.zeros((graph.num_classes, graph.num_classes), np.int64)
+    np.add.at(confusion, (truth, answers), 1)
+    degree = np.diff(graph.indptr)
+    if graph.directed:
+        degree = degree + np.diff(graph.transpose()[0])
+    degree, right = degree[test], truth == answers
+    tops = [0, *(2**power for power in range(int(degree.max(initial=0)).bit_length() + 1))]
+    inside = [(low + 1, top, (degree > low) & (degree <= top)) for low, top in zip([-1, *tops], tops, strict=False)]
+    found = (Bucket(low, top, int(at.sum()), int(right[at].sum())) for low, top, at in inside if at.any())
+    return Evaluation(confusion, tuple(found))
+
+
+def run_page(run: Run) -> str:
+    """One self-contained HTML page about a run; scores stand under a heading of their own, outside the guarantee."""
+    values = run.certificate
+    lead = f"Protects {values['protects']}: {claim_words(values['claim'])}." if run.private else _NO_PRIVACY
+    sections = (_guarantee(run), _released(run), *_pictures(run), _evaluation(run))
+    closing = "This page holds scores that read true labels: it is evaluation, and no part of release/."
+    return to_html(Page(f"{values['method']} on {run.graph}", lead, sections, closing))
+
+
+def _guarantee(run: Run) -> Section:
+    values = run.certificate
+    if not run.private:
+        about = (
+            ("Method", values["method"]),
+            ("Settings", _settings(values["settings"])),
+            ("Version", values["version"]),
+        )
+        return Section("guarantee", "The guarantee", (_NO_PRIVACY, Facts(about)), kind="warning")
+    unit = values["unit"]
+    facts = (
+        ("Protects", values["protects"]),
+        ("Claim", claim_words(values["claim"])),
+        ("Unit", f"{unit['name']}, relation {unit['relation']}"),
+        ("Trust model", values["trust_model"]),
+        ("Method", f"{values['method']} ({_settings(values['settings'])})"),
+        *(_costs(values["accounting"]) if values["releases"] else ()),
+        ("Signed", "yes" if run.signed else "no: checked for consistency, not for origin"),
+        ("Ledger", f"closed at {values['ledger_head']}"),
+    )
+    sentence = f"Whoever sees the release learns at most {claim_words(values['claim'])} about {values['protects']}."
+    known = (("Assumptions", "assumptions"), ("Limits of this run", "caveats"), ("Side channels", "side_channels"))
+    lists = tuple(
+        Section(key, title, (Items(tuple(values[key])),), kind="plain") for title, key in known if values.get(key)
+    )
+    texts = [values.get(key) for key in ("adversary", "randomness", "data_collection")]
+    texts.append(values.get("composition", {}).get("covers"))
+    more = Section("scope", "Scope", (Items((*(text for text in texts if text), *_builds_on(values))),))
+    check = Section("check", "Check it", (Code(f"sfumato verify {run.folder}"),))
+    return Section(
+        "guarantee", "The guarantee", (sentence, Facts(facts), _who(values), *lists, more, check), kind="guarantee"
+    )
+
+
+_ACCOUNTING = {
+    "gaussian": "closed form of the Gaussian mechanism",
+    "pld": "privacy loss distributions",
+    "renyi": "Renyi divergences",
+    "none": "none",
+}
+
+
+def _costs(accounting: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    return (
+        ("Accounting", _ACCOUNTING.get(accounting["method"], accounting["method"])),
+        ("Sampler", f"its inexactness costs {accounting['delta_sampler']:.2g} of delta, which is included"),
+    )
+
+
+def _builds_on(values: Mapping[str, Any]) -> list[str]:
+    runs = values.get("composition", {}).get("builds_on", ())
+    found = [
+        f"The weights come from another run (ledger {one['ledger_head'][:16]}, epsilon {one['epsilon']}, delta "
+        f"{one['delta']}), which this certificate does not cover: for records in both graphs the costs add up."
+        for one in runs
+    ]
+    return [*found, *(f"Note, which nothing checks: {note}" for note in values.get("notes", ()))]
+
+
+def _settings(settings: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} {'default' if value is None else plain(value)}" for key, value in settings.items())
+
+
+def _who(values: Mapping[str, Any]) -> Table:
+    shown = values["who_may_see"]
+    order = [who for who in ("anyone", "the node itself", "never") if who in shown]
+    rows = tuple(
+        (who.capitalize(), "; ".join(shown[who])) for who in [*order, *sorted(set(shown) - set(order))] if shown[who]
+    )
+    return Table("who", "Who may see what", ("Who", "What"), rows, text=("What",))
+
+
+def _released(run: Run) -> Section:
+    values = run.certificate
+    if not run.private:
+        return Section("released", "What was released", ("Nothing: without a guarantee nothing may leave.",))
+    known = {name: value for name, value in values["public_facts"].items() if value is not None}
+    facts = tuple((name.replace("_", " "), plain(value)) for name, value in known.items())
+    assumed = values["assumed_public"]
+    public = Section(
+        "public",
+        "What counts as public",
+        (
+            Facts(facts),
+            "Assumed public, and read from the data: " + "; ".join(assumed) + "."
+            if assumed
+            else "Nothing outside the public facts of this unit was read from the data to plan the run.",
+        ),
+    )
+    if not values["releases"]:
+        text = "No release depends on what is protected, so no noise was needed."
+        return Section("released", "What was released", (text, public), kind="guarantee")
+    table = Table(
+        "releases",
+        "Every release, in the order in which it was charged",
+        ("Release", "Shape", "Visible to", "Noise"),
+        tuple(
+            (one["name"], " x ".join(f"{n:,}" for n in one["shape"]), one["visible_to"], event_words(one["event"]))
+            for one in values["releases"]
+        ),
+        text=("Shape", "Visible to", "Noise"),
+    )
+    return Section("released", "What was released", (table, public), kind="guarantee")
+
+
+def _pictures(run: Run) -> tuple[Section, ...]:
+    found = quantity(run.released) if run.private else None
+    if found is None:
+        return ()
+    name, rows = found
+    colored = run.predicted if run.predictions_are_public else None
+    text = f"Rows of {name}, scaled to norm 1 as the classifier reads them."
+    if colored is not None:
+        text += " Colours and marks are predicted classes, which anyone may see under this guarantee."
+    elif run.predictions_are_public:
+        text += f" Predicted classes are not shown: {run.missing or 'the graph was not read'}."
+    else:
+        text += " Predictions read a node's own features and are for that node alone: no classes are shown."
+    return (
+        Section(
+            "quantities",
+            "Released quantities",
+            (text, *projections(name, rows, colored, run.classes)),
+            kind="guarantee",
+        ),
+    )
+
+
+def _evaluation(run: Run) -> Section:
+    parts: list[Part] = [
+        "What follows reads true labels or other protected data. It helps whoever holds the data to judge the run; it is "
+        "outside the guarantee and must not leave with the release."
+    ]
+    if run.metrics is not None:
+        parts += _metrics(run.metrics)
+    curves = curves_figure(run.curves or {})
+    parts += [Section("curves", "Learning curves", (curves,))] if curves else []
+    if run.evaluation is not None:
+        parts += _detail(run.evaluation, run.classes)
+    elif run.missing:
+        parts.append(f"Confusion matrix and accuracy by degree are not shown: {run.missing}")
+    if len(parts) == 1:
+        parts.append("The folder holds no evaluation.")
+    return Section("evaluation", "Evaluation: outside the guarantee", tuple(parts), kind="outside")
+
+
+def _metrics(metrics: Mapping[str, Any]) -> list[Part]:
+    names = (
+        ("floor", "Floor: graph-free, same unit and budget"),
+        ("label_control", "Label-only control"),
+        ("test_accuracy", "This run"),
+        ("ceiling", "Ceiling: no privacy"),
+    )
+    found = [(title, Summary(**metrics[key])) for key, title in names if metrics.get(key)]
+    rows = tuple((title, percent(one.mean), interval(one.low, one.high), str(one.seeds)) for title, one in found)
+    columns = ("Accuracy of", "Percent", "95 % interval", "Seeds")
+    table = Table("metrics", "Test accuracy beside its controls; only the fit of seed 0 is saved", columns, rows)
+    facts = []
+    if metrics.get("test_macro_f1"):
+        facts.append(("Macro-F1 of this run", f"{percent(metrics['test_macro_f1']['mean'])} %"))
+    if metrics.get("graph_gain_recovered") is not None:
+        gain = f"{100 * metrics['graph_gain_recovered']:.0f} % = (this run - floor) / (ceiling - floor)"
+        facts.append(("Graph gain kept", gain))
+    seconds = metrics.get("seconds") or {}
+    facts += [(f"Seconds, {name}", f"{value:.2f}") for name, value in seconds.items() if value is not None]
+    if metrics.get("peak_mb"):
+        facts.append(("Peak memory", f"{metrics['peak_mb']:,.0f} MiB"))
+    return [Section("scores", "Scores and cost", (table, Facts(tuple(facts))))]
+
+
+def _detail(evaluation: Evaluation, classes: tuple[str, ...]) -> list[Part]:
+    confusion, buckets = evaluation.confusion, evaluation.buckets
+    shares = confusion / np.maximum(confusion.sum(1, keepdims=True), 1)
+    matrix = Table(
+        "matrix",
+        "Test nodes of seed 0: rows are true classes, columns predicted ones, shades the share of a row",
+        ("True class", *classes),
+        tuple((name, *(f"{count:,}" for count in row)) for name, row in zip(classes, confusion.tolist(), strict=True)),
+        heat=tuple(map(tuple, shares.tolist())),
+    )
+    table = Table(
+        "degrees",
+        "Test nodes of seed 0 by degree",
+        ("Degree", "Nodes", "Accuracy, %", "95 % interval"),
+        tuple((one.name, f"{one.nodes:,}", percent(one.share), interval(*one.interval)) for one in buckets),
+    )
+    return [
+        Section("confusion", "Confusion matrix", (matrix,)),
+        Section("degree", "Degree against accuracy", (degree_figure(buckets), table)),
+    ]

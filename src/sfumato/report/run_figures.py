@@ -1,0 +1,167 @@
+"""Figures of one run: released rows in two dimensions, learning curves, accuracy by degree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato._validate import require
+from sfumato.report.drawing import MARKERS, PALETTE, Figure, canvas, finish, ink, legend, style
+
+MOST_NODES = 2000
+_FEW = 10
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Test nodes whose degree is from ``low`` to ``high``: how many there are, and how many were predicted right.
+
+    >>> Bucket(3, 4, 20, 15).name, Bucket(3, 4, 20, 15).share
+    ('3 to 4', 0.75)
+    """
+
+    low: int
+    high: int
+    nodes: int
+    right: int
+
+    @property
+    def name(self) -> str:
+        """The range of degrees."""
+        return str(self.low) if self.low == self.high else f"{self.low} to {self.high}"
+
+    @property
+    def share(self) -> float:
+        """Accuracy, a fraction."""
+        return self.right / self.nodes
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % Wilson interval of the accuracy over nodes."""
+        z2, n = 1.959963985**2, self.nodes
+        middle = (self.share + z2 / (2 * n)) / (1 + z2 / n)
+        half = math.sqrt(z2 * (self.share * (1 - self.share) / n + z2 / (4 * n * n))) / (1 + z2 / n)
+        return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def quantity(released: Mapping[str, NDArray[Any]]) -> tuple[str, NDArray[Any]] | None:
+    """The last released table with a row a node and at least two columns, with its name.
+
+    >>> quantity({"aggregate/1": np.zeros((4, 3)), "encoder": np.zeros(7)})[0]
+    'aggregate/1'
+    """
+    names = [name for name, rows in released.items() if rows.ndim == 2 and rows.shape[1] > 1 and len(rows) > 2]
+    last = max(names, key=lambda name: [int(part) if part.isdigit() else -1 for part in name.split("/")], default=None)
+    return None if last is None else (last, released[last])
+
+
+def projections(
+    name: str, rows: NDArray[Any], predicted: NDArray[np.int64] | None, classes: Sequence[str]
+) -> tuple[Figure, ...]:
+    """PCA and t-SNE of released rows, of at most 2,000 nodes chosen by a fixed seed; coloured if ``predicted`` is given."""
+    total = len(rows)
+    kept = np.arange(total)
+    if total > MOST_NODES:
+        kept = np.sort(np.random.default_rng(0).choice(total, MOST_NODES, replace=False))
+    sample = rows[kept].astype(np.float64)
+    sample /= np.maximum(np.linalg.norm(sample, axis=1, keepdims=True), 1e-12)
+    chosen = None if predicted is None else predicted[kept]
+    size = f"{len(kept):,} of {total:,} nodes" if len(kept) < total else f"all {total:,} nodes"
+    flat, shares = _pca(sample)
+    share = f"The two axes hold {100 * shares[0]:.0f} % and {100 * shares[1]:.0f} % of the variance."
+    labels = tuple(f"component {i + 1} ({100 * shares[i]:.0f} %)" for i in range(2))
+    figures = [_scatter("pca", f"PCA of {name}, {size}", flat, chosen, classes, labels, share)]
+    if len(kept) >= _FEW:
+        text = "Distances between far groups mean nothing."
+        labels = ("t-SNE 1", "t-SNE 2")
+        figures.append(_scatter("t-sne", f"t-SNE of {name}, {size}", _tsne(sample), chosen, classes, labels, text))
+    return tuple(figures)
+
+
+def _pca(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """First two principal components [n, 2], their signs fixed, and their shares of the variance."""
+    left, values, right = np.linalg.svd(rows - rows.mean(0), full_matrices=False)
+    signs = np.sign(right[np.arange(2), np.abs(right[:2]).argmax(1)])
+    return left[:, :2] * values[:2] * signs, values[:2] ** 2 / max(float((values**2).sum()), 1e-300)
+
+
+def _tsne(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    manifold = require("sklearn.manifold", "train")
+    perplexity = min(30.0, (len(rows) - 1) / 3)
+    found = manifold.TSNE(perplexity=perplexity, init="pca", random_state=0, max_iter=500).fit_transform(rows)
+    return np.asarray(found, np.float64)
+
+
+def _scatter(
+    key: str,
+    title: str,
+    points: NDArray[np.float64],
+    predicted: NDArray[np.int64] | None,
+    classes: Sequence[str],
+    labels: tuple[str, ...],
+    words: str,
+) -> Figure:
+    groups: list[tuple[int | None, NDArray[Any]]] = [(None, np.arange(len(points)))]
+    if predicted is not None:
+        groups = [(i, np.flatnonzero(predicted == i)) for i in range(len(classes)) if (predicted == i).any()]
+    with style():
+        figure, axes = canvas(3.7 + (0.21 * len(groups) if predicted is not None else 0))
+        handles, names = [], []
+        for i, at in groups:
+            color = ink() if i is None else PALETTE[i % len(PALETTE)]
+            marker = "o" if i is None else MARKERS[i % len(MARKERS)]
+            look = {"linestyle": "none", "color": color, "marker": marker, "markeredgewidth": 0}
+            axes.plot(points[at, 0], points[at, 1], markersize=3, alpha=0.65, **look)
+            handles += axes.plot([], [], **look)
+            names.append("" if i is None else f"{classes[i]}: {len(at):,}")
+        axes.set_xlabel(labels[0])
+        axes.set_ylabel(labels[1])
+        if predicted is not None:
+            legend(figure, handles, names)
+        counted = f" Predicted classes: {', '.join(names)}." if predicted is not None else ""
+        return finish(figure, f"figure-{key}", title, f"{title}. {words}{counted}")
+
+
+def curves_figure(curves: Mapping[str, Any]) -> Figure | None:
+    """Training loss of each stage by epoch or step; None if nothing was recorded."""
+    kept = {name: np.asarray(values, float) for name, values in curves.items() if isinstance(values, list) and values}
+    kept = {name: values for name, values in kept.items() if np.isfinite(values).any()}
+    if not kept:
+        return None
+    with style():
+        figure, axes = canvas(2.9 + 0.21 * len(kept))
+        handles = [
+            axes.plot(np.arange(1, len(values) + 1), values, color=PALETTE[i % len(PALETTE)], linestyle=dashes)[0]
+            for i, ((name, values), dashes) in enumerate(zip(kept.items(), ("-", "--", "-.", ":") * 9, strict=False))
+        ]
+        axes.set_xlabel("epoch")
+        axes.set_ylabel("training loss")
+        legend(figure, handles, list(kept))
+        words = "; ".join(
+            f"{name}: from {values[0]:.3g} to {values[-1]:.3g} in {len(values):,} epochs"
+            for name, values in kept.items()
+        )
+        return finish(figure, "figure-curves", "Training loss", f"Training loss. {words}.")
+
+
+def degree_figure(buckets: Sequence[Bucket]) -> Figure:
+    """Accuracy by degree with 95 % intervals over nodes."""
+    with style():
+        figure, axes = canvas(3.1)
+        at = np.arange(len(buckets))
+        share = 100 * np.array([one.share for one in buckets])
+        ends = 100 * np.array([one.interval for one in buckets]).reshape(-1, 2).T
+        axes.vlines(at, ends[0], ends[1], color=PALETTE[0], alpha=0.45, linewidth=3)
+        axes.plot(at, share, color=PALETTE[0], marker="o", linestyle="none")
+        names = [str(one.low) if one.low == one.high else f"{one.low}-{one.high}" for one in buckets]
+        axes.set_xticks(at, names, rotation=35 if len(buckets) > 5 else 0)
+        axes.set_xlim(-0.5, len(buckets) - 0.5)
+        axes.set_xlabel("degree")
+        axes.set_ylabel("test accuracy, %")
+        words = "; ".join(f"degree {one.name}: {100 * one.share:.1f} % of {one.nodes:,} nodes" for one in buckets)
+        return finish(figure, "figure-degree", "Test accuracy by degree", f"Test accuracy by degree. {words}.")

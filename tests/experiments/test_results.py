@@ -1,0 +1,65 @@
+"""Reading results back, and the interval over seeds."""
+
+import json
+
+import pytest
+
+from sfumato.errors import DataError
+from sfumato.experiments.results import FILE, belonging, read, summarize
+from sfumato.experiments.runner import run
+from sfumato.experiments.spec import Spec
+
+
+@pytest.fixture
+def path(small, instant, tmp_path):
+    """Results of the small specification: accuracies 0.50, 0.51, 0.52 over its three seeds."""
+    return run(Spec.read(small), tmp_path / "out").path
+
+
+def test_summary(small, path):
+    gap1, gap4, mlp = summarize(read(path.parent), Spec.read(small))
+    assert [(line.label, line.role, line.epsilon) for line in (gap1, gap4, mlp)] == [
+        ("GAP", "method", 1.0), ("GAP", "method", 4.0), ("MLP", "floor", None),
+    ]  # fmt: skip
+    assert (gap4.published.value, gap4.published.source, gap1.published) == (76.3, "Table 1, row GAP", None)
+    assert gap1.seeds == 3
+    assert gap1.mean == pytest.approx(0.51)
+    assert gap1.high - gap1.mean == pytest.approx(4.302653 * 0.01 / 3**0.5, rel=1e-6)  # t(2), 97.5 %
+    assert gap1.macro_f1 == 0.25
+
+
+def test_only_finished_cells_of_this_data_set_count(small, path):
+    rows, spec = read(path), Spec.read(small)
+    rows[0]["status"] = "skipped"
+    assert summarize(rows, spec)[0].seeds == 2
+    assert summarize(rows, spec.on("facebook100/Reed98")) == ()
+    assert belonging(rows, spec) == rows
+    assert belonging(rows, spec.on("facebook100/Reed98")) == []
+    assert summarize(rows, spec.on(seeds=1))[1].seeds == 3
+
+
+def test_torn_line_does_not_count(path):
+    whole = read(path)
+    path.write_bytes(path.read_bytes()[:-2])
+    assert read(path) == whole[:-1]
+
+
+def test_damage_is_named(path):
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([lines[0], "{}", *lines[2:]]) + "\n")
+    with pytest.raises(DataError, match="line 2 of"):
+        read(path)
+    path.write_text("\n".join([*lines, lines[3]]) + "\n")
+    with pytest.raises(DataError, match=f"line {len(lines) + 1} repeats one"):
+        read(path)
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(DataError, match=r"Run `sfumato experiment run` first"):
+        read(tmp_path / FILE)
+
+
+def test_lines_are_strict_json(path):
+    for line in path.read_text().splitlines():
+        assert list(json.loads(line)) == sorted(json.loads(line))
+        assert "NaN" not in line

@@ -1,0 +1,278 @@
+"""Running cells: what a line holds, and that stops of every kind lose and double nothing."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from filelock import FileLock
+
+from sfumato.errors import DataError, InputError
+from sfumato.experiments import runner
+from sfumato.experiments.results import FILE, read
+from sfumato.experiments.runner import run
+from sfumato.experiments.spec import Spec
+from sfumato.method import Plan
+
+KEYS = {
+    "id", "spec", "spec_hash", "profile", "label", "role", "method", "dataset", "split", "unit", "epsilon", "delta",
+    "max_degree", "settings", "at", "seed", "status", "reason", "version", "versions", "device", "seconds", "peak_mb",
+    "metrics", "certificate",
+}  # fmt: skip
+
+
+def finished(path, spec, profile="full"):
+    """Whether the file holds each cell of the profile once, and nothing else."""
+    return Counter(row["id"] for row in read(path)) == Counter(cell.id for cell in spec.cells(profile))
+
+
+def test_a_line_holds_everything(small, tmp_path, monkeypatch):
+    spec, fits, fit = Spec.read(small), [], Plan.fit
+
+    def record(plan, graph, **how):
+        fits.append((how["seed"], graph.roles.copy()))
+        return fit(plan, graph, **how)
+
+    monkeypatch.setattr(Plan, "fit", record)
+    outcome = run(spec, tmp_path / "out", profile="quick")
+    assert (outcome.total, outcome.before, outcome.done, outcome.reasons) == (4, 0, 4, ())
+    rows = read(outcome.path)
+    assert all(set(row) == KEYS for row in rows)
+    gap, mlp = rows[:2]
+    assert (gap["status"], gap["role"], gap["profile"], gap["device"]) == ("done", "method", "quick", "cpu")
+    assert gap["spec_hash"] == spec.digest
+    assert set(gap["versions"]) == {"python", "torch", "numpy"}
+    assert gap["certificate"]["claim"]["epsilon"] == pytest.approx(1, rel=1e-3)
+    assert gap["certificate"]["claim"]["epsilon"] <= 1
+    assert gap["certificate"]["unit"] == {"name": "edge", "relation": "add-remove", "directed": False}
+    assert (mlp["epsilon"], mlp["certificate"]["claim"]["epsilon"], mlp["certificate"]["releases"]) == (None, 0.0, [])
+    assert 0 < gap["metrics"]["accuracy"] < 1
+    assert 0 < gap["seconds"]["train"] < gap["seconds"]["total"]
+    assert gap["peak_mb"] > 50
+    assert [seed for seed, _ in fits] == [row["seed"] for row in rows] == [0, 0, 1, 1]
+    (_, first), _, (_, second), _ = fits
+    assert (first != second).any()
+    assert np.bincount(first).tolist() == np.bincount(second).tolist() == [3000, 400, 600]
+
+
+def test_finished_cells_are_not_run_again(small, tmp_path, instant):
+    spec = Spec.read(small)
+    run(spec, tmp_path, profile="quick")
+    assert len(instant) == 4
+    outcome = run(spec, tmp_path)
+    assert (outcome.total, outcome.before, outcome.done) == (9, 4, 5)
+    assert run(spec, tmp_path).done == 0
+    assert len(instant) == 9
+    assert finished(outcome.path, spec)
+
+
+def test_missing_data_is_skipped_with_a_reason_and_tried_again(small, tmp_path, instant, monkeypatch):
+    spec = Spec.read(small)
+    there = spec.on("facebook100/Nowhere")
+    outcome = run(there, tmp_path, data_dir=tmp_path)
+    assert (outcome.done, len(instant)) == (0, 0)
+    assert "facebook100/Nowhere" in outcome.reasons[0]
+    assert {(row["status"], row["reason"]) for row in read(outcome.path)} == {("skipped", outcome.reasons[0])}
+    assert "no --data-dir was given" in run(there, tmp_path).reasons[0]
+    assert finished(outcome.path, there)
+    monkeypatch.setattr(runner, "_absent", lambda dataset, data_dir: None)
+    assert run(there, tmp_path).done == 9
+    assert finished(outcome.path, there)
+    assert {row["status"] for row in read(outcome.path)} == {"done"}
+
+
+def test_unsupported_unit_is_skipped(small, tmp_path):
+    small.write_text(small.read_text().replace('"gap"', '"sage"').replace("epochs = 1, num_hops = 1", "epochs = 1"))
+    outcome = run(Spec.read(small), tmp_path, profile="quick")
+    assert outcome.done == 2
+    assert "no proof under unit 'edge'" in outcome.reasons[0]
+    assert [row["status"] for row in read(outcome.path)] == ["skipped", "done"] * 2
+
+
+def test_error_in_a_cell_names_it_and_keeps_the_others(small, tmp_path, instant, monkeypatch):
+    ready = runner.run_cell
+
+    def fail_later(cell, data_dir):
+        if cell.seed == 1:
+            raise DataError("Broken.")
+        return ready(cell, data_dir)
+
+    monkeypatch.setattr(runner, "run_cell", fail_later)
+    with pytest.raises(DataError, match="GAP, epsilon 1, seed 1: Broken"):
+        run(Spec.read(small), tmp_path)
+    assert len(read(tmp_path / "small")) == 3
+
+
+def test_second_runner_is_refused(small, tmp_path, instant):
+    (tmp_path / "small").mkdir()
+    with FileLock(tmp_path / "small" / ".lock"), pytest.raises(InputError, match="no other run is writing to"):
+        run(Spec.read(small), tmp_path)
+    assert not instant
+    assert not (tmp_path / "small" / FILE).exists()
+    assert run(Spec.read(small), tmp_path).done == 9
+
+
+def test_lock_is_held_while_cells_run(small, tmp_path, instant):
+    def other(cell, row, number, total):
+        with pytest.raises(InputError, match="no other run"):
+            run(Spec.read(small), tmp_path)
+
+    assert run(Spec.read(small), tmp_path, report=other).done == 9
+    assert finished(tmp_path / "small", Spec.read(small))
+
+
+def test_torn_line_is_cut_off(small, tmp_path, instant):
+    spec = Spec.read(small)
+    path = run(spec, tmp_path).path
+    content = path.read_bytes()
+    for kept in (len(content) - 1, len(content) - 40):
+        path.write_bytes(content[:kept])
+        assert run(spec, tmp_path).done == 1
+        assert finished(path, spec)
+    path.write_bytes(content.splitlines()[0][:-3])
+    assert run(spec, tmp_path).done == 9
+    assert finished(path, spec)
+
+
+def test_damaged_line_stops_before_anything_runs(small, tmp_path, instant):
+    path = run(Spec.read(small), tmp_path, profile="quick").path
+    path.write_bytes(path.read_bytes() + b"not a result\n")
+    before = path.read_bytes()
+    with pytest.raises(DataError, match="line 5 of"):
+        run(Spec.read(small), tmp_path)
+    assert (path.read_bytes(), len(instant)) == (before, 4)
+
+
+def test_unwritable_folder(small, tmp_path, instant):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"Cannot write results to .*file/small.*run the same command again"):
+        run(Spec.read(small), tmp_path / "file")
+    assert not instant
+
+
+@pytest.mark.parametrize("call", ["fsync", "write"])
+def test_full_disk(small, tmp_path, instant, monkeypatch, call):
+    spec, real, calls = Spec.read(small), os.fsync, []
+
+    def full(descriptor):
+        calls.append(descriptor)
+        if len(calls) > 4:
+            if call == "write":  # part of the line is on disk
+                os.ftruncate(descriptor, os.fstat(descriptor).st_size - 10)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(descriptor)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(InputError, match=r"No space left on device\. Finished cells are kept"):
+            run(spec, tmp_path)
+    path = tmp_path / "small" / FILE
+    kept = read(path)
+    assert len(kept) == 3
+    assert path.read_bytes().endswith(b"\n")
+    assert run(spec, tmp_path).before == 3
+    assert read(path)[:3] == kept
+    assert finished(path, spec)
+
+
+def test_full_disk_while_a_torn_line_is_cut_off(small, tmp_path, instant, monkeypatch):
+    spec = Spec.read(small)
+    path = run(spec, tmp_path).path
+    path.write_bytes(path.read_bytes()[:-5])
+    before = path.read_bytes()
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(InputError, match="No space left"):
+            run(spec, tmp_path)
+    assert path.read_bytes() == before
+    run(spec, tmp_path)
+    assert finished(path, spec)
+
+
+def test_interrupt_keeps_what_is_finished(small, tmp_path, instant, monkeypatch):
+    ready = runner.run_cell
+
+    def interrupted(cell, data_dir):
+        if len(instant) == 4:
+            raise KeyboardInterrupt
+        return ready(cell, data_dir)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "run_cell", interrupted)
+        outcome = run(Spec.read(small), tmp_path)
+    assert (outcome.interrupted, outcome.done, len(read(outcome.path))) == (True, 4, 4)
+    again = run(Spec.read(small), tmp_path)
+    assert (again.interrupted, again.before, again.done) == (False, 4, 5)
+    assert finished(again.path, Spec.read(small))
+
+
+def start(small, results, *options):
+    """The command line in a process group of its own."""
+    code = "import sys; from sfumato.cli import main; main(sys.argv[1:])"
+    command = ["experiment", "run", str(small), "--results", str(results), *options]
+    how = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
+    return subprocess.Popen([sys.executable, "-c", code, *command], **how)
+
+
+def wait_for_lines(path, number, process):
+    """Until the file holds this many whole lines."""
+    deadline = time.monotonic() + 60
+    while not path.exists() or path.read_bytes().count(b"\n") < number:
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for child processes in /proc")
+def test_kill_loses_and_doubles_nothing(small, tmp_path, instant):
+    text = small.read_text().replace("seeds = 3", "seeds = 200")
+    small.write_text(text)
+    path = tmp_path / "out" / "small" / FILE
+    process = start(small, tmp_path / "out", "--jobs", "2")
+    wait_for_lines(path, 3, process)
+    workers = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    before = read(path)
+    assert 3 <= len(before) < 600
+    deadline = time.monotonic() + 30
+    while any(alive(pid) for pid in workers):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    spec = Spec.read(small)
+    outcome = run(spec, tmp_path / "out")
+    assert len(workers) >= 2
+    assert (outcome.before, outcome.before + outcome.done) == (len(before), 600)
+    assert read(path)[: len(before)] == before
+    assert finished(path, spec)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no process groups")
+def test_control_c_says_how_to_go_on(small, tmp_path):
+    small.write_text(small.read_text().replace("seeds = 3", "seeds = 200"))
+    process = start(small, tmp_path, "--jobs", "2")
+    path = tmp_path / "small" / FILE
+    wait_for_lines(path, 2, process)
+    os.killpg(process.pid, signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Run the same command again to go on." in error
+    assert "Traceback" not in error
+    assert f"{len(read(path))} of 600 cells" in error

@@ -1,0 +1,157 @@
+"""Specifications: what is refused and how, what a cell is, and that those of the package are sound."""
+
+from dataclasses import FrozenInstanceError, fields, replace
+
+import pytest
+
+from sfumato.errors import InputError
+from sfumato.experiments.spec import SPECS, Cell, Spec, find, unit_named
+
+BUILTIN = sorted(SPECS.glob("*.toml"))
+
+
+@pytest.mark.parametrize("path", BUILTIN, ids=lambda path: path.stem)
+def test_builtin_specifications_are_sound(path):
+    spec = Spec.read(path)
+    assert spec.name == path.stem
+    full, quick = ({cell.id for cell in spec.cells(profile)} for profile in ("full", "quick"))
+    assert quick < full
+    assert len(full) == len(spec.cells())
+    assert 0 < spec.quick.minutes <= 5
+    labels = {run.label: run for run in spec.runs}
+    assert all(labels[number.label].unit != "edge" or not labels[number.label].epsilons for number in spec.published)
+    assert all(number.source.startswith("Table") for number in spec.published)
+    assert {"floor", "ceiling"} <= {run.role for run in spec.runs}
+    arcs = [run for run in spec.runs if run.unit == "arc"]
+    edges = [run for run in spec.runs if run.unit == "edge" and run.method == "gap"]
+    assert [(r.epsilons, r.settings, r.values) for r in arcs] == [(r.epsilons, r.settings, r.values) for r in edges]
+
+
+def test_every_figure_has_a_specification():
+    names = {path.stem for path in BUILTIN}
+    sides = {f"gap-figure-4-{figure}-{side}" for figure in (6, 7, 8) for side in ("edge", "node")}
+    assert names >= {"gap-table-4-2", "gap-figure-4-9", *sides}
+
+
+def test_cells_of_small(small):
+    spec = Spec.read(small)
+    assert [str(cell) for cell in spec.cells("quick")] == [
+        "GAP, epsilon 1, seed 0",
+        "MLP, seed 0",
+        "GAP, epsilon 1, seed 1",
+        "MLP, seed 1",
+    ]
+    assert len(spec.cells()) == 9
+    first = spec.cells()[0]
+    assert first.to_dict() == {
+        "spec": "small", "label": "GAP", "method": "gap", "dataset": "campus", "split": "75/10/15", "unit": "edge",
+        "epsilon": 1.0, "delta": 1e-6, "max_degree": None, "settings": {"epochs": 1, "num_hops": 1}, "seed": 0, "at": None,
+    }  # fmt: skip
+
+
+def test_id_depends_on_every_field(small):
+    first = Spec.read(small).cells()[0]
+    other = {"epsilon": 2.0, "delta": 1e-7, "max_degree": 5, "settings": (("epochs", 2),), "seed": 9, "at": 1}
+    changed = {field.name: other.get(field.name, "other") for field in fields(Cell)}
+    ids = {replace(first, **{name: value}).id for name, value in changed.items()}
+    assert len(ids | {first.id}) == len(changed) + 1
+
+
+def test_varied_settings_reach_the_cells(small):
+    text = small.read_text().replace(
+        "{ epochs = 1, num_hops = 1 }", '{ epochs = 1 }\nvary = "num_hops"\nvalues = [1, 3]'
+    )
+    small.write_text(
+        text.replace('axis = "epsilon"', 'axis = "num_hops"').replace("epsilon = 4\nval", "epsilon = 4\nat = 3\nval")
+    )
+    spec = Spec.read(small)
+    assert [(c.epsilon, c.at, dict(c.settings).get("num_hops")) for c in spec.cells()[:5]] == [
+        (1.0, 1, 1), (4.0, 1, 1), (1.0, 3, 3), (4.0, 3, 3), (None, None, None),
+    ]  # fmt: skip
+
+
+def test_degree_caps_reach_the_unit():
+    cells = [cell for cell in find("gap-figure-4-9").cells("quick") if cell.method == "gap" and cell.unit == "node"]
+    assert {(cell.at, cell.max_degree) for cell in cells} == {(10, 10), (50, 50), (100, 100), (400, 400)}
+    assert "max_degree" not in dict(cells[0].settings)
+
+
+def test_frozen_and_digest(small):
+    spec = Spec.read(small)
+    with pytest.raises(FrozenInstanceError):
+        spec.seeds = 4
+    assert spec.digest == Spec.read(small).digest != spec.on(seeds=4).digest
+    small.write_text(small.read_text().replace("76.3", "76.4"))
+    assert Spec.read(small).digest != spec.digest
+
+
+def test_on_another_data_set():
+    spec = find("gap-table-4-2")
+    other = spec.on("facebook100/UIllinois20", seeds=2)
+    assert (spec.stands_in_for, other.stands_in_for) == ("facebook100/UIllinois20", None)
+    assert {cell.dataset for cell in other.cells()} == {"facebook100/UIllinois20"}
+    assert {cell.seed for cell in other.cells("quick")} == {cell.seed for cell in other.cells()} == {0, 1}
+    with pytest.raises(InputError, match="seeds"):
+        spec.on(seeds=0)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ('title = "A', 'titel = "A', "small.toml to be one of .*'titel'. Did you mean 'title'"),
+        ("[[run]]\nlabel = \"MLP\"", "[[runs]]\nlabel = \"MLP\"", "Did you mean 'run'"),
+        ("settings = { epochs = 1 }", "setings = { epochs = 1 }", "run 2 .*Did you mean 'settings'"),
+        ("minutes = 0.1", "minuts = 0.1", "quick .*Did you mean 'minutes'"),
+        ("half_width", "halfwidth", "published 1 .*Did you mean 'half_width'"),
+        ('method = "gap"', 'method = "gpa"', "run 1: .*Did you mean 'gap'"),
+        ('unit = "edge"\nepsilons', 'unit = "edges"\nepsilons', "Did you mean 'edge'"),
+        ("num_hops = 1", "num_hop = 1", "setting of gap .*Did you mean 'num_hops'"),
+        ("num_hops = 1", "num_hops = 0", "num_hops to be an integer >= 1, got 0"),
+        ("num_hops = 1", "num_hops = [1]", "num_hops in .* to be text, a number"),
+        ('role = "floor"', 'role = "flor"', "Did you mean 'floor'"),
+        ('dataset = "campus"', 'dataset = "kampus"', "Did you mean 'campus'"),
+        ('axis = "epsilon"', 'axis = "num_hops"', "Expected axis to be one of epsilon"),
+        ('split = "75/10/15"', 'split = "75/10"', "Expected split to be A/B/C"),
+        ('name = "small"', 'name = "../small"', "Expected name to be lower-case"),
+        ("delta = 1e-6\n", "", "to come with a delta"),
+        ("delta = 1e-6", "delta = 2", "delta to be a finite number"),
+        ("epsilons = [1, 4]", "epsilons = []", "to hold a budget, which gap spends under unit edge"),
+        ("epsilons = [1, 4]", "epsilons = [1, 1]", "epsilons to appear once"),
+        ("epsilons = [1, 4]", "epsilons = 4", "epsilons to be a list"),
+        ("epsilons = [1, 4]", 'epsilons = ["4"]', "epsilons to be a number, got '4'"),
+        ("epsilons = [1, 4]", "epsilons = [true]", "epsilons to be a number, got True"),
+        ("epsilons = [1]", "epsilons = [2]", "to keep something of every run"),
+        ("seeds = 2", "seeds = 4", "quick_seeds to be an integer >= 1 and <= 3"),
+        ("seeds = 3", "", "to have the key 'seeds'"),
+        ("seeds = 3", 'seeds = "3"', "seeds to be an integer, got '3'"),
+        ('label = "MLP"', 'label = "GAP"', "label to appear once"),
+        ('label = "GAP"\nepsilon', 'label = "GAB"\nepsilon', "published label .*Did you mean 'GAP'"),
+        ("epsilon = 4\n", "epsilon = 3\n", "to have the epsilon and the at"),
+        ("value = 76.3", "value = 763", "value to be a finite number"),
+        ('settings = { epochs = 1 }', 'max_degree = 5', "to come with unit node only"),
+        ('settings = { epochs = 1 }', 'vary = "epochs"', "to say what vary = 'epochs' takes"),
+        ('settings = { epochs = 1 }', 'settings = { epochs = 1 }\nvary = "epochs"\nvalues = [1]', "no fixed value beside"),
+        ("[quick]", "[quick", "to be TOML"),
+    ],
+)  # fmt: skip
+def test_bad_specifications(small, old, new, expected):
+    text = small.read_text()
+    assert text.count(old) >= 1
+    small.write_text(text.replace(old, new, 1))
+    with pytest.raises(InputError, match=expected) as caught:
+        Spec.read(small)
+    assert str(small) in str(caught.value)
+
+
+def test_missing_file_and_unknown_name(tmp_path):
+    with pytest.raises(InputError, match="No such file"):
+        Spec.read(tmp_path / "none.toml")
+    with pytest.raises(InputError, match="Did you mean 'gap-table-4-2'"):
+        find("gap-table-42")
+
+
+def test_units():
+    assert unit_named("arc", False, None).arcs_per_record == 1
+    assert unit_named("edge", False, None).arcs_per_record == 2
+    assert unit_named("edge", True, None).arcs_per_record == 1
+    assert unit_named("node", False, 7).max_out_degree == 7

@@ -1,0 +1,101 @@
+"""A small experiment and a small run; makes the helper module of this folder importable."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from report_samples import ACCURACY, HOSTILE, certificate, make_rows, make_run
+
+from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
+from sfumato.report.run import Evaluation, Run
+from sfumato.report.run_figures import Bucket
+
+
+@pytest.fixture(scope="session")
+def spec():
+    """Two methods over epsilon, two floors and a ceiling, one published number that was not run."""
+    published = SimpleNamespace(label="GAP edge", epsilon=4.0, at=None, value=76.3, half_width=0.21, source="Table 9")
+    missing = SimpleNamespace(label="GAP edge", epsilon=8.0, at=None, value=79.0, half_width=None, source="Table 9")
+    return SimpleNamespace(
+        name="toy",
+        title="A toy experiment",
+        source="Somebody (2023), table 9",
+        comments=("The paper leaves out its seeds.",),
+        dataset="facebook100/Toy1",
+        stands_in_for="facebook100/Other2",
+        split="75/10/15",
+        axis="epsilon",
+        runs=(
+            make_run("GAP edge", "edge", epsilons=(1.0, 4.0)),
+            make_run("GAP node", "node", epsilons=(4.0,)),
+            make_run("MLP edge", "edge", role="floor"),
+            make_run("MLP node", "node", role="floor", epsilons=(4.0,)),
+            make_run("SAGE", "none", role="ceiling"),
+        ),
+        published=(published, missing),
+    )
+
+
+@pytest.fixture(scope="session")
+def rows(spec):
+    """Finished rows, and one that was skipped."""
+    made = make_rows(spec, lambda run, epsilon, at: ACCURACY[run.label])
+    skipped = {**made[-1], "status": "skipped", "reason": "The files of Toy1 are not there.", "seed": 3}
+    return [*made, {**skipped, "metrics": {"accuracy": None, "macro_f1": None}}]
+
+
+@pytest.fixture(scope="session")
+def hostile(spec):
+    """The experiment with markup in every text, and its rows."""
+    runs = (make_run(HOSTILE, "edge", epsilons=(1.0, 2.0)), make_run("_floor", "edge", role="floor"))
+    texts = dict.fromkeys(("title", "source", "dataset", "stands_in_for"), HOSTILE)
+    spec = SimpleNamespace(**{**vars(spec), **texts, "comments": (HOSTILE,), "runs": runs, "published": ()})
+    rows = make_rows(spec, lambda run, epsilon, at: 0.5)
+    return spec, [*rows, {**rows[0], "status": "skipped", "reason": HOSTILE, "seed": 9}]
+
+
+@pytest.fixture(scope="session")
+def edge_run():
+    """A run at edge level with everything there is to show."""
+    generator = np.random.default_rng(3)
+    metrics = {
+        "test_accuracy": {"mean": 0.612345, "low": 0.6, "high": 0.63, "seeds": 3},
+        "test_macro_f1": {"mean": 0.523456, "low": None, "high": None, "seeds": 3},
+        "floor": {"mean": 0.434567, "low": None, "high": None, "seeds": 3},
+        "ceiling": {"mean": 0.845678, "low": None, "high": None, "seeds": 3},
+        "label_control": None,
+        "graph_gain_recovered": 0.4321,
+        "seconds": {"train": 1.25},
+        "peak_mb": 321.0,
+    }
+    return Run(
+        folder="runs/first",
+        certificate=certificate(events=(GaussianEvent(5.5), PoissonGaussianEvent(0.01, 2.25, 100))),
+        graph="campus",
+        classes=("a", "<b>", "c"),
+        released={"aggregate/1": generator.normal(size=(60, 4)), "encoder": np.zeros(7)},
+        signed=False,
+        metrics=metrics,
+        curves={"encoder": [1.5, 1.25, 1.0], "broken": [float("nan")]},
+        predicted=generator.integers(0, 3, 60),
+        evaluation=Evaluation(np.array([[5, 1, 0], [2, 7, 1], [0, 0, 4]]), (Bucket(0, 0, 8, 2), Bucket(1, 2, 12, 9))),
+    )
+
+
+@pytest.fixture(scope="session")
+def node_run(edge_run):
+    """The same at node level: predictions are for the node alone."""
+    own = ("predictions that read the node's own features (joint DP)",)
+    return replace(edge_run, certificate=certificate("node", own=own))
+
+
+@pytest.fixture(scope="session")
+def bare_run(edge_run):
+    """A run without privacy."""
+    return replace(edge_run, certificate=certificate("none", None, ()), released={})

@@ -1,0 +1,109 @@
+"""Pages in headless Chromium: no error, every plot drawn, nothing wider than a phone, readable in dark and light."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from sfumato.report import experiment_figures, experiment_page, run_page
+
+CHROMIUM = Path(os.environ.get("SFUMATO_CHROMIUM", "/usr/bin/chromium"))
+
+BOXES = "elements => elements.map(one => { const box = one.getBoundingClientRect(); return [box.width, box.height]; })"
+WIDE = """() => [...document.querySelectorAll("body *")]
+  .filter(one => !one.closest(".scroll, .skip") && one.getBoundingClientRect().right > innerWidth + 0.5)
+  .map(one => one.tagName + " " + one.textContent.slice(0, 40))"""
+SMALL = """() => [...document.querySelectorAll("svg text")].filter(one => one.textContent.length > 3)
+  .map(one => one.getBoundingClientRect()).filter(box => Math.max(box.width, box.height) > 0)
+  .map(box => Math.min(box.width, box.height))"""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if not CHROMIUM.exists():
+        pytest.skip(f"Chromium not found at {CHROMIUM}; set SFUMATO_CHROMIUM")
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(browser, tmp_path):
+    """Open HTML from a file; whatever it complains about or loads is kept in ``page.noise``."""
+    contexts = []
+
+    def show(html, width=1280, scheme="light"):
+        path = tmp_path / "page.html"
+        path.write_text(html, encoding="utf-8")
+        contexts.append(browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme))
+        page = contexts[-1].new_page()
+        page.noise = []
+        page.on("console", lambda message: page.noise.append(message.text))
+        page.on("pageerror", lambda error: page.noise.append(str(error)))
+        page.on("request", lambda request: page.noise.append(request.url) if request.url != path.as_uri() else None)
+        page.goto(path.as_uri())
+        return page
+
+    yield show
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture(scope="module", params=["experiment", "hostile", "edge", "none"])
+def html(request, spec, rows, hostile, edge_run, bare_run):
+    """One page of each kind."""
+    made = {
+        "experiment": lambda: experiment_page(spec, rows),
+        "hostile": lambda: experiment_page(*hostile),
+        "edge": lambda: run_page(edge_run),
+        "none": lambda: run_page(bare_run),
+    }
+    return made[request.param]()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_page_is_quiet_drawn_and_fits(open_page, html, width):
+    page = open_page(html, width)
+    assert page.noise == []
+    boxes = page.eval_on_selector_all("svg.plot", BOXES)
+    assert boxes
+    assert all(wide > 250 and high > 150 for wide, high in boxes), boxes
+    assert page.eval_on_selector_all("svg.plot", "elements => elements.every(one => one.querySelector('path'))")
+    assert page.evaluate(WIDE) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert min(page.evaluate(SMALL)) > 8
+
+
+def test_dark_and_light_reach_the_plots(open_page, spec, rows):
+    html = experiment_page(spec, rows)
+    ink = "() => getComputedStyle(document.querySelector('svg.plot text')).fill"
+    seen = {scheme: open_page(html, scheme=scheme).evaluate(ink) for scheme in ("light", "dark")}
+    assert seen == {"light": "rgb(28, 34, 39)", "dark": "rgb(228, 232, 234)"}
+
+
+def test_keyboard_reaches_content_and_tables(open_page, spec, rows):
+    page = open_page(experiment_page(spec, rows), 390)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "scroll"
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("document.activeElement.scrollLeft > 0", timeout=2000)
+
+
+def test_figures_stand_alone(open_page, spec, rows):
+    for svg in experiment_figures(spec, rows).values():
+        page = open_page(f"<!DOCTYPE html><html><body>{svg}</body></html>")
+        assert page.noise == []
+        assert page.eval_on_selector_all("svg", BOXES)[0][0] > 250
+
+
+def test_planted_faults_are_found(open_page, spec, rows):
+    html = experiment_page(spec, rows)
+    wide = html.replace("<footer>", '<div style="width:500px">wide</div><footer>')
+    assert open_page(wide, 390).evaluate(WIDE) == ["DIV wide"]
+    loud = html.replace("<footer>", '<img src="https://example.invalid/x.png"/><script>alert(1)</script><footer>')
+    assert open_page(loud).noise

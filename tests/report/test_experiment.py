@@ -1,0 +1,183 @@
+"""The page about an experiment: its numbers, escaping, structure, and the same content as Markdown."""
+
+import re
+import shlex
+from html import unescape
+from types import SimpleNamespace
+from xml.etree import ElementTree
+
+import pytest
+from report_samples import HOSTILE, assert_sound, make_rows, make_run
+
+from sfumato.report import experiment_figures, experiment_markdown, experiment_page
+from sfumato.report.lines import ceiling_of, floor_of, gain_of, sum_up
+
+
+def cells(page):
+    """Tables of a page by their caption: header and rows of text."""
+    found = {}
+    for table in ElementTree.fromstring(page).iter("table"):
+        rows = [tuple("".join(cell.itertext()) for cell in row) for row in table.iter("tr")]
+        found["".join(table.find("caption").itertext())] = rows
+    return found
+
+
+def table(page, words):
+    """The one table whose caption holds some words."""
+    (rows,) = [rows for caption, rows in cells(page).items() if words in caption]
+    return rows
+
+
+def markdown_rows(text):
+    """Cells of all table rows of a Markdown page."""
+    lines = [line for line in text.splitlines() if line.startswith("| ") and not line.startswith("| ---")]
+    return [tuple(unescape(re.sub(r"\\(.)", r"\1", cell)) for cell in line[2:-2].split(" | ")) for line in lines]
+
+
+def test_lines_sum_up_seeds_and_keep_published_numbers_that_were_not_run(spec, rows):
+    lines = sum_up(spec, rows)
+    assert [(line.label, line.epsilon) for line in lines] == [
+        ("GAP edge", 1.0), ("GAP edge", 4.0), ("GAP edge", 8.0), ("GAP node", 4.0), ("MLP edge", None),
+        ("MLP node", 4.0), ("SAGE", None),
+    ]  # fmt: skip
+    assert lines[0].score.mean == pytest.approx(0.7)
+    assert lines[0].score.high - 0.7 == pytest.approx(4.302653 * 0.01 / 3**0.5, rel=1e-5)  # t(2), deviation 0.01
+    assert lines[0].score.seeds == 3
+    assert lines[2].score is None
+    assert lines[2].published.value == 79.0
+    assert lines[-1].score.seeds == 3  # the skipped row does not count
+
+
+def test_controls_fit_the_unit_and_the_budget(spec, rows):
+    lines = sum_up(spec, rows)
+    edge, node = lines[1], lines[3]
+    assert floor_of(edge, lines).label == "MLP edge"
+    assert floor_of(node, lines).label == "MLP node"
+    assert gain_of(edge, lines) == pytest.approx((0.7 - 0.5) / (0.9 - 0.5))
+    assert ceiling_of(edge, lines).label == "SAGE"
+    other_budget = [line for line in lines if line.label != "MLP node"]
+    other_budget.append(SimpleNamespace(**{**vars(lines[5]), "epsilon": 8.0, "mean": 0.4}))
+    assert floor_of(node, other_budget) is None
+    assert gain_of(node, other_budget) is None
+
+
+def test_page_is_sound_and_repeats_itself(spec, rows):
+    page = experiment_page(spec, rows, date="2026-11-21")
+    root = assert_sound(page)
+    assert len(list(root.iter("{http://www.w3.org/2000/svg}svg"))) == 3
+    assert page == experiment_page(spec, rows, date="2026-11-21")
+    assert experiment_figures(spec, rows) == experiment_figures(spec, rows)
+
+
+def test_soundness_check_finds_faults(spec, rows):
+    page = experiment_page(spec, rows)
+    faults = (
+        ("<main", "<script>0</script><main"),
+        ('href="#results"', 'href="https://example.org"'),
+        ("<h2", "<h4"),
+        (' scope="col"', ""),
+        (' tabindex="0"', ""),
+        ("<figure>", '<figure><img src="x.png"/>'),
+    )
+    for good, bad in faults:
+        assert good in page
+        with pytest.raises((AssertionError, ElementTree.ParseError)):
+            assert_sound(page.replace(good, bad))
+
+
+def test_page_shows_ours_beside_published(spec, rows):
+    page = experiment_page(spec, rows)
+    accuracy = table(page, "beside the published number")
+    assert accuracy[0] == (
+        "Run", "Epsilon", "Ours", "95 % interval", "Macro-F1", "Seeds", "Published", "Where published",
+    )  # fmt: skip
+    assert accuracy[2] == ("GAP edge", "4", "70.0", "67.5 to 72.5", "40.0", "3", "76.3 ± 0.21", "Table 9")
+    assert accuracy[3] == ("GAP edge", "8", "not run", "-", "-", "-", "79.0", "Table 9")
+    assert ("GAP node", "4", "60.0", "40.0", "MLP node", "90.0", "SAGE", "40") in table(page, "graph's gain")
+    assert ("SAGE", "-", "1", "The files of Toy1 are not there.")[0] in {row[0] for row in table(page, "not run")}
+    privacy = table(page, "what it claims")
+    assert privacy[1][2:4] == ("any one edge", "epsilon = 1, delta = 1e-06")
+    assert "5.5 times the L2 sensitivity" in privacy[1][4]
+    assert privacy[-1][2:] == ("nothing: no guarantee", "no guarantee", "none")
+    assert "sfumato experiment run toy --quick --dataset facebook100/Toy1 --seeds 4" in page
+    for text in ("stands in for facebook100/Other2", "leaves out its seeds", "Not covered by the guarantee", "3.11"):
+        assert text in page
+
+
+def test_markdown_says_the_same(spec, rows):
+    page, text = experiment_page(spec, rows), experiment_markdown(spec, rows)
+    assert markdown_rows(text) == [row for rows in cells(page).values() for row in rows]
+    linked = re.findall(r"\]\(([^)]+\.svg)\)", text)
+    assert linked == list(experiment_figures(spec, rows)) == ["toy-accuracy.svg", "toy-seconds.svg", "toy-memory.svg"]
+    assert text != experiment_markdown(spec, rows[:-4])
+
+
+def test_accuracy_description_states_the_numbers(spec, rows):
+    svg = experiment_figures(spec, rows)["toy-accuracy.svg"]
+    (words,) = re.findall(r"<desc[^>]*>(.*)</desc>", svg)
+    for part in (
+        "GAP edge: 70.0 % (67.5 to 72.5) at 1",
+        "published 76.3 %",
+        "not run at 8, published 79 %",
+        "SAGE: 90.0 %",
+    ):
+        assert part in words
+    assert "stroke-dasharray" in svg
+
+
+def test_hostile_names_stay_text(hostile):
+    page, text = experiment_page(*hostile), experiment_markdown(*hostile)
+    assert_sound(page)
+    assert "alert(1)" in page
+    command = text[text.index("```sh\n") : text.rindex("\n```") + 4]
+    assert command.count("\n") == 2
+    words = shlex.split(command)
+    assert words[words.index("--dataset") + 1] == HOSTILE.replace("\x00", " ")
+    text = text.replace(command, "")
+    assert "<script" not in page + text
+    assert "<img" not in page + text
+    assert "\x00" not in page + text
+    shown = HOSTILE.replace("\x00", " ")
+    assert shown in "".join(ElementTree.fromstring(page).itertext())
+    widths = {len(row) for row in markdown_rows(text) if row[0] == shown}
+    assert widths
+    for svg in experiment_figures(*hostile).values():
+        ElementTree.fromstring(svg)
+        assert "<script" not in svg
+
+
+def test_varied_setting_is_the_axis(spec):
+    runs = (
+        make_run("GAP node", "node", epsilons=(4.0, 16.0), vary="max_degree", values=(10, 100)),
+        make_run("MLP", "node", role="floor", epsilons=(4.0, 16.0)),
+    )
+    spec = SimpleNamespace(**{**vars(spec), "axis": "max_degree", "runs": runs, "published": ()})
+    rows = make_rows(spec, lambda run, epsilon, at: 0.5 + (at or 0) / 1000)
+    svg = experiment_figures(spec, rows)["toy-accuracy.svg"]
+    (words,) = re.findall(r"<desc[^>]*>(.*)</desc>", svg)
+    assert "against degree cap" in words
+    assert "GAP node, epsilon 16: 51.0 % (48.5 to 53.5) at 10; 60.0 % (57.5 to 62.5) at 100." in words
+    assert table(experiment_page(spec, rows), "beside the published")[0][2] == "Degree cap"
+
+
+def test_words_as_places(spec):
+    runs = (make_run("GAP", "edge", epsilons=(4.0,), vary="encoder", values=(True, False)),)
+    spec = SimpleNamespace(**{**vars(spec), "axis": "encoder", "runs": runs, "published": ()})
+    rows = make_rows(spec, lambda run, epsilon, at: 0.6 + 0.1 * at)
+    assert "70.0 % (67.5 to 72.5) at yes; 60.0 % (57.5 to 62.5) at no" in experiment_page(spec, rows)
+
+
+def test_one_budget_each_is_a_list_of_points(spec, rows):
+    runs = tuple(run for run in spec.runs if run.label != "GAP edge")
+    spec = SimpleNamespace(**{**vars(spec), "runs": runs, "published": ()})
+    page = experiment_page(spec, [row for row in rows if row["label"] != "GAP edge"])
+    assert "Accuracy on facebook100/Toy1. GAP node, epsilon 4: 60.0 %" in page
+
+
+def test_nothing_done_yet(spec, rows):
+    skipped = [{**row, "status": "skipped", "reason": "No files."} for row in rows]
+    page = experiment_page(spec, skipped)
+    assert_sound(page)
+    assert "Nothing has been run yet." in page
+    assert "Graph gain kept" not in page
+    assert_sound(experiment_page(spec, []))

@@ -1,0 +1,185 @@
+"""The page about one run: the certificate in words, releases, and scores under their own heading."""
+
+import re
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from report_samples import HOSTILE, assert_sound
+
+from sfumato.graph import Graph
+from sfumato.privacy.events import (
+    ComposedEvent,
+    ExponentialEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    PoissonGaussianEvent,
+    PureEvent,
+    RandomizedResponseEvent,
+    RepeatedGaussianEvent,
+    SelectionEvent,
+    ZCDPEvent,
+    event_to_dict,
+)
+from sfumato.report import evaluate_by_degree, run_page
+from sfumato.report.run_figures import Bucket, projections, quantity
+from sfumato.report.words import event_words
+
+
+def sections(page):
+    """Text of each top section by its key."""
+    main = ElementTree.fromstring(page).find(".//main")
+    return {
+        part.get("aria-labelledby"): " ".join(" ".join(part.itertext()).split()) for part in main.findall("section")
+    }
+
+
+def test_edge_level(edge_run):
+    page = run_page(edge_run)
+    assert_sound(page)
+    parts = sections(page)
+    assert list(parts) == ["guarantee", "released", "quantities", "evaluation"]
+    assert "learns at most epsilon = 1, delta = 1e-06 about any one edge." in parts["guarantee"]
+    assert "sfumato verify runs/first" in parts["guarantee"]
+    assert "5.5 times the L2 sensitivity" in parts["released"]
+    assert "DP-SGD, 100 steps on Poisson samples with probability 0.01" in parts["released"]
+    assert "Assumed public, and read from the data: num_features." in parts["released"]
+    assert "PCA of aggregate/1, all 60 nodes" in parts["quantities"]
+    assert "Predicted classes: a: " in parts["quantities"]
+    for words in (
+        "Not covered by the guarantee",
+        "61.2",
+        "43.5",
+        "84.6",
+        "60.0 to 63.0",
+        "43 %",
+        "encoder: from 1.5 to 1",
+    ):
+        assert words in parts["evaluation"]
+
+
+def test_no_score_outside_evaluation(edge_run):
+    parts = sections(run_page(edge_run))
+    scores = re.compile(r"61\.2|0\.612|52\.3|43\.5|84\.6|60\.0|63\.0|1\.25\b|[Aa]ccuracy \d")
+    assert scores.search(parts.pop("evaluation"))
+    assert not any(scores.search(text) for text in parts.values())
+
+
+def test_pages_repeat_themselves(edge_run):
+    assert run_page(edge_run) == run_page(edge_run)
+
+
+def test_node_level_shows_no_predictions(node_run, edge_run):
+    parts = sections(run_page(node_run))
+    assert "Predicted classes" in sections(run_page(edge_run))["quantities"]
+    assert "Predicted classes" not in parts["quantities"]
+    assert "for that node alone: no classes are shown" in parts["quantities"]
+    assert "The node itself predictions that read" in parts["guarantee"]
+
+
+def test_without_privacy_it_says_so(bare_run):
+    page = run_page(bare_run)
+    assert_sound(page)
+    parts = sections(page)
+    assert parts["guarantee"].startswith("The guarantee No privacy: this run was trained without any guarantee")
+    assert "Nothing" in parts["released"]
+    assert "quantities" not in parts
+    assert "Covered by the guarantee" not in page
+
+
+def test_without_evaluation_or_graph(edge_run):
+    run = replace(edge_run, metrics=None, curves=None, predicted=None, evaluation=None, missing="The file is gone.")
+    parts = sections(run_page(run))
+    assert "Predicted classes are not shown: The file is gone." in parts["quantities"]
+    assert "not shown: The file is gone." in parts["evaluation"]
+    assert "holds no evaluation" in sections(run_page(replace(run, missing="")))["evaluation"]
+
+
+def test_hostile_names_stay_text(edge_run):
+    certificate = {**edge_run.certificate, "protects": HOSTILE, "notes": [HOSTILE], "settings": {HOSTILE: HOSTILE}}
+    page = run_page(
+        replace(edge_run, classes=(HOSTILE, "_b", ""), graph=HOSTILE, folder=HOSTILE, certificate=certificate)
+    )
+    assert_sound(page)
+    assert "<script" not in page
+    assert page.count("alert(1)") > 5
+
+
+def test_confusion_shares_shade_rows(edge_run):
+    (matrix,) = (t for t in ElementTree.fromstring(run_page(edge_run)).iter("table") if t.get("class") == "heat")
+    assert [cell.get("style") for cell in list(matrix.iter("tr"))[1][1:]] == [
+        "--share:0.833", "--share:0.167", "--share:0.000",
+    ]  # fmt: skip
+
+
+def four_nodes(directed):
+    arcs = ([0, 0, 0], [1, 2, 3])
+    y, roles = np.array([0, 1, 1, -1]), np.array([2, 2, 2, 2], np.uint8)
+    return Graph.from_edges(*arcs, 4, directed=directed, y=y, classes=("a", "b"), roles=roles)
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_evaluation_by_degree_on_four_nodes(directed):
+    found = evaluate_by_degree(four_nodes(directed), np.array([0, 1, 0, 0]))
+    assert found.confusion.tolist() == [[1, 0], [1, 1]]
+    assert found.buckets == (Bucket(1, 1, 2, 1), Bucket(3, 4, 1, 1))
+
+
+def test_wilson_interval():
+    low, high = Bucket(1, 1, 10, 5).interval
+    assert (round(low, 4), round(high, 4)) == (0.2366, 0.7634)
+    assert Bucket(1, 1, 10, 0).interval[0] == pytest.approx(0, abs=1e-12)
+    assert Bucket(1, 1, 10, 10).interval[1] == pytest.approx(1)
+
+
+def test_quantity_is_the_last_table_of_nodes():
+    tables = {f"aggregate/{i}": np.zeros((4, 3)) for i in (10, 9, 2)}
+    assert quantity({**tables, "classifier": np.zeros(5)})[0] == "aggregate/10"
+    assert quantity({"classifier": np.zeros(5), "narrow": np.zeros((4, 1))}) is None
+
+
+def test_projections_sample_and_do_not_invent_structure():
+    rows = np.zeros((9, 2))
+    rows[:, 0] = np.arange(9) - 4.0
+    (pca,) = projections("aggregate/1", rows, None, ())
+    assert "100 % and 0 % of the variance" in pca.description
+    assert "all 9 nodes" in pca.title
+
+
+def test_large_tables_are_sampled(monkeypatch):
+    monkeypatch.setattr("sfumato.report.run_figures.MOST_NODES", 20)
+    rows = np.random.default_rng(0).normal(size=(50, 3))
+    pca, tsne = projections("aggregate/1", rows, np.zeros(50, int), ("only",))
+    assert "20 of 50 nodes" in pca.title
+    assert "20 of 50 nodes" in tsne.title
+    assert "only: 20" in pca.description
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        PoissonGaussianEvent(0.1, 2.0, 5),
+        RepeatedGaussianEvent(0.1, 3, 2.0, 5),
+        LaplaceEvent(2.0),
+        RandomizedResponseEvent(1.0, 4),
+        ExponentialEvent(0.5, 3),
+        PureEvent(0.5),
+        ZCDPEvent(0.5),
+        ComposedEvent((GaussianEvent(2.0),)),
+        SelectionEvent(((GaussianEvent(5.0),), (GaussianEvent(7.0),)), "geometric", 10),
+    ],
+)
+def test_every_event_has_words(event):
+    words = event_words(event_to_dict(event))
+    assert "type" not in words
+    assert any(character.isdigit() for character in words)
+
+
+def test_unknown_events_are_shown_as_they_are():
+    assert event_words({"type": "new", "scale": 2}) == "scale 2, type new"
+    assert event_words({"type": "gaussian", "count": 2}) == "count 2, type gaussian"
+    inner = {"type": "pure", "epsilon": 0.5, "count": 1}
+    assert event_words({"type": "composed", "events": [inner, inner], "count": 3}).startswith(
+        "3 times: a mechanism of pure"
+    )
