@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo test check soak audit paper bench clean
+.PHONY: help demo test check soak audit paper bench docs clean
 
 PYTHON ?= $(firstword $(foreach name,python3.11 python3,$(shell $(name) -c $(IS_NEW) 2>/dev/null && echo $(name))))
 IS_NEW := 'import sys; sys.exit(sys.version_info < (3, 11))'
@@ -35,8 +35,15 @@ soak: .venv/dev.stamp ## run the long tests
 audit: ## attack the claims (arrives with the auditor)
 	@echo "make audit: nothing was audited. The audit suite arrives with the auditor; this version has none."
 
-paper: ## reproduce published tables (arrives with the experiment runner)
-	@echo "make paper: nothing was reproduced. The tables arrive with the experiment runner; this version has none."
+SPEC ?= $(basename $(notdir $(wildcard src/sfumato/experiments/specs/*.toml)))
+SFUMATO_DATA ?= ../shared/data
+
+paper: .venv/all.stamp ## run the quick profile of published tables (SPEC=name for one) and write docs/results
+	@set -e; for name in $(SPEC); do \
+	  echo "== $$name"; \
+	  $(BIN)/sfumato experiment run $$name --quick --data-dir "$(SFUMATO_DATA)" --jobs 2; \
+	  $(BIN)/sfumato experiment report $$name --out docs/results/$$name.md; \
+	done
 
 bench: .venv/all.stamp ## run the benchmarks one after another
 	@set -e; for script in benchmarks/*.py; do \
@@ -44,9 +51,13 @@ bench: .venv/all.stamp ## run the benchmarks one after another
 	  echo "== $$script"; $(BIN)/python "$$script"; \
 	done
 
+docs: .venv/dev.stamp ## build the documentation site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "open build/site/index.html"
+
 clean: ## remove the environment, builds and caches; keep runs/
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/pyvenv.cfg:
 	@test -n "$(PYTHON)" || { echo "Expected Python 3.11 or newer as python3.11 or python3, found none; install it, or run: make PYTHON=/path/to/python3.11" >&2; exit 2; }

@@ -36,7 +36,21 @@ _HOME = {
     "SfumatoError": "errors",
     "load": "catalog",
 }
-_MODULES = ("bounded", "catalog", "central", "errors", "evaluation", "graph", "method", "nn", "privacy", "verify")
+_MODULES = (
+    "audit",
+    "bounded",
+    "catalog",
+    "central",
+    "errors",
+    "evaluation",
+    "experiments",
+    "graph",
+    "method",
+    "nn",
+    "privacy",
+    "report",
+    "verify",
+)
 
 __all__ = [
     "GAP",

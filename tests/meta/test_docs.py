@@ -1,14 +1,19 @@
-"""The documentation tells the truth: links lead somewhere, commands and options exist, the Python lines run."""
+"""The documentation tells the truth: links lead somewhere, commands and options exist, the site builds without warnings."""
 
 import ast
 import re
+import runpy
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import typer
 from typer.testing import CliRunner
+
+from sfumato.catalog import METHODS
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -51,9 +56,15 @@ def shell_lines(text: str) -> Iterator[list[str]]:
                     yield words
 
 
+def loaded(text: str) -> list[str]:
+    """What a page or a style sheet fetches from another host, unasked."""
+    tags = re.findall(r"<(?:script|img|iframe|link(?![^>]*rel=.?canonical))\b[^>]*", text)
+    fetched = [tag for tag in tags if re.search(r"(?:src|href)=[\"']?(?:https?:)?//", tag)]
+    return fetched + re.findall(r"(?:@import\s*|url\()[\"']?(?:https?:)?//[^\s)]*", text)
+
+
 def command_faults(words: list[str]) -> list[str]:
     """What a documented ``sfumato`` command names that does not exist."""
-    from sfumato.catalog import METHODS
     from sfumato.cli import app
 
     command, rest, path = typer.main.get_command(app), words[1:], []
@@ -104,18 +115,55 @@ def test_pages_hold_commands_to_check():
     assert {words[1] for words in found} >= {"train", "predict", "evaluate", "verify", "budget", "datasets"}
 
 
-def test_readme_python_lines_run(tmp_path, monkeypatch):
-    rows = ["id,dorm,year"] + [f"p{i},{'north' if i % 3 else 'south'},{2004 + i % 2}" for i in range(80)]
-    edges = ["source,target"] + [f"p{i},p{(i + step) % 80}" for i in range(80) for step in (2, 4, 6)]
-    (tmp_path / "nodes.csv").write_text("\n".join(rows) + "\n")
-    (tmp_path / "edges.csv").write_text("\n".join(edges) + "\n")
-    monkeypatch.chdir(tmp_path)
-    (block,) = (body for language, body in FENCE.findall((ROOT / "README.md").read_text()) if language == "python")
-    names: dict[str, object] = {}
-    exec(compile(block, "README.md", "exec"), names)
-    assert names["fitted"].certificate.epsilon <= 1.0
-    assert names["fitted"].predict_proba(names["graph"]).shape == (80, 2)
-    assert (tmp_path / "runs" / "first" / "release" / "certificate.json").exists()
+def test_written_pages_are_up_to_date():
+    written = runpy.run_path(str(ROOT / "tools" / "docs_pages.py"))["pages"]()
+    stale = [name_of(page) for page, text in written.items() if not page.exists() or page.read_text() != text]
+    assert not stale, "run: python tools/docs_pages.py"
+
+
+def test_table_of_methods_says_what_calibrate_answers():
+    """The same facts by another way: each cell of the table, looked up by method and unit."""
+    rows = [line.strip("|\n").split("|") for line in (ROOT / "docs" / "guarantees.md").read_text().splitlines()]
+    cells = {(row[0].strip(" `"), row[1].strip()): row for row in rows if len(row) == 6}
+    assert "**refused**" in cells["gap", "node, incident arcs"][4]
+    assert "**refused**" in cells["sage", "undirected edge"][4]
+    assert "DP-SGD" in cells["mlp", "record"][4]
+    assert "aggregate/2" in cells["gap", "undirected edge"][4]
+    assert cells["gap", "undirected edge"][5].strip() == "closed form"
+    assert cells["gap", "node, owned arcs"][5].strip() == "privacy loss distribution"
+    assert "labels" not in cells["gap", "node, owned arcs"][3]
+    assert {method for method, unit in cells if unit == "record"} == set(METHODS)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    pytest.importorskip("material", reason="the documentation site needs mkdocs-material: pip install '.[docs]'")
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-W", "ignore", "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr
+    return folder
+
+
+def test_site_has_every_page(site):
+    pages = [path.relative_to(ROOT / "docs").with_suffix(".html") for path in (ROOT / "docs").rglob("*.md")]
+    pages = [page.with_name("index.html") if page.stem == "README" else page for page in pages]
+    assert not [page for page in pages if not (site / page).exists()]
+
+
+def test_site_loads_nothing_from_another_host(site):
+    assert not [
+        name for path in site.rglob("*") if path.suffix in (".html", ".css") for name in loaded(path.read_text())
+    ]
+    assert loaded('<script src="https://example.org/a.js"></script><img src=//example.org/b>') != []
+    assert loaded("@import 'http://example.org/c.css'; a {background: url(//example.org/d.png)}") != []
+    assert loaded('<a href="https://example.org">a link</a><link rel="canonical" href="https://example.org">') == []
+
+
+def test_site_shows_links_to_the_repository_as_code(site):
+    text = (site / "guarantees.html").read_text()
+    assert '<code title="tests/soundness/test_gap.py">test_gap.py</code>' in text
+    assert 'href="../' not in text
 
 
 def test_planted_faults_are_found(tmp_path):

@@ -16,8 +16,10 @@ LAYERS = (
     ("_validate",),
     ("graph", "nn", "privacy"),
     ("bounded", "method", "evaluation"),
-    ("central",),
+    ("central", "audit"),
     ("catalog", "verify", "_verify_epsilon", "_verify_plan"),
+    ("experiments",),
+    ("report",),
     ("cli",),
     ("__main__",),
 )

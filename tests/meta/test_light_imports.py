@@ -32,6 +32,7 @@ def test_package_loads_nothing_else():
         "sfumato.graph",
         "sfumato.privacy.accounting",
         "sfumato.privacy.noise",
+        "sfumato.audit.bounds",
         "sfumato.verify",
         "sfumato.cli",
     ],

@@ -1,0 +1,157 @@
+"""Every code block of the README and of docs/ runs, page by page, in a folder with small tables."""
+
+import json
+import re
+import shlex
+import tomllib
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sfumato.cli import invoke
+from sfumato.cli.train import set_threads
+from sfumato.graph.synthetic import campus
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+# What is not run as it stands, and why. Everything else is.
+NOT_RUN = {
+    ("pip", "install"): "changes the environment",
+    ("make",): "builds an environment; continuous integration runs `make check test`",
+}
+REPLACED = {
+    "--dataset facebook100/Berkeley13 --data-dir data": ("--dataset campus", "real data: the generated network"),
+}
+CAMPUS_NODES = 600  # of 4,000, to be quick
+NUMBER = r"-?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?"
+PRIVACY = r"\b(?:epsilon|delta|noise.multiplier)(?: between)?(?: =|=)? ?"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread():
+    """One thread for Torch and Numba: the pages run beside other tests."""
+    import torch
+
+    before = torch.get_num_threads()
+    set_threads(1)
+    yield
+    set_threads(before)
+
+
+@pytest.fixture
+def run_page(tmp_path, monkeypatch, capsys):
+    """Run one page's blocks in order, and return what its Python blocks defined."""
+    write_tables(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr("sfumato.graph.datasets.campus", partial(campus, CAMPUS_NODES))
+
+    def run(text, outputs):
+        names, shown = {}, ""
+        for language, body in FENCE.findall(text):
+            capsys.readouterr()
+            if language == "python":
+                exec(compile(body, "page", "exec"), names)
+            elif language == "sh":
+                run_shell(body)
+            elif language == "toml":
+                tomllib.loads(body)
+                Path("schema.toml").write_text(body)
+            elif language == "json":
+                json.loads(body)
+            elif language == "text":
+                if outputs:
+                    assert missing(body, shown) == []
+                continue
+            else:
+                pytest.fail(f"a block in {language or 'no language'!r}: name one of python, sh, toml, json, text")
+            shown = "".join(capsys.readouterr())
+        return names
+
+    return run
+
+
+def write_tables(folder):
+    """The tables that pages speak of: 80 people with dorm, age and year, each with six friends; an empty data folder."""
+    generator = np.random.default_rng(0)
+    rows = ["person,dorm,age,year"]
+    rows += [f"p{i},{'north' if i % 3 else 'south'},{generator.integers(18, 25)},{2004 + i % 3}" for i in range(80)]
+    edges = ["from,to"] + [f"p{i},p{(i + step) % 80}" for i in range(80) for step in (3, 6, 7)]
+    (folder / "nodes.csv").write_text("\n".join(rows) + "\n")
+    (folder / "edges.csv").write_text("\n".join(edges) + "\n")
+    (folder / "data").mkdir()
+
+
+def run_shell(body):
+    """Run each line; what is not in the tables above must be a command of ours that succeeds."""
+    for line in body.replace("\\\n", " ").splitlines():
+        for written, (instead, _) in REPLACED.items():
+            line = line.replace(written, instead)
+        words = shlex.split(line.removeprefix("$ "), comments=True)
+        if not words or any(tuple(words[: len(start)]) == start for start in NOT_RUN):
+            continue
+        assert words[0] == "sfumato", f"{line!r} is not run: list it in NOT_RUN with the reason"
+        assert invoke(words[1:]) == 0, line
+
+
+def missing(expected, shown):
+    """The parts of an output block, split at lines of dots, that the output lacks, in order; see :func:`plain`."""
+    rest, absent = plain(shown), []
+    for part in re.split(r"^\.\.\.$", expected, flags=re.MULTILINE):
+        _, found, after = rest.partition(plain(part) or " ")
+        rest = after if found else rest
+        absent += [] if found or not plain(part) else [part.strip()]
+    return absent
+
+
+def plain(text):
+    """An output to compare: white space counts once, figures of privacy to three digits, others (accuracies) not at all."""
+
+    def figure(match):
+        return f"{match[1]}{float(match[2]):.3g}" if match[1] else "#"
+
+    return re.sub(f"({PRIVACY})?({NUMBER})", figure, " ".join(text.split()))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_block_runs(page, run_page):
+    names = run_page(page.read_text(), outputs=page.parent.name == "examples")
+    if page.name == "README.md":
+        assert 0 < names["fitted"].certificate.epsilon <= 1
+        assert names["fitted"].predict_proba(names["graph"]).shape == (80, 3)
+        assert Path("runs/first/release/certificate.json").exists()
+
+
+def test_every_replaced_or_skipped_line_is_written_somewhere():
+    text = "\n".join(page.read_text() for page in PAGES)
+    assert all(words in text for words in [*REPLACED, *(" ".join(start) for start in NOT_RUN)])
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "```python\nundefined_name\n```\n",
+        "```sh\nrm -r runs\n```\n",
+        "```sh\nsfumato budget noise --epsilon 1\n```\n",
+        "```toml\n[open\n```\n",
+        "```json\n{'a': 1}\n```\n",
+        "```yaml\na: 1\n```\n",
+        "```python\nprint('epsilon 1.5')\n```\n\n```text\ndelta 1.5\n```\n",
+    ],
+)
+def test_a_faulty_block_fails(block, run_page):
+    with pytest.raises((Exception, pytest.fail.Exception)):
+        run_page(block, outputs=True)
+
+
+def test_only_figures_other_than_those_of_privacy_may_differ():
+    assert missing("a 1.5 %\n...\nc\n  -2e-3 %\n", "a 27 %\nb\nc 1,000 %") == []
+    assert missing("c 1\n...\na 1\n", "a 1\nb\nc 1") == ["a 1"]
+    assert missing("a one", "a 1") == ["a one"]
+    assert missing("epsilon = 1.2341, delta 1e-06", "epsilon = 1.2342, delta 1e-06") == []
+    assert missing("epsilon = 1.24", "epsilon = 1.23") == ["epsilon = 1.24"]
+    assert missing("noise_multiplier=2", "noise_multiplier=3") == ["noise_multiplier=2"]

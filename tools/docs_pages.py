@@ -1,0 +1,145 @@
+"""Write the pages that follow from the code: docs/cli.md, and the table of methods in docs/guarantees.md.
+
+    python tools/docs_pages.py
+
+Run it after changing a command, an option or what a method releases; a test compares.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+import sfumato as sf
+from sfumato.catalog import METHODS
+from sfumato.cli import app
+from sfumato.errors import UnsupportedUnitError
+from sfumato.graph.graph import PublicFacts
+from sfumato.method import Plan
+
+DOCS = Path(__file__).parents[1] / "docs"
+UNITS = {
+    "none": (sf.NoPrivacy(),),
+    "arc": (sf.EdgeLevel(directed=True),),
+    "undirected edge": (sf.EdgeLevel(directed=False),),
+    "node, owned arcs": tuple(sf.NodeLevel(max_out_degree=100, relation=word) for word in ("remove", "replace")),
+    "node, incident arcs": tuple(sf.NodeLevel(arcs="incident", relation=word) for word in ("remove", "replace")),
+    "record": tuple(sf.RecordLevel(relation=word) for word in ("add-remove", "replace")),
+}
+MECHANISMS = {"gaussian": "Gaussian noise", "poisson-gaussian": "DP-SGD"}
+BEGIN, END = "<!-- methods: written by tools/docs_pages.py -->", "<!-- end of methods -->"
+_HEAD = """# Commands
+
+Written from the commands themselves by `python tools/docs_pages.py`; `sfumato COMMAND --help` says the same.
+
+Exit codes: 0 done, 1 a check failed or the budget refused, 2 bad input, 130 stopped by Ctrl-C. Progress and notes go to
+standard error; `--json` prints one object on standard output.
+"""
+
+
+def pages() -> dict[Path, str]:
+    """What each page should hold."""
+    guarantees = DOCS / "guarantees.md"
+    before, _, rest = guarantees.read_text().partition(BEGIN)
+    return {
+        DOCS / "cli.md": cli_page(),
+        guarantees: f"{before}{BEGIN}\n\n{methods_table()}\n{END}{rest.partition(END)[2]}",
+    }
+
+
+def cli_page() -> str:
+    """The reference of all commands."""
+    sections = [_section(path, command) for path, command in _commands("sfumato", typer.main.get_command(app))]
+    return "\n".join([_HEAD, *sections])
+
+
+def methods_table() -> str:
+    """Method x unit x relation x public facts x released x accountant, from what ``calibrate`` plans or refuses."""
+    lines = ["| method | unit | relation | public | released | accountant |", "|---|---|---|---|---|---|"]
+    for method in METHODS:
+        relations: dict[tuple[str, ...], list[str]] = {}
+        for name, units in UNITS.items():
+            for unit in units:
+                relations.setdefault((name, *_columns(method, unit)), []).append(unit.relation)
+        for (name, public, released, accountant), words in relations.items():
+            lines.append(f"| `{method}` | {name} | {'; '.join(words)} | {public} | {released} | {accountant} |")
+    return "\n".join([*lines, ""])
+
+
+def _columns(method: str, unit: Any) -> tuple[str, str, str]:
+    plan = plan_of(method, unit)
+    if plan is None:
+        return "", "**refused**: no proof", ""
+    public = ", ".join(fact.replace("_", " ") for fact in unit.public)
+    return public, _released(plan), _accountant(plan)
+
+
+def plan_of(method: str, unit: Any) -> Plan | None:
+    """A plan at epsilon 1 for some graph; None if the method refuses the unit."""
+    public = PublicFacts(num_nodes=1000, num_train=750, num_features=10, num_classes=3, directed=False)
+    budget = None if isinstance(unit, sf.NoPrivacy) else sf.Budget(epsilon=1.0, delta=1e-6)
+    try:
+        return METHODS[method]().calibrate(budget, unit, public)
+    except UnsupportedUnitError:
+        return None
+
+
+def _released(plan: Plan) -> str:
+    if plan.epsilon is None:
+        return "everything, without a guarantee"
+    names: dict[str, list[str]] = {}
+    for release in plan.releases:
+        names.setdefault(MECHANISMS[release.event.type], []).append(f"`{release.name}`")
+    parts = [f"{', '.join(found)} ({mechanism})" for mechanism, found in names.items()]
+    return "; ".join(parts) or "predictions that read no arc: epsilon 0"
+
+
+def _accountant(plan: Plan) -> str:
+    if not plan.releases:
+        return ""
+    exact = all(release.event.type == "gaussian" for release in plan.releases)
+    return "closed form" if exact else "privacy loss distribution"
+
+
+def _commands(path: str, command: Any) -> Iterator[tuple[str, Any]]:
+    if hasattr(command, "commands"):
+        for name, child in sorted(command.commands.items()):
+            yield from _commands(f"{path} {name}", child)
+    else:
+        yield path, command
+
+
+def _section(path: str, command: Any) -> str:
+    arguments = [p for p in command.params if p.param_type_name == "argument"]
+    options = [p for p in command.params if p.param_type_name == "option" and "--help" not in p.opts]
+    words = [p.name.upper() if p.required else f"[{p.name.upper()}]" for p in arguments]
+    usage = " ".join([path, *words, *(["[OPTIONS]"] if options else [])])
+    text = re.sub(r"\s+", " ", command.help.strip())
+    rows = [f"| `{p.name.upper()}` | {_default(p)} | {_cell(p.help)} |" for p in arguments]
+    rows += [f"| {_spelled(p, command)} | {_default(p)} | {_cell(p.help)} |" for p in options]
+    table = ["| argument or option | default | meaning |", "|---|---|---|", *rows, ""] if rows else []
+    return "\n".join([f"## {path}", "", text, "", "```text", usage, "```", "", *table])
+
+
+def _spelled(option: Any, command: Any) -> str:
+    return f"`{option.get_help_record(command.context_class(command))[0]}`"
+
+
+def _default(parameter: Any) -> str:
+    if parameter.required:
+        return "required"
+    return "" if parameter.default is None or parameter.default is False else f"`{parameter.default}`"
+
+
+def _cell(text: str | None) -> str:
+    return re.sub(r"([|<>*_])", r"\\\1", text or "")
+
+
+if __name__ == "__main__":
+    for page, content in pages().items():
+        page.write_text(content)
+        print(page.relative_to(DOCS.parent))
