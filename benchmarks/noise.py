@@ -1,8 +1,8 @@
 """Rounded Gaussian and Laplace noise against torch.randn and NumPy: ratios in one run, alternating.
 
-python benchmarks/noise.py [--values 100000000] [--block 262144] [--threads 2] [--rounds 5]
+python benchmarks/noise.py [--values 100000000] [--block 1048576] [--threads 2] [--rounds 5]
 
-A block of 262144 values is what a hop of width 16 draws at a time; block 0 draws all values in one call.
+A block of 1048576 values is what a hop of width 16 draws at a time; block 0 draws all values in one call.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SCALE = 216815.0
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--values", type=int, default=10**8)
-    parser.add_argument("--block", type=int, default=1 << 18)
+    parser.add_argument("--block", type=int, default=1 << 20)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()

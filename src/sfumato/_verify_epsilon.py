@@ -91,7 +91,7 @@ def _parts(events: list[dict[str, Any]]) -> tuple[float, list[_Sampled | _Symmet
     steps: Counter[tuple[Any, ...]] = Counter()
     for event, times in simple_events(events):
         kind, replace = event["type"], event.get("relation") == "replace"
-        if kind not in KNOWN_EVENTS:
+        if kind not in KNOWN_EVENTS or kind == "selection":
             raise ValueError(kind)
         if kind == "gaussian" or event.get("sampling_prob") == 1:
             ratio = (1 + replace) / event["noise_multiplier"]

@@ -115,32 +115,30 @@ def _selection_faults(
     if [(release["name"], release["event"]["type"]) for release in releases] != [("tuned", "selection")]:
         yield f"{where}: expected one selection, named tuned, and nothing beside it"
         return
-    fewest: list[str] | None = None
-    for events in releases[0]["event"]["candidates"]:
-        found = list(_candidate_faults(certificate, events, released, weights))
-        fewest = found if fewest is None or len(found) < len(fewest) else fewest
-    yield from (f"{fault} (of the candidate that fits best)" for fault in fewest or ())
-    if fewest is None:
-        yield f"{where}[0].event.candidates: expected at least one"
+    names, scored = _release_names(certificate), ["score"] * (certificate["unit"]["name"] != "edge")
+    fitting = [
+        list(_candidate_faults(certificate, names, events, released, weights))
+        for events in releases[0]["event"]["candidates"]
+        if len(events) == len(names) + len(scored)
+        and all((event["type"], event.get("count")) == ("gaussian", 1) for event in events[len(names) :])
+    ]
+    if not fitting:
+        yield f"{where}[0].event.candidates: none has events for {[*names, *scored]}, as method and settings imply"
+    else:
+        yield from (f"{fault} (of the candidate that fits best)" for fault in min(fitting, key=len))
 
 
 def _candidate_faults(
     certificate: dict[str, Any],
+    names: list[str],
     events: list[dict[str, Any]],
     released: dict[str, list[int]] | None,
     weights: dict[str, list[int]] | None,
 ) -> Iterator[str]:
-    """Hold the outputs against one candidate, as if it had been the plan; the last event is a private score's."""
-    names, where = _release_names(certificate), "certificate.json: releases[0]."
-    scored = certificate["unit"]["name"] != "edge"
-    if len(events) != len(names) + scored or (
-        scored and (events[-1]["type"], events[-1].get("count")) != ("gaussian", 1)
-    ):
-        yield f"{where}event.candidates: expected events for {[*names, *['score'] * scored]}"
-        return
+    """Hold the outputs against one candidate, as if it had been the plan; an event beyond the names is its score's."""
     rows = {"edge": 2 - certificate["unit"].get("directed", 0), "node": certificate["unit"].get("max_out_degree")}
     touched = (rows.get(certificate["unit"]["name"]) or 0) * (1 + (certificate["unit"]["relation"] == "replace"))
-    plan, draws = [], 1 + scored
+    plan, draws = [], 1 + len(events) - len(names)
     for name, event in zip(names, events[: len(names)], strict=True):
         size = sum(_size(shape) for key, shape in (weights or {}).items() if key.startswith(name + "."))
         shape = (released or {}).get(name, []) if name.startswith("aggregate/") else [size]
@@ -151,7 +149,7 @@ def _candidate_faults(
         draws += sum(affected * times for _, times in simple_events([event]))
     yield from _output_faults({**certificate, "releases": plan}, released, weights)
     if certificate["releases"][0]["affected_coordinates"] < draws:
-        yield f"{where}affected_coordinates: expected at least {draws}, the draws of one trial"
+        yield f"certificate.json: releases[0].affected_coordinates: expected at least {draws}, the draws of one trial"
 
 
 def _ledger_faults(entries: list[dict[str, Any]], certificate: dict[str, Any]) -> Iterator[str]:

@@ -193,6 +193,8 @@ class Plan:
         """Bind the state, reserve the claim, open the ledger: in this order, so that a kill never leaves less charged."""
         key, resume, identity = new_key(), False, GraphKey.of(graph)
         if state is not None:
+            if path is None:
+                raise fail("ledger", None, "to name a file for a resumable fit", "What it charged must outlive it.")
             key, resume = state.key, state.bound("plan")
             state.bind("plan", f"{planned.head} {seed}".encode())
             state.bind("graph", _graph_mac(graph, identity, key))

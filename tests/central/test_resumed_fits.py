@@ -247,3 +247,11 @@ def test_a_run_without_privacy_has_nothing_to_charge(tmp_path):
     with pytest.raises(InputError, match="without privacy"):
         plan.fit(GRAPH, dataset_ledger=DatasetLedger(tmp_path / "ledger.jsonl", 1.0, 1e-6))
     assert list(tmp_path.glob("*.jsonl")) == []
+
+
+def test_a_resumable_fit_needs_a_ledger_that_outlives_it(plan, run):
+    state = FitState.open(run / "private")
+    with pytest.raises(InputError, match="ledger to name a file"):
+        plan.fit(GRAPH, state=state)
+    assert not state.bound("plan")
+    state.close()

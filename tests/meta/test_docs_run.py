@@ -22,6 +22,7 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 NOT_RUN = {
     ("pip", "install"): "changes the environment",
     ("make",): "builds an environment; continuous integration runs `make check test`",
+    ("sfumato", "experiment", "run"): "minutes on real data; tests/cli has it on generated data",
 }
 REPLACED = {
     "--dataset facebook100/Berkeley13 --data-dir data": ("--dataset campus", "real data: the generated network"),

@@ -23,7 +23,7 @@ from sfumato.errors import UnsupportedUnitError
 from sfumato.privacy.noise import Key, derive_key, operand_mac, rounded_gaussian
 from sfumato.privacy.units import EdgeLevel, NodeLevel, Unit
 
-_BLOCK = 1 << 14
+_BLOCK = 1 << 16
 
 
 @dataclass(frozen=True)

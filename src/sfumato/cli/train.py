@@ -97,8 +97,7 @@ def _train(options: Options, state: FitState | None, as_json: bool, verbose: boo
         read_sign_key(options.sign_key)
     graph = source.load()
     loaded = time.perf_counter()
-    if options.threads is not None or options.resumable:
-        options = replace(options, threads=set_threads(options.threads))
+    options = replace(options, threads=set_threads(options.threads))
     from sfumato.catalog import method_named
 
     chosen = method_named(options.method, **({"num_hops": options.hops} if options.hops is not None else {}))

@@ -74,8 +74,7 @@ def _tune(chosen: Options, tuned: Tuned, dry_run: bool, as_json: bool) -> None:
         read_sign_key(chosen.sign_key)
     source = chosen.source()
     graph = source.load()
-    if chosen.threads is not None:
-        use_threads(chosen.threads)
+    use_threads(chosen.threads)
     first = source.with_roles(graph, 0)
     unit = _unit(chosen.unit, graph, chosen.max_degree)
     plan = tuned.calibrate(chosen.budget(), unit, first.public_facts(unit))

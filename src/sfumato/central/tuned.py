@@ -1,0 +1,206 @@
+"""Settings chosen under the guarantee: the best of a secret number of trials, charged as one release.
+
+Trials draw a setting uniformly from a public list, train, and score on the validation nodes; only the best trial's run leaves,
+and it is a run of its method like any other. See :mod:`~sfumato.privacy.selection` for the rules and the proof.
+
+**Score.** The number of validation nodes that are predicted right. Where labels are public it is computed from what the trial
+releases, and costs nothing. Elsewhere it is one Gaussian release of sensitivity 1, whatever the relation: roles are public, and a
+prediction reads the node's own record and earlier releases only, so given these, emptying or replacing one record changes the
+prediction or the label of one node, and the count by one at most. It gets a tenth of a trial's squared loss.
+
+**Noise.** All candidates get noise at which one trial costs about the same (by the central limit, which only *chooses* noise);
+what the list then costs is accounted as the largest of the candidates' divergences at each order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+
+from sfumato._validate import fail
+from sfumato.errors import DataError, SfumatoError
+from sfumato.graph.graph import Graph, PublicFacts
+from sfumato.method import Arrays, Method, Plan, Session, make_plan, settings_of
+from sfumato.privacy.accounting import central_limit_mu
+from sfumato.privacy.budget import Budget
+from sfumato.privacy.certificate import total_draws
+from sfumato.privacy.events import GaussianEvent, SelectionEvent, check_rule, leaves
+from sfumato.privacy.ledger import Ledger, Release, canonical_json
+from sfumato.privacy.noise import Key, derive_key, rounded_gaussian
+from sfumato.privacy.selection import draw_trials
+from sfumato.privacy.units import NoPrivacy, Unit
+
+SCORE_SHARE = 0.1
+"""Share of a trial's squared loss, by the central limit, that a private score gets beside what it scores."""
+_MOST_NOISE = 1e4
+_NOISES = (1e-8, 1e14)
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """One method, its settings chosen among ``candidates`` in a random number of trials.
+
+    ``fit`` of its plan ends with a run of the best candidate. Under ``poisson`` no trial at all is drawn with probability
+    e^-mean_trials: then nothing is released, and the charge stays.
+
+    Args:
+        candidates: the same method with at least two different settings, chosen without looking at protected data.
+        rule: law of the number of trials: ``logarithmic`` (the cheapest), ``geometric`` or ``poisson``.
+        mean_trials: expected number of trials, in (1, 10000].
+
+    Raises:
+        InputError: candidates of several methods, fewer than two, or one twice; an unknown rule; a mean out of range.
+
+    >>> from sfumato.central.gap import GAP
+    >>> Tuned((GAP(num_hops=1), GAP(num_hops=2)), mean_trials=5).name
+    'gap'
+    """
+
+    candidates: tuple[Method, ...]
+    rule: str = "logarithmic"
+    mean_trials: float = 10.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "candidates", tuple(self.candidates))
+        settings = [canonical_json(settings_of(candidate)) for candidate in self.candidates]
+        if len(set(settings)) < max(len(settings), 2):
+            raise fail("candidates", self.candidates, "to be at least two, all different", "A single one is not tuned.")
+        if len({type(candidate) for candidate in self.candidates}) > 1:
+            raise fail("candidates", self.candidates, "to be settings of one method")
+        check_rule(self.rule, self.mean_trials)
+
+    @property
+    def name(self) -> str:
+        """That of the candidates: what leaves is a run of their method."""
+        return self.candidates[0].name
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The public list, for the certificate."""
+        return (
+            f"Candidates of the selection: {'; '.join(canonical_json(settings_of(one)) for one in self.candidates)}.",
+        )
+
+    def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
+        """Find the noise of all candidates at which the whole selection costs at most ``budget``; never sees data.
+
+        Raises:
+            InputError: without privacy, or with so little budget that only noise would be left.
+        """
+        if isinstance(unit, NoPrivacy):
+            raise fail("unit", "none", "to be a unit of privacy", "Without one, train each setting and compare.")
+        plan = make_plan(self, budget, unit, public)  # type: ignore[arg-type]
+        noises = [getattr(event, "noise_multiplier", 0.0) for event in leaves([r.event for r in plan.releases])]
+        if max(noises, default=0.0) > _MOST_NOISE:
+            raise fail(
+                "epsilon",
+                budget and budget.epsilon,
+                f"to leave noise multipliers of at most {_MOST_NOISE:g} (needed: {max(noises):.3g})",
+                "Raise epsilon, or lower the expected number of trials.",
+            )
+        return plan
+
+    def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
+        """One release: the selection. Its draws are those of the longest trial, and one for all secret choices."""
+        trials = self.trials(unit, public, noise_multiplier)
+        if not any(trials):
+            return ()
+        events = tuple(tuple(release.event for release in trial) for trial in trials)
+        draws = 1 + max(total_draws(trial) for trial in trials)
+        return (Release("tuned", SelectionEvent(events, self.rule, self.mean_trials), (1,), draws),)
+
+    def trials(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[tuple[Release, ...], ...]:
+        """What one trial of each candidate releases, at a noise multiplier of the first one."""
+        first = self.candidates[0].releases(unit, public, noise_multiplier)
+        mu = _mu(first)
+        if not mu:
+            return tuple(candidate.releases(unit, public, noise_multiplier) for candidate in self.candidates)
+        score: tuple[Release, ...] = ()
+        if "labels" not in unit.public:
+            score = (Release("score", GaussianEvent(1 / (math.sqrt(SCORE_SHARE) * mu)), (1,), 1),)
+        alike = (_alike(candidate, unit, public, noise_multiplier, mu) for candidate in self.candidates)
+        return tuple((*releases, *score) for releases in alike)
+
+    def check(self, graph: Graph) -> None:
+        """Refuse a split without validation nodes (roles are public, labels need not be): there is nothing to score on."""
+        if not graph.val_mask.any():
+            raise DataError(f"Expected graph {graph.name!r} to have validation nodes, got none. Check the split.")
+
+    def run(self, plan: Plan, graph: Graph, session: Session) -> tuple[Arrays, Arrays]:
+        """Charge the selection, then run all trials in silence; the session learns the best one's method."""
+        key = session.charge("tuned") if plan.releases else session.key
+        trials = self._planned(plan)
+        best: tuple[int, Method, Arrays, Arrays] | None = None
+        for number in range(draw_trials(self.rule, self.mean_trials, key)):
+            own = derive_key(key, "trial", number)
+            chosen = int.from_bytes(derive_key(own, "candidate"), "big") % len(trials)
+            trial = Plan(self.candidates[chosen], plan.unit, plan.budget, plan.public, trials[chosen], None, None)
+            weights, released, score = _run(trial, graph, own, session.seed)
+            if best is None or score > best[0]:
+                best = score, trial.method, weights, released
+        if best is None:
+            raise SfumatoError(
+                "The selection came out empty, as the rule poisson may: nothing is released, and the charge stays. "
+                "Another attempt is another charge; the other rules always run at least one trial."
+            )
+        session.chosen = best[1]
+        return best[2], best[3]
+
+    def scores(self, plan: Plan, weights: Arrays, released: Arrays, graph: Graph) -> Any:
+        """Never asked: a finished run belongs to the chosen candidate."""
+        raise NotImplementedError
+
+    def who_may_see(self, unit: Unit) -> dict[str, list[str]]:
+        """As the method."""
+        return self.candidates[0].who_may_see(unit)
+
+    def _planned(self, plan: Plan) -> list[tuple[Release, ...]]:
+        """Each candidate's releases with the noise that the plan has for them."""
+        sketches = self.trials(plan.unit, plan.public, 1.0)
+        if not plan.releases:
+            return list(sketches)
+        event = plan.event("tuned")
+        assert isinstance(event, SelectionEvent)
+        return [
+            tuple(replace(release, event=one) for release, one in zip(sketch, events, strict=True))
+            for sketch, events in zip(sketches, event.candidates, strict=True)
+        ]
+
+
+def _run(trial: Plan, graph: Graph, key: Key, seed: int) -> tuple[Arrays, Arrays, int]:
+    """One trial: weights, releases, and its score, noisy where labels are private. Nothing of it is written or shown."""
+    score = next((release for release in trial.releases if release.name == "score"), None)
+    trial = replace(trial, releases=tuple(release for release in trial.releases if release is not score))
+    session = Session(Ledger({}, trial.releases), key, seed)
+    weights, released = trial.method.run(trial, graph, session)
+    assert graph.y is not None
+    seen = graph.val_mask & (graph.y >= 0)
+    predicted = trial.method.scores(trial, weights, released, graph).argmax(axis=1)
+    count = int(np.count_nonzero(predicted[seen] == graph.y[seen]))
+    if score is not None:
+        assert isinstance(score.event, GaussianEvent)
+        count += int(rounded_gaussian(derive_key(key, "score"), score.event.noise_multiplier, 0, 1)[0])
+    return weights, released, count
+
+
+def _mu(releases: Sequence[Release]) -> float:
+    return central_limit_mu([release.event for release in releases])
+
+
+def _alike(
+    candidate: Method, unit: Unit, public: PublicFacts, noise_multiplier: float, mu: float
+) -> tuple[Release, ...]:
+    """A candidate's releases at the noise where their limiting mu is ``mu``; a search from that of the first."""
+
+    def excess(log_noise: float) -> float:
+        return math.log(_mu(candidate.releases(unit, public, math.exp(log_noise))) / mu)
+
+    same = candidate.releases(unit, public, noise_multiplier)
+    if _mu(same) == mu:
+        return same
+    return candidate.releases(unit, public, math.exp(brentq(excess, *map(math.log, _NOISES), xtol=1e-12)))

@@ -1,0 +1,285 @@
+"""Tuning: within the budget, charged once, scores of sensitivity one, and nothing of a trial but the best one's output."""
+
+import hashlib
+import json
+import shutil
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+
+import sfumato as sf
+from sfumato.central import tuned as module
+from sfumato.central.tuned import SCORE_SHARE, Tuned
+from sfumato.errors import DataError, InputError, SfumatoError, UnsupportedUnitError
+from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.method import Plan
+from sfumato.privacy.accounting import central_limit_mu, epsilon
+from sfumato.privacy.dataset_ledger import DatasetLedger
+from sfumato.privacy.events import GaussianEvent, SelectionEvent
+from sfumato.privacy.ledger import Release, canonical_json
+from sfumato.verify import verify
+
+BUDGET = sf.Budget(2.0, 1e-6)
+EDGE, NODE = sf.EdgeLevel(directed=False), sf.NodeLevel(max_out_degree=5)
+REPLACE = replace(NODE, relation="replace")
+GRAPH = stochastic_block_model(120, 3, mean_degree=20, num_features=5, seed=1).with_split(seed=0)
+GAPS = (sf.GAP(num_hops=1, epochs=1, batch_size=45), sf.GAP(num_hops=2, epochs=1, batch_size=45))
+MLPS = (sf.MLP(epochs=1, batch_size=45), sf.MLP(epochs=2, batch_size=30))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def plan_of(unit, candidates=GAPS, rule="logarithmic", mean=4, budget=BUDGET):
+    return Tuned(candidates, rule, mean).calibrate(budget, unit, GRAPH.public_facts(unit))
+
+
+def trials_are(monkeypatch, count):
+    monkeypatch.setattr(module, "draw_trials", lambda *law: count)
+
+
+@pytest.mark.parametrize("rule", ["logarithmic", "geometric", "poisson"])
+@pytest.mark.parametrize("unit", [EDGE, NODE, REPLACE])
+def test_the_whole_selection_stays_within_the_budget(unit, rule):
+    plan = plan_of(unit, rule=rule)
+    (release,) = plan.releases
+    assert isinstance(release.event, SelectionEvent)
+    assert 0.999 * BUDGET.epsilon <= plan.epsilon <= BUDGET.epsilon
+    assert epsilon([release.event], BUDGET.delta - plan.delta_sampler) <= BUDGET.epsilon
+    alone = [one.calibrate(BUDGET, unit, plan.public).releases for one in GAPS]
+    for trial, untuned in zip(release.event.candidates, alone, strict=True):
+        assert len(trial) == len(untuned) + (unit is not EDGE)
+        assert all(a.noise_multiplier > b.event.noise_multiplier for a, b in zip(trial, untuned, strict=False))
+
+
+@pytest.mark.parametrize("unit", [EDGE, NODE, REPLACE])
+def test_candidates_cost_about_the_same_and_scores_a_tenth(unit):
+    trials = plan_of(unit).releases[0].event.candidates
+    runs = [trial if unit is EDGE else trial[:-1] for trial in trials]
+    assert central_limit_mu(runs[0]) == pytest.approx(central_limit_mu(runs[1]), rel=1e-9)
+    if unit is not EDGE:
+        scores = [trial[-1] for trial in trials]
+        assert scores[0] == scores[1]
+        assert central_limit_mu(scores[:1]) ** 2 == pytest.approx(
+            SCORE_SHARE * central_limit_mu(runs[0]) ** 2, rel=1e-6
+        )
+
+
+def test_draws_of_the_longest_trial_and_of_secret_choices_are_charged():
+    plan = plan_of(NODE, mean=3.5)
+    release = plan.releases[0]
+    untuned = GAPS[1].releases(NODE, plan.public, 1.0)
+    assert release.affected_coordinates == sum(one.draws for one in untuned) + 1 + 1
+    assert release.draws == 4 * release.affected_coordinates
+
+
+@pytest.mark.parametrize(("unit", "candidates"), [(EDGE, GAPS), (NODE, GAPS), (REPLACE, GAPS), (NODE, MLPS),
+                                                  (sf.RecordLevel(relation="replace"), MLPS)])  # fmt: skip
+def test_the_best_trial_is_a_run_of_its_method_that_verifies_and_loads(unit, candidates, tmp_path):
+    fitted = plan_of(unit, candidates).fit(GRAPH)
+    assert fitted.plan.method in candidates
+    assert fitted.certificate.values["method"] == candidates[0].name
+    assert [entry["kind"] for entry in fitted.ledger.entries] == ["plan", "release"]
+    assert all(canonical_json(module.settings_of(one)) in fitted.certificate.values["notes"][0] for one in candidates)
+    run = fitted.save(tmp_path / "run")
+    assert verify(run).problems == ()
+    loaded = sf.load(run)
+    assert loaded.plan.method == fitted.plan.method
+    np.testing.assert_array_equal(loaded.predict_proba(GRAPH), fitted.predict_proba(GRAPH))
+
+
+def test_a_charge_comes_before_the_first_trial(monkeypatch):
+    seen = []
+    monkeypatch.setattr(module, "_run", lambda *args: seen.append(len(session.ledger.entries)) or ({}, {}, 0))
+    plan = plan_of(EDGE)
+    session = module.Session(module.Ledger({}, plan.releases), bytes(32), 0)
+    plan.method.run(plan, GRAPH, session)
+    assert seen
+    assert set(seen) == {2}
+
+
+def test_the_highest_score_wins_and_ties_keep_one_of_the_best(monkeypatch):
+    scores = iter([3, 7, 5, 7])
+    outputs = iter("abcd")
+    monkeypatch.setattr(module, "_run", lambda *args: ({"w": next(outputs)}, {}, next(scores)))
+    trials_are(monkeypatch, 4)
+    plan = plan_of(EDGE)
+    session = module.Session(module.Ledger({}, plan.releases), bytes(32), 0)
+    assert plan.method.run(plan, GRAPH, session)[0] == {"w": "b"}
+    assert session.chosen in GAPS
+
+
+def test_trials_draw_candidates_uniformly_and_with_their_own_keys(monkeypatch):
+    seen = []
+    monkeypatch.setattr(module, "_run", lambda trial, graph, key, seed: seen.append((trial.method, key)) or ({}, {}, 0))
+    trials_are(monkeypatch, 1000)
+    plan = plan_of(EDGE)
+    plan.method.run(plan, GRAPH, module.Session(module.Ledger({}, plan.releases), bytes(32), 0))
+    assert 420 < sum(method == GAPS[0] for method, _ in seen) < 580
+    assert len({key for _, key in seen}) == 1000
+
+
+def test_trials_run_with_the_noise_of_the_plan(monkeypatch):
+    seen = []
+    monkeypatch.setattr(module, "_run", lambda trial, graph, key, seed: seen.append(trial) or ({}, {}, 0))
+    trials_are(monkeypatch, 20)
+    plan = plan_of(NODE)
+    plan.method.run(plan, GRAPH, module.Session(module.Ledger({}, plan.releases), bytes(32), 0))
+    for trial in seen:
+        planned = plan.releases[0].event.candidates[GAPS.index(trial.method)]
+        assert tuple(release.event for release in trial.releases) == planned
+        assert trial.releases[-1].name == "score"
+
+
+def counted(method, weights, graph):
+    """The score without noise, of given weights."""
+    plan = Plan(method, NODE, BUDGET, GRAPH.public_facts(NODE), (), None, None)
+    silent = replace_run(method, weights)
+    return module._run(replace(plan, method=silent), graph, bytes(32), 0)[2]
+
+
+def replace_run(method, weights):
+    class Silent:
+        def run(self, plan, graph, session):
+            return weights, {}
+
+        def scores(self, plan, weights, released, graph):
+            return method.scores(plan, weights, released, graph)
+
+    return Silent()
+
+
+def test_one_record_moves_the_score_by_one_at_most():
+    fitted = sf.MLP(epochs=3, batch_size=45).calibrate(sf.Budget(20.0, 1e-6), NODE, GRAPH.public_facts(NODE)).fit(GRAPH)
+    here = counted(fitted.plan.method, fitted.weights, GRAPH)
+    moves = set()
+    for node in np.flatnonzero(GRAPH.val_mask):
+        for label in (-1, *range(3)):
+            x, y = GRAPH.x.copy(), GRAPH.y.copy()
+            x[node], y[node] = 0 if label < 0 else -x[node], label
+            moves.add(abs(counted(fitted.plan.method, fitted.weights, replace(GRAPH, x=x, y=y)) - here))
+    assert moves == {0, 1}
+
+
+def test_private_scores_are_noisy_and_public_ones_exact(monkeypatch):
+    monkeypatch.setattr(sf.MLP, "run", lambda *args: ({}, {}))
+    monkeypatch.setattr(sf.MLP, "scores", lambda self, plan, w, r, graph: np.eye(3)[np.maximum(graph.y, 0)])
+    right = int(GRAPH.val_mask.sum())
+    plan = Plan(MLPS[0], NODE, BUDGET, GRAPH.public_facts(NODE), (), None, None)
+    assert {module._run(plan, GRAPH, bytes([i]) * 32, 0)[2] for i in range(20)} == {right}
+    score = Release("score", GaussianEvent(6.0), (1,), 1)
+    noisy = [module._run(replace(plan, releases=(score,)), GRAPH, i.to_bytes(32, "big"), 0)[2] for i in range(400)]
+    assert abs(np.mean(noisy) - right) < 1.2
+    assert 5 < np.std(noisy) < 7
+
+
+def test_no_trial_at_all_releases_nothing_and_stays_charged(monkeypatch, tmp_path):
+    trials_are(monkeypatch, 0)
+    ledger = DatasetLedger(tmp_path / "people.jsonl", 10.0)
+    with pytest.raises(SfumatoError, match=r"came out empty.*the charge stays") as caught:
+        plan_of(EDGE, rule="poisson").fit(GRAPH, ledger=tmp_path / "run" / "ledger.jsonl", dataset_ledger=ledger)
+    assert not isinstance(caught.value, InputError)
+    lines = [json.loads(line) for line in (tmp_path / "run" / "ledger.jsonl").read_text().splitlines()]
+    assert [line["kind"] for line in lines] == ["plan", "release"]
+    assert '"epsilon":1.99' in (tmp_path / "people.jsonl").read_text()
+
+
+def test_what_spends_nothing_is_tuned_for_nothing(tmp_path):
+    fitted = plan_of(EDGE, MLPS).fit(GRAPH)
+    assert (fitted.plan.releases, fitted.certificate.epsilon) == ((), 0.0)
+    assert verify(fitted.save(tmp_path / "run")).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "said"),
+    [
+        (lambda: Tuned(GAPS[:1]), InputError, "candidates"),
+        (lambda: Tuned((GAPS[0], GAPS[0])), InputError, "candidates.*different"),
+        (lambda: Tuned((GAPS[0], MLPS[0])), InputError, "one method"),
+        (lambda: Tuned(GAPS, "uniform"), InputError, "rule"),
+        (lambda: Tuned(GAPS, mean_trials=1), InputError, "mean_trials"),
+        (lambda: plan_of(sf.NoPrivacy(), budget=None), InputError, "unit of privacy"),
+        (lambda: plan_of(sf.RecordLevel()), UnsupportedUnitError, "no bounded sensitivity"),
+        (lambda: plan_of(EDGE, budget=sf.Budget(1e-4, 1e-6)), InputError, "epsilon.*noise multipliers.*Raise epsilon"),
+        (
+            lambda: plan_of(EDGE).check(GRAPH.with_roles(np.where(GRAPH.val_mask, 3, GRAPH.roles))),
+            DataError,
+            "validation nodes",
+        ),
+    ],
+)
+def test_refused_before_anything_is_spent(make, error, said):
+    with pytest.raises(error, match=said):
+        make()
+
+
+def forged(run, change):
+    """Rewrite certificate, ledger and manifest consistently around a changed selection; the problems found."""
+    release = run / "release"
+    certificate = json.loads((release / "certificate.json").read_text())
+    lines = [json.loads(line) for line in (release / "ledger.jsonl").read_text().splitlines()]
+    change(certificate)
+    lines[0]["plan"]["releases"] = certificate["releases"]
+    lines[1]["release"] = certificate["releases"][0]
+    lines[0]["plan"]["delta_sampler"] = certificate["accounting"]["delta_sampler"]
+    previous = "0" * 64
+    for line in lines:
+        line["previous"] = previous
+        body = {key: value for key, value in line.items() if key != "hash"}
+        previous = line["hash"] = hashlib.sha256(canonical_json(body).encode()).hexdigest()
+    certificate["ledger_head"] = previous
+    (release / "certificate.json").write_text(canonical_json(certificate) + "\n")
+    (release / "ledger.jsonl").write_text("".join(canonical_json(line) + "\n" for line in lines))
+    manifest = json.loads((release / "manifest.json").read_text())
+    for name in manifest["files"]:
+        manifest["files"][name] = hashlib.sha256((release / name).read_bytes()).hexdigest()
+    (release / "manifest.json").write_text(canonical_json(manifest) + "\n")
+    return verify(run).problems
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory):
+    """A saved run for each unit, made once."""
+
+    @cache
+    def saved(unit):
+        return plan_of(unit).fit(GRAPH).save(tmp_path_factory.mktemp("honest") / "run")
+
+    return saved
+
+
+def event_of(certificate):
+    return certificate["releases"][0]["event"]
+
+
+FORGERIES = {
+    "nothing": (lambda c: None, None),
+    "fewer trials": (lambda c: event_of(c).update(mean_trials=40), "claim.epsilon"),
+    "dearer rule": (lambda c: event_of(c).update(rule="geometric"), "claim.epsilon"),
+    "less noise": (lambda c: event_of(c)["candidates"][0][0].update(noise_multiplier=1.0), "claim.epsilon"),
+    "no candidate": (lambda c: event_of(c).update(candidates=[]), "candidates"),
+    "another candidate": (
+        lambda c: [trial.extend(3 * [trial[0]]) for trial in event_of(c)["candidates"]],
+        "candidates",
+    ),
+    "fewer draws": (lambda c: c["releases"][0].update(affected_coordinates=3), "affected_coordinates"),
+    "another name": (lambda c: c["releases"][0].update(name="aggregate/1"), "named tuned"),
+    "closed form": (lambda c: c["accounting"].update(method="pld"), "accounting.method"),
+    "no caveat": (lambda c: c.update(caveats=[]), "caveats"),
+}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+@pytest.mark.parametrize("unit", [EDGE, NODE])
+def test_the_verifier_finds_what_does_not_fit(name, unit, honest, tmp_path):
+    change, said = FORGERIES[name]
+    problems = forged(shutil.copytree(honest(unit), tmp_path / "run"), change)
+    assert any(said in problem for problem in problems) if said else problems == ()

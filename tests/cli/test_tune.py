@@ -1,0 +1,153 @@
+"""`sfumato tune`: the cost comes first, and what is shown and written never depends on how many trials there were."""
+
+import json
+import re
+
+import pytest
+
+from sfumato.central import tuned
+
+SETTINGS = "[[candidate]]\nnum_hops = 1\nepochs = 1\n[[candidate]]\nnum_hops = 1\nepochs = 2\n"
+BUDGET = ["--unit", "edge", "--epsilon", "4", "--delta", "1e-5", "--trials", "3"]
+
+
+@pytest.fixture
+def settings(tmp_path):
+    path = tmp_path / "candidates.toml"
+    path.write_text(SETTINGS)
+    return ["--candidates", path]
+
+
+def tune(sfumato, tables, settings, out, *more):
+    return sfumato("tune", "gap", *tables["first"], *settings, *BUDGET, "--out", out, *more)
+
+
+def numbers_away(text):
+    """A text without accuracies and without which candidate won."""
+    return re.sub(r"\s+", " ", re.sub(r"\d+\.\d %", "# %", text))
+
+
+def contents(run):
+    """Every file: the JSON ones without what may follow from the winner; the others by size alone."""
+    found = {}
+    for path in sorted(run.rglob("*")):
+        if path.suffix == ".json":
+            values = json.loads(path.read_text())
+            for key in ("settings", "files", "test_accuracy", "test_macro_f1", "out"):
+                values.pop(key, None)
+            values.get("tuning", {}).pop("chosen", None)
+            found[path.name] = values
+        elif path.is_file():
+            found[path.name] = path.read_text() if path.suffix == ".jsonl" else path.stat().st_size
+    return found
+
+
+@pytest.mark.parametrize("unit", ["edge", "node"])
+def test_nothing_tells_the_number_of_trials(sfumato, tables, settings, tmp_path, monkeypatch, unit):
+    seen = []
+    run_trial = tuned._run
+    monkeypatch.setattr(tuned, "_run", lambda *args: seen.append(1) or run_trial(*args))
+    results = {}
+    more = ["--unit", "node", "--max-degree", "9"] if unit == "node" else []
+    for count in (1, 6):
+        seen.clear()
+        monkeypatch.setattr(tuned, "draw_trials", lambda *law, count=count: count)
+        result = tune(sfumato, tables, settings, tmp_path / f"run{count}", *more)
+        assert result.code == 0, result
+        assert len(seen) == count
+        results[count] = result
+    assert results[1].err == results[6].err
+    assert numbers_away(results[1].out).replace("run1", "run6") == numbers_away(results[6].out)
+    assert contents(tmp_path / "run1") == contents(tmp_path / "run6")
+    assert sfumato("verify", tmp_path / "run6").code == 0
+    assert sfumato("evaluate", tmp_path / "run6").code == 0
+    assert sfumato("predict", tmp_path / "run6").code == 0
+
+
+def test_the_cost_is_shown_before_it_is_spent(sfumato, tables, settings, tmp_path, monkeypatch):
+    monkeypatch.setattr(tuned.Tuned, "run", lambda *args: pytest.fail("spent"))
+    result = tune(sfumato, tables, settings, tmp_path / "run", "--dry-run")
+    assert result.code == 0
+    assert not (tmp_path / "run").exists()
+    lines = result.err.splitlines()
+    assert "3 trials on average (logarithmic), whose number stays secret" in lines[0]
+    assert re.search(r"epsilon = 3\.99\d*, delta = 1e-05, charged as one event", lines[1])
+    assert re.search(r"epochs 1: noise multiplier [\d.]+, 1\.\d+ times that without tuning", lines[2])
+    assert "tuning ..." not in result.err
+
+
+def test_json_is_that_of_train_with_the_tuning(sfumato, tables, settings, tmp_path):
+    common = [*tables["first"], "--json"]
+    trained = sfumato("train", "gap", *common, *BUDGET[:-2], "--hops", 1, "--out", tmp_path / "trained")
+    result = tune(sfumato, tables, settings, tmp_path / "run", "--json")
+    values = json.loads(result.out)
+    assert values.keys() == json.loads(trained.out).keys() | {"tuning"}
+    assert (values["tuning"]["rule"], values["tuning"]["mean_trials"]) == ("logarithmic", 3.0)
+    assert values["tuning"]["chosen"]["epochs"] in (1, 2)
+    assert set(values["seconds"].values()) == {values["peak_mb"]} == {None}
+    assert 3.99 < values["privacy"]["epsilon"] <= 4
+    assert result.err.index("Cost of everything") < result.err.index("tuning ...")
+    certificate = json.loads((tmp_path / "run" / "release" / "certificate.json").read_text())
+    assert certificate["settings"] == values["tuning"]["chosen"]
+    dry = sfumato("tune", "gap", *common, *settings, *BUDGET, "--dry-run")
+    assert json.loads(dry.out)["privacy"]["epsilon"] == values["privacy"]["epsilon"]
+
+
+def test_the_data_sets_ledger_is_charged_once(sfumato, tables, settings, tmp_path):
+    ledger = ["--ledger", tmp_path / "people.jsonl", "--total-epsilon", 5]
+    assert tune(sfumato, tables, settings, tmp_path / "run", *ledger).code == 0
+    refused = tune(sfumato, tables, settings, tmp_path / "again", *ledger)
+    assert refused.code == 1
+    assert "epsilon" in refused.err
+    assert not (tmp_path / "again" / "release" / "manifest.json").exists()
+
+
+def test_an_empty_selection_says_so_and_stays_charged(sfumato, tables, settings, tmp_path, monkeypatch):
+    monkeypatch.setattr(tuned, "draw_trials", lambda *law: 0)
+    result = tune(sfumato, tables, settings, tmp_path / "run", "--rule", "poisson")
+    assert result.code == 1
+    assert "came out empty" in result.err
+    assert [path.name for path in (tmp_path / "run" / "release").iterdir()] == ["ledger.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[[candidate]]\nnum_hop = 1\n", "'num_hops'"),
+        ("[[candidates]]\nnum_hops = 1\n", "Did you mean 'candidate'"),
+        ("[[candidate]]\nnum_hops = 0\n[[candidate]]\n", "candidate 1: Expected num_hops"),
+        ("[[candidate]]\nnum_hops = 2\n", "at least two"),
+        ("[[candidate]]\nnum_hops = 2\n[[candidate]]\nnum_hops = 2\n", "all different"),
+        ("candidate = 3\n", "[[candidate]]"),
+        ("[[candidate]\n", "to be TOML"),
+        ("", "at least two"),
+    ],
+)
+def test_a_wrong_list_is_refused(refused, tables, tmp_path, text, said):
+    path = tmp_path / "candidates.toml"
+    path.write_text(text)
+    arguments = [*tables["first"], *BUDGET, "--out", tmp_path / "run"]
+    refused(said, "tune", "gap", "--candidates", path, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (["--trials", "1"], "mean_trials"),
+        (["--trials", "20000"], "mean_trials"),
+        (["--rule", "uniform"], "logarithmic"),
+        (["--epsilon", "1e-4"], "noise multipliers"),
+        (["--candidates", "missing.toml"], "missing.toml"),
+        (["--unit", "record"], "no bounded sensitivity"),
+        (["--split", "90/0/10"], "validation nodes"),
+    ],
+)
+def test_wrong_options_are_refused_before_anything_is_written(refused, tables, tmp_path, change, said):
+    refused(said, "tune", "gap", *tables["first"], *BUDGET, "--out", tmp_path / "run", *change)
+
+
+def test_a_method_without_privacy_or_default_list_is_refused(refused, tables, tmp_path):
+    refused("--candidates", "tune", "sage", *tables["first"], *BUDGET, "--out", tmp_path / "run")
+    none = ["--unit", "none", "--out", tmp_path / "run"]
+    refused("unit of privacy", "tune", "gap", *tables["first"], *none)
+    refused("--out with tune", "tune", "gap", *tables["first"], *BUDGET)
