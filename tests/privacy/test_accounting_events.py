@@ -1,6 +1,7 @@
 """Every kind of event against a computation of its own: closed forms, finite sums, brackets by rounding each way."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 from scipy.stats import binom, norm
 
+from sfumato.errors import InputError
 from sfumato.privacy._bounded import laplace, randomized_response
 from sfumato.privacy._pairs import Mixture, Swapped
 from sfumato.privacy.accounting import central_limit_epsilon, delta, epsilon, rough_epsilon
@@ -64,7 +66,7 @@ def test_one_laplace_release(z):
         assert exact * (1 - 1e-12) <= delta([LaplaceEvent(z)], eps) <= exact * 1.001
         value = epsilon([LaplaceEvent(z)], exact)
         assert eps * (1 - 1e-12) - 1e-12 <= value <= eps * 1.001 + 1e-9
-    assert delta([LaplaceEvent(z)], 1 / z) == 0
+    assert delta([LaplaceEvent(z)], math.nextafter(1 / z, math.inf)) == 0
 
 
 @pytest.mark.parametrize("steps", [2, 30])
@@ -296,3 +298,44 @@ def test_no_delta_is_too_small(target):
     events = [PoissonGaussianEvent(1 - 1e-12, 3.0, 7)]
     exact = epsilon([GaussianEvent(3.0, 7)], target)
     assert exact * (1 - 1e-6) <= epsilon(events, target) <= 1.0005 * exact
+
+
+@pytest.mark.parametrize(("q", "z", "order"), [(1 - 1e-9, 5.0, 256.0), (0.9999, 4.0, 64.0), (0.999, 8.0, 256.0)])
+def test_renyi_of_replaced_samples_reaches_its_far_peak(q, z, order):
+    """P^a Q^(1 - a) peaks near (2 a - 1) / z: an integral that stops at a / z misses it."""
+    x = np.linspace(-40, (2 * order - 1) / z + 40, 400_001)
+    p, r = (np.logaddexp(np.log1p(-q) - x**2 / 2, np.log(q) - (x - s / z) ** 2 / 2) for s in (1, -1))
+    logs = order * p + (1 - order) * r - math.log(2 * math.pi) / 2
+    exact = (logs.max() + math.log(np.exp(logs - logs.max()).sum() * (x[1] - x[0]))) / (order - 1)
+    found = Swapped(q, z).renyi(np.array([order]))[0]
+    assert exact * (1 - 1e-9) <= found <= exact * (1 + 1e-9)
+
+
+def test_pure_losses_never_round_down():
+    for z in (100.68662663163411, 1e-300, 3.0, 0.1):
+        assert Fraction(laplace(z).epsilon) >= 1 / Fraction(z)
+    assert epsilon([PureEvent(0.5, 2)], 1e-12) == 1.0
+    assert delta([LaplaceEvent(3.0)], 0.25) > 0
+    assert delta([LaplaceEvent(2.0)], 0.5) == 0.0
+
+
+def test_rounding_of_many_steps_leaves_renyi_bounds():
+    event = PoissonGaussianEvent(1e-6, 1.0, 10**12)
+    assert epsilon([event], 1e-6) <= epsilon([event], 1e-6, method="rdp") < 8
+    assert epsilon([event], 1e-6) > 6.6
+
+
+@pytest.mark.parametrize(
+    ("event", "at"),
+    [
+        (RepeatedGaussianEvent(0.8837255626896912, 16, 0.0640091382798646, 1, "replace"), 59294.49033391187),
+        (PoissonGaussianEvent(1e-6, 1.0, 2**53), 1.0),
+    ],
+)
+def test_delta_out_of_reach_of_a_grid_still_has_a_bound(event, at):
+    assert 0 < delta([event], at) <= 1
+
+
+def test_counts_beyond_exact_numbers_are_refused():
+    with pytest.raises(InputError, match="count"):
+        PureEvent(1.0, 10**400)

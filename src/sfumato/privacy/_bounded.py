@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
@@ -62,9 +64,17 @@ class Bounded:
         return 0.0, self.epsilon
 
 
+def round_up(exact: Fraction) -> float:
+    """Return the smallest float that is not below a rational, or infinity."""
+    if exact > Fraction(sys.float_info.max):
+        return math.inf
+    value = float(exact)
+    return value if Fraction(value) >= exact else math.nextafter(value, math.inf)
+
+
 def laplace(noise_multiplier: float) -> Bounded:
     """Laplace laws of scale z a distance 1 apart: P(L <= l) = e^((l - 1/z) / 2) / 2 for -1/z <= l < 1/z."""
-    top = 1 / noise_multiplier
+    top = round_up(1 / Fraction(noise_multiplier))
     return Bounded(top, ((top, 0.5), (-top, math.exp(-top) / 2)), 0.5)
 
 

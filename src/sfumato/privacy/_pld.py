@@ -103,6 +103,8 @@ class Composition:
     def _tilted(self, part: Law, order: float) -> tuple[Array, float]:
         logs = part.logs + order * self.interval * np.arange(part.first, part.first + len(part.logs))
         top = float(logs.max())
+        if top == -math.inf:
+            raise ValueError("all mass lies off the grid")
         probs = np.exp(logs - top)
         total = float(probs.sum())
         return probs / total, top + math.log(total)

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 Array = np.ndarray
-ROUNDING = 1e-15  # tiny divergences otherwise round to no loss at all
+ROUNDING = 4e-15  # of a log moment, absolute and relative: tiny divergences otherwise round to no loss at all
 REST = -690.0  # log mass of components that cannot be told from none
 _MAX_NODES = 40_000
 _REACH = 12.0  # standard deviations integrated beyond the outermost center
@@ -23,7 +23,7 @@ def revealed(shifts: Array, probs: Array, orders: Array) -> Array:
     with np.errstate(over="ignore"):
         exponents = np.multiply.outer(orders * (orders - 1) / 2, shifts**2)
     finite = np.where(np.isfinite(exponents), exponents, 1e300)
-    return np.asarray(np.maximum(logsumexp(finite, b=probs, axis=1), 0) / (orders - 1))
+    return _divergences(logsumexp(finite, b=probs, axis=1), orders)
 
 
 def add_rest(divergences: Array, shift: float, orders: Array) -> Array:
@@ -38,23 +38,29 @@ def mixtures(upper: tuple[Array, Array], lower: tuple[Array, Array], scale: floa
 
     The trapezoidal rule on powers of P and Q. Where the components are a lattice of spacing 1 / ``scale`` with binomial
     weights, their zeros have imaginary part pi scale, so that its error is below rounding at steps of scale / 6.
+    P^a Q^(1 - a) lies below a sum of bells (as 1 / Q is at most that of any component) whose centers are within
+    a far(P) + (a - 1) far(Q) of 0.
     """
     step = min(0.15, scale / 6)
-    far = max(float(np.abs(shifts).max()) for shifts, _ in (upper, lower))
-    reached = min(float(orders.max()) * far + _REACH, _MAX_NODES * step / 2)
+    far = [float(np.abs(shifts).max()) for shifts, _ in (upper, lower)]
+    wanted = orders * max(far) + (orders - 1) * min(far) + _REACH
+    reached = min(float(wanted.max()), _MAX_NODES * step / 2)
     nodes = np.arange(-math.ceil(reached / step), math.ceil(reached / step) + 1) * step
     log_p, log_q = (_log_density(shifts, probs, nodes) for shifts, probs in (upper, lower))
-    result = np.full(len(orders), np.inf)
+    logs = np.full(len(orders), np.inf)
     middle = len(nodes) // 2
     for i, order in enumerate(orders):
-        if order * far + _REACH > reached * (1 + 1e-12):
+        if wanted[i] > reached * (1 + 1e-12):
             continue
-        half = math.ceil((order * far + _REACH) / step)
+        half = math.ceil(wanted[i] / step)
         part = slice(max(0, middle - half), middle + half + 1)
         p, q = log_p[part], log_q[part]
-        moments = [_log_integral(order * a + (1 - order) * b, step) for a, b in ((p, q), (q, p))]
-        result[i] = max(0.0, *moments) / (order - 1) + ROUNDING
-    return result
+        logs[i] = max(_log_integral(order * a + (1 - order) * b, step) for a, b in ((p, q), (q, p)))
+    return _divergences(logs, orders)
+
+
+def _divergences(log_moments: Array, orders: Array) -> Array:
+    return np.asarray((np.maximum(log_moments, 0) * (1 + ROUNDING) + ROUNDING) / (orders - 1))
 
 
 def _log_integral(logs: Array, step: float) -> float:

@@ -17,7 +17,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +27,7 @@ from scipy.special import erfcx, ndtr
 
 from sfumato._validate import check_choice, check_real
 from sfumato.privacy import _pld
-from sfumato.privacy._bounded import Bounded, exponential, laplace, randomized_response
+from sfumato.privacy._bounded import Bounded, exponential, laplace, randomized_response, round_up
 from sfumato.privacy._pairs import Mixture, Pair, Revealed, Swapped
 from sfumato.privacy.events import (
     Event,
@@ -55,6 +57,9 @@ _ALL_ORDERS = np.union1d(_RENYI_ORDERS, 1 + np.geomspace(1e-2, 1e7, 400))
 _SAMPLED_RANGE = (1e-3, 1e8)  # noise multipliers outside it are accounted as if every record were drawn
 _MOST_DRAWN = 1e6  # terms drawn at once, on average; more are accounted as if all were
 _SMALLEST_MU = 1e-9  # a smaller one next to other releases is rounded up to it
+_OUT_OF_REACH = (ValueError, OverflowError, ZeroDivisionError)  # of a grid; other bounds remain
+_SMALLEST = 5e-324  # what is positive is not reported as 0
+_ROUNDED = 1e-3  # of delta: more of it lost to rounding lets Renyi bounds be the smaller ones
 _ROUND_DOWN = 1 - 2.0**-50  # on epsilon: covers the rounding of mu and of epsilon / mu - mu / 2
 
 
@@ -63,7 +68,8 @@ def epsilon(events: Sequence[Event], delta: float, *, method: str = "best") -> f
 
     **Formal guarantee.** Relation: that of the events (a Gaussian event's multiplier holds it; sampled events name
     it). The value is never below the exact one: exact to 1e-9 relative in delta for Gaussian events alone, else at
-    most 0.1 % above the limit of the privacy loss distribution of the dominating pairs, at any delta above 1e-280;
+    most 0.1 % above the limit of the privacy loss distribution of the dominating pairs, where delta is
+    above 1e-280 and 1e-12 times the steps (their rounding counts against the bound);
     Renyi bounds and full privacy loss where a release loses more than 600 with probability above delta. Infinite
     only beyond the largest float. Valid for events fixed before the data is seen.
 
@@ -90,7 +96,10 @@ def epsilon(events: Sequence[Event], delta: float, *, method: str = "best") -> f
     full = _full_epsilon(plan, delta)
     if not plan.steps and plan.paired:
         return full
-    value = math.inf if not plan.paired else _pld.epsilon(_pairs(plan), delta, min(full, _central_limit(plan, delta)))
+    value = math.inf
+    if plan.paired:
+        with suppress(*_OUT_OF_REACH):
+            value = _pld.epsilon(_pairs(plan), delta, min(full, _central_limit(plan, delta)))
     return _smallest(plan, delta, full, value)
 
 
@@ -114,7 +123,11 @@ def delta(events: Sequence[Event], epsilon: float) -> float:
     if not plan.steps and plan.paired:
         return _full_delta(plan, epsilon)
     bound = min(_full_delta(plan, epsilon), _renyi_delta(_renyi(plan, _ALL_ORDERS), epsilon))
-    return bound if not plan.paired else _pld.delta(_pairs(plan), epsilon, bound)
+    if plan.paired:
+        with suppress(*_OUT_OF_REACH):
+            bound = _pld.delta(_pairs(plan), epsilon, bound)
+    mu, pure = _all_drawn(plan)
+    return bound if plan.paired and mu == 0 and epsilon >= pure else max(bound, _SMALLEST)
 
 
 def rough_epsilon(events: Sequence[Event], delta: float, near: float) -> float:
@@ -262,7 +275,7 @@ def _all_drawn(plan: _Plan) -> tuple[float, float]:
     """Return mu and epsilon of the plan without sampling, its pure releases at their full loss: a plan that dominates."""
     drawn = [(count, *pair.all_drawn()) for pair, count in plan.steps.items()]
     mu = math.hypot(plan.mu, *(math.sqrt(count) * mu for count, mu, _ in drawn))
-    return mu, math.fsum(count * pure for count, _, pure in drawn)
+    return mu, round_up(sum((count * Fraction(pure) for count, _, pure in drawn), Fraction(0)))
 
 
 def _full_epsilon(plan: _Plan, delta: float) -> float:
@@ -292,9 +305,10 @@ def _limit_mu(plan: _Plan) -> float:
 
 
 def _smallest(plan: _Plan, delta: float, full: float, value: float) -> float:
-    """Return the smallest bound; Renyi's only where it may be that."""
+    """Return the smallest bound; Renyi's only where it may be that: next to the transforms' rounding of many steps."""
     concentrated = any(isinstance(pair, Bounded) and math.isfinite(pair.rho) for pair in plan.steps)
-    if math.isfinite(value) and not concentrated:
+    rounded = _pld.ROUNDING * sum(plan.steps.values()) > _ROUNDED * delta
+    if math.isfinite(value) and not concentrated and not rounded:
         return min(full, value)
     return min(full, value, _renyi_epsilon(plan, delta, _ALL_ORDERS, "rdp"))
 

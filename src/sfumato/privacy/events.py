@@ -17,6 +17,7 @@ from sfumato._validate import check_choice, check_int, check_real, fail
 
 RULES = ("logarithmic", "geometric", "poisson")
 _RELATIONS = ("add-remove", "replace")
+MOST = 2**53  # counts beyond it are not exact numbers in a file
 _MOST_TRIALS = 10_000
 
 
@@ -34,7 +35,7 @@ class GaussianEvent:
 
     def __post_init__(self) -> None:
         check_real(low=0, open_low=True, noise_multiplier=self.noise_multiplier)
-        check_int(low=1, count=self.count)
+        check_int(low=1, high=MOST, count=self.count)
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class PoissonGaussianEvent:
     def __post_init__(self) -> None:
         check_real(low=0, high=1, open_low=True, sampling_prob=self.sampling_prob)
         check_real(low=0, open_low=True, noise_multiplier=self.noise_multiplier)
-        check_int(low=1, steps=self.steps)
+        check_int(low=1, high=MOST, steps=self.steps)
         check_choice(_RELATIONS, relation=self.relation)
 
 
@@ -83,9 +84,9 @@ class RepeatedGaussianEvent:
 
     def __post_init__(self) -> None:
         check_real(low=0, high=1, open_low=True, sampling_prob=self.sampling_prob)
-        check_int(low=1, occurrences=self.occurrences)
+        check_int(low=1, high=MOST, occurrences=self.occurrences)
         check_real(low=0, open_low=True, noise_multiplier=self.noise_multiplier)
-        check_int(low=1, steps=self.steps)
+        check_int(low=1, high=MOST, steps=self.steps)
         check_choice(_RELATIONS, relation=self.relation)
 
 
@@ -107,7 +108,7 @@ class LaplaceEvent:
 
     def __post_init__(self) -> None:
         check_real(low=0, open_low=True, noise_multiplier=self.noise_multiplier)
-        check_int(low=1, count=self.count)
+        check_int(low=1, high=MOST, count=self.count)
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ class RandomizedResponseEvent:
     def __post_init__(self) -> None:
         check_real(low=0, open_low=True, epsilon=self.epsilon)
         check_int(low=2, num_outcomes=self.num_outcomes)
-        check_int(low=1, count=self.count)
+        check_int(low=1, high=MOST, count=self.count)
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,7 @@ class ExponentialEvent:
 
     def __post_init__(self) -> None:
         check_real(low=0, open_low=True, epsilon=self.epsilon)
-        check_int(low=1, count=self.count)
+        check_int(low=1, high=MOST, count=self.count)
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,7 @@ class PureEvent:
 
     def __post_init__(self) -> None:
         check_real(low=0, open_low=True, epsilon=self.epsilon)
-        check_int(low=1, count=self.count)
+        check_int(low=1, high=MOST, count=self.count)
 
 
 @dataclass(frozen=True)
@@ -186,7 +187,7 @@ class ZCDPEvent:
 
     def __post_init__(self) -> None:
         check_real(low=0, open_low=True, rho=self.rho)
-        check_int(low=1, count=self.count)
+        check_int(low=1, high=MOST, count=self.count)
 
 
 @dataclass(frozen=True)
@@ -209,7 +210,7 @@ class ComposedEvent:
         for event in self.events:
             if not isinstance(event, EVENTS):
                 raise fail("events", event, "to hold privacy events only")
-        check_int(low=1, count=self.count)
+        check_int(low=1, high=MOST, count=self.count)
 
 
 @dataclass(frozen=True)
