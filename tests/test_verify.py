@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from sfumato import verify as module
 from sfumato._verify_epsilon import epsilon_bracket
-from sfumato._verify_plan import WHO_MAY_SEE, _caveats, _protects
+from sfumato._verify_plan import WHO_MAY_SEE, _caveats, _network_shapes, _protects
 from sfumato.privacy.certificate import COVERS, FIXED
 from sfumato.verify import VerifyInputError, main, verify
 
@@ -41,9 +41,9 @@ def canonical(value):
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-def release(name, event, unit, nodes):
-    """An aggregate of 3 columns or a network of 10 parameters, with the coordinates that one record touches."""
-    shape, affected = [10], 10
+def release(name, event, unit, nodes, weights):
+    """An aggregate of 3 columns or a network with ``weights``, with the coordinates that one record touches."""
+    shape = [affected := sum(math.prod(s) for key, s in weights.items() if key.startswith(f"{name}."))]
     if name.startswith("aggregate/"):
         rows = {"edge": 1 if unit.get("directed") else 2, "node": unit.get("max_out_degree")}[unit["name"]]
         shape, affected = [nodes, 3], 3 * min(nodes, 2 * rows if unit["relation"] == "replace" else rows)
@@ -65,7 +65,12 @@ def describe(events, epsilon, delta=1e-6, unit=None):
     epochs = round(sampled[0]["steps"] * q) if sampled else 1
     nodes = q.denominator if sampled else 4
     method = "gap" if hops else "mlp"
-    releases = [release(name, event, unit, nodes) for name, event in zip(names, events, strict=True)]
+    settings = {"width": 3, "batch_size": q.numerator, "epochs": epochs, "learning_rate": 0.01, "l2_clip_norm": 1.0}
+    settings |= {"num_hops": hops, "encoder": True} if hops else {}
+    public = {"num_nodes": nodes, "num_train": nodes, "num_features": 3, "num_classes": 2, "directed": False,
+              "max_degree": None, "mean_degree": None}  # fmt: skip
+    weights = _network_shapes({"method": method, "settings": settings, "public_facts": public, "unit": unit})
+    releases = [release(name, event, unit, nodes, weights) for name, event in zip(names, events, strict=True)]
     draws = sum(r["affected_coordinates"] * (r["event"].get("count") or r["event"]["steps"]) for r in releases)
     sampler = 0.0 if epsilon is None else (1 + math.exp(epsilon)) * 2.0**-100 * draws
     claim = {"epsilon": epsilon, "delta": delta}
@@ -74,30 +79,26 @@ def describe(events, epsilon, delta=1e-6, unit=None):
     cached = unit["name"] == "node" and hops and not sampled
     certificate = {
         **FIXED, "format": 2, "version": "0.1.0", "method": method, "unit": unit, "protects": _protects(unit),
-        "settings": {"num_hops": hops or None, "width": 3, "batch_size": q.numerator, "epochs": epochs},
-        "claim": claim, "budget": {"epsilon": epsilon, "delta": delta}, "releases": releases,
+        "settings": settings, "claim": claim, "budget": {"epsilon": epsilon, "delta": delta}, "releases": releases,
         "accounting": {"method": ("gaussian" if exact else "pld") if events else "none", "delta_sampler": sampler,
                        "sampler_tau": 2.0**-100},
-        "public_facts": {"num_nodes": nodes, "num_train": nodes, "num_features": 3, "num_classes": 2, "directed": False,
-                         "max_degree": None, "mean_degree": None},
-        "assumed_public": [], "notes": ["hello"], "ledger_head": None,
+        "public_facts": public, "assumed_public": [], "notes": ["hello"], "ledger_head": None,
         "who_may_see": EVERYTHING if unit["name"] == "none" else WHO_MAY_SEE[method].get(unit["name"], EVERYTHING),
         "composition": {"covers": COVERS, "builds_on": [{"ledger_head": "0" * 64, **claim}] if cached else []},
     }  # fmt: skip
     certificate["caveats"] = _caveats(certificate)
     lines = [{"kind": "plan", "plan": plan}, *({"kind": "release", "release": r} for r in releases)]
     tensors = {r["name"]: r["shape"] for r in releases if r["event"]["type"] == "gaussian"}
-    networks = ("encoder", "classifier") if hops else ("network",)
-    parts = {"certificate": certificate, "lines": lines, "tensors": tensors,
-             "weights": {f"{name}.weight": [2, 5] for name in networks}}  # fmt: skip
-    return json.loads(canonical(parts))
+    return json.loads(canonical({"certificate": certificate, "lines": lines, "tensors": tensors, "weights": weights}))
 
 
 def safetensors(shapes):
     header, end = {}, 0
     for name, shape in shapes.items():
         start, end = end, end + 4 * math.prod(shape)
-        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [start, end]}
+        end += 4 * math.prod(shape) * name.endswith(".num_batches_tracked")
+        dtype = "I64" if name.endswith(".num_batches_tracked") else "F32"
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [start, end]}
     text = json.dumps(header).encode()
     return struct.pack("<Q", len(text)) + text + bytes(end)
 
@@ -216,6 +217,11 @@ def test_delta_is_held_too(tmp_path):
     assert "claim.epsilon" in result.problems[0]
     result = verify(write(tmp_path / "zero", describe(GAP, GAP_EPSILON, delta=1e-40)))
     assert result.epsilon_high == math.inf
+
+
+def test_checking_takes_bounded_time():
+    assert epsilon_bracket([poisson(1e-4, 5.0, 2 * 10**8)], 1e-6) == (0.0, math.inf)
+    assert epsilon_bracket([gaussian(1e6, 2 * 10**8)], 1e-6)[1] < 1.0
 
 
 def change(parts, path, value):
@@ -444,11 +450,12 @@ def test_a_required_file_is_missed_even_if_the_manifest_forgets_it(folder, name)
 def test_extra_files_are_named(folder):
     (folder / "hop0.npy").write_bytes(b"raw")
     (folder / "sub").mkdir()
-    (folder / "sub" / "x\nVALID.json").write_bytes(b"{}")
+    (folder / "x\nVALID.json").write_bytes(b"{}")
     (folder / "link.json").symlink_to(folder / "spec.json")
     problems = verify(folder).problems
-    assert "hop0.npy: is not listed in manifest.json" in problems
-    assert "sub/x\\nVALID.json: is not listed in manifest.json" in problems
+    assert "hop0.npy: is not a file of a release; remove it" in problems
+    assert "x\\nVALID.json: is not a file of a release; remove it" in problems
+    assert any(text.startswith("sub: is a link, a folder") for text in problems)
     assert any(text.startswith("link.json: is a link") for text in problems)
 
 
@@ -459,7 +466,7 @@ def test_the_manifest_cannot_reach_outside(folder):
     manifest["files"]["spec.json"] = 5
     (folder / "manifest.json").write_text(canonical(manifest) + "\n")
     problems = verify(folder).problems
-    assert "../secret: is missing" in problems
+    assert "manifest.json: files.../secret: must not be listed" in problems
     assert any(text.startswith("spec.json: its SHA-256") for text in problems)
 
 
@@ -545,7 +552,7 @@ def test_signatures(tmp_path, folder):
 
 def test_a_signature_does_not_cover_a_later_change(folder):
     sign(folder)
-    (folder / "model.safetensors").write_bytes(safetensors({"classifier.weight": [3, 3]}))
+    (folder / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:-1] + b"\1")
     seal(folder)
     assert verify(folder).problems == ("signature.json: signature: does not sign manifest.json",)
 

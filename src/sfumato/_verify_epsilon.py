@@ -20,7 +20,7 @@ import numpy as np
 
 KNOWN_EVENTS = ("gaussian", "poisson-gaussian", "laplace", "randomized-response", "pure", "selection")
 _ORDERS = 1 + np.geomspace(0.01, 1e6, 700)
-_MAX_CELLS, _MAX_PARTS = 1 << 19, 32
+_MAX_CELLS, _MAX_PARTS, _MAX_STEPS = 1 << 19, 32, 1e8
 _FFT_ERROR, _ROUNDING = 1e-13, 1e-6
 
 
@@ -56,7 +56,7 @@ def epsilon_bracket(events: list[dict[str, Any]], delta: float) -> tuple[float, 
     """Return a lower and an upper bound on the epsilon of all events together at ``delta``, each relation as stated.
 
     Realistic plans are bracketed within 0.05 %; with very rare sampling (1e-5) the lower one stays loose, and what is
-    beyond floating-point reach, or of a type not in ``KNOWN_EVENTS``, gives (0, inf).
+    beyond floating-point reach or 1e8 steps, or of a type not in ``KNOWN_EVENTS``, gives (0, inf).
 
     >>> low, high = epsilon_bracket([{"type": "gaussian", "noise_multiplier": 5.0, "count": 2}], 1e-6)
     >>> round(low, 6), round(high, 6)
@@ -73,6 +73,8 @@ def epsilon_bracket(events: list[dict[str, Any]], delta: float) -> tuple[float, 
         alone = _gaussian_epsilon(mu, delta)
         if not parts:
             return alone
+        if sum(part.steps for part in parts) > _MAX_STEPS:
+            return 0.0, math.inf
         both = [*parts, _Sampled(1.0, 1 / mu, False, 1)] if mu > 1e-10 else parts
         low, high = _refine(both, delta, False, 0.0)
         if any(isinstance(part, _Sampled) and not part.replace for part in parts):
@@ -417,7 +419,8 @@ def _renyi(events: list[dict[str, Any]]) -> np.ndarray:
 
 def _sampled_renyi(part: _Sampled) -> np.ndarray:
     """Both directions by the trapezoidal rule, which converges geometrically for sums of Gaussians; else no sampling."""
-    result, x = _ORDERS * ((1 + part.replace) / part.s) ** 2 / 2, np.linspace(-60, 60, 6001)
+    reach = 105 if part.replace else 60  # the integrand peaks at orders / s or, replacing, (2 orders - 1) / s
+    result, x = _ORDERS * ((1 + part.replace) / part.s) ** 2 / 2, np.linspace(-reach, reach, 100 * reach + 1)
     moved, other = (np.logaddexp(math.log1p(-part.q), math.log(part.q) + d * x / part.s - 1 / (2 * part.s**2))
                     for d in (1, -1))  # fmt: skip
     other = other if part.replace else 0 * x

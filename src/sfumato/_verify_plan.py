@@ -35,6 +35,12 @@ WHO_MAY_SEE: dict[str, dict[str, Audience]] = {
         "edge": {"anyone": ["weights", "predictions"], "the node itself": [], "never": []},
         "node": _MLP, "record": _MLP},
     "sage": {}}
+_TRAINING = {"width": "count", "epochs": "count or null", "learning_rate": "positive", "batch_size": "count",
+             "l2_clip_norm": "positive"}
+SETTINGS: dict[str, dict[str, str]] = {
+    "gap": {**_TRAINING, "num_hops": "count or null", "encoder": "flag"},
+    "mlp": _TRAINING,
+    "sage": {"width": "count", "epochs": "count", "learning_rate": "positive"}}
 # fmt: on
 
 
@@ -92,6 +98,8 @@ def disagreements(
     if spec is not None:
         yield from _spec_faults(spec, certificate)
     yield from _words_faults(certificate)
+    yield from _settings_faults(certificate)
+    yield from _origin_faults(certificate)
     tuned = any(event["type"] == "selection" for event in leaves(one["event"] for one in certificate["releases"]))
     yield from (_selection_faults if tuned else _output_faults)(certificate, released, weights)
 
@@ -206,6 +214,38 @@ def _words_faults(certificate: dict[str, Any]) -> Iterator[str]:
         found = differences(certificate[field], value, field)
         yield from (f"certificate.json: {text} (compared with what unit and method imply)" for text in found)
     yield from _assumed_faults(certificate)
+
+
+def _settings_faults(certificate: dict[str, Any]) -> Iterator[str]:
+    """Settings that are not exactly those of the method: each of its type, and nothing beside them."""
+    settings, known = certificate["settings"], SETTINGS.get(certificate["method"])
+    if known is None:
+        return
+    for name in sorted(settings.keys() | known.keys()):
+        where = f"certificate.json: settings.{plain(name)}: "
+        if name not in known:
+            yield f"{where}is not a setting of method {certificate['method']}"
+        elif name not in settings:
+            yield f"{where}is missing"
+        elif not _is_setting(settings[name], known[name]):
+            yield f"{where}expected {known[name]}, got {plain(repr(settings[name]))}"
+
+
+def _is_setting(value: Any, kind: str) -> bool:
+    if kind == "flag":
+        return isinstance(value, bool)
+    if kind == "positive":
+        return type(value) in (int, float) and 0 < value <= 1e300
+    return _is_count(value) or (value is None and kind == "count or null")
+
+
+def _origin_faults(certificate: dict[str, Any]) -> Iterator[str]:
+    """Runs that the weights come from, of which none that learned from protected data can have cost nothing."""
+    for index, run in enumerate(certificate["composition"]["builds_on"]):
+        for field in ("epsilon", "delta"):
+            if certificate["unit"]["name"] != "none" and not run[field]:
+                where = f"certificate.json: composition.builds_on[{index}].{field}"
+                yield f"{where}: expected a number > 0, got {run[field]}: weights cannot come from a run that cost nothing"
 
 
 def _protects(unit: dict[str, Any]) -> str:
@@ -362,15 +402,51 @@ def _released_faults(released: dict[str, list[int]], certificate: dict[str, Any]
 
 
 def _weights_faults(weights: dict[str, list[int]], certificate: dict[str, Any]) -> Iterator[str]:
-    """Weights of no network of the method, or whose number is not what was charged."""
-    for name in weights:
-        if name.split(".")[0] not in _networks(certificate):
+    """Weights that are not those of the method's networks, or whose number is not what was charged."""
+    if any(_settings_faults(certificate)):
+        return  # a problem already, and sizes follow from the settings
+    networks = _network_shapes(certificate)
+    for name in sorted(weights.keys() | networks.keys()):
+        if name not in networks:
             yield f"model.safetensors: {plain(name)}: belongs to no network of this method"
+        elif name not in weights:
+            yield f"model.safetensors: {name}: is missing"
+        elif weights[name] != networks[name]:
+            got = plain(repr(weights[name]))
+            yield f"model.safetensors: {name}: expected shape {networks[name]}, as the settings say, got {got}"
     for release in certificate["releases"]:
         name, expected = release["name"], _size(release["shape"])
         found = sum(_size(shape) for key, shape in weights.items() if key.startswith(name + "."))
         if found != expected and not name.startswith("aggregate/"):
             yield f"model.safetensors: {plain(name)}: expected {expected} numbers, got {found}"
+
+
+def _network_shapes(certificate: dict[str, Any]) -> dict[str, list[int]]:
+    """Every tensor of the method's networks, from settings and public facts; batch norm where labels are public."""
+    settings, public = certificate["settings"], certificate["public_facts"]
+    width, features, classes = settings["width"], public["num_features"], public["num_classes"]
+    linear: dict[str, tuple[int, int]] = {}
+    norms: dict[str, int] = {}
+    for network in _networks(certificate):
+        if network == "network":
+            linear |= {"network.layers.0": (width, features), "network.layers.1": (classes, width)}
+            norms |= {"network.norms.0": width}
+        elif network == "encoder":
+            linear |= {"encoder.mlp.layers.0": (width, features), "encoder.mlp.layers.1": (width, width)}
+            linear |= {"encoder.head": (classes, width)}
+            norms |= {"encoder.mlp.norms.0": width, "encoder.mlp.norms.1": width}
+        else:
+            stages = min(settings["num_hops"] or _DEFAULT_HOPS, 1000) + 1
+            columns = width if settings["encoder"] else features
+            linear |= {f"classifier.base.{k}": (width, columns) for k in range(stages)}
+            linear |= {"classifier.head": (classes, width * stages)}
+            norms |= {"classifier.norm": width * stages}
+    shapes = {f"{module}.weight": [*shape] for module, shape in linear.items()}
+    shapes |= {f"{module}.bias": [shape[0]] for module, shape in linear.items()}
+    for module, size in norms.items() if certificate["unit"]["name"] == "edge" else ():
+        shapes |= {f"{module}.{leaf}": [size] for leaf in ("weight", "bias", "running_mean", "running_var")}
+        shapes[f"{module}.num_batches_tracked"] = [1]
+    return shapes
 
 
 def claim_faults(certificate: dict[str, Any]) -> tuple[list[str], Bracket]:

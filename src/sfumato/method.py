@@ -27,7 +27,7 @@ from sfumato.privacy.calibration import calibrate, effective_delta, gaussian_noi
 from sfumato.privacy.certificate import Certificate, certify, round_up, total_draws
 from sfumato.privacy.dataset_ledger import Claim, DatasetLedger, new_run
 from sfumato.privacy.events import Event, GaussianEvent
-from sfumato.privacy.ledger import Ledger, Release
+from sfumato.privacy.ledger import Ledger, Release, canonical_json
 from sfumato.privacy.noise import SAMPLER_TAU, Key, derive_key, new_key, operand_mac
 from sfumato.privacy.release_folder import StoredRun, write_release
 from sfumato.privacy.resume import FitState
@@ -196,7 +196,20 @@ class Plan:
             if path is None:
                 raise fail("ledger", None, "to name a file for a resumable fit", "What it charged must outlive it.")
             key, resume = state.key, state.bound("plan")
-            state.bind("plan", f"{planned.head} {seed}".encode())
+            weights = getattr(self.method, "weights", {})
+            names = np.frombuffer(canonical_json(sorted(weights)).encode(), np.uint8)
+            state.bind_plan(
+                {
+                    "plan": planned.head,
+                    "method": self.method.name,
+                    "settings": settings_of(self.method),
+                    "weights": operand_mac(
+                        derive_key(key, "resume"), names, *(weights[name] for name in sorted(weights))
+                    ).hex(),
+                    "seed": seed,
+                    "public": asdict(self.public),
+                }
+            )
             state.bind("graph", _graph_mac(graph, identity, key))
         if dataset_ledger is not None:
             if self.epsilon is None or self.delta is None:

@@ -56,6 +56,7 @@ class Verification:
     """What :func:`verify` found; ``valid`` means no problems, ``signed`` that a signature is there and holds.
 
     ``epsilon_low`` and ``epsilon_high`` bracket the events' epsilon at ``claim_delta`` less the sampler's share.
+    ``builds_on`` are the runs that the weights come from, which the claim excludes.
     """
 
     valid: bool
@@ -66,13 +67,15 @@ class Verification:
     claim_delta: float | None = None
     unit: dict[str, Any] | None = None
     signed: bool = False
+    builds_on: tuple[dict[str, Any], ...] = ()
 
 
 def verify(run: Path, public_key: Path | None = None) -> Verification:
     """Check the released part of a run folder: files, form, hash chain, words, sizes, epsilon, signature.
 
     **Formal guarantee.** The events of a valid run satisfy (1.001 * claim_epsilon, claim_delta)-DP under its unit, if
-    each noise multiplier is what the run used: that the noise was really drawn cannot be seen in the output.
+    the noise multipliers, the settings and the public facts (among them ``num_train``, the direction and the degree cap)
+    are what the run used. Outputs show none of it, nor that the noise was drawn. Runs in ``builds_on`` come on top.
 
     Args:
         run: a run folder (it holds ``release/``) or the release folder itself.
@@ -103,7 +106,8 @@ def verify(run: Path, public_key: Path | None = None) -> Verification:
     except RecursionError:
         problems.append("certificate.json: is nested too deep to be compared")
     stated = certificate["claim"]["epsilon"], certificate["claim"]["delta"], certificate["unit"]
-    return Verification(not problems, tuple(problems), *bracket, *stated, signed)
+    origins = tuple(certificate["composition"]["builds_on"])
+    return Verification(not problems, tuple(problems), *bracket, *stated, signed, origins)
 
 
 def _release_folder(run: Path) -> Path:
@@ -132,14 +136,16 @@ def _read_key(path: Path) -> bytes:
 
 
 def _check_files(folder: Path, problems: list[str]) -> dict[str, bytes]:
-    """Compare every file with the manifest; return the contents of the JSON files."""
+    """Compare every file with the manifest and the known names; return the contents of the JSON files."""
     contents: dict[str, bytes] = {}
     hashes: dict[str, str] = {}
-    for path in sorted(folder.rglob("*")):
-        name = path.relative_to(folder).as_posix()
-        if path.is_symlink() or not (path.is_file() or path.is_dir()):
-            problems.append(f"{plain(name)}: is a link or a special file; a release holds regular files only")
-        elif path.is_file():
+    for path in sorted(folder.iterdir()):
+        name = path.name
+        if path.is_symlink() or not path.is_file():
+            problems.append(f"{plain(name)}: is a link, a folder or a special file; a release holds regular files only")
+        elif name not in _REQUIRED and name not in _UNLISTED:
+            problems.append(f"{plain(name)}: is not a file of a release; remove it")
+        else:
             try:
                 with path.open("rb") as file:
                     hashes[name] = hashlib.file_digest(file, "sha256").hexdigest()
@@ -151,15 +157,15 @@ def _check_files(folder: Path, problems: list[str]) -> dict[str, bytes]:
     if "manifest.json" not in contents:
         problems.append("manifest.json: is missing")
     listed = manifest["files"] if manifest else hashes
-    for name in sorted({*hashes, *listed, *_REQUIRED} - _UNLISTED):
+    for name in _REQUIRED:
         if name not in hashes:
             problems.append(f"{plain(name)}: is missing")
         elif name not in listed:
             problems.append(f"{plain(name)}: is not listed in manifest.json")
         elif listed[name] != hashes[name]:
             problems.append(f"{plain(name)}: its SHA-256 differs from the one in manifest.json")
-    for name in sorted(_UNLISTED & listed.keys() if manifest else ()):
-        problems.append(f"manifest.json: files.{name}: must not be listed")
+    for name in sorted(listed.keys() - {*_REQUIRED}) if manifest else ():
+        problems.append(f"manifest.json: files.{plain(name)}: must not be listed")
     return contents
 
 
@@ -211,6 +217,10 @@ def _tensor_shapes(path: Path) -> dict[str, list[int]]:
             raise ValueError(f"data_offsets of {name} do not fit its shape")
         if entry.keys() != {"dtype", "shape", "data_offsets"}:
             raise ValueError(f"{name} carries more than dtype, shape and data_offsets")
+        integer = name.startswith("cache/") or name.endswith(".num_batches_tracked")  # a cache: only without privacy
+        expected = "I64" if integer else "F32"
+        if path.name == "model.safetensors" and entry["dtype"] != expected:
+            raise ValueError(f"{name} has dtype {entry['dtype']}, expected {expected}")
     if end != size - 8 - length:
         raise ValueError("the tensors do not fill the file")
     return shapes
@@ -331,6 +341,11 @@ def describe(run: Path, result: Verification) -> str:
     elif result.epsilon_low is not None:
         lines.append(f"claim: epsilon {result.claim_epsilon:.9g}, delta {result.claim_delta:.9g}")
         lines.append(f"derived from the events: epsilon between {result.epsilon_low:.9g} and {result.epsilon_high:.9g}")
+    lines.extend(
+        f"not in this claim: weights come from the run with ledger head {one['ledger_head']}, epsilon {one['epsilon']}, "
+        f"delta {one['delta']}, which was not checked here; if its data are the same people's, the costs add up"
+        for one in result.builds_on
+    )
     lines.append(
         "signature: " + ("holds" if result.signed else "none that holds; consistency was checked, origin was not")
     )

@@ -202,6 +202,72 @@ def test_another_seed_or_plan_is_refused(plan, stopped):
         finish(other, stopped)
 
 
+def with_settings(plan, **settings):
+    return replace(METHOD, **settings).calibrate(sf.Budget(2.0, 1e-6), plan.unit, plan.public)
+
+
+def test_another_learning_rate_is_refused(plan, stopped):
+    before = contents(stopped)
+    with pytest.raises(LedgerError, match=r"Restore settings\.learning_rate 0\.01 \(now 0\.02\), and"):
+        finish(with_settings(plan, learning_rate=0.02), stopped)
+    assert contents(stopped) == before
+    finish(plan, stopped)
+
+
+def test_another_thread_count_is_refused(plan, stopped):
+    before = contents(stopped)
+    try:
+        torch.set_num_threads(2)
+        with pytest.raises(LedgerError, match=r"Restore threads\.torch 1 \(now 2\), and"):
+            finish(plan, stopped)
+    finally:
+        torch.set_num_threads(1)
+    assert contents(stopped) == before
+    finish(plan, stopped)
+
+
+def test_other_public_facts_are_refused(plan, stopped):
+    public = replace(plan.public, assumed=("num_nodes",))
+    with pytest.raises(LedgerError, match=r"Restore public\.assumed"):
+        finish(replace(plan, public=public), stopped)
+
+
+def test_other_weights_are_refused_for_an_inference(plan, run):
+    """An inference reads trained weights, which its settings do not show."""
+    graph = replace(GRAPH, node_ids=np.arange(40) + 40)
+    trained = plan.fit(GRAPH)
+    inference = trained.calibrate_inference(sf.Budget(2.0, 1e-6), plan.unit, plan.public)
+    other = {name: array * np.float32(0.5) for name, array in trained.weights.items()}
+    ledger = run / "release" / "ledger.jsonl"
+    state = FitState.open(run / "private")
+    inference.fit(graph, ledger=ledger, state=state)
+    with pytest.raises(LedgerError, match="Restore weights"):
+        replace(inference, method=replace(inference.method, weights=other)).fit(graph, ledger=ledger, state=state)
+    inference.fit(graph, ledger=ledger, state=state)
+    state.close()
+
+
+def test_a_copy_of_a_run_that_computed_nothing_yet_takes_no_other_settings(plan, run):
+    """Copied once plan and graph are bound: two copies with two settings would be two answers for one charge."""
+    state = FitState.open(run / "private")
+    account = DatasetLedger(run.parent / "ledger.jsonl", 2.0, 1e-6)
+
+    def stop(*progress):
+        raise Killed
+
+    with pytest.raises(Killed):
+        plan.fit(GRAPH, ledger=run / "release" / "ledger.jsonl", dataset_ledger=account, state=state, progress=stop)
+    state.close()
+    assert {"plan", "graph"} == set(state.values["bound"])
+    copy = run.with_name("copy")
+    shutil.copytree(run, copy)
+    finish(plan, run)
+    with pytest.raises(LedgerError, match="learning_rate"):
+        finish(with_settings(plan, learning_rate=0.02), copy)
+    finish(plan, copy)
+    assert contents(copy) == contents(run)
+
+
 def test_code_that_computes_another_operand_is_refused_before_its_release(plan, stopped, monkeypatch):
     """Changed code can be seen by its operands alone."""
     before, normalize = contents(stopped), gap.normalize_rows

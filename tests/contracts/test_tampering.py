@@ -18,7 +18,7 @@ import sfumato as sf
 from sfumato.errors import InputError, LedgerError
 from sfumato.graph import stochastic_block_model
 from sfumato.privacy.ledger import canonical_json
-from sfumato.verify import verify
+from sfumato.verify import describe, verify
 
 NODE = sf.NodeLevel(max_out_degree=10)
 EDGE = sf.EdgeLevel(directed=False)
@@ -147,7 +147,7 @@ def link(release):
 
 
 FOLDER_FAULTS = [
-    (smuggle, "hop0.npy: "), (nest, "more/certificate.json: "), (link, "spec.json: is a link"),
+    (smuggle, "hop0.npy: "), (nest, "more: is a link, a folder"), (link, "spec.json: is a link"),
     (swap("model.safetensors", "releases.safetensors"), "model.safetensors: "),
     (swap("spec.json", "ledger.jsonl"), "spec.json: "),
     (lambda release: (release / "spec.json").rename(release / "Spec.json"), "spec.json: is missing"),
@@ -481,6 +481,104 @@ def test_consistent_forgeries_are_caught(run, change, named):
     rewrite(run, everywhere)
     found = verify(run).problems
     assert any(text.startswith(f"certificate.json: {named}") for text in found), found
+
+
+def listed(run, name):
+    """A further file that the rewritten manifest lists."""
+    path = run / "release" / name
+    path.write_bytes(b"0,1\n0,2\n")
+    manifest = run / "release" / "manifest.json"
+    document = json.loads(manifest.read_text())
+    document["files"][name] = hashlib.sha256(path.read_bytes()).hexdigest()
+    manifest.write_text(canonical_json(document) + "\n")
+
+
+def test_listed_files_beyond_those_of_a_release_are_refused(run):
+    listed(run, "arcs.csv")
+    assert verify(run).problems == (
+        "arcs.csv: is not a file of a release; remove it", "manifest.json: files.arcs.csv: must not be listed",
+    )  # fmt: skip
+
+
+def test_a_folder_whose_name_holds_data_is_refused(run):
+    (run / "release" / "secret arc 1-2").mkdir()
+    assert problems(run).startswith("secret arc 1-2: is a link, a folder")
+
+
+@pytest.fixture(scope="module")
+def honest_edge(tmp_path_factory):
+    graph = graph_of(0)
+    plan = sf.GAP(epochs=1).calibrate(sf.Budget(2.0, 1e-6), EDGE, graph.public_facts(EDGE))
+    return plan.fit(graph).save(tmp_path_factory.mktemp("edge") / "run")
+
+
+ARCS = np.arange(8, dtype=np.float32)
+WEIGHTS_EDITS = {
+    "arcs": (lambda t: t.update({"classifier.arcs": ARCS}), "classifier.arcs: belongs to no"),
+    "integer arcs": (lambda t: t.update({"classifier.arcs": ARCS.astype(np.int64)}), "header: is not a valid safetensors"),
+    "cached arcs": (lambda t: t.update({"cache/arcs": ARCS.astype(np.int64)}), "cache/arcs: belongs to no"),
+    "counter": (
+        lambda t: t.update({"classifier.norm.num_batches_tracked": ARCS.astype(np.int64)}),
+        "classifier.norm.num_batches_tracked: expected shape [1]",
+    ),
+    "one hop more": (lambda t: t.update({"classifier.base.3.bias": ARCS}), "classifier.base.3.bias: belongs to no"),
+    "wider": (lambda t: t.update({"classifier.head.bias": ARCS}), "classifier.head.bias: expected shape [3]"),
+    "turned": (lambda t: t.update({"encoder.mlp.layers.0.weight": np.zeros((4, 16), np.float32)}), "encoder.mlp.layers.0"),
+    "integers": (lambda t: t.update({"classifier.head.bias": np.zeros(3, np.int32)}), "header: is not a valid safetensors"),
+    "missing": (lambda t: t.pop("classifier.norm.bias"), "classifier.norm.bias: is missing"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "named"), WEIGHTS_EDITS.values(), ids=WEIGHTS_EDITS)
+def test_weights_that_no_charge_counts_are_still_those_of_the_networks(honest_edge, tmp_path, change, named):
+    run = shutil.copytree(honest_edge, tmp_path / "run")
+    assert verify(run).problems == ()
+    path = run / "release" / "model.safetensors"
+    tensors = load_file(path)
+    change(tensors)
+    save_file(tensors, path)
+    seal(run / "release")
+    found = verify(run).problems
+    assert any(text.startswith(f"model.safetensors: {named}") for text in found), found
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda s: s.update(arcs=[[1, 2]]), "settings.arcs: is not a setting of method gap"),
+        (lambda s: s.update(learning_rate=[1, 2]), "settings.learning_rate: expected positive"),
+        (lambda s: s.update(encoder=1), "settings.encoder: expected flag"),
+        (lambda s: s.pop("l2_clip_norm"), "settings.l2_clip_norm: is missing"),
+    ],
+)
+def test_settings_are_those_of_the_method(run, change, named):
+    def everywhere(certificate, spec):
+        change(certificate["settings"])
+        spec["settings"] = certificate["settings"]
+
+    rewrite(run, everywhere)
+    assert f"certificate.json: {named}" in problems(run)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.0), (None, None), (1.0, 0.0), (0.0, 1e-6), (3.0, 1e-6)])
+def test_weights_of_another_run_are_not_free_and_not_in_the_claim(run, epsilon, delta):
+    origin = {"ledger_head": "ab" * 32, "epsilon": epsilon, "delta": delta}
+
+    def change(certificate, spec):
+        kept = [release for release in certificate["releases"] if release["name"].startswith("aggregate/")]
+        certificate["releases"], certificate["composition"]["builds_on"] = kept, [origin]
+        certificate["caveats"] = [text for text in certificate["caveats"] if "Floating" not in text]
+        draws = sum(release["affected_coordinates"] for release in kept)
+        share = (1 + math.exp(certificate["claim"]["epsilon"])) * 2.0**-100 * draws
+        certificate["accounting"].update(method="gaussian", delta_sampler=share)
+
+    rewrite(run, change)
+    result = verify(run)
+    free = [text for text in result.problems if text.startswith("certificate.json: composition.builds_on[0].")]
+    assert result.valid == (not free) == bool(epsilon and delta), result.problems
+    shown = next(line for line in describe(run, result).splitlines() if line.startswith("not in this claim: "))
+    assert "ab" * 32 in shown
+    assert f"epsilon {epsilon}, delta {delta}" in shown
 
 
 def test_weights_of_another_unit_are_not_certified():

@@ -4,6 +4,8 @@ import errno
 import os
 import re
 import stat
+import subprocess
+import sys
 
 import pytest
 
@@ -118,3 +120,81 @@ def test_a_full_disk_keeps_the_last_state(state, folder, monkeypatch):
     with pytest.raises(OSError, match="No space left"):
         state.bind("graph", b"one")
     assert (folder / "state.json").read_bytes() == content
+
+
+TERMS = {"seed": 0, "settings": {"learning_rate": 0.01, "widths": (4, 2)}}
+
+
+@pytest.fixture
+def planned(state, monkeypatch):
+    """A state with a bound plan, on two threads."""
+    monkeypatch.setattr(resume, "threads", lambda: {"numba": 2, "torch": 2})
+    state.bind_plan(TERMS)
+    return state
+
+
+def test_the_same_plan_is_accepted_again_after_reading_it_back(planned, folder):
+    content = (folder / "state.json").read_bytes()
+    planned.close()
+    again = FitState.open(folder)
+    again.bind_plan(TERMS)
+    again.close()
+    assert (folder / "state.json").read_bytes() == content
+
+
+CHANGED = {
+    "seed 0 (now 1)": {**TERMS, "seed": 1},
+    "settings.learning_rate 0.01 (now 0.02)": {**TERMS, "settings": {**TERMS["settings"], "learning_rate": 0.02}},
+    "settings.widths [4, 2] (now [4])": {**TERMS, "settings": {**TERMS["settings"], "widths": (4,)}},
+    "settings.learning_rate 0.01 (now null)": {**TERMS, "settings": {"widths": (4, 2)}},
+    "epochs null (now 3)": {**TERMS, "epochs": 3},
+}
+
+
+@pytest.mark.parametrize("named", CHANGED)
+def test_a_changed_plan_is_refused_with_what_to_restore(planned, folder, named):
+    content = (folder / "state.json").read_bytes()
+    with pytest.raises(LedgerError, match=rf"Nothing was released\. Restore {re.escape(named)}, and"):
+        planned.bind_plan(CHANGED[named])
+    assert (folder / "state.json").read_bytes() == content
+
+
+def test_changed_threads_and_versions_are_refused_with_what_to_restore(planned, monkeypatch):
+    found = resume.versions()
+    with monkeypatch.context() as patch:
+        patch.setattr(resume, "threads", lambda: {"numba": 2, "torch": 1})
+        with pytest.raises(LedgerError, match=r"Restore threads\.torch 2 \(now 1\), and"):
+            planned.bind_plan(TERMS)
+    monkeypatch.setattr(resume, "versions", lambda: {**found, "numpy": "99.0"})
+    with pytest.raises(
+        LedgerError, match=rf'Restore versions\.numpy "{re.escape(found["numpy"])}" \(now "99\.0"\), and'
+    ):
+        planned.bind_plan(TERMS)
+
+
+def test_the_mac_decides_and_not_the_terms_beside_it(planned):
+    planned.values["terms"]["seed"] = 1
+    with pytest.raises(LedgerError, match="'plan'"):
+        planned.bind_plan({**TERMS, "seed": 1})
+    planned.bind_plan(TERMS)
+
+
+def test_counting_threads_loads_nothing():
+    code = (
+        "import sys; from sfumato.privacy import resume; print(resume.threads(), {'torch', 'numba'} & {*sys.modules})"
+    )
+    before = "import sys; sys.modules.pop('torch', None); sys.modules.pop('numba', None); "
+    done = subprocess.run([sys.executable, "-c", before + code], capture_output=True, text=True, check=True)
+    assert done.stdout == "{'numba': None, 'torch': None} set()\n"
+
+
+def test_counting_threads_sees_what_is_set():
+    import numba
+    import torch
+
+    before = resume.threads()
+    try:
+        torch.set_num_threads(3)
+        assert resume.threads() == {"numba": numba.get_num_threads(), "torch": 3}
+    finally:
+        torch.set_num_threads(before["torch"])

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError
@@ -44,6 +45,20 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             found[package] = "absent"
     return found
+
+
+def threads() -> dict[str, int | None]:
+    """How many threads Torch and Numba compute with; None for one that is not loaded, and none is loaded here.
+
+    >>> sorted(threads())
+    ['numba', 'torch']
+    """
+    torch, numba = sys.modules.get("torch"), sys.modules.get("numba")
+    of_torch = None if torch is None else int(torch.get_num_threads())
+    of_numba = None if numba is None else int(numba.get_num_threads())
+    if torch is not None and torch.get_num_threads() != of_torch:  # Numba starts its threads when asked
+        torch.set_num_threads(of_torch)
+    return {"numba": of_numba, "torch": of_torch}
 
 
 @dataclass
@@ -151,7 +166,7 @@ class FitState:
         Raises:
             LedgerError: something else was bound: the repetition computes something else than the first attempt did.
         """
-        mac = derive_key(self.key, "resume", name, content).hex()
+        mac = self._mac(name, content)
         bound = self.values["bound"]
         if name not in bound:
             bound[name] = mac
@@ -161,6 +176,27 @@ class FitState:
                 f"The repeated run differs from the stopped one in {name!r}: data, settings, code or threads changed. "
                 "Nothing was released. Restore them and resume again, or start a new run; this one stays charged."
             )
+
+    def bind_plan(self, terms: Mapping[str, Any]) -> None:
+        """Bind, as ``plan``, everything that decides what is computed: ``terms``, the threads and the versions.
+
+        The terms are kept beside the MAC, so that a refusal can name what to restore; the MAC alone decides.
+
+        Raises:
+            LedgerError: the plan that was bound had other terms.
+        """
+        terms = json.loads(canonical_json({**terms, "threads": threads(), "versions": versions()}))
+        content = canonical_json(terms).encode()
+        kept = self.values.get("terms", {})
+        if not self.bound("plan"):
+            self.values["terms"] = terms
+        elif self.values["bound"]["plan"] != self._mac("plan", content):
+            changed = "; ".join(_differences(kept, terms)) or "a term that the private state does not show"
+            raise LedgerError(
+                f"The repeated run differs from the stopped one in 'plan'. Nothing was released. Restore {changed}, and "
+                "resume again, or start a new run; this one stays charged."
+            )
+        self.bind("plan", content)
 
     def remove(self) -> None:
         """Delete the state, and with it the key."""
@@ -174,6 +210,9 @@ class FitState:
         """Let another process take the state up."""
         self._lock.release()
 
+    def _mac(self, name: str, content: bytes) -> str:
+        return derive_key(self.key, "resume", name, content).hex()
+
     def _write(self) -> None:
         partial = self.directory / (_FILE + ".partial")
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
@@ -183,6 +222,15 @@ class FitState:
             os.fsync(file.fileno())
         partial.replace(self.directory / _FILE)
         sync_folder(self.directory)
+
+
+def _differences(kept: Any, found: Any, name: str = "") -> list[str]:
+    """What of two JSON values differs, by name, each with what it was."""
+    if isinstance(kept, dict) and isinstance(found, dict):
+        names = sorted({*kept, *found})
+        parts = (_differences(kept.get(one), found.get(one), f"{name}.{one}" if name else one) for one in names)
+        return [line for part in parts for line in part]
+    return [] if kept == found else [f"{name} {json.dumps(kept)} (now {json.dumps(found)})"]
 
 
 def _locked(directory: Path) -> FileLock:
