@@ -59,7 +59,7 @@ _MOST_DRAWN = 1e6  # terms drawn at once, on average; more are accounted as if a
 _SMALLEST_MU = 1e-9  # a smaller one next to other releases is rounded up to it
 _OUT_OF_REACH = (ValueError, OverflowError, ZeroDivisionError)  # of a grid; other bounds remain
 _SMALLEST = 5e-324  # what is positive is not reported as 0
-_ROUNDED = 1e-3  # of delta: more of it lost to rounding lets Renyi bounds be the smaller ones
+_ROUNDED = 0.1  # of delta: more of it lost to rounding lets Renyi bounds be the smaller ones
 _ROUND_DOWN = 1 - 2.0**-50  # on epsilon: covers the rounding of mu and of epsilon / mu - mu / 2
 
 
