@@ -31,7 +31,7 @@ from sfumato.privacy.budget import Budget
 from sfumato.privacy.certificate import total_draws
 from sfumato.privacy.events import GaussianEvent, SelectionEvent, check_rule, leaves
 from sfumato.privacy.ledger import Ledger, Release, canonical_json
-from sfumato.privacy.noise import Key, derive_key, rounded_gaussian
+from sfumato.privacy.noise import Key, derive_key, operand_mac, rounded_gaussian
 from sfumato.privacy.selection import draw_trials
 from sfumato.privacy.units import NoPrivacy, Unit
 
@@ -184,7 +184,8 @@ def _run(trial: Plan, graph: Graph, key: Key, seed: int) -> tuple[Arrays, Arrays
     count = int(np.count_nonzero(predicted[seen] == graph.y[seen]))
     if score is not None:
         assert isinstance(score.event, GaussianEvent)
-        count += int(rounded_gaussian(derive_key(key, "score"), score.event.noise_multiplier, 0, 1)[0])
+        own = derive_key(key, "score", operand_mac(key, np.array([count])))
+        count += int(rounded_gaussian(own, score.event.noise_multiplier, 0, 1)[0])
     return weights, released, count
 
 
