@@ -12,6 +12,7 @@ from sfumato._validate import check_choice, check_int
 from sfumato.cli import data
 from sfumato.errors import InputError
 from sfumato.privacy.budget import Budget
+from sfumato.privacy.units import WORDS
 
 if TYPE_CHECKING:
     from sfumato.privacy.dataset_ledger import DatasetLedger
@@ -40,7 +41,6 @@ SIGN_KEY = typer.Option(None, "--sign-key", help="Ed25519 private key (PEM) that
 OUT = typer.Option(None, "--out", help="New run folder.")
 JSON = typer.Option(False, "--json", help="One JSON object on standard output.")
 METHODS = ("gap", "mlp", "sage")
-UNITS = ("none", "arc", "edge", "node", "record")
 PRIVATE = "private"
 _PATHS = ("data_dir", "nodes", "edges", "schema", "ledger", "sign_key", "out")
 _ANY_TIME = ("resume", "as_json", "verbose")
@@ -127,7 +127,7 @@ class Options:
 
     def budget(self) -> Budget | None:
         """Epsilon and delta; None without privacy."""
-        check_choice(UNITS, unit=self.unit)
+        check_choice(WORDS, unit=self.unit)
         if self.unit == "none":
             if self.epsilon is not None or self.delta is not None:
                 raise InputError(

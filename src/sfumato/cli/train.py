@@ -18,7 +18,7 @@ import typer
 from sfumato.cli import data, options
 from sfumato.cli.options import PRIVATE, Options, take_up
 from sfumato.errors import SfumatoError, UnsupportedUnitError
-from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy, RecordLevel, Unit
+from sfumato.privacy.units import NoPrivacy, Unit, unit_named
 
 if TYPE_CHECKING:
     from sfumato.evaluation import Summary
@@ -184,16 +184,8 @@ def _note_uncharged(options: Options) -> None:
         )
 
 
-def _unit(name: str, graph: Graph, max_degree: int | None) -> Unit:
-    if name == "node":
-        return NodeLevel(max_out_degree=max_degree if max_degree is not None else graph.max_degree)
-    simple: dict[str, Unit] = {
-        "none": NoPrivacy(),
-        "arc": EdgeLevel(directed=True),
-        "edge": EdgeLevel(directed=graph.directed),
-        "record": RecordLevel(),
-    }
-    return simple[name]
+def _unit(word: str, graph: Graph, max_degree: int | None) -> Unit:
+    return unit_named(word, graph.directed, max_degree if max_degree is not None else graph.max_degree)
 
 
 def _check_splits(source: data.Source, graph: Graph, seeds: int) -> None:

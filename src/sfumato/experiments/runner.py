@@ -32,9 +32,10 @@ from sfumato import __version__
 from sfumato._validate import check_int, fail
 from sfumato.errors import InputError, SfumatoError, UnsupportedUnitError
 from sfumato.experiments.results import FILE, Row, parse, split_torn
-from sfumato.experiments.spec import Cell, Spec, unit_named
+from sfumato.experiments.spec import Cell, Spec
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.ledger import append_line, canonical_json, sync_folder
+from sfumato.privacy.units import unit_named
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph

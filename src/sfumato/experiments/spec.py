@@ -19,10 +19,9 @@ from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.experiments._tables import build, known, tables
 from sfumato.graph.graph import PublicFacts
 from sfumato.privacy.ledger import canonical_json
-from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy, RecordLevel, Unit
+from sfumato.privacy.units import WORDS, unit_named
 
 SPECS = Path(__file__).with_name("specs")
-UNITS = ("none", "arc", "edge", "node", "record")
 ROLES = ("method", "floor", "ceiling", "label-control")
 PROFILES = ("full", "quick")
 Settings = tuple[tuple[str, Any], ...]
@@ -61,7 +60,7 @@ class Run:
     values: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
-        known("unit", self.unit, UNITS)
+        known("unit", self.unit, WORDS)
         known("role", self.role, ROLES)
         _check_unique("epsilons", self.epsilons)
         _check_unique("values", self.values)
@@ -282,22 +281,6 @@ class Spec:
                 settings, max_degree = run.at(at)
                 where = self.name, run.label, run.method, self.dataset, self.split, run.unit
                 yield Cell(*where, epsilon, run.delta, max_degree, settings, seed, at)
-
-
-def unit_named(name: str, directed: bool, max_degree: int | None) -> Unit:
-    """A unit by its command-line word, for a graph of declared direction.
-
-    >>> unit_named("edge", False, None)
-    EdgeLevel(directed=False)
-    """
-    units: dict[str, Unit] = {
-        "none": NoPrivacy(),
-        "arc": EdgeLevel(directed=True),
-        "edge": EdgeLevel(directed=directed),
-        "node": NodeLevel(max_out_degree=max_degree),
-        "record": RecordLevel(),
-    }
-    return units[known("unit", name, UNITS)]
 
 
 def find(name: str) -> Spec:

@@ -120,6 +120,24 @@ class RecordLevel:
 Unit = NoPrivacy | EdgeLevel | NodeLevel | RecordLevel
 _BY_NAME: dict[str, type] = {cls.name: cls for cls in (NoPrivacy, EdgeLevel, NodeLevel, RecordLevel)}
 
+WORDS = ("none", "arc", "edge", "node", "record")
+
+
+def unit_named(word: str, directed: bool, max_degree: int | None) -> Unit:
+    """A unit by its command-line word, for a graph of declared direction.
+
+    >>> unit_named("edge", False, None)
+    EdgeLevel(directed=False)
+    """
+    units: dict[str, Unit] = {
+        "none": NoPrivacy(),
+        "arc": EdgeLevel(directed=True),
+        "edge": EdgeLevel(directed=directed),
+        "node": NodeLevel(max_out_degree=max_degree),
+        "record": RecordLevel(),
+    }
+    return units[check_choice(WORDS, unit=word)]
+
 
 def unit_to_dict(unit: Unit) -> dict[str, Any]:
     """Write a unit as JSON-ready values, the form that certificates hold.
