@@ -7,6 +7,9 @@ import pytest
 
 from sfumato.report import experiment_figures, experiment_page, run_page
 
+# A browser that dies says nothing about the page: such a test, and no other, runs again in a fresh browser.
+pytestmark = pytest.mark.flaky(reruns=2, only_rerun="TargetClosedError")
+
 CHROMIUM = Path(os.environ.get("SFUMATO_CHROMIUM", "/usr/bin/chromium"))
 
 BOXES = "elements => elements.map(one => { const box = one.getBoundingClientRect(); return [box.width, box.height]; })"
@@ -18,7 +21,7 @@ SMALL = """() => [...document.querySelectorAll("svg text")].filter(one => one.te
   .map(box => Math.min(box.width, box.height))"""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def browser():
     if not CHROMIUM.exists():
         pytest.skip(f"Chromium not found at {CHROMIUM}; set SFUMATO_CHROMIUM")
