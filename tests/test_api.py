@@ -122,7 +122,19 @@ def test_public_names_are_there_and_listed():
     assert set(sf.__all__) <= set(dir(sf))
     for name in sf.__all__:
         assert getattr(sf, name) is not None
-    for name in ("GAP", "MLP", "SAGE", "Budget", "EdgeLevel", "NodeLevel", "RecordLevel", "NoPrivacy", "load", "graph"):
+    for name in (
+        "GAP",
+        "MLP",
+        "SAGE",
+        "Tuned",
+        "Budget",
+        "EdgeLevel",
+        "NodeLevel",
+        "RecordLevel",
+        "NoPrivacy",
+        "load",
+        "graph",
+    ):
         assert name in sf.__all__
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         _ = sf.Nothing

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sfumato.catalog import load
     from sfumato.central.baselines import MLP, SAGE
     from sfumato.central.gap import GAP
+    from sfumato.central.tuned import Tuned
     from sfumato.errors import SfumatoError
     from sfumato.method import Fitted, Plan
     from sfumato.privacy.budget import Budget
@@ -34,6 +35,7 @@ _HOME = {
     "RecordLevel": "privacy.units",
     "SAGE": "central.baselines",
     "SfumatoError": "errors",
+    "Tuned": "central.tuned",
     "load": "catalog",
 }
 _MODULES = (
@@ -64,6 +66,7 @@ __all__ = [
     "Plan",
     "RecordLevel",
     "SfumatoError",
+    "Tuned",
     "graph",
     "load",
     "verify",

@@ -146,8 +146,15 @@ def test_wrong_options_are_refused_before_anything_is_written(refused, tables, t
     refused(said, "tune", "gap", *tables["first"], *BUDGET, "--out", tmp_path / "run", *change)
 
 
-def test_a_method_without_privacy_or_default_list_is_refused(refused, tables, tmp_path):
-    refused("--candidates", "tune", "sage", *tables["first"], *BUDGET, "--out", tmp_path / "run")
-    none = ["--unit", "none", "--out", tmp_path / "run"]
-    refused("unit of privacy", "tune", "gap", *tables["first"], *none)
-    refused("--out with tune", "tune", "gap", *tables["first"], *BUDGET)
+def test_a_method_without_privacy_is_refused(refused, tables, tmp_path):
+    refused("one of gap, mlp, got 'sage'", "tune", "sage", *tables["first"], *BUDGET, "--out", tmp_path / "run")
+    refused("Expected METHOD with tune, got none. Name one of gap and mlp.", "tune", *tables["first"], *BUDGET)
+    refused(
+        "Expected device to be one of cpu", "tune", "gap", *tables["first"], *BUDGET, "--dry-run", "--device", "tpu"
+    )
+
+
+def test_nothing_is_charged_for_what_reads_no_edge(sfumato, tables):
+    result = sfumato("tune", "mlp", *tables["first"], *BUDGET, "--dry-run")
+    assert "epsilon = 0, delta = 0, so nothing is charged." in result.err
+    assert "charged as one event" not in result.err

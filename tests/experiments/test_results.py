@@ -5,7 +5,7 @@ import json
 import pytest
 
 from sfumato.errors import DataError
-from sfumato.experiments.results import FILE, belonging, read, summarize
+from sfumato.experiments.results import FILE, belonging, read, sum_up, summarize
 from sfumato.experiments.runner import run
 from sfumato.experiments.spec import Spec
 
@@ -36,6 +36,14 @@ def test_only_finished_cells_of_this_data_set_count(small, path):
     assert belonging(rows, spec) == rows
     assert belonging(rows, spec.on("facebook100/Reed98")) == []
     assert summarize(rows, spec.on(seeds=1))[1].seeds == 3
+
+
+def test_a_published_number_that_was_not_run_is_shown_beside_those_that_were(small, path):
+    spec = Spec.read(small)
+    rows = [row for row in read(path) if row["epsilon"] != 4]
+    assert [(line.label, line.epsilon) for line in summarize(rows, spec)] == [("GAP", 1.0), ("MLP", None)]
+    _, not_run, _ = sum_up(spec, rows)
+    assert (not_run.epsilon, not_run.score, not_run.published.value) == (4.0, None, 76.3)
 
 
 def test_torn_line_does_not_count(path):

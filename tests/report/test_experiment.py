@@ -9,8 +9,9 @@ from xml.etree import ElementTree
 import pytest
 from report_samples import HOSTILE, assert_sound, make_rows, make_run
 
+from sfumato.experiments.results import sum_up
 from sfumato.report import experiment_figures, experiment_markdown, experiment_page
-from sfumato.report.lines import ceiling_of, floor_of, gain_of, sum_up
+from sfumato.report.lines import ceiling_of, floor_of, gain_of
 
 
 def cells(page):
@@ -99,9 +100,14 @@ def test_page_shows_ours_beside_published(spec, rows):
     assert privacy[1][2:4] == ("any one edge", "epsilon = 1, delta = 1e-06")
     assert "5.5 times the L2 sensitivity" in privacy[1][4]
     assert privacy[-1][2:] == ("nothing: no guarantee", "no guarantee", "none")
-    assert "sfumato experiment run toy --quick --dataset facebook100/Toy1 --seeds 4" in page
+    assert "sfumato experiment run toy.toml --quick --dataset facebook100/Toy1 --seeds 4" in page
     for text in ("stands in for facebook100/Other2", "leaves out its seeds", "Not covered by the guarantee", "3.11"):
         assert text in page
+
+
+def test_an_experiment_that_comes_along_is_run_by_its_name(spec, rows):
+    spec = SimpleNamespace(**{**vars(spec), "name": "gap-table-4-2"})
+    assert "sfumato experiment run gap-table-4-2 --quick" in experiment_page(spec, rows)
 
 
 def test_markdown_says_the_same(spec, rows):

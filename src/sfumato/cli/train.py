@@ -39,7 +39,7 @@ class Outcome:
 
 def train(
     context: typer.Context,
-    method: str | None = typer.Argument(None, help="gap, mlp or sage."),
+    method: str | None = typer.Argument(None, help="gap (with the graph), mlp (graph-free) or sage (no privacy)."),
     dataset: str | None = data.DATASET,
     data_dir: Path | None = data.DATA_DIR,
     min_class_size: int | None = data.MIN_CLASS,
@@ -55,15 +55,15 @@ def train(
     split: str = options.SPLIT,
     seeds: int = typer.Option(1, "--seeds", help="Fits for evaluation; only the first is saved and certified."),
     controls: bool | None = options.CONTROLS,
-    hops: int | None = typer.Option(
-        None, "--hops", help="Neighbourhood sums of gap (default 2, or 5 without privacy)."
-    ),
+    hops: int | None = typer.Option(None, "--hops", help="Neighborhood sums of gap (default 2, or 5 without privacy)."),
     ledger: Path | None = options.LEDGER,
     total_epsilon: float | None = options.TOTAL_EPSILON,
     total_delta: float | None = options.TOTAL_DELTA,
     composition: str | None = options.COMPOSITION,
     resumable: bool = typer.Option(
-        False, "--resumable", help="Keep the noise key under OUT/private until the run has finished."
+        False,
+        "--resumable",
+        help="Let --resume finish it after a stop: keeps the noise key under OUT/private until then.",
     ),
     resume: Path | None = typer.Option(
         None, "--resume", help="Finish this stopped --resumable run, with its own METHOD and options."

@@ -13,20 +13,24 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from sfumato._validate import check_choice
 from sfumato.cli import data, options
 from sfumato.cli.options import Options
 from sfumato.cli.train import Outcome, _check_splits, _controls, _note_uncharged, _progress, _result, _show, _unit
 from sfumato.cli.train import set_threads as use_threads
+from sfumato.errors import InputError
 
 if TYPE_CHECKING:
     from sfumato.central.tuned import Tuned
     from sfumato.method import Fitted, Plan
 
+_METHODS = ("gap", "mlp")
+
 
 def tune(
-    method: str | None = typer.Argument(None, help="gap or mlp."),
+    method: str | None = typer.Argument(None, help="gap (with the graph) or mlp (graph-free)."),
     candidates: Path | None = typer.Option(
-        None, "--candidates", help="TOML file, one [[candidate]] of settings each (default: a small public list)."
+        None, "--candidates", help="TOML file, one [[candidate]] of settings each (default: a short list)."
     ),
     trials: float = typer.Option(10.0, "--trials", help="Expected number of trials; the real one stays secret."),
     rule: str = typer.Option("logarithmic", "--rule", help="How it is drawn: logarithmic, geometric or poisson."),
@@ -48,6 +52,7 @@ def tune(
     total_epsilon: float | None = options.TOTAL_EPSILON,
     total_delta: float | None = options.TOTAL_DELTA,
     composition: str | None = options.COMPOSITION,
+    device: str = typer.Option("cpu", "--device", help="cpu."),
     threads: int | None = options.THREADS,
     sign_key: Path | None = options.SIGN_KEY,
     out: Path | None = options.OUT,
@@ -57,6 +62,9 @@ def tune(
     """Choose a method's settings within a privacy budget: the best of a secret number of trials, charged as one event."""
     given = dict(locals())
     shared = {name: given[name] for name in given.keys() - {"candidates", "trials", "rule", "dry_run", "as_json"}}
+    if method is None:
+        raise InputError("Expected METHOD with tune, got none. Name one of gap and mlp.")
+    check_choice(_METHODS, "Only these train under a guarantee.", method=method)
     chosen = Options.given(shared | ({"out": Path()} if dry_run and out is None else {}), "tune")
     chosen.check()
     from sfumato.central.tuned import Tuned
@@ -134,7 +142,8 @@ def _words(tuned: Tuned, plan: Plan, cost: dict[str, Any]) -> str:
     lines = [
         f"Tuning {tuned.name} over {len(tuned.candidates)} candidates: {tuned.mean_trials:g} trials on average "
         f"({tuned.rule}), whose number stays secret. Protects {plan.unit.describe()}.",
-        f"Cost of everything together: epsilon = {round_up(plan.epsilon)}, delta = {plan.delta:.3g}, charged as one event.",
+        f"Cost of everything together: epsilon = {round_up(plan.epsilon)}, delta = {plan.delta:.3g}, "
+        + ("charged as one event." if plan.releases else "so nothing is charged."),
     ]
     for row in cost["candidates"]:
         what = ", ".join(f"{key} {value}" for key, value in row["settings"].items())

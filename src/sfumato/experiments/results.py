@@ -10,7 +10,7 @@ from typing import Any
 
 from sfumato.errors import DataError
 from sfumato.evaluation import Summary
-from sfumato.experiments.spec import Cell, Published, Spec
+from sfumato.experiments.spec import Published, Run, Spec
 
 FILE = "results.jsonl"
 _KEYS = {
@@ -24,23 +24,48 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Line:
-    """One table row or point: mean accuracy over seeds, each on a fresh split, with its 95 % t-interval (fractions).
+    """One table row or point of a curve; ``score`` is None where a number was published but nothing was run.
 
-    ``published`` is in percent. ``seconds`` and ``peak_mb`` are means: of a fit, and of the process that made it.
+    ``score`` is accuracy over seeds, each on a fresh split, with its 95 % t-interval; it and ``macro_f1`` are fractions.
+    ``seconds`` and ``peak_mb`` are means: of a fit, and of the process that made it. ``published`` is in percent.
     """
 
     label: str
     role: str
+    unit: str
     epsilon: float | None
     at: Any
-    mean: float
-    low: float | None
-    high: float | None
-    seeds: int
+    score: Summary | None
+    macro_f1: float | None
+    seconds: float | None
+    peak_mb: float | None
+    certificate: Mapping[str, Any] | None
     published: Published | None
-    seconds: float
-    peak_mb: float
-    macro_f1: float
+
+    @property
+    def mean(self) -> float:
+        """Mean accuracy; like ``low``, ``high`` and ``seeds``, only of a line that was run."""
+        return self._run.mean
+
+    @property
+    def low(self) -> float | None:
+        """Lower end of the interval; None for one seed."""
+        return self._run.low
+
+    @property
+    def high(self) -> float | None:
+        """Upper end of the interval; None for one seed."""
+        return self._run.high
+
+    @property
+    def seeds(self) -> int:
+        """Number of seeds."""
+        return self._run.seeds
+
+    @property
+    def _run(self) -> Summary:
+        assert self.score is not None
+        return self.score
 
 
 def split_torn(content: bytes) -> tuple[bytes, bytes]:
@@ -102,33 +127,49 @@ def belonging(rows: Sequence[Row], spec: Spec) -> list[Row]:
 
 
 def summarize(rows: Sequence[Row], spec: Spec) -> tuple[Line, ...]:
-    """Sum up finished cells, one line for each run, epsilon and varied value, in the order of the specification."""
-    published = {(number.label, number.epsilon, number.at): number for number in spec.published}
-    roles = {run.label: run.role for run in spec.runs}
-    done: dict[str, list[Row]] = {}
+    """Lines of what a specification ran on its data set; see :func:`sum_up`."""
+    return tuple(line for line in sum_up(spec, belonging(rows, spec)) if line.score)
+
+
+def sum_up(spec: Spec, rows: Sequence[Row]) -> tuple[Line, ...]:
+    """One line for each run, epsilon and varied value that was run or published, in the order of the runs.
+
+    Args:
+        spec: has ``runs`` (``label``, ``role``, ``unit``, ``values``) and ``published`` (``label``, ``epsilon``, ``at``).
+        rows: its results (see :func:`belonging`); only those done count.
+    """
+    done: dict[tuple[str, float | None, str], list[Row]] = {}
+    shown: dict[tuple[str, float | None, str], Any] = {}
     for row in rows:
+        key = row["label"], row["epsilon"], repr(row["at"])
         if row["status"] == "done":
-            done.setdefault(_key(row), []).append(row)
-    firsts = {_key(cell.to_dict()): cell for cell in spec.cells() if cell.seed == 0}
-    return tuple(
-        _line(cell, roles[cell.label], done[key], published.get((cell.label, cell.epsilon, cell.at)))
-        for key, cell in firsts.items()
-        if key in done
-    )
+            done.setdefault(key, []).append(row)
+            shown[key] = row["at"]
+    published = {(one.label, one.epsilon, repr(one.at)): one for one in spec.published}
+    shown = {**{key: one.at for key, one in published.items()}, **shown}
+    lines = []
+    for run in spec.runs:
+        places = {repr(value): place for place, value in enumerate(run.values)}
+        own = [key for key in shown if key[0] == run.label]
+        own.sort(key=lambda key: (places.get(key[2], -1), -1 if key[1] is None else key[1]))
+        lines += [_line(run, key[1], shown[key], done.get(key, []), published.get(key)) for key in own]
+    return tuple(lines)
 
 
-def _line(cell: Cell, role: str, rows: Sequence[Row], published: Published | None) -> Line:
+def _line(run: Run, epsilon: float | None, at: Any, rows: Sequence[Row], published: Published | None) -> Line:
+    where = run.label, run.role, run.unit, epsilon, at
+    if not rows:
+        return Line(*where, None, None, None, None, None, published)
     score = Summary.of([row["metrics"]["accuracy"] for row in rows])
-    seconds, peak, macro_f1 = (
+    macro_f1, seconds, peak = (
         sum(values) / len(rows)
         for values in (
+            [row["metrics"]["macro_f1"] for row in rows],
             [row["seconds"]["train"] for row in rows],
             [row["peak_mb"] for row in rows],
-            [row["metrics"]["macro_f1"] for row in rows],
         )
     )
-    where = cell.label, role, cell.epsilon, cell.at
-    return Line(*where, score.mean, score.low, score.high, score.seeds, published, seconds, peak, macro_f1)
+    return Line(*where, score, macro_f1, seconds, peak, rows[0]["certificate"], published)
 
 
 def _key(values: Mapping[str, Any]) -> str:

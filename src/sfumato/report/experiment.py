@@ -1,6 +1,6 @@
 """The page about an experiment: what is compared under which unit, our numbers beside the published ones, and why.
 
-Drawn from a specification and its rows alone (see :mod:`sfumato.experiments`, whose types are not imported).
+Drawn from a specification and its rows alone; see :mod:`sfumato.experiments`.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from sfumato.experiments.results import Line, Row, sum_up
+from sfumato.experiments.spec import SPECS, Spec
 from sfumato.report.drawing import Figure
 from sfumato.report.figures import accuracy_figure, cost_figure
 from sfumato.report.html import to_html
-from sfumato.report.lines import Line, Row, ceiling_of, floor_of, gain_of, sum_up
+from sfumato.report.lines import ceiling_of, floor_of, gain_of
 from sfumato.report.markdown import to_markdown
 from sfumato.report.page import Code, Facts, Items, Page, Part, Section, Table
 from sfumato.report.words import AXES, ROLES, claim_words, clean, event_words, interval, percent, plain, unit_words
@@ -23,7 +25,7 @@ _OUTSIDE = (
 )
 
 
-def experiment_page(spec: Any, rows: Sequence[Row], *, date: str | None = None) -> str:
+def experiment_page(spec: Spec, rows: Sequence[Row], *, date: str | None = None) -> str:
     """One self-contained HTML page about an experiment: nothing is loaded, no script runs.
 
     Args:
@@ -34,17 +36,17 @@ def experiment_page(spec: Any, rows: Sequence[Row], *, date: str | None = None) 
     return to_html(_page(spec, rows, date))
 
 
-def experiment_markdown(spec: Any, rows: Sequence[Row], *, date: str | None = None) -> str:
+def experiment_markdown(spec: Spec, rows: Sequence[Row], *, date: str | None = None) -> str:
     """The same page as Markdown; it shows the files of :func:`experiment_figures`, which belong beside it."""
     return to_markdown(_page(spec, rows, date))
 
 
-def experiment_figures(spec: Any, rows: Sequence[Row]) -> dict[str, str]:
+def experiment_figures(spec: Spec, rows: Sequence[Row]) -> dict[str, str]:
     """SVG files of the page, by file name: readable on light and dark; equal input gives equal bytes."""
     return {f"{figure.name}.svg": figure.alone() for figure in _page(spec, rows, None).figures()}
 
 
-def _page(spec: Any, rows: Sequence[Row], date: str | None) -> Page:
+def _page(spec: Spec, rows: Sequence[Row], date: str | None) -> Page:
     lines = sum_up(spec, rows)
     sections = (
         _compared(spec, rows, date),
@@ -62,7 +64,7 @@ def _page(spec: Any, rows: Sequence[Row], date: str | None) -> Page:
     return Page(spec.title, f"Source: {spec.source}.", shown)
 
 
-def _compared(spec: Any, rows: Sequence[Row], date: str | None) -> Section:
+def _compared(spec: Spec, rows: Sequence[Row], date: str | None) -> Section:
     stands_in = (
         f" (stands in for {spec.stands_in_for}, on which the numbers were published)" if spec.stands_in_for else ""
     )
@@ -95,7 +97,7 @@ def _compared(spec: Any, rows: Sequence[Row], date: str | None) -> Section:
     return Section("compared", "What is compared", (Facts(tuple(facts)), table.without_empty()))
 
 
-def _accuracy(spec: Any, lines: Sequence[Line]) -> Section:
+def _accuracy(spec: Spec, lines: Sequence[Line]) -> Section:
     figure = accuracy_figure(f"{spec.name}-accuracy", lines, spec.axis, spec.dataset)
     axis = AXES.get(spec.axis, spec.axis)
     table = Table(
@@ -205,7 +207,7 @@ def _releases(releases: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield from (f"{', '.join(names)}: {noise}" for noise, names in groups.items())
 
 
-def _cost(spec: Any, lines: Sequence[Line]) -> Section | None:
+def _cost(spec: Spec, lines: Sequence[Line]) -> Section | None:
     done = [line for line in lines if line.score is not None and line.seconds is not None and line.peak_mb is not None]
     if not done:
         return None
@@ -252,11 +254,11 @@ def _skipped(rows: Sequence[Row]) -> Section | None:
     return Section("skipped", "Skipped", (table.without_empty(),))
 
 
-def _reproduce(spec: Any, rows: Sequence[Row]) -> Section:
+def _reproduce(spec: Spec, rows: Sequence[Row]) -> Section:
     quick = rows and all(row["profile"] == "quick" for row in rows)
     words = [
         "sfumato experiment run",
-        spec.name,
+        spec.name if (SPECS / f"{spec.name}.toml").exists() else f"{spec.name}.toml",
         *(["--quick"] if quick else []),
         "--dataset",
         shlex.quote(clean(spec.dataset)),
