@@ -16,7 +16,8 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from sfumato import verify as module
 from sfumato._verify_epsilon import epsilon_bracket
-from sfumato._verify_plan import WHO_MAY_SEE, _caveats, _network_shapes, _protects
+from sfumato._verify_methods import WHO_MAY_SEE, network_shapes
+from sfumato._verify_plan import _caveats, _protects
 from sfumato.privacy.certificate import COVERS, FIXED
 from sfumato.verify import VerifyInputError, main, verify
 
@@ -69,7 +70,7 @@ def describe(events, epsilon, delta=1e-6, unit=None):
     settings |= {"num_hops": hops, "encoder": True} if hops else {}
     public = {"num_nodes": nodes, "num_train": nodes, "num_features": 3, "num_classes": 2, "directed": False,
               "max_degree": None, "mean_degree": None}  # fmt: skip
-    weights = _network_shapes({"method": method, "settings": settings, "public_facts": public, "unit": unit})
+    weights = network_shapes({"method": method, "settings": settings, "public_facts": public, "unit": unit})
     releases = [release(name, event, unit, nodes, weights) for name, event in zip(names, events, strict=True)]
     draws = sum(r["affected_coordinates"] * (r["event"].get("count") or r["event"]["steps"]) for r in releases)
     sampler = 0.0 if epsilon is None else (1 + math.exp(epsilon)) * 2.0**-100 * draws
@@ -92,12 +93,11 @@ def describe(events, epsilon, delta=1e-6, unit=None):
     return json.loads(canonical({"certificate": certificate, "lines": lines, "tensors": tensors, "weights": weights}))
 
 
-def safetensors(shapes):
+def safetensors(shapes, numbers="F32"):
     header, end = {}, 0
     for name, shape in shapes.items():
-        start, end = end, end + 4 * math.prod(shape)
-        end += 4 * math.prod(shape) * name.endswith(".num_batches_tracked")
-        dtype = "I64" if name.endswith(".num_batches_tracked") else "F32"
+        dtype = "I64" if name.endswith(".num_batches_tracked") else numbers
+        start, end = end, end + module._BYTES[dtype] * math.prod(shape)
         header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [start, end]}
     text = json.dumps(header).encode()
     return struct.pack("<Q", len(text)) + text + bytes(end)
@@ -149,7 +149,7 @@ def write(run, parts):
     (folder / "certificate.json").write_text(canonical(certificate) + "\n")
     (folder / "spec.json").write_text(canonical(spec_of(certificate)) + "\n")
     (folder / "model.safetensors").write_bytes(safetensors(parts["weights"]))
-    (folder / "releases.safetensors").write_bytes(safetensors(parts["tensors"]))
+    (folder / "releases.safetensors").write_bytes(safetensors(parts["tensors"], "I64"))
     seal(folder)
     return folder
 
@@ -482,25 +482,24 @@ def header(fields, body=b""):
 
 
 def tensor(**fields):
-    return {"dtype": "F32", "shape": [4, 3], "data_offsets": [0, 48], **fields}
+    return {"dtype": "I64", "shape": [4, 3], "data_offsets": [0, 96], **fields}
 
 
+FIRST = "is not a valid safetensors header: aggregate/1"
 TENSOR_FAULTS = [
-    (safetensors({"aggregate/1": [4, 3]}), "aggregate/2: "),
-    (safetensors({"aggregate/1": [4, 3], "aggregate/2": [3, 4]}), "aggregate/2: "),
-    (safetensors({"aggregate/1": [4, 3], "aggregate/2": [4, 3], "hop0": [4, 3]}), "hop0: "),
-    (b"", "header: "),
-    (b"\xff" * 8 + b"{}", "header: "),
-    (struct.pack("<Q", 2) + b"[]", "header: "),
-    (struct.pack("<Q", 2) + b"{x", "header: "),
+    (safetensors({"aggregate/1": [4, 3]}, "I64"), "aggregate/2: "),
+    (safetensors({"aggregate/1": [4, 3], "aggregate/2": [3, 4]}, "I64"), "aggregate/2: "),
+    (safetensors({"aggregate/1": [4, 3], "aggregate/2": [4, 3], "hop0": [4, 3]}, "I64"), "hop0: "),
+    *((text, "header: ") for text in (b"", b"\xff" * 8 + b"{}", b"\2" + bytes(7) + b"[]", b"\2" + bytes(7) + b"{x")),
     (header({"aggregate/1": 5}), "header: "),
-    (header({"aggregate/1": tensor(dtype=[])}, bytes(48)), "header: "),
-    (header({"aggregate/1": tensor(shape=[4, True])}, bytes(48)), "header: "),
-    (header({"aggregate/1": tensor(shape=[-4, -3])}, bytes(48)), "header: "),
-    (header({"aggregate/1": tensor(data_offsets=[0, 44])}, bytes(44)), "header: "),
-    (header({"aggregate/1": tensor(data_offsets="ab")}, bytes(48)), "header: "),
-    (header({"aggregate/1": tensor()}, bytes(49)), "header: "),
-    (header({"aggregate/1": tensor(), "aggregate/2": tensor()}, bytes(48)), "header: "),
+    (header({"aggregate/1": tensor(dtype=[])}, bytes(96)), "header: "),
+    (header({"aggregate/1": tensor(shape=[4, True])}, bytes(96)), "header: "),
+    (header({"aggregate/1": tensor(shape=[-4, -3])}, bytes(96)), "header: "),
+    (header({"aggregate/1": tensor(data_offsets=[0, 92])}, bytes(92)), "header: "),
+    (header({"aggregate/1": tensor(data_offsets="ab")}, bytes(96)), "header: "),
+    (header({"aggregate/1": tensor()}, bytes(97)), "header: "),
+    (header({"aggregate/1": tensor(), "aggregate/2": tensor()}, bytes(96)), "header: "),
+    *((safetensors({"aggregate/1": [1]}, kind), f"header: {FIRST} has dtype {kind}") for kind in ("F32", "F64", "U64")),
 ]
 
 
@@ -515,7 +514,7 @@ def test_tensor_faults_are_named(folder, data, problem):
 
 def test_tensors_as_the_safetensors_package_writes_them(folder):
     numpy, package = pytest.importorskip("numpy"), pytest.importorskip("safetensors.numpy")
-    tensors = {f"aggregate/{k}": numpy.zeros((4, 3), numpy.float32) for k in (1, 2)}
+    tensors = {f"aggregate/{k}": numpy.zeros((4, 3), numpy.int64) for k in (1, 2)}
     package.save_file(tensors, folder / "releases.safetensors")
     seal(folder)
     assert verify(folder).valid
@@ -593,7 +592,8 @@ def test_stands_alone():
         "loaded = {name.split('.')[0] for name in sys.modules}\n"
         "assert not loaded & {'torch', 'scipy', 'dp_accounting', 'mpmath', 'numba', 'attr'}, loaded\n"
         "ours = {name for name in sys.modules if name.startswith('sfumato')}\n"
-        "assert ours == {'sfumato', 'sfumato.verify', 'sfumato._verify_epsilon', 'sfumato._verify_plan'}, ours\n"
+        "ours = {name.removeprefix('sfumato._verify_') for name in ours}\n"
+        "assert ours == {'sfumato', 'sfumato.verify', 'epsilon', 'methods', 'plan'}, ours\n"
     )
     environment = {"PYTHONPATH": str(Path(module.__file__).parents[1]), "PATH": ""}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)

@@ -15,8 +15,11 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from sfumato import graph, verify
     from sfumato.catalog import load
+    from sfumato.central.auto import Auto
     from sfumato.central.baselines import MLP, SAGE
     from sfumato.central.gap import GAP
+    from sfumato.central.labels import LabelMessages
+    from sfumato.central.progap import ProGAP
     from sfumato.central.tuned import Tuned
     from sfumato.errors import SfumatoError
     from sfumato.method import Fitted, Plan
@@ -24,14 +27,17 @@ if TYPE_CHECKING:
     from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy, RecordLevel
 
 _HOME = {
+    "Auto": "central.auto",
     "Budget": "privacy.budget",
     "EdgeLevel": "privacy.units",
     "Fitted": "method",
     "GAP": "central.gap",
+    "LabelMessages": "central.labels",
     "MLP": "central.baselines",
     "NoPrivacy": "privacy.units",
     "NodeLevel": "privacy.units",
     "Plan": "method",
+    "ProGAP": "central.progap",
     "RecordLevel": "privacy.units",
     "SAGE": "central.baselines",
     "SfumatoError": "errors",
@@ -58,12 +64,15 @@ __all__ = [
     "GAP",
     "MLP",
     "SAGE",
+    "Auto",
     "Budget",
     "EdgeLevel",
     "Fitted",
+    "LabelMessages",
     "NoPrivacy",
     "NodeLevel",
     "Plan",
+    "ProGAP",
     "RecordLevel",
     "SfumatoError",
     "Tuned",

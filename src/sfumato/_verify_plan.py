@@ -1,7 +1,7 @@
 """Whether the parts of a release agree: certificate, ledger, spec, tensors, plain words, and the claimed epsilon.
 
-Part of the verifier: it needs the standard library and ``_verify_epsilon.py``. Every function takes documents whose form
-was checked, and yields problems as text that names file and field.
+Part of the verifier: it needs the standard library, ``_verify_methods.py`` and ``_verify_epsilon.py``. Every function
+takes documents whose form was checked, and yields problems as text that names file and field.
 """
 
 from __future__ import annotations
@@ -9,49 +9,26 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from typing import Any, TypeGuard
+from typing import Any
 
 from sfumato._verify_epsilon import KNOWN_EVENTS, epsilon_bracket, leaves, simple_events
+from sfumato._verify_methods import (
+    EVERYTHING,
+    WHO_MAY_SEE,
+    aggregate_width,
+    is_count,
+    network_shapes,
+    plain,
+    private_epochs,
+    release_names,
+    settings_faults,
+    touched_rows,
+)
 
 TOLERANCE = 1.001
 SAMPLER_TAU = 2.0**-100
-_DEFAULT_EPOCHS, _DEFAULT_HOPS = 10, 2
 _NULLS = {"epsilon": None, "delta": None}
 Bracket = tuple[float | None, float | None]
-
-Audience = dict[str, list[str]]
-# Who may see what, by method and unit; under unit none nothing may leave. A new method adds its rows here.
-# fmt: off
-_EVERYTHING: Audience = {"anyone": [], "the node itself": [], "never": ["everything in this run"]}
-_OWN = ["predictions that read the node's own features (joint DP)"]
-_MLP: Audience = {"anyone": ["weights"], "the node itself": _OWN, "never": []}
-WHO_MAY_SEE: dict[str, dict[str, Audience]] = {
-    "gap": {
-        "edge": {"anyone": ["noisy aggregates", "weights", "predictions for all nodes"], "the node itself": [],
-                 "never": ["sums before noise"]},
-        "node": {"anyone": ["noisy aggregates", "weights"], "the node itself": _OWN,
-                 "never": ["sums before noise", "encodings of single nodes (hop 0)"]}},
-    "mlp": {
-        "edge": {"anyone": ["weights", "predictions"], "the node itself": [], "never": []},
-        "node": _MLP, "record": _MLP},
-    "sage": {}}
-_TRAINING = {"width": "count", "epochs": "count or null", "learning_rate": "positive", "batch_size": "count",
-             "l2_clip_norm": "positive"}
-SETTINGS: dict[str, dict[str, str]] = {
-    "gap": {**_TRAINING, "num_hops": "count or null", "encoder": "flag"},
-    "mlp": _TRAINING,
-    "sage": {"width": "count", "epochs": "count", "learning_rate": "positive"}}
-# fmt: on
-
-
-def plain(text: str) -> str:
-    """Keep a word from the run on one line, short and free of control characters.
-
-    >>> plain("VALID\\x1b")
-    'VALID\\\\x1b'
-    """
-    shown = ascii(text)[1:-1]
-    return shown if len(shown) <= 80 else shown[:77] + "..."
 
 
 def canonical(value: Any) -> bytes:
@@ -98,7 +75,7 @@ def disagreements(
     if spec is not None:
         yield from _spec_faults(spec, certificate)
     yield from _words_faults(certificate)
-    yield from _settings_faults(certificate)
+    yield from settings_faults(certificate)
     yield from _origin_faults(certificate)
     tuned = any(event["type"] == "selection" for event in leaves(one["event"] for one in certificate["releases"]))
     yield from (_selection_faults if tuned else _output_faults)(certificate, released, weights)
@@ -123,7 +100,7 @@ def _selection_faults(
     if [(release["name"], release["event"]["type"]) for release in releases] != [("tuned", "selection")]:
         yield f"{where}: expected one selection, named tuned, and nothing beside it"
         return
-    names, scored = _release_names(certificate), ["score"] * (certificate["unit"]["name"] != "edge")
+    names, scored = release_names(certificate), ["score"] * (certificate["unit"]["name"] != "edge")
     fitting = [
         list(_candidate_faults(certificate, names, events, released, weights))
         for events in releases[0]["event"]["candidates"]
@@ -144,8 +121,7 @@ def _candidate_faults(
     weights: dict[str, list[int]] | None,
 ) -> Iterator[str]:
     """Hold the outputs against one candidate, as if it had been the plan; an event beyond the names is its score's."""
-    rows = {"edge": 2 - certificate["unit"].get("directed", 0), "node": certificate["unit"].get("max_out_degree")}
-    touched = (rows.get(certificate["unit"]["name"]) or 0) * (1 + (certificate["unit"]["relation"] == "replace"))
+    touched = touched_rows(certificate) or 0
     plan, draws = [], 1 + len(events) - len(names)
     for name, event in zip(names, events[: len(names)], strict=True):
         size = sum(_size(shape) for key, shape in (weights or {}).items() if key.startswith(name + "."))
@@ -203,7 +179,7 @@ def _words_faults(certificate: dict[str, Any]) -> Iterator[str]:
     """Plain words that are not those which unit, direction, method and mechanisms imply."""
     unit, method = certificate["unit"], certificate["method"]
     expected: dict[str, Any] = {"protects": _protects(unit), "caveats": _caveats(certificate)}
-    seen = _EVERYTHING if unit["name"] == "none" else WHO_MAY_SEE.get(method, {}).get(unit["name"])
+    seen = EVERYTHING if unit["name"] == "none" else WHO_MAY_SEE.get(method, {}).get(unit["name"])
     if method not in WHO_MAY_SEE:
         yield f"certificate.json: method: {plain(method)} is not known here, so who may see what cannot be verified"
     elif seen is None:
@@ -214,29 +190,6 @@ def _words_faults(certificate: dict[str, Any]) -> Iterator[str]:
         found = differences(certificate[field], value, field)
         yield from (f"certificate.json: {text} (compared with what unit and method imply)" for text in found)
     yield from _assumed_faults(certificate)
-
-
-def _settings_faults(certificate: dict[str, Any]) -> Iterator[str]:
-    """Settings that are not exactly those of the method: each of its type, and nothing beside them."""
-    settings, known = certificate["settings"], SETTINGS.get(certificate["method"])
-    if known is None:
-        return
-    for name in sorted(settings.keys() | known.keys()):
-        where = f"certificate.json: settings.{plain(name)}: "
-        if name not in known:
-            yield f"{where}is not a setting of method {certificate['method']}"
-        elif name not in settings:
-            yield f"{where}is missing"
-        elif not _is_setting(settings[name], known[name]):
-            yield f"{where}expected {known[name]}, got {plain(repr(settings[name]))}"
-
-
-def _is_setting(value: Any, kind: str) -> bool:
-    if kind == "flag":
-        return isinstance(value, bool)
-    if kind == "positive":
-        return type(value) in (int, float) and 0 < value <= 1e300
-    return _is_count(value) or (value is None and kind == "count or null")
 
 
 def _origin_faults(certificate: dict[str, Any]) -> Iterator[str]:
@@ -311,7 +264,7 @@ def _release_faults(certificate: dict[str, Any]) -> Iterator[str]:
         yield "certificate.json: unit.directed: expected true, since public_facts.directed is true"
     if public["num_train"] > public["num_nodes"]:
         yield f"certificate.json: public_facts.num_train: {public['num_train']} exceeds num_nodes"
-    names, expected = [release["name"] for release in releases], _release_names(certificate)
+    names, expected = [release["name"] for release in releases], release_names(certificate)
     if names != expected:
         yield f"certificate.json: releases: expected {expected or 'none'}, got {plain(repr(names))}"
     for index, release in enumerate(releases):
@@ -324,62 +277,38 @@ def _release_faults(certificate: dict[str, Any]) -> Iterator[str]:
             got = release["affected_coordinates"]
             yield f"{where}affected_coordinates: expected {_size(shape)}, all of them, got {got}"
         elif release["name"] in expected:
-            yield from _sampling_faults(f"{where}event.", event, certificate["settings"], public["num_train"])
+            yield from _sampling_faults(f"{where}event.", event, certificate)
 
 
 def _size(shape: list[int]) -> int:
     return min(math.prod(shape), 2**64)
 
 
-def _is_count(value: Any) -> TypeGuard[int]:
-    return type(value) is int and 1 <= value <= 2**53
-
-
-def _release_names(certificate: dict[str, Any]) -> list[str]:
-    """What a method releases under a unit; weights that come from another run were charged there."""
-    unit, method = certificate["unit"]["name"], certificate["method"]
-    trains = unit in ("node", "record") and not certificate["composition"]["builds_on"]
-    if unit == "none" or method not in ("gap", "mlp"):
-        return []
-    if method == "mlp":
-        return ["network"] * trains
-    hops = certificate["settings"].get("num_hops") or _DEFAULT_HOPS
-    aggregates = [f"aggregate/{k + 1}" for k in range(min(hops, 1000) if _is_count(hops) else 0)]
-    return [*_networks(certificate)[:-1] * trains, *aggregates, *["classifier"] * trains]
-
-
-def _networks(certificate: dict[str, Any]) -> list[str]:
-    """The networks of a method, in training order."""
-    encoder = ["encoder"] * (certificate["settings"].get("encoder") is not False)
-    return {"gap": [*encoder, "classifier"], "mlp": ["network"]}.get(certificate["method"], [])
-
-
 def _aggregate_faults(where: str, release: dict[str, Any], certificate: dict[str, Any]) -> Iterator[str]:
     """One hop: Gaussian, of shape [nodes, width], in which one record touches a known number of rows."""
-    unit, event, shape = certificate["unit"], release["event"], release["shape"]
+    event, shape = release["event"], release["shape"]
     if event["type"] != "gaussian" or event["count"] != 1:
         yield f"{where}event: expected one Gaussian release"
-    rows = {"edge": 2 - unit.get("directed", 0), "node": unit.get("max_out_degree")}.get(unit["name"])
-    if rows is None or unit.get("arcs") == "incident":
+    rows = touched_rows(certificate)
+    if rows is None:
         yield f"{where}name: an aggregate has no bounded sensitivity under this unit"
         return
-    settings, public = certificate["settings"], certificate["public_facts"]
-    width = settings.get("width") if "encoder" in _networks(certificate) else public["num_features"]
-    expected = [public["num_nodes"], width]
+    expected = [certificate["public_facts"]["num_nodes"], aggregate_width(certificate)]
     if shape != expected:
         yield f"{where}shape: expected nodes and width, {plain(repr(expected))}, got {plain(repr(shape))}"
         return
-    touched = min(rows * (1 + (unit["relation"] == "replace")), shape[0]) * shape[1]
+    touched = min(rows, shape[0]) * shape[1]
     if release["affected_coordinates"] != touched:
         yield f"{where}affected_coordinates: expected {touched}, got {release['affected_coordinates']}"
 
 
-def _sampling_faults(where: str, event: dict[str, Any], settings: dict[str, Any], num_train: int) -> Iterator[str]:
+def _sampling_faults(where: str, event: dict[str, Any], certificate: dict[str, Any]) -> Iterator[str]:
     """DP-SGD: sampling probability and steps follow from the settings and the public number of training nodes."""
-    size, epochs, rows = settings.get("batch_size"), settings.get("epochs") or _DEFAULT_EPOCHS, max(num_train, 1)
+    rows = max(certificate["public_facts"]["num_train"], 1)
+    size, epochs = certificate["settings"].get("batch_size", rows), private_epochs(certificate)
     if event["type"] != "poisson-gaussian":
         yield f"{where}type: expected poisson-gaussian, got {event['type']}"
-    elif not _is_count(size) or not _is_count(epochs):
+    elif not is_count(size) or not is_count(epochs):
         yield f"{where}sampling_prob: the settings do not say how it was chosen"
     else:
         batch = min(size, rows)
@@ -403,9 +332,9 @@ def _released_faults(released: dict[str, list[int]], certificate: dict[str, Any]
 
 def _weights_faults(weights: dict[str, list[int]], certificate: dict[str, Any]) -> Iterator[str]:
     """Weights that are not those of the method's networks, or whose number is not what was charged."""
-    if any(_settings_faults(certificate)):
+    if any(settings_faults(certificate)):
         return  # a problem already, and sizes follow from the settings
-    networks = _network_shapes(certificate)
+    networks = network_shapes(certificate)
     for name in sorted(weights.keys() | networks.keys()):
         if name not in networks:
             yield f"model.safetensors: {plain(name)}: belongs to no network of this method"
@@ -419,34 +348,6 @@ def _weights_faults(weights: dict[str, list[int]], certificate: dict[str, Any]) 
         found = sum(_size(shape) for key, shape in weights.items() if key.startswith(name + "."))
         if found != expected and not name.startswith("aggregate/"):
             yield f"model.safetensors: {plain(name)}: expected {expected} numbers, got {found}"
-
-
-def _network_shapes(certificate: dict[str, Any]) -> dict[str, list[int]]:
-    """Every tensor of the method's networks, from settings and public facts; batch norm where labels are public."""
-    settings, public = certificate["settings"], certificate["public_facts"]
-    width, features, classes = settings["width"], public["num_features"], public["num_classes"]
-    linear: dict[str, tuple[int, int]] = {}
-    norms: dict[str, int] = {}
-    for network in _networks(certificate):
-        if network == "network":
-            linear |= {"network.layers.0": (width, features), "network.layers.1": (classes, width)}
-            norms |= {"network.norms.0": width}
-        elif network == "encoder":
-            linear |= {"encoder.mlp.layers.0": (width, features), "encoder.mlp.layers.1": (width, width)}
-            linear |= {"encoder.head": (classes, width)}
-            norms |= {"encoder.mlp.norms.0": width, "encoder.mlp.norms.1": width}
-        else:
-            stages = min(settings["num_hops"] or _DEFAULT_HOPS, 1000) + 1
-            columns = width if settings["encoder"] else features
-            linear |= {f"classifier.base.{k}": (width, columns) for k in range(stages)}
-            linear |= {"classifier.head": (classes, width * stages)}
-            norms |= {"classifier.norm": width * stages}
-    shapes = {f"{module}.weight": [*shape] for module, shape in linear.items()}
-    shapes |= {f"{module}.bias": [shape[0]] for module, shape in linear.items()}
-    for module, size in norms.items() if certificate["unit"]["name"] == "edge" else ():
-        shapes |= {f"{module}.{leaf}": [size] for leaf in ("weight", "bias", "running_mean", "running_var")}
-        shapes[f"{module}.num_batches_tracked"] = [1]
-    return shapes
 
 
 def claim_faults(certificate: dict[str, Any]) -> tuple[list[str], Bracket]:

@@ -6,22 +6,32 @@ from pathlib import Path
 from typing import Any
 
 from sfumato._validate import check_choice, fail
+from sfumato.central.auto import Auto
 from sfumato.central.baselines import MLP, SAGE
 from sfumato.central.gap import GAP
+from sfumato.central.labels import LabelMessages
+from sfumato.central.progap import ProGAP
 from sfumato.errors import DataError
 from sfumato.method import Fitted, Method
 from sfumato.privacy.release_folder import read_release
 
-METHODS: dict[str, type[Any]] = {"gap": GAP, "mlp": MLP, "sage": SAGE}
+METHODS: dict[str, type[Any]] = {
+    "label-messages": LabelMessages,
+    "progap": ProGAP,
+    "gap": GAP,
+    "mlp": MLP,
+    "sage": SAGE,
+}
 
 
 def method_named(name: str, **settings: Any) -> Any:
-    """A method by its command-line name.
+    """A method by its command-line name; ``auto`` becomes one of the others when it is calibrated.
 
     >>> method_named("gap", num_hops=3).num_hops
     3
     """
-    return METHODS[check_choice(tuple(METHODS), method=name)](**settings)
+    known: dict[str, type[Any]] = {"auto": Auto, **METHODS}
+    return known[check_choice(tuple(known), method=name)](**settings)
 
 
 def load(run: str | Path) -> Fitted:

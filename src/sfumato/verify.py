@@ -1,9 +1,9 @@
 """Check a released run without trusting the library that wrote it.
 
 ``python -m sfumato.verify DIR [--public-key FILE]`` exits 0 if the run is valid, 1 if it is not, 2 if there is nothing
-to check. This file, its accountant ``_verify_epsilon.py``, the rules of ``_verify_plan.py`` and the JSON Schema
-``privacy/certificate-2.schema.json`` stand alone: they need Python, NumPy and cryptography and use nothing else of
-Sfumato.
+to check. This file, its accountant ``_verify_epsilon.py``, the rules of ``_verify_plan.py``, the methods of
+``_verify_methods.py`` and the JSON Schema ``privacy/certificate-2.schema.json`` stand alone: they need Python, NumPy and
+cryptography and use nothing else of Sfumato.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-from sfumato._verify_plan import canonical, claim_faults, differences, disagreements, plain
+from sfumato._verify_methods import plain
+from sfumato._verify_plan import canonical, claim_faults, differences, disagreements
 
 SCHEMA = Path(__file__).parent / "privacy" / "certificate-2.schema.json"
 _REQUIRED = ("certificate.json", "ledger.jsonl", "model.safetensors", "releases.safetensors", "spec.json")
@@ -218,8 +219,8 @@ def _tensor_shapes(path: Path) -> dict[str, list[int]]:
         if entry.keys() != {"dtype", "shape", "data_offsets"}:
             raise ValueError(f"{name} carries more than dtype, shape and data_offsets")
         integer = name.startswith("cache/") or name.endswith(".num_batches_tracked")  # a cache: only without privacy
-        expected = "I64" if integer else "F32"
-        if path.name == "model.safetensors" and entry["dtype"] != expected:
+        expected = "I64" if integer or path.name == "releases.safetensors" else "F32"
+        if entry["dtype"] != expected:
             raise ValueError(f"{name} has dtype {entry['dtype']}, expected {expected}")
     if end != size - 8 - length:
         raise ValueError("the tensors do not fill the file")

@@ -166,7 +166,11 @@ def test_a_bad_argument_is_refused(extra, fragment, files, refused, tmp_path):
 
 
 BAD_COMMANDS = [
-    ("method-unknown", ("train", "gat", "--dataset", "campus", *EDGE), "method to be one of gap, mlp, sage"),
+    (
+        "method-unknown",
+        ("train", "gat", "--dataset", "campus", *EDGE),
+        "method to be one of auto, label-messages, progap, gap",
+    ),
     ("no-source", ("train", "gap", *EDGE), "got neither"),
     ("nodes-without-label", ("train", "gap", "--nodes", "a.csv", "--edges", "b.csv", *EDGE), "Expected --label"),
     ("nodes-without-edges", ("train", "gap", "--nodes", "a.csv", "--label", "y", *EDGE), "Expected --edges"),
@@ -175,7 +179,11 @@ BAD_COMMANDS = [
     ("dataset-without-folder", ("train", "gap", "--dataset", "planetoid/cora", *EDGE), "data_dir"),
     ("dataset-contradicted", ("train", "gap", "--dataset", "campus", "--directed", *EDGE), "contradicts --directed"),
     ("sage-is-not-private", ("train", "sage", "--dataset", "campus", *EDGE), "no proof under unit 'edge'"),
-    ("hops-of-mlp", ("train", "mlp", "--dataset", "campus", "--hops", "2", *EDGE), "--hops with gap only"),
+    (
+        "hops-of-mlp",
+        ("train", "mlp", "--dataset", "campus", "--hops", "2", *EDGE),
+        "--hops with label-messages or progap",
+    ),
     ("out-missing", ("train", "mlp", "--dataset", "campus", *EDGE), "--out"),
     ("method-missing", ("train", "--dataset", "campus", *EDGE), "Expected METHOD"),
     ("resume-absent", ("train", "--resume", "/nowhere/run"), "Expected the folder of a run"),

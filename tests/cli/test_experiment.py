@@ -1,7 +1,10 @@
 """`sfumato experiment`: list, run, report."""
 
+import errno
+import os
 import re
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -69,7 +72,9 @@ def test_run_shows_ours_beside_published(sfumato, small, tmp_path):
 def test_nothing_could_be_run(sfumato, tmp_path):
     result = sfumato("experiment", "run", "gap-table-4-2", "--quick", "--results", tmp_path)
     assert (result.code, result.out) == (2, "")
-    assert "Error: Nothing could be run. The files of facebook100/Berkeley13 are not there" in result.err
+    said = "Error: Nothing could be run: 35 cells skipped. The files of facebook100/Berkeley13 are not there, and no --data-dir"
+    assert result.err.startswith(said)
+    assert result.err.count("\n") == 1
     assert len(read(tmp_path / "gap-table-4-2")) == 35
 
 
@@ -94,6 +99,8 @@ def test_interrupt(sfumato, small, tmp_path, monkeypatch):
         (("run", "gap-table-4-2", "--data-dir", "nowhere"), "Expected data_dir to be a folder"),
         (("report", "gap-table-4-2", "--out", "page.pdf"), "to end in .html or .md"),
         (("report", "gap-table-4-2"), "Run `sfumato experiment run` first"),
+        (("run",), "Missing argument 'name'. Expected: A name that `experiment list` shows"),
+        (("report",), "Missing argument 'name'. Expected: A name that `experiment list` shows"),
     ],
 )
 def test_bad_input(refused, tmp_path, monkeypatch, arguments, fragment):
@@ -117,4 +124,32 @@ def test_report(sfumato, small, tmp_path, monkeypatch):
     assert out.read_text().startswith("small 1 2")
     assert {path.name for path in out.parent.iterdir()} == {"small.md", "small-accuracy.svg"}
     other = sfumato("experiment", "report", small, "--results", tmp_path, "--dataset", "facebook100/Reed98")
-    assert (other.code, "got none. Run it first" in other.err) == (2, True)
+    assert (other.code, "on facebook100/Reed98, in" in other.err) == (2, True)
+    small.write_text(small.read_text().replace("epochs = 1", "epochs = 2"))
+    changed = sfumato("experiment", "report", small, "--results", tmp_path)
+    assert changed.code == 2
+    assert "Expected results of small as it is now, on campus" in changed.err
+    assert "got 1 of other settings or data sets. Run it again" in changed.err
+
+
+def test_report_on_a_full_disk_leaves_nothing_behind(sfumato, small, tmp_path, monkeypatch):
+    assert sfumato("experiment", "run", small, "--quick", "--results", tmp_path).code == 0
+    before = sorted(tmp_path.rglob("*"))
+
+    def full(path, text, **how):
+        path.touch()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    result = sfumato("experiment", "report", small, "--results", tmp_path)
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert f"Cannot write '{tmp_path / 'small' / 'report.html'}': No space left on device. Make room" in result.err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_labels_and_titles_are_no_markup(sfumato, small, tmp_path):
+    small.write_text(small.read_text().replace('"GAP"', '"[bold]GAP[/x] :key:"').replace("A small table", "[/q] Title"))
+    result = sfumato("experiment", "run", small, "--quick", "--results", tmp_path)
+    assert result.code == 0
+    assert "[bold]GAP[/x] :key:" in result.out
+    assert "[/q] Title" in result.out

@@ -68,7 +68,16 @@ def test_wrong_outputs_are_refused(refused, trained, out, fragment):
 def test_folders_that_are_no_run_are_refused(refused, tmp_path):
     (tmp_path / "empty").mkdir()
     refused("finished run folder", "report", tmp_path / "empty")
-    refused("finished run folder", "cite", tmp_path / "absent")
+    refused("has no release/manifest.json. Train again", "cite", tmp_path / "absent")
+    (tmp_path / "small").mkdir()
+    (tmp_path / "small" / "results.jsonl").write_text("")
+    for command in ("report", "cite"):
+        refused(
+            "got results of an experiment. Write their page with `sfumato experiment report`",
+            command,
+            tmp_path / "small",
+        )
+        refused("`sfumato experiment report`", command, tmp_path / "small" / "results.jsonl")
 
 
 def test_broken_evaluation_is_named(refused, trained, tmp_path):

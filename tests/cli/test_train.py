@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ TRAIN_KEYS = {
     "test_accuracy": dict,
     "test_macro_f1": dict,
     "floor": dict,
-    "label_control": type(None),
+    "label_control": dict,
     "ceiling": dict,
     "graph_gain_recovered": float,
     "privacy": dict,
@@ -154,6 +155,8 @@ COMBINATIONS = {
     ("gap", "arc"): True, ("mlp", "arc"): True, ("sage", "arc"): False,
     ("gap", "edge"): True, ("mlp", "edge"): True, ("sage", "edge"): False,
     ("gap", "node"): True, ("mlp", "node"): True, ("sage", "node"): False,
+    ("progap", "none"): True, ("progap", "arc"): True, ("progap", "edge"): True, ("progap", "node"): True,
+    ("progap", "record"): False,
     ("gap", "record"): False, ("mlp", "record"): True, ("sage", "record"): False,
 }  # fmt: skip
 
@@ -244,11 +247,17 @@ def test_budget_answers(sfumato):
     assert loads(sfumato(*replace, "--json").out)["noise_multiplier"] == pytest.approx(2 * noise["noise_multiplier"])
 
 
-def test_datasets_are_listed(sfumato):
+def test_datasets_are_listed(sfumato, monkeypatch):
     rows = {row["name"]: row for row in loads(sfumato("datasets", "--json").out)["datasets"]}
     assert rows["campus"]["present"] is True
     assert rows["facebook100/Berkeley13"]["num_nodes"] == 18980
     assert "campus" in sfumato("datasets").out
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = sfumato("datasets").out
+    assert all(name in shown for name in rows)
+    assert re.search(r"campus +4,000 +225,252 +71 +6 +yes\n", re.sub(" +\n", "\n", shown))
+    assert "campus: generated; needs no files" in shown
+    assert "…" not in shown
 
 
 def test_version_and_help(sfumato):

@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 
 import pytest
 
@@ -62,6 +63,21 @@ def test_nothing_tells_the_number_of_trials(sfumato, tables, settings, tmp_path,
     assert sfumato("verify", tmp_path / "run6").code == 0
     assert sfumato("evaluate", tmp_path / "run6").code == 0
     assert sfumato("predict", tmp_path / "run6").code == 0
+
+
+def test_files_do_not_tell_how_long_the_trials_took(sfumato, tables, settings, tmp_path, monkeypatch):
+    run_trial = tuned._run
+    monkeypatch.setattr(tuned, "_run", lambda *args: time.sleep(0.2) or run_trial(*args))
+    monkeypatch.setattr(tuned, "draw_trials", lambda *law: 2)
+    before = time.time()
+    assert (
+        tune(sfumato, tables, settings, tmp_path / "run", "--ledger", tmp_path / "l.jsonl", "--total-epsilon", 5).code
+        == 0
+    )
+    dates = {path.stat().st_mtime for path in (tmp_path / "run", *(tmp_path / "run").rglob("*"))}
+    assert len(dates) == 1
+    assert before < dates.pop() < (tmp_path / "l.jsonl").stat().st_mtime + 0.2
+    assert sfumato("verify", tmp_path / "run").code == 0
 
 
 def test_the_cost_is_shown_before_it_is_spent(sfumato, tables, settings, tmp_path, monkeypatch):
@@ -147,8 +163,16 @@ def test_wrong_options_are_refused_before_anything_is_written(refused, tables, t
 
 
 def test_a_method_without_privacy_is_refused(refused, tables, tmp_path):
-    refused("one of gap, mlp, got 'sage'", "tune", "sage", *tables["first"], *BUDGET, "--out", tmp_path / "run")
-    refused("Expected METHOD with tune, got none. Name one of gap and mlp.", "tune", *tables["first"], *BUDGET)
+    refused(
+        "one of label-messages, progap, gap, mlp, got 'sage'",
+        "tune",
+        "sage",
+        *tables["first"],
+        *BUDGET,
+        "--out",
+        tmp_path / "run",
+    )
+    refused("Expected METHOD with tune, got none. Name one of label-messages, progap, gap, mlp.", "tune", *tables["first"], *BUDGET)
     refused(
         "Expected device to be one of cpu", "tune", "gap", *tables["first"], *BUDGET, "--dry-run", "--device", "tpu"
     )

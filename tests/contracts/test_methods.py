@@ -142,7 +142,9 @@ class TestEveryPrivatePlan:
         one, two = fitted_of(name, unit), plan_of(name, unit).fit(GRAPH)
         for release in one.plan.releases:
             if release.name in one.released:
-                assert (one.released[release.name] != two.released[release.name]).mean() > 0.99
+                rows = one.released[release.name].any(axis=1)  # a routed hop leaves out rows that nobody reads
+                assert rows.any()
+                assert (one.released[release.name] != two.released[release.name])[rows].mean() > 0.99
             else:
                 trained = [key for key in one.weights if key.startswith(release.name)]
                 assert trained

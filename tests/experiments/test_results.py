@@ -1,6 +1,7 @@
 """Reading results back, and the interval over seeds."""
 
 import json
+import math
 
 import pytest
 
@@ -59,6 +60,29 @@ def test_damage_is_named(path):
         read(path)
     path.write_text("\n".join([*lines, lines[3]]) + "\n")
     with pytest.raises(DataError, match=f"line {len(lines) + 1} repeats one"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"metrics": None},
+        {"metrics": {"accuracy": "x", "macro_f1": 0.5}},
+        {"metrics": {"accuracy": math.nan, "macro_f1": 0.5}},
+        {"id": [1]},
+        {"peak_mb": None},
+        {"seconds": {}},
+        {"versions": None},
+        {"certificate": {"claim": {}}},
+        {"status": "lost"},
+    ],
+    ids=str,
+)
+def test_lines_with_wrong_values_are_named(path, change):
+    lines = path.read_text().splitlines()
+    lines[1] = json.dumps({**json.loads(lines[1]), **change})
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(DataError, match=r"Expected line 2 of .* to be a result of this version"):
         read(path)
 
 

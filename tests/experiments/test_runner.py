@@ -75,9 +75,11 @@ def test_finished_cells_are_not_run_again(small, tmp_path, instant):
 def test_missing_data_is_skipped_with_a_reason_and_tried_again(small, tmp_path, instant, monkeypatch):
     spec = Spec.read(small)
     there = spec.on("facebook100/Nowhere")
-    outcome = run(there, tmp_path, data_dir=tmp_path)
-    assert (outcome.done, len(instant)) == (0, 0)
-    assert "facebook100/Nowhere" in outcome.reasons[0]
+    reported = []
+    outcome = run(there, tmp_path, data_dir=tmp_path, report=lambda *cell: reported.append(cell))
+    assert (outcome.done, len(instant), reported) == (0, 0, [])
+    (reason,) = outcome.reasons
+    assert f"The files of facebook100/Nowhere are not in the data folder '{tmp_path}'" in reason
     assert {(row["status"], row["reason"]) for row in read(outcome.path)} == {("skipped", outcome.reasons[0])}
     assert "no --data-dir was given" in run(there, tmp_path).reasons[0]
     assert finished(outcome.path, there)

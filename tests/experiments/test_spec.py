@@ -24,14 +24,17 @@ def test_builtin_specifications_are_sound(path):
     assert all(number.source.startswith("Table") for number in spec.published)
     assert {"floor", "ceiling"} <= {run.role for run in spec.runs}
     arcs = [run for run in spec.runs if run.unit == "arc"]
-    edges = [run for run in spec.runs if run.unit == "edge" and run.method == "gap"]
-    assert [(r.epsilons, r.settings, r.values) for r in arcs] == [(r.epsilons, r.settings, r.values) for r in edges]
+    edges = [run for run in spec.runs if run.unit == "edge" and run.epsilons]
+    same = [[(r.method, r.epsilons, r.settings, r.values) for r in runs] for runs in (arcs, edges)]
+    assert same[0] == same[1]
 
 
 def test_every_figure_has_a_specification():
     names = {path.stem for path in BUILTIN}
     sides = {f"gap-figure-4-{figure}-{side}" for figure in (6, 7, 8) for side in ("edge", "node")}
     assert names >= {"gap-table-4-2", "gap-figure-4-9", *sides}
+    sides = {f"progap-figure-5-{figure}-{side}" for figure in (2, 3, 4) for side in ("edge", "node")}
+    assert names >= {"progap-table-5-2", "progap-table-5-3", *sides}
 
 
 def test_cells_of_small(small):
@@ -121,11 +124,16 @@ def test_on_another_data_set():
         ("epsilons = [1, 4]", "epsilons = 4", "epsilons to be a list"),
         ("epsilons = [1, 4]", 'epsilons = ["4"]', "epsilons to be a number, got '4'"),
         ("epsilons = [1, 4]", "epsilons = [true]", "epsilons to be a number, got True"),
-        ("epsilons = [1]", "epsilons = [2]", "to keep something of every run"),
+        ("epsilons = [1]", "epsilons = [2]", "quick epsilons to be among those of a run, got 2.0"),
+        ("epsilons = [1]", "values = [2]", "quick values to be among those of a run, got 2"),
+        ('[[run]]\nlabel = "MLP"', '[[run]]\nlabel = "G"\nmethod = "gap"\nunit = "edge"\nepsilons = [9]\ndelta = 1e-6\n\n'
+         '[[run]]\nlabel = "MLP"', "to keep something of every run, got .'G'"),
         ("seeds = 2", "seeds = 4", "quick_seeds to be an integer >= 1 and <= 3"),
         ("seeds = 3", "", "to have the key 'seeds'"),
         ("seeds = 3", 'seeds = "3"', "seeds to be an integer, got '3'"),
         ('label = "MLP"', 'label = "GAP"', "label to appear once"),
+        ('label = "MLP"', 'label = " "', "label to be one line of printable text"),
+        ('label = "MLP"', 'label = "a\\u001b[31m"', "label to be one line of printable text"),
         ('label = "GAP"\nepsilon', 'label = "GAB"\nepsilon', "published label .*Did you mean 'GAP'"),
         ("epsilon = 4\n", "epsilon = 3\n", "to have the epsilon and the at"),
         ("value = 76.3", "value = 763", "value to be a finite number"),
@@ -133,6 +141,9 @@ def test_on_another_data_set():
         ('settings = { epochs = 1 }', 'vary = "epochs"', "to say what vary = 'epochs' takes"),
         ('settings = { epochs = 1 }', 'settings = { epochs = 1 }\nvary = "epochs"\nvalues = [1]', "no fixed value beside"),
         ("[quick]", "[quick", "to be TOML"),
+        ("[quick]", "[[quick]]", r"Expected quick in .*small.toml to be one TOML table, got .* under \[quick\]\."),
+        ('settings = { epochs = 1 }', 'settings = 3', r"settings in .*run 2 to be one TOML table, got 3\. Write settings = {"),
+        ("[[published]]", "[published]", r"published in .*small.toml to be TOML tables, got a single table.* \[\[published\]\]"),
     ],
 )  # fmt: skip
 def test_bad_specifications(small, old, new, expected):
@@ -142,6 +153,26 @@ def test_bad_specifications(small, old, new, expected):
     with pytest.raises(InputError, match=expected) as caught:
         Spec.read(small)
     assert str(small) in str(caught.value)
+
+
+def test_wrong_tables_of_runs(small):
+    head, first, *_ = small.read_text().split("[[run]]")
+    for text, expected in (
+        (head, r"small.toml: Expected run to be one table or more, got \[\]"),
+        (f"{head}[run]{first}", r"Expected run in .*small.toml to be TOML tables, got a single table\..* \[\[run\]\]"),
+        (f"run = 3\n{head}", r"Expected run in .*small.toml to be TOML tables, got 3\."),
+        (f"quick = 3\n{head.partition('[quick]')[0]}", r"Expected quick in .*small.toml to be one TOML table, got 3\."),
+    ):
+        small.write_text(text)
+        with pytest.raises(InputError, match=expected):
+            Spec.read(small)
+
+
+def test_a_number_is_published_once(small):
+    text = small.read_text()
+    small.write_text(text + text[text.index("[[published]]") :].replace("76.3", "70"))
+    with pytest.raises(InputError, match=r"published to appear once, got .'GAP', 4.0, None."):
+        Spec.read(small)
 
 
 def test_missing_file_and_unknown_name(tmp_path):

@@ -100,7 +100,7 @@ def test_page_shows_ours_beside_published(spec, rows):
     assert privacy[1][2:4] == ("any one edge", "epsilon = 1, delta = 1e-06")
     assert "5.5 times the L2 sensitivity" in privacy[1][4]
     assert privacy[-1][2:] == ("nothing: no guarantee", "no guarantee", "none")
-    assert "sfumato experiment run toy.toml --quick --dataset facebook100/Toy1 --seeds 4" in page
+    assert "sfumato experiment run toy.toml --quick --dataset facebook100/Toy1 --seeds 4 --data-dir DATA" in page
     for text in ("stands in for facebook100/Other2", "leaves out its seeds", "Not covered by the guarantee", "3.11"):
         assert text in page
 
@@ -108,6 +108,12 @@ def test_page_shows_ours_beside_published(spec, rows):
 def test_an_experiment_that_comes_along_is_run_by_its_name(spec, rows):
     spec = SimpleNamespace(**{**vars(spec), "name": "gap-table-4-2"})
     assert "sfumato experiment run gap-table-4-2 --quick" in experiment_page(spec, rows)
+
+
+def test_the_built_in_network_needs_no_data_folder(spec, rows):
+    page = experiment_page(SimpleNamespace(**{**vars(spec), "dataset": "campus"}), rows)
+    assert "--dataset campus --seeds 4" in page
+    assert "--data-dir" not in page
 
 
 def test_markdown_says_the_same(spec, rows):

@@ -1,27 +1,13 @@
 """GAP's aggregation from end to end: the noise that is added, over the sensitivity that is measured, is what is charged."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cache
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 import soundness_faults as faults
-from soundness_neighbors import (
-    ARC,
-    EDGE,
-    KEY,
-    NODES,
-    WIDTH,
-    Graphs,
-    Pairs,
-    edge_pairs,
-    messages,
-    node_pairs,
-    node_unit,
-)  # fmt: skip
+from soundness_hops import Trace, observed, silence, some_pairs
+from soundness_neighbors import ARC, EDGE, KEY, NODES, WIDTH, messages, node_unit
 
 from sfumato.bounded import aggregation
 from sfumato.bounded.kernels import UNIT
@@ -38,42 +24,11 @@ HOPS, CAP = 2, 2
 UNITS = {"arc": ARC, "edge": EDGE, "node, remove": node_unit("remove", CAP), "node, replace": node_unit("replace", CAP)}
 
 
-@dataclass
-class Trace:
-    """In order: what was charged, and every draw of noise as (key, stddev, start, stop)."""
-
-    charged: list[str] = field(default_factory=list)
-    draws: list[list[tuple[bytes, float, int, int]]] = field(default_factory=list)
-
-    def charge(self, name: str) -> None:
-        """Take the place of the ledger."""
-        self.charged.append(name)
-        self.draws.append([])
-
-
 @cache
 def plan_for(unit, num_nodes: int, width: int) -> Plan:
     """A calibrated plan."""
     public = PublicFacts(num_nodes, num_nodes, 3, 2, directed=unit is not EDGE)
     return GAP(num_hops=HOPS, width=width, epochs=1, batch_size=num_nodes).calibrate(Budget(2.0, 1e-5), unit, public)
-
-
-@contextmanager
-def observed(trace: Trace, sampler: Callable) -> Iterator[None]:
-    """Record every draw of noise, and let ``sampler`` answer it."""
-
-    def draw(key, stddev, start, stop):
-        trace.draws[-1].append((key, stddev, start, stop))
-        return sampler(key, stddev, start, stop)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(aggregation, "rounded_gaussian", draw)
-        yield
-
-
-def silence(key, stddev, start, stop):
-    """No noise."""
-    return np.zeros(stop - start, np.int64)
 
 
 def aggregate_once(unit, adjacency, rows, sampler=silence, key=KEY):
@@ -85,15 +40,6 @@ def aggregate_once(unit, adjacency, rows, sampler=silence, key=KEY):
     with observed(trace, sampler):
         released = aggregate(plan_for(unit, num_nodes, width), graph, Session(trace, key, 0), rows, HOPS)
     return [released[f"aggregate/{hop}"] for hop in range(1, HOPS + 1)], trace
-
-
-def some_pairs(unit, limit) -> Pairs:
-    """Neighbors under a unit, spread over all graphs, records and messages; hop 1 reads private messages."""
-    by_node = isinstance(unit, NodeLevel)
-    pairs = node_pairs(0, unit.relation, released=False) if by_node else edge_pairs(0, directed=unit is ARC)
-    keep = np.random.default_rng(0).permutation(len(pairs.record))[:limit]
-    left, right = (Graphs(g.adjacency[keep], g.rows[keep]) for g in (pairs.left, pairs.right))
-    return Pairs(left, right, pairs.record[keep])
 
 
 def assert_charged_for_what_is_added(unit, limit: int = 500) -> int:

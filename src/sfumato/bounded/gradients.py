@@ -30,11 +30,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sfumato._validate import check_int, check_real, fail
+from sfumato.nn.models import SparseRows
 from sfumato.nn.training import Adam
 from sfumato.privacy.noise import Key, coins, derive_key, operand_mac, rounded_gaussian
 
 _GRID_BITS = 24
-Batch = Callable[[NDArray[np.int64]], Sequence[Tensor]]
+Batch = Callable[[NDArray[np.int64]], Sequence[Tensor | SparseRows]]
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def rounding_margin(num_parameters: int) -> float:
 
 
 def clipped_gradient_sum(
-    model: nn.Module, inputs: Sequence[Tensor], targets: Tensor, l2_clip_norm: float
+    model: nn.Module, inputs: Sequence[Tensor | SparseRows], targets: Tensor, l2_clip_norm: float
 ) -> list[Tensor]:
     """Sum over examples of the cross-entropy gradient, each clipped to ``l2_clip_norm`` over all parameters jointly.
 
@@ -87,7 +88,7 @@ def clipped_gradient_sum(
     Shapes: ``inputs`` [batch, ...], ``targets`` int64 [batch]; the result matches ``model.parameters()``.
     """
     layers = _linear_layers(model)
-    captured: dict[int, tuple[Tensor, Tensor]] = {}
+    captured: dict[int, tuple[Tensor | SparseRows, Tensor]] = {}
 
     def capture(layer: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
         if id(layer) in captured:
@@ -105,16 +106,26 @@ def clipped_gradient_sum(
     grads = torch.autograd.grad(loss, outputs)
     squares = torch.zeros(len(targets), dtype=scores.dtype)
     for layer, grad in zip(layers, grads, strict=True):
-        entering = captured[id(layer)][0].detach()
-        squares += grad.square().sum(1) * (entering.square().sum(1) + float(layer.bias is not None))
+        squares += grad.square().sum(1) * (_squares(captured[id(layer)][0]) + float(layer.bias is not None))
     weight = l2_clip_norm / squares.sqrt().clamp_min(l2_clip_norm)
     sums: dict[int, Tensor] = {}
     for layer, grad in zip(layers, grads, strict=True):
         weighted = grad * weight[:, None]
-        sums[id(layer.weight)] = weighted.T @ captured[id(layer)][0].detach()
+        sums[id(layer.weight)] = _outer(weighted, captured[id(layer)][0])
         if layer.bias is not None:
             sums[id(layer.bias)] = weighted.sum(0)
     return [sums[id(parameter)] for parameter in model.parameters()]
+
+
+def _squares(entering: Tensor | SparseRows) -> Tensor:
+    return entering.squares if isinstance(entering, SparseRows) else entering.detach().square().sum(1)
+
+
+def _outer(weighted: Tensor, entering: Tensor | SparseRows) -> Tensor:
+    """Sum over rows of (weighted row) x (entering row)."""
+    if isinstance(entering, SparseRows):
+        return (entering.transposed @ weighted).T
+    return weighted.T @ entering.detach()
 
 
 def _linear_layers(model: nn.Module) -> list[nn.Linear]:
@@ -165,6 +176,7 @@ def private_steps(
     for step in range(settings.steps):
         chosen = np.flatnonzero(coins(derive_key(key, "sample", step), settings.sampling_prob, ids))
         *inputs, targets = batch(chosen)
+        assert isinstance(targets, Tensor)
         sums = clipped_gradient_sum(model, inputs, targets, settings.l2_clip_norm)
         flat = np.rint(torch.cat([s.reshape(-1) for s in sums]).numpy() / step_size).astype(np.int64)
         mac = operand_mac(key, flat)

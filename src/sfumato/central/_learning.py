@@ -22,7 +22,8 @@ from sfumato.privacy.events import PoissonGaussianEvent
 from sfumato.privacy.units import Unit
 
 _PUBLIC_EPOCHS, _PRIVATE_EPOCHS = 100, 10
-Rows = Callable[[NDArray[np.integer]], Tensor | SparseRows]
+Rows = Callable[[NDArray[np.integer]], Tensor | SparseRows | tuple[Tensor | SparseRows, ...]]
+"""What a network takes of these nodes: one input, or several."""
 
 
 class TrainSettings(Protocol):
@@ -32,8 +33,6 @@ class TrainSettings(Protocol):
     def epochs(self) -> int | None: ...
     @property
     def learning_rate(self) -> float: ...
-    @property
-    def batch_size(self) -> int: ...
     @property
     def l2_clip_norm(self) -> float: ...
 
@@ -86,15 +85,15 @@ def _train_public(
     settings: TrainSettings, plan: Plan, session: Session, stage: str, network: nn.Module, graph: Graph, rows: Rows
 ) -> None:
     y, ids, val = labeled(graph)
-    inputs, held_out = rows(ids), rows(val)
+    inputs, held_out = _inputs(rows(ids)), _inputs(rows(val))
     session.curves[stage] = train_full_batch(
         network,
-        lambda: network(inputs),
+        lambda: network(*inputs),
         y[ids],
         num_classes=graph.num_classes,
         epochs=settings.epochs or _PUBLIC_EPOCHS,
         learning_rate=settings.learning_rate,
-        validate=(lambda: network(held_out)) if len(val) else None,
+        validate=(lambda: network(*held_out)) if len(val) else None,
         validation_targets=y[val],
         progress=session.progress(stage),
     )
@@ -113,7 +112,7 @@ def _train_private(
     network.double()
     operands = private_steps(
         network,
-        lambda chosen: (_dense(rows(ids[chosen])), y[ids[chosen]]),
+        lambda chosen: (*map(_double, _inputs(rows(ids[chosen]))), y[ids[chosen]]),
         ids,
         sgd,
         key,
@@ -123,8 +122,15 @@ def _train_private(
     network.float().eval()
 
 
-def _dense(rows: Tensor | SparseRows) -> Tensor:
-    return (rows.matrix.to_dense() if isinstance(rows, SparseRows) else rows).double()
+def _inputs(rows: Tensor | SparseRows | tuple[Tensor | SparseRows, ...]) -> tuple[Tensor | SparseRows, ...]:
+    return rows if isinstance(rows, tuple) else (rows,)
+
+
+def _double(rows: Tensor | SparseRows) -> Tensor | SparseRows:
+    """In float64; rows that are sparse in float32 are small batches, and dense ones are faster."""
+    if not isinstance(rows, SparseRows):
+        return rows.double()
+    return rows if rows.matrix.dtype == torch.float64 else rows.matrix.to_dense().double()
 
 
 def labeled(graph: Graph) -> tuple[Tensor, NDArray[np.int64], NDArray[np.int64]]:

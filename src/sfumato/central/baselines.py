@@ -54,7 +54,7 @@ class MLP:
         check_int(low=1, batch_size=self.batch_size)
         if self.epochs is not None:
             check_int(low=1, epochs=self.epochs)
-        check_real(low=0, open_low=True, learning_rate=self.learning_rate)
+        check_real(low=0, high=10, open_low=True, learning_rate=self.learning_rate)
         check_real(low=0, open_low=True, l2_clip_norm=self.l2_clip_norm)
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
@@ -112,7 +112,7 @@ class SAGE:
     def __post_init__(self) -> None:
         check_int(low=1, width=self.width)
         check_int(low=1, epochs=self.epochs)
-        check_real(low=0, open_low=True, learning_rate=self.learning_rate)
+        check_real(low=0, high=10, open_low=True, learning_rate=self.learning_rate)
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
         """Plan a run; the unit must be NoPrivacy."""

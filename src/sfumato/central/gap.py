@@ -86,7 +86,7 @@ class GAP:
                 check_int(low=1, **{setting: getattr(self, setting)})
         check_int(low=1, width=self.width)
         check_int(low=1, batch_size=self.batch_size)
-        check_real(low=0, open_low=True, learning_rate=self.learning_rate)
+        check_real(low=0, high=10, open_low=True, learning_rate=self.learning_rate)
         check_real(low=0, open_low=True, l2_clip_norm=self.l2_clip_norm)
         if not isinstance(self.encoder, bool):
             raise fail("encoder", self.encoder, "to be True or False")
@@ -239,27 +239,37 @@ def encode(encoder: Encoder | None, features: Features) -> NDArray[np.float32]:
         return normalize_rows(encoder.encode(features.rows(None)).numpy())
 
 
-def aggregate(plan: Plan, graph: Graph, session: Session, rows: NDArray[np.float32], num_hops: int) -> Arrays:
-    """Algorithm 5: sum, perturb, normalize; each hop is charged before it is computed.
+class Aggregation:
+    """The noisy neighborhood sums of one fit: owners are capped once, and each hop is charged before it is computed.
 
-    Only hop 1 reads messages that depend on the sender's own record; later hops read earlier releases.
+    Only hop 1 reads messages that depend on the sender's own record; later hops send what reads earlier releases.
     """
-    unit, arcs = plan.unit, graph.transpose()
-    if isinstance(unit, NodeLevel) and unit.max_out_degree is not None:
-        arcs = by_destination(*cap_out_degree(graph.indptr, graph.indices, unit.max_out_degree, session.key))
-    released: Arrays = {}
-    for hop in range(1, num_hops + 1):
-        name = f"aggregate/{hop}"
+
+    def __init__(self, plan: Plan, graph: Graph, session: Session) -> None:
+        self.plan, self.session, self.arcs = plan, session, graph.transpose()
+        if isinstance(plan.unit, NodeLevel) and plan.unit.max_out_degree is not None:
+            capped = cap_out_degree(graph.indptr, graph.indices, plan.unit.max_out_degree, session.key)
+            self.arcs = by_destination(*capped)
+
+    def __call__(self, hop: int, rows: NDArray[np.float32]) -> NDArray[np.int64]:
+        """Release one hop of these messages, from 1 on, int64 [num_nodes, width] in steps."""
+        name, unit = f"aggregate/{hop}", self.plan.unit
         if isinstance(unit, NoPrivacy):
-            key, stddev = new_key(), 0.0
-        else:
-            key, event = session.charge(name), plan.event(name)
-            assert isinstance(event, GaussianEvent)
-            reads_released = hop > 1 or "features" in unit.public
-            stddev = event.noise_multiplier * hop_sensitivity(unit, released_messages=reads_released)
-            session.bind(name, rows, *arcs)
-        released[name] = noisy_neighborhood_sum(Arcs(*arcs), rows, stddev, key)
-        rows = normalize_rows(released[name])
+            return noisy_neighborhood_sum(Arcs(*self.arcs), rows, 0.0, new_key())
+        key, event = self.session.charge(name), self.plan.event(name)
+        assert isinstance(event, GaussianEvent)
+        reads_released = hop > 1 or "features" in unit.public
+        stddev = event.noise_multiplier * hop_sensitivity(unit, released_messages=reads_released)
+        self.session.bind(name, rows, *self.arcs)
+        return noisy_neighborhood_sum(Arcs(*self.arcs), rows, stddev, key)
+
+
+def aggregate(plan: Plan, graph: Graph, session: Session, rows: NDArray[np.float32], num_hops: int) -> Arrays:
+    """Algorithm 5: sum, perturb, normalize, K times."""
+    released, aggregation = {}, Aggregation(plan, graph, session)
+    for hop in range(1, num_hops + 1):
+        released[f"aggregate/{hop}"] = aggregation(hop, rows)
+        rows = normalize_rows(released[f"aggregate/{hop}"])
     return released
 
 

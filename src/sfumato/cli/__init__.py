@@ -76,13 +76,16 @@ def invoke(arguments: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
-        return _fail(f"{error.strerror or error}: {error.filename or ''}. Check the path, its rights and the disk.", 2)
+        where = f": {error.filename}" if error.filename else ""
+        return _fail(f"{error.strerror or error}{where}. Check the path, its rights and the disk.", 2)
     except Exception as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             print(error, file=sys.stderr)
             return 2
         if hasattr(error, "format_message") and hasattr(error, "exit_code"):
-            return _fail(error.format_message() or "See --help.", int(error.exit_code))
+            about = getattr(getattr(error, "param", None), "help", None) if "Missing" in type(error).__name__ else None
+            said = error.format_message() or "See --help."
+            return _fail(f"{said} Expected: {about}" if about else said, int(error.exit_code))
         raise
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from sfumato.cli.output import plain_console
 from sfumato.errors import DataError, InputError
 
 if TYPE_CHECKING:
@@ -133,18 +134,21 @@ def datasets(
         typer.echo(json.dumps({"datasets": [asdict(row) for row in rows]}))
         return
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
-    table = Table("name", box=box.SIMPLE_HEAD)
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("name", no_wrap=True)
     for column in ("nodes", "arcs", "features", "classes"):
-        table.add_column(column, justify="right")
+        table.add_column(column, justify="right", no_wrap=True)
     table.add_column("files")
-    table.add_column("note")
     for row in rows:
         counts = (row.num_nodes, row.num_arcs, row.num_features, row.num_classes)
-        table.add_row(row.name, *(_count(count) for count in counts), "yes" if row.present else "-", row.note)
-    Console().print(table)
+        table.add_row(row.name, *(_count(count) for count in counts), "yes" if row.present else "-")
+    screen = plain_console()
+    screen.print(table)
+    for row in rows:
+        if row.note:
+            screen.print(f"{row.name}: {row.note}", highlight=False, soft_wrap=True)
 
 
 def _count(value: Any) -> str:

@@ -14,6 +14,7 @@ import typer
 
 from sfumato._validate import fail
 from sfumato.cli import data
+from sfumato.cli.output import plain_console, write_page
 from sfumato.errors import DataError
 
 if TYPE_CHECKING:
@@ -36,21 +37,20 @@ def _root() -> None:
 def list_specs() -> None:
     """List the experiments: name, cells (fits), minutes of --quick on two cores, title."""
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
     from sfumato.experiments.spec import SPECS, Spec
 
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("name", no_wrap=True)
-    for column in ("cells", "quick cells", "quick minutes"):
+    for column in ("cells", "quick\ncells", "quick\nminutes"):
         table.add_column(column, justify="right")
     table.add_column("title")
     for path in sorted(SPECS.glob("*.toml")):
         spec = Spec.read(path)
         counts = (str(len(spec.cells(profile))) for profile in ("full", "quick"))
         table.add_row(spec.name, *counts, f"{spec.quick.minutes:g}", spec.title)
-    Console().print(table)
+    plain_console().print(table)
 
 
 @app.command("run")
@@ -95,44 +95,42 @@ def report_spec(
 
     spec = find(name).on(dataset)
     out = out or results / spec.name / "report.html"
-    if out.suffix not in (".html", ".md"):
+    if out.suffix.lower() not in (".html", ".md"):
         raise fail("out", str(out), "to end in .html or .md")
-    rows = belonging(read(results / spec.name), spec)
+    found = read(results / spec.name)
+    rows = belonging(found, spec)
     if not rows:
         raise DataError(
-            f"Expected results of {spec.name} on {spec.dataset} in {str(results)!r}, got none. Run it first."
+            f"Expected results of {spec.name} as it is now, on {spec.dataset}, in {str(results / spec.name)!r}, got "
+            f"{len(found)} of other settings or data sets. Run it again, or go back to what was run."
         )
     from sfumato.report import experiment_figures, experiment_markdown, experiment_page
 
     today = datetime.now(UTC).date().isoformat()
-    if out.suffix == ".html":
+    if out.suffix.lower() == ".html":
         files = {out.name: experiment_page(spec, rows, date=today)}
     else:
         files = {**experiment_figures(spec, rows), out.name: experiment_markdown(spec, rows, date=today)}
-    out.parent.mkdir(parents=True, exist_ok=True)
     for file, text in files.items():
-        partial = out.with_name(file + ".partial")
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(out.with_name(file))
+        write_page(out.with_name(file), text)
     typer.echo(str(out))
 
 
 def _close(outcome: Outcome) -> None:
     skipped = outcome.total - outcome.before - outcome.done
     kept = f"{outcome.before + outcome.done} of {outcome.total} cells are in {outcome.path}"
+    if skipped == outcome.total and not outcome.interrupted:
+        raise DataError(f"Nothing could be run: {skipped} cells skipped. {' '.join(outcome.reasons)}")
     for reason in outcome.reasons:
         print(f"Skipped: {reason}", file=sys.stderr)
     if outcome.interrupted:
         print(f"Stopped: {kept}. Run the same command again to go on.", file=sys.stderr)
         raise typer.Exit(130)
-    if skipped == outcome.total:
-        raise DataError(f"Nothing could be run. {outcome.reasons[0]}")
     print(f"{kept[0].upper()}{kept[1:]}; {skipped} skipped.", file=sys.stderr)
 
 
 def _show(spec: Spec, lines: tuple[Line, ...]) -> None:
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
     table = Table("", box=box.SIMPLE_HEAD, title=f"{spec.title}: test accuracy, %, on {spec.dataset}")
@@ -144,7 +142,7 @@ def _show(spec: Spec, lines: tuple[Line, ...]) -> None:
         at = () if spec.axis == "epsilon" else ("-" if line.at is None else str(line.at),)
         published = "-" if line.published is None else f"{line.published.value:g}"
         table.add_row(line.label, epsilon, *at, f"{100 * line.mean:.1f}{interval}", str(line.seeds), published)
-    console = Console()
+    console = plain_console()
     console.print(table)
     if spec.stands_in_for:
         console.print(f"Published on {spec.stands_in_for}, which {spec.dataset} stands in for.", soft_wrap=True)
@@ -164,17 +162,16 @@ def _progress(total: int) -> Iterator[Report]:
 
         yield log
         return
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
-        TextColumn("{task.description:40}"),
+        TextColumn("{task.description:40}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
         TextColumn("left"),
     )
-    with Progress(*columns, console=Console(stderr=True)) as bars:
+    with Progress(*columns, console=plain_console(stderr=True)) as bars:
         task = bars.add_task("starting", total=total)
 
         def show(cell: Cell, row: dict[str, Any], number: int, todo: int) -> None:

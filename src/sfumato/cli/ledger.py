@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from sfumato.cli.output import plain_console
+
 if TYPE_CHECKING:
     from sfumato.privacy.dataset_ledger import Account
 
@@ -49,12 +51,11 @@ def _values(account: Account) -> dict[str, Any]:
 
 def _print(account: Account, file: Path) -> None:
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
     from sfumato.privacy.filters import show as shown
 
-    header, console = account.header, Console()
+    header, console = account.header, plain_console()
     unit, dataset = header["unit"], header["dataset"]
     console.print(
         f"Data set {dataset['name']}, unit {unit['name']} ({unit['relation']}), at most epsilon "

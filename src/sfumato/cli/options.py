@@ -40,7 +40,8 @@ THREADS = typer.Option(None, "--threads", help="Threads (default: all cores).")
 SIGN_KEY = typer.Option(None, "--sign-key", help="Ed25519 private key (PEM) that signs the release.")
 OUT = typer.Option(None, "--out", help="New run folder.")
 JSON = typer.Option(False, "--json", help="One JSON object on standard output.")
-METHODS = ("gap", "mlp", "sage")
+METHODS = ("auto", "label-messages", "progap", "gap", "mlp", "sage")
+HOPS = {"label-messages": "num_hops", "progap": "depth", "gap": "num_hops"}
 PRIVATE = "private"
 _PATHS = ("data_dir", "nodes", "edges", "schema", "ledger", "sign_key", "out")
 _ANY_TIME = ("resume", "as_json", "verbose")
@@ -81,7 +82,7 @@ class Options:
     def given(cls, values: dict[str, Any], command: str = "train") -> Options:
         """Options from the command line; what --resume would bring is required without it."""
         for name, remedy in (
-            ("method", "Name one of gap, mlp and sage"),
+            ("method", "Name one, such as auto"),
             ("unit", "Say what is protected, such as --unit edge"),
             ("out", "Name a new run folder with --out"),
         ):
@@ -97,8 +98,8 @@ class Options:
         check_int(low=1, seeds=self.seeds)
         if self.threads is not None:
             check_int(low=1, threads=self.threads)
-        if self.hops is not None and self.method != "gap":
-            raise InputError(f"Expected --hops with gap only, got method {self.method!r}. Drop it.")
+        if self.hops is not None and self.method not in HOPS:
+            raise InputError(f"Expected --hops with {' or '.join(HOPS)} only, got method {self.method!r}. Drop it.")
         self.budget()
         if self.max_degree is not None and self.unit != "node":
             raise InputError(f"Expected --max-degree with --unit node only, got unit {self.unit!r}. Drop it.")

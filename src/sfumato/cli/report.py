@@ -11,6 +11,7 @@ import typer
 
 from sfumato._validate import fail
 from sfumato.cli import data
+from sfumato.cli.output import write_page
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,10 +34,7 @@ def report(
     from sfumato.report import read_run, run_page
 
     page = run_page(_with_graph(run, read_run(run)))
-    out.parent.mkdir(parents=True, exist_ok=True)
-    partial = out.with_name(out.name + ".partial")
-    partial.write_text(page, encoding="utf-8")
-    partial.replace(out)
+    write_page(out, page)
     typer.echo(json.dumps({"out": str(out)}) if as_json else f"Wrote {out}. It holds scores: it is not for release.")
 
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sfumato.cli import data, options
-from sfumato.cli.options import PRIVATE, Options, take_up
+from sfumato.cli.options import HOPS, PRIVATE, Options, take_up
+from sfumato.cli.output import plain_console
 from sfumato.errors import SfumatoError, UnsupportedUnitError
 from sfumato.privacy.units import NoPrivacy, Unit, unit_named
 
@@ -25,6 +26,13 @@ if TYPE_CHECKING:
     from sfumato.graph.graph import Graph
     from sfumato.method import Fitted, Plan, Progress
     from sfumato.privacy.resume import FitState
+
+
+_BESIDE = {
+    "floor": "floor: graph-free, same budget",
+    "label_control": "control: one hop of labels, same budget",
+    "ceiling": "ceiling: GraphSAGE, no privacy",
+}
 
 
 @dataclass(frozen=True)
@@ -39,7 +47,11 @@ class Outcome:
 
 def train(
     context: typer.Context,
-    method: str | None = typer.Argument(None, help="gap (with the graph), mlp (graph-free) or sage (no privacy)."),
+    method: str | None = typer.Argument(
+        None,
+        help="auto (recommended: picks label-messages or mlp by a public rule), label-messages, progap or gap (with the "
+        "graph), mlp (graph-free), sage (no privacy).",
+    ),
     dataset: str | None = data.DATASET,
     data_dir: Path | None = data.DATA_DIR,
     min_class_size: int | None = data.MIN_CLASS,
@@ -55,7 +67,12 @@ def train(
     split: str = options.SPLIT,
     seeds: int = typer.Option(1, "--seeds", help="Fits for evaluation; only the first is saved and certified."),
     controls: bool | None = options.CONTROLS,
-    hops: int | None = typer.Option(None, "--hops", help="Neighborhood sums of gap (default 2, or 5 without privacy)."),
+    hops: int | None = typer.Option(
+        None,
+        "--hops",
+        help="Neighborhood sums: of label-messages (default 3; node level 1), of progap (5; node level 4), of gap (2; "
+        "without privacy 5).",
+    ),
     ledger: Path | None = options.LEDGER,
     total_epsilon: float | None = options.TOTAL_EPSILON,
     total_delta: float | None = options.TOTAL_DELTA,
@@ -100,10 +117,12 @@ def _train(options: Options, state: FitState | None, as_json: bool, verbose: boo
     options = replace(options, threads=set_threads(options.threads))
     from sfumato.catalog import method_named
 
-    chosen = method_named(options.method, **({"num_hops": options.hops} if options.hops is not None else {}))
+    chosen = method_named(options.method, **({HOPS[options.method]: options.hops} if options.hops is not None else {}))
     privacy_unit = _unit(options.unit, graph, options.max_degree)
     first = source.with_roles(graph, 0)
     plan = chosen.calibrate(options.budget(), privacy_unit, first.public_facts(privacy_unit))
+    if options.method == "auto":
+        print(f"auto: {plan.method.name}, by unit, budget and promised mean degree.", file=sys.stderr)
     plan.check(first)
     _check_splits(source, graph, options.seeds)
     if verbose:
@@ -112,8 +131,8 @@ def _train(options: Options, state: FitState | None, as_json: bool, verbose: boo
     with _progress(quiet=as_json) as report:
         fitted, seconds = _fit(options, plan, first, state, report)
         outcome = _repeat(plan, source, graph, options.seeds, report, fitted, seconds)
-        floor, ceiling = _controls(plan, source, graph, options.seeds, report) if options.beside else (None, None)
-    result = _result(options.unit, plan, outcome, floor, ceiling)
+        controls = _controls(plan, source, graph, options.seeds, report) if options.beside else {}
+    result = _result(options.unit, plan, outcome, controls)
     result["dataset"] = options.dataset or str(options.nodes)
     result["seconds"] = {"load": loaded - start, "train": outcome.seconds, "total": time.perf_counter() - start}
     result["peak_mb"] = _peak_mb()
@@ -123,7 +142,7 @@ def _train(options: Options, state: FitState | None, as_json: bool, verbose: boo
     if as_json:
         typer.echo(json.dumps(result))
     else:
-        _show(result, outcome, floor, ceiling, out)
+        _show(result, outcome, controls, out)
 
 
 def _fit(
@@ -218,65 +237,61 @@ def _repeat(
     return Outcome(first, accuracy, macro_f1, seconds)
 
 
-def _controls(
-    plan: Plan, source: data.Source, graph: Graph, seeds: int, report: Progress | None
-) -> tuple[Outcome | None, Outcome | None]:
-    """Floor: graph-free at the same unit and budget. Ceiling: GraphSAGE without privacy."""
+def _controls(plan: Plan, source: data.Source, graph: Graph, seeds: int, report: Progress | None) -> dict[str, Outcome]:
+    """What stands beside the method: see ``_BESIDE``. What has no proof under the unit, or is the method, is left out."""
     from sfumato.central.baselines import MLP, SAGE
+    from sfumato.central.labels import LabelMessages
 
-    outcomes: list[Outcome | None] = []
-    for label, method, unit, budget in (
+    outcomes = {}
+    for name, method, unit, budget in (
         ("floor", MLP(), plan.unit, plan.budget),
+        ("label_control", LabelMessages(num_hops=1), plan.unit, plan.budget),
         ("ceiling", SAGE(), NoPrivacy(), None),
     ):
-        named = None if report is None else _prefixed(report, label)
+        named = None if report is None else _prefixed(report, name.replace("_", " "))
         try:
             control = method.calibrate(budget, unit, source.with_roles(graph, 0).public_facts(unit))
         except UnsupportedUnitError:
-            outcomes.append(None)
-        else:
-            outcomes.append(_repeat(control, source, graph, seeds, named))
-    return outcomes[0], outcomes[1]
+            continue
+        if (control.method.name, control.releases) == (plan.method.name, plan.releases) and control.releases:
+            continue
+        outcomes[name] = _repeat(control, source, graph, seeds, named)
+    return outcomes
 
 
 def _prefixed(report: Progress, label: str) -> Progress:
     return lambda stage, done, total: report(f"{label}: {stage}", done, total)
 
 
-def _result(unit: str, plan: Plan, outcome: Outcome, floor: Outcome | None, ceiling: Outcome | None) -> dict[str, Any]:
+def _result(unit: str, plan: Plan, outcome: Outcome, controls: dict[str, Outcome]) -> dict[str, Any]:
     from sfumato.evaluation import graph_gain_recovered
 
-    low, high = (o.accuracy.mean if o else None for o in (floor, ceiling))
+    low, high = (controls[name].accuracy.mean if name in controls else None for name in ("floor", "ceiling"))
     return {
         "method": plan.method.name,
         "unit": unit,
         "task": "node",
         "test_accuracy": outcome.accuracy.to_dict(),
         "test_macro_f1": outcome.macro_f1.to_dict(),
-        "floor": floor.accuracy.to_dict() if floor else None,
-        "label_control": None,
-        "ceiling": ceiling.accuracy.to_dict() if ceiling else None,
+        **{name: controls[name].accuracy.to_dict() if name in controls else None for name in _BESIDE},
         "graph_gain_recovered": graph_gain_recovered(outcome.accuracy.mean, low, high),
         "privacy": {"unit": unit, "relation": plan.unit.relation, "epsilon": plan.epsilon, "delta": plan.delta},
         "evaluation_private": False,
     }
 
 
-def _show(result: dict[str, Any], outcome: Outcome, floor: Outcome | None, ceiling: Outcome | None, out: Path) -> None:
+def _show(result: dict[str, Any], outcome: Outcome, controls: dict[str, Outcome], out: Path) -> None:
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
     seeds = result["test_accuracy"]["seeds"]
     table = Table("", "test accuracy", "macro-F1", box=box.SIMPLE_HEAD, title=f"{result['dataset']} ({seeds} seed(s))")
-    for name, row in (
-        ("floor: graph-free, same budget", floor),
-        (f"{result['method']} (unit {result['unit']})", outcome),
-        ("ceiling: GraphSAGE, no privacy", ceiling),
-    ):
+    shown = {name: (title, controls.get(name)) for name, title in _BESIDE.items()}
+    rows = (*list(shown.values())[:2], (f"{result['method']} (unit {result['unit']})", outcome), shown["ceiling"])
+    for title, row in rows:
         if row is not None:
-            table.add_row(name, str(row.accuracy), str(row.macro_f1))
-    console = Console()
+            table.add_row(title, str(row.accuracy), str(row.macro_f1))
+    console = plain_console()
     console.print(table)
     gain = result["graph_gain_recovered"]
     if gain is not None:
@@ -292,11 +307,10 @@ def _progress(quiet: bool) -> Iterator[Progress | None]:
     if quiet or not sys.stderr.isatty():
         yield None if quiet else _log_stages()
         return
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description:28}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"))
-    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as bars:
+    columns = (TextColumn("{task.description:28}", markup=False), BarColumn(), TextColumn("{task.percentage:3.0f} %"))
+    with Progress(*columns, TimeRemainingColumn(), console=plain_console(stderr=True)) as bars:
         tasks: dict[str, Any] = {}
 
         def report(stage: str, done: int, total: int) -> None:

@@ -1,13 +1,15 @@
 """`sfumato tune`: choose settings under the guarantee, and save the best run with its certificate.
 
 What it prints and writes does not depend on the number of trials, on the losers or on any score: no progress, no learning
-curves, no seconds, no memory.
+curves, no seconds, no memory, and files dated at the start.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,11 +26,11 @@ if TYPE_CHECKING:
     from sfumato.central.tuned import Tuned
     from sfumato.method import Fitted, Plan
 
-_METHODS = ("gap", "mlp")
+_METHODS = ("label-messages", "progap", "gap", "mlp")
 
 
 def tune(
-    method: str | None = typer.Argument(None, help="gap (with the graph) or mlp (graph-free)."),
+    method: str | None = typer.Argument(None, help="gap or progap (with the graph), or mlp (graph-free)."),
     candidates: Path | None = typer.Option(
         None, "--candidates", help="TOML file, one [[candidate]] of settings each (default: a short list)."
     ),
@@ -63,7 +65,7 @@ def tune(
     given = dict(locals())
     shared = {name: given[name] for name in given.keys() - {"candidates", "trials", "rule", "dry_run", "as_json"}}
     if method is None:
-        raise InputError("Expected METHOD with tune, got none. Name one of gap and mlp.")
+        raise InputError(f"Expected METHOD with tune, got none. Name one of {', '.join(_METHODS)}.")
     check_choice(_METHODS, "Only these train under a guarantee.", method=method)
     chosen = Options.given(shared | ({"out": Path()} if dry_run and out is None else {}), "tune")
     chosen.check()
@@ -95,16 +97,25 @@ def _tune(chosen: Options, tuned: Tuned, dry_run: bool, as_json: bool) -> None:
             typer.echo(json.dumps(cost))
         return
     _note_uncharged(chosen)
+    start = time.time_ns()
     fitted = _fit(chosen, plan, first)
-    result, outcome, floor, ceiling = _evaluate(chosen, fitted, graph, as_json)
+    _date(chosen.out, start)
+    result, outcome, controls = _evaluate(chosen, fitted, graph, as_json)
     result["tuning"] = {**cost["tuning"], "chosen": fitted.certificate.values["settings"]}
     folder = chosen.out / "evaluation"
     (folder / "metrics.json").write_text(json.dumps(result, indent=1) + "\n")
     (folder / "curves.json").write_text("{}\n")
+    _date(chosen.out, start)
     if as_json:
         typer.echo(json.dumps(result))
     else:
-        _show(result, outcome, floor, ceiling, chosen.out)
+        _show(result, outcome, controls, chosen.out)
+
+
+def _date(run: Path, moment: int) -> None:
+    """Give everything in a run folder one date, that of the start: how long the trials took tells their number."""
+    for path in (*run.rglob("*"), run):
+        os.utime(path, ns=(moment, moment))
 
 
 def _cost(tuned: Tuned, plan: Plan) -> dict[str, Any]:
@@ -171,19 +182,19 @@ def _fit(chosen: Options, plan: Plan, first: Any) -> Fitted:
 
 def _evaluate(
     chosen: Options, fitted: Fitted, graph: Any, quiet: bool
-) -> tuple[dict[str, Any], Outcome, Outcome | None, Outcome | None]:
-    """Score the chosen run beside floor and ceiling, as train does; seconds and memory would tell the number of trials."""
+) -> tuple[dict[str, Any], Outcome, dict[str, Outcome]]:
+    """Score the chosen run beside its controls, as train does; seconds and memory would tell the number of trials."""
     from sfumato.evaluation import Summary, score
 
     source = chosen.source()
     accuracy, macro_f1 = score(fitted, source.with_roles(graph, 0))
     outcome = Outcome(fitted, Summary.of([accuracy]), Summary.of([macro_f1]), 0.0)
-    floor = ceiling = None
+    controls: dict[str, Outcome] = {}
     if chosen.beside:
         with _progress(quiet) as report:
-            floor, ceiling = _controls(fitted.plan, source, graph, 1, report)
-    result = _result(chosen.unit, fitted.plan, outcome, floor, ceiling)
+            controls = _controls(fitted.plan, source, graph, 1, report)
+    result = _result(chosen.unit, fitted.plan, outcome, controls)
     result["dataset"] = chosen.dataset or str(chosen.nodes)
     result["seconds"] = {"load": None, "train": None, "total": None}
     result["peak_mb"], result["device"], result["out"] = None, chosen.device, str(chosen.out)
-    return result, outcome, floor, ceiling
+    return result, outcome, controls

@@ -29,10 +29,23 @@ def known(what: str, value: Any, names: Sequence[str]) -> str:
     raise InputError(f"Expected {what} to be one of {', '.join(names)}, got {value!r}.{hint}")
 
 
-def tables(key: str, value: Any) -> list[dict[str, Any]]:
-    """The tables of a ``[[key]]``."""
+def tables(where: str, key: str, value: Any) -> list[dict[str, Any]]:
+    """The tables of a ``[[key]]`` in the file ``where``."""
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-        raise fail(key, value, "to be TOML tables", f"Write each under its own [[{key}]].")
+        got = "a single table" if isinstance(value, dict) else repr(value)
+        raise InputError(f"Expected {key} in {where} to be TOML tables, got {got}. Write each under its own [[{key}]].")
+    return value
+
+
+def single(where: str, key: str, value: Any, remedy: str) -> dict[str, Any]:
+    """The one table ``key`` in ``where``.
+
+    >>> single("a.toml", "quick", 3, "Write its keys under [quick].")
+    Traceback (most recent call last):
+    sfumato.errors.InputError: Expected quick in a.toml to be one TOML table, got 3. Write its keys under [quick].
+    """
+    if not isinstance(value, dict):
+        raise fail(f"{key} in {where}", value, "to be one TOML table", remedy)
     return value
 
 

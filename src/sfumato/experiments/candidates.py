@@ -13,7 +13,9 @@ from sfumato.experiments._tables import known, tables
 from sfumato.method import Method
 
 DEFAULTS: Mapping[str, tuple[Mapping[str, Any], ...]] = {
+    "label-messages": ({"learner_share": 0.05}, {"learner_share": 0.1}, {"learner_share": 0.2}),
     "gap": ({"num_hops": 1}, {"num_hops": 2}, {"num_hops": 3}),
+    "progap": ({"depth": 1}, {"depth": 2}, {"depth": 4}),
     "mlp": ({"learning_rate": 0.003}, {"learning_rate": 0.01}, {"learning_rate": 0.03}),
 }
 
@@ -46,7 +48,7 @@ def read_candidates(method: str, path: Path | None = None) -> tuple[Method, ...]
     for key in values:
         known(f"key in {path}", key, ("candidate",))
     names, found = [field.name for field in fields(chosen)], []
-    for number, table in enumerate(tables("candidate", values.get("candidate", [])), 1):
+    for number, table in enumerate(tables(str(path), "candidate", values.get("candidate", [])), 1):
         where = f"{path}: candidate {number}"
         for key in table:
             known(f"setting of {method} in {where}", key, names)

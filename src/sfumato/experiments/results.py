@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,7 +92,7 @@ def parse(content: bytes, path: str | Path) -> list[Row]:
             row = json.loads(line)
         except ValueError:
             row = None
-        if not isinstance(row, dict) or not set(row) >= _KEYS or row["status"] not in ("done", "skipped"):
+        if not _sound(row):
             raise DataError(
                 f"Expected line {number} of {path} to be a result of this version. Move the file away to restart."
             )
@@ -102,6 +103,28 @@ def parse(content: bytes, path: str | Path) -> list[Row]:
         seen.add(row["id"])
         rows.append(row)
     return rows
+
+
+def _sound(row: Any) -> bool:
+    """Whether a line has every field, and those that are read have their types."""
+    if not isinstance(row, dict) or not set(row) >= _KEYS or row["status"] not in ("done", "skipped"):
+        return False
+    if not isinstance(row["id"], str) or not all(
+        isinstance(row[key], dict) for key in ("metrics", "seconds", "versions")
+    ):
+        return False
+    if row["status"] == "skipped":
+        return True
+    numbers = [
+        *(row["metrics"].get(key) for key in ("accuracy", "macro_f1")),
+        row["seconds"].get("train"),
+        row["peak_mb"],
+    ]
+    certificate = row["certificate"]
+    return all(isinstance(one, (int, float)) and math.isfinite(one) for one in numbers) and (
+        certificate is None
+        or (isinstance(certificate, dict) and {"protects", "claim", "releases", "assumed_public"} <= set(certificate))
+    )
 
 
 def read(path: str | Path) -> list[Row]:

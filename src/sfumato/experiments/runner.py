@@ -12,6 +12,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import platform
+import shlex
 import signal
 import sys
 import threading
@@ -73,7 +74,7 @@ def run(
         profile: full or quick.
         data_dir: folder of the named data sets.
         jobs: processes; with more than one each uses a single thread.
-        report: called after each cell with (cell, row, finished now, to run now).
+        report: called after each cell with (cell, row, finished now, to run now), unless none can be run.
 
     Raises:
         InputError: another process runs in this folder, or the folder or disk refuses a line.
@@ -102,7 +103,7 @@ def run(
                     append_line(path, canonical_json(row), new=not path.exists())
                 done += row["status"] == "done"
                 reasons.update({row["reason"]: None} if row["reason"] else {})
-                if report is not None:
+                if report is not None and reason is None:
                     report(cell, row, number, len(todo))
         except KeyboardInterrupt:
             interrupted = True
@@ -241,8 +242,12 @@ def _absent(dataset: str, data_dir: str | Path | None) -> str | None:
 
     if any(row.name == dataset and row.present for row in list_datasets(data_dir)):
         return None
-    where = "and no --data-dir was given" if data_dir is None else "in the data folder"
-    return f"The files of {dataset} are not there, {where}: `sfumato datasets` lists what is."
+    if data_dir is None:
+        return f"The files of {dataset} are not there, and no --data-dir was given: name the folder that holds them."
+    return (
+        f"The files of {dataset} are not in the data folder {str(data_dir)!r}: `sfumato datasets --data-dir "
+        f"{shlex.quote(str(data_dir))}` lists what is."
+    )
 
 
 def _open(path: Path, wanted: set[str]) -> set[str]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from sfumato._validate import check_int, check_real, fail, require
 from sfumato.errors import InputError, UnsupportedUnitError
-from sfumato.experiments._tables import build, known, tables
+from sfumato.experiments._tables import build, known, single, tables
 from sfumato.graph.graph import PublicFacts
 from sfumato.privacy.ledger import canonical_json
 from sfumato.privacy.units import WORDS, unit_named
@@ -60,6 +60,8 @@ class Run:
     values: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
+        if not self.label.strip() or not self.label.isprintable():
+            raise fail("label", self.label, "to be one line of printable text")
         known("unit", self.unit, WORDS)
         known("role", self.role, ROLES)
         _check_unique("epsilons", self.epsilons)
@@ -207,12 +209,24 @@ class Spec:
         labels = [run.label for run in self.runs]
         _check_unique("label", labels)
         known("axis", self.axis, ("epsilon", *sorted({run.vary for run in self.runs if run.vary})))
-        lost = set(labels) - {cell.label for cell in self.cells("quick")}
-        if lost or not labels:
+        if not labels:
+            raise fail("run", [], "to be one table or more", "Write each under its own [[run]].")
+        self._check_quick()
+        self._check_published()
+
+    def _check_quick(self) -> None:
+        for key, known_values in (
+            ("epsilons", [one for run in self.runs for one in run.epsilons]),
+            ("values", [one for run in self.runs for one in run.values]),
+        ):
+            for value in getattr(self.quick, key):
+                if value not in known_values:
+                    raise fail(f"quick {key}", value, "to be among those of a run", "Correct it, or leave it out.")
+        lost = {run.label for run in self.runs} - {cell.label for cell in self.cells("quick")}
+        if lost:
             raise fail(
                 "quick", sorted(lost), "to keep something of every run", "Keep one of their epsilons and values."
             )
-        self._check_published()
 
     def _check_published(self) -> None:
         rows = {(cell.label, cell.epsilon, cell.at) for cell in self.cells()}
@@ -220,6 +234,7 @@ class Spec:
             known("published label", number.label, [run.label for run in self.runs])
             if (number.label, number.epsilon, number.at) not in rows:
                 raise fail("published", number, "to have the epsilon and the at of one of its run's rows")
+        _check_unique("published", [(number.label, number.epsilon, number.at) for number in self.published])
 
     @classmethod
     def read(cls, path: str | Path) -> Spec:
@@ -244,12 +259,13 @@ class Spec:
         names = ["run" if field.name == "runs" else field.name for field in fields(cls)]
         for key in values:
             known(f"key in {path}", key, names)
-        runs = (_read_run(f"{path}: run {i}", table) for i, table in enumerate(tables("run", values.pop("run", [])), 1))
-        published = (
-            build(Published, f"{path}: published {i}", table)
-            for i, table in enumerate(tables("published", values.pop("published", [])), 1)
-        )
-        (quick,) = tables("quick", [values.pop("quick", {})])
+
+        def found(key: str) -> list[dict[str, Any]]:
+            return tables(str(path), key, values.pop(key, []))
+
+        runs = (_read_run(f"{path}: run {i}", table) for i, table in enumerate(found("run"), 1))
+        published = (build(Published, f"{path}: published {i}", table) for i, table in enumerate(found("published"), 1))
+        quick = single(str(path), "quick", values.pop("quick", {}), "Write its keys under [quick].")
         built = {"runs": tuple(runs), "published": tuple(published), "quick": build(Quick, f"{path}: quick", quick)}
         spec: Spec = build(cls, str(path), values, **built)
         return spec
@@ -299,8 +315,7 @@ def find(name: str) -> Spec:
 
 
 def _read_run(where: str, table: dict[str, Any]) -> Run:
-    settings = table.pop("settings", {})
-    (settings,) = tables(f"settings in {where}", [settings])
+    settings = single(where, "settings", table.pop("settings", {}), "Write settings = { name = value }.")
     for name, value in settings.items():
         if type(value) not in (bool, int, float, str):
             raise fail(f"{name} in {where}", value, "to be text, a number, true or false")

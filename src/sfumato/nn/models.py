@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -28,6 +29,16 @@ class SparseRows:
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         return _SparseProduct.apply(self, dense)
+
+    @cached_property
+    def squares(self) -> Tensor:
+        """Squared norms of the rows, float64."""
+        values = self.matrix.values().double().square()
+        ones = torch.ones(self.shape[1], 1, dtype=torch.float64)
+        squared = torch.sparse_csr_tensor(
+            self.matrix.crow_indices(), self.matrix.col_indices(), values, size=self.shape, check_invariants=False
+        )
+        return (squared @ ones)[:, 0]
 
 
 def _to_torch(matrix: sp.csr_matrix, dtype: torch.dtype) -> Tensor:

@@ -16,6 +16,8 @@ _SOFTWARE = """@misc{sfumato,
 """
 _METHODS: dict[str, tuple[str, ...]] = {
     "gap": ("sajadmanesh2023gap",),
+    "progap": ("sajadmanesh2024progap",),
+    "label-messages": (),
     "mlp": (),
     "sage": ("hamilton2017inductive",),
 }

@@ -263,7 +263,8 @@ def _reproduce(spec: Spec, rows: Sequence[Row]) -> Section:
         "--dataset",
         shlex.quote(clean(spec.dataset)),
     ]
-    command = " ".join([*words, f"--seeds {max(1, _seeds(rows))}", "--data-dir DATA"])
+    data = [] if spec.dataset == "campus" else ["--data-dir DATA"]
+    command = " ".join([*words, f"--seeds {max(1, _seeds(rows))}", *data])
     versions = {
         "Sfumato": {row["version"] for row in rows},
         **{

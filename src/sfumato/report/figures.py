@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sfumato.experiments.results import Line
 from sfumato.report.drawing import MARKERS, PALETTE, Figure, canvas, finish, ink, legend, style, wrapped
-from sfumato.report.lines import Line
 from sfumato.report.words import AXES, interval, percent, plain
 
 _DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))

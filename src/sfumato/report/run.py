@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import DataError
 from sfumato.evaluation import Summary
+from sfumato.experiments.results import FILE
 from sfumato.graph.graph import Graph
 from sfumato.privacy.release_folder import read_release
 from sfumato.report.html import to_html
@@ -68,6 +69,16 @@ def read_run(folder: str | Path) -> Run:
         DataError: the folder is not a finished run, was altered, or its evaluation is not JSON.
     """
     folder = Path(folder)
+    if (folder / FILE).exists() or folder.name == FILE:
+        raise DataError(
+            f"Expected {str(folder)!r} to be a run folder, got results of an experiment. Write their page with "
+            "`sfumato experiment report`."
+        )
+    if not any((one / "manifest.json").is_file() for one in (folder, folder / "release")):
+        raise DataError(
+            f"Expected {str(folder)!r} to be a finished run folder, but it has no release/manifest.json. Train again, or "
+            "check the path."
+        )
     stored = read_release(folder)
     graph = stored.spec["graph"]
     return Run(

@@ -22,7 +22,7 @@ ROLES = {
     "ceiling": "ceiling: no privacy",
     "label-control": "label-only control",
 }
-AXES = {"epsilon": "epsilon", "num_hops": "hops", "max_degree": "degree cap"}
+AXES = {"epsilon": "epsilon", "num_hops": "hops", "depth": "depth", "max_degree": "degree cap"}
 
 
 def clean(text: object) -> str:

@@ -1,0 +1,143 @@
+r"""Which arcs carry a message, and how much of it: one record's allowance goes where it is read.
+
+A hop that sends every message along every arc (:func:`~sfumato.bounded.aggregation.hop_sensitivity`) also pays for sums
+that nobody needs. Where senders and receivers are told apart by public facts, less noise buys the same guarantee:
+
+* **One way.** An undirected edge is two arcs, and changes two rows. If messages flow only from the node that comes
+  earlier in a public order to the one that comes later, it changes one (:func:`one_way`).
+* **Shares.** If an owner's message is divided by the root of the number of arcs that carry it, all copies together
+  have norm at most 1, however many there are (:func:`share`): no cap is needed, and no arc is dropped.
+
+The order is a fixed function of roles and of a public seed (:func:`public_order`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato._validate import fail
+from sfumato.bounded.aggregation import Arcs
+from sfumato.errors import UnsupportedUnitError
+from sfumato.privacy.units import EdgeLevel, NodeLevel, Unit
+
+_MARGIN = 1 - 2.0**-20
+
+
+def public_order(train: NDArray[np.bool_], seed: int) -> NDArray[np.int64]:
+    """Rank of every node: training nodes first, shuffled by a public seed; then all others, shuffled too.
+
+    Shapes: bool [num_nodes] to distinct int64 [num_nodes].
+
+    >>> public_order(np.array([False, True, True]), seed=0).tolist()
+    [2, 1, 0]
+    """
+    shuffled = np.random.default_rng(seed).permutation(len(train))
+    order = shuffled[np.argsort(~train[shuffled], kind="stable")]
+    rank = np.empty(len(train), np.int64)
+    rank[order] = np.arange(len(train))
+    return rank
+
+
+def one_way(arcs: Arcs, rank: NDArray[np.int64]) -> Arcs:
+    """Keep the arcs that lead from a lower to a higher rank.
+
+    **Formal guarantee.** Of the two arcs of an undirected edge at most one is kept, so if messages of norm at most 1 do
+    not depend on arcs, adding or removing the edge changes one row of their sums by norm at most 1.
+
+    >>> both = Arcs(np.array([0, 1, 2]), np.array([1, 0], np.int32))
+    >>> one_way(both, np.array([0, 1])).sources.tolist()
+    [0]
+    """
+    return _kept(arcs, rank[arcs.sources] < np.repeat(rank, np.diff(arcs.offsets)))
+
+
+def outward(arcs: Arcs, train: NDArray[np.bool_]) -> Arcs:
+    """Drop the arcs that lead from other nodes to training nodes, along which a label could come back to its node.
+
+    >>> both = Arcs(np.array([0, 1, 2]), np.array([1, 0], np.int32))
+    >>> outward(both, np.array([True, False])).sources.tolist()
+    [0]
+    """
+    return _kept(arcs, train[arcs.sources] | ~np.repeat(train, np.diff(arcs.offsets)))
+
+
+def to_receivers(
+    indptr: NDArray[np.int64], indices: NDArray[np.int32], sends: NDArray[np.bool_], receives: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Keep, in each owner's list, the arcs of senders that lead to receivers.
+
+    Both sets must be public. What is left of a list depends on that list alone.
+
+    >>> both = np.array([True, True, False])
+    >>> [part.tolist() for part in to_receivers(np.array([0, 2, 3, 3]), np.array([1, 2, 0], np.int32), both, ~both)]
+    [[0, 1, 1, 1], [2]]
+    """
+    kept = _kept(Arcs(indptr, indices), receives[indices] & np.repeat(sends, np.diff(indptr)))
+    return kept.offsets, kept.sources
+
+
+def _kept(arcs: Arcs, keep: NDArray[np.bool_]) -> Arcs:
+    """The arcs of a mask, in their groups."""
+    before = np.concatenate(([0], np.cumsum(keep, dtype=np.int64)))
+    return Arcs(before[arcs.offsets], arcs.sources[keep])
+
+
+def share(rows: NDArray[np.float32], out_degree: NDArray[np.int64]) -> NDArray[np.float32]:
+    r"""Divide each owner's message among the arcs that carry it: :math:`m_u / \sqrt{d_u}`, for owned out-lists.
+
+    **Formal guarantee.** Messages longer than 1 are scaled to norm 1; then the copies along all :math:`d_u` arcs of owner
+    u have joint norm :math:`\sqrt{d_u \cdot \|m_u\|^2 / d_u} \le 1`. (They are made smaller by 2^-20, more than their
+    rounding to float32 can add.) Dividing by :math:`d_u` would be sound too, and weaker; not dividing needs a cap D and has
+    sensitivity :math:`\sqrt D`.
+
+    Shapes: float32 [num_nodes, width], int64 [num_nodes].
+
+    >>> share(np.array([[1.0]], np.float32), np.array([4])).round(3).tolist()
+    [[0.5]]
+    """
+    if len(rows) != len(out_degree):
+        raise fail("out_degree", f"{len(out_degree)} numbers", f"to be one for each of {len(rows)} rows")
+    square = np.square(rows, dtype=np.float64).sum(axis=1)
+    weight = _MARGIN / np.sqrt(np.maximum(square, 1) * np.maximum(out_degree, 1))
+    return (rows * weight[:, None]).astype(np.float32)
+
+
+def routed_sensitivity(unit: Unit) -> float:
+    r"""L2 sensitivity of one hop that is routed as this module says, in units of a full row.
+
+    **Formal guarantee** (Frobenius norm of the change of all sums; messages have norm at most 1):
+
+    * one arc, along which a message flows or not: 1;
+    * one undirected edge, by :func:`one_way`: one row changes by one message: 1;
+    * node, owned arcs, by :func:`share`, record emptied: its copies vanish, of joint norm 1; no other owner's list,
+      message or divisor reads this record: 1;
+    * the same, record replaced: joint norm 1 before and after, and they may be opposite: 2.
+
+    Raises:
+        UnsupportedUnitError: all incident arcs (others' copies would change without bound), or not a graph unit.
+
+    >>> routed_sensitivity(EdgeLevel(directed=False)), routed_sensitivity(NodeLevel(relation="replace"))
+    (1.0, 2.0)
+    """
+    if isinstance(unit, EdgeLevel):
+        return 1.0
+    if isinstance(unit, NodeLevel) and unit.arcs == "owned":
+        return 1.0 if unit.relation == "remove" else 2.0
+    raise UnsupportedUnitError(
+        f"One hop has no bounded sensitivity when the unit is {unit.describe()}: one record could change every row. "
+        "Use EdgeLevel, or NodeLevel(arcs='owned')."
+    )
+
+
+def routed_coordinates(unit: Unit, num_nodes: int, width: int) -> int:
+    """How many coordinates of a routed [num_nodes, width] release can differ between neighbouring graphs.
+
+    >>> routed_coordinates(NodeLevel(max_out_degree=100), 1000, 6)
+    600
+    """
+    if isinstance(unit, EdgeLevel):
+        return width
+    cap = getattr(unit, "max_out_degree", None)
+    rows = num_nodes if cap is None else cap * (1 + (unit.relation == "replace"))
+    return min(rows, num_nodes) * width

@@ -1,0 +1,68 @@
+r"""The default method: label messages, or a graph-free network where the graph cannot be heard above the noise.
+
+The choice is a fixed rule of public facts: unit, budget, counts, and the mean degree d that a schema promises. It reads no
+data and costs nothing. What a row of a routed hop is expected to hold, over the standard deviation of its noise, is
+
+.. math:: r_{edge} = \frac{t d}{z}, \qquad r_{node} = \frac{t d}{z \sqrt{\max(1, \rho d)}},
+
+with t the share of training nodes, :math:`\rho` the share of nodes that receive (:mod:`~sfumato.central.labels`), and z the
+noise multiplier of one Gaussian release at the whole budget. Below 1/4 (edge), below 1 (node) the graph-free network is
+taken: at edge level it costs epsilon 0; at node level its one DP-SGD run gets the whole budget. The thresholds were read off
+Rutgers89 and UCSC68 with edges thinned to mean degrees from 1 to 32 (docs/decisions/0008).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sfumato.central.baselines import MLP
+from sfumato.central.labels import LabelMessages
+from sfumato.graph.graph import PublicFacts
+from sfumato.method import Plan
+from sfumato.privacy.budget import Budget
+from sfumato.privacy.calibration import gaussian_noise_multiplier
+from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy, Unit
+
+_EDGE_LEAST, _NODE_LEAST = 0.25, 1.0
+
+
+@dataclass(frozen=True)
+class Auto:
+    """The recommended default: picks a method by a public rule; nothing to tune.
+
+    >>> Auto().calibrate(Budget(1.0, 1e-6), NodeLevel(), PublicFacts(3000, 2250, 50, 6, False, mean_degree=4.0)).method.name
+    'mlp'
+    """
+
+    name: ClassVar[str] = "auto"
+
+    def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
+        """Plan a run of the chosen method within ``budget``; never sees data."""
+        return self.choose(budget, unit, public).calibrate(budget, unit, public)
+
+    def choose(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> LabelMessages | MLP:
+        """The method that this unit, budget and these public facts get."""
+        hop = isinstance(unit, EdgeLevel | NoPrivacy) or (isinstance(unit, NodeLevel) and unit.arcs == "owned")
+        if not hop or public.num_classes < 2:
+            return MLP()
+        if budget is None or isinstance(unit, NoPrivacy) or public.mean_degree is None:
+            return LabelMessages()
+        least = _NODE_LEAST if isinstance(unit, NodeLevel) else _EDGE_LEAST
+        return LabelMessages() if signal_to_noise(budget, unit, public) >= least else MLP()
+
+
+def signal_to_noise(budget: Budget, unit: Unit, public: PublicFacts) -> float:
+    """Expected messages in a row over the noise of a coordinate, for a promised mean degree.
+
+    >>> facts = PublicFacts(20000, 15000, 400, 6, False, mean_degree=70.0)
+    >>> round(signal_to_noise(Budget(1.0, 1e-7), EdgeLevel(directed=False), facts), 1)
+    11.2
+    """
+    degree, sends = public.mean_degree or 0.0, public.num_train / public.num_nodes
+    noise = gaussian_noise_multiplier(budget.epsilon, budget.delta)
+    if isinstance(unit, NodeLevel):
+        receives = 1 - sends * (1 - LabelMessages().shared(unit))
+        noise *= math.sqrt(max(1.0, receives * degree)) * (1 + (unit.relation == "replace"))
+    return sends * degree / noise

@@ -1,0 +1,324 @@
+r"""Label messages: a noisy histogram of the neighbors' labels, read by a linear head.
+
+1. *Messages.* A training node sends the code of its label; class c has the code :math:`s\,(e_c - 1/C)` of norm 1, a
+   corner of a simplex. (A one-hot row of norm 1 spends part of its allowance on the number of neighbors, which tells
+   classes apart less well.) Where features are public, any other node sends the mean code under a posterior: at first of
+   a graph-free model, later of the head.
+2. *Hop*, routed (:mod:`~sfumato.bounded.routing`) and perturbed: :math:`H^{(k)} = A^\top M^{(k)} + \sigma N(0, I)`, and
+   H is the mean of the first k hops: its noise has standard deviation :math:`\sigma / \sqrt k`. Known labels are sent
+   again each time, so dividing the budget over hops loses nothing of them, and the other messages get better.
+3. *Head.* Multinomial logistic regression on H in units of its noise, on its direction shrunk by that noise,
+   :math:`H_v / \sqrt{\|H_v\|^2 + (C - 1) \sigma^2 / k}`, and on the graph-free posterior (at node level: on twice that
+   direction and the node's own normalized features).
+
+A node's label is never part of its own row, directly or by way of others, so rows of training and of other nodes follow
+one law.
+
+**Formal guarantee.**
+
+* *Edge level.* Roles, labels and features are public; arcs enter through K Gaussian releases of sensitivity 1
+  (:func:`~sfumato.bounded.routing.routed_sensitivity`); messages are post-processing of earlier ones. For undirected
+  edges messages flow one way: from training nodes to all others, and among them toward the later one in a public order.
+  The head learns on the ``learner_share`` of training nodes that come last in it.
+* *Node level, owned arcs.* One hop. Training nodes send, to nodes in other roles and to the learners alone, and divide
+  the message among the arcs that carry it: sensitivity 1 for any number of arcs (2 if records are replaced). The label
+  is part of the message, so the release protects it with the arcs. The head is trained by full-batch DP-SGD on released
+  rows and own features of all training nodes; both releases compose, their noise split by
+  :mod:`~sfumato.privacy.splitting`.
+* *Prediction* reads released rows, weights and the node's own features: nothing is spent.
+
+Rows of early training nodes (edge level), and of training nodes that are no learners (node level), hold few or no
+messages: predictions for them lean on features. Their labels are what the method learned from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from sfumato._validate import check_int, check_real, fail
+from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum, normalize_rows
+from sfumato.bounded.degree import by_destination, cap_out_degree
+from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.routing import (
+    one_way,
+    outward,
+    public_order,
+    routed_coordinates,
+    routed_sensitivity,
+    share,
+    to_receivers,
+)
+from sfumato.central._learning import (
+    Features,
+    Rows,
+    load_weights,
+    network_arrays,
+    num_parameters,
+    sgd_event,
+    train,
+)
+from sfumato.graph.graph import Graph, PublicFacts
+from sfumato.method import Arrays, Plan, Session, make_plan
+from sfumato.nn.models import Linear, SparseRows
+from sfumato.privacy.budget import Budget
+from sfumato.privacy.events import GaussianEvent
+from sfumato.privacy.ledger import Release
+from sfumato.privacy.noise import new_key
+from sfumato.privacy.splitting import SGD_WEIGHT, Part, balance
+from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy, Unit
+
+_EDGE_SHARE, _NODE_SHARE = 0.5, 0.1
+
+
+@dataclass(frozen=True)
+class LabelMessages:
+    """Label messages with public settings.
+
+    Args:
+        num_hops: K; default 3, at node level 1.
+        learner_share: of the training nodes, those whose rows train the head; default 0.5 of undirected edges, 0.1 at
+            node level, and all of them for single arcs or without privacy.
+        epochs: full-batch steps of each linear model.
+        learning_rate: of Adam.
+        l2_clip_norm: clip of an example's gradient (private labels only).
+
+    >>> LabelMessages().shared(NodeLevel())
+    0.1
+    """
+
+    num_hops: int | None = None
+    learner_share: float | None = None
+    epochs: int = 100
+    learning_rate: float = 0.05
+    l2_clip_norm: float = 1.0
+    name: ClassVar[str] = "label-messages"
+
+    def __post_init__(self) -> None:
+        if self.num_hops is not None:
+            check_int(low=1, num_hops=self.num_hops)
+        if self.learner_share is not None:
+            check_real(low=0, high=1, open_low=True, learner_share=self.learner_share)
+        check_int(low=1, epochs=self.epochs)
+        check_real(low=0, high=10, open_low=True, learning_rate=self.learning_rate)
+        check_real(low=0, open_low=True, l2_clip_norm=self.l2_clip_norm)
+
+    def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
+        """Plan a run within ``budget``; never sees data.
+
+        Raises:
+            UnsupportedUnitError: the unit has no bounded hop.
+        """
+        return make_plan(self, budget, unit, public)
+
+    def shared(self, unit: Unit) -> float:
+        """The share of training nodes that are learners."""
+        default = _NODE_SHARE if isinstance(unit, NodeLevel) else _EDGE_SHARE if _is_undirected(unit) else 1.0
+        return self.learner_share or default
+
+    def hops(self, unit: Unit) -> int:
+        """K under a unit."""
+        if isinstance(unit, NodeLevel) and self.num_hops not in (None, 1):
+            raise fail("num_hops", self.num_hops, "to be 1 at node level", "Later hops would read protected features.")
+        return self.num_hops or (1 if isinstance(unit, NodeLevel) else 3)
+
+    def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
+        """K aggregations; at node level one, and the head."""
+        routed_sensitivity(unit)
+        shape, gaussian = (public.num_nodes, public.num_classes), GaussianEvent(noise_multiplier)
+        touched = routed_coordinates(unit, *shape)
+        hops = tuple(Release(f"aggregate/{k + 1}", gaussian, shape, touched) for k in range(self.hops(unit)))
+        if "labels" in unit.public:
+            return hops
+        with torch.device("meta"):
+            size = num_parameters(_private_head(public))
+        sgd = sgd_event(unit, public, noise_multiplier, epochs=self.epochs, batch_size=max(public.num_train, 1))
+        parts = (Part(gaussian), Part(sgd, SGD_WEIGHT))
+        return *hops, Release("head", parts[1].at(balance(parts, noise_multiplier)[1]), (size,), size)
+
+    def run(self, plan: Plan, graph: Graph, session: Session) -> tuple[Arrays, Arrays]:
+        """Hops and heads, in turn."""
+        return (self._run_node if isinstance(plan.unit, NodeLevel) else self._run_edge)(plan, graph, session)
+
+    def _run_edge(self, plan: Plan, graph: Graph, session: Session) -> tuple[Arrays, Arrays]:
+        """Prior; then K times a hop and a head, whose posterior the nodes without a known label send next."""
+        assert graph.y is not None
+        assert graph.roles is not None
+        features, released, arcs = Features(graph), {}, Arcs(*graph.transpose())
+        sends = graph.train_mask & (graph.y >= 0)
+        rank = public_order(sends, session.seed)
+        arcs = one_way(arcs, rank) if _is_undirected(plan.unit) else outward(arcs, sends)
+        learner = self._learners(plan.unit, sends, rank)
+        prior = _prior(plan.public)
+        train(self, plan, session, "prior", prior, graph, features.rows)
+        weights, posterior = network_arrays("prior", prior), _posterior(prior, features)
+        learning = graph.with_roles(np.where(sends & ~learner, 3, graph.roles).astype(np.uint8))
+        for hop in range(self.hops(plan.unit)):
+            messages = _codes(graph, posterior @ simplex(plan.public.num_classes))
+            released[f"aggregate/{hop + 1}"] = _release(plan, session, hop, arcs, messages)
+            head, inputs = _head(plan), _inputs(plan, weights, released, features)
+            mean, scale = inputs[learner].mean(axis=0), inputs[learner].std(axis=0) + 1e-6
+            train(self, plan, session, "head", head, learning, _chosen((inputs - mean) / scale))
+            _unscale(head, mean, scale)
+            posterior = _probabilities(head, torch.from_numpy(inputs))
+        return {**weights, **network_arrays("head", head)}, released
+
+    def _run_node(self, plan: Plan, graph: Graph, session: Session) -> tuple[Arrays, Arrays]:
+        """One hop over arcs that training nodes own and that lead to receivers; other rows are not released, and zero."""
+        sends = graph.train_mask
+        receives = ~sends | self._learners(plan.unit, sends, public_order(sends, session.seed))
+        owned = to_receivers(graph.indptr, graph.indices, sends, receives)
+        if isinstance(plan.unit, NodeLevel) and plan.unit.max_out_degree is not None:
+            owned = cap_out_degree(*owned, plan.unit.max_out_degree, session.key)
+        messages = _codes(graph, np.zeros((graph.num_nodes, plan.public.num_classes), np.float32))
+        sums = _release(plan, session, 0, Arcs(*by_destination(*owned)), share(messages, np.diff(owned[0])))
+        sums[~receives] = 0
+        released, head = {"aggregate/1": sums}, _head(plan)
+        train(self, plan, session, "head", head, graph, _chosen(_inputs(plan, {}, released, Features(graph))))
+        return network_arrays("head", head), released
+
+    def _learners(self, unit: Unit, sends: NDArray[np.bool_], rank: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """The senders whose rows train the head: the last ones in the public order."""
+        count = np.count_nonzero(sends)
+        return sends & (rank >= count - np.ceil(self.shared(unit) * count))
+
+    def scores(self, plan: Plan, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
+        """The head on released rows and the nodes' own features."""
+        head = _head(plan)
+        load_weights(head, weights, "head")
+        inputs = _inputs(plan, weights, released, Features(graph))
+        with torch.no_grad():
+            return head(torch.from_numpy(inputs) if isinstance(inputs, np.ndarray) else SparseRows(inputs)).numpy()
+
+    def who_may_see(self, unit: Unit) -> dict[str, list[str]]:
+        """Who may be shown what, for the certificate."""
+        if isinstance(unit, NoPrivacy):
+            return {"anyone": [], "the node itself": [], "never": ["everything in this run"]}
+        own = ["predictions that read the node's own features (joint DP)"] if isinstance(unit, NodeLevel) else []
+        public = ["noisy aggregates", "weights"] + ([] if own else ["predictions for all nodes"])
+        return {"anyone": public, "the node itself": own, "never": ["sums before noise"]}
+
+
+def simplex(num_classes: int) -> NDArray[np.float32]:
+    """Codes of the classes: the corners of a regular simplex around 0, of norm 1, [num_classes, num_classes].
+
+    >>> simplex(2).round(3).tolist()
+    [[0.7070000171661377, -0.7070000171661377], [-0.7070000171661377, 0.7070000171661377]]
+    """
+    codes = np.eye(num_classes) - 1 / num_classes
+    return (codes / np.linalg.norm(codes[0])).astype(np.float32)
+
+
+def _codes(graph: Graph, messages: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Messages in which labeled training nodes send the codes of their labels."""
+    assert graph.y is not None
+    known = np.flatnonzero(graph.train_mask & (graph.y >= 0))
+    messages[known] = simplex(messages.shape[1])[graph.y[known]]
+    return messages
+
+
+def _is_undirected(unit: Unit) -> bool:
+    return isinstance(unit, EdgeLevel) and not unit.directed
+
+
+def _release(plan: Plan, session: Session, hop: int, arcs: Arcs, messages: NDArray[np.float32]) -> NDArray[np.int64]:
+    """Charge a hop, then compute it."""
+    if isinstance(plan.unit, NoPrivacy):
+        return noisy_neighborhood_sum(arcs, messages, 0.0, new_key())
+    name = f"aggregate/{hop + 1}"
+    key = session.charge(name)
+    session.bind(name, messages, arcs.offsets, arcs.sources)
+    return noisy_neighborhood_sum(arcs, messages, _stddev(plan), key)
+
+
+def _stddev(plan: Plan) -> float:
+    """Noise of one coordinate of one release; 0 without privacy."""
+    if isinstance(plan.unit, NoPrivacy):
+        return 0.0
+    event = plan.event("aggregate/1")
+    assert isinstance(event, GaussianEvent)
+    return event.noise_multiplier * routed_sensitivity(plan.unit)
+
+
+def _inputs(plan: Plan, weights: Arrays, released: Arrays, features: Features) -> NDArray[np.float32] | sp.csr_matrix:
+    """What the head reads of every node: the mean of noisy hops (their noise averages out), or the last exact one."""
+    noise, classes = _stddev(plan) / np.sqrt(len(released)), plan.public.num_classes
+    sums = np.mean(list(released.values()), axis=0) if noise else released[f"aggregate/{len(released)}"]
+    sums = sums / UNIT
+    sums -= sums.mean(axis=1, keepdims=True)
+    length = np.sqrt(np.square(sums).sum(axis=1, keepdims=True) + (classes - 1) * noise**2)
+    direction = np.divide(sums, length, out=np.zeros_like(sums), where=length > 0)
+    if "labels" not in plan.unit.public:
+        return _beside(2 * direction, features.x)
+    prior = _prior(plan.public)
+    load_weights(prior, weights, "prior")
+    return np.hstack([sums / (noise or 1.0), direction, np.log(_posterior(prior, features))]).astype(np.float32)
+
+
+def _beside(direction: NDArray[np.float64], x: Any) -> NDArray[np.float32] | sp.csr_matrix:
+    """Directions and normalized features in one matrix, sparse if the features are stored so."""
+    if not sp.issparse(x):
+        return np.hstack([direction, normalize_rows(x)]).astype(np.float32)
+    norms = np.sqrt(np.asarray(x.multiply(x).sum(axis=1), np.float64))
+    return sp.csr_matrix(sp.hstack([direction, x.multiply(1 / np.maximum(norms, 1e-12))]), dtype=np.float32)
+
+
+def _chosen(inputs: NDArray[np.float32] | sp.csr_matrix) -> Rows:
+    """Rows of some nodes. Full batches ask for the same ones at every step."""
+    if isinstance(inputs, np.ndarray):
+        return lambda ids: torch.from_numpy(inputs[ids])
+
+    @lru_cache(maxsize=1)
+    def rows(ids: bytes) -> SparseRows:
+        return SparseRows(inputs[np.frombuffer(ids, np.int64)], torch.float64)
+
+    return lambda ids: rows(ids.astype(np.int64).tobytes())
+
+
+def _prior(public: PublicFacts) -> nn.Module:
+    """The graph-free posterior: logistic regression on features."""
+    return _zero(Linear(public.num_features, public.num_classes))
+
+
+def _posterior(prior: nn.Module, features: Features) -> NDArray[np.float32]:
+    """Class probabilities of every node from its features, kept away from 0."""
+    return np.maximum(_probabilities(prior, features.rows(None)), 1e-6)
+
+
+def _probabilities(network: nn.Module, rows: Tensor | SparseRows) -> NDArray[np.float32]:
+    with torch.no_grad():
+        return torch.softmax(network(rows), 1).numpy()
+
+
+def _head(plan: Plan) -> nn.Linear:
+    """Logistic regression."""
+    return _private_head(plan.public) if "labels" not in plan.unit.public else _public_head(plan.public)
+
+
+def _public_head(public: PublicFacts) -> nn.Linear:
+    return _zero(Linear(3 * public.num_classes, public.num_classes))
+
+
+def _private_head(public: PublicFacts) -> nn.Linear:
+    return _zero(Linear(public.num_classes + public.num_features, public.num_classes))
+
+
+def _unscale(head: nn.Linear, mean: NDArray[np.float32], scale: NDArray[np.float32]) -> None:
+    """Let a head that learned on standardized inputs read them as they are."""
+    with torch.no_grad():
+        head.weight.div_(torch.from_numpy(scale))
+        head.bias.sub_(head.weight @ torch.from_numpy(mean))
+
+
+def _zero(layer: nn.Linear) -> nn.Linear:
+    """Start a convex problem at zero."""
+    nn.init.zeros_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return layer

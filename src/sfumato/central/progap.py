@@ -1,0 +1,253 @@
+r"""ProGAP: progressive graph neural networks with aggregation perturbation (Sajadmanesh and Gatica-Perez, 2024, WSDM).
+
+Stage s of 0 to K trains base MLPs 0 to s on cached inputs, concatenated under a head of its own (equations 5.10, 5.11,
+algorithms 9 and 10). Input 0 is the features; input s + 1 is made once, after stage s: the output of base s, rows
+normalized, summed over neighbors, perturbed (equations 5.8, 5.9), and cached as it was released. Stage K predicts.
+
+**Formal guarantee.** With x_k for input k, a message of stage s is :math:`m_u = b_s(x_{s,u}) / \|b_s(x_{s,u})\|`, a
+function of row u of input s and of weights, so its norm is at most 1.
+
+* *Edge level.* Features and labels are public and every weight is post-processing of earlier aggregates: K Gaussian
+  releases, each with noise multiplier z and the sensitivity of :func:`~sfumato.bounded.aggregation.hop_sensitivity`: 1
+  for an arc, sqrt 2 for an undirected edge. (Theorem 4 of the paper states 1 "for an edge"; that is one arc.)
+* *Node level, owned arcs.* Each owner keeps at most D arcs. Given all earlier releases (adaptive composition fixes them
+  in both neighbouring graphs), the weights of stage s are fixed. At s = 0 a message reads the sender's own features: in
+  the next aggregate an emptied record silences at most D arcs, sqrt D; a replaced one may turn m into -m on kept targets:
+  2 sqrt D. At s >= 1 input s *is* an earlier release, so messages are equal in both graphs, though all K + 1 stages
+  train on features: sqrt D if emptied, and sqrt(2 D) if replaced, when only targets change. Stages are trained by
+  DP-SGD, one release each. :mod:`~sfumato.privacy.splitting` gives each part its noise.
+* *Prediction* reads released rows, weights, and the node's own features: nothing is spent.
+
+Theorem 5 of the paper holds for this unit; for all incident arcs its degree bound is not stable and no claim is made.
+Without private labels each stage keeps its epoch with the best validation accuracy; with private labels, its last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sfumato._validate import check_int, check_real, fail
+from sfumato.bounded.aggregation import normalize_rows
+from sfumato.bounded.kernels import UNIT
+from sfumato.central._learning import Features, load_weights, network_arrays, num_parameters, seeded, sgd_event, train
+from sfumato.central.gap import Aggregation, aggregation_releases
+from sfumato.errors import InputError
+from sfumato.graph.graph import Graph, PublicFacts
+from sfumato.method import Arrays, GraphKey, Plan, Session, make_plan
+from sfumato.nn.models import SparseRows
+from sfumato.nn.progressive import StageNetwork
+from sfumato.privacy.budget import Budget
+from sfumato.privacy.events import GaussianEvent
+from sfumato.privacy.ledger import Release
+from sfumato.privacy.splitting import SGD_WEIGHT, Part, balance
+from sfumato.privacy.units import NodeLevel, NoPrivacy, Unit
+
+_PRIVATE_EPOCHS = 5
+Inputs = tuple[Tensor | SparseRows, ...]
+
+
+@dataclass(frozen=True)
+class ProGAP:
+    """ProGAP with public settings; None takes the public default for the unit.
+
+    Args:
+        depth: K, number of aggregations, at most 100; default 4 at node level, else 5.
+        base_layers: of each base MLP, at most 10; default 2 at node level, else 1.
+        width: of bases and aggregates.
+        epochs: passes in each stage; default 100 full-batch, 5 by DP-SGD.
+        learning_rate: of Adam.
+        batch_size: expected size of a Poisson sample (private labels only).
+        l2_clip_norm: clip of an example's gradient (private labels only).
+        layerwise: keep base MLPs as their own stage left them (remark 1 of the paper); cheaper.
+
+    >>> ProGAP(depth=3).depth
+    3
+    """
+
+    depth: int | None = None
+    base_layers: int | None = None
+    width: int = 16
+    epochs: int | None = None
+    learning_rate: float = 0.01
+    batch_size: int = 256
+    l2_clip_norm: float = 1.0
+    layerwise: bool = False
+    name: ClassVar[str] = "progap"
+
+    def __post_init__(self) -> None:
+        for setting, most in (("depth", 100), ("base_layers", 10), ("epochs", None)):
+            if getattr(self, setting) is not None:
+                check_int(low=1, high=most, **{setting: getattr(self, setting)})
+        check_int(low=1, width=self.width)
+        check_int(low=1, batch_size=self.batch_size)
+        check_real(low=0, high=10, open_low=True, learning_rate=self.learning_rate)
+        check_real(low=0, open_low=True, l2_clip_norm=self.l2_clip_norm)
+        if not isinstance(self.layerwise, bool):
+            raise fail("layerwise", self.layerwise, "to be True or False")
+
+    def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
+        """Plan a run within ``budget``; never sees data.
+
+        Raises:
+            UnsupportedUnitError: the unit has no bounded hop.
+        """
+        return make_plan(self, budget, unit, public)
+
+    def hops(self, unit: Unit) -> int:
+        """K under a unit."""
+        return self.depth or (4 if isinstance(unit, NodeLevel) else 5)
+
+    def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
+        """K aggregations; at node level each follows its stage, and the last stage ends it."""
+        hops = aggregation_releases(unit, public, self.hops(unit), self.width, noise_multiplier)
+        if "labels" in unit.public:
+            return hops
+        with torch.device("meta"):
+            sizes = [num_parameters(self._network(stage, unit, public)) for stage in range(len(hops) + 1)]
+        sgd = sgd_event(
+            unit, public, noise_multiplier, epochs=self.epochs or _PRIVATE_EPOCHS, batch_size=self.batch_size
+        )
+        parts = (Part(GaussianEvent(noise_multiplier, len(hops))), *(Part(sgd, SGD_WEIGHT) for _ in sizes))
+        event = parts[1].at(balance(parts, noise_multiplier)[1])
+        first, *later = (Release(f"stage/{stage}", event, (size,), size) for stage, size in enumerate(sizes))
+        return (first, *(release for pair in zip(hops, later, strict=True) for release in pair))
+
+    def run(self, plan: Plan, graph: Graph, session: Session) -> tuple[Arrays, Arrays]:
+        """Algorithm 10: train a stage, aggregate what it learned, and so on."""
+        cache, aggregation = Cache(self, graph), Aggregation(plan, graph, session)
+        private = "labels" not in plan.unit.public
+        settings = replace(self, epochs=self.epochs or _PRIVATE_EPOCHS) if private else self
+        with seeded(session.seed):
+            networks = [self._network(stage, plan.unit, plan.public) for stage in range(self.hops(plan.unit) + 1)]
+        weights: Arrays = {}
+        released: Arrays = {}
+        for stage, network in enumerate(networks):
+            if stage:
+                released[f"aggregate/{stage}"] = aggregation(stage, cache.messages(networks[stage - 1]))
+                cache.add(released[f"aggregate/{stage}"])
+                if not self.layerwise:
+                    network.continue_from(networks[stage - 1])
+            train(settings, plan, session, f"stage/{stage}", network, graph, cache.rows)
+            weights |= network_arrays(f"stage/{stage}", network)
+        return weights, released
+
+    def scores(self, plan: Plan, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
+        """Algorithm 9 from the cache: the last stage on released aggregates and the nodes' own features."""
+        cache, networks = Cache(self, graph), self.trained(weights, plan.unit, plan.public)
+        for stage, network in enumerate(networks):
+            if stage:
+                cache.add(released[f"aggregate/{stage}"])
+            if self.layerwise and network is not networks[-1]:
+                cache.messages(network)
+        with torch.no_grad():
+            return networks[-1](*cache.rows(None)).numpy()
+
+    def inductive(
+        self, weights: Arrays, trained_on: GraphKey, builds_on: tuple[dict[str, Any], ...]
+    ) -> ProGAPInference:
+        """Algorithm 9 on another graph, for trained stages."""
+        return ProGAPInference(self, weights, trained_on, builds_on)
+
+    def who_may_see(self, unit: Unit) -> dict[str, list[str]]:
+        """Who may be shown what, for the certificate."""
+        if isinstance(unit, NoPrivacy):
+            return {"anyone": [], "the node itself": [], "never": ["everything in this run"]}
+        own = ["predictions that read the node's own features (joint DP)"] if isinstance(unit, NodeLevel) else []
+        public = ["noisy aggregates", "weights"] + ([] if own else ["predictions for all nodes"])
+        never = ["sums before noise"] + (["embeddings of single nodes that read their features"] if own else [])
+        return {"anyone": public, "the node itself": own, "never": never}
+
+    def trained(self, weights: Arrays, unit: Unit, public: PublicFacts) -> list[StageNetwork]:
+        """The networks of all stages with stored weights."""
+        networks = [self._network(stage, unit, public) for stage in range(self.hops(unit) + 1)]
+        for stage, network in enumerate(networks):
+            load_weights(network, weights, f"stage/{stage}")
+        return networks
+
+    def _network(self, stage: int, unit: Unit, public: PublicFacts) -> StageNetwork:
+        widths = [public.num_features, *[self.width] * stage]
+        return StageNetwork(
+            widths[-1:] if self.layerwise else widths,
+            self.width,
+            public.num_classes,
+            num_layers=self.base_layers or (2 if isinstance(unit, NodeLevel) else 1),
+            frozen=self.width * stage * self.layerwise,
+            batch_norm="labels" in unit.public,
+        )
+
+
+class Cache:
+    """What the stages read: the features, each aggregate as it came, and in layer-wise training the frozen bases' outputs."""
+
+    def __init__(self, method: ProGAP, graph: Graph) -> None:
+        self.method, self.features = method, Features(graph)
+        self.aggregates: list[Tensor] = []
+        self.frozen: list[Tensor] = []
+
+    def add(self, released: NDArray[np.int64]) -> None:
+        """The next aggregate, in units of a message."""
+        self.aggregates.append(torch.from_numpy((released / UNIT).astype(np.float32)))
+
+    def messages(self, network: StageNetwork) -> NDArray[np.float32]:
+        """The newest base's outputs for all nodes, rows of norm 1, [num_nodes, width]."""
+        network.eval()
+        inputs = self.rows(None)[: len(network.base)]
+        with torch.no_grad():
+            newest = network.embed(*inputs)[:, -self.method.width :]
+        if self.method.layerwise:
+            self.frozen.append(newest)
+        return normalize_rows(newest.numpy())
+
+    def rows(self, ids: NDArray[np.integer] | None) -> Inputs:
+        """Inputs of the newest stage for these nodes, or all."""
+        own, chosen = self.features.rows(ids), slice(None) if ids is None else torch.from_numpy(ids)
+        inputs = (own, *(hop[chosen] for hop in self.aggregates))
+        if not self.method.layerwise:
+            return inputs
+        return (inputs[-1], torch.cat(self.frozen, dim=1)[chosen]) if self.frozen else (own,)
+
+
+@dataclass(frozen=True)
+class ProGAPInference:
+    """Private aggregation of another graph with a trained ProGAP; no weight changes.
+
+    **Formal guarantee.** K Gaussian releases about the *new* graph, planned and charged like any other. The stages are
+    post-processing of an earlier release.
+    """
+
+    base: ProGAP
+    weights: Arrays
+    trained_on: GraphKey
+    builds_on: tuple[dict[str, Any], ...]
+    name: ClassVar[str] = "progap"
+
+    def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
+        """K aggregations."""
+        return aggregation_releases(unit, public, self.base.hops(unit), self.base.width, noise_multiplier)
+
+    def run(self, plan: Plan, graph: Graph, session: Session) -> tuple[Arrays, Arrays]:
+        """Embed and aggregate a graph with the columns of training, stage after stage."""
+        self.trained_on.check_columns(graph)
+        if GraphKey.of(graph).ids_digest == self.trained_on.ids_digest:
+            raise InputError(
+                "Expected a graph with other node ids than training: that one is answered from its cached releases, free."
+            )
+        cache, aggregation, released = Cache(self.base, graph), Aggregation(plan, graph, session), {}
+        for hop, network in enumerate(self.base.trained(self.weights, plan.unit, plan.public)[:-1], start=1):
+            released[f"aggregate/{hop}"] = aggregation(hop, cache.messages(network))
+            cache.add(released[f"aggregate/{hop}"])
+        return self.weights, released
+
+    def scores(self, plan: Plan, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
+        """The last stage on the new graph's aggregates."""
+        return self.base.scores(plan, weights, released, graph)
+
+    def who_may_see(self, unit: Unit) -> dict[str, list[str]]:
+        """As ProGAP."""
+        return self.base.who_may_see(unit)

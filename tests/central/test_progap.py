@@ -1,0 +1,245 @@
+"""ProGAP: what is charged and when, what each stage sends, prediction, inference on another graph, and that it learns."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import sfumato as sf
+from sfumato import method, verify
+from sfumato.bounded.aggregation import neighborhood_sum, normalize_rows, to_steps
+from sfumato.bounded.kernels import UNIT
+from sfumato.central import gap, progap
+from sfumato.errors import InputError, UnsupportedUnitError
+from sfumato.graph.graph import Graph
+from sfumato.graph.synthetic import stochastic_block_model
+
+ARC, EDGE, NODE = sf.EdgeLevel(directed=True), sf.EdgeLevel(directed=False), sf.NodeLevel(max_out_degree=6)
+REPLACE = sf.NodeLevel(max_out_degree=6, relation="replace")
+BUDGET = sf.Budget(epsilon=4.0, delta=1e-6)
+BOTH = pytest.mark.parametrize("layerwise", [False, True], ids=["progressive", "layerwise"])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def fixed_key(monkeypatch):
+    """Every fit draws the same key, so that two fits can be compared bit by bit."""
+    monkeypatch.setattr(method, "new_key", lambda: bytes(range(32)))
+
+
+@pytest.fixture
+def hops(monkeypatch):
+    """The arguments of every noisy hop that runs: (arcs, rows, noise_stddev)."""
+    calls, original = [], gap.noisy_neighborhood_sum
+
+    def record(arcs, rows, noise_stddev, key):
+        calls.append((arcs, rows, noise_stddev))
+        return original(arcs, rows, noise_stddev, key)
+
+    monkeypatch.setattr(gap, "noisy_neighborhood_sum", record)
+    return calls
+
+
+def small(seed=1, **how):
+    how = {"num_nodes": 150, "num_classes": 3, "mean_degree": 20, "num_features": 5, "seed": seed, **how}
+    return stochastic_block_model(**how).with_split(seed=0)
+
+
+def fit(graph, unit=EDGE, budget=BUDGET, **settings):
+    settings = {"depth": 2, "epochs": 3, "batch_size": 60, **settings}
+    return sf.ProGAP(**settings).calibrate(budget, unit, graph.public_facts(unit)).fit(graph)
+
+
+def differing(one, two):
+    return {key for key in one if not np.array_equal(one[key], two[key])}
+
+
+def test_defaults_follow_the_unit():
+    public = small().public_facts(EDGE)
+    edge, node = (sf.ProGAP().calibrate(BUDGET, unit, public) for unit in (EDGE, NODE))
+    assert [release.name for release in edge.releases] == [f"aggregate/{k}" for k in range(1, 6)]
+    assert [release.name for release in node.releases] == [
+        "stage/0", "aggregate/1", "stage/1", "aggregate/2", "stage/2", "aggregate/3", "stage/3", "aggregate/4", "stage/4",
+    ]  # fmt: skip
+    assert node.event("stage/0").steps == 5 * public.num_train // min(256, public.num_train)
+    assert node.event("stage/4") == node.event("stage/0")
+    arc = sf.ProGAP().calibrate(sf.Budget(1.0, 1e-7), ARC, public)
+    assert arc.event("aggregate/3").noise_multiplier == pytest.approx(10.4618, abs=6e-5)
+
+
+@pytest.mark.parametrize(
+    ("unit", "sensitivities"),
+    [
+        (ARC, (1, 1)),
+        (EDGE, (math.sqrt(2), math.sqrt(2))),
+        (NODE, (math.sqrt(6), math.sqrt(6))),
+        (REPLACE, (2 * math.sqrt(6), math.sqrt(12))),
+    ],
+)
+def test_the_standard_deviation_is_the_multiplier_times_the_sensitivity(unit, sensitivities, hops):
+    noise = fit(small(), unit).plan.event("aggregate/1").noise_multiplier
+    assert [stddev for _, _, stddev in hops] == pytest.approx([noise * sensitivity for sensitivity in sensitivities])
+
+
+@pytest.mark.parametrize("unit", [EDGE, NODE])
+@BOTH
+def test_releases_happen_in_the_planned_order_and_nothing_is_computed_before_its_charge(unit, layerwise, monkeypatch):
+    """Every sum and every training run finds its own charge to be the newest."""
+    done, original_sum, original_train = [], gap.noisy_neighborhood_sum, progap.train
+    charged = []
+    monkeypatch.setattr(
+        method.Session,
+        "charge",
+        lambda self, name, charge=method.Session.charge: (charged.append(name), charge(self, name))[1],
+    )
+
+    def summed(*arguments):
+        done.append(charged[-1])
+        return original_sum(*arguments)
+
+    def trained(settings, plan, session, stage, *rest):
+        original_train(settings, plan, session, stage, *rest)
+        if unit is NODE:
+            assert charged[-1] == stage
+            done.append(stage)
+
+    monkeypatch.setattr(gap, "noisy_neighborhood_sum", summed)
+    monkeypatch.setattr(progap, "train", trained)
+    plan = fit(small(), unit, layerwise=layerwise).plan
+    assert done == charged == [release.name for release in plan.releases]
+
+
+@pytest.mark.parametrize("unit", [EDGE, NODE])
+@BOTH
+def test_a_message_of_a_later_stage_is_post_processing_of_the_aggregate_before(unit, layerwise, hops):
+    """From stage 1 on, a message is a function of released rows and weights: other features give the same one."""
+    graph = small()
+    fitted = fit(graph, unit, layerwise=layerwise)
+    other = replace(graph, x=graph.x + 1)
+    for features, reads in ((graph, False), (other, True)):
+        cache = progap.Cache(fitted.plan.method, features)
+        for stage, network in enumerate(fitted.plan.method.trained(fitted.weights, unit, fitted.plan.public)[:-1]):
+            sent = cache.messages(network)
+            assert np.array_equal(sent, hops[stage][1]) == (stage > 0 or not reads)
+            cache.add(fitted.released[f"aggregate/{stage + 1}"])
+
+
+@BOTH
+def test_released_is_the_exact_sum_of_unit_messages_plus_noise(layerwise, hops):
+    fitted = fit(small(), layerwise=layerwise)
+    assert len(hops) == 2
+    for hop, (arcs, rows, stddev) in enumerate(hops, start=1):
+        noise = fitted.released[f"aggregate/{hop}"] - neighborhood_sum(arcs, to_steps(rows))
+        np.testing.assert_array_equal(rows, normalize_rows(rows))
+        np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-5)
+        assert noise.std() / UNIT == pytest.approx(stddev, rel=0.12)
+
+
+def test_aggregates_enter_as_they_were_released():
+    graph = small()
+    fitted = fit(graph)
+    cache = progap.Cache(fitted.plan.method, graph)
+    cache.add(fitted.released["aggregate/1"])
+    np.testing.assert_allclose(cache.rows(None)[1].numpy() * UNIT, fitted.released["aggregate/1"], rtol=1e-6)
+
+
+def test_progressive_training_moves_earlier_bases_and_layerwise_training_leaves_them_out():
+    progressive, layerwise = fit(small()).weights, fit(small(), layerwise=True).weights
+    assert not np.array_equal(progressive["stage/0.base.0.0.weight"], progressive["stage/1.base.0.0.weight"])
+    assert progressive["stage/2.base.2.0.weight"].shape == (16, 16)
+    assert layerwise["stage/2.base.0.0.weight"].shape == (16, 16)
+    assert "stage/2.base.1.0.weight" not in layerwise
+    assert progressive["stage/2.head.weight"].shape == layerwise["stage/2.head.weight"].shape == (3, 48)
+
+
+def test_each_stage_starts_where_the_one_before_ended(monkeypatch):
+    monkeypatch.setattr(progap, "train", lambda *arguments: None)
+    weights = fit(small(), sf.NoPrivacy(), None).weights
+    for name in ("base.0.0.weight", "base.0.0.bias"):
+        np.testing.assert_array_equal(weights[f"stage/0.{name}"], weights[f"stage/2.{name}"])
+    np.testing.assert_array_equal(weights["stage/1.base.1.0.weight"], weights["stage/2.base.1.0.weight"])
+    assert not np.array_equal(weights["stage/0.head.weight"], weights["stage/1.head.weight"][:, :16])
+
+
+@BOTH
+def test_node_level_reads_no_validation_or_test_label(layerwise, fixed_key):
+    graph = small()
+    hidden = ~graph.train_mask
+    poisoned = replace(graph, y=np.where(hidden, (graph.y + 1) % 3, graph.y))
+    one, two = fit(graph, NODE, layerwise=layerwise), fit(poisoned, NODE, layerwise=layerwise)
+    assert not differing(one.weights, two.weights)
+    assert not differing(one.released, two.released)
+    moved = replace(graph, y=np.where(hidden, graph.y, (graph.y + 1) % 3))
+    assert differing(one.weights, fit(moved, NODE, layerwise=layerwise).weights)
+
+
+def test_node_level_networks_mix_no_examples():
+    assert not [name for name in fit(small(), NODE).weights if "norm" in name]
+    assert [name for name in fit(small(), EDGE).weights if "norm" in name]
+
+
+@BOTH
+@pytest.mark.parametrize("unit", [EDGE, NODE])
+def test_layerwise_runs_verify_and_load(unit, layerwise, tmp_path):
+    graph = small()
+    fitted = fit(graph, unit, layerwise=layerwise, base_layers=2)
+    run = fitted.save(tmp_path / "run")
+    assert verify.verify(run).problems == ()
+    np.testing.assert_array_equal(sf.load(run).predict_proba(graph), fitted.predict_proba(graph))
+
+
+def test_predictions_never_read_arcs():
+    graph = small()
+    fitted = fit(graph)
+    bare = Graph.from_edges([], [], 150, directed=False, x=graph.x, y=graph.y, classes=graph.classes, roles=graph.roles)
+    np.testing.assert_array_equal(fitted.predict_proba(bare), fitted.predict_proba(graph))
+
+
+@BOTH
+def test_inference_on_another_graph_charges_its_own_ledger(layerwise, hops, tmp_path):
+    graph = small()
+    other = replace(small(2), node_ids=np.arange(150) + 1000)
+    fitted = fit(graph, layerwise=layerwise)
+    head = fitted.ledger.head
+    plan = fitted.calibrate_inference(sf.Budget(1.0, 1e-7), EDGE, other.public_facts(EDGE))
+    hops.clear()
+    inferred = plan.fit(other)
+    assert [stddev for _, _, stddev in hops] == pytest.approx([math.sqrt(2) * 6.6166] * 2, rel=1e-4)
+    assert [entry["kind"] for entry in inferred.ledger.entries] == ["plan", "release", "release"]
+    assert fitted.ledger.head == head
+    assert not differing(fitted.weights, inferred.weights)
+    run = inferred.save(tmp_path / "run")
+    assert verify.verify(run).problems == ()
+    np.testing.assert_array_equal(sf.load(run).predict_proba(other), inferred.predict_proba(other))
+    same = fitted.calibrate_inference(BUDGET, EDGE, graph.public_facts(EDGE))
+    with pytest.raises(InputError, match="cached releases"):
+        same.fit(graph)
+
+
+def test_units_without_a_bounded_hop_are_refused():
+    public = small().public_facts(EDGE)
+    with pytest.raises(UnsupportedUnitError, match="NodeLevel\\(arcs='owned', max_out_degree=D\\)"):
+        sf.ProGAP().calibrate(BUDGET, sf.NodeLevel(arcs="incident"), public)
+
+
+@BOTH
+def test_it_learns_from_a_dense_graph(layerwise):
+    graph = small(num_nodes=400, num_classes=4, mean_degree=80, num_features=4, homophily=0.9)
+    test = graph.test_mask
+    majority = np.bincount(graph.y[test]).max() / test.sum()
+    fitted = fit(graph, ARC, epochs=60, layerwise=layerwise)
+    assert (fitted.predict(graph) == graph.y)[test].mean() > majority + 0.3
+
+
+def test_four_nodes_are_enough():
+    graph = Graph.from_edges([0, 1, 2], [1, 2, 3], 4, directed=False, y=[0, 1, 0, 1], x=np.eye(4))
+    assert fit(graph).predict_proba(graph).shape == (4, 2)

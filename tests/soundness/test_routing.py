@@ -1,0 +1,224 @@
+"""Sensitivity of routed hops on every neighbor of tiny graphs, and of label messages from end to end; planted faults."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from soundness_neighbors import (
+    ARC,
+    EDGE,
+    KEY,
+    NODES,
+    WIDTH,
+    Graphs,
+    Pairs,
+    assert_sound,
+    edge_pairs,
+    measure,
+    node_pairs,
+    owner_arcs,
+)
+
+from sfumato import method
+from sfumato.bounded import routing
+from sfumato.bounded.aggregation import Arcs, neighborhood_sum, to_steps
+from sfumato.bounded.degree import by_destination
+from sfumato.bounded.kernels import UNIT
+from sfumato.central import labels
+from sfumato.central.labels import LabelMessages
+from sfumato.errors import UnsupportedUnitError
+from sfumato.graph.graph import Graph
+from sfumato.privacy.budget import Budget
+from sfumato.privacy.units import NodeLevel, NoPrivacy, RecordLevel
+
+OWNED, REPLACED = NodeLevel(), NodeLevel(relation="replace")
+
+
+def sums(arcs, rows):
+    return neighborhood_sum(Arcs(*arcs), to_steps(rows.reshape(-1, WIDTH))).reshape(rows.shape)
+
+
+def one_way_hop(graphs: Graphs) -> np.ndarray:
+    """The edge-level hop before noise; every node of the union has a public rank."""
+    rank = np.random.default_rng(3).permutation(len(graphs.rows) * NODES)
+    arcs = routing.one_way(Arcs(*by_destination(*owner_arcs(graphs.adjacency))), rank)
+    return sums((arcs.offsets, arcs.sources), graphs.rows)
+
+
+def shared_hop(graphs: Graphs) -> np.ndarray:
+    """The node-level hop before noise, where all nodes send and receive."""
+    every = np.ones(len(graphs.rows) * NODES, bool)
+    owned = routing.to_receivers(*owner_arcs(graphs.adjacency), every, every)
+    rows = routing.share(graphs.rows.reshape(-1, WIDTH), np.diff(owned[0]))
+    return sums(by_destination(*owned), rows.reshape(graphs.rows.shape))
+
+
+def without_loops(pairs: Pairs) -> Pairs:
+    """A node's arc to itself has no direction, and is never kept."""
+    keep = pairs.record // NODES != pairs.record % NODES
+    sides = (Graphs(side.adjacency[keep], side.rows[keep]) for side in (pairs.left, pairs.right))
+    return Pairs(*sides, pairs.record[keep])
+
+
+def removals():
+    """Each record emptied (its message too)."""
+    return node_pairs(30, "remove", released=False)
+
+
+def replacements():
+    """Each record replaced by every list, with the same, the opposite, another or no message."""
+    return node_pairs(2, "replace", released=False)
+
+
+CASES = {
+    "edge": (lambda: without_loops(edge_pairs(40, directed=False)), one_way_hop, EDGE),
+    "node, remove": (removals, shared_hop, OWNED),
+    "node, replace": (replacements, shared_hop, REPLACED),
+}
+
+
+def check(name, claim=None):
+    pairs, operate, unit = CASES[name]
+    claim = routing.routed_sensitivity(unit) if claim is None else claim
+    measured = measure(pairs(), operate, UNIT)
+    assert_sound(measured, claim, routing.routed_coordinates(unit, NODES, WIDTH))
+    return measured
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_sensitivity_is_never_above_the_claim_and_reached(name):
+    assert check(name).pairs > 1000
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("factor", "message"), [(0.95, "too small"), (1.05, "not reached")])
+def test_another_claim_fails(name, factor, message):
+    with pytest.raises(AssertionError, match=message):
+        check(name, factor * routing.routed_sensitivity(CASES[name][2]))
+
+
+def degree_order(arcs, rank, real=routing.one_way):
+    """A private order: an edge changes degrees, and so the way of others."""
+    return real(arcs, np.diff(arcs.offsets) * len(rank) + rank)
+
+
+def both_ways(arcs, rank):
+    return arcs
+
+
+def undivided(rows, out_degree):
+    return rows
+
+
+def divided_by_cube_root(rows, out_degree):
+    return (rows / np.maximum(out_degree, 1)[:, None] ** (1 / 3)).astype(np.float32)
+
+
+def divided_by_mean_degree(rows, out_degree, real=routing.share):
+    """The divisor of the others depends on this record."""
+    local = np.repeat(np.maximum(out_degree.reshape(-1, NODES).mean(1), 1), NODES)
+    return real(rows, local)
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "fault"),
+    [
+        ("edge", "one_way", both_ways),
+        ("edge", "one_way", degree_order),
+        *((name, "share", fault) for name in list(CASES)[1:] for fault in (undivided, divided_by_cube_root)),
+        ("node, remove", "share", divided_by_mean_degree),
+    ],
+)
+def test_planted_faults_are_caught(monkeypatch, name, function, fault):
+    monkeypatch.setattr(routing, function, fault)
+    with pytest.raises(AssertionError, match=r"too small|miscounted"):
+        check(name)
+
+
+def test_units_without_a_proof_are_refused():
+    for unit in (NodeLevel(arcs="incident"), RecordLevel(), NoPrivacy()):
+        with pytest.raises(UnsupportedUnitError, match="no bounded sensitivity"):
+            routing.routed_sensitivity(unit)
+
+
+# From end to end: what a fit hands to the noise, for neighboring data sets, while earlier releases are held equal.
+
+
+def graph_of(rng, directed):
+    adjacency = rng.random((NODES, NODES)) < rng.uniform(0.3, 0.9)
+    np.fill_diagonal(adjacency, False)
+    adjacency = adjacency if directed else np.triu(adjacency) | np.triu(adjacency).T
+    x, y = rng.random((NODES, 2)).astype(np.float32), rng.integers(0, 3, NODES)
+    roles = np.array([0, 0, 0, rng.integers(0, 3), 2], np.uint8)
+    return adjacency, x, y, roles
+
+
+def build(adjacency, x, y, roles, directed):
+    indptr = np.r_[0, np.cumsum(adjacency.sum(1))]
+    graph = Graph.from_csr(indptr, adjacency.nonzero()[1], directed=directed, x=x, y=y, classes=("a", "b", "c"))
+    return graph.with_roles(roles)
+
+
+def neighbor(rng, unit, adjacency, x, y, roles):
+    """The data without one arc, one edge, or one record (or with that record replaced)."""
+    adjacency, x, y = adjacency.copy(), x.copy(), y.copy()
+    u, t = rng.choice(NODES, 2, replace=False)
+    if isinstance(unit, NodeLevel):
+        gone = unit.relation == "remove"
+        kept = adjacency[u] if rng.random() < 0.5 else rng.random(NODES) < 0.5
+        adjacency[u] = False if gone else kept & (np.arange(NODES) != u)
+        x[u], y[u] = (0, -1) if gone else (rng.random(2), rng.integers(0, 3))
+    else:
+        adjacency[u, t] ^= True
+        if not unit.directed:
+            adjacency[t, u] = adjacency[u, t]
+    return adjacency, x, y, roles
+
+
+def handed_over(monkeypatch, plan, graph, fixed):
+    """(exact sums, messages, stddev) of every hop, when each release is answered by the same fixed rows."""
+    seen = []
+
+    def observe(arcs, rows, stddev, key):
+        exact = neighborhood_sum(arcs, to_steps(rows))
+        seen.append((exact, rows, stddev))
+        return fixed[len(seen) - 1].copy()
+
+    monkeypatch.setattr(labels, "noisy_neighborhood_sum", observe)
+    monkeypatch.setattr(method, "new_key", lambda: KEY)
+    plan.fit(graph, seed=5)
+    return seen
+
+
+@pytest.mark.parametrize(
+    "unit", [ARC, EDGE, OWNED, replace(OWNED, max_out_degree=2), replace(REPLACED, max_out_degree=3)], ids=str
+)
+def test_noise_over_measured_sensitivity_is_what_is_charged(monkeypatch, unit):
+    rng, worst = np.random.default_rng(0), 0.0
+    fixed = rng.integers(-UNIT, UNIT, (3, NODES, 3))
+    directed = unit != EDGE
+    for _ in range(100):
+        data = graph_of(rng, directed)
+        left, right = (build(*side, directed) for side in (data, neighbor(rng, unit, *data)))
+        plan = LabelMessages(epochs=1).calibrate(Budget(1.0, 1e-5), unit, left.public_facts(unit))
+        runs = [handed_over(monkeypatch, plan, graph, fixed) for graph in (left, right)]
+        hops = [release.event for release in plan.releases if release.name.startswith("aggregate/")]
+        assert len(runs[0]) == len(hops) == (1 if isinstance(unit, NodeLevel) else 3)
+        for (sums_left, rows_left, stddev), (sums_right, rows_right, other), event in zip(*runs, hops, strict=True):
+            sensitivity = stddev / event.noise_multiplier
+            assert stddev == other
+            assert np.linalg.norm(sums_left - sums_right) / UNIT <= sensitivity * (1 + 1e-12)
+            worst = max(worst, np.linalg.norm(sums_left - sums_right) / UNIT / sensitivity)
+            if not isinstance(unit, NodeLevel):
+                assert np.array_equal(rows_left, rows_right), "messages read arcs other than by releases"
+    assert worst > (0.99 if unit != replace(REPLACED, max_out_degree=3) else 0.8)
+
+
+@pytest.mark.parametrize(
+    ("unit", "name", "fault"),
+    [(EDGE, "one_way", both_ways), (EDGE, "one_way", degree_order), (OWNED, "share", undivided)],
+)
+def test_planted_faults_from_end_to_end(monkeypatch, unit, name, fault):
+    monkeypatch.setattr(labels, name, fault)
+    with pytest.raises(AssertionError):
+        test_noise_over_measured_sensitivity_is_what_is_charged(monkeypatch, unit)
