@@ -172,7 +172,8 @@ def test_a_method_without_privacy_is_refused(refused, tables, tmp_path):
         "--out",
         tmp_path / "run",
     )
-    refused("Expected METHOD with tune, got none. Name one of label-messages, progap, gap, mlp.", "tune", *tables["first"], *BUDGET)
+    named = "Name one of label-messages, progap, gap, mlp."
+    refused(f"Expected METHOD with tune, got none. {named}", "tune", *tables["first"], *BUDGET)
     refused(
         "Expected device to be one of cpu", "tune", "gap", *tables["first"], *BUDGET, "--dry-run", "--device", "tpu"
     )

@@ -30,7 +30,7 @@ _METHODS = ("label-messages", "progap", "gap", "mlp")
 
 
 def tune(
-    method: str | None = typer.Argument(None, help="gap or progap (with the graph), or mlp (graph-free)."),
+    method: str | None = typer.Argument(None, help="label-messages, progap or gap (with the graph), mlp (graph-free)."),
     candidates: Path | None = typer.Option(
         None, "--candidates", help="TOML file, one [[candidate]] of settings each (default: a short list)."
     ),
