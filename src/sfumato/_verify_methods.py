@@ -44,6 +44,8 @@ SETTINGS: dict[str, dict[str, str]] = {
     "mlp": _TRAINING,
     "sage": {"width": "count", "epochs": "count", "learning_rate": "positive"}}
 # fmt: on
+INDUCTIVE = ("gap", "progap")
+"""Methods whose weights may come from another run."""
 Sizes = tuple[dict[str, tuple[int, int]], dict[str, int]]
 """Of linear layers (outputs, inputs) and of batch norms (units), by module."""
 
@@ -80,6 +82,9 @@ def settings_faults(certificate: dict[str, Any]) -> Iterator[str]:
             yield f"{where}is missing"
         elif not _is_setting(settings[name], known[name]):
             yield f"{where}expected {known[name]}, got {plain(repr(settings[name]))}"
+    hops, unit = settings.get("num_hops"), certificate["unit"]["name"]
+    if certificate["method"] == "label-messages" and unit == "node" and hops not in (None, 1):
+        yield f"certificate.json: settings.num_hops: expected 1 under unit node, got {plain(repr(hops))}"
 
 
 def _is_setting(value: Any, kind: str) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 from sfumato._verify_epsilon import KNOWN_EVENTS, epsilon_bracket, leaves, simple_events
 from sfumato._verify_methods import (
     EVERYTHING,
+    INDUCTIVE,
     WHO_MAY_SEE,
     aggregate_width,
     is_count,
@@ -194,6 +195,9 @@ def _words_faults(certificate: dict[str, Any]) -> Iterator[str]:
 
 def _origin_faults(certificate: dict[str, Any]) -> Iterator[str]:
     """Runs that the weights come from, of which none that learned from protected data can have cost nothing."""
+    method = certificate["method"]
+    if certificate["composition"]["builds_on"] and method in WHO_MAY_SEE and method not in INDUCTIVE:
+        yield f"certificate.json: composition.builds_on: expected none, since {method} takes no weights from another run"
     for index, run in enumerate(certificate["composition"]["builds_on"]):
         for field in ("epsilon", "delta"):
             if certificate["unit"]["name"] != "none" and not run[field]:

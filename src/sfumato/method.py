@@ -26,11 +26,12 @@ from sfumato.privacy.budget import Budget
 from sfumato.privacy.calibration import calibrate, effective_delta, gaussian_noise_multiplier
 from sfumato.privacy.certificate import Certificate, certify, round_up, total_draws
 from sfumato.privacy.dataset_ledger import Claim, DatasetLedger, new_run
-from sfumato.privacy.events import Event, GaussianEvent
+from sfumato.privacy.events import Event, GaussianEvent, PoissonGaussianEvent
 from sfumato.privacy.ledger import Ledger, Release, canonical_json
 from sfumato.privacy.noise import SAMPLER_TAU, Key, derive_key, new_key, operand_mac
 from sfumato.privacy.release_folder import StoredRun, write_release
 from sfumato.privacy.resume import FitState
+from sfumato.privacy.splitting import MOST_SGD_NOISE
 from sfumato.privacy.units import EdgeLevel, NoPrivacy, Unit, unit_from_dict, unit_to_dict
 
 Arrays = dict[str, NDArray[Any]]
@@ -243,6 +244,10 @@ class Plan:
                 )
         if not learns:
             return
+        if not graph.train_mask.any():
+            raise DataError(
+                f"Expected graph {graph.name!r} to have nodes in the training role, got none. Check the roles."
+            )
         if graph.y is None or graph.num_classes < 2:
             raise DataError(f"Expected graph {graph.name!r} to have labels of at least 2 classes. Name a label column.")
         labeled = int((graph.train_mask & (graph.y >= 0)).sum())
@@ -446,6 +451,14 @@ def make_plan(method: Method, budget: Budget | None, unit: Unit, public: PublicF
     else:
         noise = calibrate(lambda z: [r.event for r in method.releases(unit, public, z)], budget.epsilon, delta)
     releases = method.releases(unit, public, noise)
+    for release in releases:
+        if isinstance(release.event, PoissonGaussianEvent) and release.event.noise_multiplier > MOST_SGD_NOISE:
+            raise fail(
+                "budget",
+                budget,
+                f"to leave DP-SGD ({release.name}) a noise multiplier of at most {MOST_SGD_NOISE:g}",
+                "Raise epsilon or delta.",
+            )
     epsilon = accounting.epsilon([release.event for release in releases], delta)
     return Plan(method, unit, budget, public, releases, epsilon, budget.delta)
 

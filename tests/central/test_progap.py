@@ -5,10 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 
 import sfumato as sf
 from sfumato import method, verify
+from sfumato.bounded import gradients
 from sfumato.bounded.aggregation import neighborhood_sum, normalize_rows, to_steps
 from sfumato.bounded.kernels import UNIT
 from sfumato.central import gap, progap
@@ -243,3 +245,17 @@ def test_it_learns_from_a_dense_graph(layerwise):
 def test_four_nodes_are_enough():
     graph = Graph.from_edges([0, 1, 2], [1, 2, 3], 4, directed=False, y=[0, 1, 0, 1], x=np.eye(4))
     assert fit(graph).predict_proba(graph).shape == (4, 2)
+
+
+@BOTH
+@pytest.mark.parametrize("stored", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
+def test_a_record_that_overflows_float32_does_not_reach_other_gradients(stored, layerwise, monkeypatch):
+    """What enters DP-SGD is finite: no clip norm bounds a row that is not a number."""
+    seen, original = [], gradients.clipped_gradient_sum
+    monkeypatch.setattr(gradients, "clipped_gradient_sum", lambda *args: (seen.append(original(*args)), seen[-1])[1])
+    graph = small()
+    x = graph.x.copy()
+    x[np.flatnonzero(graph.train_mask)] = (1e30, -1e30, 1e30, 1e30, -1e30)
+    fit(replace(graph, x=stored(x)), NODE, layerwise=layerwise, width=4)
+    assert seen
+    assert all(torch.isfinite(part).all() for sums in seen for part in sums)

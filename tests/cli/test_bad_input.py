@@ -182,7 +182,7 @@ BAD_COMMANDS = [
     (
         "hops-of-mlp",
         ("train", "mlp", "--dataset", "campus", "--hops", "2", *EDGE),
-        "--hops with label-messages or progap",
+        "--hops with one of label-messages",
     ),
     ("out-missing", ("train", "mlp", "--dataset", "campus", *EDGE), "--out"),
     ("method-missing", ("train", "--dataset", "campus", *EDGE), "Expected METHOD"),

@@ -212,3 +212,8 @@ def test_the_suite_sees_every_method():
     assert {("gap", "edge"), ("gap", "node"), ("mlp", "record"), ("mlp", "node-incident")} <= set(PRIVATE)
     assert {("gap", "node-incident"), ("gap", "record"), ("sage", "arc"), ("sage", "node")} <= set(UNSUPPORTED)
     assert isinstance(GRAPH.public_facts(UNITS["edge"]), PublicFacts)
+
+
+def test_a_budget_that_dp_sgd_cannot_meet_is_refused_before_data():
+    with pytest.raises(InputError, match="noise multiplier of at most 2048"):
+        sf.MLP().calibrate(sf.Budget(1e-4, 1e-25), sf.RecordLevel(), GRAPH.public_facts(sf.RecordLevel()))

@@ -122,3 +122,8 @@ def test_graphsage_on_four_nodes_takes_the_mean_of_neighbors():
     hidden = functional.selu(model.norm(model.own[0](x) + neighbor))
     last = (mean @ hidden) @ model.neighbor[1].weight.T + mean.sum(1, keepdim=True) * model.neighbor[1].bias
     assert torch.allclose(model(x, SparseRows(adjacency)), model.own[1](hidden) + last, atol=1e-5)
+
+
+def test_sparse_rows_sum_entries_stored_twice():
+    matrix = sp.csr_matrix((np.array([1.0, 2.0], np.float32), np.array([0, 0]), np.array([0, 2])), shape=(1, 2))
+    assert SparseRows(matrix).squares.tolist() == [9.0]

@@ -86,6 +86,20 @@ def assert_clipped(gradient_sum, clip):
         assert reached >= 0.99 * clip
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e200])
+def test_an_example_that_overflows_contributes_nothing(value):
+    """Its neighbor is the data without it: the others' sum must not move, and must stay finite."""
+    model = MLP((3, 4, 2)).double()
+    x, y = torch.randn(5, 3, dtype=torch.float64), torch.tensor([0, 1, 0, 1, 0])
+    x[2] = value
+    others = torch.tensor([0, 1, 3, 4])
+    with_it = clipped_gradient_sum(model, [x], y, 1.0)
+    without = clipped_gradient_sum(model, [x[others]], y[others], 1.0)
+    assert all(torch.isfinite(part).all() for part in with_it)
+    apart = sum(float((a - b).square().sum()) for a, b in zip(with_it, without, strict=True)) ** 0.5
+    assert apart <= 1 + 1e-9
+
+
 def test_one_record_never_exceeds_the_clip():
     assert_clipped(clipped_gradient_sum, 0.1)
 

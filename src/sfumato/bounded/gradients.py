@@ -33,6 +33,7 @@ from sfumato._validate import check_int, check_real, fail
 from sfumato.nn.models import SparseRows
 from sfumato.nn.training import Adam
 from sfumato.privacy.noise import Key, coins, derive_key, operand_mac, rounded_gaussian
+from sfumato.privacy.splitting import MOST_SGD_NOISE
 
 _GRID_BITS = 24
 Batch = Callable[[NDArray[np.int64]], Sequence[Tensor | SparseRows]]
@@ -63,7 +64,7 @@ class PrivateSGD:
         check_real(low=0, high=1, open_low=True, sampling_prob=self.sampling_prob)
         check_int(low=1, steps=self.steps)
         check_real(low=0, open_low=True, l2_clip_norm=self.l2_clip_norm)
-        check_real(low=0, high=2.0**11, open_low=True, noise_multiplier=self.noise_multiplier)
+        check_real(low=0, high=MOST_SGD_NOISE, open_low=True, noise_multiplier=self.noise_multiplier)
         check_real(low=0, open_low=True, learning_rate=self.learning_rate)
 
 
@@ -81,8 +82,8 @@ def clipped_gradient_sum(
 ) -> list[Tensor]:
     """Sum over examples of the cross-entropy gradient, each clipped to ``l2_clip_norm`` over all parameters jointly.
 
-    Examples with target -1 (an empty record) have zero loss. Every parameter must belong to an ``nn.Linear`` that an
-    example meets once; batch norm and shared weights are refused.
+    Examples with target -1 (an empty record) have zero loss; one whose gradient overflows adds zero too. Every parameter
+    must belong to an ``nn.Linear`` that an example meets once; batch norm and shared weights are refused.
     A ``forward`` that mixes rows in other ways cannot be seen from here: pass networks of `nn/models.py`.
 
     Shapes: ``inputs`` [batch, ...], ``targets`` int64 [batch]; the result matches ``model.parameters()``.
@@ -107,11 +108,12 @@ def clipped_gradient_sum(
     squares = torch.zeros(len(targets), dtype=scores.dtype)
     for layer, grad in zip(layers, grads, strict=True):
         squares += grad.square().sum(1) * (_squares(captured[id(layer)][0]) + float(layer.bias is not None))
+    finite = torch.isfinite(squares)
     weight = l2_clip_norm / squares.sqrt().clamp_min(l2_clip_norm)
     sums: dict[int, Tensor] = {}
     for layer, grad in zip(layers, grads, strict=True):
-        weighted = grad * weight[:, None]
-        sums[id(layer.weight)] = _outer(weighted, captured[id(layer)][0])
+        weighted = torch.where(finite[:, None], grad * weight[:, None], 0.0)
+        sums[id(layer.weight)] = _outer(weighted, captured[id(layer)][0], finite)
         if layer.bias is not None:
             sums[id(layer.bias)] = weighted.sum(0)
     return [sums[id(parameter)] for parameter in model.parameters()]
@@ -121,11 +123,11 @@ def _squares(entering: Tensor | SparseRows) -> Tensor:
     return entering.squares if isinstance(entering, SparseRows) else entering.detach().square().sum(1)
 
 
-def _outer(weighted: Tensor, entering: Tensor | SparseRows) -> Tensor:
-    """Sum over rows of (weighted row) x (entering row)."""
+def _outer(weighted: Tensor, entering: Tensor | SparseRows, finite: Tensor) -> Tensor:
+    """Sum over finite rows of (weighted row) x (entering row); stored features are finite."""
     if isinstance(entering, SparseRows):
         return (entering.transposed @ weighted).T
-    return weighted.T @ entering.detach()
+    return weighted.T @ torch.where(finite[:, None], entering.detach(), 0.0)
 
 
 def _linear_layers(model: nn.Module) -> list[nn.Linear]:

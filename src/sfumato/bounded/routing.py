@@ -53,19 +53,20 @@ def one_way(arcs: Arcs, rank: NDArray[np.int64]) -> Arcs:
 
 
 def outward(arcs: Arcs, train: NDArray[np.bool_]) -> Arcs:
-    """Drop the arcs that lead from other nodes to training nodes, along which a label could come back to its node.
+    """Drop the arcs along which a label could come back to its node: from other nodes to training nodes, and to oneself.
 
     >>> both = Arcs(np.array([0, 1, 2]), np.array([1, 0], np.int32))
     >>> outward(both, np.array([True, False])).sources.tolist()
     [0]
     """
-    return _kept(arcs, train[arcs.sources] | ~np.repeat(train, np.diff(arcs.offsets)))
+    targets = _heads(arcs)
+    return _kept(arcs, (train[arcs.sources] | ~train[targets]) & (arcs.sources != targets))
 
 
 def to_receivers(
     indptr: NDArray[np.int64], indices: NDArray[np.int32], sends: NDArray[np.bool_], receives: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Keep, in each owner's list, the arcs of senders that lead to receivers.
+    """Keep, in each owner's list, the arcs of senders that lead to receivers other than themselves.
 
     Both sets must be public. What is left of a list depends on that list alone.
 
@@ -73,8 +74,14 @@ def to_receivers(
     >>> [part.tolist() for part in to_receivers(np.array([0, 2, 3, 3]), np.array([1, 2, 0], np.int32), both, ~both)]
     [[0, 1, 1, 1], [2]]
     """
-    kept = _kept(Arcs(indptr, indices), receives[indices] & np.repeat(sends, np.diff(indptr)))
+    owners = _heads(Arcs(indptr, indices))
+    kept = _kept(Arcs(indptr, indices), receives[indices] & sends[owners] & (indices != owners))
     return kept.offsets, kept.sources
+
+
+def _heads(arcs: Arcs) -> NDArray[np.int64]:
+    """The node whose group each arc is in."""
+    return np.repeat(np.arange(arcs.num_nodes), np.diff(arcs.offsets))
 
 
 def _kept(arcs: Arcs, keep: NDArray[np.bool_]) -> Arcs:

@@ -69,10 +69,10 @@ from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.method import Arrays, Plan, Session, make_plan
 from sfumato.nn.models import Linear, SparseRows
 from sfumato.privacy.budget import Budget
-from sfumato.privacy.events import GaussianEvent
+from sfumato.privacy.events import Event, GaussianEvent, SelectionEvent
 from sfumato.privacy.ledger import Release
 from sfumato.privacy.noise import new_key
-from sfumato.privacy.splitting import SGD_WEIGHT, Part, balance
+from sfumato.privacy.splitting import MOST_SGD_NOISE, SGD_WEIGHT, Part, balance
 from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy, Unit
 
 _EDGE_SHARE, _NODE_SHARE = 0.5, 0.1
@@ -141,7 +141,8 @@ class LabelMessages:
             size = num_parameters(_private_head(public))
         sgd = sgd_event(unit, public, noise_multiplier, epochs=self.epochs, batch_size=max(public.num_train, 1))
         parts = (Part(gaussian), Part(sgd, SGD_WEIGHT))
-        return *hops, Release("head", parts[1].at(balance(parts, noise_multiplier)[1]), (size,), size)
+        noise = min(balance(parts, noise_multiplier)[1], MOST_SGD_NOISE)
+        return *hops, Release("head", parts[1].at(noise), (size,), size)
 
     def run(self, plan: Plan, graph: Graph, session: Session) -> tuple[Arrays, Arrays]:
         """Hops and heads, in turn."""
@@ -164,8 +165,8 @@ class LabelMessages:
             messages = _codes(graph, posterior @ simplex(plan.public.num_classes))
             released[f"aggregate/{hop + 1}"] = _release(plan, session, hop, arcs, messages)
             head, inputs = _head(plan), _inputs(plan, weights, released, features)
-            mean, scale = inputs[learner].mean(axis=0), inputs[learner].std(axis=0) + 1e-6
-            train(self, plan, session, "head", head, learning, _chosen((inputs - mean) / scale))
+            mean, scale = _moments(inputs[learner])
+            train(self, plan, session, "head", head, learning, _chosen(((inputs - mean) / scale).astype(np.float32)))
             _unscale(head, mean, scale)
             posterior = _probabilities(head, torch.from_numpy(inputs))
         return {**weights, **network_arrays("head", head)}, released
@@ -242,9 +243,25 @@ def _stddev(plan: Plan) -> float:
     """Noise of one coordinate of one release; 0 without privacy."""
     if isinstance(plan.unit, NoPrivacy):
         return 0.0
-    event = plan.event("aggregate/1")
+    event = plan.releases[0].event
+    if isinstance(event, SelectionEvent):
+        event = _tuned(plan, event)
     assert isinstance(event, GaussianEvent)
     return event.noise_multiplier * routed_sensitivity(plan.unit)
+
+
+def _tuned(plan: Plan, selection: SelectionEvent) -> Event:
+    """The first hop of the candidate that was chosen, known by what it releases: alike ones have the same noise."""
+    own = [_kind(release.event) for release in plan.method.releases(plan.unit, plan.public, 1.0)]
+    for events in selection.candidates:
+        scored = len(events) - ("labels" not in plan.unit.public)
+        if own == [_kind(event) for event in events[:scored]]:
+            return events[0]
+    raise fail("settings", plan.method, "to be those of a candidate of the selection", "See `sfumato verify`.")
+
+
+def _kind(event: Event) -> tuple[str, int]:
+    return event.type, getattr(event, "steps", 1)
 
 
 def _inputs(plan: Plan, weights: Arrays, released: Arrays, features: Features) -> NDArray[np.float32] | sp.csr_matrix:
@@ -266,7 +283,9 @@ def _beside(direction: NDArray[np.float64], x: Any) -> NDArray[np.float32] | sp.
     """Directions and normalized features in one matrix, sparse if the features are stored so."""
     if not sp.issparse(x):
         return np.hstack([direction, normalize_rows(x)]).astype(np.float32)
-    norms = np.sqrt(np.asarray(x.multiply(x).sum(axis=1), np.float64))
+    x = x.astype(np.float64)  # a square may leave the range of float32
+    x.sum_duplicates()
+    norms = np.sqrt(np.asarray(x.multiply(x).sum(axis=1)))
     return sp.csr_matrix(sp.hstack([direction, x.multiply(1 / np.maximum(norms, 1e-12))]), dtype=np.float32)
 
 
@@ -310,11 +329,17 @@ def _private_head(public: PublicFacts) -> nn.Linear:
     return _zero(Linear(public.num_classes + public.num_features, public.num_classes))
 
 
-def _unscale(head: nn.Linear, mean: NDArray[np.float32], scale: NDArray[np.float32]) -> None:
+def _moments(rows: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and scale of columns; a column that is flat here would be blown up elsewhere, and keeps scale 1."""
+    deviation = rows.std(axis=0, dtype=np.float64)
+    return rows.mean(axis=0, dtype=np.float64), np.where(deviation > 1e-3, deviation, 1.0)
+
+
+def _unscale(head: nn.Linear, mean: NDArray[np.float64], scale: NDArray[np.float64]) -> None:
     """Let a head that learned on standardized inputs read them as they are."""
     with torch.no_grad():
         head.weight.div_(torch.from_numpy(scale))
-        head.bias.sub_(head.weight @ torch.from_numpy(mean))
+        head.bias.sub_((head.weight.double() @ torch.from_numpy(mean)).float())
 
 
 def _zero(layer: nn.Linear) -> nn.Linear:

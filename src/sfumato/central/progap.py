@@ -200,6 +200,8 @@ class Cache:
         inputs = self.rows(None)[: len(network.base)]
         with torch.no_grad():
             newest = network.embed(*inputs)[:, -self.method.width :]
+        # A row beyond float32 is not a number, and no clip norm bounds what it would do to a sum of gradients.
+        newest = torch.nan_to_num(newest, nan=0.0, posinf=0.0, neginf=0.0)
         if self.method.layerwise:
             self.frozen.append(newest)
         return normalize_rows(newest.numpy())

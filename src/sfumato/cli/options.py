@@ -99,7 +99,7 @@ class Options:
         if self.threads is not None:
             check_int(low=1, threads=self.threads)
         if self.hops is not None and self.method not in HOPS:
-            raise InputError(f"Expected --hops with {' or '.join(HOPS)} only, got method {self.method!r}. Drop it.")
+            raise InputError(f"Expected --hops with one of {', '.join(HOPS)}, got method {self.method!r}. Drop it.")
         self.budget()
         if self.max_degree is not None and self.unit != "node":
             raise InputError(f"Expected --max-degree with --unit node only, got unit {self.unit!r}. Drop it.")

@@ -18,7 +18,7 @@ import typer
 from sfumato.cli import data, options
 from sfumato.cli.options import HOPS, PRIVATE, Options, take_up
 from sfumato.cli.output import plain_console
-from sfumato.errors import SfumatoError, UnsupportedUnitError
+from sfumato.errors import InputError, SfumatoError, UnsupportedUnitError
 from sfumato.privacy.units import NoPrivacy, Unit, unit_named
 
 if TYPE_CHECKING:
@@ -252,6 +252,9 @@ def _controls(plan: Plan, source: data.Source, graph: Graph, seeds: int, report:
         try:
             control = method.calibrate(budget, unit, source.with_roles(graph, 0).public_facts(unit))
         except UnsupportedUnitError:
+            continue
+        except InputError as error:
+            print(f"Note: {name.replace('_', ' ')} is left out. {error}", file=sys.stderr)
             continue
         if (control.method.name, control.releases) == (plan.method.name, plan.releases) and control.releases:
             continue

@@ -23,6 +23,9 @@ class SparseRows:
     """
 
     def __init__(self, matrix: sp.csr_matrix, dtype: torch.dtype = torch.float32) -> None:
+        if not matrix.has_canonical_format:
+            matrix = matrix.copy()
+            matrix.sum_duplicates()
         self.shape = matrix.shape
         self.matrix = _to_torch(matrix, dtype)
         self.transposed = _to_torch(matrix.T.tocsr(), dtype)

@@ -24,6 +24,8 @@ from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
 
 SGD_WEIGHT = 0.05
 """Weight of one DP-SGD run beside an aggregation of weight 1: DP-SGD averages its noise over a batch and over steps."""
+MOST_SGD_NOISE = 2.0**11
+"""Largest noise multiplier of a DP-SGD step: beyond it the grid of clipped sums would leave 64-bit integers."""
 _RANGE = (1e-6, 1e12)
 
 

@@ -1,0 +1,107 @@
+"""The default method: its rule at the thresholds, what it may read, and that its plan is that of its choice."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import sfumato as sf
+from sfumato.central import auto
+from sfumato.central.auto import Auto, signal_to_noise
+from sfumato.central.labels import LabelMessages
+from sfumato.errors import InputError
+from sfumato.graph.graph import Graph, PublicFacts
+from sfumato.privacy.calibration import gaussian_noise_multiplier
+
+ARC, EDGE, NODE = sf.EdgeLevel(directed=True), sf.EdgeLevel(directed=False), sf.NodeLevel()
+REPLACE = sf.NodeLevel(relation="replace")
+BUDGET = sf.Budget(1.0, 1e-6)
+
+
+def facts(mean_degree=None, **how):
+    return PublicFacts(**{"num_nodes": 4000, "num_train": 3000, "num_features": 5, "num_classes": 3, "directed": False,
+                          "mean_degree": mean_degree, **how})  # fmt: skip
+
+
+def chosen(unit, public, budget=BUDGET):
+    return Auto().choose(budget, unit, public).name
+
+
+@pytest.mark.parametrize(("unit", "least"), [(ARC, 0.25), (EDGE, 0.25), (NODE, 1.0), (REPLACE, 1.0)])
+def test_the_rule_turns_exactly_at_its_threshold(unit, least):
+    low, high = 1e-6, 1e6
+    while high / low > 1 + 1e-12:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if signal_to_noise(BUDGET, unit, facts(middle)) >= least else (middle, high)
+    assert signal_to_noise(BUDGET, unit, facts(high)) == pytest.approx(least, rel=1e-9)
+    assert chosen(unit, facts(high)) == "label-messages"
+    assert chosen(unit, facts(low)) == "mlp"
+    assert chosen(unit, facts(0.0)) == "mlp"
+
+
+def test_the_signal_is_that_of_the_formula():
+    noise = gaussian_noise_multiplier(1.0, 1e-6)
+    assert signal_to_noise(BUDGET, EDGE, facts(40.0)) == pytest.approx(0.75 * 40 / noise)
+    receives = 0.25 + 0.75 * 0.1
+    one = 0.75 * 40 / (noise * math.sqrt(receives * 40))
+    assert signal_to_noise(BUDGET, NODE, facts(40.0)) == pytest.approx(one)
+    assert signal_to_noise(BUDGET, REPLACE, facts(40.0)) == pytest.approx(one / 2)
+    assert signal_to_noise(BUDGET, NODE, facts(2.0)) == pytest.approx(0.75 * 2 / noise), "one arc is not divided"
+
+
+def test_more_budget_and_more_degree_only_ever_turn_to_the_graph():
+    for unit in (EDGE, NODE):
+        for kept, signals in (
+            ("degree", [signal_to_noise(sf.Budget(e, 1e-6), unit, facts(9.0)) for e in (0.1, 1.0, 4.0, 16.0)]),
+            ("budget", [signal_to_noise(BUDGET, unit, facts(d)) for d in (0.5, 2.0, 8.0, 64.0)]),
+        ):
+            assert signals == sorted(set(signals)), kept
+
+
+@pytest.mark.parametrize(
+    ("unit", "how", "name"),
+    [
+        (EDGE, {}, "label-messages"),
+        (NODE, {}, "label-messages"),
+        (sf.NodeLevel(arcs="incident"), {}, "mlp"),
+        (sf.RecordLevel(), {}, "mlp"),
+        (sf.NodeLevel(arcs="incident"), {"mean_degree": 1e6}, "mlp"),
+        (EDGE, {"num_classes": 1}, "mlp"),
+        (sf.NoPrivacy(), {"mean_degree": 1e-3}, "label-messages"),
+    ],
+)
+def test_without_a_promise_units_decide(unit, how, name):
+    assert chosen(unit, facts(**how), None if isinstance(unit, sf.NoPrivacy) else BUDGET) == name
+
+
+def test_the_plan_is_that_of_the_method_it_chose():
+    plan = Auto().calibrate(BUDGET, EDGE, facts(50.0))
+    assert plan == LabelMessages().calibrate(BUDGET, EDGE, facts(50.0))
+    free = Auto().calibrate(BUDGET, EDGE, facts(0.1))
+    assert (free.method.name, free.releases, free.epsilon) == ("mlp", (), 0.0)
+    spent = Auto().calibrate(BUDGET, NODE, facts(0.1, num_nodes=40, num_train=30))
+    assert [release.name for release in spent.releases] == ["network"]
+    assert 0.998 < spent.epsilon <= 1
+
+
+def test_only_a_promised_degree_is_known():
+    """Arcs never reach the rule: an empty and a full graph get the same method until a schema promises something."""
+    full = np.array([(u, v) for u in range(12) for v in range(u)])
+    for pairs in (full[:0], full):
+        graph = Graph.from_edges(*pairs.T.reshape(2, -1), 12, directed=False, y=[0, 1] * 6, x=np.eye(12)).with_split()
+        for unit in (EDGE, NODE):
+            assert graph.public_facts(unit).mean_degree is None
+            assert chosen(unit, graph.public_facts(unit)) == "label-messages"
+            promised = replace(graph, mean_degree=0.01).public_facts(unit)
+            assert chosen(unit, promised) == "mlp"
+
+
+def test_refusals_are_those_of_the_choice():
+    with pytest.raises(InputError, match="budget"):
+        Auto().calibrate(None, EDGE, facts(50.0))
+    with pytest.raises(InputError, match="NoPrivacy"):
+        Auto().calibrate(BUDGET, sf.NoPrivacy(), facts())
+    with pytest.raises(InputError, match=r"EdgeLevel\(directed=True\)"):
+        Auto().calibrate(BUDGET, EDGE, facts(50.0, directed=True))
+    assert (auto._EDGE_LEAST, auto._NODE_LEAST) == (0.25, 1.0)

@@ -1,0 +1,197 @@
+"""Label messages: what is sent, where and with what noise; who learns; prediction from what was released."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import sfumato as sf
+from sfumato import method
+from sfumato.central import labels
+from sfumato.central.labels import LabelMessages, simplex
+from sfumato.central.tuned import Tuned
+from sfumato.errors import InputError
+from sfumato.graph.graph import Graph
+from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.verify import verify
+
+ARC, EDGE, NODE = sf.EdgeLevel(directed=True), sf.EdgeLevel(directed=False), sf.NodeLevel()
+CAPPED, REPLACE = sf.NodeLevel(max_out_degree=3), sf.NodeLevel(relation="replace")
+NONE, BUDGET = sf.NoPrivacy(), sf.Budget(epsilon=4.0, delta=1e-6)
+TRAIN, TEST = 0, 2
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def fixed_key(monkeypatch):
+    """Every fit draws the same key, so that two fits can be compared bit by bit."""
+    monkeypatch.setattr(method, "new_key", lambda: bytes(range(32)))
+
+
+@pytest.fixture
+def hops(monkeypatch):
+    """The arguments of every hop that runs: (arcs, rows, noise_stddev)."""
+    calls, original = [], labels.noisy_neighborhood_sum
+
+    def record(arcs, rows, noise_stddev, key):
+        calls.append((arcs, rows.copy(), noise_stddev))
+        return original(arcs, rows, noise_stddev, key)
+
+    monkeypatch.setattr(labels, "noisy_neighborhood_sum", record)
+    return calls
+
+
+def small(seed=1, **how):
+    how = {"num_nodes": 150, "num_classes": 3, "mean_degree": 20, "num_features": 5, "seed": seed, **how}
+    return stochastic_block_model(**how).with_split(seed=0)
+
+
+def fit(graph, unit=EDGE, budget=BUDGET, **settings):
+    budget = None if unit is NONE else budget
+    return LabelMessages(**{"epochs": 5, **settings}).calibrate(budget, unit, graph.public_facts(unit)).fit(graph)
+
+
+def differing(one, two):
+    return {key for key in one if not np.array_equal(one[key], two[key])}
+
+
+def arcs_of(arcs):
+    targets = np.repeat(np.arange(arcs.num_nodes), np.diff(arcs.offsets))
+    return set(zip(arcs.sources.tolist(), targets.tolist(), strict=True))
+
+
+def test_codes_are_corners_of_a_simplex_around_zero():
+    for classes in (2, 3, 7):
+        codes = simplex(classes).astype(float)
+        cosine = np.where(np.eye(classes), 1, -1 / (classes - 1))
+        np.testing.assert_allclose(codes @ codes.T, cosine, atol=1e-6)
+        np.testing.assert_allclose(codes.sum(0), 0, atol=1e-6)
+
+
+@pytest.mark.parametrize(("unit", "names"), [(ARC, 3), (EDGE, 3), (NODE, 1), (CAPPED, 1), (REPLACE, 1)])
+def test_releases_and_the_noise_of_each_hop(unit, names, hops):
+    fitted = fit(small(), unit)
+    expected = [f"aggregate/{k + 1}" for k in range(names)] + ["head"] * (unit.name == "node")
+    assert [release.name for release in fitted.plan.releases] == expected
+    noise = fitted.plan.event("aggregate/1").noise_multiplier * (2 if unit is REPLACE else 1)
+    assert [stddev for *_, stddev in hops] == pytest.approx([noise] * names)
+    if unit.name == "node":
+        head = fitted.plan.event("head")
+        assert (head.sampling_prob, head.steps) == (1.0, 5)
+        assert head.relation == ("replace" if unit is REPLACE else "add-remove")
+
+
+def test_edge_level_sends_each_edge_once_and_never_back_to_a_labeled_training_node(hops):
+    graph = small()
+    graph = replace(graph, y=np.where(np.arange(150) % 7 == 0, -1, graph.y))
+    fit(graph)
+    known = graph.train_mask & (graph.y >= 0)
+    kept = arcs_of(hops[0][0])
+    assert len(kept) == graph.num_edges
+    assert not any((target, source) in kept for source, target in kept)
+    assert not any(known[target] and not known[source] for source, target in kept)
+    assert all(arcs is hops[0][0] for arcs, *_ in hops)
+    codes = simplex(3)[graph.y[known]]
+    assert len(hops) == 3
+    for _, rows, _ in hops:
+        np.testing.assert_array_equal(rows[known], codes)
+        assert np.linalg.norm(rows[~known], axis=1).max() <= 1
+    assert not np.array_equal(hops[0][1], hops[1][1]), "the head's posterior is not sent"
+
+
+@pytest.mark.parametrize("unit", [NONE, ARC])
+def test_single_arcs_keep_all_but_those_back_to_training_nodes(unit, hops):
+    graph = Graph.from_edges([0, 1, 0, 2, 3, 0, 3], [1, 0, 2, 0, 3, 0, 2], 4, directed=True, self_loops="keep",
+                             y=[0, 1, 0, 1], x=np.eye(4)).with_roles([TRAIN, TRAIN, TEST, TEST])  # fmt: skip
+    fit(graph, unit)
+    assert arcs_of(hops[0][0]) == {(0, 1), (1, 0), (0, 2), (3, 2)}
+
+
+@pytest.mark.parametrize("unit", [NODE, CAPPED])
+def test_node_level_sends_shares_of_training_labels_to_receivers_alone(unit, hops):
+    graph = small()
+    hidden = np.arange(150) % 9 == 0
+    graph = replace(graph, y=np.where(hidden, -1, graph.y))
+    fitted = fit(graph, unit)
+    (arcs, rows, _), train = hops[0], graph.train_mask
+    kept, copies = arcs_of(arcs), np.bincount(arcs.sources, minlength=150)
+    learners = {target for _, target in kept if train[target]}
+    assert len(learners) <= math.ceil(0.1 * train.sum())
+    assert all(train[source] and source != target for source, target in kept)
+    assert copies.max() <= (unit.max_out_degree or 150)
+    lengths = np.linalg.norm(rows, axis=1) * np.sqrt(np.maximum(copies, 1))
+    np.testing.assert_allclose(lengths[train & ~hidden], 1, atol=1e-5)
+    assert lengths.max() <= 1
+    assert not rows[~train | hidden].any()
+    silent = ~fitted.released["aggregate/1"].any(axis=1)
+    np.testing.assert_array_equal(silent, train & ~np.isin(np.arange(150), list(learners)))
+
+
+def test_node_level_roles_of_nodes_follow_no_label(fixed_key, hops):
+    """Arcs, learners and silent rows are the same whatever the labels; other nodes' labels are never read."""
+    graph = small()
+    one = fit(graph, NODE)
+    two = fit(replace(graph, y=np.where(graph.train_mask, graph.y, -1)), NODE)
+    assert not differing(one.weights, two.weights) | differing(one.released, two.released)
+    fit(replace(graph, y=np.where(np.arange(150) == np.flatnonzero(graph.train_mask)[0], -1, graph.y)), NODE)
+    assert arcs_of(hops[0][0]) == arcs_of(hops[2][0])
+    moved = replace(graph, y=np.where(graph.train_mask, (graph.y + 1) % 3, graph.y))
+    assert differing(one.weights, fit(moved, NODE).weights)
+
+
+@pytest.mark.parametrize("share", [0.2, 1.0])
+def test_learners_are_the_last_training_nodes_in_the_public_order(share, monkeypatch):
+    graph, seen, original = small(), [], labels.train
+    monkeypatch.setattr(labels, "train", lambda *args: (seen.append((args[3], args[5])), original(*args)))
+    fit(graph, learner_share=share, num_hops=1)
+    (prior, all_nodes), (head, learning) = seen
+    rank = labels.public_order(graph.train_mask, 0)
+    count = graph.train_mask.sum()
+    assert (prior, head) == ("prior", "head")
+    np.testing.assert_array_equal(all_nodes.roles, graph.roles)
+    np.testing.assert_array_equal(learning.train_mask, graph.train_mask & (rank >= count - math.ceil(share * count)))
+
+
+@pytest.mark.parametrize("unit", [NONE, ARC, EDGE, NODE, REPLACE])
+def test_predictions_never_read_arcs_and_outlive_storage(unit, tmp_path):
+    graph = small()
+    fitted = fit(graph, unit, num_hops=1 if unit.name == "node" else 11)
+    bare = Graph.from_edges([], [], 150, directed=False, x=graph.x, y=graph.y, classes=graph.classes, roles=graph.roles)
+    np.testing.assert_array_equal(fitted.predict_proba(bare), fitted.predict_proba(graph))
+    loaded = sf.load(fitted.save(tmp_path / "run"))
+    np.testing.assert_array_equal(loaded.predict_proba(bare), fitted.predict_proba(graph))
+    assert verify(tmp_path / "run").problems == ()
+
+
+@pytest.mark.parametrize("unit", [EDGE, NODE])
+def test_one_key_gives_the_same_bits_and_another_does_not(unit, monkeypatch):
+    graph, fits = small(), []
+    for key in (bytes(32), bytes(32), bytes([1] * 32)):
+        monkeypatch.setattr(method, "new_key", lambda key=key: key)
+        fits.append(fit(graph, unit))
+    assert not differing(fits[0].weights, fits[1].weights) | differing(fits[0].released, fits[1].released)
+    assert differing(fits[0].released, fits[2].released) == set(fits[0].released)
+
+
+@pytest.mark.parametrize(("unit", "hops_of"), [(EDGE, (1, 1)), (EDGE, (1, 4)), (NODE, (1, 1))])
+def test_a_tuned_run_predicts_with_the_noise_of_its_candidate(unit, hops_of, tmp_path):
+    graph = small()
+    candidates = [LabelMessages(num_hops=k, epochs=e) for k, e in zip(hops_of, (3, 4), strict=True)]
+    fitted = Tuned(candidates, mean_trials=2).calibrate(BUDGET, unit, graph.public_facts(unit)).fit(graph)
+    chosen = candidates.index(fitted.plan.method)
+    event = fitted.plan.event("tuned").candidates[chosen][0]
+    assert labels._stddev(fitted.plan) == event.noise_multiplier
+    loaded = sf.load(fitted.save(tmp_path / "run"))
+    np.testing.assert_array_equal(loaded.predict_proba(graph), fitted.predict_proba(graph))
+    strange = replace(fitted.plan, method=LabelMessages(num_hops=None if unit is EDGE else 1, epochs=7))
+    with pytest.raises(InputError, match="those of a candidate"):
+        labels._stddev(strange)

@@ -1,0 +1,167 @@
+"""Label messages on odd data, refusals of method and verifier, and that they learn."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+import sfumato as sf
+from sfumato import _verify_methods, _verify_plan, method
+from sfumato.central import labels
+from sfumato.central.labels import LabelMessages
+from sfumato.errors import DataError, InputError, UnsupportedUnitError
+from sfumato.graph.graph import Graph
+from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.verify import verify
+
+ARC, EDGE, NODE = sf.EdgeLevel(directed=True), sf.EdgeLevel(directed=False), sf.NodeLevel()
+NONE, BUDGET = sf.NoPrivacy(), sf.Budget(epsilon=4.0, delta=1e-6)
+UNITS = (NONE, ARC, EDGE, NODE)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def fixed_key(monkeypatch):
+    """Every fit draws the same key, so that two fits can be compared bit by bit."""
+    monkeypatch.setattr(method, "new_key", lambda: bytes(range(32)))
+
+
+def small(**how):
+    how = {"num_nodes": 80, "num_classes": 3, "mean_degree": 10, "num_features": 4, "seed": 1, **how}
+    return stochastic_block_model(**how).with_split(seed=0)
+
+
+def fit(graph, unit=EDGE, budget=BUDGET, **settings):
+    budget = None if unit is NONE else budget
+    return LabelMessages(**{"epochs": 5, **settings}).calibrate(budget, unit, graph.public_facts(unit)).fit(graph)
+
+
+def without_edges(graph):
+    how = {"x": graph.x, "y": graph.y, "classes": graph.classes, "roles": graph.roles}
+    return Graph.from_edges([], [], graph.num_nodes, directed=False, **how)
+
+
+def few_labels(graph):
+    """Two labeled training nodes; nothing is known of the others."""
+    return replace(graph, y=np.where(np.isin(np.arange(80), np.flatnonzero(graph.train_mask)[:2]), graph.y, -1))
+
+
+ODD = {
+    "no features": lambda graph: replace(graph, x=None, feature_names=()),
+    "features of zero": lambda graph: replace(graph, x=np.zeros((80, 4), np.float32)),
+    "huge features": lambda graph: replace(graph, x=np.full((80, 4), 3e38, np.float32)),
+    "huge sparse features": lambda graph: replace(graph, x=sp.csr_matrix(np.full((80, 4), 3e38, np.float32))),
+    "no edges": without_edges,
+    "two labels": few_labels,
+    "two classes": lambda graph: small(num_classes=2),
+    "no validation nodes": lambda graph: graph.with_roles(np.where(graph.roles == 1, 3, graph.roles).astype(np.uint8)),
+}
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
+def test_odd_data_gives_a_valid_run_and_finite_predictions(odd, unit, tmp_path):
+    graph = odd(small())
+    fitted = fit(graph, unit)
+    assert np.isfinite(fitted.predict_proba(graph)).all()
+    assert verify(fitted.save(tmp_path / "run")).problems == ()
+
+
+@pytest.mark.parametrize("unit", [EDGE, NODE])
+def test_rows_are_the_same_however_features_are_stored(unit, fixed_key):
+    """Sparse, and sparse with an entry in two parts: its norm, by which gradients are clipped, is that of the sum."""
+    graph = small()
+    canonical = sp.csr_matrix(graph.x)
+    parts = sp.csr_matrix(
+        (np.repeat(canonical.data / 2, 2), np.repeat(canonical.indices, 2), 2 * canonical.indptr), shape=graph.x.shape
+    )
+    assert not parts.has_canonical_format
+    dense, *others = (fit(replace(graph, x=x), unit).predict_proba(graph) for x in (graph.x, canonical, parts))
+    for scores in others:
+        np.testing.assert_allclose(scores, dense, atol=1e-4)
+    rows = labels._chosen(labels._beside(np.ones((80, 3)), parts))(np.arange(80))
+    torch.testing.assert_close(rows.squares, rows.matrix.to_dense().square().sum(1))
+    assert rows.squares.max() < 4 + 1e-6
+
+
+def test_a_column_that_is_flat_for_learners_stays_small_elsewhere():
+    flat = np.full((7, 1), -13.81551, np.float32)
+    mean, scale = labels._moments(np.hstack([flat, np.arange(7, dtype=np.float32)[:, None]]))
+    assert scale[0] == 1
+    assert scale[1] == 2
+    assert np.abs(flat - mean[0]).max() < 1e-12
+    head, rows = torch.nn.Linear(2, 2), torch.randn(5, 2)
+    expected = head((rows - torch.from_numpy(mean).float()) / torch.from_numpy(scale).float())
+    labels._unscale(head, mean, scale)
+    torch.testing.assert_close(head(rows), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"num_hops": 0}, "num_hops to be an integer >= 1, got 0"),
+        ({"learner_share": 0.0}, "learner_share"),
+        ({"learner_share": 1.1}, "learner_share"),
+        ({"epochs": 0}, "epochs"),
+        ({"learning_rate": 11.0}, "learning_rate"),
+        ({"l2_clip_norm": 0.0}, "l2_clip_norm"),
+    ],
+)
+def test_settings_out_of_range_are_named(settings, message):
+    with pytest.raises(InputError, match=message):
+        LabelMessages(**settings)
+
+
+def test_refusals_teach():
+    graph = small()
+    for unit in (sf.NodeLevel(arcs="incident"), sf.RecordLevel()):
+        with pytest.raises(UnsupportedUnitError, match="Use EdgeLevel, or NodeLevel"):
+            fit(graph, unit)
+    with pytest.raises(InputError, match="num_hops to be 1 at node level, got 2"):
+        fit(graph, NODE, num_hops=2)
+    with pytest.raises(DataError, match="two labeled training nodes, got 1"):
+        fit(replace(graph, y=np.where(np.arange(80) == np.flatnonzero(graph.train_mask)[0], graph.y, -1)))
+    with pytest.raises(DataError, match="at least 2 classes"):
+        fit(replace(graph, y=np.zeros(80, np.int64), classes=("a",)), NODE)
+    with pytest.raises(InputError, match="budget"):
+        fit(graph, EDGE, None)
+
+
+def test_the_verifier_knows_what_the_method_refuses():
+    certificate = fit(small(), NODE).certificate.values
+    assert not [*_verify_methods.settings_faults(certificate), *_verify_plan._origin_faults(certificate)]
+    more = {**certificate, "settings": {**certificate["settings"], "num_hops": 3}}
+    assert [*_verify_methods.settings_faults(more)] == [
+        "certificate.json: settings.num_hops: expected 1 under unit node, got 3"
+    ]
+    origin = [{"ledger_head": "0" * 64, "epsilon": 1.0, "delta": 1e-6}]
+    borrowed = {**certificate, "composition": {**certificate["composition"], "builds_on": origin}}
+    assert "label-messages takes no weights from another run" in next(_verify_plan._origin_faults(borrowed))
+    assert not [*_verify_plan._origin_faults({**borrowed, "method": "progap"})]
+
+
+@pytest.mark.parametrize(("unit", "more"), [(ARC, 0.3), (EDGE, 0.3), (NODE, 0.15)])
+def test_they_learn_from_a_dense_graph(unit, more):
+    graph = small(num_nodes=600, num_classes=4, mean_degree=80, homophily=0.9)
+    test = graph.test_mask
+    majority = np.bincount(graph.y[test]).max() / test.sum()
+    fitted = fit(graph, unit, sf.Budget(8.0, 1e-5), epochs=100)
+    assert (fitted.predict(graph) == graph.y)[test].mean() > majority + more
+
+
+@pytest.mark.parametrize("unit", [NODE, sf.NodeLevel(relation="replace")], ids=lambda unit: unit.relation)
+def test_a_tiny_budget_runs_or_is_refused_before_anything_is_charged(unit):
+    fitted = fit(small(), unit, sf.Budget(0.05, 1e-6), epochs=100)
+    assert fitted.plan.event("head").noise_multiplier == 2048
+    assert 0.0499 < fitted.certificate.epsilon <= 0.05
+    with pytest.raises(InputError, match="epsilon to be within reach"):
+        LabelMessages().calibrate(sf.Budget(0.001, 1e-6), unit, small().public_facts(unit))
