@@ -53,6 +53,7 @@ _MODULES = (
     "evaluation",
     "experiments",
     "graph",
+    "local",
     "method",
     "nn",
     "privacy",

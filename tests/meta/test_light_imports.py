@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -39,6 +40,21 @@ def test_package_loads_nothing_else():
 )
 def test_light_parts_load_nothing_heavy(module):
     assert not packages_of(module) & HEAVY
+
+
+def test_local_family_loads_neither_torch_nor_numba():
+    files = sorted((Path(__file__).parents[2] / "src" / "sfumato" / "local").glob("*.py"))
+    assert len(files) > 10
+    imports = "; ".join(f"import sfumato.local.{file.stem}" for file in files if file.stem != "__init__")
+    probe = f"import sys; {imports}; print([name for name in {sorted(HEAVY | {'numba'})} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_randomizers_need_only_numpy_scipy_and_cryptography():
+    packages = packages_of("sfumato.local.collision") | packages_of("sfumato.local.privunit")
+    assert {"numpy", "scipy", "cryptography"} <= packages
+    assert not packages & (HEAVY | {"numba", "mpmath", "filelock", "typer", "rich"})
 
 
 def test_verifier_needs_only_numpy_and_cryptography():

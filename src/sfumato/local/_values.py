@@ -1,0 +1,89 @@
+"""Values as they come (dense rows or CSR), read at the entries that a report needs, clipped to a public range."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import isfinite
+from numbers import Real
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from sfumato._validate import fail
+
+Values: TypeAlias = Any  # a NumPy array or a SciPy CSR matrix; SciPy ships no types
+Floats = NDArray[np.float64]
+_BLOCK = 1 << 21
+_FARTHEST = 1e100
+
+
+def check_values(values: Values, num_features: int) -> Values:
+    """Refuse values that are not numbers in rows of ``num_features``; nothing is read yet."""
+    if not sparse.issparse(values):
+        values = np.asarray(values)
+    elif values.format != "csr":
+        values = values.tocsr()
+    if values.ndim != 2 or values.shape[1] != num_features or values.dtype.kind not in "biuf":
+        shape = f"{values.dtype} of shape {values.shape}"
+        raise fail("values", shape, f"to be numbers of shape [users, {num_features}]", "Give one row a user.")
+    return values
+
+
+def check_range(name: str, bound: float | tuple[float, ...], num_features: int) -> Floats:
+    """A public bound as one float a column; a scalar holds for all."""
+    entries = bound if isinstance(bound, tuple) else (bound,)
+    if isinstance(bound, tuple) and len(bound) != num_features:
+        raise fail(name, f"a tuple of {len(bound)}", f"to hold {num_features} numbers, one a column")
+    for entry in entries:
+        if not isinstance(entry, Real) or isinstance(entry, bool) or not isfinite(entry) or abs(entry) > _FARTHEST:
+            raise fail(name, entry, f"to be a finite number within {_FARTHEST:g} of 0, or a tuple of one a column")
+    return np.broadcast_to(np.array(entries, np.float64), num_features)
+
+
+def no_nan(block: NDArray[np.generic]) -> NDArray[np.generic]:
+    """Refuse NaN: it has no place in a range, and clipping would hide it."""
+    if block.dtype.kind == "f" and np.isnan(block).any():
+        raise fail("values", "NaN", "to hold no NaN", "Fill missing entries with a public value before encoding.")
+    return block
+
+
+def entries(values: Values, columns: NDArray[np.integer]) -> NDArray[np.generic]:
+    """Entries (i, columns[i, j]) as an array [users, m]: O(users * m) for dense values."""
+    users, width = columns.shape
+    if not sparse.issparse(values):
+        return no_nan(np.asarray(values)[np.arange(users)[:, None], columns])
+    read = values[np.repeat(np.arange(users), width), columns.ravel()]
+    return no_nan(np.asarray(read).reshape(users, width))
+
+
+def row_blocks(values: Values, width: int) -> Iterator[tuple[slice, Floats]]:
+    """Blocks of rows in the clear, small enough that ``width`` numbers a row stay in 16 MB."""
+    step = max(1, _BLOCK // max(1, width))
+    for start in range(0, values.shape[0], step):
+        rows = slice(start, min(start + step, values.shape[0]))
+        block = values[rows].toarray() if sparse.issparse(values) else np.asarray(values[rows])
+        yield rows, no_nan(block).astype(np.float64, copy=False)
+
+
+def csr_blocks(values: Values) -> Iterator[tuple[slice, Any]]:
+    """Blocks of rows as CSR float64, of at most about two million entries."""
+    step = max(1, _BLOCK // max(1, values.shape[1]))
+    for start in range(0, values.shape[0], step):
+        rows = slice(start, min(start + step, values.shape[0]))
+        yield rows, to_csr(values[rows]).astype(np.float64)
+
+
+def to_csr(values: Values) -> sparse.csr_matrix:
+    """Non-zero entries, rows sorted, without explicit zeros."""
+    matrix = sparse.csr_matrix(values, copy=True)
+    no_nan(matrix.data)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    return matrix
+
+
+def dense(values: Values) -> Floats:
+    """All entries as floats, for closed forms on small data."""
+    return no_nan(values.toarray() if sparse.issparse(values) else np.asarray(values)).astype(np.float64, copy=False)
