@@ -33,7 +33,10 @@ def main() -> None:
     graph = load_dataset("facebook100/Berkeley13", options.data_dir).with_split()
     unit = sf.EdgeLevel(directed=False)
     plan = sf.GAP().calibrate(sf.Budget(1.0, 1e-7), unit=unit, public=graph.public_facts(unit))
-    ours, peer = (lambda: plan.fit(graph)), (lambda: published_recipe(graph, plan.event("aggregate/1").noise_multiplier))
+    ours, peer = (
+        (lambda: plan.fit(graph)),
+        (lambda: published_recipe(graph, plan.event("aggregate/1").noise_multiplier)),
+    )
     ours(), peer()
     pairs = np.array([(seconds(ours), seconds(peer)) for _ in range(options.rounds)])
     print(f"threads {torch.get_num_threads()}; median of {options.rounds}, alternating")
