@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sfumato.local.randomizer import Estimate, Randomizer, Reports
     from sfumato.local.randomness import Source
     from sfumato.local.sketch import Sketch
+    from sfumato.local.smoothing import HeatKernelRidge, Smoothed, propagate_labels
 
 _HOME = {
     "PGC": "pgc",
@@ -25,6 +26,7 @@ _HOME = {
     "Direction": "direction",
     "Estimate": "randomizer",
     "Gaussian": "gaussian",
+    "HeatKernelRidge": "smoothing",
     "Laplace": "laplace",
     "LocalHashing": "randomized_response",
     "MultiBit": "multibit",
@@ -35,8 +37,10 @@ _HOME = {
     "Randomizer": "randomizer",
     "Reports": "randomizer",
     "Sketch": "sketch",
+    "Smoothed": "smoothing",
     "Source": "randomness",
     "UnaryEncoding": "randomized_response",
+    "propagate_labels": "smoothing",
 }
 
 __all__ = [
@@ -45,6 +49,7 @@ __all__ = [
     "Direction",
     "Estimate",
     "Gaussian",
+    "HeatKernelRidge",
     "Laplace",
     "LocalHashing",
     "MultiBit",
@@ -55,8 +60,10 @@ __all__ = [
     "Randomizer",
     "Reports",
     "Sketch",
+    "Smoothed",
     "Source",
     "UnaryEncoding",
+    "propagate_labels",
 ]
 
 
