@@ -24,6 +24,7 @@ NOT_RUN = {
     "pip install ": "changes the environment",
     "make ": "builds an environment; continuous integration runs `make check test`",
     "sfumato experiment run gap-": "minutes on real data; docs/experiments.md has it on generated data",
+    "sfumato experiment run progap-": "minutes on real data; docs/experiments.md has it on generated data",
 }
 REPLACED = {
     "--dataset facebook100/Berkeley13 --data-dir data": ("--dataset campus", "real data: the generated network"),
