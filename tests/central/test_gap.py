@@ -5,10 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
 import sfumato as sf
-from sfumato import method
 from sfumato.bounded.aggregation import neighborhood_sum, normalize_rows, to_steps
 from sfumato.bounded.kernels import UNIT
 from sfumato.central import gap
@@ -20,20 +18,6 @@ from sfumato.graph.synthetic import stochastic_block_model
 ARC, EDGE = sf.EdgeLevel(directed=True), sf.EdgeLevel(directed=False)
 NODE = sf.NodeLevel(max_out_degree=6)
 BUDGET = sf.Budget(epsilon=4.0, delta=1e-6)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture
-def fixed_key(monkeypatch):
-    """Every fit draws the same key, so that two fits can be compared bit by bit."""
-    monkeypatch.setattr(method, "new_key", lambda: bytes(range(32)))
 
 
 @pytest.fixture

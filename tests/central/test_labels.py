@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
 import sfumato as sf
 from sfumato import method
@@ -21,20 +20,6 @@ ARC, EDGE, NODE = sf.EdgeLevel(directed=True), sf.EdgeLevel(directed=False), sf.
 CAPPED, REPLACE = sf.NodeLevel(max_out_degree=3), sf.NodeLevel(relation="replace")
 NONE, BUDGET = sf.NoPrivacy(), sf.Budget(epsilon=4.0, delta=1e-6)
 TRAIN, TEST = 0, 2
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture
-def fixed_key(monkeypatch):
-    """Every fit draws the same key, so that two fits can be compared bit by bit."""
-    monkeypatch.setattr(method, "new_key", lambda: bytes(range(32)))
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 import torch
 
 import sfumato as sf
-from sfumato import _verify_methods, _verify_plan, method
+from sfumato import _verify_methods, _verify_plan
 from sfumato.central import labels
 from sfumato.central.labels import LabelMessages
 from sfumato.errors import DataError, InputError, UnsupportedUnitError
@@ -19,20 +19,6 @@ from sfumato.verify import verify
 ARC, EDGE, NODE = sf.EdgeLevel(directed=True), sf.EdgeLevel(directed=False), sf.NodeLevel()
 NONE, BUDGET = sf.NoPrivacy(), sf.Budget(epsilon=4.0, delta=1e-6)
 UNITS = (NONE, ARC, EDGE, NODE)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture
-def fixed_key(monkeypatch):
-    """Every fit draws the same key, so that two fits can be compared bit by bit."""
-    monkeypatch.setattr(method, "new_key", lambda: bytes(range(32)))
 
 
 def small(**how):

@@ -24,20 +24,6 @@ BUDGET = sf.Budget(epsilon=4.0, delta=1e-6)
 BOTH = pytest.mark.parametrize("layerwise", [False, True], ids=["progressive", "layerwise"])
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture
-def fixed_key(monkeypatch):
-    """Every fit draws the same key, so that two fits can be compared bit by bit."""
-    monkeypatch.setattr(method, "new_key", lambda: bytes(range(32)))
-
-
 @pytest.fixture
 def hops(monkeypatch):
     """The arguments of every noisy hop that runs: (arcs, rows, noise_stddev)."""

@@ -8,7 +8,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-import torch
 
 import sfumato as sf
 from sfumato.central import tuned as module
@@ -28,14 +27,6 @@ REPLACE = replace(NODE, relation="replace")
 GRAPH = stochastic_block_model(120, 3, mean_degree=20, num_features=5, seed=1).with_split(seed=0)
 GAPS = (sf.GAP(num_hops=1, epochs=1, batch_size=45), sf.GAP(num_hops=2, epochs=1, batch_size=45))
 MLPS = (sf.MLP(epochs=1, batch_size=45), sf.MLP(epochs=2, batch_size=30))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def plan_of(unit, candidates=GAPS, rule="logarithmic", mean=4, budget=BUDGET):
