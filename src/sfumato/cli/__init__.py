@@ -12,7 +12,7 @@ import sys
 import typer
 
 from sfumato import __version__
-from sfumato.cli import budget, data, experiment, ledger, report, run, train, tune
+from sfumato.cli import budget, data, experiment, ledger, pate, report, run, train, tune
 from sfumato.errors import InputError, MissingDependencyError, SfumatoError
 
 app = typer.Typer(
@@ -34,6 +34,7 @@ app.add_typer(budget.app, name="budget")
 app.add_typer(ledger.app, name="ledger")
 app.command("datasets")(data.datasets)
 app.add_typer(experiment.app, name="experiment")
+app.add_typer(pate.app, name="pate")
 
 
 def _version(value: bool) -> None:

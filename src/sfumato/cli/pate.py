@@ -1,0 +1,132 @@
+"""`sfumato pate`: private aggregation of teachers' votes and what it costs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from sfumato._validate import check_choice
+from sfumato.errors import InputError
+
+if TYPE_CHECKING:
+    from sfumato.pate.aggregation import Mechanism
+
+app = typer.Typer(help="PATE: private votes of teachers.", no_args_is_help=True, rich_markup_mode=None)
+MECHANISMS = {
+    "lnmax": ("--scale",),
+    "gnmax": ("--sigma2",),
+    "confident-gnmax": ("--threshold", "--sigma1", "--sigma2"),
+}
+
+
+@app.callback()
+def _root() -> None:
+    """PATE: private votes of teachers."""
+
+
+@app.command()
+def analyze(
+    votes: Path = typer.Option(..., "--votes", help="Counts [queries, classes] as .npy."),
+    mechanism: str = typer.Option(..., "--mechanism", help="lnmax, gnmax or confident-gnmax."),
+    scale: float | None = typer.Option(None, "--scale", help="Scale b of the Laplace noise of lnmax, in votes."),
+    sigma1: float | None = typer.Option(None, "--sigma1", help="Deviation of the threshold's noise, in votes."),
+    sigma2: float | None = typer.Option(None, "--sigma2", help="Deviation of the noise on each count, in votes."),
+    threshold: float | None = typer.Option(None, "--threshold", help="Votes that confident-gnmax asks for."),
+    queries: int | None = typer.Option(None, "--queries", help="Charge the first N rows (default: all)."),
+    delta: float = typer.Option(..., "--delta", help="Failure probability, such as 1e-5."),
+    as_published: bool = typer.Option(
+        False, "--as-published", help="The papers' orders, conversion and mean costs, for tables."
+    ),
+    release: str | None = typer.Option(
+        None,
+        "--release",
+        help="ORDER,BETA,NOISE such as 8,0.025,4, chosen without the votes: print a noisy upper bound that may leave.",
+    ),
+    as_json: bool = typer.Option(False, "--json", help="One JSON object on standard output."),
+) -> None:
+    """Print what asking the teachers costs, and whether the number may leave."""
+    from sfumato.pate.analysis import analyze as analyze_votes
+    from sfumato.pate.release import release_epsilon
+    from sfumato.pate.votes import read_votes
+
+    given = {"--scale": scale, "--sigma1": sigma1, "--sigma2": sigma2, "--threshold": threshold}
+    asked = _mechanism(mechanism, given)
+    order, beta, noise = _numbers(release, as_published)
+    counts = read_votes(votes, queries)
+    if release is None:
+        told = analyze_votes(counts, asked, delta, as_published=as_published).to_dict()
+    else:
+        result = release_epsilon(counts, asked, delta, order=order, beta=beta, noise=noise)
+        told = _released(asked, len(counts), result.epsilon, order, delta, result.confidence)
+    typer.echo(json.dumps(told) if as_json else "\n".join(_lines(told)))
+
+
+def _mechanism(name: str, given: dict[str, float | None]) -> Mechanism:
+    from sfumato.pate.aggregation import ConfidentGNMax, GNMax, LNMax
+
+    check_choice(tuple(MECHANISMS), mechanism=name)
+    if name == "gnmax" and given["--sigma2"] is None:  # one noise only: either name will do
+        given = {**given, "--sigma2": given["--sigma1"], "--sigma1": None}
+    needed = MECHANISMS[name]
+    for option, value in given.items():
+        if (value is None) == (option in needed):
+            raise InputError(
+                f"Expected {' '.join(needed)} with --mechanism {name}, and no other noise; got "
+                f"{' '.join(key for key, held in given.items() if held is not None) or 'none'}. Noise is in votes."
+            )
+    values = [given[option] for option in needed]
+    made: Mechanism = {"lnmax": LNMax, "gnmax": GNMax, "confident-gnmax": ConfidentGNMax}[name](*values)
+    return made
+
+
+def _numbers(release: str | None, as_published: bool) -> tuple[float, float, float]:
+    if release is None:
+        return 0.0, 0.0, 0.0
+    if as_published:
+        raise InputError("Expected --release without --as-published, got both. The papers' release is not private.")
+    try:
+        order, beta, noise = map(float, release.split(","))
+    except ValueError as error:
+        raise InputError(
+            f"Expected --release to be three numbers ORDER,BETA,NOISE, got {release!r}. An example is 8,0.025,4."
+        ) from error
+    return order, beta, noise
+
+
+def _released(asked: Mechanism, queries: int, epsilon: float, order: float, delta: float, confidence: float) -> Any:
+    """The same object without any number that the votes decide but the released one."""
+    from sfumato.privacy import accounting
+
+    return {
+        "mechanism": asked.name,
+        "queries": queries,
+        "epsilon": epsilon,
+        "order": order,
+        "delta": delta,
+        "answered": None,
+        "releasable": True,
+        "confidence": confidence,
+        "data_independent_epsilon": accounting.epsilon(asked.events(queries), delta),
+        "as_published": False,
+    }
+
+
+def _lines(told: dict[str, Any]) -> list[str]:
+    order = "data-independent" if told["order"] is None else f"order {told['order']:g}"
+    convention = ", as published" if told["as_published"] else ""
+    lines = [f"epsilon = {told['epsilon']:.4f} at delta = {told['delta']:g} ({told['mechanism']}, {order}{convention})"]
+    if told["releasable"]:
+        lines.append(
+            f"Releasable: an upper bound with confidence {told['confidence']:g}; a further release costs again."
+        )
+    else:
+        lines.append(f"Expected answers: {told['answered']:.2f} of {told['queries']}.")
+        lines.append(
+            "Not releasable: it depends on the votes. Add noise with --release, or tell a data-independent epsilon."
+        )
+    counted = "the expected answers, as published" if told["as_published"] else "every query answered"
+    lines.append(f"Data-independent, {counted}: epsilon = {told['data_independent_epsilon']:.4f}.")
+    return lines

@@ -1,0 +1,192 @@
+r"""Many small networks of one shape, trained as one: member m's parameters are slice m of every tensor.
+
+A layer maps member m's rows by member m's parameters and by nothing else, and nothing is computed across members or
+across rows: no batch norm, no shared gradient norm. A loss that is a sum of one term a member hence gives each member its own
+gradient, and an optimizer that works number by number (:class:`sfumato.nn.training.Adam`) its own update.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from sfumato._validate import check_int, fail
+
+Generators = Sequence[np.random.Generator]
+_LAST_SIDE = 6  # of 28: 12 after the first convolution, halved by the maximum
+
+
+class StackedLinear(nn.Module):
+    """One linear layer a member, as one batched product.
+
+    Shapes: [members, batch, width_in] or, the same rows for all, [batch, width_in], to [members, batch, width].
+
+    >>> StackedLinear(4, 3, generators(2))(torch.zeros(5, 4)).shape
+    torch.Size([2, 5, 3])
+    """
+
+    def __init__(self, width_in: int, width: int, draw: Generators) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(_uniform(draw, (width_in, width), width_in))
+        self.bias = nn.Parameter(torch.zeros(len(draw), 1, width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = x if x.dim() == 3 else x.expand(len(self.weight), -1, -1)
+        return torch.baddbmm(self.bias, rows, self.weight)
+
+
+class StackedConv(nn.Module):
+    """One convolution a member, as one convolution in groups of channels.
+
+    Shapes: [batch, members x channels_in, height, width] or, the same images for all, [batch, channels_in, height, width],
+    to [batch, members x channels, ...].
+
+    >>> StackedConv(1, 8, 5, generators(3), stride=2)(torch.zeros(4, 1, 28, 28)).shape
+    torch.Size([4, 24, 12, 12])
+    """
+
+    def __init__(
+        self, channels_in: int, channels: int, kernel: int, draw: Generators, *, stride: int = 1, padding: int = 0
+    ) -> None:
+        super().__init__()
+        shape = (channels, channels_in, kernel, kernel)
+        self.weight = nn.Parameter(_uniform(draw, shape, channels_in * kernel**2).flatten(0, 1))
+        self.bias = nn.Parameter(torch.zeros(len(self.weight)))
+        self.stride, self.padding = stride, padding
+
+    def forward(self, x: Tensor) -> Tensor:
+        groups = x.shape[1] // self.weight.shape[1]
+        return functional.conv2d(x, self.weight, self.bias, self.stride, self.padding, groups=groups)
+
+
+class StackedMLP(nn.Module):
+    """Linear layers with ReLU between them, one stack a member.
+
+    Args:
+        widths: input width, hidden widths, number of classes.
+        draw: one generator a member, for its initial weights.
+
+    Shapes: [members, batch, ...] or [batch, ...], flattened to widths[0], to scores [members, batch, widths[-1]].
+
+    >>> StackedMLP((8, 16, 3), generators(2))(torch.zeros(2, 5, 8)).shape
+    torch.Size([2, 5, 3])
+    """
+
+    def __init__(self, widths: Sequence[int], draw: Generators) -> None:
+        super().__init__()
+        self.members = len(draw)
+        self.layers = nn.ModuleList([StackedLinear(a, b, draw) for a, b in pairwise(widths)])
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self._scores(x.flatten(2))
+
+    def forward_shared(self, x: Tensor) -> Tensor:
+        """Scores of the same rows [batch, ...] by every member."""
+        return self._scores(x.flatten(1))
+
+    def _scores(self, rows: Tensor) -> Tensor:
+        for layer in list(self.layers)[:-1]:
+            rows = functional.relu(layer(rows))
+        scores: Tensor = self.layers[-1](rows)
+        return scores
+
+
+class StackedCNN(nn.Module):
+    """A 5 x 5 convolution of stride 2, a padded 3 x 3 one, a 2 x 2 maximum and a linear head, one stack a member.
+
+    For images of 28 x 28; a member of widths 16 and 32 has 16,586 parameters with ten classes.
+
+    Args:
+        channels: of the images.
+        widths: channels after each convolution.
+        num_classes: columns of the scores.
+        draw: one generator a member, for its initial weights.
+
+    Shapes: [members, batch, channels, 28, 28] to scores [members, batch, num_classes].
+
+    >>> StackedCNN(1, (4, 8), 10, generators(3))(torch.zeros(3, 2, 1, 28, 28)).shape
+    torch.Size([3, 2, 10])
+    """
+
+    def __init__(self, channels: int, widths: tuple[int, int], num_classes: int, draw: Generators) -> None:
+        super().__init__()
+        self.members = len(draw)
+        self.first = StackedConv(channels, widths[0], 5, draw, stride=2)
+        self.second = StackedConv(widths[0], widths[1], 3, draw, padding=1)
+        self.head = StackedLinear(widths[1] * _LAST_SIDE**2, num_classes, draw)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.forward_shared(x.transpose(0, 1).flatten(1, 2))
+
+    def forward_shared(self, images: Tensor) -> Tensor:
+        """Scores of the same images [batch, channels, 28, 28] by every member."""
+        hidden = functional.relu(self.first(images))
+        hidden = functional.relu(_MaxOfFour.apply(self.second(hidden)))
+        rows = hidden.view(len(hidden), self.members, -1).transpose(0, 1)
+        scores: Tensor = self.head(rows)
+        return scores
+
+
+class _MaxOfFour(torch.autograd.Function):
+    """``max_pool2d(x, 2)`` for even sides, whose own kernel for this memory layout is not vectorized.
+
+    The gradient goes to one place of the four, the first of the largest.
+    """
+
+    @staticmethod
+    def forward(ctx, x: Tensor) -> Tensor:
+        top, bottom = x.unflatten(2, (-1, 2)).unbind(3)
+        highest = torch.maximum(top, bottom)
+        left, right = highest[..., ::2], highest[..., 1::2]
+        ctx.save_for_backward(top >= bottom, left >= right)
+        return torch.maximum(left, right)
+
+    @staticmethod
+    def backward(ctx, grad: Tensor) -> Tensor:
+        is_top, is_left = ctx.saved_tensors
+        by_column = grad.new_empty(is_top.shape)
+        by_column[..., ::2] = kept = grad * is_left
+        by_column[..., 1::2] = grad - kept
+        by_row = grad.new_empty(*is_top.shape[:3], 2, is_top.shape[3])
+        torch.mul(by_column, is_top, out=by_row[:, :, :, 0])
+        torch.sub(by_column, by_row[:, :, :, 0], out=by_row[:, :, :, 1])
+        return by_row.flatten(2, 3)
+
+
+def generators(members: int, seed: int = 0) -> list[np.random.Generator]:
+    """One independent generator a member, decided by (seed, member) alone.
+
+    >>> a, b = generators(2), generators(3)
+    >>> float(a[1].random()) == float(b[1].random())
+    True
+    """
+    members, seed = check_int(low=1, members=members), check_int(low=0, seed=seed)
+    return [np.random.default_rng([seed, member]) for member in range(members)]
+
+
+def take_member(stack: StackedMLP | StackedCNN, member: int) -> dict[str, NDArray[np.float32]]:
+    """One member's parameters by name.
+
+    >>> take_member(StackedMLP((2, 3), generators(4)), 1)["layers.0.weight"].shape
+    (1, 2, 3)
+    """
+    if not 0 <= member < stack.members:
+        raise fail("member", member, f"to be one of 0 to {stack.members - 1}")
+    return {
+        name: value.detach().cpu().chunk(stack.members)[member].numpy().copy()
+        for name, value in stack.named_parameters()
+    }
+
+
+def _uniform(draw: Generators, shape: tuple[int, ...], fan_in: int) -> Tensor:
+    """He's uniform weights, one tensor a member."""
+    bound = math.sqrt(6 / fan_in)
+    drawn = [generator.uniform(-bound, bound, shape).astype(np.float32) for generator in draw]
+    return torch.from_numpy(np.stack(drawn))

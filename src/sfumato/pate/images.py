@@ -1,0 +1,102 @@
+"""Images of 28 x 28 in the IDX format: MNIST and Fashion-MNIST as arrays."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato._validate import check_choice
+from sfumato.errors import DataError
+
+IMAGE_DATASETS = ("mnist", "fashion_mnist")
+_FILES = {"train": "train", "test": "t10k"}
+_UNSIGNED_BYTES = 8
+_CLASSES = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Images:
+    """Private training images and public test images.
+
+    Shapes: ``train_x`` and ``test_x`` float32 [n, 1, 28, 28], 0 to 1; ``train_y`` and ``test_y`` int64 [n], 0 to 9.
+    Row i is image i of the published file, so that i serves as its id.
+    """
+
+    name: str
+    train_x: NDArray[np.float32]
+    train_y: NDArray[np.int64]
+    test_x: NDArray[np.float32]
+    test_y: NDArray[np.int64]
+    num_classes: int = _CLASSES
+
+
+def load_images(name: str, data_dir: str | Path) -> Images:
+    """Read ``DATA_DIR/mnist`` or ``DATA_DIR/fashion_mnist``: 60,000 training and 10,000 test images.
+
+    Raises:
+        InputError: another name.
+        DataError: a file is missing, damaged, or does not fit the others.
+
+    >>> load_images("mnist", "nowhere")
+    Traceback (most recent call last):
+    ...
+    sfumato.errors.DataError: No file 'nowhere/mnist/train-images-idx3-ubyte.gz'. Put the four published files there.
+    """
+    folder = Path(data_dir) / check_choice(IMAGE_DATASETS, name=name)
+    parts: list[Any] = []
+    for prefix in _FILES.values():
+        images, labels = folder / f"{prefix}-images-idx3-ubyte.gz", folder / f"{prefix}-labels-idx1-ubyte.gz"
+        for path in (images, labels):
+            if not path.exists():
+                raise DataError(f"No file {str(path)!r}. Put the four published files there.")
+        parts += _labeled(images, labels)
+    return Images(name, *parts)
+
+
+def read_idx(path: str | Path) -> NDArray[np.uint8]:
+    """Read an IDX file of bytes, compressed by gzip or plain, of any number of dimensions.
+
+    Raises:
+        DataError: not such a file, or of another length than it says.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "labels").write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 3, 7, 2, 1]))
+    ...     read_idx(Path(folder, "labels")).tolist()
+    [7, 2, 1]
+    """
+    try:
+        content = Path(path).read_bytes()
+        content = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"Cannot read {str(path)!r}: {error}. Fetch the file again.") from error
+    dimensions = content[3] if len(content) > 3 else 0
+    start = 4 + 4 * dimensions
+    if content[:3] != bytes([0, 0, _UNSIGNED_BYTES]) or dimensions == 0 or len(content) < start:
+        found = content[:4].hex() or "nothing"
+        raise DataError(
+            f"{str(path)!r} starts with {found}: expected 000008 and a number of dimensions, an IDX file of bytes."
+        )
+    shape = tuple(np.frombuffer(content, ">u4", dimensions, offset=4).tolist())
+    if len(content) - start != math.prod(shape):
+        sizes = " x ".join(map(str, shape))
+        raise DataError(f"{str(path)!r} says it holds {sizes} bytes, got {len(content) - start}. Fetch the file again.")
+    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+
+
+def _labeled(images: Path, labels: Path) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    x, y = read_idx(images), read_idx(labels)
+    if x.ndim != 3 or x.shape[1:] != (28, 28) or y.shape != x.shape[:1]:
+        raise DataError(
+            f"Expected {images.name} of the shape [n, 28, 28] and {labels.name} of the shape [n], got {x.shape} and {y.shape}."
+        )
+    if y.size and y.max() >= _CLASSES:
+        raise DataError(f"Expected labels 0 to {_CLASSES - 1} in {str(labels)!r}, got {y.max()}.")
+    return (x[:, None] / np.float32(255)).astype(np.float32, copy=False), y.astype(np.int64)

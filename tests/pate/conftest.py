@@ -1,0 +1,58 @@
+"""Every histogram of a few teachers, its neighbors, and exact laws of noisy plurality."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.special import log_ndtr, logsumexp
+
+
+def every_histogram(teachers, classes):
+    """All vote counts of so many teachers."""
+    rows = (row for row in product(range(teachers + 1), repeat=classes) if sum(row) == teachers)
+    return np.array(list(rows))
+
+
+def neighbors_of(counts):
+    """Counts after one teacher changed its vote."""
+    moves = [(i, j) for i in range(len(counts)) for j in range(len(counts)) if i != j and counts[i]]
+    eye = np.eye(len(counts), dtype=int)
+    return [counts - eye[i] + eye[j] for i, j in moves]
+
+
+def log_plurality(counts, noise, law):
+    """ln of the exact probability of each class, by quadrature over the winner's noise."""
+    reach = (counts.max() - counts.min()) / noise + 14
+    nodes = np.linspace(-reach, reach, 4001)
+    if law == "gaussian":
+        log_density, log_cdf = -(nodes**2) / 2 - np.log(2 * np.pi) / 2, log_ndtr
+    else:
+        nodes = np.linspace(-3 * reach, 3 * reach, 40001)
+        log_density = -np.abs(nodes) - np.log(2)
+
+        def log_cdf(x):
+            return np.where(x < 0, x - np.log(2), np.log1p(-np.exp(-np.abs(x)) / 2))
+
+    logs = []
+    for j in range(len(counts)):
+        others = [log_cdf(nodes + (counts[j] - counts[k]) / noise) for k in range(len(counts)) if k != j]
+        logs.append(logsumexp(log_density + sum(others)) + np.log(nodes[1] - nodes[0]))
+    return np.array(logs) - logsumexp(logs)
+
+
+def renyi(log_p, log_q, order):
+    """Exact Renyi divergence of two laws on finitely many outcomes."""
+    return logsumexp(order * log_p + (1 - order) * log_q) / (order - 1)
+
+
+@pytest.fixture(scope="session")
+def exact():
+    """The functions of this file; tests are not a package."""
+
+    class Exact:
+        histograms = staticmethod(every_histogram)
+        neighbors = staticmethod(neighbors_of)
+        plurality = staticmethod(log_plurality)
+        divergence = staticmethod(renyi)
+
+    return Exact

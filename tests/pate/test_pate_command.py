@@ -1,0 +1,92 @@
+"""`sfumato pate analyze`: one object, one answer to "may this leave?", one line for what is wrong."""
+
+import json
+
+import numpy as np
+import pytest
+
+from sfumato.cli import invoke
+from sfumato.pate.aggregation import ConfidentGNMax, GNMax, LNMax
+from sfumato.pate.analysis import analyze
+
+VOTES = np.random.default_rng(5).multinomial(40, [0.9, 0.06, 0.04], 100)
+CONFIDENT = ("--mechanism", "confident-gnmax", "--threshold", "20", "--sigma1", "8", "--sigma2", "12")
+CASES = [
+    (("--mechanism", "lnmax", "--scale", "6"), LNMax(6.0)),
+    (("--mechanism", "gnmax", "--sigma2", "12"), GNMax(12.0)),
+    (("--mechanism", "gnmax", "--sigma1", "12"), GNMax(12.0)),
+    (CONFIDENT, ConfidentGNMax(20.0, 8.0, 12.0)),
+]
+
+
+@pytest.fixture
+def run(tmp_path, capsys):
+    np.save(tmp_path / "votes.npy", VOTES.astype(float))
+
+    def call(*options, votes=tmp_path / "votes.npy", delta="1e-5"):
+        code = invoke(["pate", "analyze", "--votes", str(votes), "--delta", delta, *options])
+        return code, *capsys.readouterr()
+
+    return call
+
+
+@pytest.mark.parametrize(("options", "mechanism"), CASES)
+@pytest.mark.parametrize("as_published", [True, False])
+def test_object_says_what_the_library_says(run, options, mechanism, as_published):
+    code, out, err = run(*options, "--queries", "60", "--json", *["--as-published"] * as_published)
+    told = json.loads(out)
+    assert (code, err) == (0, "")
+    assert told == analyze(VOTES[:60], mechanism, 1e-5, as_published=as_published).to_dict()
+    assert {"epsilon", "order", "answered", "releasable"} <= told.keys()
+    assert told["releasable"] is False
+
+
+def test_text_warns(run):
+    code, out, _ = run(*CONFIDENT)
+    assert code == 0
+    assert "Not releasable" in out
+    assert "Expected answers" in out
+
+
+def test_release_leaves_nothing_else_of_the_votes(run):
+    code, out, err = run(*CONFIDENT, "--release", "8,0.025,4", "--json")
+    told = json.loads(out)
+    assert (code, err) == (0, "")
+    assert told["releasable"] is True
+    assert told["answered"] is None
+    again = json.loads(run(*CONFIDENT, "--release", "8,0.025,4", "--json")[1])
+    assert {key for key in told if told[key] != again[key]} == {"epsilon"}
+    text = run(*CONFIDENT, "--release", "8,0.025,4")[1]
+    assert "Releasable" in text
+    assert "Not releasable" not in text
+
+
+@pytest.mark.parametrize(
+    ("fragment", "options"),
+    [
+        ("--scale with --mechanism lnmax", ("--mechanism", "lnmax")),
+        ("--scale with --mechanism lnmax", ("--mechanism", "lnmax", "--scale", "6", "--sigma2", "4")),
+        ("--sigma2 with --mechanism gnmax", ("--mechanism", "gnmax", "--sigma1", "6", "--sigma2", "4")),
+        ("--threshold --sigma1 --sigma2", ("--mechanism", "confident-gnmax", "--sigma1", "6", "--sigma2", "4")),
+        ("lnmax, gnmax, confident-gnmax", ("--mechanism", "laplace", "--scale", "6")),
+        ("scale", ("--mechanism", "lnmax", "--scale", "-6")),
+        ("<= 100, got 101", ("--mechanism", "lnmax", "--scale", "6", "--queries", "101")),
+        ("ORDER,BETA,NOISE", ("--mechanism", "gnmax", "--sigma2", "6", "--release", "8,0.025")),
+        ("smaller beta", ("--mechanism", "gnmax", "--sigma2", "12", "--release", "8,0.2,4")),
+        ("gnmax or confident-gnmax", ("--mechanism", "lnmax", "--scale", "6", "--release", "8,0.025,4")),
+        ("without --as-published", (*CONFIDENT, "--release", "8,0.025,4", "--as-published")),
+    ],
+)
+def test_wrong_options_are_one_line(run, fragment, options):
+    code, out, err = run(*options)
+    assert (code, out) == (2, "")
+    assert err.startswith("Error: ")
+    assert err.count("\n") == 1
+    assert fragment in err
+
+
+def test_wrong_files_and_deltas_are_one_line(run, tmp_path):
+    (tmp_path / "votes.csv").write_text("9,1\n")
+    for changes in ({"votes": tmp_path / "votes.csv"}, {"votes": tmp_path / "absent.npy"}, {"delta": "0"}):
+        code, out, err = run("--mechanism", "gnmax", "--sigma2", "12", **changes)
+        assert (code, out, err.count("\n")) == (2, "", 1)
