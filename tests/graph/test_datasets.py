@@ -214,6 +214,16 @@ def test_campus_needs_no_files():
     assert load_dataset("campus", min_class_size=600).num_classes < 6
 
 
+def test_listed_counts_of_generated_graphs():
+    listed = {row.name: row for row in list_datasets()}
+    for name in ("campus", "interests"):
+        graph, row = load_dataset(name), listed[name]
+        assert graph.name == name
+        assert (row.num_nodes, row.num_arcs, row.num_features, row.num_classes, row.present) == (
+            graph.num_nodes, graph.num_arcs, graph.num_features, graph.num_classes, True,
+        )  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("arguments", "match"),
     [
@@ -292,7 +302,7 @@ def test_list_shows_what_is_there_without_loading(tmp_path):
         (tmp_path / name).write_bytes(b"")
     rows = list_datasets(tmp_path)
     assert [row.name for row in rows if row.present] == [
-        "campus", "facebook100/Berkeley13", "facebook100/Mine7", "npz/extra",
+        "campus", "interests", "facebook100/Berkeley13", "facebook100/Mine7", "npz/extra",
     ]  # fmt: skip
     by_name = {row.name: row for row in rows}
     assert by_name["facebook100/Berkeley13"].num_nodes == 18_980

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 
 from sfumato.errors import InputError
-from sfumato.graph.synthetic import campus, rmat, stochastic_block_model
+from sfumato.graph.synthetic import campus, interests, rmat, stochastic_block_model
 
 
 def degrees(graph):
@@ -40,6 +40,7 @@ def same(first, second):
     "generate",
     [
         lambda seed: campus(200, seed),
+        lambda seed: interests(200, seed),
         lambda seed: rmat(300, 2000, seed, num_features=4, num_classes=3),
         lambda seed: stochastic_block_model(200, 3, seed=seed),
     ],
@@ -109,6 +110,48 @@ def test_small_campus():
     assert 0 < degrees(graph).mean() < 25
     with pytest.raises(InputError, match="num_nodes"):
         campus(10)
+
+
+@pytest.fixture(scope="module")
+def default_interests():
+    return interests(10_000)
+
+
+def test_sets_of_interests_are_sparse_and_binary(default_interests):
+    graph = default_interests
+    assert (graph.name, graph.num_features, graph.num_classes, graph.directed) == ("interests", 60, 5, False)
+    assert set(np.unique(graph.x.data)) == {1}
+    sizes = graph.x.getnnz(axis=1)
+    assert 5.7 < sizes.mean() < 6.2
+    assert np.quantile(sizes, 0.99) < 14
+    assert 9.9 < degrees(graph).mean() < 10.0
+
+
+def test_own_interests_tell_the_class_ten_times_as_often(default_interests):
+    graph = default_interests
+    rates = np.array([np.asarray(graph.x[graph.y == c].mean(axis=0)).ravel() for c in range(5)])
+    own = np.arange(60) % 5 == np.arange(5)[:, None]
+    assert rates[own].mean() / rates[~own].mean() == pytest.approx(10, rel=0.1)
+    assert least_squares_accuracy(graph.x.toarray(), graph.y) > 0.93
+
+
+def test_neighbors_hardly_tell_the_class(default_interests):
+    graph = default_interests
+    assert 0.2 < share_within_classes(graph) < 0.22
+    assert least_squares_accuracy(neighbor_labels(graph), graph.y) < 0.25
+    source = np.repeat(np.arange(graph.num_nodes), degrees(graph))
+    shared = graph.x[source].multiply(graph.x[graph.indices]).sum() / graph.num_arcs
+    by_chance = float(np.square(np.asarray(graph.x.mean(axis=0))).sum())
+    assert shared > 1.05 * by_chance  # topics tie neighbors' sets all the same
+    homophilous = interests(10_000, homophily=0.6)
+    assert 0.58 < share_within_classes(homophilous) < 0.62
+    assert least_squares_accuracy(neighbor_labels(homophilous), homophilous.y) > 0.7
+
+
+def test_interests_of_other_sizes():
+    graph = interests(60, num_classes=3, num_features=3, set_size=0.5, mean_degree=2, homophily=1 / 3)
+    assert (graph.num_nodes, graph.num_features, graph.num_classes) == (60, 3, 3)
+    assert interests(100, set_size=60).x.nnz < 100 * 60  # rates are cut at 0.95
 
 
 def test_rmat_degrees_follow_a_power_law_not_a_uniform_law():
@@ -189,6 +232,11 @@ def test_one_class_has_no_outside():
         (lambda: rmat(1, 10), "num_nodes"),
         (lambda: rmat(10, -1), "num_arcs"),
         (lambda: campus(seed=-1), "seed"),
+        (lambda: interests(100, homophily=0.1), "homophily"),
+        (lambda: interests(100, homophily=0.61), "homophily"),
+        (lambda: interests(40), "num_nodes"),
+        (lambda: interests(100, num_features=4), "num_features"),
+        (lambda: interests(100, set_size=0), "set_size"),
     ],
 )
 def test_wrong_arguments_are_named(call, argument):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sfumato.graph.io import read_csv, read_parquet, read_sql
     from sfumato.graph.schema import Schema
     from sfumato.graph.splits import random_roles, stratified_roles
-    from sfumato.graph.synthetic import campus, rmat, stochastic_block_model
+    from sfumato.graph.synthetic import campus, interests, rmat, stochastic_block_model
 
 _HOME = {
     "Graph": "graph",
@@ -21,6 +21,7 @@ _HOME = {
     "campus": "synthetic",
     "from_networkx": "convert",
     "from_pyg": "convert",
+    "interests": "synthetic",
     "list_datasets": "datasets",
     "load_dataset": "datasets",
     "random_roles": "splits",
@@ -41,6 +42,7 @@ __all__ = [
     "campus",
     "from_networkx",
     "from_pyg",
+    "interests",
     "list_datasets",
     "load_dataset",
     "random_roles",

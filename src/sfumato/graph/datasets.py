@@ -13,7 +13,7 @@ from sfumato._validate import check_choice, check_int, fail
 from sfumato.errors import DataError, InputError
 from sfumato.graph import _parsers
 from sfumato.graph.graph import Graph
-from sfumato.graph.synthetic import campus
+from sfumato.graph.synthetic import campus, interests
 
 _FACEBOOK_MIN_CLASS_SIZE = 1000
 _SMALL_SCHOOLS = ("Caltech36", "Haverford76", "Reed98", "Simmons81")
@@ -45,6 +45,7 @@ class DatasetRow:
 
 _KNOWN = (
     DatasetRow("campus", 4000, 225252, 71, 6, note="generated; needs no files"),
+    DatasetRow("interests", 20000, 199836, 60, 5, note="generated; features matter, edges hardly"),
     DatasetRow("facebook100/Rutgers89", 20064, 1219462, 376, 5),
     DatasetRow("facebook100/Berkeley13", 18980, 1354934, 437, 6),
     DatasetRow("facebook100/BU10", 17415, 1116776, 403, 6),
@@ -71,6 +72,7 @@ _KNOWN = (
     DatasetRow("text/citeseer_text", 3186, 8450, 0, 6, note="no features yet"),
     DatasetRow("text/cora_cane", 2277, 9542, 0, 7, note="no features yet"),
 )
+_GENERATED = ("campus", "interests")
 _MARKER_FILES = {
     "facebook100": "facebook100/{}.mat",
     "planetoid": "planetoid/ind.{}.graph",
@@ -85,7 +87,7 @@ _MARKER_FILES = {
 def load_dataset(
     name: str, data_dir: str | Path | None = None, *, min_class_size: int | None = None, split: str | None = None
 ) -> Graph:
-    """Load a named graph; ``"campus"``, the embedded default, needs no files.
+    """Load a named graph; ``"campus"``, the embedded default, and ``"interests"`` need no files.
 
     A name is a path under ``data_dir``: ``facebook100/Berkeley13`` or any other school, ``planetoid/cora``,
     ``planetoid/citeseer``, ``planetoid/pubmed``, ``npz/cora_ml`` or any npz file of that kind, ``musae/facebook``,
@@ -123,8 +125,8 @@ def load_dataset(
             raise fail(
                 "split", split, f"to be None for {name}", "Only planetoid/ has a public split: use with_split()."
             )
-    if name == "campus":
-        return _drop_small_classes(campus(), min_class_size or 0)
+    if name in _GENERATED:
+        return _drop_small_classes(campus() if name == "campus" else interests(), min_class_size or 0)
     folder = _folder(name, family, item, data_dir)
     try:
         if family == "facebook100":
@@ -180,11 +182,11 @@ def list_datasets(data_dir: str | Path | None = None) -> tuple[DatasetRow, ...]:
     """List the known data sets, and any other school or npz file found under ``data_dir``, without loading them.
 
     >>> [row.name for row in list_datasets() if row.present]
-    ['campus']
+    ['campus', 'interests']
     """
     names = {row.name for row in _KNOWN}
     if data_dir is None:
-        return tuple(replace(row, present=row.name == "campus") for row in _KNOWN)
+        return tuple(replace(row, present=row.name in _GENERATED) for row in _KNOWN)
     root = Path(data_dir)
     if not root.is_dir():
         raise DataError(f"Expected data_dir to be a folder, got {str(root)!r}. Create it or correct the path.")
@@ -199,4 +201,4 @@ def list_datasets(data_dir: str | Path | None = None) -> tuple[DatasetRow, ...]:
 
 def _is_present(root: Path, name: str) -> bool:
     family, _, item = name.partition("/")
-    return name == "campus" or any(root.glob(_MARKER_FILES[family].format(item)))
+    return name in _GENERATED or any(root.glob(_MARKER_FILES[family].format(item)))

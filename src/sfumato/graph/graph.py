@@ -285,7 +285,7 @@ class Graph:
     def public_facts(self, unit: Any) -> PublicFacts:
         """What calibration may know under a privacy unit (anything with ``public``, a tuple of names).
 
-        Degrees appear only as promised; 75 % of the nodes train where roles are not set yet.
+        Degrees appear only as promised; 75 % of the nodes train where roles are not set yet, or what ``unit.split`` says.
 
         >>> from types import SimpleNamespace
         >>> graph = Graph.from_edges([0], [1], 4, directed=False, y=[0, 1, 1, -1])
@@ -295,7 +295,8 @@ class Graph:
         protected = [
             fact for fact in self.assumed_public if ("labels" if fact == "classes" else "features") not in unit.public
         ]
-        train = split_sizes(self.num_nodes)[0] if self.roles is None else int(self.train_mask.sum())
+        split = getattr(unit, "split", DEFAULT_FRACTIONS)
+        train = split_sizes(self.num_nodes, split)[0] if self.roles is None else int(self.train_mask.sum())
         return PublicFacts(
             num_nodes=self.num_nodes,
             num_train=train,

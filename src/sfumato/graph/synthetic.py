@@ -1,4 +1,4 @@
-"""Generated graphs: the embedded campus network, R-MAT at any size, and the stochastic block model.
+"""Generated graphs: the embedded campus network, sparse interests, R-MAT at any size, and the stochastic block model.
 
 Everything here is drawn from ``seed`` alone, so it is public; the same arguments give the same graph.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import scipy.sparse as sp
 
 from sfumato._validate import check_int, check_real, fail
 from sfumato.graph._onehot import one_hot_rows
@@ -22,6 +23,8 @@ _OFF_COHORT = 0.14  # share of students whose circle is another year's: transfer
 _CIRCLE_SHARES = (0.60, 0.15, 0.10, 0.15)  # friendships made in the year, the dorm, the major, anywhere
 _ADJACENT_YEAR = 0.20  # share of the year's friendships that reach into the year before or after
 _MAX_ACTIVITY = 14.0  # in units of the median student's
+_NUM_TOPICS, _BY_TOPIC = 8, 0.5  # share of edges within a topic
+_CLASS_LIFT, _TOPIC_LIFT = 10.0, 2.0  # how much likelier a feature of one's own class or topic is
 _RMAT_QUADRANTS = (0.57, 0.19, 0.19, 0.05)
 _RMAT_CHUNK = 1 << 18
 
@@ -105,6 +108,69 @@ def _draw_members(
     drawn = np.searchsorted(cumulative, low + generator.random(len(wanted)) * (high - low), side="right") - 1
     members: np.ndarray = order[np.minimum(drawn, len(group) - 1)]
     return members
+
+
+def interests(
+    num_nodes: int = 20_000,
+    seed: int = 0,
+    *,
+    num_classes: int = 5,
+    num_features: int = 60,
+    set_size: float = 6.0,
+    mean_degree: float = 10.0,
+    homophily: float = 0.21,
+) -> Graph:
+    r"""Generate a graph whose features tell the class and whose edges hardly do, to tell feature reports apart.
+
+    A node has a class and, independently, one of 8 topics; it holds a sparse set of features, as in a bag of words. Feature j
+    belongs to class ``j mod num_classes`` and to a topic: each is in the set independently, with probability proportional
+    to 10 for those of the node's class, times 2 for those of its topic, at most 0.95; ``set_size`` is the mean size (before
+    that cut). Half of the edges stay within the topic, and as many within the class as make ``homophily`` the expected
+    share of edges inside a class; 1 / num_classes is chance.
+
+    At the defaults and a 50/25/25 split, labels propagated in the clear reach at most 22 % of the test nodes (the largest
+    class 20 %) and least squares on clear features 96 %. On reports of whole sets it reaches, at epsilon 1, 2 and 4: Collision
+    (cap 8) 23, 30 and 43 %, multi-bit 22, 25 and 28 %, one-bit 20, 20 and 21 %; averaged with neighbors' they tell less.
+
+    Shapes: ``x`` is CSR float32 [num_nodes, num_features] of ones, ``y`` int64 [num_nodes]. Undirected.
+    Raises ``InputError`` if ``homophily`` is below chance or asks for more than half of the edges.
+
+    >>> graph = interests(1000)
+    >>> graph.num_features, graph.num_classes, 5 < graph.x.nnz / graph.num_nodes < 7
+    (60, 5, True)
+    """
+    num_classes = check_int(low=2, num_classes=num_classes)
+    num_nodes = check_int("Give each class a few nodes.", low=10 * num_classes, num_nodes=num_nodes)
+    num_features = check_int("One feature a class is the least.", low=num_classes, num_features=num_features)
+    set_size = check_real(low=0, high=num_features, open_low=True, set_size=set_size)
+    mean_degree = check_real(low=0, high=num_nodes / 2, mean_degree=mean_degree)
+    chance = 1 / num_classes
+    homophily = check_real("Low is chance.", low=chance, high=chance + _BY_TOPIC * (1 - chance), homophily=homophily)
+    generator = np.random.default_rng(check_int(low=0, seed=seed))
+    y, topic = (generator.integers(groups, size=num_nodes) for groups in (num_classes, _NUM_TOPICS))
+    feature = np.arange(num_features)
+    of_class = np.where(feature % num_classes == np.arange(num_classes)[:, None], _CLASS_LIFT, 1.0)
+    of_topic = np.where(feature // num_classes % _NUM_TOPICS == np.arange(_NUM_TOPICS)[:, None], _TOPIC_LIFT, 1.0)
+    odds = of_class[:, None] * of_topic
+    rates = np.minimum(set_size * odds / odds.sum(axis=-1, keepdims=True), 0.95).astype(np.float32)
+    members = generator.random((num_nodes, num_features), dtype=np.float32) < rates[y, topic]
+
+    source = generator.integers(num_nodes, size=int(num_nodes * mean_degree / 2))
+    by_class = (homophily - chance) / (1 - chance)
+    kind = generator.choice(3, len(source), p=(by_class, _BY_TOPIC, 1 - _BY_TOPIC - by_class))
+    target, even = generator.integers(num_nodes, size=len(source)), np.ones(num_nodes)
+    for index, group in enumerate((y, topic)):
+        target[kind == index] = _draw_members(group, group[source[kind == index]], even, generator)
+    return Graph.from_edges(
+        source,
+        target,
+        num_nodes,
+        directed=False,
+        x=sp.csr_matrix(members, dtype=np.float32),
+        y=y,
+        classes=tuple(map(str, range(num_classes))),
+        name="interests",
+    )
 
 
 def rmat(
