@@ -18,13 +18,10 @@ import scipy.sparse as sp
 from scipy.stats import t as student
 
 from sfumato.graph.datasets import load_dataset
-from sfumato.local.smoothing import HeatKernelRidge, propagate_labels
+from sfumato.local.smoothing import HeatKernelRidge, best_propagation
 
 STEPS = {"held-out": 16, "evidence": 40}  # quadrature of the evidence needs more; held-out scores judge what was solved
 DATASETS = ("planetoid/cora", "planetoid/citeseer", "planetoid/pubmed", "lastfm_asia", "musae/facebook")
-PROPAGATIONS = tuple({"hops": hops} for hops in (2, 4, 8, 16)) + tuple(
-    {"hops": 30, "restart": restart} for restart in (0.3, 0.1, 0.03)
-)
 
 
 def drawn(y: np.ndarray, num_classes: int, epsilon: float, seed: int) -> tuple[np.ndarray, ...]:
@@ -38,18 +35,6 @@ def drawn(y: np.ndarray, num_classes: int, epsilon: float, seed: int) -> tuple[n
     reports = np.where(known, np.where(generator.random(len(y)) < keep, y, other), -1)
     rest = (1 - keep) / (num_classes - 1)
     return reports, known, test, np.full((num_classes, num_classes), rest) + (keep - rest) * np.eye(num_classes)
-
-
-def propagated(adjacency: sp.csr_matrix, reports: np.ndarray, known: np.ndarray, transition: np.ndarray) -> np.ndarray:
-    """Predictions of the propagation that best predicts the reports of a held-out third of the known nodes."""
-    part = known & (np.random.default_rng(0).random(len(known)) < 2 / 3)
-    hidden = known & ~part
-
-    def hits(settings: dict) -> int:
-        scores = propagate_labels(adjacency, reports, part, transition, **settings)
-        return int((scores[hidden].argmax(axis=1) == reports[hidden]).sum())
-
-    return propagate_labels(adjacency, reports, known, transition, **max(PROPAGATIONS, key=hits)).argmax(axis=1)
 
 
 def show(values: list[float]) -> str:
@@ -85,7 +70,7 @@ def main() -> None:
             seconds = 0.0
             for seed in range(options.seeds):
                 reports, known, test, transition = drawn(graph.y, graph.num_classes, epsilon, seed)
-                predictions = [propagated(adjacency, reports, known, transition)]
+                predictions = [best_propagation(adjacency, reports, known, transition).argmax(axis=1)]
                 for model in models:
                     start = time.perf_counter()
                     predictions.append(model.fit(adjacency, reports, known, transition).probabilities.argmax(axis=1))

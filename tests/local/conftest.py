@@ -18,6 +18,7 @@ from sfumato.local import (
     PrivUnit,
     RandomizedResponse,
     Sketch,
+    SubsetSelection,
     UnaryEncoding,
 )
 
@@ -42,6 +43,8 @@ def finite_at(epsilon):
         (Piecewise(2, epsilon, sampled=1, cells=8), grid(0.0, 0.3, 0.7, 1.0, width=2)),
         (Piecewise(1, epsilon, cells=64), grid(-1.0, 0.0, 0.51, 1.0, width=1)),
         (RandomizedResponse(4, epsilon), list(range(4))),
+        (SubsetSelection(5, epsilon), list(range(5))),
+        (SubsetSelection(4, epsilon, size=3), list(range(4))),
         (UnaryEncoding(4, epsilon), list(range(4))),
         (LocalHashing(8, epsilon), list(range(8))),
         (Collision(6, epsilon, cap=2), SETS),

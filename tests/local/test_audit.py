@@ -19,6 +19,7 @@ from sfumato.local import (
     Reports,
     Sketch,
     Source,
+    SubsetSelection,
     UnaryEncoding,
 )
 
@@ -37,6 +38,7 @@ CLAIMS = [
     (Laplace(SHORT, 2.0), ONES[:SHORT], ZEROS[:SHORT], 5000, None),
     (Gaussian(SHORT, 2.0, delta=1e-3), ONES[:SHORT], ZEROS[:SHORT], 5000, 0.2),
     (RandomizedResponse(50, 1.0), 3, 44, 20000, 0.5),
+    (SubsetSelection(18, 1.0), 3, 14, 20000, 0.3),
     (UnaryEncoding(50, 1.0), 3, 44, 20000, 0.5),
     (LocalHashing(50, 1.0), 3, 44, 20000, 0.3),
     (Collision(D, 1.0, cap=30), FIRST, LAST, 1000, 0.3),

@@ -11,7 +11,7 @@ from scipy.stats import chisquare
 
 from sfumato import local
 from sfumato.errors import InputError
-from sfumato.local import Collision, Direction, MultiBit, RandomizedResponse, Source, UnaryEncoding
+from sfumato.local import Collision, Direction, MultiBit, RandomizedResponse, Source, SubsetSelection, UnaryEncoding
 from sfumato.local._exact import hit_share, realized
 
 LN = Context(prec=50)
@@ -103,6 +103,28 @@ def test_transition_matrix_is_the_pmf():
     rows = [[float(response.pmf(label)[(j,)]) for j in range(5)] for label in range(5)]
     np.testing.assert_allclose(response.transition, rows, rtol=1e-15)
     np.testing.assert_allclose(response.transition.sum(axis=1), 1, rtol=1e-14)
+    sets = SubsetSelection(6, epsilon=0.5)
+    rows = [[float(chance) for _, chance in sorted(sets.pmf(label).items())] for label in range(6)]
+    np.testing.assert_allclose(sets.transition, rows, rtol=1e-15)
+
+
+@pytest.mark.parametrize(("num_classes", "epsilon"), [(7, 0.5), (7, 1.0), (7, 2.0), (4, 0.5), (10, 1.0), (18, 3.0)])
+def test_chosen_subsets_tell_most(num_classes, epsilon):
+    def information(labels):
+        joint = labels.transition / num_classes
+        return (joint * np.log(labels.transition / joint.sum(axis=0))).sum()
+
+    best = SubsetSelection(num_classes, epsilon)
+    np.testing.assert_allclose(best.information, information(best), rtol=1e-9)
+    others = [information(SubsetSelection(num_classes, epsilon, size=k)) for k in range(1, min(num_classes, 6))]
+    assert max(others) <= best.information * (1 + 1e-9)
+    response = RandomizedResponse(num_classes, epsilon)
+    assert information(response) <= best.information * (1 + 1e-9)
+
+
+def test_subsets_of_one_are_randomized_response():
+    one, response = SubsetSelection(5, 1.2, size=1), RandomizedResponse(5, epsilon=1.2)
+    np.testing.assert_allclose(one.transition, response.transition, rtol=1e-15)
 
 
 def test_large_outputs_are_refused(infinite):

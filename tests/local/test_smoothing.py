@@ -5,8 +5,10 @@ import pytest
 import scipy.sparse as sp
 
 from sfumato.errors import InputError
+from sfumato.local import Source, SubsetSelection
 from sfumato.local._heat import HeatKernel, heat, lanczos, normalized_adjacency
-from sfumato.local.smoothing import HeatKernelRidge, class_prior, propagate_labels
+from sfumato.local._smoothed import class_prior
+from sfumato.local.smoothing import PROPAGATIONS, HeatKernelRidge, best_propagation, propagate_labels
 
 TWO_PAIRS = sp.csr_matrix([[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]])
 ENDS_KNOWN = np.array([True, False, True, False])
@@ -232,9 +234,9 @@ def test_cached_kernels_follow_the_graph():
         ({"known_mask": np.array([1, 0, 1, 0])}, "known_mask"),
         ({"known_mask": np.zeros(4, bool)}, "at least one report"),
         ({"known_mask": np.array([True, False, False, False])}, "folds=2"),
-        ({"transition": np.full((2, 2), 0.5)}, "invertible"),
+        ({"transition": np.full((2, 2), 0.5)}, "full rank"),
         ({"transition": np.array([[1.0, 0.5], [0.0, 0.5]])}, "sum to 1"),
-        ({"transition": np.eye(1)}, "2 classes"),
+        ({"transition": np.eye(1)}, "at least 2"),
     ],
 )
 def test_wrong_arguments_are_explained(change, message):
@@ -264,3 +266,15 @@ def test_cora_at_epsilon_one(data_dir):
         noisy, known = reports(graph.y, transition, seed)
         found.append(accuracy(model.fit(adjacency, noisy, known, transition).probabilities, graph.y, known))
     assert np.mean(found) > 0.66
+
+
+def test_best_propagation_is_one_of_the_tried_and_reads_sets():
+    size, labels = 40, SubsetSelection(5, epsilon=2.0)
+    y = np.repeat(np.arange(5), size)
+    blocks = sp.csr_matrix(np.kron(np.eye(5), np.ones((size, size))) - np.eye(5 * size))
+    reports = labels.encode(y, Source(bytes(32))).values[:, 0].astype(np.int64)
+    known = np.random.default_rng(1).random(len(y)) < 0.7
+    scores = best_propagation(blocks, reports, known, labels.transition)
+    assert (scores.argmax(axis=1) == y).mean() > 0.95
+    tried = [propagate_labels(blocks, reports, known, labels.transition, **settings) for settings in PROPAGATIONS]
+    assert any(np.array_equal(scores, one) for one in tried)

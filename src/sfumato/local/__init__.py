@@ -6,10 +6,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sfumato.local._smoothed import Smoothed
+    from sfumato.local.blink import Blink
+    from sfumato.local.collection import Collection, Questions
     from sfumato.local.collision import Collision
+    from sfumato.local.dendrogram import CommunityTrees
     from sfumato.local.direction import Direction
     from sfumato.local.gaussian import Gaussian
+    from sfumato.local.hybrid import Hybrid
+    from sfumato.local.label_only import LabelOnly
     from sfumato.local.laplace import Laplace
+    from sfumato.local.links import NeighborLists
+    from sfumato.local.lpgnn import LPGNN
+    from sfumato.local.method import LocalMethod
     from sfumato.local.multibit import MultiBit, OneBit
     from sfumato.local.pgc import PGC
     from sfumato.local.piecewise import Piecewise
@@ -18,50 +27,71 @@ if TYPE_CHECKING:
     from sfumato.local.randomizer import Estimate, Randomizer, Reports
     from sfumato.local.randomness import Source
     from sfumato.local.sketch import Sketch
-    from sfumato.local.smoothing import HeatKernelRidge, Smoothed, propagate_labels
+    from sfumato.local.smoothing import HeatKernelRidge, propagate_labels
+    from sfumato.local.subset import SubsetSelection
 
 _HOME = {
-    "PGC": "pgc",
+    "Blink": "blink",
+    "Collection": "collection",
     "Collision": "collision",
+    "CommunityTrees": "dendrogram",
     "Direction": "direction",
     "Estimate": "randomizer",
     "Gaussian": "gaussian",
     "HeatKernelRidge": "smoothing",
+    "Hybrid": "hybrid",
+    "LabelOnly": "label_only",
     "Laplace": "laplace",
     "LocalHashing": "randomized_response",
+    "LocalMethod": "method",
+    "LPGNN": "lpgnn",
     "MultiBit": "multibit",
+    "NeighborLists": "links",
     "OneBit": "multibit",
+    "PGC": "pgc",
     "Piecewise": "piecewise",
     "PrivUnit": "privunit",
+    "propagate_labels": "smoothing",
+    "Questions": "collection",
     "RandomizedResponse": "randomized_response",
     "Randomizer": "randomizer",
     "Reports": "randomizer",
     "Sketch": "sketch",
-    "Smoothed": "smoothing",
+    "Smoothed": "_smoothed",
     "Source": "randomness",
+    "SubsetSelection": "subset",
     "UnaryEncoding": "randomized_response",
-    "propagate_labels": "smoothing",
 }
 
 __all__ = [
+    "LPGNN",
     "PGC",
+    "Blink",
+    "Collection",
     "Collision",
+    "CommunityTrees",
     "Direction",
     "Estimate",
     "Gaussian",
     "HeatKernelRidge",
+    "Hybrid",
+    "LabelOnly",
     "Laplace",
     "LocalHashing",
+    "LocalMethod",
     "MultiBit",
+    "NeighborLists",
     "OneBit",
     "Piecewise",
     "PrivUnit",
+    "Questions",
     "RandomizedResponse",
     "Randomizer",
     "Reports",
     "Sketch",
     "Smoothed",
     "Source",
+    "SubsetSelection",
     "UnaryEncoding",
     "propagate_labels",
 ]

@@ -1,7 +1,7 @@
 r"""Label-only prediction: noisy labels smoothed over a public graph, with no feature report at all.
 
 The control that every local method must beat, and one half of the hybrid. Each known node sent its label y through a
-randomizer with transition matrix :math:`T_{y \tilde y} = P(\tilde y \mid y)`; the row :math:`\tilde y` of :math:`T^{-1}`,
+randomizer with transition matrix :math:`T_{yr} = P(r \mid y)`, [C, R]; row r of :func:`~sfumato.local._smoothed.debiased`,
 called z, is its unbiased one-hot label. The class prior :math:`\pi` is the mean of z, shrunk toward uniform by the
 positive part of James and Stein's rule with the known noise. Under a Gaussian process prior,
 
@@ -22,57 +22,26 @@ Source: heat kernels on graphs, Kondor and Lafferty (ICML 2002); evidence by Lan
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-import scipy.special
 from numpy.typing import NDArray
 
 from sfumato._validate import check_choice, check_int, check_real, fail
 from sfumato.local._heat import Floats, HeatKernel, lanczos, normalized_adjacency
+from sfumato.local._smoothed import Smoothed, averaged, checked_graph, checked_reports, class_prior, debiased
 
 _FLOOR = 0.01  # of a probability before it is sharpened
 _POWERS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
 _TYPICAL_WIDTH, _TYPICAL_SHARE = 60.0, 0.9
 _PROBES = 16
-
-
-@dataclass(frozen=True, eq=False)
-class Smoothed:
-    """Class probabilities of every node, and what they were made with.
-
-    ``probabilities`` [n, C] use every report; ``held_out`` [n, C] leave out, at a known node, its own report and those of
-    its fold, so that a later model can weigh them against that report; elsewhere the two are equal. ``width`` and ``share``
-    are the best t and a, ``log_weights`` the natural-log score of every (t, a) that took part, ``evidence`` the best of them.
-    """
-
-    probabilities: Floats
-    held_out: Floats
-    width: float
-    share: float
-    evidence: float
-    log_weights: dict[tuple[float, float], float]
-
-
-def class_prior(noisy_labels: NDArray[np.integer], known_mask: NDArray[np.bool_], transition: Floats) -> Floats:
-    r"""Estimate the class shares [C] from reports: debiased counts, shrunk toward uniform as their noise demands.
-
-    With debiased shares s and their summed variance v, :math:`\pi = 1/C + (1 - 2 v / \|s - 1/C\|^2)_+ (s - 1/C)`, kept
-    above a tenth of uniform. (Twice the noise: a wrong prior misleads more than a flat one.)
-
-    >>> class_prior(np.array([0, 0, 0, 1]), np.ones(4, bool), np.eye(2)).round(3).tolist()
-    [0.5, 0.5]
-    """
-    labels, known, transition = _checked_reports(noisy_labels, known_mask, transition)
-    num_classes, inverse = len(transition), np.linalg.inv(transition)
-    counts = np.bincount(labels[known], minlength=num_classes) / known.sum()
-    uniform = 1 / num_classes
-    offset = counts @ inverse - uniform
-    spread = inverse.T @ (np.diag(counts) - np.outer(counts, counts)) @ inverse
-    kept = max(0.0, 1 - 2 * np.trace(spread) / known.sum() / max(float(offset @ offset), 1e-12))
-    shares = np.maximum(uniform + kept * offset, 0.1 * uniform)
-    return np.asarray(shares / shares.sum())
+PROPAGATIONS: tuple[dict[str, Any], ...] = (
+    *({"hops": hops} for hops in (2, 4, 8, 16)),
+    *({"hops": 30, "restart": restart} for restart in (0.3, 0.1, 0.03)),
+)
+"""Settings of :func:`propagate_labels` that :func:`best_propagation` tries."""
 
 
 def propagate_labels(
@@ -94,19 +63,47 @@ def propagate_labels(
     >>> propagate_labels(path, np.array([0, -1, 1, -1]), known, np.eye(2), hops=1).argmax(axis=1)[[1, 3]].tolist()
     [0, 1]
     """
-    labels, known, transition = _checked_reports(noisy_labels, known_mask, transition)
-    step = normalized_adjacency(_checked_graph(adjacency, len(labels)), self_loops=False)
+    labels, known, transition = checked_reports(noisy_labels, known_mask, transition)
+    step = normalized_adjacency(checked_graph(adjacency, len(labels)), self_loops=False)
     hops = check_int(low=0, hops=hops)
     if restart is not None:
         check_real(low=0, high=1, open_low=True, restart=restart)
     prior = class_prior(labels, known, transition)
     now = np.zeros((len(labels), len(prior)))
-    now[known] = np.linalg.inv(transition)[labels[known]] - prior
+    now[known] = debiased(transition)[labels[known]] - prior
     total = now.copy() if restart is None else restart * now
     for _ in range(hops):
         now = step @ now if restart is None else (1 - restart) * (step @ now)
         total = now if restart is None else total + restart * now
     return np.asarray(prior + total)
+
+
+def best_propagation(
+    adjacency: sp.csr_matrix,
+    noisy_labels: NDArray[np.integer],
+    known_mask: NDArray[np.bool_],
+    transition: Floats,
+    seed: int = 0,
+) -> Floats:
+    """Return scores [n, C] of the one of ``PROPAGATIONS`` that best predicts the reports of a held-out third.
+
+    Each is tried on two thirds of the known nodes, drawn by ``seed``; the one whose predictions most often are of the
+    classes that make the other reports likeliest then uses all. Post-processing.
+
+    >>> path = sp.csr_matrix([[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]])
+    >>> best_propagation(path, np.array([0, 0, 1, 1]), np.ones(4, bool), np.eye(2)).argmax(axis=1).tolist()
+    [0, 0, 1, 1]
+    """
+    labels, known, transition = checked_reports(noisy_labels, known_mask, transition)
+    part = known & (np.random.default_rng(seed).random(len(known)) < 2 / 3)
+    hidden = known & ~part
+    likely = (transition >= transition.max(axis=0) * (1 - 1e-9))[:, labels[hidden]].T
+
+    def hits(settings: dict[str, Any]) -> int:
+        scores = propagate_labels(adjacency, labels, part if part.any() else known, transition, **settings)
+        return int(likely[np.arange(len(likely)), scores[hidden].argmax(axis=1)].sum())
+
+    return propagate_labels(adjacency, labels, known, transition, **max(PROPAGATIONS, key=hits))
 
 
 @dataclass(frozen=True)
@@ -116,7 +113,7 @@ class HeatKernelRidge:
     For every width t in ``widths`` and share a in ``shares``, predictions for each of ``folds`` parts of the known nodes
     are made from the others, sharpened by a power (a calibration, chosen on the same fold predictions), pushed through
     T, and scored by the log likelihood of the reports they did not see. A weak public prior, centered at t = 60 and
-    a = 0.9 (one log unit for a factor of 2), decides where the reports cannot. ``choose="held-out"`` averages all settings,
+    a = 0.9 (two log units for a factor of 2), decides where the reports cannot. ``choose="held-out"`` averages all settings,
     weighted by the exponential of that score; ``"evidence"`` puts the log marginal likelihood in its place.
 
     ``steps`` Lanczos steps and ``seed`` (folds, random probes of the kernel's diagonal and of the log determinant) fix the
@@ -166,14 +163,14 @@ class HeatKernelRidge:
             adjacency: Sparse [n, n], symmetric; weights and self-loops are ignored.
             noisy_labels: Integers [n]; read only where ``known_mask`` is True.
             known_mask: Bool [n]; at least ``folds`` nodes.
-            transition: [C, C], row y = distribution of the report of a node whose label is y; invertible.
+            transition: [C, R], row y = distribution of the report of a node whose label is y; of rank C.
 
         Raises: ``InputError`` if a shape, a label, the graph or the matrix is not as described.
         """
-        labels, known, transition = _checked_reports(noisy_labels, known_mask, transition)
+        labels, known, transition = checked_reports(noisy_labels, known_mask, transition)
         if known.sum() < self.folds:
             raise fail("known_mask", int(known.sum()), f"to mark at least folds={self.folds} nodes", "Add reports.")
-        adjacency = _checked_graph(adjacency, len(labels))
+        adjacency = checked_graph(adjacency, len(labels))
         prior = class_prior(labels, known, transition)
         signal, forward, back = _channels(prior, transition)
         rows = np.flatnonzero(known)
@@ -181,7 +178,7 @@ class HeatKernelRidge:
         fold[rows] = np.random.default_rng(self.seed).permutation(len(rows)) % self.folds
         fitted: list[tuple[tuple[float, float], float, Floats, Floats]] = []
         targets = np.zeros((len(labels), len(signal)), np.float32)
-        targets[known] = (np.linalg.inv(transition)[labels[known]] - prior) @ forward
+        targets[known] = (debiased(transition)[labels[known]] - prior) @ forward
         for width in self.widths:
             kernel = self._kernel(adjacency, width)
             for share, means, evidence in self._solve(kernel, known, fold, targets, signal):
@@ -190,9 +187,9 @@ class HeatKernelRidge:
                 part[known] = np.maximum(prior + means[1 + fold[rows], rows] @ back, _FLOOR)
                 power, score = _calibrated(part[known], labels[known], transition)
                 log_weight = evidence if self.choose == "evidence" else score
-                log_weight -= np.log2(width / _TYPICAL_WIDTH) ** 2 + np.log2(share / _TYPICAL_SHARE) ** 2
+                log_weight -= 2 * (np.log2(width / _TYPICAL_WIDTH) ** 2 + np.log2(share / _TYPICAL_SHARE) ** 2)
                 fitted.append(((width, share), float(log_weight), _sharpened(full, power), _sharpened(part, power)))
-        return _averaged(fitted)
+        return averaged(fitted)
 
     def _kernel(self, adjacency: sp.csr_matrix, width: float) -> HeatKernel:
         last = self._cache.get("graph")
@@ -240,7 +237,7 @@ class HeatKernelRidge:
 
 def _channels(prior: Floats, transition: Floats) -> tuple[Floats, Floats, Floats]:
     """Signal shares [C - 1], map of centered z to channels [C, C - 1] of variance 1, and its inverse [C - 1, C]."""
-    inverse, reports = np.linalg.inv(transition), prior @ transition
+    inverse, reports = debiased(transition), prior @ transition
     total = inverse.T @ (np.diag(reports) - np.outer(reports, reports)) @ inverse
     plane = scipy.linalg.null_space(np.ones((1, len(prior))))
     label = np.diag(prior) - np.outer(prior, prior)
@@ -260,43 +257,3 @@ def _calibrated(positive: Floats, labels: NDArray[np.int64], transition: Floats)
         scores.append(float(np.log(seen).sum()))
     best = int(np.argmax(scores))
     return _POWERS[best], scores[best]
-
-
-def _averaged(fitted: list[tuple[tuple[float, float], float, Floats, Floats]]) -> Smoothed:
-    logs = np.array([log_weight for _, log_weight, _, _ in fitted])
-    weights = scipy.special.softmax(logs)
-    full, part = (np.asarray(sum(w * item[i] for w, item in zip(weights, fitted, strict=True))) for i in (2, 3))
-    (width, share), evidence = fitted[int(logs.argmax())][:2]
-    return Smoothed(full, part, width, share, evidence, {item[0]: item[1] for item in fitted})
-
-
-def _checked_graph(adjacency: sp.csr_matrix, num_nodes: int) -> sp.csr_matrix:
-    if not sp.issparse(adjacency) or adjacency.shape != (num_nodes, num_nodes):
-        got = getattr(adjacency, "shape", type(adjacency).__name__)
-        raise fail("adjacency", got, f"to be a sparse matrix of shape {(num_nodes, num_nodes)}", "One row per label.")
-    adjacency = sp.csr_matrix(adjacency)
-    if (adjacency != adjacency.T).nnz:
-        raise fail("adjacency", "an asymmetric matrix", "to be symmetric", "Pass (A + A.T) > 0 for undirected edges.")
-    return adjacency
-
-
-def _checked_reports(
-    noisy_labels: NDArray[np.integer], known_mask: NDArray[np.bool_], transition: Floats
-) -> tuple[NDArray[np.int64], NDArray[np.bool_], Floats]:
-    labels, known, matrix = np.asarray(noisy_labels), np.asarray(known_mask), np.asarray(transition, np.float64)
-    if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
-        raise fail("noisy_labels", f"{labels.dtype} {labels.shape}", "to be a vector of integers", "Pass class codes.")
-    if known.dtype != bool or known.shape != labels.shape:
-        raise fail("known_mask", f"{known.dtype} {known.shape}", f"to be bool of shape {labels.shape}")
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) < 2:
-        raise fail("transition", matrix.shape, "to be a square matrix for at least 2 classes")
-    if (matrix < 0).any() or not np.allclose(matrix.sum(axis=1), 1):
-        raise fail("transition", matrix.sum(axis=1).tolist(), "to have nonnegative rows that sum to 1", "Transpose it?")
-    if np.linalg.cond(matrix) > 1e6:
-        raise fail("transition", "a singular matrix", "to be invertible", "At epsilon 0 reports say nothing.")
-    if not known.any():
-        raise fail("known_mask", "no True", "to mark at least one report")
-    seen = labels[known]
-    if seen.min() < 0 or seen.max() >= len(matrix):
-        raise fail("noisy_labels", int(seen[(seen < 0) | (seen >= len(matrix))][0]), f"in 0..{len(matrix) - 1}")
-    return labels.astype(np.int64), known, matrix

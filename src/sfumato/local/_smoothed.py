@@ -1,0 +1,107 @@
+"""Label reports as smoothing reads them: what each says without bias, the shares of the classes, and the result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+import scipy.special
+from numpy.typing import NDArray
+
+from sfumato._validate import fail
+from sfumato.local._heat import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Smoothed:
+    """Class probabilities of every node, and what they were made with.
+
+    ``probabilities`` [n, C] use every report; ``held_out`` [n, C] leave out, at a known node, its own report and those of
+    its fold, so that a later model can weigh them against that report; elsewhere the two are equal. ``width`` and ``share``
+    are the best t and a, ``log_weights`` the natural-log score of every (t, a) that took part, ``evidence`` the best of them.
+    """
+
+    probabilities: Floats
+    held_out: Floats
+    width: float
+    share: float
+    evidence: float
+    log_weights: dict[tuple[float, float], float]
+
+
+def debiased(transition: Floats) -> Floats:
+    r"""The matrix B, [R, C]: what each report says of the label, without bias.
+
+    :math:`B = W T^\top (T W T^\top)^{-1}`, W the inverse of the chance of each report under a uniform label: among all
+    unbiased ones (:math:`T B = I`) that of least variance there, and :math:`T^{-1}` where R = C.
+
+    >>> debiased(np.array([[0.75, 0.25], [0.25, 0.75]])).round(6).tolist()
+    [[1.5, -0.5], [-0.5, 1.5]]
+    """
+    weighted = transition.T / np.maximum(transition.sum(axis=0), 1e-300)[:, None]
+    return np.asarray(weighted @ np.linalg.inv(transition @ weighted))
+
+
+def class_prior(noisy_labels: NDArray[np.integer], known_mask: NDArray[np.bool_], transition: Floats) -> Floats:
+    r"""Estimate the class shares [C] from reports: debiased counts, shrunk toward uniform as their noise demands.
+
+    With debiased shares s and their summed variance v, :math:`\pi = 1/C + (1 - 2 v / \|s - 1/C\|^2)_+ (s - 1/C)`, kept
+    above a tenth of uniform. (Twice the noise: a wrong prior misleads more than a flat one.)
+
+    >>> class_prior(np.array([0, 0, 0, 1]), np.ones(4, bool), np.eye(2)).round(3).tolist()
+    [0.5, 0.5]
+    """
+    labels, known, transition = checked_reports(noisy_labels, known_mask, transition)
+    (num_classes, num_outputs), inverse = transition.shape, debiased(transition)
+    counts = np.bincount(labels[known], minlength=num_outputs) / known.sum()
+    uniform = 1 / num_classes
+    offset = counts @ inverse - uniform
+    spread = inverse.T @ (np.diag(counts) - np.outer(counts, counts)) @ inverse
+    kept = max(0.0, 1 - 2 * np.trace(spread) / known.sum() / max(float(offset @ offset), 1e-12))
+    shares = np.maximum(uniform + kept * offset, 0.1 * uniform)
+    return np.asarray(shares / shares.sum())
+
+
+def averaged(fitted: list[tuple[tuple[float, float], float, Floats, Floats]]) -> Smoothed:
+    """Weigh fits, each (settings, log weight, all probabilities, held-out ones), by the exponential of their weight."""
+    logs = np.array([log_weight for _, log_weight, _, _ in fitted])
+    weights = scipy.special.softmax(logs)
+    full, part = (np.asarray(sum(w * item[i] for w, item in zip(weights, fitted, strict=True))) for i in (2, 3))
+    (width, share), evidence = fitted[int(logs.argmax())][:2]
+    return Smoothed(full, part, width, share, evidence, {item[0]: item[1] for item in fitted})
+
+
+def checked_graph(adjacency: sp.csr_matrix, num_nodes: int) -> sp.csr_matrix:
+    """Refuse what is not a symmetric sparse matrix of that many rows."""
+    if not sp.issparse(adjacency) or adjacency.shape != (num_nodes, num_nodes):
+        got = getattr(adjacency, "shape", type(adjacency).__name__)
+        raise fail("adjacency", got, f"to be a sparse matrix of shape {(num_nodes, num_nodes)}", "One row per label.")
+    adjacency = sp.csr_matrix(adjacency)
+    if (adjacency != adjacency.T).nnz:
+        raise fail("adjacency", "an asymmetric matrix", "to be symmetric", "Pass (A + A.T) > 0 for undirected edges.")
+    return adjacency
+
+
+def checked_reports(
+    noisy_labels: NDArray[np.integer], known_mask: NDArray[np.bool_], transition: Floats
+) -> tuple[NDArray[np.int64], NDArray[np.bool_], Floats]:
+    """Refuse reports that do not fit their mask and matrix."""
+    labels, known, matrix = np.asarray(noisy_labels), np.asarray(known_mask), np.asarray(transition, np.float64)
+    if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
+        raise fail("noisy_labels", f"{labels.dtype} {labels.shape}", "to be a vector of integers", "Pass class codes.")
+    if known.dtype != bool or known.shape != labels.shape:
+        raise fail("known_mask", f"{known.dtype} {known.shape}", f"to be bool of shape {labels.shape}")
+    if matrix.ndim != 2 or not 2 <= matrix.shape[0] <= matrix.shape[1]:
+        raise fail("transition", matrix.shape, "to have a row a class, at least 2, and no fewer columns")
+    if (matrix < 0).any() or not np.allclose(matrix.sum(axis=1), 1):
+        raise fail("transition", matrix.sum(axis=1).tolist(), "to have nonnegative rows that sum to 1", "Transpose it?")
+    if np.linalg.cond(matrix) > 1e6:
+        raise fail("transition", "a singular matrix", "to be of full rank", "At epsilon 0 reports say nothing.")
+    if not known.any():
+        raise fail("known_mask", "no True", "to mark at least one report")
+    seen = labels[known]
+    most = matrix.shape[1]
+    if seen.min() < 0 or seen.max() >= most:
+        raise fail("noisy_labels", int(seen[(seen < 0) | (seen >= most)][0]), f"in 0..{most - 1}")
+    return labels.astype(np.int64), known, matrix
