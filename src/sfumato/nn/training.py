@@ -16,7 +16,8 @@ class Adam:
 
     :math:`m \leftarrow 0.9 m + 0.1 g`, :math:`v \leftarrow 0.999 v + 0.001 g^2`, and a step of
     :math:`-\eta \hat m / (\sqrt{\hat v} + 10^{-8})` with both means corrected for their start at zero. (`torch.optim`
-    would load the compiler stack, which takes longer than a whole edge-level run.)
+    would load the compiler stack, which takes longer than a whole edge-level run.) Weight decay adds its multiple of the
+    parameters to the gradient.
 
     Source: Kingma and Ba (2015), algorithm 1.
 
@@ -29,9 +30,9 @@ class Adam:
     0.9
     """
 
-    def __init__(self, parameters: Iterable[nn.Parameter], learning_rate: float) -> None:
+    def __init__(self, parameters: Iterable[nn.Parameter], learning_rate: float, weight_decay: float = 0.0) -> None:
         parameters = list(parameters)
-        self.learning_rate, self.steps = learning_rate, 0
+        self.learning_rate, self.weight_decay, self.steps = learning_rate, weight_decay, 0
         self.flat = torch.cat([parameter.detach().reshape(-1) for parameter in parameters])
         self.grad, self.mean, self.square = (torch.zeros_like(self.flat) for _ in range(3))
         sizes = [parameter.numel() for parameter in parameters]
@@ -41,6 +42,8 @@ class Adam:
     def step(self) -> None:
         """Update the parameters from ``grad``, and set it to zero."""
         self.steps += 1
+        if self.weight_decay:
+            self.grad.add_(self.flat, alpha=self.weight_decay)
         self.mean.lerp_(self.grad, 0.1)
         self.square.mul_(0.999).addcmul_(self.grad, self.grad, value=0.001)
         scale = (self.square / (1 - 0.999**self.steps)).sqrt_().add_(1e-8)

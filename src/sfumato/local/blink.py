@@ -1,0 +1,238 @@
+"""Blink: classes from public features and labels and private neighbor lists, with the links only where they help."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from sfumato._validate import check_choice, check_int, check_real, fail
+from sfumato.errors import DataError, UnsupportedUnitError
+from sfumato.graph.graph import Graph, PublicFacts
+from sfumato.local._exact import round_up
+from sfumato.local.collection import topology
+from sfumato.local.denoising import RULES, Denoised, beliefs, denoise
+from sfumato.local.links import LinkReports, NeighborLists
+from sfumato.local.method import AskingMethod, pure_sum
+from sfumato.local.randomness import Source
+from sfumato.method import Arrays, Plan, Session
+from sfumato.privacy.events import PureEvent
+from sfumato.privacy.ledger import Release
+from sfumato.privacy.units import LinkLevel, Unit
+
+DEGREES, BITS = "degree-reports", "link-reports"
+_CERTAIN = 0.999
+
+
+@dataclass(frozen=True, eq=False)
+class LinkFit:
+    """Log-probabilities float32 [n, C] of the learner that validation chose, and of all learners by name.
+
+    >>> scores = np.log(np.array([[0.25, 0.75]], np.float32))
+    >>> LinkFit("mlp", {"mlp": scores}).predict().tolist()
+    [1]
+    """
+
+    chosen: str
+    scores: Mapping[str, NDArray[np.float32]]
+
+    def predict(self) -> NDArray[np.int64]:
+        """Most probable class of every user."""
+        return self.scores[self.chosen].argmax(axis=1)
+
+
+@dataclass(frozen=True)
+class Blink(AskingMethod):
+    r"""Link-local learning: an MLP, block-model beliefs and a GCN on denoised links, the better chosen by validation.
+
+    1. ``mlp``: features alone; needs no report.
+    2. ``beliefs``: the MLP's probabilities updated by all claims (:func:`~sfumato.local.denoising.beliefs`).
+    3. ``gcn``: two layers on the posterior link weights, whose prior within and between classes is guided by 2.
+
+    Another learner replaces the MLP if on the validation labels it is right more often by more than two standard errors,
+    :math:`w - l > 2 \sqrt{w + l}` with w and l the users that only it, or only the MLP, has right. So up to the chance of
+    that comparison it never falls below what features alone give.
+
+    **Formal guarantee.** That of :class:`~sfumato.local.links.NeighborLists`: epsilon-LDP of one bit of one list, 2 epsilon
+    of a relationship that both ends report. Features, labels and roles are public. All but ``collect`` is post-processing.
+    ``calibrate`` claims the exact sum over both reports, rounded upward, under :class:`~sfumato.privacy.units.LinkLevel`.
+
+    Weights: the log-probabilities of the chosen learner, under its name, float32 [n, C], which are also the predictions.
+
+    Args:
+        epsilon: of one bit of one list.
+        degree_share: of epsilon, for the degree.
+        rule: which pairs the GCN sees, "expected" or "hard" (:func:`~sfumato.local.denoising.denoise`).
+        width: hidden width of both networks.
+        epochs: full-batch epochs; the one of least validation loss is kept.
+        learning_rate: of Adam.
+        weight_decay: of Adam.
+        dropout: after the hidden layer.
+
+    >>> Blink(epsilon=5.0).describe()
+    'one bit of one neighbor list: epsilon 5; a relationship, which both ends report: epsilon 10'
+
+    Source: Zhu, Tan and Xiao (2023), Blink; the beliefs and the choice are this package's.
+    """
+
+    epsilon: float = 4.0
+    degree_share: float = 0.1
+    rule: str = "expected"
+    width: int = 16
+    epochs: int = 300
+    learning_rate: float = 0.01
+    weight_decay: float = 1e-3
+    dropout: float = 0.5
+    name: ClassVar[str] = "blink"
+
+    def __post_init__(self) -> None:
+        _ = self.lists
+        check_choice(RULES, rule=self.rule)
+        check_int(low=1, width=self.width)
+        check_int(low=1, epochs=self.epochs)
+        check_real(low=0, open_low=True, learning_rate=self.learning_rate)
+        check_real(low=0, weight_decay=self.weight_decay)
+        check_real(low=0, high=1, open_high=True, dropout=self.dropout)
+
+    @property
+    def unit(self) -> Unit:
+        """One bit of one neighbor list."""
+        return LinkLevel()
+
+    @property
+    def lists(self) -> NeighborLists:
+        """The randomizer in use."""
+        return NeighborLists(self.epsilon, self.degree_share)
+
+    def describe(self) -> str:
+        """Both prices, in words."""
+        return self.lists.describe()
+
+    def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float = 1.0) -> tuple[Release, ...]:
+        """What users send: a degree and packed bits each; ``epsilon`` sets the noise, not ``noise_multiplier``."""
+        if unit != self.unit:
+            raise UnsupportedUnitError(f"Method {self.name!r} has no proof under {unit}. Use {self.unit}.")
+        if public.directed:
+            raise fail("directed", True, "to be False: both ends of a link report it", "Declare the graph undirected.")
+        n, lists = public.num_nodes, self.lists
+        return (
+            Release(DEGREES, PureEvent(float(lists.degree_epsilon)), (n,), 0),
+            Release(BITS, PureEvent(lists.bits_epsilon), (n, -(-n // 8)), 0),
+        )
+
+    def _claim(self, releases: tuple[Release, ...]) -> tuple[float, float]:
+        return round_up(pure_sum(releases)), 0.0
+
+    def check(self, graph: Graph) -> None:
+        """Refuse a graph that :meth:`fit` cannot learn from, before anyone is asked."""
+        self._labeled(graph)
+
+    def run(self, plan: Plan, graph: Graph, session: Session) -> tuple[Arrays, Arrays]:
+        """Ask every user, then learn from what was received."""
+        for release in plan.releases:
+            session.charge(release.name)
+        reports = self.collect(graph, Source())
+        fit = self.fit(reports, graph, session.seed)
+        return {fit.chosen: fit.scores[fit.chosen]}, {DEGREES: reports.degrees, BITS: reports.bits}
+
+    def scores(self, plan: Plan, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
+        """Log-probabilities [n, C] of the learner that was chosen."""
+        (found,) = weights.values()
+        return np.asarray(found)
+
+    def collect(self, graph: Graph, source: Source) -> LinkReports:
+        """Ask every user once: the only call that reads links."""
+        if graph.directed:
+            raise fail("graph", graph.name, "to be undirected", "Both ends of a link report it; declare it undirected.")
+        return self.lists.encode(topology(graph), source)
+
+    def denoise(self, reports: LinkReports, groups: NDArray[np.integer] | None = None) -> Denoised:
+        """The links that the server believes in, given public guesses of classes."""
+        return denoise(reports, self.lists, groups, self.rule)
+
+    def fit(self, reports: LinkReports, graph: Graph, seed: int = 0) -> LinkFit:
+        """Learn from reports; reads features, labels of training and validation, and roles of ``graph``, never its links.
+
+        Raises:
+            DataError: the graph has no features, or no labeled training or validation users.
+        """
+        train, validation = self._labeled(graph)
+        task, truth = _Task(self, graph, train, validation, seed), np.asarray(graph.y)
+        scores = {"mlp": task.learn("mlp", sp.csr_matrix((graph.num_nodes,) * 2, dtype=np.float32))}
+        start = scores["mlp"].astype(np.float64)
+        one_hot = np.eye(graph.num_classes)[truth[train]]
+        start[train] = np.log(_CERTAIN * one_hot + (1 - _CERTAIN) / graph.num_classes)
+        scores["beliefs"] = beliefs(reports, self.lists, start, train).astype(np.float32)
+        scores["gcn"] = task.learn("gcn", self.denoise(reports, scores["beliefs"].argmax(axis=1)).links)
+        right = {name: (rows.argmax(axis=1) == truth)[validation] for name, rows in scores.items()}
+        return LinkFit(choose(right), scores)
+
+    def _labeled(self, graph: Graph) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Who is labeled in training, and in validation."""
+        if graph.x is None or graph.y is None:
+            raise DataError(f"Expected graph {graph.name!r} to have public features and labels. Name their columns.")
+        train, validation = graph.train_mask & (graph.y >= 0), graph.val_mask & (graph.y >= 0)
+        if not train.any() or not validation.any():
+            raise DataError(
+                f"Expected graph {graph.name!r} to have labeled training and validation users. Check roles."
+            )
+        return train, validation
+
+
+def choose(right: Mapping[str, NDArray[np.bool_]]) -> str:
+    """The learner to use, from who is right on each validation user; the first is kept unless clearly beaten.
+
+    >>> mlp = np.array([1, 1, 0, 0, 0, 0, 0], bool)
+    >>> choose({"mlp": mlp, "gcn": np.ones(7, bool)}), choose({"mlp": mlp, "gcn": ~mlp})
+    ('gcn', 'mlp')
+    """
+    first = next(iter(right))
+    best = max(right, key=lambda name: int(right[name].sum()))
+    wins, losses = int((right[best] & ~right[first]).sum()), int((right[first] & ~right[best]).sum())
+    return best if wins - losses > 2 * (wins + losses) ** 0.5 else first
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """One public classification task, to be learned on several graphs."""
+
+    settings: Blink
+    graph: Graph
+    train: NDArray[np.bool_]
+    validation: NDArray[np.bool_]
+    seed: int
+
+    def learn(self, backbone: str, links: Any) -> NDArray[np.float32]:
+        """Log-probabilities at the epoch of least validation loss."""
+        import torch
+        from torch.nn import functional
+
+        from sfumato.nn.gnn import GNN, Topology
+        from sfumato.nn.models import SparseRows
+        from sfumato.nn.training import Adam
+
+        torch.manual_seed(self.seed)
+        with_, graph, around = self.settings, self.graph, Topology(links)
+        rows = SparseRows(sp.csr_matrix(graph.x, dtype=np.float32))
+        model = GNN(
+            backbone, graph.num_features, with_.width, graph.num_classes, dropout=with_.dropout, activation="relu"
+        )
+        optimizer = Adam(model.parameters(), with_.learning_rate, with_.weight_decay)
+        train, validation = (torch.from_numpy(np.flatnonzero(mask)) for mask in (self.train, self.validation))
+        targets = torch.from_numpy(np.maximum(np.asarray(graph.y), 0))
+        least, kept = np.inf, np.empty(0, np.float32)
+        for _ in range(with_.epochs):
+            model.train()
+            functional.cross_entropy(model(rows, around)[train], targets[train]).backward()
+            optimizer.step()
+            model.eval()
+            with torch.no_grad():
+                scores = functional.log_softmax(model(rows, around), dim=1)
+            loss = float(functional.nll_loss(scores[validation], targets[validation]))
+            if loss < least:
+                least, kept = loss, scores.numpy()
+        return kept

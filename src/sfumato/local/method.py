@@ -1,0 +1,149 @@
+"""What every locally private method shares: ask each user once, then learn from the reports alone."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato._validate import fail
+from sfumato.errors import UnsupportedUnitError
+from sfumato.graph.graph import Graph, PublicFacts
+from sfumato.local._exact import round_up
+from sfumato.local.collection import Collection, Questions, encode, received
+from sfumato.local.randomness import Source
+from sfumato.method import Arrays, Plan, Session
+from sfumato.privacy import accounting
+from sfumato.privacy.budget import Budget
+from sfumato.privacy.calibration import effective_delta
+from sfumato.privacy.certificate import total_draws
+from sfumato.privacy.events import GaussianEvent
+from sfumato.privacy.ledger import Release
+from sfumato.privacy.units import LocalLevel, NoPrivacy, Unit
+
+
+class AskingMethod(ABC):
+    """A method whose server only ever holds what users were asked for, once, and randomized themselves."""
+
+    name: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def unit(self) -> Unit:
+        """The only unit under which there is a proof."""
+
+    @abstractmethod
+    def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float = 1.0) -> tuple[Release, ...]:
+        """What every user sends; noise follows from the settings, not from ``noise_multiplier``."""
+
+    @abstractmethod
+    def _claim(self, releases: tuple[Release, ...]) -> tuple[float, float]:
+        """Epsilon, rounded upward, and delta of all releases together."""
+
+    def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
+        """Plan the collection; never sees data. A budget is a limit: the settings decide what is spent.
+
+        Raises:
+            UnsupportedUnitError: another unit than :attr:`unit`.
+            InputError: the reports cost more than ``budget``, or one is given where nothing is private.
+        """
+        releases = self.releases(unit, public)
+        if isinstance(unit, NoPrivacy):
+            if budget is not None:
+                raise fail("budget", budget, "to be None where everything is read in the clear", "Drop it.")
+            return Plan(self, unit, None, public, (), None, None)
+        epsilon, delta = self._claim(releases)
+        if budget is not None and (epsilon > budget.epsilon or delta > budget.delta):
+            expected = f"to cover epsilon = {epsilon:g}, delta = {delta:g}, which the reports of {self.name!r} cost"
+            raise fail("budget", budget, expected, "Raise it, or lower the method's own epsilon.")
+        return Plan(self, unit, budget, public, releases, epsilon, delta)
+
+    @abstractmethod
+    def run(self, plan: Plan, graph: Graph, session: Session) -> tuple[Arrays, Arrays]:
+        """Ask every user, then learn from what was received."""
+
+    @abstractmethod
+    def scores(self, plan: Plan, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
+        """Log-probabilities [n, C] from weights, reports and what is public."""
+
+    def who_may_see(self, unit: Unit) -> dict[str, list[str]]:
+        """Anyone may see everything: nothing else ever leaves a device."""
+        if isinstance(unit, NoPrivacy):
+            return {"anyone": [], "the node itself": [], "never": ["everything in this run"]}
+        return {
+            "anyone": ["reports", "weights", "predictions for all nodes"],
+            "the node itself": [],
+            "never": [],
+        }
+
+
+@dataclass(frozen=True)
+class LocalMethod(Questions, AskingMethod):
+    r"""A method that never sees a user's values: it is its own :class:`~sfumato.local.collection.Questions`.
+
+    A subclass is a frozen dataclass of flat public settings with a ``name``, :meth:`learn` and :meth:`predict`. Both get
+    a :class:`~sfumato.local.collection.Collection` and no graph, so whatever they do is post-processing.
+
+    **Formal guarantee.** ``calibrate`` claims :math:`\epsilon = \sum_i \epsilon_i` over a user's reports, exactly, rounded
+    upward (with Gaussian noise: its epsilon at ``delta``, and that delta; else delta is 0), under :attr:`unit`.
+    """
+
+    @property
+    def unit(self) -> Unit:
+        """What the questions protect: the values that are not read in the clear."""
+        if self.epsilon_x is None and self.epsilon_y is None:
+            return NoPrivacy()
+        return LocalLevel(features=self.epsilon_x is not None, labels=self.epsilon_y is not None)
+
+    def _claim(self, releases: tuple[Release, ...]) -> tuple[float, float]:
+        noisy = [release.event for release in releases if isinstance(release.event, GaussianEvent)]
+        pure = pure_sum([release for release in releases if release.event not in noisy])
+        if not noisy:
+            return round_up(pure), 0.0
+        most = float(self.epsilon_x or 0.0) + float(pure)
+        left = effective_delta(self.delta, most, total_draws(releases))
+        return round_up(pure + Fraction(accounting.epsilon(noisy, left))), self.delta
+
+    def releases(  # type: ignore[override]
+        self, unit: Unit, public: PublicFacts, noise_multiplier: float = 1.0
+    ) -> tuple[Release, ...]:
+        """What every user sends; the noise is set by the questions, not by ``noise_multiplier``."""
+        if unit != self.unit:
+            asked = f"epsilon_x={self.epsilon_x}, epsilon_y={self.epsilon_y}"
+            raise UnsupportedUnitError(f"Method {self.name!r} with {asked} has no proof under {unit}. Use {self.unit}.")
+        return super().releases(public)
+
+    def run(self, plan: Plan, graph: Graph, session: Session) -> tuple[Arrays, Arrays]:
+        """Ask every user, then learn from what was received."""
+        for release in plan.releases:
+            session.charge(release.name)
+        reports = encode(self, graph, plan.public, Source())
+        collection = received(self, graph, plan.public, reports)
+        return self.learn(collection, plan.public.num_classes, session), reports
+
+    def scores(self, plan: Plan, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
+        """Log-probabilities [n, C] from released reports, topology and roles."""
+        return self.predict(weights, received(self, graph, plan.public, released))
+
+    @abstractmethod
+    def learn(self, collection: Collection, num_classes: int, session: Session) -> Arrays:
+        """Weights (float32 arrays) from reports; ``session`` gives a public seed and progress."""
+
+    @abstractmethod
+    def predict(self, weights: Arrays, collection: Collection) -> NDArray[np.float32]:
+        """Log-probabilities of every node, float32 [n, C]."""
+
+
+def pure_sum(releases: Sequence[Release]) -> Fraction:
+    """Exact sum of the epsilon of releases by randomizers of pure local privacy.
+
+    >>> from sfumato.privacy.events import PureEvent
+    >>> pure_sum([Release("label-reports", PureEvent(0.5), (4,), 0)])
+    Fraction(1, 2)
+    """
+    return sum((Fraction(release.event.epsilon) for release in releases), Fraction())  # type: ignore[union-attr]

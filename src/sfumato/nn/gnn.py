@@ -1,0 +1,281 @@
+"""Two-layer graph networks whose first layer is linear first: inputs are projected to the hidden width, then propagated.
+
+Where rows come from reports, [n, d] would be wide and dense after one hop; :class:`PropagatedRows` keeps the sparse
+reports and moves only [n, hidden] through the graph, forward and backward, which is the same by linearity.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from sfumato._validate import check_choice
+from sfumato.nn.models import SparseRows, _to_torch
+
+BACKBONES = ("sage", "gcn", "gat", "mlp")
+ACTIVATIONS = ("selu", "relu")
+_HEADS = 4
+_SLOPE = 0.2
+
+
+class Topology:
+    """A symmetric 0/1 adjacency without self-loops, and the products that layers take of it.
+
+    ``hop`` multiplies by :math:`D^{-1/2} A D^{-1/2}`, ``looped`` by the same with self-loops added, ``mean`` averages
+    neighbors; rows of isolated nodes are zero (``looped``: their own).
+
+    >>> pair = Topology(sp.csr_matrix(np.array([[0, 1], [1, 0]], np.float32)))
+    >>> pair.looped(torch.tensor([[1.0], [3.0]])).round(decimals=4).tolist()
+    [[2.0], [2.0]]
+    """
+
+    def __init__(self, adjacency: sp.csr_matrix) -> None:
+        self.adjacency = adjacency
+        self.num_nodes = adjacency.shape[0]
+        self.degrees = np.asarray(adjacency.sum(axis=1)).ravel()
+
+    def hop(self, rows: Tensor, steps: int = 1) -> Tensor:
+        """``steps`` hops without self-loops."""
+        return _SymmetricPower.apply(rows, self._plain, steps) if steps else rows
+
+    def looped(self, rows: Tensor) -> Tensor:
+        """One hop with self-loops."""
+        return _SymmetricPower.apply(rows, self._looped, 1)
+
+    def mean(self, rows: Tensor) -> Tensor:
+        """Means of neighbors."""
+        return _SymmetricPower.apply(rows, self._sums, 1) * self._shares
+
+    @cached_property
+    def _plain(self) -> Tensor:
+        return _symmetric(self.adjacency, self.degrees)
+
+    @cached_property
+    def _looped(self) -> Tensor:
+        return _symmetric(self._with_loops, self.degrees + 1)
+
+    @cached_property
+    def _sums(self) -> Tensor:
+        return _to_torch(self.adjacency, torch.float32)
+
+    @cached_property
+    def _shares(self) -> Tensor:
+        return torch.from_numpy(1 / np.maximum(self.degrees, 1)).float()[:, None]
+
+    @cached_property
+    def _with_loops(self) -> sp.csr_matrix:
+        return sp.csr_matrix(self.adjacency + sp.eye(self.num_nodes, dtype=np.float32))
+
+    @cached_property
+    def arcs(self) -> Arcs:
+        """Arcs with self-loops."""
+        return Arcs(self._with_loops)
+
+
+class Arcs:
+    """Arcs of a symmetric structure grouped by ``target``, and for each the place of its reverse."""
+
+    def __init__(self, structure: sp.csr_matrix) -> None:
+        places = np.arange(structure.nnz, dtype=np.int64)
+        indptr, indices = structure.indptr.astype(np.int32), structure.indices.astype(np.int32)
+        reverse = sp.csr_matrix((places, indices, indptr), structure.shape).T.tocsr().data
+        self.shape = structure.shape
+        self.indptr, self.indices, self.reverse = (torch.from_numpy(part) for part in (indptr, indices, reverse))
+        self.source = self.indices.long()
+        self.target = torch.repeat_interleave(torch.arange(structure.shape[0]), torch.from_numpy(np.diff(indptr)))
+
+    def matrix(self, weights: Tensor) -> Tensor:
+        """The structure with these weights."""
+        return torch.sparse_csr_tensor(self.indptr, self.indices, weights, size=self.shape, check_invariants=False)
+
+    def softmax(self, scores: Tensor) -> Tensor:
+        """Softmax [arcs, heads] over the arcs into each target."""
+        place = self.target[:, None].expand_as(scores)
+        empty = scores.new_full((self.shape[0], scores.shape[1]), -torch.inf)
+        peaks = empty.scatter_reduce(0, place, scores.detach(), "amax")
+        raised = (scores - peaks[self.target]).exp()
+        sums = torch.zeros_like(empty).index_add(0, self.target, raised)
+        return raised / sums[self.target]
+
+
+def _symmetric(adjacency: sp.csr_matrix, degrees: NDArray[np.floating]) -> Tensor:
+    scale = sp.diags(1 / np.sqrt(np.maximum(degrees, 1)))
+    return _to_torch(sp.csr_matrix(scale @ adjacency @ scale), torch.float32)
+
+
+class _SymmetricPower(torch.autograd.Function):
+    """Rows times a power of a symmetric matrix, which is its own transpose."""
+
+    @staticmethod
+    def forward(ctx, rows: Tensor, matrix: Tensor, steps: int) -> Tensor:
+        ctx.matrix, ctx.steps = matrix, steps
+        for _ in range(steps):
+            rows = matrix @ rows
+        return rows
+
+    @staticmethod
+    def backward(ctx, grad: Tensor) -> tuple[Tensor, None, None]:
+        for _ in range(ctx.steps):
+            grad = ctx.matrix @ grad
+        return grad, None, None
+
+
+class PropagatedRows:
+    r"""Rows :math:`S^K (R + 1 o^\top)` [n, d] that are never formed: a product with [d, width] costs n x width.
+
+    ``rows`` is R, CSR or, where most entries are there, dense; ``offset`` is o [d].
+
+    >>> pair = Topology(sp.csr_matrix(np.array([[0, 1], [1, 0]], np.float32)))
+    >>> rows = PropagatedRows(sp.csr_matrix(np.eye(2, 3)), np.full(3, 0.5), pair, steps=1)
+    >>> (rows @ torch.eye(3)).tolist()
+    [[0.5, 1.5, 0.5], [1.5, 0.5, 0.5]]
+    """
+
+    def __init__(self, rows: Any, offset: NDArray[np.floating], topology: Topology, steps: int) -> None:
+        if sp.issparse(rows) and 2 * rows.nnz > np.prod(rows.shape):
+            rows = rows.toarray()
+        self.shape = rows.shape
+        self.rows = SparseRows(rows) if sp.issparse(rows) else torch.as_tensor(rows, dtype=torch.float32)
+        self.offset = torch.tensor(offset, dtype=torch.float32)
+        self.topology, self.steps = topology, steps
+
+    def __matmul__(self, weight: Tensor) -> Tensor:
+        weight = weight.contiguous()
+        return self.topology.hop(self.rows @ weight + self.offset @ weight, self.steps)
+
+
+Rows = Tensor | SparseRows | PropagatedRows
+
+
+class _SAGELayer(nn.Module):
+    """Own row and mean of the neighbors, one map each; the bias is the neighbors'."""
+
+    def __init__(self, width_in: int, width: int) -> None:
+        super().__init__()
+        self.own, self.neighbor = nn.Linear(width_in, width, bias=False), nn.Linear(width_in, width)
+
+    def forward(self, x: Rows, topology: Topology) -> Tensor:
+        joint = x @ torch.cat([self.own.weight, self.neighbor.weight]).T
+        own, neighbor = joint.split(len(self.own.weight), dim=1)
+        return own + topology.mean(neighbor.contiguous()) + self.neighbor.bias
+
+
+class _GCNLayer(nn.Module):
+    """One map, then the normalized sum over neighbors and the node itself."""
+
+    def __init__(self, width_in: int, width: int) -> None:
+        super().__init__()
+        self.weight, self.bias = _glorot(width, width_in), nn.Parameter(torch.zeros(width))
+
+    def forward(self, x: Rows, topology: Topology) -> Tensor:
+        return topology.looped(x @ self.weight.T) + self.bias
+
+
+class _GATLayer(nn.Module):
+    """Attention over neighbors and the node itself; heads of ``width`` columns are concatenated."""
+
+    def __init__(self, width_in: int, width: int, heads: int) -> None:
+        super().__init__()
+        self.weight, self.bias = _glorot(heads * width, width_in), nn.Parameter(torch.zeros(heads * width))
+        self.to_source, self.to_target = _glorot(heads, width), _glorot(heads, width)
+
+    def forward(self, x: Rows, topology: Topology) -> Tensor:
+        arcs = topology.arcs
+        values = (x @ self.weight.T).unflatten(1, self.to_source.shape)
+        source, target = (values * self.to_source).sum(2), (values * self.to_target).sum(2)
+        scores = functional.leaky_relu(source[arcs.source] + target[arcs.target], _SLOPE)
+        return _Attend.apply(arcs.softmax(scores), values, arcs).flatten(1) + self.bias
+
+
+class _Attend(torch.autograd.Function):
+    """Sums of sources' values [n, heads, width] with weights [arcs, heads], one sparse product a head."""
+
+    @staticmethod
+    def forward(ctx, weights: Tensor, values: Tensor, arcs: Arcs) -> Tensor:
+        ctx.arcs = arcs
+        ctx.save_for_backward(weights, values)
+        return _head_products(arcs, weights, values)
+
+    @staticmethod
+    def backward(ctx, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+        weights, values = ctx.saved_tensors
+        arcs = ctx.arcs
+        by_arc = [
+            (grad[:, h][arcs.target] * values[:, h][arcs.source]).sum(1, keepdim=True) for h in range(weights.shape[1])
+        ]
+        return torch.cat(by_arc, 1), _head_products(arcs, weights[arcs.reverse], grad), None
+
+
+def _head_products(arcs: Arcs, weights: Tensor, values: Tensor) -> Tensor:
+    heads = range(weights.shape[1])
+    return torch.stack([arcs.matrix(weights[:, h].contiguous()) @ values[:, h].contiguous() for h in heads], 1)
+
+
+class _MLPLayer(nn.Module):
+    def __init__(self, width_in: int, width: int) -> None:
+        super().__init__()
+        self.own = nn.Linear(width_in, width)
+
+    def forward(self, x: Rows, topology: Topology) -> Tensor:
+        return x @ self.own.weight.T + self.own.bias
+
+
+def _glorot(*shape: int) -> nn.Parameter:
+    return nn.Parameter(nn.init.xavier_uniform_(torch.empty(shape)))
+
+
+class GNN(nn.Module):
+    """Two layers with an activation and then dropout between them; dropout nowhere else.
+
+    * ``sage``: mean of the neighbors beside the node's own row, no normalization.
+    * ``gcn``: self-loops, symmetric normalization.
+    * ``gat``: 4 heads of ``width`` columns concatenated, then 1 head; no attention dropout.
+    * ``mlp``: no graph beyond what the rows have been through.
+
+    Shapes: rows [n, num_features] to scores [n, num_classes].
+
+    >>> pair = Topology(sp.csr_matrix(np.array([[0, 1], [1, 0]], np.float32)))
+    >>> GNN("gat", 5, 16, 3)(torch.zeros(2, 5), pair).shape
+    torch.Size([2, 3])
+
+    Source: Kipf and Welling (2017), Veličković et al. (2018), Hamilton et al. (2017).
+    """
+
+    def __init__(
+        self,
+        backbone: str,
+        num_features: int,
+        width: int,
+        num_classes: int,
+        *,
+        dropout: float = 0.0,
+        activation: str = "selu",
+    ) -> None:
+        super().__init__()
+        check_choice(BACKBONES, backbone=backbone)
+        check_choice(ACTIVATIONS, activation=activation)
+        self.dropout, self.activate = dropout, getattr(functional, activation)
+        if backbone == "gat":
+            self.first: nn.Module = _GATLayer(num_features, width, _HEADS)
+            self.second: nn.Module = _GATLayer(_HEADS * width, num_classes, 1)
+            return
+        kind = {"sage": _SAGELayer, "gcn": _GCNLayer, "mlp": _MLPLayer}[backbone]
+        self.first, self.second = kind(num_features, width), kind(width, num_classes)
+
+    def hidden(self, x: Rows, topology: Topology) -> Tensor:
+        """The activated first layer, the same in training and evaluation."""
+        return self.activate(self.first(x, topology))
+
+    def head(self, hidden: Tensor, topology: Topology) -> Tensor:
+        """Scores from :meth:`hidden`, with dropout in training."""
+        return self.second(functional.dropout(hidden, self.dropout, self.training), topology)
+
+    def forward(self, x: Rows, topology: Topology) -> Tensor:
+        return self.head(self.hidden(x, topology), topology)
