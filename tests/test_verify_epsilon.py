@@ -87,6 +87,21 @@ def test_subsampling_everything_is_the_gaussian():
     assert low <= 1.211967 <= high <= 1.0005 * low
 
 
+def test_at_delta_0_pure_mechanisms_cost_their_exact_sum():
+    assert epsilon_bracket([pure(1.0), pure(0.5, 2), composed(response(0.25, 4), count=4), laplace(2.0)], 0.0) == (
+        3.5,
+        3.5,
+    )
+    low, high = epsilon_bracket([pure(0.1, 3)], 0.0)
+    assert low < high == math.nextafter(low, 1)
+    assert low <= 0.30000000000000004 <= high
+
+
+@pytest.mark.parametrize("event", [gaussian(1.0), poisson(0.1, 1.0, 3), poisson(1, 1.0, 1)])
+def test_at_delta_0_noise_without_a_pure_bound_is_not_confirmed(event):
+    assert epsilon_bracket([pure(1.0), event], 0.0) == (0.0, math.inf)
+
+
 MIXED = [
     ([gaussian(1.0, 2), poisson(256 / 14235, 1.0, 1112)], 1e-5),
     ([gaussian(3.0, 2), poisson(0.01, 1.0, 1)], 1e-5),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sfumato.errors import SfumatoError
     from sfumato.method import Fitted, Plan
     from sfumato.privacy.budget import Budget
-    from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy, RecordLevel
+    from sfumato.privacy.units import EdgeLevel, LinkLevel, LocalLevel, NodeLevel, NoPrivacy, RecordLevel
 
 _HOME = {
     "Auto": "central.auto",
@@ -33,6 +33,8 @@ _HOME = {
     "Fitted": "method",
     "GAP": "central.gap",
     "LabelMessages": "central.labels",
+    "LinkLevel": "privacy.units",
+    "LocalLevel": "privacy.units",
     "MLP": "central.baselines",
     "NoPrivacy": "privacy.units",
     "NodeLevel": "privacy.units",
@@ -70,6 +72,8 @@ __all__ = [
     "EdgeLevel",
     "Fitted",
     "LabelMessages",
+    "LinkLevel",
+    "LocalLevel",
     "NoPrivacy",
     "NodeLevel",
     "Plan",

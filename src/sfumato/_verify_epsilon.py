@@ -14,6 +14,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,8 @@ def epsilon_bracket(events: list[dict[str, Any]], delta: float) -> tuple[float, 
     if not events:
         return 0.0, 0.0
     try:
+        if delta == 0:
+            return _pure_epsilon(events)
         if any(event["type"] == "selection" for event in leaves(events)):
             return 0.0, _renyi_epsilon(events, delta)
         mu, parts = _parts(events)
@@ -85,6 +88,17 @@ def epsilon_bracket(events: list[dict[str, Any]], delta: float) -> tuple[float, 
     if len(pure) == len(parts):  # what pure mechanisms cost at most, on top of the Gaussians
         low, high = max(low, alone[0]), min(high, alone[1] + sum(pure))
     return (low, high) if low <= high else (0.0, math.inf)
+
+
+def _pure_epsilon(events: list[dict[str, Any]]) -> tuple[float, float]:
+    """At delta 0 pure mechanisms cost the sum of their epsilons, exactly; everything else has no bound."""
+    mu, parts = _parts(events)
+    if mu or not all(isinstance(part, _Symmetric) for part in parts):
+        return 0.0, math.inf
+    total = sum((Fraction(part.bound) * part.steps for part in parts if isinstance(part, _Symmetric)), Fraction())
+    nearest = float(total)
+    low = nearest if Fraction(nearest) <= total else math.nextafter(nearest, 0.0)
+    return low, nearest if Fraction(nearest) >= total else math.nextafter(nearest, math.inf)
 
 
 def _parts(events: list[dict[str, Any]]) -> tuple[float, list[_Sampled | _Symmetric]]:

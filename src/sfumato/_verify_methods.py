@@ -1,14 +1,16 @@
 """What the verifier knows of each method: settings, releases, networks and their sizes, and who may see what.
 
-Part of the verifier: it needs the standard library alone. **A new method adds its rows here**: an entry in
+Part of the verifier: it needs the standard library and ``_verify_local.py``. **A new method adds its rows here**: an entry in
 :data:`WHO_MAY_SEE` and :data:`SETTINGS`, its releases in :func:`release_names`, its networks in :func:`networks`, and
 one function of tensor sizes in ``_SHAPES``. All follow from the certificate; nothing is read off the run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeGuard
+
+from sfumato._verify_local import LINK_METHODS, LOCAL_METHODS, LOCAL_UNITS, QUESTIONS, SENT, local_shapes, report_names
 
 _DEFAULT_HOPS, _MOST_HOPS, _MOST_STAGES, _MOST_LAYERS = 2, 1000, 100, 10
 Audience = dict[str, list[str]]
@@ -33,7 +35,9 @@ WHO_MAY_SEE: dict[str, dict[str, Audience]] = {
     "mlp": {
         "edge": {"anyone": ["weights", "predictions"], "the node itself": [], "never": []},
         "node": _MLP, "record": _MLP},
-    "sage": {}}
+    "sage": {},
+    **{method: {"local": SENT} for method in LOCAL_METHODS},
+    **{method: {"link": SENT} for method in LINK_METHODS}}
 _TRAINING = {"width": "count", "epochs": "count or null", "learning_rate": "positive", "batch_size": "count",
              "l2_clip_norm": "positive"}
 SETTINGS: dict[str, dict[str, str]] = {
@@ -42,7 +46,9 @@ SETTINGS: dict[str, dict[str, str]] = {
     "label-messages": {"num_hops": "count or null", "learner_share": "share or null", "epochs": "count",
                        "learning_rate": "positive", "l2_clip_norm": "positive"},
     "mlp": _TRAINING,
-    "sage": {"width": "count", "epochs": "count", "learning_rate": "positive"}}
+    "sage": {"width": "count", "epochs": "count", "learning_rate": "positive"},
+    **LOCAL_METHODS,
+    **LINK_METHODS}
 # fmt: on
 INDUCTIVE = ("gap", "progap")
 """Methods whose weights may come from another run."""
@@ -74,6 +80,7 @@ def settings_faults(certificate: dict[str, Any]) -> Iterator[str]:
     settings, known = certificate["settings"], SETTINGS.get(certificate["method"])
     if known is None:
         return
+    known = known | QUESTIONS if certificate["method"] in LOCAL_METHODS else known
     for name in sorted(settings.keys() | known.keys()):
         where = f"certificate.json: settings.{plain(name)}: "
         if name not in known:
@@ -90,8 +97,16 @@ def settings_faults(certificate: dict[str, Any]) -> Iterator[str]:
 def _is_setting(value: Any, kind: str) -> bool:
     if kind == "flag":
         return isinstance(value, bool)
+    if kind.startswith("one of "):
+        return isinstance(value, str) and value in kind.removeprefix("one of ").split(", ")
+    if kind == "number":
+        return type(value) in (int, float) and abs(value) <= 1e300
+    if kind.startswith("budget") and value is not None:
+        return type(value) in (int, float) and 0 <= value <= 1e300
     if kind == "positive":
         return type(value) in (int, float) and 0 < value <= 1e300
+    if kind == "part":
+        return type(value) is float and 0 < value < 1
     if value is None:
         return kind.endswith(" or null")
     return 0 < value <= 1 if kind == "share or null" and type(value) in (int, float) else is_count(value)
@@ -148,6 +163,8 @@ def networks(certificate: dict[str, Any]) -> list[str]:
 def release_names(certificate: dict[str, Any]) -> list[str]:
     """What a method releases under a unit, in order; weights that come from another run were charged there."""
     unit, method = certificate["unit"]["name"], certificate["method"]
+    if unit in LOCAL_UNITS:
+        return report_names(certificate)
     trained = (
         networks(certificate) if unit in ("node", "record") and not certificate["composition"]["builds_on"] else []
     )
@@ -162,8 +179,13 @@ def release_names(certificate: dict[str, Any]) -> list[str]:
     return [*trained[:-1], *aggregates, *trained[-1:]]
 
 
-def network_shapes(certificate: dict[str, Any]) -> dict[str, list[int]]:
-    """Every tensor of the method's networks, from settings and public facts; batch norm where labels are public."""
+def network_shapes(certificate: dict[str, Any], found: Iterable[str] = ()) -> dict[str, list[int]]:
+    """Every tensor of the method's networks, from settings and public facts; batch norm where labels are public.
+
+    ``found`` are the names that a model holds: some methods say with them what they chose.
+    """
+    if certificate["method"] in LOCAL_METHODS | LINK_METHODS:
+        return local_shapes(certificate, found)
     linear: dict[str, tuple[int, int]] = {}
     norms: dict[str, int] = {}
     for network in networks(certificate):

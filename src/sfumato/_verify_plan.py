@@ -1,7 +1,7 @@
 """Whether the parts of a release agree: certificate, ledger, spec, tensors, plain words, and the claimed epsilon.
 
-Part of the verifier: it needs the standard library, ``_verify_methods.py`` and ``_verify_epsilon.py``. Every function
-takes documents whose form was checked, and yields problems as text that names file and field.
+Part of the verifier: it needs the standard library and the other ``_verify_*.py``. Every function takes documents
+whose form was checked, and yields problems as text that names file and field.
 """
 
 from __future__ import annotations
@@ -12,6 +12,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from sfumato._verify_epsilon import KNOWN_EVENTS, epsilon_bracket, leaves, simple_events
+from sfumato._verify_local import (
+    DEGREES,
+    LINKS,
+    LOCAL_UNITS,
+    REPORTS,
+    both_ends,
+    each_feature,
+    link_faults,
+    report_faults,
+    unit_faults,
+)
 from sfumato._verify_methods import (
     EVERYTHING,
     INDUCTIVE,
@@ -29,6 +40,7 @@ from sfumato._verify_methods import (
 TOLERANCE = 1.001
 SAMPLER_TAU = 2.0**-100
 _NULLS = {"epsilon": None, "delta": None}
+_ARRAYS = ("aggregate/", *REPORTS)
 Bracket = tuple[float | None, float | None]
 
 
@@ -179,7 +191,10 @@ def _spec_faults(spec: dict[str, Any], certificate: dict[str, Any]) -> Iterator[
 def _words_faults(certificate: dict[str, Any]) -> Iterator[str]:
     """Plain words that are not those which unit, direction, method and mechanisms imply."""
     unit, method = certificate["unit"], certificate["method"]
-    expected: dict[str, Any] = {"protects": _protects(unit), "caveats": _caveats(certificate)}
+    expected: dict[str, Any] = {
+        "protects": _protects(unit),
+        "caveats": [*_caveats(certificate), *each_feature(certificate), *both_ends(certificate)],
+    }
     seen = EVERYTHING if unit["name"] == "none" else WHO_MAY_SEE.get(method, {}).get(unit["name"])
     if method not in WHO_MAY_SEE:
         yield f"certificate.json: method: {plain(method)} is not known here, so who may see what cannot be verified"
@@ -212,6 +227,14 @@ def _protects(unit: dict[str, Any]) -> str:
         return "the presence of any one " + ("directed arc" if unit["directed"] else "undirected edge")
     if unit["name"] == "record":
         return "any one record"
+    if unit["name"] == "local":
+        kept = " and ".join(word for word, held in (("features", unit["features"]), ("label", unit["labels"])) if held)
+        return f"one user's {kept}, from everyone, the server too"
+    if unit["name"] == "link":
+        return (
+            "one bit of one user's neighbor list, from everyone, the server too; a relationship that both ends report costs "
+            "twice the epsilon"
+        )
     if unit["arcs"] == "incident":
         return "any one node: its features, its label and every arc in or out of it"
     cap = unit["max_out_degree"]
@@ -251,7 +274,7 @@ def _assumed_faults(certificate: dict[str, Any]) -> Iterator[str]:
     unit, facts = certificate["unit"]["name"], certificate["assumed_public"]
     for index, fact in enumerate(facts):
         where = f"certificate.json: assumed_public[{index}]: {plain(fact)} "
-        if unit in ("none", "edge"):
+        if unit in ("none", "edge", "link"):
             yield f"{where}is not protected under unit {unit}"
         elif fact in facts[:index]:
             yield f"{where}appears twice"
@@ -268,6 +291,8 @@ def _release_faults(certificate: dict[str, Any]) -> Iterator[str]:
         yield "certificate.json: unit.directed: expected true, since public_facts.directed is true"
     if public["num_train"] > public["num_nodes"]:
         yield f"certificate.json: public_facts.num_train: {public['num_train']} exceeds num_nodes"
+    if unit["name"] in LOCAL_UNITS:
+        yield from unit_faults(certificate)
     names, expected = [release["name"] for release in releases], release_names(certificate)
     if names != expected:
         yield f"certificate.json: releases: expected {expected or 'none'}, got {plain(repr(names))}"
@@ -275,7 +300,11 @@ def _release_faults(certificate: dict[str, Any]) -> Iterator[str]:
         where, event, shape = f"certificate.json: releases[{index}].", release["event"], release["shape"]
         if unit["relation"] == "replace" and event.get("relation") == "add-remove":
             yield f"{where}event.relation: expected replace, the unit's, got add-remove"
-        if release["name"].startswith("aggregate/"):
+        if release["name"] in (DEGREES, LINKS):
+            yield from link_faults(where, release, certificate)
+        elif release["name"] in REPORTS:
+            yield from report_faults(where, release, certificate)
+        elif release["name"].startswith("aggregate/"):
             yield from _aggregate_faults(where, release, certificate)
         elif release["affected_coordinates"] != _size(shape):
             got = release["affected_coordinates"]
@@ -322,8 +351,8 @@ def _sampling_faults(where: str, event: dict[str, Any], certificate: dict[str, A
 
 
 def _released_faults(released: dict[str, list[int]], certificate: dict[str, Any]) -> Iterator[str]:
-    """Aggregates that are missing, of another size than was charged, or that were not charged."""
-    charged = {r["name"]: r["shape"] for r in certificate["releases"] if r["name"].startswith("aggregate/")}
+    """Aggregates or reports that are missing, of another size than was charged, or that were not charged."""
+    charged = {r["name"]: r["shape"] for r in certificate["releases"] if r["name"].startswith(_ARRAYS)}
     for name in sorted(charged.keys() | released.keys()):
         where = f"releases.safetensors: {plain(name)}: "
         if name not in released:
@@ -338,7 +367,7 @@ def _weights_faults(weights: dict[str, list[int]], certificate: dict[str, Any]) 
     """Weights that are not those of the method's networks, or whose number is not what was charged."""
     if any(settings_faults(certificate)):
         return  # a problem already, and sizes follow from the settings
-    networks = network_shapes(certificate)
+    networks = network_shapes(certificate, weights)
     for name in sorted(weights.keys() | networks.keys()):
         if name not in networks:
             yield f"model.safetensors: {plain(name)}: belongs to no network of this method"
@@ -350,7 +379,7 @@ def _weights_faults(weights: dict[str, list[int]], certificate: dict[str, Any]) 
     for release in certificate["releases"]:
         name, expected = release["name"], _size(release["shape"])
         found = sum(_size(shape) for key, shape in weights.items() if key.startswith(name + "."))
-        if found != expected and not name.startswith("aggregate/"):
+        if found != expected and not name.startswith(_ARRAYS):
             yield f"model.safetensors: {plain(name)}: expected {expected} numbers, got {found}"
 
 
@@ -364,20 +393,22 @@ def claim_faults(certificate: dict[str, Any]) -> tuple[list[str], Bracket]:
         wanted = {"claim": _NULLS, "budget": _NULLS, "accounting": {"delta_sampler": 0.0}, "releases": []}
         faults = [f"{text[1:]} under unit none" for text in differences(stated, wanted, "")]
         return [f"certificate.json: {text}" for text in faults], (None, None)
-    faults = [f"{field}.{key}: expected a number, got null" for field in ("claim", "budget") for key in claim
-              if certificate[field][key] is None]  # fmt: skip
+    local = certificate["unit"]["name"] in LOCAL_UNITS
+    numbers = [("claim", claim), *([] if local and budget == _NULLS else [("budget", budget)])]  # local: limit or none
+    faults = [f"{field}.{key}: expected a number, got null" for field, values in numbers for key in claim
+              if values[key] is None]  # fmt: skip
     kinds = {event["type"] for event in leaves(events)}
     methods = ("none", "gaussian", "pld") if not kinds else ("gaussian", "pld") if kinds == {"gaussian"} else ("pld",)
-    methods = ("renyi",) if "selection" in kinds else methods
+    methods = ("renyi",) if "selection" in kinds else ("sum",) if local else methods
     if accounting["method"] not in methods:
         faults.append(f"accounting.method: {accounting['method']} does not fit the events")
     for index, event in enumerate(events):
         strange = sorted({one["type"] for one in leaves([event])} - {*KNOWN_EVENTS})
         faults += [f"releases[{index}].event.type: {kind} cannot be verified here" for kind in strange]
     bracket: Bracket = (None, None)
-    if None not in claim.values() and None not in budget.values() and kinds <= {*KNOWN_EVENTS}:
-        numbers, bracket = _number_faults(certificate)
-        faults += numbers
+    if not any(fault.endswith("got null") for fault in faults) and kinds <= {*KNOWN_EVENTS}:
+        found, bracket = _number_faults(certificate)
+        faults += found
     return [f"certificate.json: {fault}" for fault in faults], bracket
 
 
@@ -387,7 +418,7 @@ def _number_faults(certificate: dict[str, Any]) -> tuple[list[str], tuple[float,
     faults = [
         f"claim.{key}: {claim[key]:.9g} exceeds budget.{key}, which is {limit}"
         for key, limit in certificate["budget"].items()
-        if claim[key] > limit * (1 + 1e-9)
+        if limit is not None and claim[key] > limit * (1 + 1e-9)
     ]
     draws = sum(r["affected_coordinates"] * times for r in releases for _, times in simple_events([r["event"]]))
     sampler = (1 + math.exp(min(epsilon, 700.0))) * SAMPLER_TAU * min(draws, 10**300)

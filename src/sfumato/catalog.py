@@ -12,6 +12,11 @@ from sfumato.central.gap import GAP
 from sfumato.central.labels import LabelMessages
 from sfumato.central.progap import ProGAP
 from sfumato.errors import DataError
+from sfumato.local.blink import Blink
+from sfumato.local.hybrid import Hybrid
+from sfumato.local.label_only import LabelOnly
+from sfumato.local.lpgnn import LPGNN
+from sfumato.local.presets import preset as published
 from sfumato.method import Fitted, Method
 from sfumato.privacy.release_folder import read_release
 
@@ -21,7 +26,12 @@ METHODS: dict[str, type[Any]] = {
     "gap": GAP,
     "mlp": MLP,
     "sage": SAGE,
+    "label-only": LabelOnly,
+    "hybrid": Hybrid,
+    "lpgnn": LPGNN,
+    "blink": Blink,
 }
+LOCAL_WORDS = ("lpgnn", "pgc", "label-only")
 
 
 def method_named(name: str, **settings: Any) -> Any:
@@ -32,6 +42,26 @@ def method_named(name: str, **settings: Any) -> Any:
     """
     known: dict[str, type[Any]] = {"auto": Auto, **METHODS}
     return known[check_choice(tuple(known), method=name)](**settings)
+
+
+def local_method(
+    word: str, epsilon_x: float | None, epsilon_y: float | None, preset: str | None, dataset: str, **settings: Any
+) -> Any:
+    """A locally private method by its command-line word: ``lpgnn`` is the hybrid unless a published preset is named.
+
+    >>> local_method("label-only", 0.0, 1.0, None, "campus").epsilon_y
+    1.0
+    """
+    settings = {"epsilon_x": epsilon_x, "epsilon_y": epsilon_y, **settings}
+    if check_choice(LOCAL_WORDS, method=word) == "label-only":
+        return LabelOnly(**settings)
+    preset = "pgc-2020" if word == "pgc" else preset
+    if preset is None:
+        return Hybrid(**settings)
+    values = published(preset, dataset, epsilon_x, epsilon_y)
+    if values["loss"] == "cross-entropy":  # labels were published in the clear; this loss takes classes, not sets
+        values["label_mechanism"] = "randomized-response"
+    return LPGNN(**{**values, **settings})
 
 
 def load(run: str | Path) -> Fitted:

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from sfumato import __version__
 from sfumato._validate import fail
-from sfumato.errors import DataError, InputError, LedgerError
+from sfumato.errors import DataError, InputError, LedgerError, UnsupportedUnitError
 from sfumato.graph.graph import Graph, PublicFacts
+from sfumato.graph.splits import DEFAULT_FRACTIONS
 from sfumato.privacy import accounting
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.calibration import calibrate, effective_delta, gaussian_noise_multiplier
@@ -32,7 +33,7 @@ from sfumato.privacy.noise import SAMPLER_TAU, Key, derive_key, new_key, operand
 from sfumato.privacy.release_folder import StoredRun, write_release
 from sfumato.privacy.resume import FitState
 from sfumato.privacy.splitting import MOST_SGD_NOISE
-from sfumato.privacy.units import EdgeLevel, NoPrivacy, Unit, unit_from_dict, unit_to_dict
+from sfumato.privacy.units import LOCAL_UNITS, EdgeLevel, NoPrivacy, Unit, unit_from_dict, unit_to_dict
 
 Arrays = dict[str, NDArray[Any]]
 _CACHE = "cache/"
@@ -111,9 +112,10 @@ class Plan:
     @property
     def delta_sampler(self) -> float:
         """The noise sampler's share of delta: (1 + e^epsilon) tau A, A counting the draws one record can touch."""
-        if self.epsilon is None:
+        draws = total_draws(self.releases)
+        if self.epsilon is None or not draws:
             return 0.0
-        return float((1 + np.exp(self.epsilon)) * SAMPLER_TAU * total_draws(self.releases))
+        return float((1 + np.exp(self.epsilon)) * SAMPLER_TAU * draws)
 
     def __str__(self) -> str:
         if self.epsilon is None:
@@ -139,7 +141,7 @@ class Plan:
 
         Args:
             graph: must agree with the public facts that the plan was calibrated for; without roles it is split
-                75/10/15 over node ids (seed 0).
+                75/10/15 over node ids (seed 0), under units local and link 50/25/25.
             seed: public seed of initialization; noise and sampling coins always come from the operating system.
             ledger: a new file for the ledger, written as releases happen; None keeps it in memory until ``save``.
             progress: called with (stage, done, total).
@@ -152,7 +154,7 @@ class Plan:
             BudgetExceededError: the data set's ledger has less left than the plan costs.
             LedgerError: a resumed fit does not repeat what the stopped one did.
         """
-        graph = graph if graph.roles is not None else graph.with_split()
+        graph = graph if graph.roles is not None else graph.with_split(getattr(self.unit, "split", DEFAULT_FRACTIONS))
         self.check(graph)
         entry = {
             "method": self.method.name,
@@ -173,7 +175,7 @@ class Plan:
             settings=settings_of(plan.method),
             unit=self.unit,
             budget=asdict(self.budget) if self.budget else None,
-            accounting="none" if self.epsilon is None else _accountant(self.releases),
+            accounting="none" if self.epsilon is None else _accountant(self.unit, self.releases),
             public_facts={k: v for k, v in asdict(self.public).items() if k != "assumed"},
             assumed_public=self.public.assumed,
             who_may_see=plan.method.who_may_see(self.unit),
@@ -435,6 +437,10 @@ def make_plan(method: Method, budget: Budget | None, unit: Unit, public: PublicF
                 "budget", budget, "to be None under NoPrivacy", "Choose a unit such as EdgeLevel to spend a budget."
             )
         return Plan(method, unit, None, public, (), None, None)
+    if isinstance(unit, LOCAL_UNITS):
+        raise UnsupportedUnitError(
+            f"Method {method.name!r} has no proof under unit {unit.name}: it reads values before noise. Use sfumato.local."
+        )
     if budget is None:
         raise fail("budget", None, f"to be a Budget(epsilon, delta) under {type(unit).__name__}")
     if isinstance(unit, EdgeLevel) and public.directed and not unit.directed:
@@ -492,6 +498,8 @@ def _tuples(values: dict[str, Any]) -> dict[str, Any]:
     return {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
 
 
-def _accountant(releases: Sequence[Release]) -> str:
+def _accountant(unit: Unit, releases: Sequence[Release]) -> str:
+    if isinstance(unit, LOCAL_UNITS):
+        return "sum"
     kinds = {release.event.type for release in releases}
     return "renyi" if "selection" in kinds else "gaussian" if kinds <= {"gaussian"} else "pld"

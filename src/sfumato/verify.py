@@ -2,8 +2,8 @@
 
 ``python -m sfumato.verify DIR [--public-key FILE]`` exits 0 if the run is valid, 1 if it is not, 2 if there is nothing
 to check. This file, its accountant ``_verify_epsilon.py``, the rules of ``_verify_plan.py``, the methods of
-``_verify_methods.py`` and the JSON Schema ``privacy/certificate-2.schema.json`` stand alone: they need Python, NumPy and
-cryptography and use nothing else of Sfumato.
+``_verify_methods.py`` and ``_verify_local.py`` and the JSON Schema ``privacy/certificate-2.schema.json`` stand alone: they
+need Python, NumPy and cryptography and use nothing else of Sfumato.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
+from sfumato._verify_local import FEATURE_SEED, LOCAL_UNITS, REPORT_TYPES, round_up
 from sfumato._verify_methods import plain
 from sfumato._verify_plan import canonical, claim_faults, differences, disagreements
 
@@ -101,6 +102,7 @@ def verify(run: Path, public_key: Path | None = None) -> Verification:
         return Verification(False, tuple(problems), signed=signed)
     bracket: tuple[float | None, float | None] = (None, None)
     try:
+        problems.extend(_sentence_faults(certificate))
         problems.extend(disagreements(certificate, spec, entries, released, weights))
         found, bracket = claim_faults(certificate)
         problems.extend(found)
@@ -109,6 +111,16 @@ def verify(run: Path, public_key: Path | None = None) -> Verification:
     stated = certificate["claim"]["epsilon"], certificate["claim"]["delta"], certificate["unit"]
     origins = tuple(certificate["composition"]["builds_on"])
     return Verification(not problems, tuple(problems), *bracket, *stated, signed, origins)
+
+
+def _sentence_faults(certificate: dict[str, Any]) -> Iterator[str]:
+    """Sentences that are those of another trust model: the schema offers the curator's, the local ones, those of links."""
+    unit = certificate["unit"]["name"]
+    own = LOCAL_UNITS.index(unit) + 1 if unit in LOCAL_UNITS else 0
+    for field, form in _forms()["certificate"]["properties"].items():
+        if "anyOf" in form:
+            found = differences(certificate[field], form["anyOf"][: own + 1][-1]["const"], field)
+            yield from (f"certificate.json: {text} (compared with what the unit implies)" for text in found)
 
 
 def _release_folder(run: Path) -> Path:
@@ -218,10 +230,12 @@ def _tensor_shapes(path: Path) -> dict[str, list[int]]:
             raise ValueError(f"data_offsets of {name} do not fit its shape")
         if entry.keys() != {"dtype", "shape", "data_offsets"}:
             raise ValueError(f"{name} carries more than dtype, shape and data_offsets")
-        integer = name.startswith("cache/") or name.endswith(".num_batches_tracked")  # a cache: only without privacy
-        expected = "I64" if integer or path.name == "releases.safetensors" else "F32"
-        if entry["dtype"] != expected:
-            raise ValueError(f"{name} has dtype {entry['dtype']}, expected {expected}")
+        # a cache: only without privacy
+        integer = name.startswith("cache/") or name.endswith(".num_batches_tracked") or name == FEATURE_SEED
+        expected: tuple[str, ...] = ("I64",) if integer or path.name == "releases.safetensors" else ("F32",)
+        expected = REPORT_TYPES.get(name, expected) if path.name == "releases.safetensors" else expected
+        if entry["dtype"] not in expected:
+            raise ValueError(f"{name} has dtype {entry['dtype']}, expected {' or '.join(expected)}")
     if end != size - 8 - length:
         raise ValueError("the tensors do not fill the file")
     return shapes
@@ -258,12 +272,17 @@ def _forms() -> dict[str, Any]:
 
 
 def _faults(value: Any, form: dict[str, Any], path: str) -> Iterator[str]:
-    """Check a value against the part of JSON Schema that the schema uses; of oneOf, required[0] names the case."""
+    """Check a value against the part of JSON Schema that the schema uses; of oneOf, required[0] names the case.
+
+    What anyOf offers are constants: the nearest is named.
+    """
     if "$ref" in form:
         form = _forms()[form["$ref"].removeprefix("#/$defs/")]
     label, dot = (f"{path}: ", ".") if path else ("", "")
     if "const" in form:
         yield from differences(value, form["const"], path)
+    elif "anyOf" in form:
+        yield from min((list(_faults(value, case, path)) for case in form["anyOf"]), key=len)
     elif not _fits(value, form):
         yield f"{label}expected {_expected(form)}, got {plain(repr(value))}"
     elif "oneOf" in form:
@@ -341,6 +360,9 @@ def describe(run: Path, result: Verification) -> str:
         lines.append("claim: none; this run carries no privacy guarantee")
     elif result.epsilon_low is not None:
         lines.append(f"claim: epsilon {result.claim_epsilon:.9g}, delta {result.claim_delta:.9g}")
+        if result.unit is not None and result.unit["name"] == "link" and result.claim_epsilon is not None:
+            both = round_up(2 * result.claim_epsilon)
+            lines.append(f"claim for a relationship that both ends report: epsilon {both}")
         lines.append(f"derived from the events: epsilon between {result.epsilon_low:.9g} and {result.epsilon_high:.9g}")
     lines.extend(
         f"not in this claim: weights come from the run with ledger head {one['ledger_head']}, epsilon {one['epsilon']}, "

@@ -1,4 +1,4 @@
-"""What every method of the catalog promises, under every unit it has a proof for."""
+"""What every method of the catalog with a trusted curator promises, under every unit it has a proof for."""
 
 import inspect
 from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
@@ -10,12 +10,15 @@ import torch
 
 import sfumato as sf
 from sfumato import verify
-from sfumato.catalog import METHODS, method_named
+from sfumato.catalog import METHODS as EVERY_METHOD
+from sfumato.catalog import method_named
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.graph.graph import PublicFacts
 from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.local.method import AskingMethod
 from sfumato.method import Plan
 
+METHODS = {name: method for name, method in EVERY_METHOD.items() if not issubclass(method, AskingMethod)}
 BUDGET = sf.Budget(epsilon=2.0, delta=1e-6)
 UNITS = {
     "none": sf.NoPrivacy(),
@@ -26,6 +29,8 @@ UNITS = {
     "node-incident": sf.NodeLevel(arcs="incident"),
     "record": sf.RecordLevel(),
     "record-replace": sf.RecordLevel(relation="replace"),
+    "local": sf.LocalLevel(),
+    "link": sf.LinkLevel(),
 }
 
 
@@ -211,6 +216,7 @@ def test_the_suite_sees_every_method():
     assert {name for name, _ in SUPPORTED} == set(METHODS)
     assert {("gap", "edge"), ("gap", "node"), ("mlp", "record"), ("mlp", "node-incident")} <= set(PRIVATE)
     assert {("gap", "node-incident"), ("gap", "record"), ("sage", "arc"), ("sage", "node")} <= set(UNSUPPORTED)
+    assert {(name, unit) for name in METHODS for unit in ("local", "link")} <= set(UNSUPPORTED)
     assert isinstance(GRAPH.public_facts(UNITS["edge"]), PublicFacts)
 
 

@@ -23,6 +23,7 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 NOT_RUN = {
     "pip install ": "changes the environment",
     "make ": "builds an environment; continuous integration runs `make check test`",
+    "python benchmarks/": "minutes on real data",
     "sfumato experiment run gap-": "minutes on real data; docs/experiments.md has it on generated data",
     "sfumato experiment run progap-": "minutes on real data; docs/experiments.md has it on generated data",
 }

@@ -9,9 +9,9 @@ import pytest
 from sfumato import verify as verifier
 from sfumato._verify_plan import SAMPLER_TAU
 from sfumato.privacy import events, noise
-from sfumato.privacy.certificate import COVERS, FIXED, FORMAT, certify
+from sfumato.privacy.certificate import COVERS, FIXED, FORMAT, LINK, LOCAL, certify
 from sfumato.privacy.ledger import Ledger, Release
-from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy, RecordLevel
+from sfumato.privacy.units import EdgeLevel, LinkLevel, LocalLevel, NodeLevel, NoPrivacy, RecordLevel
 
 SCHEMA = json.loads(verifier.SCHEMA.read_text())
 FORMS = SCHEMA["$defs"]
@@ -20,7 +20,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "certificate.md"
 FACTS = {"num_nodes": 4, "num_train": 3, "num_features": 0, "num_classes": 2, "directed": False,
          "max_degree": None, "mean_degree": 2.5}  # fmt: skip
 UNITS = [NoPrivacy(), EdgeLevel(directed=True), NodeLevel(max_out_degree=3), NodeLevel(arcs="incident"),
-         RecordLevel(relation="replace")]  # fmt: skip
+         RecordLevel(relation="replace"), LocalLevel(), LocalLevel(features=False), LinkLevel()]  # fmt: skip
 EVENTS = [
     events.GaussianEvent(2.0), events.PoissonGaussianEvent(0.1, 1.0, 3), events.LaplaceEvent(2.0),
     events.RepeatedGaussianEvent(0.1, 4, 1.0, 3, "replace"), events.RandomizedResponseEvent(1.0, 3),
@@ -75,6 +75,7 @@ NEAR_MISSES = [
     ("count", [1, 2**53], [0, True, 1.0, "1", 2**53 + 1, -1]),
     ("positive", [1, 1e-300, 1e300], [0, -1.0, True, float("nan"), float("inf"), 10**400]),
     ("rate", [1, 1.0, 1e-9], [0, 1.0000001, None]),
+    ("index", [0, 2**53], [-1, True, 0.0, None]),
     ("epsilon", [None, 0, 3.5], [-1e-9, True, "1", float("nan")]),
     ("delta", [None, 0, 0.99], [1, 1.0, -1e-9]),
     ("text", ["a"], ["", None, ["a"]]),
@@ -94,13 +95,13 @@ def forms(node):
     """Every schema inside a schema."""
     yield node
     children = [*node.get("properties", {}).values(), *node.get("oneOf", []), *node.get("$defs", {}).values()]
-    for child in [*children, *([node["items"]] if "items" in node else [])]:
+    for child in [*children, *node.get("anyOf", []), *([node["items"]] if "items" in node else [])]:
         yield from forms(child)
 
 
 def test_the_schema_uses_only_what_the_verifier_reads():
     """So that the verifier's small interpreter means what any JSON Schema validator means."""
-    read = {"type", "const", "enum", "oneOf", "items", "properties", "minimum", "maximum", "exclusiveMinimum",
+    read = {"type", "const", "enum", "oneOf", "anyOf", "items", "properties", "minimum", "maximum", "exclusiveMinimum",
             "exclusiveMaximum", "minLength", "pattern", "required", "additionalProperties", "title", "description"}  # fmt: skip
     for form in forms(SCHEMA):
         if form is SCHEMA:
@@ -110,7 +111,8 @@ def test_the_schema_uses_only_what_the_verifier_reads():
             assert form["$ref"].removeprefix("#/$defs/") in FORMS
             continue
         assert form.keys() <= read
-        assert {"type", "const", "enum"} & form.keys()
+        assert {"type", "const", "enum", "anyOf"} & form.keys()
+        assert all(case.keys() == {"const"} for case in form.get("anyOf", []))
         if "properties" in form:
             assert form["type"] == "object"
             assert form["additionalProperties"] is False
@@ -121,8 +123,14 @@ def test_the_schema_uses_only_what_the_verifier_reads():
 
 
 def test_sentences_and_constants_are_the_same_everywhere():
-    assert {field: FIELDS[field]["const"] for field in FIXED} == FIXED
-    assert {field for field in FIELDS if "const" in FIELDS[field]} == FIXED.keys()
+    either = {field: [case["const"] for case in form["anyOf"]] for field, form in FIELDS.items() if "anyOf" in form}
+    assert either == {
+        field: [FIXED[field], LOCAL[field], LINK[field]][: 2 + (field == "assumptions")] for field in LOCAL
+    }
+    assert [field for field in LOCAL if LINK[field] != LOCAL[field]] == ["assumptions"]
+    assert {field: form["const"] for field, form in FIELDS.items() if "const" in form} == {
+        field: text for field, text in FIXED.items() if field not in LOCAL
+    }
     assert FIELDS["composition"]["properties"]["covers"]["const"] == COVERS
     assert FIELDS["format"]["minimum"] == FIELDS["format"]["maximum"] == FORMAT
     tau = FIELDS["accounting"]["properties"]["sampler_tau"]

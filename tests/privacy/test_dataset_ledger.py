@@ -18,6 +18,7 @@ from sfumato.privacy.calibration import gaussian_noise_multiplier
 from sfumato.privacy.dataset_ledger import Claim, DatasetLedger, new_run, read_account
 from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
 from sfumato.privacy.ledger import Release, canonical_json, chained
+from sfumato.privacy.units import LinkLevel, LocalLevel, unit_to_dict
 
 UNIT = {"name": "edge", "relation": "add-remove", "directed": False}
 DATASET = {"name": "campus", "ids_digest": "ab" * 32}
@@ -76,6 +77,17 @@ class TestBasic:
     def test_any_claim_adds_up_here(self, ledger, path):
         reserve(ledger, claim(mu=None), claim(mu=0.1), claim(0.0, 0.0))
         assert read_account(path).spent() == {"epsilon": Fraction("0.2"), "delta": Fraction("2e-7")}
+
+    @pytest.mark.parametrize("unit", [LocalLevel(), LinkLevel()])
+    def test_local_runs_claim_no_delta_and_fix_none(self, tmp_path, unit):
+        unit = unit_to_dict(unit)
+        ledger = DatasetLedger(tmp_path / "a", 1.0)
+        for _ in range(2):
+            ledger.reserve(claim(0.5, 0.0, draws=0), unit=unit, dataset=DATASET)
+        assert read_account(tmp_path / "a").header["total_delta"] == 0.0
+        assert read_account(tmp_path / "a").left() == {"epsilon": 0.0, "delta": 0.0}
+        with pytest.raises(BudgetExceededError, match="epsilon"):
+            ledger.reserve(claim(1e-9, 0.0, draws=0), unit=unit, dataset=DATASET)
 
     def test_total_delta_is_ten_times_the_first_unless_given(self, tmp_path):
         reserve(DatasetLedger(tmp_path / "a", 1.0), claim(delta=1e-6))

@@ -5,7 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.errors import InputError
-from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy, RecordLevel, unit_from_dict, unit_to_dict
+from sfumato.privacy.units import (
+    EdgeLevel,
+    LinkLevel,
+    LocalLevel,
+    NodeLevel,
+    NoPrivacy,
+    RecordLevel,
+    unit_from_dict,
+    unit_named,
+    unit_to_dict,
+)
 
 UNITS = st.one_of(
     st.just(NoPrivacy()),
@@ -17,6 +27,7 @@ UNITS = st.one_of(
         relation=st.sampled_from(["remove", "replace"]),
     ),
     st.builds(RecordLevel, relation=st.sampled_from(["add-remove", "replace"])),
+    st.sampled_from([LocalLevel(), LocalLevel(features=False), LocalLevel(labels=False), LinkLevel()]),
 )
 
 
@@ -46,6 +57,29 @@ def test_labels_and_features_are_public_at_edge_level_only():
 
 
 @pytest.mark.parametrize(
+    ("unit", "public", "words"),
+    [
+        (LocalLevel(), set(), "one user's features and label, from everyone, the server too"),
+        (LocalLevel(labels=False), {"labels"}, "one user's features, from everyone, the server too"),
+        (LocalLevel(features=False), {"features"}, "one user's label, from everyone, the server too"),
+    ],
+)
+def test_links_are_public_locally_and_so_is_what_is_read_in_the_clear(unit, public, words):
+    assert set(unit.public) == {"node_ids", "roles", "arcs"} | public
+    assert unit.describe() == words
+    assert unit_named("local", True, None) == LocalLevel()
+
+
+def test_links_are_all_that_is_kept_at_link_level():
+    assert set(LinkLevel().public) == set(NoPrivacy().public) - {"arcs"}
+    assert LinkLevel().describe() == (
+        "one bit of one user's neighbor list, from everyone, the server too; a relationship that both ends report costs twice "
+        "the epsilon"
+    )
+    assert unit_named("link", True, None) == LinkLevel()
+
+
+@pytest.mark.parametrize(
     ("make", "named"),
     [
         (lambda: EdgeLevel(directed="yes"), "directed"),
@@ -54,6 +88,8 @@ def test_labels_and_features_are_public_at_edge_level_only():
         (lambda: NodeLevel(arcs="some"), "arcs"),
         (lambda: NodeLevel(relation="add-remove"), "relation"),
         (lambda: RecordLevel(relation="remove"), "relation"),
+        (lambda: LocalLevel(features=False, labels=False), "features"),
+        (lambda: LocalLevel(labels="yes"), "labels"),
         (lambda: unit_from_dict({"name": "household"}), "unit"),
         (lambda: unit_from_dict({}), "unit"),
     ],

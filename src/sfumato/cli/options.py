@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sfumato._validate import check_choice, check_int
-from sfumato.cli import data
+from sfumato.cli import data, local
 from sfumato.errors import InputError
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import WORDS
@@ -18,11 +18,35 @@ if TYPE_CHECKING:
     from sfumato.privacy.dataset_ledger import DatasetLedger
     from sfumato.privacy.resume import FitState
 
-UNIT = typer.Option(None, "--unit", help="What is protected: none, arc, edge, node or record.")
-EPSILON = typer.Option(None, "--epsilon", help="Privacy budget: smaller is more private.")
-DELTA = typer.Option(None, "--delta", help="Failure probability; required with a unit, such as 1e-7.")
+UNIT = typer.Option(
+    None, "--unit", help="What is protected: none, arc, edge, node or record (local and link: implied)."
+)
+EPSILON = typer.Option(
+    None,
+    "--epsilon",
+    help="Privacy budget: smaller is more private (blink: of one bit of one list; a relationship, twice).",
+)
+DELTA = typer.Option(
+    None,
+    "--delta",
+    help="Failure probability, such as 1e-7; required with a unit (local methods: gaussian noise alone).",
+)
 MAX_DEGREE = typer.Option(None, "--max-degree", help="Arcs an owner keeps under unit node.")
-SPLIT = typer.Option("75/10/15", "--split", help="Train/validation/test percent, or public.")
+EPSILON_X = typer.Option(
+    None, "--epsilon-x", help="Of a user's features, local methods: 0 asks for none, inf reads them in the clear."
+)
+EPSILON_Y = typer.Option(None, "--epsilon-y", help="Of a user's label, local methods: inf reads it in the clear.")
+PRESET = typer.Option(None, "--preset", help="Published settings of lpgnn: lpgnn-2021 or pgc-2020.")
+TASK = typer.Option("node", "--task", help="node (classes), or link (with pgc).")
+MECHANISM = typer.Option(
+    None,
+    "--mechanism",
+    help="How features are randomized, local methods: multi-bit, one-bit, laplace, gaussian, piecewise, pgc, collision or "
+    "direction.",
+)
+SPLIT = typer.Option(
+    None, "--split", help="Train/validation/test percent, or public (default: 75/10/15; local methods 50/25/25)."
+)
 CONTROLS = typer.Option(
     None, "--controls/--no-controls", help="Floor and ceiling (default: named data without --ledger)."
 )
@@ -65,6 +89,11 @@ class Options:
     epsilon: float | None = None
     delta: float | None = None
     max_degree: int | None = None
+    epsilon_x: float | None = None
+    epsilon_y: float | None = None
+    preset: str | None = None
+    task: str = "node"
+    mechanism: str | None = None
     split: str = "75/10/15"
     seeds: int = 1
     controls: bool | None = None
@@ -81,6 +110,8 @@ class Options:
     @classmethod
     def given(cls, values: dict[str, Any], command: str = "train") -> Options:
         """Options from the command line; what --resume would bring is required without it."""
+        values = {**values, **local.implied(values)} if values["method"] in local.WORDS else values
+        values = {**values, "split": values["split"] or "75/10/15"}
         for name, remedy in (
             ("method", "Name one, such as auto"),
             ("unit", "Say what is protected, such as --unit edge"),
@@ -93,13 +124,14 @@ class Options:
 
     def check(self) -> None:
         """Refuse what can be seen to be wrong before any file is read."""
-        check_choice(METHODS, method=self.method)
+        check_choice((*METHODS, *local.WORDS), method=self.method)
         check_choice(("cpu",), "Other devices are not supported yet.", device=self.device)
         check_int(low=1, seeds=self.seeds)
         if self.threads is not None:
             check_int(low=1, threads=self.threads)
         if self.hops is not None and self.method not in HOPS:
             raise InputError(f"Expected --hops with one of {', '.join(HOPS)}, got method {self.method!r}. Drop it.")
+        (local.check if self.method in local.WORDS else local.refuse)(self)
         self.budget()
         if self.max_degree is not None and self.unit != "node":
             raise InputError(f"Expected --max-degree with --unit node only, got unit {self.unit!r}. Drop it.")
@@ -129,6 +161,14 @@ class Options:
     def budget(self) -> Budget | None:
         """Epsilon and delta; None without privacy."""
         check_choice(WORDS, unit=self.unit)
+        if self.method in local.WORDS:
+            return None
+        if self.unit in local.OF_UNIT:
+            words = ", ".join(local.OF_UNIT[self.unit])
+            raise InputError(
+                f"Expected --unit {self.unit} with one of {words}, got method {self.method!r}, which reads values "
+                "before noise. Name one of them, or another unit."
+            )
         if self.unit == "none":
             if self.epsilon is not None or self.delta is not None:
                 raise InputError(

@@ -48,7 +48,7 @@ def predict(
         else data.Source.of_run(run)
     )
     graph = source.with_roles(source.load(), 0)
-    if given and not as_json and _same_graph(fitted, graph):
+    if given and not as_json and _same_graph(fitted, graph) and fitted.plan.unit.name != "local":
         typer.echo("These are the node ids of the run: its cached releases are used, the edges are not read.", err=True)
     out = out or run / "predictions.csv"
     if out.exists():

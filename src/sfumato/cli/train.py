@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sfumato.cli import data, options
+from sfumato.cli import data, local, options
 from sfumato.cli.options import HOPS, PRIVATE, Options, take_up
 from sfumato.cli.output import plain_console
 from sfumato.errors import InputError, SfumatoError, UnsupportedUnitError
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sfumato.evaluation import Summary
     from sfumato.graph.graph import Graph
     from sfumato.method import Fitted, Plan, Progress
+    from sfumato.privacy.budget import Budget
     from sfumato.privacy.resume import FitState
 
 
@@ -50,7 +51,7 @@ def train(
     method: str | None = typer.Argument(
         None,
         help="auto (recommended: picks label-messages or mlp by a public rule), label-messages, progap or gap (with the "
-        "graph), mlp (graph-free), sage (no privacy).",
+        "graph), mlp (graph-free), sage (no privacy); locally private: lpgnn, pgc, label-only, and blink (private links).",
     ),
     dataset: str | None = data.DATASET,
     data_dir: Path | None = data.DATA_DIR,
@@ -64,7 +65,12 @@ def train(
     epsilon: float | None = options.EPSILON,
     delta: float | None = options.DELTA,
     max_degree: int | None = options.MAX_DEGREE,
-    split: str = options.SPLIT,
+    epsilon_x: float | None = options.EPSILON_X,
+    epsilon_y: float | None = options.EPSILON_Y,
+    preset: str | None = options.PRESET,
+    task: str = options.TASK,
+    mechanism: str | None = options.MECHANISM,
+    split: str | None = options.SPLIT,
     seeds: int = typer.Option(1, "--seeds", help="Fits for evaluation; only the first is saved and certified."),
     controls: bool | None = options.CONTROLS,
     hops: int | None = typer.Option(
@@ -105,6 +111,9 @@ def train(
 def _train(options: Options, state: FitState | None, as_json: bool, verbose: bool) -> None:
     start = time.perf_counter()
     options.check()
+    if options.task == "link":
+        local.train_links(options, as_json)
+        return
     out, source = options.out, options.source()
     from sfumato.privacy.release_folder import check_new_folder, read_sign_key
 
@@ -115,10 +124,7 @@ def _train(options: Options, state: FitState | None, as_json: bool, verbose: boo
     graph = source.load()
     loaded = time.perf_counter()
     options = replace(options, threads=set_threads(options.threads))
-    from sfumato.catalog import method_named
-
-    chosen = method_named(options.method, **({HOPS[options.method]: options.hops} if options.hops is not None else {}))
-    privacy_unit = _unit(options.unit, graph, options.max_degree)
+    chosen, privacy_unit = _chosen(options, graph)
     first = source.with_roles(graph, 0)
     plan = chosen.calibrate(options.budget(), privacy_unit, first.public_facts(privacy_unit))
     if options.method == "auto":
@@ -143,6 +149,16 @@ def _train(options: Options, state: FitState | None, as_json: bool, verbose: boo
         typer.echo(json.dumps(result))
     else:
         _show(result, outcome, controls, out)
+
+
+def _chosen(options: Options, graph: Graph) -> tuple[Any, Unit]:
+    if options.method in local.WORDS:
+        method = local.build(options)
+        return method, method.unit
+    from sfumato.catalog import method_named
+
+    settings = {HOPS[options.method]: options.hops} if options.hops is not None else {}
+    return method_named(options.method, **settings), _unit(options.unit, graph, options.max_degree)
 
 
 def _fit(
@@ -239,15 +255,8 @@ def _repeat(
 
 def _controls(plan: Plan, source: data.Source, graph: Graph, seeds: int, report: Progress | None) -> dict[str, Outcome]:
     """What stands beside the method: see ``_BESIDE``. What has no proof under the unit, or is the method, is left out."""
-    from sfumato.central.baselines import MLP, SAGE
-    from sfumato.central.labels import LabelMessages
-
     outcomes = {}
-    for name, method, unit, budget in (
-        ("floor", MLP(), plan.unit, plan.budget),
-        ("label_control", LabelMessages(num_hops=1), plan.unit, plan.budget),
-        ("ceiling", SAGE(), NoPrivacy(), None),
-    ):
+    for name, method, unit, budget in _candidates(plan):
         named = None if report is None else _prefixed(report, name.replace("_", " "))
         try:
             control = method.calibrate(budget, unit, source.with_roles(graph, 0).public_facts(unit))
@@ -256,10 +265,31 @@ def _controls(plan: Plan, source: data.Source, graph: Graph, seeds: int, report:
         except InputError as error:
             print(f"Note: {name.replace('_', ' ')} is left out. {error}", file=sys.stderr)
             continue
-        if (control.method.name, control.releases) == (plan.method.name, plan.releases) and control.releases:
+        same = (control.method.name, control.releases) == (plan.method.name, plan.releases) and control.releases
+        if same and not is_local(plan):
             continue
         outcomes[name] = _repeat(control, source, graph, seeds, named)
     return outcomes
+
+
+def _candidates(plan: Plan) -> list[tuple[str, Any, Unit, Budget | None]]:
+    if is_local(plan):
+        return [(*control, None) for control in local.beside(plan)]
+    from sfumato.central.baselines import MLP, SAGE
+    from sfumato.central.labels import LabelMessages
+
+    return [
+        ("floor", MLP(), plan.unit, plan.budget),
+        ("label_control", LabelMessages(num_hops=1), plan.unit, plan.budget),
+        ("ceiling", SAGE(), NoPrivacy(), None),
+    ]
+
+
+def is_local(plan: Plan) -> bool:
+    """Whether users randomize their own values or links (or would, were none of them read in the clear)."""
+    from sfumato.local.method import AskingMethod
+
+    return isinstance(plan.method, AskingMethod)
 
 
 def _prefixed(report: Progress, label: str) -> Progress:
@@ -270,17 +300,32 @@ def _result(unit: str, plan: Plan, outcome: Outcome, controls: dict[str, Outcome
     from sfumato.evaluation import graph_gain_recovered
 
     low, high = (controls[name].accuracy.mean if name in controls else None for name in ("floor", "ceiling"))
+    shares = local.shares(plan) if is_local(plan) else {}
+    low = None if "epsilon_y" in shares else low  # features that tell nothing still have the graph
     return {
         "method": plan.method.name,
         "unit": unit,
         "task": "node",
         "test_accuracy": outcome.accuracy.to_dict(),
         "test_macro_f1": outcome.macro_f1.to_dict(),
-        **{name: controls[name].accuracy.to_dict() if name in controls else None for name in _BESIDE},
+        "label_control": None,
+        **{name: controls[name].accuracy.to_dict() if name in controls else None for name in _beside(plan)},
         "graph_gain_recovered": graph_gain_recovered(outcome.accuracy.mean, low, high),
-        "privacy": {"unit": unit, "relation": plan.unit.relation, "epsilon": plan.epsilon, "delta": plan.delta},
+        "privacy": {
+            "unit": unit,
+            "relation": plan.unit.relation,
+            "epsilon": plan.epsilon,
+            "delta": plan.delta,
+            **shares,
+        },
         "evaluation_private": False,
     }
+
+
+def _beside(plan: Plan) -> dict[str, str]:
+    if not is_local(plan):
+        return _BESIDE
+    return local.BESIDE_LINKS if plan.unit.name == "link" else local.BESIDE
 
 
 def _show(result: dict[str, Any], outcome: Outcome, controls: dict[str, Outcome], out: Path) -> None:
@@ -289,8 +334,8 @@ def _show(result: dict[str, Any], outcome: Outcome, controls: dict[str, Outcome]
 
     seeds = result["test_accuracy"]["seeds"]
     table = Table("", "test accuracy", "macro-F1", box=box.SIMPLE_HEAD, title=f"{result['dataset']} ({seeds} seed(s))")
-    shown = {name: (title, controls.get(name)) for name, title in _BESIDE.items()}
-    rows = (*list(shown.values())[:2], (f"{result['method']} (unit {result['unit']})", outcome), shown["ceiling"])
+    shown = {name: (title, controls.get(name)) for name, title in _beside(outcome.first.plan).items()}
+    rows = (*list(shown.values())[:-1], (f"{result['method']} (unit {result['unit']})", outcome), shown["ceiling"])
     for title, row in rows:
         if row is not None:
             table.add_row(title, str(row.accuracy), str(row.macro_f1))

@@ -48,7 +48,7 @@ def tune(
     epsilon: float | None = options.EPSILON,
     delta: float | None = options.DELTA,
     max_degree: int | None = options.MAX_DEGREE,
-    split: str = options.SPLIT,
+    split: str | None = options.SPLIT,
     controls: bool | None = options.CONTROLS,
     ledger: Path | None = options.LEDGER,
     total_epsilon: float | None = options.TOTAL_EPSILON,

@@ -33,7 +33,7 @@ from sfumato import __version__
 from sfumato._validate import check_int, fail
 from sfumato.errors import InputError, SfumatoError, UnsupportedUnitError
 from sfumato.experiments.results import FILE, Row, parse, split_torn
-from sfumato.experiments.spec import Cell, Spec
+from sfumato.experiments.spec import Cell, Spec, constructor
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.ledger import append_line, canonical_json, sync_folder
 from sfumato.privacy.units import unit_named
@@ -123,12 +123,15 @@ def run_cell(cell: Cell, data_dir: str | None) -> Row:
 
         graph = graph.with_split(parse_fractions(cell.split), seed=cell.seed)
     check_scorable(graph)
-    unit = unit_named(cell.unit, graph.directed, cell.max_degree)
+    budgets = {"epsilon": cell.epsilon} if cell.unit == "link" else {}
+    method = method_named(cell.method, **constructor(cell.settings), **budgets)
+    local = cell.unit in ("local", "link")
+    unit = method.unit if local else unit_named(cell.unit, graph.directed, cell.max_degree)
     try:
-        plan = method_named(cell.method, **dict(cell.settings)).calibrate(_budget(cell), unit, graph.public_facts(unit))
+        plan = method.calibrate(_budget(cell), unit, graph.public_facts(unit))
     except UnsupportedUnitError as error:
         return _skip(str(error))
-    if cell.epsilon is None and plan.epsilon:
+    if cell.epsilon is None and plan.epsilon and not local:
         raise InputError(f"Expected epsilons for {cell.label!r}, which spends a budget here, got none. Add them.")
     began = time.perf_counter()
     fitted = plan.fit(graph, seed=cell.seed)
@@ -144,8 +147,8 @@ def run_cell(cell: Cell, data_dir: str | None) -> Row:
 
 
 def _budget(cell: Cell) -> Budget | None:
-    """The cell's budget; a method that spends nothing under its unit gets one that it leaves untouched."""
-    if cell.unit == "none":
+    """The cell's budget; a method that spends nothing under its unit gets one that it leaves untouched, a local one none."""
+    if cell.unit in ("none", "local", "link"):
         return None
     return Budget(1.0 if cell.epsilon is None else cell.epsilon, 1e-9 if cell.delta is None else cell.delta)
 

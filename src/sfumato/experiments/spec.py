@@ -7,6 +7,7 @@ named by a digest of everything that decides the result, so that a cell is run o
 from __future__ import annotations
 
 import hashlib
+import math
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -24,6 +25,7 @@ from sfumato.privacy.units import WORDS, unit_named
 SPECS = Path(__file__).with_name("specs")
 ROLES = ("method", "floor", "ceiling", "label-control")
 PROFILES = ("full", "quick")
+_BUDGETS = ("epsilon_x", "epsilon_y")
 Settings = tuple[tuple[str, Any], ...]
 _ANY_GRAPH = PublicFacts(num_nodes=1000, num_train=750, num_features=10, num_classes=3, directed=False)
 
@@ -35,11 +37,13 @@ class Run:
     Args:
         label: how tables name it; unique in a specification.
         method: command-line name.
-        unit: none, arc, edge, node or record.
-        epsilons: empty without privacy, and where the method releases nothing under the unit.
-        delta: needed with ``epsilons``.
+        unit: none, arc, edge, node, record, local or link.
+        epsilons: empty without privacy, where the method releases nothing under the unit, and under unit local, whose
+            budgets are the settings ``epsilon_x`` and ``epsilon_y`` ("inf" or TOML's inf: in the clear).
+        delta: needed with ``epsilons``, but under unit link, where it is 0.
         max_degree: arcs that an owner keeps (unit node).
         settings: constructor arguments of the method.
+        preset: a published form of "lpgnn" that gives the other settings, for the data set and the budgets.
         role: method, floor, ceiling or label-control.
         vary: a setting of the method, or ``max_degree``; None for none.
         values: what it takes.
@@ -55,11 +59,14 @@ class Run:
     delta: float | None = None
     max_degree: int | None = None
     settings: Settings = ()
+    preset: str | None = None
     role: str = "method"
     vary: str | None = None
     values: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "settings", tuple((name, written(value)) for name, value in self.settings))
+        object.__setattr__(self, "values", tuple(map(written, self.values)))
         if not self.label.strip() or not self.label.isprintable():
             raise fail("label", self.label, "to be one line of printable text")
         known("unit", self.unit, WORDS)
@@ -70,13 +77,21 @@ class Run:
             check_real(low=0, open_low=True, epsilons=epsilon)
         if self.delta is not None:
             check_real(low=0, high=1, open_low=True, open_high=True, delta=self.delta)
-        if self.epsilons and (self.delta is None or self.unit == "none"):
+        if self.unit == "local" and (self.epsilons or self.delta is not None):
+            got = list(self.epsilons) or self.delta
+            raise fail("epsilons", got, "to be left out with unit local", "Set epsilon_x and epsilon_y of the method.")
+        if self.unit == "link" and (not self.epsilons or self.delta is not None):
+            got = list(self.epsilons) if self.delta is None else self.delta
+            raise fail("epsilons", got, "to hold budgets and come without delta with unit link")
+        if self.epsilons and self.unit != "link" and (self.delta is None or self.unit == "none"):
             raise fail("epsilons", list(self.epsilons), "to come with a delta, and a unit other than none")
         if (self.vary is None) != (not self.values):
             raise fail("values", list(self.values), f"to say what vary = {self.vary!r} takes", "Give both or neither.")
         if (self.max_degree is not None or self.vary == "max_degree") and self.unit != "node":
             raise fail("max_degree", self.max_degree, "to come with unit node only")
         fixed = {*dict(self.settings), *(("max_degree",) if self.max_degree is not None else ())}
+        if self.unit == "link" and "epsilon" in {*fixed, self.vary}:
+            raise fail("epsilon", "a setting", "to stand in epsilons with unit link")
         if self.vary in fixed:
             raise fail("vary", self.vary, "to be a setting that has no fixed value beside it")
         self._check_method()
@@ -89,9 +104,18 @@ class Run:
         varied = (self.vary,) if self.vary not in (None, "max_degree") else ()
         for name in (*dict(self.settings), *varied):
             known(f"setting of {self.method}", name, [field.name for field in fields(chosen)])
+        if self.preset is not None:
+            from sfumato.local.presets import PRESETS
+
+            known("preset", self.preset, PRESETS if self.method == "lpgnn" else ())
         for value in self.values or (None,):
             settings, max_degree = self.at(value)
-            method = chosen(**dict(settings))
+            method = chosen(**constructor(self.completed(settings, "planetoid/cora")))
+            own = getattr(method, "unit", None)
+            if self.unit in ("local", "link") or own is not None:
+                if own is None or own.name != self.unit:
+                    raise fail("unit", self.unit, f"to be {own.name if own else 'another'}, as {self.method} needs")
+                continue
             try:
                 spends = self.unit != "none" and method.releases(
                     unit_named(self.unit, False, max_degree), _ANY_GRAPH, 1.0
@@ -109,6 +133,17 @@ class Run:
             return self.settings, value
         return (*self.settings, (self.vary, value)), self.max_degree
 
+    def completed(self, settings: Settings, dataset: str) -> Settings:
+        """Settings over those of the preset."""
+        if self.preset is None:
+            return settings
+        from sfumato.local.presets import preset
+
+        given = constructor(settings)
+        values = preset(self.preset, dataset, *(given.get(name, 1.0) for name in _BUDGETS))
+        found = {name: "inf" if value is None else value for name, value in values.items()}
+        return tuple(sorted({**found, **dict(settings)}.items()))
+
 
 @dataclass(frozen=True)
 class Published:
@@ -122,6 +157,7 @@ class Published:
     at: Any = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "at", written(self.at))
         check_real(low=0, high=100, value=self.value)
         if self.half_width is not None:
             check_real(low=0, high=100, half_width=self.half_width)
@@ -137,6 +173,7 @@ class Quick:
     values: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "values", tuple(map(written, self.values)))
         check_int(low=1, seeds=self.seeds)
         check_real(low=0, minutes=self.minutes)
 
@@ -295,6 +332,7 @@ class Spec:
                 if quick and not (_kept(epsilon, self.quick.epsilons) and _kept(at, self.quick.values)):
                     continue
                 settings, max_degree = run.at(at)
+                settings = run.completed(settings, self.dataset)
                 where = self.name, run.label, run.method, self.dataset, self.split, run.unit
                 yield Cell(*where, epsilon, run.delta, max_degree, settings, seed, at)
 
@@ -312,6 +350,24 @@ def find(name: str) -> Spec:
         return Spec.read(name)
     names = [path.stem for path in sorted(SPECS.glob("*.toml"))]
     return Spec.read(SPECS / f"{known('experiment', name, names)}.toml")
+
+
+def written(value: Any) -> Any:
+    """A setting as files hold it: JSON has no infinity.
+
+    >>> written(float("inf")), written(1.0)
+    ('inf', 1.0)
+    """
+    return "inf" if value == math.inf else value
+
+
+def constructor(settings: Settings) -> dict[str, Any]:
+    """Settings as a method takes them: an infinite budget is None, in the clear.
+
+    >>> constructor((("epsilon_x", "inf"), ("epsilon_y", 1.0)))
+    {'epsilon_x': None, 'epsilon_y': 1.0}
+    """
+    return {name: None if name in _BUDGETS and value == "inf" else value for name, value in settings}
 
 
 def _read_run(where: str, table: dict[str, Any]) -> Run:

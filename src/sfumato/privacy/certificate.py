@@ -16,7 +16,7 @@ from sfumato.errors import LedgerError
 from sfumato.privacy.events import SelectionEvent, flatten, leaves
 from sfumato.privacy.ledger import Ledger, Release, canonical_json
 from sfumato.privacy.noise import SAMPLER_TAU
-from sfumato.privacy.units import EdgeLevel, Unit, unit_to_dict
+from sfumato.privacy.units import LOCAL_UNITS, EdgeLevel, LinkLevel, Unit, unit_to_dict
 
 FORMAT = 2
 FIXED: Mapping[str, Any] = {
@@ -38,6 +38,36 @@ FIXED: Mapping[str, Any] = {
     ],
     "data_collection": "Not covered: how the data was collected, stored and accessed before and beside this run.",
 }
+LOCAL: Mapping[str, Any] = {
+    "trust_model": "local: users trust nobody",
+    "randomness": "Coins of every report come from AES-256 under a 256-bit key drawn from the operating system. Devices draw "
+    "their own; this run simulated them in one process, under a key for this run alone.",
+    "assumptions": [
+        "Every device randomizes its own values, follows the method and keeps its coins to itself. This run simulated the "
+        "devices: whoever ran it held the values, and the guarantee is about everyone who sees only what was sent.",
+        "Links and roles are public, and so is who reports a label. A user's values may still be inferred from what linked "
+        "users report.",
+        "One collection: a second one, or anything else that is told about a user, adds up.",
+        "Settings, ranges and budget were chosen without looking at protected data, and what is listed as public may be known.",
+    ],
+    "side_channels": [
+        "Floating point: reports are whole numbers, so the spacing of floats reveals nothing.",
+        "Time and memory: a device's running time, memory use and power draw are not protected.",
+        "Messages: whether a device reports, its errors and its logs are not protected.",
+        "Evaluation: accuracies, curves and controls read true labels and are not protected.",
+    ],
+}
+"""What stands in place of the same fields of ``FIXED`` under unit local."""
+LINK: Mapping[str, Any] = {
+    **LOCAL,
+    "assumptions": [
+        LOCAL["assumptions"][0],
+        "Features, labels and roles are public. A link may still be inferred from them, from other users' lists, and from the "
+        "list of the user at its other end.",
+        *LOCAL["assumptions"][2:],
+    ],
+}
+"""The same under unit link."""
 SELECTED = (
     "The settings are part of what the charged selection released. Its rule and its list of candidates were chosen without "
     "looking at protected data. The number of trials, and every trial but the best, stay secret."
@@ -76,6 +106,7 @@ class Certificate:
             f"Protects {self.values['protects']}.",
             f"Whoever sees the release learns at most epsilon = {round_up(claim['epsilon'])}, delta = {claim['delta']:.3g} "
             f"about it (unit {unit['name']}, relation {unit['relation']}).",
+            *_shares(self.values),
             f"Trust model: {self.values['trust_model']}.",
             f"Adversary: {self.values['adversary']}",
         ]
@@ -120,7 +151,7 @@ def certify(
         settings: public hyper-parameters.
         unit: of privacy.
         budget: epsilon and delta that were allowed, or None without privacy.
-        accounting: ``gaussian``, ``pld``, ``renyi`` or ``none``.
+        accounting: ``gaussian``, ``pld``, ``renyi``, ``sum`` (of a user's reports) or ``none``.
         public_facts: what calibration read.
         assumed_public: which of them were read off protected data.
         who_may_see: outputs for ``anyone``, ``the node itself`` and ``never``.
@@ -151,13 +182,29 @@ def certify(
             "public_facts": dict(public_facts),
             "assumed_public": list(assumed_public),
             "who_may_see": {who: list(what) for who, what in who_may_see.items()},
-            "caveats": caveats(unit, bool(public_facts["directed"]), ledger.releases),
+            "caveats": [
+                *caveats(unit, bool(public_facts["directed"]), ledger.releases),
+                *each_feature(settings, public_facts),
+                *(both_ends(plan["claim"]["epsilon"]) if isinstance(unit, LinkLevel) else ()),
+            ],
             "composition": {"covers": COVERS, "builds_on": [dict(run) for run in builds_on]},
             "notes": list(notes),
             "ledger_head": ledger.head,
             **FIXED,
+            **(LINK if isinstance(unit, LinkLevel) else LOCAL if isinstance(unit, LOCAL_UNITS) else {}),
         }
     )
+
+
+def _shares(values: Mapping[str, Any]) -> list[str]:
+    """What each report takes of epsilon, where that is not all of it."""
+    whose = {"local": "a user's", "link": "this"}.get(values["unit"]["name"])
+    if whose is None or len(values["releases"]) < 2:
+        return []
+    taken = {one["name"]: one["event"].get("epsilon") for one in values["releases"]}
+    rest = values["claim"]["epsilon"] - sum(part or 0.0 for part in taken.values())
+    shown = (f"{name} {round_up(rest if part is None else part)}" for name, part in taken.items())
+    return [f"Of {whose} epsilon: {', '.join(shown)}."]
 
 
 def caveats(unit: Unit, directed: bool, releases: Sequence[Release]) -> list[str]:
@@ -188,6 +235,35 @@ def caveats(unit: Unit, directed: bool, releases: Sequence[Release]) -> list[str
             "that is stated, not proved."
         )
     return found
+
+
+def each_feature(settings: Mapping[str, Any], public_facts: Mapping[str, Any]) -> list[str]:
+    """The caveat of a budget that was set for every feature by itself.
+
+    >>> each_feature({"epsilon_x": 1.0, "per_feature": True}, {"num_features": 1433})
+    ['epsilon_x = 1 is spent on each of the 1433 features, as first published: a user spends up to 1433 times as much.']
+    """
+    if not (settings.get("per_feature") and settings.get("epsilon_x")):
+        return []
+    count = public_facts["num_features"]
+    return [
+        f"epsilon_x = {settings['epsilon_x']:g} is spent on each of the {count} features, as first published: a user "
+        f"spends up to {count} times as much."
+    ]
+
+
+def both_ends(epsilon: float) -> list[str]:
+    """The caveat of links, each of which is a bit of two lists.
+
+    >>> both_ends(5.0)[0]
+    'epsilon = 5 is that of one bit of one list. A relationship that both of its ends report costs epsilon = 10.'
+    """
+    return [
+        f"epsilon = {round_up(epsilon)} is that of one bit of one list. A relationship that both of its ends report costs "
+        f"epsilon = {round_up(2 * epsilon)}.",
+        "A whole neighbor list costs epsilon for every bit in which it could differ: about how many links a user has is not "
+        "hidden.",
+    ]
 
 
 def round_up(epsilon: float) -> str:

@@ -209,7 +209,8 @@ class DatasetLedger:
         delta = self.total_delta
         if delta is None:
             delta = float(min(10 * Fraction(repr(claim.delta)), Fraction(1, 2)))
-            check_real("The run claims no delta: pass --total-delta.", low=0, open_low=True, total_delta=delta)
+            pure = unit.get("name") in ("local", "link")  # a whole ledger of delta 0
+            check_real("The run claims no delta: pass --total-delta.", low=0, open_low=not pure, total_delta=delta)
         header = {
             "format": 1,
             "unit": dict(unit),
@@ -304,7 +305,8 @@ def _append(path: Path, body: dict[str, Any]) -> None:
 def _is_header(header: Any) -> bool:
     if not isinstance(header, dict) or set(header) != _HEADER or header["composition"] not in RULES:
         return False
-    return all(isinstance(header[name], float) and header[name] > 0 for name in ("total_epsilon", "total_delta"))
+    numbers = all(isinstance(header[name], float) for name in ("total_epsilon", "total_delta"))
+    return numbers and header["total_epsilon"] > 0 and header["total_delta"] >= 0
 
 
 def _begun(path: Path) -> bool:

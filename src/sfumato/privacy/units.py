@@ -15,6 +15,7 @@ from sfumato._validate import check_choice, check_int, fail
 
 _EDGE_PUBLIC = ("node_ids", "roles", "features", "labels")
 _NODE_PUBLIC = ("node_ids", "roles")
+_LOCAL_SPLIT = (0.50, 0.25, 0.25)  # train, val, test where a graph has no roles: users of the first two report
 
 
 @dataclass(frozen=True)
@@ -117,10 +118,81 @@ class RecordLevel:
         return "any one record"
 
 
-Unit = NoPrivacy | EdgeLevel | NodeLevel | RecordLevel
-_BY_NAME: dict[str, type] = {cls.name: cls for cls in (NoPrivacy, EdgeLevel, NodeLevel, RecordLevel)}
+@dataclass(frozen=True)
+class LocalLevel:
+    """What one user keeps from everyone, the server too: neighbours differ in one user's features, label, or both.
 
-WORDS = ("none", "arc", "edge", "node", "record")
+    A field that is False is public. Ids, roles and links are public, and so is who reports a label.
+
+    **Formal guarantee.** Relation replace: one user's values become any others.
+
+    Raises:
+        InputError: nothing is kept; use :class:`NoPrivacy`.
+
+    >>> LocalLevel(features=False).describe()
+    "one user's label, from everyone, the server too"
+    """
+
+    features: bool = True
+    labels: bool = True
+    name: ClassVar[str] = "local"
+    relation: ClassVar[str] = "replace"
+    split: ClassVar[tuple[float, ...]] = _LOCAL_SPLIT
+
+    def __post_init__(self) -> None:
+        for name in ("features", "labels"):
+            if not isinstance(getattr(self, name), bool):
+                raise fail(name, getattr(self, name), "to be True (kept) or False (public)")
+        if not (self.features or self.labels):
+            raise fail("features", False, "to be True where labels is False", "For values in the clear use NoPrivacy.")
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        """What may be read freely."""
+        kept = {"features": self.features, "labels": self.labels}
+        return tuple(name for name in NoPrivacy.public if not kept.get(name))
+
+    def describe(self) -> str:
+        """Say in plain words what is protected."""
+        kept = "features and label" if self.features and self.labels else "features" if self.features else "label"
+        return f"one user's {kept}, from everyone, the server too"
+
+
+@dataclass(frozen=True)
+class LinkLevel:
+    """What one user keeps of its links from everyone, the server too: neighbors differ in one bit of one neighbor list.
+
+    Ids, roles, features and labels are public. Each of two linked users keeps a list of its own, so their relationship
+    is a bit of either list.
+
+    **Formal guarantee.** Relation replace: one bit of one list is the other one. At epsilon, a relationship that both
+    ends report is protected at 2 epsilon, and lists that differ in k bits at k epsilon.
+
+    >>> LinkLevel().describe().split("; ")[1]
+    'a relationship that both ends report costs twice the epsilon'
+    """
+
+    name: ClassVar[str] = "link"
+    relation: ClassVar[str] = "replace"
+    public: ClassVar[tuple[str, ...]] = _EDGE_PUBLIC
+    split: ClassVar[tuple[float, ...]] = _LOCAL_SPLIT
+
+    def describe(self) -> str:
+        """Say in plain words what is protected."""
+        return (
+            "one bit of one user's neighbor list, from everyone, the server too; a relationship that both ends report costs "
+            "twice the epsilon"
+        )
+
+
+Unit = NoPrivacy | EdgeLevel | NodeLevel | RecordLevel | LocalLevel | LinkLevel
+_BY_NAME: dict[str, type] = {
+    cls.name: cls for cls in (NoPrivacy, EdgeLevel, NodeLevel, RecordLevel, LocalLevel, LinkLevel)
+}
+
+WORDS = ("none", "arc", "edge", "node", "record", "local", "link")
+LOCAL_UNITS = (LocalLevel, LinkLevel)
+"""Units of users who trust nobody."""
 
 
 def unit_named(word: str, directed: bool, max_degree: int | None) -> Unit:
@@ -135,6 +207,8 @@ def unit_named(word: str, directed: bool, max_degree: int | None) -> Unit:
         "edge": EdgeLevel(directed=directed),
         "node": NodeLevel(max_out_degree=max_degree),
         "record": RecordLevel(),
+        "local": LocalLevel(),
+        "link": LinkLevel(),
     }
     return units[check_choice(WORDS, unit=word)]
 

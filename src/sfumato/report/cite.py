@@ -20,6 +20,10 @@ _METHODS: dict[str, tuple[str, ...]] = {
     "label-messages": (),
     "mlp": (),
     "sage": ("hamilton2017inductive",),
+    "label-only": ("kondor2002diffusion",),
+    "hybrid": ("kondor2002diffusion",),
+    "lpgnn": ("sajadmanesh2021locally",),
+    "blink": ("zhu2023blink",),
 }
 _SAMPLER = ("devroye1986nonuniform", "dwork2014algorithmic")
 _EVENTS: dict[str, tuple[str, ...]] = {
@@ -37,6 +41,7 @@ _ACCOUNTING: dict[str, tuple[str, ...]] = {
     "gaussian": ("balle2018improving", "dong2022gaussian"),
     "pld": ("koskela2020computing", "doroshenko2022connect"),
     "renyi": ("mironov2017renyi", "canonne2020discrete"),
+    "sum": (),
     "none": (),
 }
 # The first name that a data set's own name starts with.

@@ -176,6 +176,7 @@ _ACCOUNTING = {
     "gaussian": "closed form of the Gaussian mechanism",
     "pld": "privacy loss distributions",
     "renyi": "Renyi divergences",
+    "sum": "sum over a user's reports",
     "none": "none",
 }
 
@@ -285,9 +286,13 @@ def _evaluation(run: Run) -> Section:
 
 
 def _metrics(metrics: Mapping[str, Any]) -> list[Part]:
+    privacy = metrics.get("privacy") or {}
+    floor = "Floor: features that tell nothing" if "epsilon_y" in privacy else "Floor: graph-free, same unit and budget"
     names = (
-        ("floor", "Floor: graph-free, same unit and budget"),
+        ("floor", "Floor: no links" if "relationship_epsilon" in privacy else floor),
         ("label_control", "Label-only control"),
+        ("propagation", "Control: labels alone, by propagation"),
+        ("mlp", "Control: no graph, same reports"),
         ("test_accuracy", "This run"),
         ("ceiling", "Ceiling: no privacy"),
     )

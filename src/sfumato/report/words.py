@@ -15,6 +15,8 @@ _UNITS = {
     "edge": "one edge",
     "node": "one node: its features, its label and the arcs it owns",
     "record": "one record",
+    "local": "one user's features and label, from everyone, the server too",
+    "link": "one bit of one user's neighbor list, from everyone, the server too",
 }
 ROLES = {
     "method": "method",
@@ -22,7 +24,14 @@ ROLES = {
     "ceiling": "ceiling: no privacy",
     "label-control": "label-only control",
 }
-AXES = {"epsilon": "epsilon", "num_hops": "hops", "depth": "depth", "max_degree": "degree cap"}
+AXES = {
+    "epsilon": "epsilon",
+    "num_hops": "hops",
+    "depth": "depth",
+    "max_degree": "degree cap",
+    "epsilon_x": "epsilon of features",
+    "epsilon_y": "epsilon of labels",
+}
 
 
 def clean(text: object) -> str:

@@ -1,0 +1,233 @@
+"""Locally private methods on the command line: what their options imply, their controls, and link prediction."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from dataclasses import asdict, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from sfumato._validate import check_choice
+from sfumato.errors import InputError
+from sfumato.privacy.units import NoPrivacy, Unit
+
+if TYPE_CHECKING:
+    from sfumato.cli.options import Options
+    from sfumato.method import Plan
+
+OF_UNIT = {"local": ("lpgnn", "pgc", "label-only"), "link": ("blink",)}
+WORDS = tuple(word for words in OF_UNIT.values() for word in words)
+BESIDE = {
+    "floor": "floor: features that tell nothing, same labels",
+    "label_control": "control: labels alone, same epsilon_y",
+    "propagation": "control: the same by propagation",
+    "mlp": "control: no graph, same reports",
+    "ceiling": "ceiling: GraphSAGE, no privacy",
+}
+BESIDE_LINKS = {"floor": "floor: MLP, no links", "ceiling": "ceiling: GCN, links in the clear"}
+_GRAPH_FREE: dict[str, Any] = {"backbone": "mlp", "steps_x": 0, "steps_y": 0, "loss": "forward"}
+_CLEAR: dict[str, Any] = {
+    "epsilon_x": None, "epsilon_y": None, "label_mechanism": "randomized-response", "steps_x": 0, "steps_y": 0,
+    "loss": "cross-entropy",
+}  # fmt: skip
+_OWN = ("epsilon_x", "epsilon_y", "preset", "mechanism")
+
+
+def implied(values: dict[str, Any]) -> dict[str, Any]:
+    """Unit, split and budgets that a local method implies where they are not given; PGC has labels in the clear."""
+    found = {"split": values["split"] or "50/25/25"}
+    if values["method"] in OF_UNIT["link"]:
+        return {**found, "unit": values["unit"] or "link"}
+    labels_only, published = (
+        values["method"] == "label-only",
+        "pgc" in (values["method"], (values.get("preset") or "")[:3]),
+    )
+    in_clear = math.inf if values["unit"] == "none" else None
+    for name, absent in (("epsilon_x", 0.0 if labels_only else None), ("epsilon_y", math.inf if published else None)):
+        given = values.get(name)
+        found[name] = given if given is not None else absent if absent is not None else in_clear
+    clear = found["epsilon_y"] == math.inf and (labels_only or found["epsilon_x"] == math.inf)
+    return {**found, "unit": values["unit"] or ("none" if clear else "local")}
+
+
+def refuse(options: Options) -> None:
+    """Refuse options of local methods beside any other."""
+    given = [name for name in _OWN if getattr(options, name) is not None] + ["task"] * (options.task != "node")
+    if given:
+        shown = "--" + given[0].replace("_", "-")
+        raise InputError(
+            f"Expected {shown} with one of {', '.join(OF_UNIT['local'])}, got method {options.method!r}, whose budget is "
+            "--epsilon. Drop it."
+        )
+
+
+def check(options: Options) -> None:
+    """Refuse what contradicts local privacy, before any file is read."""
+    word = options.method
+    check_choice(("node", "link"), task=options.task)
+    if options.resumable:
+        raise InputError(
+            f"Expected no --resumable with {word}: devices draw their reports once, and no key of theirs is kept. Drop it; "
+            "what a stopped run charged stays charged."
+        )
+    if word in OF_UNIT["link"]:
+        _check_links(options)
+        return
+    clear = _clear(options.epsilon_y) and (word == "label-only" or _clear(options.epsilon_x))
+    if options.unit != ("none" if clear else "local"):
+        raise InputError(
+            f"Expected --unit local with {word}, or none with both epsilons inf, got {options.unit}: users trust nobody "
+            "here. Drop it, or name another method, such as auto."
+        )
+    if options.epsilon is not None:
+        raise InputError(f"Expected --epsilon-x and --epsilon-y with {word}, got --epsilon. Split it between the two.")
+    if options.delta is not None and options.mechanism != "gaussian":
+        raise InputError(
+            f"Expected --delta with --mechanism gaussian only, got {options.delta:g}: here delta is 0. Drop it."
+        )
+    for name in ("epsilon_x", "epsilon_y"):
+        if getattr(options, name) is None:
+            raise InputError(
+                f"Expected --{name.replace('_', '-')} with {word}, got none. 1 is a common choice; inf reads in the clear."
+            )
+    _check_form(options)
+    if options.task == "node":
+        build(options)
+
+
+def _check_links(options: Options) -> None:
+    word = options.method
+    refuse(options)
+    if options.unit != "link":
+        raise InputError(
+            f"Expected --unit link with {word}, got {options.unit}: users trust nobody with their neighbor lists here. Drop "
+            "it, or name another method, such as auto."
+        )
+    if options.epsilon is None:
+        raise InputError(
+            f"Expected --epsilon with {word}, got none. 5 is a common choice; a relationship costs twice as much."
+        )
+    if options.delta is not None:
+        raise InputError(f"Expected no --delta with {word}, got {options.delta:g}: here delta is 0. Drop it.")
+    build(options)
+
+
+def _check_form(options: Options) -> None:
+    word = options.method
+    if options.preset is not None:
+        from sfumato.local.presets import PRESETS
+
+        check_choice(PRESETS, preset=options.preset)
+        if word == "label-only" or (word == "pgc" and options.preset != "pgc-2020"):
+            raise InputError(
+                f"Expected --preset {options.preset} with lpgnn, got method {word!r}. Drop one of the two."
+            )
+    if options.mechanism is not None and word == "label-only":
+        raise InputError("Expected no --mechanism with label-only, which asks for no features. Drop it.")
+    if options.task == "link" and (word != "pgc" or options.ledger is not None):
+        raise InputError(
+            "Expected --task link with method pgc and no --ledger: its scores are not released. Change it."
+        )
+
+
+def build(options: Options) -> Any:
+    """The method that the options name."""
+    from sfumato.catalog import local_method, method_named
+
+    if options.method in OF_UNIT["link"]:
+        return method_named(options.method, epsilon=options.epsilon)
+    settings: dict[str, Any] = {} if options.mechanism is None else {"mechanism": options.mechanism}
+    if options.mechanism == "pgc":
+        settings["per_feature"] = True
+    if options.delta is not None:
+        settings["delta"] = options.delta
+    epsilon_x, epsilon_y = (None if _clear(value) else value for value in (options.epsilon_x, options.epsilon_y))
+    if options.method == "label-only" and epsilon_y is None:
+        epsilon_x = epsilon_x or None
+    return local_method(options.method, epsilon_x, epsilon_y, options.preset, options.dataset or "", **settings)
+
+
+def beside(plan: Plan) -> list[tuple[str, Any, Unit]]:
+    """The controls of a local plan: name, method and unit; those that a method has no form of are left out."""
+    from sfumato.central.baselines import SAGE
+    from sfumato.local.collection import Questions
+    from sfumato.local.label_only import LabelOnly
+    from sfumato.local.lpgnn import LPGNN
+
+    method: Any = plan.method
+    if method.name in OF_UNIT["link"]:
+        return _own(floor=LPGNN(**_CLEAR, backbone="mlp"), ceiling=LPGNN(**_CLEAR, backbone="gcn"))
+    labels = {"epsilon_y": method.epsilon_y, "label_mechanism": method.label_mechanism}
+    alone = LabelOnly(epsilon_x=0.0 if method.epsilon_y is not None else None, **labels)
+    found = _own(label_control=alone, propagation=replace(alone, form="propagation"))
+    found.append(("ceiling", SAGE(), NoPrivacy()))
+    asked = {field.name: getattr(method, field.name) for field in fields(Questions)}
+    if method.name == "hybrid" and method.epsilon_x != 0:
+        found += _own(floor=replace(method, epsilon_x=0.0), mlp=LPGNN(**asked, **_GRAPH_FREE))
+    if method.name == "lpgnn" and method.features_in == "reports":
+        found += _own(floor=replace(method, features_in="random"), mlp=replace(method, **_GRAPH_FREE))
+    return [control for control in found if control[1] != method]
+
+
+def _own(**controls: Any) -> list[tuple[str, Any, Unit]]:
+    return [(name, control, control.unit) for name, control in controls.items()]
+
+
+def shares(plan: Plan) -> dict[str, Any]:
+    """What is asked for features and labels (None in the clear), or what a relationship costs."""
+    method: Any = plan.method
+    if method.name in OF_UNIT["link"]:
+        return {"relationship_epsilon": method.lists.relationship_epsilon}
+    each = {"per_feature": True} if method.per_feature else {}
+    return {"epsilon_x": method.epsilon_x, "epsilon_y": method.epsilon_y, **each}
+
+
+def train_links(options: Options, as_json: bool) -> None:
+    """Score held-out links from feature reports; every feature costs epsilon_x. Nothing is released."""
+    from sfumato.evaluation import Summary
+    from sfumato.local.link_prediction import LinkPrediction
+    from sfumato.privacy.release_folder import check_new_folder
+
+    check_new_folder(options.out)
+    epsilon = None if _clear(options.epsilon_x) else options.epsilon_x
+    task = LinkPrediction(epsilon, options.mechanism or "pgc")
+    graph, start = options.source().load(), time.perf_counter()
+    results = [task.fit(graph, seed) for seed in range(options.seeds)]
+    total = results[0].epsilon_total
+    relation = "none" if total is None else "replace"
+    result: dict[str, Any] = {
+        "method": options.method,
+        "dataset": options.dataset or str(options.nodes),
+        "task": "link",
+        "unit": "none" if total is None else "local",
+        "test_auc": asdict(Summary.of([one.auc for one in results])),
+        "test_average_precision": asdict(Summary.of([one.average_precision for one in results])),
+        "privacy": {
+            "unit": "none" if total is None else "local",
+            "relation": relation,
+            "epsilon": total,
+            "delta": None if total is None else 0.0,
+            "epsilon_x": epsilon,
+            "epsilon_y": None,
+            "per_feature": True,
+        },
+        "evaluation_private": False,
+        "seconds": {"train": time.perf_counter() - start},
+        "out": str(options.out),
+    }
+    options.source().write(options.out)
+    (options.out / "evaluation" / "metrics.json").write_text(json.dumps(result, indent=1) + "\n")
+    if as_json:
+        typer.echo(json.dumps(result))
+        return
+    for name in ("auc", "average_precision"):
+        typer.echo(f"Test {name.replace('_', ' ')}: {Summary(**result[f'test_{name}'])}")
+    cost = "features were read in the clear" if total is None else f"epsilon = {total:g} a user ({epsilon:g} a feature)"
+    typer.echo(f"Links are public, and {cost}. Scores alone: {options.out} holds nothing to release.")
+
+
+def _clear(epsilon: float | None) -> bool:
+    return epsilon == math.inf

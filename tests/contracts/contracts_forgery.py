@@ -1,0 +1,39 @@
+"""What a forger without a key does: change every file alike, chain the ledger and seal the manifest again."""
+
+import hashlib
+import json
+
+from sfumato.privacy.ledger import canonical_json
+from sfumato.verify import verify
+
+
+def rewrite(run, change):
+    """Change certificate, ledger plan and spec alike, then chain and seal again as a forger would."""
+    release = run / "release"
+    certificate, spec = (json.loads((release / name).read_text()) for name in ("certificate.json", "spec.json"))
+    change(certificate, spec)
+    plan = {key: certificate[key] for key in ("method", "unit", "releases", "claim")}
+    plan["delta_sampler"] = certificate["accounting"]["delta_sampler"]
+    bodies = [{"kind": "plan", "plan": plan}, *({"kind": "release", "release": r} for r in certificate["releases"])]
+    lines, previous = [], "0" * 64
+    for index, body in enumerate(bodies):
+        entry = {"index": index, "previous": previous, **body}
+        previous = entry["hash"] = hashlib.sha256(canonical_json(entry).encode()).hexdigest()
+        lines.append(canonical_json(entry) + "\n")
+    certificate["ledger_head"] = previous
+    (release / "ledger.jsonl").write_text("".join(lines))
+    (release / "certificate.json").write_text(canonical_json(certificate) + "\n")
+    (release / "spec.json").write_text(canonical_json(spec) + "\n")
+    seal(release)
+
+
+def seal(release):
+    names = sorted(path.name for path in release.iterdir() if path.name not in ("manifest.json", "signature.json"))
+    files = {name: hashlib.sha256((release / name).read_bytes()).hexdigest() for name in names}
+    (release / "manifest.json").write_text(canonical_json({"format": 1, "files": files}) + "\n")
+
+
+def problems(run):
+    result = verify(run)
+    assert not result.valid
+    return " | ".join(result.problems)

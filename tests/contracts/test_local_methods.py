@@ -1,0 +1,185 @@
+"""What every locally private method promises: it asks once, learns from reports alone, and claims their exact sum."""
+
+from dataclasses import FrozenInstanceError, replace
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+
+import sfumato as sf
+from sfumato import verify
+from sfumato.catalog import METHODS
+from sfumato.errors import InputError, UnsupportedUnitError
+from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.local.method import LocalMethod
+from sfumato.privacy.units import LocalLevel
+
+QUICK = {"label-only": {}, "lpgnn": {"epochs": 2}}
+BUDGETS = {
+    "both": (1.0, 0.5), "no features": (0.0, 0.5), "features in the clear": (None, 0.5),
+    "labels in the clear": (1.0, None), "all in the clear": (None, None),
+}  # fmt: skip
+LOCAL = [name for name, method in METHODS.items() if issubclass(method, LocalMethod)]
+GRAPH = stochastic_block_model(120, 3, mean_degree=20, num_features=5, seed=1).with_split((0.5, 0.25, 0.25), seed=0)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def made(name, kind, **settings):
+    features, labels = BUDGETS[kind]
+    if name == "label-only":
+        features = features and 0.0
+    if name == "lpgnn" and features == 0:
+        settings["features_in"] = "random"
+    return METHODS[name](epsilon_x=features, epsilon_y=labels, **QUICK.get(name, {}), **settings)
+
+
+def plan_of(name, kind, **settings):
+    method = made(name, kind, **settings)
+    return method.calibrate(None, method.unit, GRAPH.public_facts(method.unit))
+
+
+@cache
+def fitted_of(name, kind):
+    return plan_of(name, kind).fit(GRAPH)
+
+
+CASES = [(name, kind) for name in LOCAL for kind in BUDGETS]
+
+
+@pytest.mark.parametrize(("name", "kind"), CASES)
+class TestEveryLocalMethod:
+    def test_is_a_frozen_dataclass_with_its_own_name(self, name, kind):
+        method = made(name, kind)
+        assert method.name == name
+        assert method == made(name, kind)
+        with pytest.raises(FrozenInstanceError):
+            method.epsilon_y = 2.0
+
+    def test_unit_and_claim_follow_from_the_questions(self, name, kind):
+        method, plan = made(name, kind), plan_of(name, kind)
+        private = [value for value in (method.epsilon_x, method.epsilon_y) if value is not None]
+        assert plan.unit == (
+            LocalLevel(method.epsilon_x is not None, method.epsilon_y is not None) if private else sf.NoPrivacy()
+        )
+        assert plan.delta == (0.0 if private else None)
+        assert plan.epsilon == (pytest.approx(sum(private), rel=1e-9) if private else None)
+        if private:
+            assert plan.epsilon <= sum(private)
+        assert len(plan.releases) == sum(value > 0 for value in private)
+
+    def test_any_other_unit_is_refused_with_the_right_one(self, name, kind):
+        method = made(name, kind)
+        others = [sf.EdgeLevel(directed=False), sf.NodeLevel(max_out_degree=5), sf.NoPrivacy(), sf.LinkLevel(), LocalLevel(),
+                  LocalLevel(features=False), LocalLevel(labels=False)]  # fmt: skip
+        for unit in others:
+            if unit != method.unit:
+                with pytest.raises(UnsupportedUnitError, match=r"no proof under .*Use "):
+                    method.calibrate(None, unit, GRAPH.public_facts(unit))
+
+    def test_a_budget_is_a_limit(self, name, kind):
+        method, plan = made(name, kind), plan_of(name, kind)
+        facts = GRAPH.public_facts(method.unit)
+        if not plan.epsilon:
+            return
+        assert method.calibrate(sf.Budget(plan.epsilon, 1e-9), method.unit, facts).epsilon == plan.epsilon
+        with pytest.raises(InputError, match="budget to cover"):
+            method.calibrate(sf.Budget(plan.epsilon * (1 - 1e-9), 1e-9), method.unit, facts)
+
+    def test_reports_are_integers_of_the_planned_shape(self, name, kind):
+        fitted = fitted_of(name, kind)
+        assert {key: array.shape for key, array in fitted.released.items()} == {
+            release.name: release.shape for release in fitted.plan.releases
+        }
+        assert all(np.issubdtype(array.dtype, np.integer) for array in fitted.released.values())
+        charged = [entry["release"] for entry in fitted.ledger.entries if entry["kind"] == "release"]
+        assert charged == [release.to_dict() for release in fitted.plan.releases]
+
+    def test_two_fits_never_share_coins(self, name, kind):
+        one, two = fitted_of(name, kind), plan_of(name, kind).fit(GRAPH)
+        for release in one.plan.releases:
+            assert (one.released[release.name] != two.released[release.name]).any()
+
+    def test_predictions_read_no_private_value(self, name, kind):
+        fitted = fitted_of(name, kind)
+        unit, hidden = fitted.plan.unit, GRAPH
+        if getattr(unit, "features", False):
+            hidden = replace(hidden, x=np.zeros_like(GRAPH.x))
+        if getattr(unit, "labels", False):
+            hidden = replace(hidden, y=np.zeros_like(GRAPH.y))
+        np.testing.assert_array_equal(fitted.predict_proba(hidden), fitted.predict_proba(GRAPH))
+
+    def test_saved_run_verifies_and_loads_the_same_predictions(self, name, kind, tmp_path):
+        fitted = fitted_of(name, kind)
+        run = fitted.save(tmp_path / "run")
+        assert verify.verify(run).problems == ()
+        loaded = sf.load(run)
+        assert loaded.plan == fitted.plan
+        assert loaded.certificate == fitted.certificate
+        probabilities = loaded.predict_proba(GRAPH)
+        assert probabilities.shape == (120, 3)
+        np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-5)
+        np.testing.assert_array_equal(probabilities, fitted.predict_proba(GRAPH))
+
+    def test_the_certificate_speaks_of_users_and_not_of_a_curator(self, name, kind):
+        fitted = fitted_of(name, kind)
+        text, private = str(fitted.certificate), kind != "all in the clear"
+        assert ("users trust nobody" in text) == private
+        assert "trusted curator" not in text
+        if private:
+            assert "simulated" in text
+            assert "who reports a label" in text
+            assert ", delta = 0 " in text
+
+
+@pytest.mark.parametrize(("unit", "train"), [(LocalLevel(), 60), (sf.LinkLevel(), 60), (sf.NoPrivacy(), 90)])
+def test_a_graph_without_roles_is_split_as_its_unit_says(unit, train):
+    bare = replace(GRAPH, roles=None)
+    methods = {"local": METHODS["label-only"](), "link": METHODS["blink"](epochs=1), "none": METHODS["sage"](epochs=1)}
+    plan = methods[unit.name].calibrate(None, unit, bare.public_facts(unit))
+    assert plan.public.num_train == train
+    assert plan.fit(bare).certificate.values["public_facts"]["num_train"] == train
+
+
+def test_the_suite_sees_every_local_method():
+    assert set(LOCAL) == {"label-only", "hybrid", "lpgnn"}
+
+
+MECHANISMS = {
+    "gaussian": {"delta": 1e-6}, "pgc": {"per_feature": True}, "piecewise": {"per_feature": True}, "collision": {"cap": 2},
+    "direction": {}, "laplace": {}, "one-bit": {}, "multi-bit": {"paper_rule": True},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_every_mechanism_verifies_at_the_sum_of_features_and_label(mechanism, tmp_path):
+    settings = MECHANISMS[mechanism]
+    fitted = plan_of("lpgnn", "both", mechanism=mechanism, **settings).fit(GRAPH)
+    each = 5 if settings.get("per_feature") else 1
+    assert fitted.plan.epsilon == pytest.approx(each * 1.0 + 0.5, rel=1e-6)
+    assert fitted.plan.epsilon <= each * 1.0 + 0.5
+    assert fitted.plan.delta == settings.get("delta", 0.0)
+    result = verify.verify(fitted.save(tmp_path / "run"))
+    assert result.problems == ()
+    assert result.epsilon_low <= fitted.plan.epsilon
+    text = str(fitted.certificate)
+    assert ("on each of the 5 features" in text) == (each == 5)
+    assert "Of a user's epsilon: feature-reports" in text
+
+
+def test_a_large_epsilon_without_draws_has_no_share_of_the_sampler():
+    method = METHODS["label-only"](epsilon_y=5000.0)
+    plan = method.calibrate(None, method.unit, GRAPH.public_facts(method.unit))
+    assert plan.delta_sampler == 0.0
+
+
+def test_label_only_asks_for_no_features():
+    with pytest.raises(InputError, match="Expected epsilon_x to be 0 for label-only"):
+        METHODS["label-only"](epsilon_x=1.0)
