@@ -19,18 +19,22 @@ from sfumato.catalog import METHODS
 from sfumato.cli import app
 from sfumato.errors import UnsupportedUnitError
 from sfumato.graph.graph import PublicFacts
+from sfumato.local.method import AskingMethod, LocalMethod
 from sfumato.method import Plan
+from sfumato.privacy.units import LOCAL_UNITS, Unit
 
 DOCS = Path(__file__).parents[1] / "docs"
-UNITS = {
+UNITS: dict[str, tuple[Unit, ...]] = {
     "none": (sf.NoPrivacy(),),
     "arc": (sf.EdgeLevel(directed=True),),
     "undirected edge": (sf.EdgeLevel(directed=False),),
     "node, owned arcs": tuple(sf.NodeLevel(max_out_degree=100, relation=word) for word in ("remove", "replace")),
     "node, incident arcs": tuple(sf.NodeLevel(arcs="incident", relation=word) for word in ("remove", "replace")),
+    "local": (sf.LocalLevel(),),
+    "link": (sf.LinkLevel(),),
     "record": tuple(sf.RecordLevel(relation=word) for word in ("add-remove", "replace")),
 }
-MECHANISMS = {"gaussian": "Gaussian noise", "poisson-gaussian": "DP-SGD"}
+MECHANISMS = {"gaussian": "Gaussian noise", "poisson-gaussian": "DP-SGD", "pure": "randomized by each user"}
 BEGIN, END = "<!-- methods: written by tools/docs_pages.py -->", "<!-- end of methods -->"
 _HEAD = """# Commands
 
@@ -81,9 +85,11 @@ def _columns(method: str, unit: Any) -> tuple[str, str, str]:
 def plan_of(method: str, unit: Any) -> Plan | None:
     """A plan at epsilon 1 for some graph; None if the method refuses the unit."""
     public = PublicFacts(num_nodes=1000, num_train=750, num_features=10, num_classes=3, directed=False)
-    budget = None if isinstance(unit, sf.NoPrivacy) else sf.Budget(epsilon=1.0, delta=1e-6)
+    local, clear = issubclass(METHODS[method], AskingMethod), isinstance(unit, sf.NoPrivacy)
+    budget = None if local or clear else sf.Budget(epsilon=1.0, delta=1e-6)
+    settings = {"epsilon_x": None, "epsilon_y": None} if issubclass(METHODS[method], LocalMethod) and clear else {}
     try:
-        return METHODS[method]().calibrate(budget, unit, public)
+        return METHODS[method](**settings).calibrate(budget, unit, public)
     except UnsupportedUnitError:
         return None
 
@@ -101,6 +107,8 @@ def _released(plan: Plan) -> str:
 def _accountant(plan: Plan) -> str:
     if not plan.releases:
         return ""
+    if isinstance(plan.unit, LOCAL_UNITS):
+        return "exact sum"
     exact = all(release.event.type == "gaussian" for release in plan.releases)
     return "closed form" if exact else "privacy loss distribution"
 
