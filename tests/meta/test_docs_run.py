@@ -25,6 +25,7 @@ NOT_RUN = {
     "make ": "builds an environment; continuous integration runs `make check test`",
     "python benchmarks/": "minutes on real data",
     "sfumato experiment run gap-": "minutes on real data; docs/experiments.md has it on generated data",
+    "sfumato experiment run lpgnn-": "minutes on real data; docs/experiments.md has it on generated data",
     "sfumato experiment run progap-": "minutes on real data; docs/experiments.md has it on generated data",
 }
 REPLACED = {

@@ -23,7 +23,7 @@ from sfumato.privacy.ledger import canonical_json
 from sfumato.privacy.units import WORDS, unit_named
 
 SPECS = Path(__file__).with_name("specs")
-ROLES = ("method", "floor", "ceiling", "label-control")
+ROLES = ("method", "floor", "ceiling", "label-control", "no-information")
 PROFILES = ("full", "quick")
 _BUDGETS = ("epsilon_x", "epsilon_y")
 Settings = tuple[tuple[str, Any], ...]
@@ -44,7 +44,7 @@ class Run:
         max_degree: arcs that an owner keeps (unit node).
         settings: constructor arguments of the method.
         preset: a published form of "lpgnn" that gives the other settings, for the data set and the budgets.
-        role: method, floor, ceiling or label-control.
+        role: method, floor (graph-free), ceiling, label-control or no-information (features that tell nothing).
         vary: a setting of the method, or ``max_degree``; None for none.
         values: what it takes.
 

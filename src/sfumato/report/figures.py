@@ -16,6 +16,7 @@ _FLAT: dict[str, Any] = {
     "floor": (0, (1, 1.5)),
     "ceiling": (0, (6, 2)),
     "label-control": (0, (6, 2, 1, 2)),
+    "no-information": (0, (1, 1)),
     "method": (0, (4, 1)),
 }
 

@@ -23,6 +23,7 @@ ROLES = {
     "floor": "floor: graph-free",
     "ceiling": "ceiling: no privacy",
     "label-control": "label-only control",
+    "no-information": "control: features that tell nothing",
 }
 AXES = {
     "epsilon": "epsilon",
