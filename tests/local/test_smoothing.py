@@ -278,3 +278,13 @@ def test_best_propagation_is_one_of_the_tried_and_reads_sets():
     assert (scores.argmax(axis=1) == y).mean() > 0.95
     tried = [propagate_labels(blocks, reports, known, labels.transition, **settings) for settings in PROPAGATIONS]
     assert any(np.array_equal(scores, one) for one in tried)
+
+
+def test_many_sets_of_classes_need_no_matrix_over_them():
+    """Eighteen classes have 43,758 sets at epsilon 0.5: a square matrix over them would take 15 GB."""
+    labels = SubsetSelection(18, epsilon=0.5)
+    y = np.arange(180) % 18
+    blocks = sp.csr_matrix((y[:, None] == y).astype(float) - np.eye(180))
+    reports = labels.encode(y, Source(bytes(32))).values[:, 0].astype(np.int64)
+    smoothed = HeatKernelRidge(widths=(8.0,), shares=(0.9,)).fit(blocks, reports, np.ones(180, bool), labels.transition)
+    assert (smoothed.probabilities.argmax(axis=1) == y).mean() > 2 / 18

@@ -57,10 +57,15 @@ def class_prior(noisy_labels: NDArray[np.integer], known_mask: NDArray[np.bool_]
     counts = np.bincount(labels[known], minlength=num_outputs) / known.sum()
     uniform = 1 / num_classes
     offset = counts @ inverse - uniform
-    spread = inverse.T @ (np.diag(counts) - np.outer(counts, counts)) @ inverse
-    kept = max(0.0, 1 - 2 * np.trace(spread) / known.sum() / max(float(offset @ offset), 1e-12))
+    kept = max(0.0, 1 - 2 * np.trace(spread(counts, inverse)) / known.sum() / max(float(offset @ offset), 1e-12))
     shares = np.maximum(uniform + kept * offset, 0.1 * uniform)
     return np.asarray(shares / shares.sum())
+
+
+def spread(shares: Floats, values: Floats) -> Floats:
+    """Covariance [C, C] of a row of ``values`` [R, C] drawn with probabilities ``shares`` [R]."""
+    mean = shares @ values
+    return np.asarray((values * shares[:, None]).T @ values - np.outer(mean, mean))
 
 
 def averaged(fitted: list[tuple[tuple[float, float], float, Floats, Floats]]) -> Smoothed:

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from sfumato._validate import check_choice, check_int, check_real, fail
 from sfumato.local._heat import Floats, HeatKernel, lanczos, normalized_adjacency
-from sfumato.local._smoothed import Smoothed, averaged, checked_graph, checked_reports, class_prior, debiased
+from sfumato.local._smoothed import Smoothed, averaged, checked_graph, checked_reports, class_prior, debiased, spread
 
 _FLOOR = 0.01  # of a probability before it is sharpened
 _POWERS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
@@ -237,8 +237,7 @@ class HeatKernelRidge:
 
 def _channels(prior: Floats, transition: Floats) -> tuple[Floats, Floats, Floats]:
     """Signal shares [C - 1], map of centered z to channels [C, C - 1] of variance 1, and its inverse [C - 1, C]."""
-    inverse, reports = debiased(transition), prior @ transition
-    total = inverse.T @ (np.diag(reports) - np.outer(reports, reports)) @ inverse
+    total = spread(prior @ transition, debiased(transition))
     plane = scipy.linalg.null_space(np.ones((1, len(prior))))
     label = np.diag(prior) - np.outer(prior, prior)
     signal, vectors = scipy.linalg.eigh(plane.T @ label @ plane, plane.T @ total @ plane)
