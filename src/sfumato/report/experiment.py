@@ -149,7 +149,9 @@ def _published(line: Line) -> str:
 def _gain(lines: Sequence[Line]) -> Section | None:
     rows = []
     for line in lines:
-        gain = gain_of(line, lines) if line.role in ("method", "label-control", "no-information") and line.score else None
+        gain = (
+            gain_of(line, lines) if line.role in ("method", "label-control", "no-information") and line.score else None
+        )
         floor, ceiling = floor_of(line, lines), ceiling_of(line, lines)
         if gain is not None and floor is not None and ceiling is not None:
             where = line.label, plain(line.epsilon), plain(line.at), percent(line.mean)
