@@ -1,5 +1,6 @@
 """What every locally private method promises: it asks once, learns from reports alone, and claims their exact sum."""
 
+from contextlib import closing
 from dataclasses import FrozenInstanceError, replace
 from functools import cache
 
@@ -10,9 +11,10 @@ import torch
 import sfumato as sf
 from sfumato import verify
 from sfumato.catalog import METHODS
-from sfumato.errors import InputError, UnsupportedUnitError
-from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.errors import DataError, InputError, UnsupportedUnitError
+from sfumato.graph.synthetic import campus, stochastic_block_model
 from sfumato.local.method import LocalMethod
+from sfumato.privacy.resume import FitState
 from sfumato.privacy.units import LocalLevel
 
 QUICK = {"label-only": {}, "lpgnn": {"epochs": 2}}
@@ -183,3 +185,38 @@ def test_a_large_epsilon_without_draws_has_no_share_of_the_sampler():
 def test_label_only_asks_for_no_features():
     with pytest.raises(InputError, match="Expected epsilon_x to be 0 for label-only"):
         METHODS["label-only"](epsilon_x=1.0)
+
+
+@pytest.mark.parametrize("name", [*LOCAL, "blink"])
+def test_a_resumed_fit_asks_nobody_twice(name, tmp_path):
+    graph = campus(200, seed=0).with_split((0.5, 0.25, 0.25), seed=0)
+    method = made(name, "both") if name != "blink" else METHODS["blink"](epsilon=4.0, epochs=2)
+    plan = method.calibrate(None, method.unit, graph.public_facts(method.unit))
+    with closing(FitState.create(tmp_path / "private", {})) as state:
+        first = plan.fit(graph, ledger=tmp_path / "ledger.jsonl", state=state)
+    charged = (tmp_path / "ledger.jsonl").read_text()
+    with closing(FitState.open(tmp_path / "private")) as state:
+        again = plan.fit(graph, ledger=tmp_path / "ledger.jsonl", state=state)
+    assert (tmp_path / "ledger.jsonl").read_text() == charged
+    assert {key: array.tolist() for key, array in first.released.items()} == {
+        key: array.tolist() for key, array in again.released.items()
+    }
+    other = plan.fit(graph)
+    assert any(not np.array_equal(array, other.released[key]) for key, array in first.released.items())
+
+
+@pytest.mark.parametrize(
+    ("settings", "fractions", "error", "message"),
+    [
+        ({"epsilon_y": 1e-7}, (0.5, 0.25, 0.25), InputError, "epsilon_y"),
+        ({}, (0.75, 0.0, 0.25), DataError, "validation"),
+        ({}, (0.0, 0.75, 0.25), DataError, "training"),
+    ],
+)
+def test_what_nobody_could_learn_from_is_refused_before_anyone_is_asked(tmp_path, settings, fractions, error, message):
+    roles = np.random.default_rng(0).choice(3, 200, p=fractions).astype(np.uint8)
+    graph = replace(campus(200, seed=0), roles=roles)
+    with pytest.raises(error, match=message):
+        method = METHODS["hybrid"](**settings)
+        method.calibrate(None, method.unit, graph.public_facts(method.unit)).fit(graph, ledger=tmp_path / "ledger.jsonl")
+    assert not (tmp_path / "ledger.jsonl").exists()

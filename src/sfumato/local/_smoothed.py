@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from sfumato._validate import fail
 from sfumato.local._heat import Floats
 
+MOST_CONDITION = 1e6  # of a transition matrix: beyond it reports say nothing
+
 
 @dataclass(frozen=True, eq=False)
 class Smoothed:
@@ -101,7 +103,7 @@ def checked_reports(
         raise fail("transition", matrix.shape, "to have a row a class, at least 2, and no fewer columns")
     if (matrix < 0).any() or not np.allclose(matrix.sum(axis=1), 1):
         raise fail("transition", matrix.sum(axis=1).tolist(), "to have nonnegative rows that sum to 1", "Transpose it?")
-    if np.linalg.cond(matrix) > 1e6:
+    if np.linalg.cond(matrix) > MOST_CONDITION:
         raise fail("transition", "a singular matrix", "to be of full rank", "At epsilon 0 reports say nothing.")
     if not known.any():
         raise fail("known_mask", "no True", "to mark at least one report")

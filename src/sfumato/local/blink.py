@@ -17,7 +17,7 @@ from sfumato.local._exact import round_up
 from sfumato.local.collection import topology
 from sfumato.local.denoising import RULES, Denoised, beliefs, denoise
 from sfumato.local.links import LinkReports, NeighborLists
-from sfumato.local.method import AskingMethod, pure_sum
+from sfumato.local.method import AskingMethod, coins, pure_sum
 from sfumato.local.randomness import Source
 from sfumato.method import Arrays, Plan, Session
 from sfumato.privacy.events import PureEvent
@@ -135,7 +135,7 @@ class Blink(AskingMethod):
         """Ask every user, then learn from what was received."""
         for release in plan.releases:
             session.charge(release.name)
-        reports = self.collect(graph, Source())
+        reports = self.collect(graph, coins(session))
         fit = self.fit(reports, graph, session.seed)
         return {fit.chosen: fit.scores[fit.chosen]}, {DEGREES: reports.degrees, BITS: reports.bits}
 

@@ -42,7 +42,8 @@ class Questions:
         epsilon_x: budget of a user's features; 0 asks for none, None reads them in the clear (no privacy).
         epsilon_y: budget of the label of a user in the training or validation role; None reads it in the clear.
         mechanism: of the features, one of ``MECHANISMS``. For "pgc", "piecewise" and "laplace" see ``per_feature``.
-        label_mechanism: "subset" (subset selection, the better one below about epsilon 2) or "randomized-response".
+        label_mechanism: "subset" (subset selection, the better one below about epsilon 2) or "randomized-response". Both tell
+            little about one of more than about 30 classes: local hashing would tell more, and no method asks by it yet.
         paper_rule: number m of multi-bit as printed, floor(epsilon / 2.18), in place of the best.
         per_feature: spend ``epsilon_x`` on *every* feature (the convention of PGC's paper): d times as much a user.
         low: public lower end of every feature; values outside are clipped on the device.

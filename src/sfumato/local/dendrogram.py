@@ -1,7 +1,8 @@
 r"""Label-only prediction on hierarchies of communities: exact Bayesian inference on random trees over the public graph.
 
 A tree is grown by merging, in rounds, all clusters that are each other's closest, where clusters A and B are as close as
-:math:`w(A, B) / (d(A)\, d(B))`: w sums the weights between them, d those at them. Every edge draws an exponential weight
+:math:`w(A, B) / (d(A)\, d(B))`: w sums the weights between them, d those at them. (Clusters linked to one other alone are
+equally close to it; they are merged two by two, and from round 50 on all that have the same closest.) Every edge draws an exponential weight
 from a public seed, so that trees differ and their average has soft borders.
 
 A label runs down the tree as a Markov chain: a cluster of share s of the nodes (in logarithms, :math:`\tau = \log |A| / \log n`)
@@ -30,6 +31,7 @@ from sfumato.local._heat import Floats
 from sfumato.local._smoothed import Smoothed, averaged, checked_graph, checked_reports, class_prior
 
 _TYPICAL_RATE = 0.8
+_PATIENCE = 50  # rounds before neighbors of a hub are merged with each other
 _OWN = 0.1  # chance that a node draws its class anew, beside what its clusters do
 
 
@@ -61,7 +63,7 @@ class Dendrogram:
         degrees = np.asarray(weights.sum(axis=1)).ravel()
         pairs, count = [np.empty((0, 2), np.int64)], n
         while weights.nnz:
-            left, right = _closest_pairs(weights, degrees)
+            left, right = _merges(weights, degrees, late=len(pairs) > _PATIENCE)
             pairs.append(names[np.stack((left, right), axis=1)])
             place = np.full(len(names), -1)
             place[right] = -2
@@ -112,8 +114,11 @@ class Dendrogram:
         return kept[:, None]
 
 
-def _closest_pairs(weights: sp.csr_matrix, degrees: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Clusters that are each other's closest, each pair once."""
+def _merges(weights: sp.csr_matrix, degrees: Floats, *, late: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Pairs to merge: each other's closest; and leaves of one cluster, which are equally close to it, two by two.
+
+    Once ``late``, all that have the same closest are paired: a hub does not take one neighbor a round.
+    """
     rows = np.repeat(np.arange(weights.shape[0]), np.diff(weights.indptr))
     columns = weights.indices.astype(np.int64)
     low, high = np.minimum(rows, columns), np.maximum(rows, columns)
@@ -121,9 +126,17 @@ def _closest_pairs(weights: sp.csr_matrix, degrees: Floats) -> tuple[NDArray[np.
     order = np.lexsort((low * len(degrees) + high, closeness))  # ties go by the pair, so that some pair is mutual
     closest = np.full(weights.shape[0], -1)
     closest[rows[order]] = columns[order]
-    left = np.flatnonzero(closest >= 0)
-    left = left[(closest[closest[left]] == left) & (left < closest[left])]
-    return left, closest[left]
+    linked = np.flatnonzero(closest >= 0)
+    mutual = closest[closest[linked]] == linked
+    waiting = linked[~mutual]
+    if not late:
+        waiting = waiting[np.diff(weights.indptr)[waiting] == 1]
+    waiting = waiting[np.argsort(closest[waiting], kind="stable")]
+    target = closest[waiting]
+    place = np.arange(len(target)) - np.searchsorted(target, target)
+    first = np.flatnonzero((place[:-1] % 2 == 0) & (target[:-1] == target[1:]))
+    pairs = linked[mutual & (linked < closest[linked])]
+    return np.concatenate((pairs, waiting[first])), np.concatenate((closest[pairs], waiting[first + 1]))
 
 
 def _send(up: Floats, sent: Floats, rows: slice, keep: Floats, prior: Floats) -> None:
@@ -146,7 +159,7 @@ class CommunityTrees:
     prior centered at 0.8 (two log units for a factor of 2) decides where the reports cannot. Trees are cached on the
     instance for the last graph seen. ``Smoothed.width`` is the best rate; ``share`` is 1.
 
-    Cost: a tree takes about log n sparse products; a pass O(n C). Nothing dense in n x n.
+    Cost: a tree takes some tens of rounds of sparse products; a pass O(n C). Nothing dense in n x n.
 
     >>> path = sp.csr_matrix([[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]])
     >>> known = np.array([True, False, True, False])

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import fail
-from sfumato.errors import UnsupportedUnitError
+from sfumato.errors import DataError, UnsupportedUnitError
 from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.local._exact import round_up
+from sfumato.local._smoothed import MOST_CONDITION
 from sfumato.local.collection import Collection, Questions, encode, received
 from sfumato.local.randomness import Source
 from sfumato.method import Arrays, Plan, Session
@@ -24,6 +25,7 @@ from sfumato.privacy.calibration import effective_delta
 from sfumato.privacy.certificate import total_draws
 from sfumato.privacy.events import GaussianEvent
 from sfumato.privacy.ledger import Release
+from sfumato.privacy.noise import derive_key
 from sfumato.privacy.units import LocalLevel, NoPrivacy, Unit
 
 
@@ -118,11 +120,34 @@ class LocalMethod(Questions, AskingMethod):
             raise UnsupportedUnitError(f"Method {self.name!r} with {asked} has no proof under {unit}. Use {self.unit}.")
         return super().releases(public)
 
+    def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
+        """Plan the collection; see :meth:`AskingMethod.calibrate`.
+
+        Raises:
+            InputError: label reports would say next to nothing, so that no server could use them.
+        """
+        labels = self.labels(public)
+        if labels is not None and np.linalg.cond(labels.transition) > MOST_CONDITION:
+            expected = "to leave the label something in its report"
+            raise fail("epsilon_y", self.epsilon_y, expected, "Choose more: 0.1 is already very private.")
+        return super().calibrate(budget, unit, public)
+
+    def check(self, graph: Graph) -> None:
+        """Refuse roles under which nobody could learn, before anyone is asked; who has a label to report is public."""
+        assert graph.y is not None
+        for mask, role, least in ((graph.train_mask, "training", 2), (graph.val_mask, "validation", 1)):
+            count = int((mask & (graph.y >= 0)).sum())
+            if count < least:
+                raise DataError(
+                    f"Expected at least {least} users with a label in the {role} role, got {count}. Split 50/25/25, or name "
+                    "roles that leave some."
+                )
+
     def run(self, plan: Plan, graph: Graph, session: Session) -> tuple[Arrays, Arrays]:
         """Ask every user, then learn from what was received."""
         for release in plan.releases:
             session.charge(release.name)
-        reports = encode(self, graph, plan.public, Source())
+        reports = encode(self, graph, plan.public, coins(session))
         collection = received(self, graph, plan.public, reports)
         return self.learn(collection, plan.public.num_classes, session), reports
 
@@ -137,6 +162,11 @@ class LocalMethod(Questions, AskingMethod):
     @abstractmethod
     def predict(self, weights: Arrays, collection: Collection) -> NDArray[np.float32]:
         """Log-probabilities of every node, float32 [n, C]."""
+
+
+def coins(session: Session) -> Source:
+    """The coins of all reports of a fit: secret and new, and the same again when it is resumed on the same graph."""
+    return Source(derive_key(session.key, "reports"))
 
 
 def pure_sum(releases: Sequence[Release]) -> Fraction:

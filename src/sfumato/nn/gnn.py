@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from sfumato._validate import check_choice
-from sfumato.nn.models import SparseRows, _to_torch
+from sfumato.nn.models import SparseRows, _to_torch, csr_tensor
 
 BACKBONES = ("sage", "gcn", "gat", "mlp")
 ACTIVATIONS = ("selu", "relu")
@@ -93,7 +93,7 @@ class Arcs:
 
     def matrix(self, weights: Tensor) -> Tensor:
         """The structure with these weights."""
-        return torch.sparse_csr_tensor(self.indptr, self.indices, weights, size=self.shape, check_invariants=False)
+        return csr_tensor(self.indptr, self.indices, weights, self.shape)
 
     def softmax(self, scores: Tensor) -> Tensor:
         """Softmax [arcs, heads] over the arcs into each target."""

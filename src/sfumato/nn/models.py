@@ -38,9 +38,7 @@ class SparseRows:
         """Squared norms of the rows, float64."""
         values = self.matrix.values().double().square()
         ones = torch.ones(self.shape[1], 1, dtype=torch.float64)
-        squared = torch.sparse_csr_tensor(
-            self.matrix.crow_indices(), self.matrix.col_indices(), values, size=self.shape, check_invariants=False
-        )
+        squared = csr_tensor(self.matrix.crow_indices(), self.matrix.col_indices(), values, self.shape)
         return (squared @ ones)[:, 0]
 
 
@@ -49,15 +47,19 @@ def _to_torch(matrix: sp.csr_matrix, dtype: torch.dtype) -> Tensor:
     indptr, indices, data = (
         np.require(part, requirements="W") for part in (matrix.indptr, matrix.indices, matrix.data)
     )
+    return csr_tensor(
+        torch.as_tensor(indptr, dtype=index),
+        torch.as_tensor(indices, dtype=index),
+        torch.as_tensor(data, dtype=dtype),
+        matrix.shape,
+    )
+
+
+def csr_tensor(indptr: Tensor, indices: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
+    """A sparse matrix from its parts, without a check and without Torch's notice that its kind is young."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta state")
-        return torch.sparse_csr_tensor(
-            torch.as_tensor(indptr, dtype=index),
-            torch.as_tensor(indices, dtype=index),
-            torch.as_tensor(data, dtype=dtype),
-            size=matrix.shape,
-            check_invariants=False,
-        )
+        return torch.sparse_csr_tensor(indptr, indices, values, size=shape, check_invariants=False)
 
 
 class _SparseProduct(torch.autograd.Function):
