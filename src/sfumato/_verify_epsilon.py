@@ -123,17 +123,17 @@ def _parts(events: list[dict[str, Any]]) -> tuple[float, list[_Sampled | _Symmet
 
 def _gaussian_epsilon(mu: float, delta: float) -> tuple[float, float]:
     low, high = 0.0, 1.0
-    while _gaussian_delta(mu, high) > delta:
+    while gaussian_delta(mu, high) > delta:
         low, high = high, 2 * high
-    if _gaussian_delta(mu, 0.0) <= delta:
+    if gaussian_delta(mu, 0.0) <= delta:
         return 0.0, 0.0
     for _ in range(100):
         middle = (low + high) / 2
-        low, high = (middle, high) if _gaussian_delta(mu, middle) > delta else (low, middle)
+        low, high = (middle, high) if gaussian_delta(mu, middle) > delta else (low, middle)
     return low * (1 - 1e-9), high * (1 + 1e-9)
 
 
-def _gaussian_delta(mu: float, epsilon: float) -> float:
+def gaussian_delta(mu: float, epsilon: float) -> float:
     """Balle and Wang's formula as phi(a) (R(a) - R(b)), with R the Mills ratio: no overflow, no lost digits."""
     if mu == 0:
         return 0.0
@@ -455,7 +455,7 @@ def _selection(event: dict[str, Any]) -> np.ndarray:
         deltas = np.exp(np.minimum(tails.min(axis=1), 0))
         if all(one["type"] == "gaussian" for candidate in event["candidates"] for one in leaves(candidate)):
             mu = max(_parts(candidate)[0] for candidate in event["candidates"])
-            deltas = np.array([_gaussian_delta(mu, epsilon) for epsilon in epsilons])
+            deltas = np.array([gaussian_delta(mu, epsilon) for epsilon in epsilons])
         return np.logaddexp(-mean, (_ORDERS - 1) * (base + mean * deltas) + math.log(mean)) / (_ORDERS - 1)
     eta = {"geometric": 1, "logarithmic": 0}[event["rule"]]
     low, high = 0.0, 2 * math.log(mean) + 2  # log 1 / gamma, where the law has this mean

@@ -1,6 +1,6 @@
 """What the verifier knows of each method: settings, releases, networks and their sizes, and who may see what.
 
-Part of the verifier: it needs the standard library and ``_verify_local.py``. **A new method adds its rows here**: an entry in
+Part of the verifier: it stands on ``_verify_local.py``. **A new method adds its rows here**: an entry in
 :data:`WHO_MAY_SEE` and :data:`SETTINGS`, its releases in :func:`release_names`, its networks in :func:`networks`, and
 one function of tensor sizes in ``_SHAPES``. All follow from the certificate; nothing is read off the run.
 """

@@ -20,11 +20,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-from sfumato._verify_local import FEATURE_SEED, LOCAL_UNITS, REPORT_TYPES, round_up
+from sfumato._verify_local import FEATURE_SEED, LOCAL_UNITS, REPORT_TYPES, report_form, round_up
 from sfumato._verify_methods import plain
 from sfumato._verify_plan import canonical, claim_faults, differences, disagreements
 
@@ -106,6 +107,8 @@ def verify(run: Path, public_key: Path | None = None) -> Verification:
         problems.extend(disagreements(certificate, spec, entries, released, weights))
         found, bracket = claim_faults(certificate)
         problems.extend(found)
+        if not problems and certificate["unit"]["name"] == "local":
+            problems.extend(_answer_faults(folder / "releases.safetensors", certificate))
     except RecursionError:
         problems.append("certificate.json: is nested too deep to be compared")
     stated = certificate["claim"]["epsilon"], certificate["claim"]["delta"], certificate["unit"]
@@ -239,6 +242,28 @@ def _tensor_shapes(path: Path) -> dict[str, list[int]]:
     if end != size - 8 - length:
         raise ValueError("the tensors do not fill the file")
     return shapes
+
+
+def _answer_faults(path: Path, certificate: dict[str, Any]) -> Iterator[str]:
+    """Reports of another type, or with other answers, than the mechanism of the settings sends; all else was checked."""
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header = _loads(file.read(length))
+    for name, entry in header.items():
+        shape, where = entry["shape"], f"{path.name}: {plain(name)}: "
+        form = report_form(name, certificate, shape[-1])
+        if form is None or 0 in shape:
+            continue
+        kind, split, *ranges = form
+        if entry["dtype"] != kind:
+            yield f"{where}has dtype {entry['dtype']}, expected {kind}, as the settings say"
+            continue
+        at, dtype = 8 + length + entry["data_offsets"][0], np.dtype(f"<{kind[0].lower()}{_BYTES[kind]}")
+        answers = np.memmap(path, dtype, "r", at, (shape[0], math.prod(shape[1:])))
+        for part, (low, high) in zip((answers[:, :split], answers[:, split:]), ranges, strict=True):
+            if part.size and not low <= int(part.min()) <= int(part.max()) <= high:
+                found = f"{int(part.min())} to {int(part.max())}"
+                yield f"{where}holds answers from {found}, expected {low} to {high}, as the settings say"
 
 
 def _loads(data: bytes) -> Any:

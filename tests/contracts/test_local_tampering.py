@@ -1,17 +1,26 @@
 """Local runs: a consistent forgery that says more, or of other users, than what was sent does not pass."""
 
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 from contracts_forgery import problems, rewrite, seal
 from safetensors.numpy import load_file, save_file
 
-from sfumato.graph import stochastic_block_model
+from sfumato._verify_local import report_faults
+from sfumato.errors import InputError
+from sfumato.graph import PublicFacts, stochastic_block_model
+from sfumato.local.collection import LABEL_MECHANISMS, LABELS, MECHANISMS, Questions
+from sfumato.local.label_only import LabelOnly
 from sfumato.local.lpgnn import LPGNN
 from sfumato.privacy.certificate import FIXED
+from sfumato.privacy.events import GaussianEvent, PureEvent
 from sfumato.verify import describe, verify
+
+GRAPH = stochastic_block_model(120, 3, mean_degree=12, homophily=0.8, num_features=71, seed=0).with_split(
+    (0.5, 0.25, 0.25)
+)
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +98,12 @@ EDITS = {
     ),
     "a report left out": (drop, "releases: expected ['feature-reports', 'label-reports']"),
     "fewer users": (release(1, shape=[60]), "releases[1].shape: expected 120 users, got [60]"),
+    "half a report": (
+        lambda *both: (release(0, shape=[120, 1])(*both), setting(mechanism="piecewise")(*both)),
+        "releases[0].shape: expected the width of piecewise reports about 4 features, got 1",
+    ),
+    "hardly an epsilon": (setting(epsilon_x=1e-300), "releases[0].event.epsilon: expected about 1e-300, as the settings"),
+    "no finite epsilon": (setting(epsilon_x=1e300), "releases[0].event: settings.epsilon_x and public_facts.num_features"),
     "noise draws": (release(0, affected_coordinates=4), "releases[0].affected_coordinates: expected 0, got 4"),
     "labels not asked": (setting(epsilon_y=None), "unit.labels: True does not fit settings.epsilon_y"),
     "features not asked": (setting(epsilon_x=0.0), "releases: expected ['label-reports']"),
@@ -180,3 +195,141 @@ def test_every_backbone_has_its_tensors(tmp_path):
         method = replace(LPGNN(epochs=1), **settings)
         fitted = method.calibrate(None, method.unit, graph.public_facts(method.unit)).fit(graph)
         assert verify(fitted.save(tmp_path / method.backbone)).problems == ()
+
+
+def fitted(method, change=lambda release: release):
+    """A run whose plan, certificate and ledger all say what ``change`` makes of the first release."""
+    plan = method.calibrate(None, method.unit, GRAPH.public_facts(method.unit))
+    releases = (change(plan.releases[0]), *plan.releases[1:])
+    epsilon, delta = method._claim(releases)
+    return replace(plan, releases=releases, epsilon=epsilon, delta=delta).fit(GRAPH)
+
+
+def gaussian(epsilon, **settings):
+    return LPGNN(epochs=1, epsilon_x=epsilon, mechanism="gaussian", delta=1e-5, **settings)
+
+
+def features(mechanism, epsilon, **settings):
+    return LPGNN(epochs=1, epsilon_x=epsilon, mechanism=mechanism, **settings)
+
+
+UNDERSTATED = {
+    "laplace": (features("laplace", 1000.0), PureEvent(30.0)),
+    "laplace, a little": (features("laplace", 1.0), PureEvent(1 - 1e-6)),
+    "many bits": (features("multi-bit", 200.0, paper_rule=True), PureEvent(30.0)),
+    "the best bits": (features("multi-bit", 200.0), PureEvent(199.999)),
+    "a bit a feature": (features("pgc", 40.0, per_feature=True), PureEvent(30.0 * 71)),
+    "a bit a feature, a little": (features("pgc", 8.0, per_feature=True), PureEvent((8 - 1e-6) * 71)),
+    "cells": (features("piecewise", 100.0), PureEvent(99.0)),
+    "one bucket": (features("collision", 30.0), PureEvent(29.9)),
+    "one sign beyond what words tell apart": (features("direction", 200.0), PureEvent(43.0)),
+    "noise": (gaussian(8.0), GaussianEvent(60.0)),
+    "noise, a little": (gaussian(1.0), 1.0001),
+    "a label": (LabelOnly(epsilon_y=1.0), PureEvent(0.999)),
+    "a label, a little": (LabelOnly(epsilon_y=1.0, label_mechanism="randomized-response"), PureEvent(1 - 1e-9)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "event"), UNDERSTATED.values(), ids=UNDERSTATED)
+def test_an_understated_epsilon_is_named(tmp_path, method, event):
+    def change(release):
+        if isinstance(event, float):
+            return replace(release, event=GaussianEvent(event * release.event.noise_multiplier))
+        return replace(release, event=event)
+
+    found = verify(fitted(method, change).save(tmp_path / "run")).problems
+    assert len(found) == 1
+    assert found[0].startswith("certificate.json: releases[0].event.")
+    assert ", as the settings ask, got " in found[0]
+
+
+def sent(mechanism):
+    return {"per_feature": True} if mechanism == "pgc" else {"delta": 1e-6} if mechanism == "gaussian" else {}
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 60.0])
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_true_runs_pass(tmp_path, mechanism, epsilon):
+    epsilon = min(epsilon, 20.0) if mechanism == "gaussian" else epsilon
+    method = features(mechanism, epsilon, epsilon_y=epsilon, **sent(mechanism))
+    assert verify(fitted(method).save(tmp_path / "run")).problems == ()
+
+
+def asked_at(epsilon, num_features):
+    for mechanism in MECHANISMS:
+        for paper_rule in {False, mechanism == "multi-bit"}:
+            for each in {mechanism == "pgc", mechanism in ("pgc", "piecewise", "laplace")}:
+                yield Questions(epsilon, None, mechanism, paper_rule=paper_rule, per_feature=each, delta=1e-4)
+    if num_features == 2:
+        yield from (Questions(0.0, epsilon, label_mechanism=name) for name in LABEL_MECHANISMS)
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 1e-3, 0.3, 1.0, 3.3, 8.0, 20.0, 29.0, 37.0, 43.0, 45.0, 100.0, 1000.0, 1e4])
+def test_every_true_report_passes_and_less_does_not(epsilon):
+    """Where words tell epsilons apart by far, a millionth less is refused; elsewhere half of it."""
+    seen = 0
+    for d, classes in ((1, 2), (2, 7), (6, 40), (71, 3)):
+        public = PublicFacts(num_nodes=9, num_train=5, num_features=d, num_classes=classes, directed=False)
+        facts = {"num_nodes": 9, "num_features": d, "num_classes": classes}
+        for asked in asked_at(epsilon, d):
+            try:
+                releases = asked.releases(public)
+            except InputError:  # no delta covers the sampler, or no word is left
+                assert asked.mechanism == "gaussian" or epsilon < 1e-3
+                continue
+            certificate = {"settings": asdict(asked), "public_facts": facts}
+            for release in (release.to_dict() for release in releases):
+                assert list(report_faults("", release, certificate)) == []
+                seen += 1
+                least = 1 - 1e-6 if 1e-3 <= epsilon <= 8 else 0.5
+                if "epsilon" in release["event"]:
+                    release["event"]["epsilon"] *= least
+                else:
+                    release["event"]["noise_multiplier"] *= 1 + 1e-3
+                assert len(list(report_faults("", release, certificate))) == 1
+    assert seen > 30
+
+
+SWAPS = {
+    "buckets as noise": (features("collision", 1.0), {"mechanism": "laplace"}, "releases[0].shape: expected the width of l"),
+    "buckets as bits": (features("collision", 1.0), {"mechanism": "multi-bit"}, "releases[0].shape: expected the width of m"),
+    "buckets as a sign": (features("collision", 1.0), {"mechanism": "direction"}, "feature-reports: has dtype I32, expected U8"),
+    "noise as bits": (features("laplace", 1.0), {"mechanism": "one-bit"}, "feature-reports: has dtype I64, expected U8"),
+    "one cell as one bit": (
+        features("piecewise", 1.0), {"mechanism": "multi-bit"}, "feature-reports: holds answers from ",
+    ),
+    "more bits": (features("multi-bit", 4.0), {"paper_rule": True}, "releases[0].shape: expected the width of multi-bit"),
+    "fewer cells": (features("piecewise", 1.0), {"epsilon_x": 9.0}, "releases[0].shape: expected the width of piecewise"),
+    "a budget a feature": (features("multi-bit", 1.0), {"per_feature": True}, "settings.per_feature: expected false with m"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "values", "named"), SWAPS.values(), ids=SWAPS)
+def test_another_mechanism_in_the_settings_is_named(tmp_path, method, values, named):
+    run = fitted(method).save(tmp_path / "run")
+    rewrite(run, setting(**values))
+    assert named in problems(run)
+
+
+@pytest.mark.parametrize(("true", "said"), [LABEL_MECHANISMS, LABEL_MECHANISMS[::-1]])
+def test_sets_cannot_pass_as_classes(tmp_path, true, said):
+    """The other way round nothing shows, and nothing is understated: each class is a place of a set as well."""
+    graph = stochastic_block_model(120, 6, mean_degree=6, num_features=3, seed=0).with_split((0.5, 0.25, 0.25))
+    method = LabelOnly(epsilon_y=0.5, label_mechanism=true)
+    plan = method.calibrate(None, method.unit, graph.public_facts(method.unit))
+    run = plan.fit(graph).save(tmp_path / "run")
+    rewrite(run, setting(label_mechanism=said))
+    if true == "randomized-response":
+        assert verify(run).valid
+    else:
+        assert "label-reports: holds answers from -1 to " in problems(run)
+
+
+@pytest.mark.parametrize("value", [-2, 10])
+def test_a_label_that_the_mechanism_cannot_send_is_named(run, value):
+    path = run / "release" / "releases.safetensors"
+    tensors = load_file(path)
+    tensors[LABELS][0] = value
+    save_file(tensors, path)
+    seal(run / "release")
+    assert f"releases.safetensors: {LABELS}: holds answers from " in problems(run)
