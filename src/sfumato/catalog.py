@@ -49,6 +49,9 @@ def local_method(
 ) -> Any:
     """A locally private method by its command-line word: ``lpgnn`` is the hybrid unless a published preset is named.
 
+    Budgets and ``settings`` go before a preset's: "pgc-2020" (the word ``pgc``) with an ``epsilon_y`` asks for labels too,
+    by randomized response, though published with labels in the clear.
+
     >>> local_method("label-only", 0.0, 1.0, None, "campus").epsilon_y
     1.0
     """

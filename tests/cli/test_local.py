@@ -2,10 +2,23 @@
 
 import csv
 import json
+from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
+import scipy.sparse as sp
 
+from sfumato.catalog import local_method
 from sfumato.cli import invoke
+from sfumato.cli.local import BESIDE, beside, look
+from sfumato.cli.options import Options
+from sfumato.errors import InputError
+from sfumato.graph.graph import Graph, PublicFacts
+from sfumato.local.hybrid import Hybrid
+from sfumato.local.presets import preset
+from sfumato.privacy.noise import SAMPLER_TAU
+from sfumato.report.run import read_run, run_page
 
 ASKED = ("--epsilon-y", "1")
 BOTH = ("--epsilon-x", "2", *ASKED)
@@ -77,8 +90,38 @@ def test_lpgnn_is_the_hybrid_unless_a_preset_is_named(sfumato, tables, tmp_path)
     assert result.code == 0
     values = loads(result.out)
     assert (values["method"], values["privacy"]["epsilon"]) == ("hybrid", 3.0)
-    assert all(values[name] for name in ("floor", "label_control", "mlp", "ceiling"))
+    assert all(values[name] for name in ("floor", "label_control", "no_features", "mlp", "ceiling"))
     assert sfumato("verify", tmp_path / "run").code == 0
+
+
+def test_the_floor_of_the_default_is_the_network_on_features_that_tell_nothing():
+    method = Hybrid(epsilon_x=1.0, epsilon_y=0.5, label_mechanism="randomized-response")
+    plan = method.calibrate(None, method.unit, PublicFacts(100, 50, 4, 3, False))
+    found = {name: control for name, control, _ in beside(plan)}
+    floor = found["floor"]
+    assert (floor.name, floor.features_in, floor.epsilon_x, floor.steps_x, floor.scale) == (
+        "lpgnn",
+        "random",
+        0,
+        8,
+        True,
+    )
+    assert (floor.loss, floor.select, floor.epsilon_y, floor.label_mechanism) == (
+        "forward", "debiased", 0.5, "randomized-response",
+    )  # fmt: skip
+    assert found["no_features"] == replace(method, epsilon_x=0.0)
+    assert (found["mlp"].backbone, found["mlp"].mechanism, found["mlp"].epsilon_x) == ("mlp", "collision", 1.0)
+
+
+def test_every_control_has_a_title_where_it_is_printed(trained):
+    page = run_page(read_run(trained))
+    values = json.loads((trained / "evaluation" / "metrics.json").read_text())
+    assert set(BESIDE) <= set(values)
+    assert "default without features" not in page
+    values["no_features"] = values["mlp"] = values["test_accuracy"]
+    text = run_page(replace(read_run(trained), metrics=values))
+    for title in (BESIDE["no_features"], BESIDE["mlp"]):
+        assert title.replace("control", "Control") in text
 
 
 def test_pgc_prints_what_a_user_spends_beside_what_a_feature_does(sfumato, tables, tmp_path):
@@ -140,6 +183,116 @@ def test_the_ledger_of_a_data_set_counts_local_runs(sfumato, tables, tmp_path):
     assert "short by 0.5" in second.err
 
 
+MEMBERS, CLIPPED = "entries above 0 count as members", "which are clipped"
+NUMBERS = ("a,b", lambda v: f"{v},{30 - v}")
+BINARY = ("a,b", lambda v: f"{v % 2},{v // 2 % 2}")
+RANGES = "[columns.a]\nmin = 0\nmax = 99\n[columns.b]\nmin = -69\nmax = 30\n"
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Write a ring of 100 users with these columns; the options that name it."""
+
+    def write(columns, label=lambda v: f"k{v % 2}", schema=None):
+        names, row = columns
+        head = ",".join(part for part in ("id", names, "y") if part)
+        rows = (",".join(part for part in (f"n{v}", row(v), label(v)) if part) for v in range(100))
+        (tmp_path / "nodes.csv").write_text("\n".join((head, *rows)) + "\n")
+        arcs = (f"n{v},n{(v + step) % 100}" for v in range(100) for step in (2, 6))
+        (tmp_path / "edges.csv").write_text("\n".join(("source,target", *arcs)) + "\n")
+        options = ["--nodes", tmp_path / "nodes.csv", "--edges", tmp_path / "edges.csv", "--label", "y"]
+        if schema is None:
+            return options
+        (tmp_path / "schema.toml").write_text(schema)
+        return [*options, "--schema", tmp_path / "schema.toml"]
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("columns", "schema", "extra", "said"),
+    [
+        (NUMBERS, None, BOTH, MEMBERS),
+        (NUMBERS, RANGES, BOTH, MEMBERS),
+        (NUMBERS, None, (*BOTH, "--mechanism", "multi-bit"), CLIPPED),
+        (NUMBERS, RANGES, (*BOTH, "--mechanism", "multi-bit"), None),
+        (BINARY, None, BOTH, None),
+        (NUMBERS, None, ("--epsilon-x", "0", *ASKED), None),
+        (NUMBERS, None, ("--epsilon-x", "inf", *ASKED), None),
+    ],
+)
+def test_numeric_columns_are_warned_of(columns, schema, extra, said, sfumato, written, tmp_path):
+    result = sfumato("train", "lpgnn", *written(columns, schema=schema), *extra, "--out", tmp_path / "run", "--json")
+    assert result.code == 0
+    assert [line for line in result.err.splitlines() if said and said in line] == result.err.splitlines()
+    assert result.err.count("Warning: ") == (said is not None)
+
+
+def test_wide_sparse_features_are_looked_at_where_they_are_stored(capsys):
+    x = sp.csr_matrix(([1.0, 3.0], ([0, 1], [2, 5])), shape=(4, 90), dtype=np.float32)
+    graph = Graph.from_edges([0, 1], [1, 2], 4, directed=False, x=x, y=[0, 1, 0, 1], classes=("a", "b"))
+    options = Options("lpgnn", "local", Path("run"))
+    look(options, graph, Hybrid())
+    assert MEMBERS in capsys.readouterr().err
+    look(options, replace(graph, x=x.minimum(1)), Hybrid())
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("method", "columns", "label", "extra", "said"),
+    [
+        ("lpgnn", ("", lambda v: ""), None, BOTH, "Ask for none: lpgnn with --epsilon-x 0"),
+        ("pgc", ("", lambda v: ""), None, ("--epsilon-x", "1"), "Ask for none: lpgnn with --epsilon-x 0"),
+        ("pgc", ("", lambda v: ""), None, ("--task", "link", "--epsilon-x", "1"), "add columns to the node table"),
+        ("lpgnn", BINARY, lambda v: "k", BOTH, "Expected labels of 2 classes or more, got 1. Name another --label"),
+        ("lpgnn", BINARY, None, ("--epsilon-x", "100", *ASKED, "--mechanism", "gaussian", "--delta", "1e-6"),
+         "below 54.8 together for mechanism gaussian with delta 1e-06"),
+    ],
+)  # fmt: skip
+def test_a_graph_without_what_is_asked_for_is_refused(method, columns, label, extra, said, refused, written, tmp_path):
+    options = written(columns, label) if label else written(columns)
+    refused(said, "train", method, *options, *extra, "--out", tmp_path / "run")
+
+
+def test_the_largest_gaussian_epsilon_that_is_let_through_can_be_planned():
+    largest = float(np.log(1e-6) - np.log(SAMPLER_TAU * 2))
+    facts, graph = (
+        PublicFacts(4, 2, 2, 2, False),
+        Graph.from_edges(
+            [0], [1], 4, directed=False, x=np.eye(4, 2, dtype=np.float32), y=[0, 1, 0, 1], classes=("a", "b")
+        ),
+    )
+    inside, outside = (Hybrid(x, 1.0, "gaussian", delta=1e-6) for x in (largest - 1.01, largest - 0.99))
+    options = Options("lpgnn", "local", Path("run"))
+    look(options, graph, inside)
+    assert inside.calibrate(None, inside.unit, facts).delta == 1e-6
+    with pytest.raises(InputError, match="too large for its noise sampler"):
+        look(options, graph, outside)
+
+
+def test_another_graph_is_a_new_collection(trained, refused, tables, tmp_path):
+    spend = ("--epsilon", "1", "--delta", "1e-5", "--new-run", tmp_path / "new", "--out", tmp_path / "p.csv")
+    for extra in (spend, spend[-2:]):
+        refused("a local method, which has no private inference", "predict", trained, *tables["second"], *extra)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--epsilon-y", "1"), ("--split", "50/25/25"), ("--controls", None), ("--no-controls", None),
+     ("--preset", "pgc-2020"), ("--sign-key", "key.pem")],
+)  # fmt: skip
+def test_link_scores_refuse_what_they_would_ignore(option, value, refused, tables, tmp_path):
+    link = ("--task", "link", "--epsilon-x", "1", option, *([value] if value else []))
+    shown = "--controls" if option == "--no-controls" else option
+    refused(f"Expected no {shown} with --task link", "train", "pgc", *tables["first"], *link, "--out", tmp_path / "run")
+
+
+def test_an_epsilon_of_labels_goes_before_that_of_the_preset():
+    assert preset("pgc-2020", "campus", 1.0, 2.0)["epsilon_y"] is None
+    asked = local_method("pgc", 1.0, 2.0, None, "campus")
+    assert (asked.epsilon_y, asked.label_mechanism, asked.loss) == (2.0, "randomized-response", "cross-entropy")
+
+
 REFUSED = {
     "no budget": ((), "Expected --epsilon-y with label-only"),
     "one epsilon": ((*ASKED, "--epsilon", "1"), "--epsilon-x and --epsilon-y with label-only"),
@@ -154,7 +307,8 @@ REFUSED = {
     "links": ((*ASKED, "--task", "link"), "--task link with method pgc"),
     "hops": ((*ASKED, "--hops", "2"), "--hops with one of"),
     "degree": ((*ASKED, "--max-degree", "9"), "--max-degree with --unit node"),
-    "negative": (("--epsilon-y", "-1"), "epsilon_y"),
+    "negative": (("--epsilon-y", "-1"), "Expected --epsilon-y to be a finite number > 0"),
+    "zero": (("--epsilon-y", "0"), "For values in the clear pass inf."),
 }
 
 
@@ -174,7 +328,13 @@ def test_what_contradicts_local_privacy_is_refused(extra, said, refused, tables,
         ("gap", ("--unit", "local"), "--unit local with one of lpgnn, pgc, label-only"),
         ("gap", ("--unit", "link"), "--unit link with one of blink, got method 'gap'"),
         ("lpgnn", ("--unit", "link", *BOTH), "Expected --unit local with lpgnn"),
-        ("gap", ("--task", "link", "--unit", "edge"), "--task with one of"),
+        ("gap", ("--task", "link", "--unit", "edge"), "--task link with method pgc, got 'gap'"),
+        ("lpgnn", ("--task", "link", *BOTH), "--task link with method pgc, got 'lpgnn'"),
+        ("pgc", ("--task", "link", "--epsilon-x", "1", "--ledger", "l.jsonl"), "no --ledger with --task link"),
+        ("gap", ("--preset", "pgc-2020", "--unit", "edge"), "--preset with lpgnn, got method 'gap'"),
+        ("lpgnn", ("--epsilon-x", "-1", *ASKED), "--epsilon-x to be a finite number >= 0 and <= 10000, got -1.0"),
+        ("lpgnn", ("--epsilon-x", "nan", *ASKED), "got nan. For values in the clear pass inf."),
+        ("pgc", ("--epsilon-x", "0"), "To ask for no features take lpgnn without --preset."),
     ],
 )
 def test_options_of_one_family_are_refused_with_the_other(method, extra, said, refused, tables, tmp_path):

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import time
 from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sfumato._validate import check_choice
-from sfumato.errors import InputError
+from sfumato._validate import check_choice, check_real
+from sfumato.errors import DataError, InputError
 from sfumato.privacy.units import NoPrivacy, Unit
 
 if TYPE_CHECKING:
     from sfumato.cli.options import Options
+    from sfumato.graph.graph import Graph
     from sfumato.method import Plan
 
 OF_UNIT = {"local": ("lpgnn", "pgc", "label-only"), "link": ("blink",)}
@@ -24,20 +26,29 @@ BESIDE = {
     "floor": "floor: features that tell nothing, same labels",
     "label_control": "control: labels alone, same epsilon_y",
     "propagation": "control: the same by propagation",
-    "mlp": "control: no graph, same reports",
+    "no_features": "control: the default without features",
+    "mlp": "control: no graph, same questions",
     "ceiling": "ceiling: GraphSAGE, no privacy",
 }
 BESIDE_LINKS = {"floor": "floor: MLP, no links", "ceiling": "ceiling: GCN, links in the clear"}
+_NO_INFORMATION: dict[str, Any] = {
+    "features_in": "random", "scale": True, "select": "debiased", "loss": "forward", "steps_x": 8,
+}  # fmt: skip
 _GRAPH_FREE: dict[str, Any] = {"backbone": "mlp", "steps_x": 0, "steps_y": 0, "loss": "forward"}
 _CLEAR: dict[str, Any] = {
     "epsilon_x": None, "epsilon_y": None, "label_mechanism": "randomized-response", "steps_x": 0, "steps_y": 0,
     "loss": "cross-entropy",
 }  # fmt: skip
-_OWN = ("epsilon_x", "epsilon_y", "preset", "mechanism")
+_OWN = {
+    "epsilon_x": OF_UNIT["local"], "epsilon_y": OF_UNIT["local"], "preset": ("lpgnn",), "mechanism": ("lpgnn", "pgc"),
+}  # fmt: skip
+_NOT_OF_LINKS = ("epsilon_y", "split", "controls", "preset", "sign_key")
 
 
 def implied(values: dict[str, Any]) -> dict[str, Any]:
     """Unit, split and budgets that a local method implies where they are not given; PGC has labels in the clear."""
+    if values.get("task") == "link" and values["method"] == "pgc":
+        _refuse_beside_links(values)
     found = {"split": values["split"] or "50/25/25"}
     if values["method"] in OF_UNIT["link"]:
         return {**found, "unit": values["unit"] or "link"}
@@ -55,19 +66,35 @@ def implied(values: dict[str, Any]) -> dict[str, Any]:
 
 def refuse(options: Options) -> None:
     """Refuse options of local methods beside any other."""
-    given = [name for name in _OWN if getattr(options, name) is not None] + ["task"] * (options.task != "node")
-    if given:
-        shown = "--" + given[0].replace("_", "-")
-        raise InputError(
-            f"Expected {shown} with one of {', '.join(OF_UNIT['local'])}, got method {options.method!r}, whose budget is "
-            "--epsilon. Drop it."
-        )
+    for name, words in _OWN.items():
+        if getattr(options, name) is not None:
+            those = words[0] if len(words) == 1 else "one of " + ", ".join(words)
+            raise InputError(
+                f"Expected {_option(name)} with {those}, got method {options.method!r}, whose budget is --epsilon. Drop it."
+            )
+    _check_task(options)
+
+
+def _refuse_beside_links(values: dict[str, Any]) -> None:
+    for name in _NOT_OF_LINKS:
+        if values.get(name) is not None:
+            raise InputError(
+                f"Expected no {_option(name)} with --task link: it reads no labels, splits edges 85/5/10 and releases "
+                "nothing. Drop it."
+            )
+
+
+def _check_task(options: Options) -> None:
+    check_choice(("node", "link"), task=options.task)
+    if options.task == "link" and options.method != "pgc":
+        raise InputError(f"Expected --task link with method pgc, got {options.method!r}. Drop it, or name pgc.")
+    if options.task == "link" and options.ledger is not None:
+        raise InputError("Expected no --ledger with --task link, whose scores are not released. Drop it.")
 
 
 def check(options: Options) -> None:
     """Refuse what contradicts local privacy, before any file is read."""
     word = options.method
-    check_choice(("node", "link"), task=options.task)
     if options.resumable:
         raise InputError(
             f"Expected no --resumable with {word}: devices draw their reports once, and no key of theirs is kept. Drop it; "
@@ -91,9 +118,10 @@ def check(options: Options) -> None:
     for name in ("epsilon_x", "epsilon_y"):
         if getattr(options, name) is None:
             raise InputError(
-                f"Expected --{name.replace('_', '-')} with {word}, got none. 1 is a common choice; inf reads in the clear."
+                f"Expected {_option(name)} with {word}, got none. 1 is a common choice; inf reads in the clear."
             )
     _check_form(options)
+    _check_range(options)
     if options.task == "node":
         build(options)
 
@@ -127,10 +155,72 @@ def _check_form(options: Options) -> None:
             )
     if options.mechanism is not None and word == "label-only":
         raise InputError("Expected no --mechanism with label-only, which asks for no features. Drop it.")
-    if options.task == "link" and (word != "pgc" or options.ledger is not None):
-        raise InputError(
-            "Expected --task link with method pgc and no --ledger: its scores are not released. Change it."
+    _check_task(options)
+
+
+def _check_range(options: Options) -> None:
+    published = options.method == "pgc" or options.preset is not None
+    without = " To ask for no features take lpgnn without --preset." * published
+    for name, none_allowed, more in (("epsilon_x", not published, without), ("epsilon_y", False, "")):
+        value = getattr(options, name)
+        if not _clear(value):
+            remedy = "For values in the clear pass inf." + more
+            check_real(remedy, low=0, open_low=not none_allowed, high=1e4, **{_option(name): value})
+
+
+def look(options: Options, graph: Graph, asked: Any) -> None:
+    """Refuse a graph that has not what is asked for, and warn where the randomizer loses what features mean.
+
+    The warning reads features outside the guarantee, as only a simulation can: it goes to standard error, and into no run.
+    """
+    if options.task == "node" and graph.num_classes < 2:
+        raise DataError(f"Expected labels of 2 classes or more, got {graph.num_classes}. Name another --label column.")
+    if options.method == "label-only" or asked.epsilon_x == 0:
+        return
+    if not graph.num_features:
+        remedy = (
+            "Links are told apart by features: add columns to the node table."
+            if options.task == "link"
+            else "Ask for none: lpgnn with --epsilon-x 0, without --preset."
         )
+        raise DataError(f"Expected graph {graph.name!r} to have features, got none. {remedy}")
+    if asked.epsilon_x is None:
+        return
+    if asked.mechanism == "gaussian":
+        _check_gaussian(asked, graph.num_features)
+    warning = _lost(asked, graph)
+    if warning:
+        print(f"Warning: {warning}", file=sys.stderr)
+
+
+def _check_gaussian(asked: Any, num_features: int) -> None:
+    from sfumato.privacy.noise import SAMPLER_TAU
+
+    total = asked.epsilon_x + (asked.epsilon_y or 0.0)
+    most = math.log(asked.delta) - math.log(SAMPLER_TAU * num_features)
+    if total + math.log1p(math.exp(-total)) >= most:
+        raise InputError(
+            f"Expected --epsilon-x and --epsilon-y below {most:.1f} together for mechanism gaussian with delta "
+            f"{asked.delta:g} and {num_features} features, got {total:g}: too large for its noise sampler. Lower them, or "
+            "take multi-bit."
+        )
+
+
+def _lost(asked: Any, graph: Graph) -> str:
+    import numpy as np
+
+    values: Any = graph.x if isinstance(graph.x, np.ndarray) else graph.x.data  # type: ignore[union-attr]
+    if asked.mechanism == "collision" and ((values != 0) & (values != 1)).any():
+        return (
+            "features have entries other than 0 and 1; with mechanism collision entries above 0 count as members; for "
+            "numeric columns declare ranges in a schema and pass --mechanism multi-bit."
+        )
+    if asked.mechanism != "direction" and ((values < asked.low) | (values > asked.high)).any():
+        return (
+            f"features have entries outside [{asked.low:g}, {asked.high:g}], which are clipped; declare ranges in the "
+            "schema, which scales them."
+        )
+    return ""
 
 
 def build(options: Options) -> Any:
@@ -166,7 +256,11 @@ def beside(plan: Plan) -> list[tuple[str, Any, Unit]]:
     found.append(("ceiling", SAGE(), NoPrivacy()))
     asked = {field.name: getattr(method, field.name) for field in fields(Questions)}
     if method.name == "hybrid" and method.epsilon_x != 0:
-        found += _own(floor=replace(method, epsilon_x=0.0), mlp=LPGNN(**asked, **_GRAPH_FREE))
+        found += _own(
+            floor=LPGNN(**labels, **_NO_INFORMATION),
+            no_features=replace(method, epsilon_x=0.0),
+            mlp=LPGNN(**asked, **_GRAPH_FREE),
+        )
     if method.name == "lpgnn" and method.features_in == "reports":
         found += _own(floor=replace(method, features_in="random"), mlp=replace(method, **_GRAPH_FREE))
     return [control for control in found if control[1] != method]
@@ -195,6 +289,7 @@ def train_links(options: Options, as_json: bool) -> None:
     epsilon = None if _clear(options.epsilon_x) else options.epsilon_x
     task = LinkPrediction(epsilon, options.mechanism or "pgc")
     graph, start = options.source().load(), time.perf_counter()
+    look(options, graph, task.asked)
     results = [task.fit(graph, seed) for seed in range(options.seeds)]
     total = results[0].epsilon_total
     relation = "none" if total is None else "replace"
@@ -227,6 +322,10 @@ def train_links(options: Options, as_json: bool) -> None:
         typer.echo(f"Test {name.replace('_', ' ')}: {Summary(**result[f'test_{name}'])}")
     cost = "features were read in the clear" if total is None else f"epsilon = {total:g} a user ({epsilon:g} a feature)"
     typer.echo(f"Links are public, and {cost}. Scores alone: {options.out} holds nothing to release.")
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")
 
 
 def _clear(epsilon: float | None) -> bool:

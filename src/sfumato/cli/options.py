@@ -36,7 +36,11 @@ EPSILON_X = typer.Option(
     None, "--epsilon-x", help="Of a user's features, local methods: 0 asks for none, inf reads them in the clear."
 )
 EPSILON_Y = typer.Option(None, "--epsilon-y", help="Of a user's label, local methods: inf reads it in the clear.")
-PRESET = typer.Option(None, "--preset", help="Published settings of lpgnn: lpgnn-2021 or pgc-2020.")
+PRESET = typer.Option(
+    None,
+    "--preset",
+    help="Published settings of lpgnn: lpgnn-2021, or pgc-2020 (labels in the clear unless --epsilon-y says otherwise).",
+)
 TASK = typer.Option("node", "--task", help="node (classes), or link (with pgc).")
 MECHANISM = typer.Option(
     None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sfumato.cli import data
+from sfumato.cli import data, local
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
@@ -81,13 +81,18 @@ def _infer(
     from sfumato.privacy.budget import Budget
     from sfumato.privacy.release_folder import check_new_folder
 
-    budget = fitted.plan.budget
-    if budget is not None and (epsilon is None or delta is None or new_run is None):
+    if fitted.plan.unit.name in local.OF_UNIT:
+        raise InputError(
+            f"These node ids are not those of the run: {fitted.plan.method.name!r} is a local method, which has no private "
+            "inference on another graph. Collect again: sfumato train on that graph."
+        )
+    private = fitted.plan.epsilon is not None
+    if private and (epsilon is None or delta is None or new_run is None):
         raise InputError(
             "These node ids are not those of the run: aggregating another private graph spends budget. "
             "Pass --epsilon, --delta and --new-run DIR to plan, charge and keep that release."
         )
-    if budget is None and (epsilon is not None or delta is not None):
+    if not private and (epsilon is not None or delta is not None):
         raise InputError("Expected no --epsilon or --delta for a run without privacy. Drop them.")
     asked = Budget(epsilon, delta) if epsilon is not None and delta is not None else None
     plan = fitted.calibrate_inference(asked, fitted.plan.unit, graph.public_facts(fitted.plan.unit))

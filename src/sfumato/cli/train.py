@@ -112,7 +112,7 @@ def _train(options: Options, state: FitState | None, as_json: bool, verbose: boo
     start = time.perf_counter()
     options.check()
     if options.task == "link":
-        local.train_links(options, as_json)
+        local.train_links(replace(options, threads=set_threads(options.threads)), as_json)
         return
     out, source = options.out, options.source()
     from sfumato.privacy.release_folder import check_new_folder, read_sign_key
@@ -154,6 +154,8 @@ def _train(options: Options, state: FitState | None, as_json: bool, verbose: boo
 def _chosen(options: Options, graph: Graph) -> tuple[Any, Unit]:
     if options.method in local.WORDS:
         method = local.build(options)
+        if options.method in local.OF_UNIT["local"]:
+            local.look(options, graph, method)
         return method, method.unit
     from sfumato.catalog import method_named
 

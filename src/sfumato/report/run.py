@@ -292,7 +292,8 @@ def _metrics(metrics: Mapping[str, Any]) -> list[Part]:
         ("floor", "Floor: no links" if "relationship_epsilon" in privacy else floor),
         ("label_control", "Label-only control"),
         ("propagation", "Control: labels alone, by propagation"),
-        ("mlp", "Control: no graph, same reports"),
+        ("no_features", "Control: the default without features"),
+        ("mlp", "Control: no graph, same questions"),
         ("test_accuracy", "This run"),
         ("ceiling", "Ceiling: no privacy"),
     )
