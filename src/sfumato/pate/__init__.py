@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sfumato.pate.aggregation import Answers, ConfidentGNMax, GNMax, InteractiveGNMax, LNMax
     from sfumato.pate.analysis import Analysis, analyze
+    from sfumato.pate.cleansing import PATEPlusPlus
+    from sfumato.pate.coteaching import CoTeaching, PATEPlus
     from sfumato.pate.ensemble import IMAGE_SETTINGS, Ensemble, TorchTeacher
+    from sfumato.pate.gan import GANStudent
     from sfumato.pate.graph_teachers import GraphTeachers, induced
     from sfumato.pate.images import load_images
     from sfumato.pate.release import Released, published_release, release_epsilon
@@ -19,12 +22,16 @@ _HOME = {
     "IMAGE_SETTINGS": "ensemble",
     "Analysis": "analysis",
     "Answers": "aggregation",
+    "CoTeaching": "coteaching",
     "ConfidentGNMax": "aggregation",
     "Ensemble": "ensemble",
+    "GANStudent": "gan",
     "GNMax": "aggregation",
     "GraphTeachers": "graph_teachers",
     "InteractiveGNMax": "aggregation",
     "LNMax": "aggregation",
+    "PATEPlus": "coteaching",
+    "PATEPlusPlus": "cleansing",
     "Released": "release",
     "TorchTeacher": "ensemble",
     "analyze": "analysis",
@@ -43,12 +50,16 @@ __all__ = [
     "IMAGE_SETTINGS",
     "Analysis",
     "Answers",
+    "CoTeaching",
     "ConfidentGNMax",
     "Ensemble",
+    "GANStudent",
     "GNMax",
     "GraphTeachers",
     "InteractiveGNMax",
     "LNMax",
+    "PATEPlus",
+    "PATEPlusPlus",
     "Released",
     "TorchTeacher",
     "analyze",
