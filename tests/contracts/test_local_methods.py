@@ -218,5 +218,7 @@ def test_what_nobody_could_learn_from_is_refused_before_anyone_is_asked(tmp_path
     graph = replace(campus(200, seed=0), roles=roles)
     with pytest.raises(error, match=message):
         method = METHODS["hybrid"](**settings)
-        method.calibrate(None, method.unit, graph.public_facts(method.unit)).fit(graph, ledger=tmp_path / "ledger.jsonl")
+        method.calibrate(None, method.unit, graph.public_facts(method.unit)).fit(
+            graph, ledger=tmp_path / "ledger.jsonl"
+        )
     assert not (tmp_path / "ledger.jsonl").exists()

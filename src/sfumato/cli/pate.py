@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sfumato._validate import check_choice
-from sfumato.errors import InputError
+from sfumato.cli.output import write_page
+from sfumato.errors import BudgetExceededError, InputError
 
 if TYPE_CHECKING:
     from sfumato.pate.aggregation import Mechanism
@@ -62,6 +63,99 @@ def analyze(
         result = release_epsilon(counts, asked, delta, order=order, beta=beta, noise=noise)
         told = _released(asked, len(counts), result.epsilon, order, delta, result.confidence)
     typer.echo(json.dumps(told) if as_json else "\n".join(_lines(told)))
+
+
+@app.command()
+def run(
+    dataset: str = typer.Option(..., "--dataset", help="mnist or fashion_mnist."),
+    data_dir: Path = typer.Option(..., "--data-dir", help="The folder that holds named data sets."),
+    teachers: int = typer.Option(250, "--teachers", help="Disjoint parts of the training images."),
+    queries: int = typer.Option(..., "--queries", help="Public images to ask about, chosen by index beforehand."),
+    epsilon: float = typer.Option(..., "--epsilon", help="What the run may cost, in the accounting that binds."),
+    delta: float = typer.Option(1e-5, "--delta", help="Failure probability."),
+    mechanism: str = typer.Option("confident-gnmax", "--mechanism", help="lnmax, gnmax or confident-gnmax."),
+    accounting: str = typer.Option(
+        "data-independent",
+        "--accounting",
+        help="data-independent (noise is calibrated to epsilon), released (a noisy upper bound told afterwards) or "
+        "as-published (data-dependent, for tables: nothing may leave).",
+    ),
+    max_answers: int | None = typer.Option(
+        None, "--max-answers", help="Cap on answers of confident-gnmax (default: half of the queries)."
+    ),
+    student: str = typer.Option(
+        "consistency", "--student", help="consistency, gan, coteaching, pate-plus or pate-plus-plus."
+    ),
+    scale: float | None = typer.Option(None, "--scale", help="Given noise of lnmax, in votes."),
+    sigma1: float | None = typer.Option(None, "--sigma1", help="Given noise on the threshold, in votes."),
+    sigma2: float | None = typer.Option(None, "--sigma2", help="Given noise on each count, in votes."),
+    threshold: float | None = typer.Option(None, "--threshold", help="Given threshold of confident-gnmax, in votes."),
+    release: str = typer.Option("8,0.025,4", "--release", help="ORDER,BETA,NOISE of --accounting released."),
+    controls: bool = typer.Option(True, "--controls/--no-controls", help="Also train the ceiling, on true labels."),
+    quick: bool = typer.Option(False, "--quick", help="50 teachers and 100 queries at most, small networks."),
+    seed: int = typer.Option(0, "--seed", help="Of teachers, queries and student; noise has a key of its own."),
+    device: str = typer.Option("cpu", "--device", help="Of the teachers: cpu or cuda."),
+    threads: int | None = typer.Option(None, "--threads", help="Threads (default: all cores)."),
+    out: Path = typer.Option(..., "--out", help="New run folder."),
+    as_json: bool = typer.Option(False, "--json", help="One JSON object on standard output."),
+) -> None:
+    """Train teachers, ask them privately, and train a student that may leave."""
+    from sfumato.cli.train import _peak_mb, _progress
+    from sfumato.cli.train import set_threads as use_threads
+    from sfumato.pate.images import load_images
+    from sfumato.pate.run import Settings
+    from sfumato.pate.run import run as run_pate
+    from sfumato.privacy.release_folder import check_new_folder
+
+    given = {"--scale": scale, "--sigma1": sigma1, "--sigma2": sigma2, "--threshold": threshold}
+    fixed = any(value is not None for value in given.values())
+    settings = Settings(
+        teachers,
+        queries,
+        epsilon,
+        delta,
+        mechanism=_mechanism(mechanism, given) if fixed else mechanism,
+        accounting=accounting,
+        max_answers=max_answers,
+        student=student,
+        quick=quick,
+        gnss=_numbers(release, as_published=False),
+        controls=controls,
+        seed=seed,
+        device=device,
+    )
+    check_new_folder(out)
+    use_threads(threads)
+    with _progress(quiet=False) as progress:
+        told = run_pate(settings, load_images(dataset, data_dir), out, progress=progress)
+    told = {**told, "peak_mb": _peak_mb(), "out": str(out)}
+    write_page(out / "evaluation" / "metrics.json", json.dumps(told, indent=1) + "\n")
+    typer.echo(json.dumps(told) if as_json else "\n".join(_run_lines(told)))
+    if accounting == "released" and not told["privacy"]["releasable"]:
+        raise BudgetExceededError(
+            f"Expected the told epsilon to be at most --epsilon {epsilon:g}, got {told['privacy']['epsilon']:.4f}. The queries "
+            "stay charged and the student may not leave. Ask fewer queries, or add noise, in another run."
+        )
+
+
+def _run_lines(told: dict[str, Any]) -> list[str]:
+    privacy, student = told["privacy"], told["student"]
+    lines = [
+        f"{told['dataset']}: {told['teachers']} teachers answered {told['answered']} of {told['asked']} queries.",
+        f"Student {100 * student['accuracy']:.2f} %, macro-F1 {100 * student['macro_f1']:.2f} % (test rows 9000 to 9999; "
+        "rows 0 to 8999 are the public pool).",
+        f"Noisy labels right {100 * told['noisy_label_accuracy']:.2f} %, plurality {100 * told['plurality_accuracy']:.2f} %, "
+        f"floor {100 * told['floor']['accuracy']:.2f} %"
+        + (f", ceiling {100 * told['ceiling']['accuracy']:.2f} %." if told["ceiling"] else "."),
+        "These scores read true labels: they are not covered by the guarantee.",
+        f"epsilon = {privacy['epsilon']:.4f} at delta = {privacy['delta']:g} ({privacy['accounting']}); data-independent "
+        f"{privacy['data_independent_epsilon']:.4f}.",
+    ]
+    if privacy["releasable"]:
+        lines.append(f"Run folder: {told['out']}. Only {told['out']}/release may leave; it has no certificate yet.")
+    elif privacy["accounting"] == "as-published":
+        lines.append("Not releasable: epsilon depends on the votes. There is no certificate and no release folder.")
+    return lines
 
 
 def _mechanism(name: str, given: dict[str, float | None]) -> Mechanism:

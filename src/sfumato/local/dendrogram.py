@@ -2,8 +2,8 @@ r"""Label-only prediction on hierarchies of communities: exact Bayesian inferenc
 
 A tree is grown by merging, in rounds, all clusters that are each other's closest, where clusters A and B are as close as
 :math:`w(A, B) / (d(A)\, d(B))`: w sums the weights between them, d those at them. (Clusters linked to one other alone are
-equally close to it; they are merged two by two, and from round 50 on all that have the same closest.) Every edge draws an exponential weight
-from a public seed, so that trees differ and their average has soft borders.
+equally close to it; they are merged two by two, and from round 50 on all that have the same closest.) Every edge draws an
+exponential weight from a public seed, so that trees differ and their average has soft borders.
 
 A label runs down the tree as a Markov chain: a cluster of share s of the nodes (in logarithms, :math:`\tau = \log |A| / \log n`)
 keeps the class of its parent with probability :math:`e^{-\lambda (\tau_{parent} - \tau)}` and else draws it from the class

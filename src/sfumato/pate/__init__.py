@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sfumato.pate.graph_teachers import GraphTeachers, induced
     from sfumato.pate.images import load_images
     from sfumato.pate.release import Released, published_release, release_epsilon
+    from sfumato.pate.student import ConsistencyStudent
     from sfumato.pate.teachers import assign, parts, train_each
     from sfumato.pate.votes import count_votes, read_votes
 
@@ -24,6 +25,7 @@ _HOME = {
     "Answers": "aggregation",
     "CoTeaching": "coteaching",
     "ConfidentGNMax": "aggregation",
+    "ConsistencyStudent": "student",
     "Ensemble": "ensemble",
     "GANStudent": "gan",
     "GNMax": "aggregation",
@@ -52,6 +54,7 @@ __all__ = [
     "Answers",
     "CoTeaching",
     "ConfidentGNMax",
+    "ConsistencyStudent",
     "Ensemble",
     "GANStudent",
     "GNMax",

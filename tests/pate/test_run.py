@@ -1,0 +1,194 @@
+"""`sfumato pate run`: what is fixed beforehand, what is charged, what may leave."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from sfumato.cli import invoke
+from sfumato.errors import InputError
+from sfumato.pate import run as module
+from sfumato.pate.aggregation import ConfidentGNMax, GNMax, LNMax
+from sfumato.pate.images import Images
+from sfumato.pate.run import ACCOUNTING, MECHANISMS, Settings, choose_queries, make_plan, run
+from sfumato.privacy import accounting
+from sfumato.privacy.ledger import Chain
+
+TINY = {"student_settings": {"channels": (4, 4), "steps": 4, "batch_size": 8}, "controls": False}
+
+
+@pytest.fixture
+def images(monkeypatch):
+    """Sixty public images and twenty that measure; even ones are dark."""
+    monkeypatch.setattr(module, "POOL", 60)
+    x = np.random.default_rng(0).random((80, 1, 28, 28)).astype(np.float32)
+    y = np.arange(80) % 2
+    x[y == 0] *= 0.3
+    return Images("toy", x[:40], y[:40], x, y, num_classes=2)
+
+
+@pytest.fixture
+def votes(images):
+    counts = np.full((60, 2), 5)
+    counts[np.arange(60), images.test_y[:60]] = 45
+    return counts
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_noise_is_calibrated_to_caps_before_data(mechanism):
+    settings = Settings(250, 400, 3.0, mechanism=mechanism)
+    plan = make_plan(settings)
+    events = [release.event for release in plan.releases]
+    assert 0.998 * 3 <= accounting.epsilon(events, 1e-5) <= plan.epsilon <= 3.0
+    assert events[0].count == 400
+    assert events[-1].count == settings.answers == (200 if mechanism == "confident-gnmax" else 400)
+    noise = {"lnmax": "scale"}.get(mechanism, "noise_stddev")
+    more = make_plan(Settings(250, 800, 3.0, mechanism=mechanism))
+    assert getattr(more.mechanism, noise) > 1.3 * getattr(plan.mechanism, noise)
+
+
+def test_given_noise_must_fit_the_budget():
+    assert make_plan(Settings(250, 100, 20.0, mechanism=GNMax(40.0))).epsilon < 20.0
+    with pytest.raises(InputError, match="epsilon to be at least"):
+        make_plan(Settings(250, 100, 0.5, mechanism=GNMax(40.0)))
+
+
+def test_published_noise_scales_with_teachers():
+    settings = {"epsilon": 1.97, "accounting": "as-published"}
+    assert make_plan(Settings(250, 640, **settings)).mechanism == ConfidentGNMax(200.0, 150.0, 40.0)
+    assert make_plan(Settings(250, 640, mechanism="lnmax", **settings)).mechanism == LNMax(20.0)
+    assert make_plan(Settings(50, 640, mechanism="gnmax", **settings)).mechanism == GNMax(8.0)
+
+
+def test_queries_are_decided_by_the_seed_alone():
+    assert choose_queries(50, 3).tolist() == choose_queries(60, 3)[:50].tolist()
+    assert choose_queries(50, 3).tolist() != choose_queries(50, 4).tolist()
+    rows = choose_queries(9000, 0)
+    assert sorted(rows) == list(range(9000))  # none of the rows that measure
+
+
+def test_run_releases_what_was_charged(images, votes, tmp_path):
+    out, stages = tmp_path / "run", []
+    settings = Settings(50, 30, 20.0, **TINY)
+    told = run(settings, images, out, votes=votes, progress=lambda *event: stages.append(event))
+    assert sorted(path.name for path in out.iterdir()) == ["evaluation", "ledger.jsonl", "release"]
+    chain = Chain.parse((out / "release" / "ledger.jsonl").read_bytes())
+    assert chain.problem is None
+    assert [entry["kind"] for entry in chain.entries] == ["plan", "release", "release"]
+    counts = [entry["release"]["event"]["count"] for entry in chain.entries[1:]]
+    assert counts == [30, 15]  # every query asked, refused or not; the cap on answers
+    found = load_file(out / "release" / "releases.safetensors")
+    assert found["queries"].tolist() == choose_queries(30, 0).tolist()
+    assert (found["answers"] >= 0).sum() == told["answered"] <= 15
+    assert not (found["answers"][told["asked"] :] >= 0).any()
+    assert load_file(out / "release" / "model.safetensors")["network.0.weight"].shape == (4, 1, 5, 5)
+    spec = json.loads((out / "release" / "spec.json").read_text())
+    assert "plurality" not in json.dumps(spec)  # clean votes stay in evaluation/
+    assert json.loads((out / "evaluation" / "metrics.json").read_text()) == told
+    assert told["privacy"]["epsilon"] <= 20.0
+    assert stages[-1] == ("student", 4, 4)
+
+
+def test_only_noisy_labels_reach_the_student(images, votes, tmp_path, monkeypatch):
+    seen = []
+    real = module._fit
+    monkeypatch.setattr(module, "_fit", lambda *given: seen.append(given) or real(*given))
+    run(Settings(50, 30, 20.0, **{**TINY, "controls": True}), images, tmp_path / "run", votes=votes)
+    found = load_file(tmp_path / "run" / "release" / "releases.safetensors")
+    given = found["answers"] >= 0
+    (_, _, rows, labels, _, stage), (*_, ceiling) = seen
+    assert (stage, ceiling) == ("student", "ceiling")
+    assert rows.tolist() == found["queries"][given].tolist()
+    assert labels.tolist() == found["answers"][given].tolist()
+    assert rows.max() < 60
+
+
+@pytest.mark.parametrize("how", ACCOUNTING)
+def test_what_may_leave(images, votes, tmp_path, how):
+    out = tmp_path / "run"
+    epsilon = {"data-independent": 20.0, "released": 100.0, "as-published": 20.0}[how]
+    settings = Settings(50, 30, epsilon, mechanism=GNMax(20.0), accounting=how, **TINY)
+    privacy = run(settings, images, out, votes=votes)["privacy"]
+    assert privacy["releasable"] is (how != "as-published")
+    assert (out / "release").exists() is privacy["releasable"]
+    assert (out / "ledger.jsonl").exists()
+    assert math.isclose(privacy["epsilon"], privacy["data_independent_epsilon"]) is (how == "data-independent")
+
+
+def test_a_told_epsilon_above_the_budget_holds_the_student_back(images, votes, tmp_path):
+    settings = Settings(50, 30, 0.1, mechanism=GNMax(20.0), accounting="released", **TINY)
+    told = run(settings, images, tmp_path / "run", votes=votes)
+    assert told["privacy"]["epsilon"] > 0.1
+    assert not (tmp_path / "run" / "release").exists()
+
+
+def test_votes_stop_and_calibrate_nothing(images, tmp_path):
+    near, far = np.tile([26, 24], (60, 1)), np.tile([50, 0], (60, 1))
+    plans = [run(Settings(50, 30, 5.0, mechanism="gnmax", **TINY), images, tmp_path / str(i), votes=v)
+             for i, v in enumerate((near, far))]  # fmt: skip
+    assert plans[0]["mechanism"] == plans[1]["mechanism"]
+    assert plans[0]["privacy"] == plans[1]["privacy"]
+    assert plans[0]["asked"] == plans[1]["asked"] == 30
+
+
+def test_a_stopped_run_stays_charged_and_releases_nothing(images, votes, tmp_path, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "_fit", stop)
+    with pytest.raises(KeyboardInterrupt):
+        run(Settings(50, 30, 20.0, **TINY), images, tmp_path / "run", votes=votes)
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["ledger.jsonl"]
+    assert len(Chain.parse((tmp_path / "run" / "ledger.jsonl").read_bytes()).entries) == 3
+    with pytest.raises(InputError, match="new folder"):
+        run(Settings(50, 30, 20.0, **TINY), images, tmp_path / "run", votes=votes)
+
+
+def test_a_folder_is_whole_or_absent(tmp_path):
+    with pytest.raises(TypeError):
+        module._write_whole(tmp_path / "release", {"a": b"1", "b": None})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_teachers_are_trained_when_no_votes_are_given(images, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "QUICK", {"consistency": {}})
+    told = run(Settings(3, 20, 50.0, quick=True, mechanism="gnmax", **TINY), images, tmp_path / "run")
+    assert told["teachers"] == 3
+    assert told["answered"] == 20
+
+
+@pytest.mark.parametrize(
+    ("fragment", "options"),
+    [
+        ("num_queries", ("--queries", "9001")),
+        ("student", ("--student", "nearest")),
+        ("accounting", ("--accounting", "mean")),
+        ("max_answers", ("--mechanism", "gnmax", "--max-answers", "5")),
+        ("--sigma2", ("--mechanism", "gnmax", "--sigma1", "40", "--sigma2", "40")),
+        ("No file", ()),
+    ],
+)
+def test_wrong_options_are_one_line(tmp_path, capsys, fragment, options):
+    given = ["pate", "run", "--dataset", "mnist", "--data-dir", str(tmp_path), "--queries", "10", "--epsilon", "5"]
+    code = invoke([*given, "--threads", "1", "--out", str(tmp_path / "out"), *options])
+    out, err = capsys.readouterr()
+    assert (code, out) == (2, "")
+    assert fragment in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_command_prints_one_object(images, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("sfumato.pate.images.load_images", lambda *_: images)
+    monkeypatch.setattr(module, "QUICK", {"consistency": TINY["student_settings"]})
+    given = ["pate", "run", "--dataset", "mnist", "--data-dir", ".", "--teachers", "3", "--queries", "20", "--quick"]
+    given += ["--epsilon", "50", "--mechanism", "gnmax", "--threads", "1", "--out", str(tmp_path / "run"), "--json"]
+    assert invoke(given) == 0
+    out, err = capsys.readouterr()
+    told = json.loads(out)
+    assert {"student", "ceiling", "floor", "noisy_label_accuracy", "plurality_accuracy", "seconds", "peak_mb"} <= set(
+        told
+    )
+    assert "teachers" in err
+    assert "private" not in err
