@@ -216,9 +216,12 @@ def test_a_resumed_fit_asks_nobody_twice(name, tmp_path):
 def test_what_nobody_could_learn_from_is_refused_before_anyone_is_asked(tmp_path, settings, fractions, error, message):
     roles = np.random.default_rng(0).choice(3, 200, p=fractions).astype(np.uint8)
     graph = replace(campus(200, seed=0), roles=roles)
+    method = METHODS["hybrid"](**settings)
+
+    def fit():
+        plan = method.calibrate(None, method.unit, graph.public_facts(method.unit))
+        plan.fit(graph, ledger=tmp_path / "ledger.jsonl")
+
     with pytest.raises(error, match=message):
-        method = METHODS["hybrid"](**settings)
-        method.calibrate(None, method.unit, graph.public_facts(method.unit)).fit(
-            graph, ledger=tmp_path / "ledger.jsonl"
-        )
+        fit()
     assert not (tmp_path / "ledger.jsonl").exists()
