@@ -53,6 +53,7 @@ def test_plain_files_are_read(tmp_path):
         (gzip.compress(idx([1, 2]))[:-3], "Fetch the file again"),
         (gzip.compress(idx([1, 2]))[:12] + b"xxxxxxxxxxxxxx", "Fetch the file again"),
     ],
+    ids=["empty", "kind", "short", "long", "header", "cut", "garbled"],
 )
 def test_damage_is_named(tmp_path, content, fragment):
     (tmp_path / "file").write_bytes(content)
