@@ -133,7 +133,7 @@ def _features(asked: Questions, d: int) -> Randomizer:
 
 def _event(randomizer: Randomizer) -> Event:
     if isinstance(randomizer, Gaussian):
-        return GaussianEvent(randomizer._multiplier)
+        return GaussianEvent(randomizer.noise_multiplier)
     return PureEvent(randomizer.total_epsilon)
 
 

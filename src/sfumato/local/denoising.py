@@ -3,7 +3,7 @@ r"""What a server makes of reported neighbor lists: Bayesian denoising to a spar
 Everything here is post-processing of :class:`~sfumato.local.links.LinkReports` and of public features and labels.
 The posterior of a pair depends on the cells of its two users and on how many of the two claim the link (0, 1, 2), so it is
 a small table; pairs are only counted into it, and those that are kept are listed: as many as links are expected, up to
-all pairs where epsilon is too small to tell them apart (n = 6,000 at epsilon 0.001: 4.6 million pairs, 0.5 GB).
+a share of all pairs where epsilon is too small to tell them apart.
 """
 
 from __future__ import annotations

@@ -60,25 +60,26 @@ class Gaussian(Ranged):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_real(low=0, high=1, open_low=True, open_high=True, delta=self.delta)
-        _ = self._multiplier
+        _ = self.noise_multiplier
 
     @cached_property
     def _delta_of_noise(self) -> float:
         return effective_delta(self.delta, self.epsilon, self.num_features)
 
     @cached_property
-    def _multiplier(self) -> float:
+    def noise_multiplier(self) -> float:
+        """Standard deviation over L2 sensitivity, the one number that the guarantee rests on."""
         return gaussian_noise_multiplier(self.epsilon, self._delta_of_noise)
 
     @cached_property
     def realized_epsilon(self) -> float:
         """The guarantee of the noise in use at ``delta``, rounded upward by the accountant."""
-        return epsilon_of([GaussianEvent(self._multiplier)], self._delta_of_noise)
+        return epsilon_of([GaussianEvent(self.noise_multiplier)], self._delta_of_noise)
 
     @cached_property
     def _grid(self) -> tuple[int, float]:
         """Steps K a range, and standard deviation in steps, rounded up."""
-        spread, steps = self._multiplier * sqrt(self.num_features), _FINEST
+        spread, steps = self.noise_multiplier * sqrt(self.num_features), _FINEST
         while steps > 1 and spread * steps >= _LARGEST_STDDEV / 2:
             steps //= 2
         return steps, nextafter(nextafter(spread * steps, np.inf), np.inf)
