@@ -25,7 +25,7 @@ from sfumato.nn.metrics import accuracy
 from sfumato.pate.aggregation import REFUSED, ConfidentGNMax, LNMax
 from sfumato.pate.analysis import analyze
 from sfumato.pate.images import load_images
-from sfumato.pate.run import POOL
+from sfumato.pate.plan import POOL
 from sfumato.pate.student import STUDENT_SETTINGS, ConsistencyStudent
 from sfumato.pate.votes import read_votes
 

@@ -9,10 +9,12 @@ from safetensors.numpy import load_file
 
 from sfumato.cli import invoke
 from sfumato.errors import InputError
+from sfumato.pate import plan
 from sfumato.pate import run as module
 from sfumato.pate.aggregation import ConfidentGNMax, GNMax, LNMax
 from sfumato.pate.images import Images
-from sfumato.pate.run import ACCOUNTING, MECHANISMS, Settings, choose_queries, make_plan, run
+from sfumato.pate.plan import ACCOUNTING, MECHANISMS, Settings, choose_queries, make_plan
+from sfumato.pate.run import run
 from sfumato.privacy import accounting
 from sfumato.privacy.ledger import Chain
 
@@ -22,7 +24,8 @@ TINY = {"student_settings": {"channels": (4, 4), "steps": 4, "batch_size": 8}, "
 @pytest.fixture
 def images(monkeypatch):
     """Sixty public images and twenty that measure; even ones are dark."""
-    monkeypatch.setattr(module, "POOL", 60)
+    for holder in (plan, module):
+        monkeypatch.setattr(holder, "POOL", 60)
     x = np.random.default_rng(0).random((80, 1, 28, 28)).astype(np.float32)
     y = np.arange(80) % 2
     x[y == 0] *= 0.3

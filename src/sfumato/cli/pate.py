@@ -103,7 +103,7 @@ def run(
     from sfumato.cli.train import _peak_mb, _progress
     from sfumato.cli.train import set_threads as use_threads
     from sfumato.pate.images import load_images
-    from sfumato.pate.run import Settings
+    from sfumato.pate.plan import Settings
     from sfumato.pate.run import run as run_pate
     from sfumato.privacy.release_folder import check_new_folder
 
