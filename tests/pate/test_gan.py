@@ -10,7 +10,8 @@ from torch import nn
 from torch.nn import functional
 
 from sfumato.errors import InputError
-from sfumato.nn.gan import Adam, Discriminator, Generator, matching_loss, unlabeled_loss
+from sfumato.nn.gan import Discriminator, Generator, matching_loss, unlabeled_loss
+from sfumato.nn.training import Adam
 from sfumato.pate import gan
 from sfumato.pate.cleansing import PATEPlusPlus
 from sfumato.pate.coteaching import CoTeaching, PATEPlus
@@ -107,7 +108,7 @@ def test_matching_compares_means_not_rows():
 
 def test_adam_is_adam():
     own, other = nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(3))
-    mine, theirs = Adam([own], 0.1, 0.5), torch.optim.Adam([other], 0.1, betas=(0.5, 0.999))
+    mine, theirs = Adam([own], 0.1, momentum=0.5), torch.optim.Adam([other], 0.1, betas=(0.5, 0.999))
     for step in range(4):
         other.grad = torch.tensor([1.0, -2.0, 0.5]) * (step + 1)
         own.grad.copy_(other.grad)

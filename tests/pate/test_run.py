@@ -96,8 +96,8 @@ def test_run_releases_what_was_charged(images, votes, tmp_path):
 
 def test_only_noisy_labels_reach_the_student(images, votes, tmp_path, monkeypatch):
     seen = []
-    real = module._fit
-    monkeypatch.setattr(module, "_fit", lambda *given: seen.append(given) or real(*given))
+    real = module.fit_student
+    monkeypatch.setattr(module, "fit_student", lambda *given: seen.append(given) or real(*given))
     run(Settings(50, 30, 20.0, **{**TINY, "controls": True}), images, tmp_path / "run", votes=votes)
     found = load_file(tmp_path / "run" / "release" / "releases.safetensors")
     given = found["answers"] >= 0
@@ -140,7 +140,7 @@ def test_a_stopped_run_stays_charged_and_releases_nothing(images, votes, tmp_pat
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module, "_fit", stop)
+    monkeypatch.setattr(module, "fit_student", stop)
     with pytest.raises(KeyboardInterrupt):
         run(Settings(50, 30, 20.0, **TINY), images, tmp_path / "run", votes=votes)
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["ledger.jsonl"]

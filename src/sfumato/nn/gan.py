@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -10,36 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sfumato.nn import training
-
 _INPUT_NOISE, _HIDDEN_NOISE = 0.3, 0.5
 _SLOPE = 0.2
-
-
-class Adam(training.Adam):
-    """Adam with a chosen momentum: GANs train at 0.5 where other networks take 0.9.
-
-    >>> weight = nn.Parameter(torch.tensor([1.0]))
-    >>> optimizer = Adam([weight], learning_rate=0.1, momentum=0.5)
-    >>> weight.grad.fill_(2.0).item()
-    2.0
-    >>> optimizer.step()
-    >>> round(weight.item(), 4)
-    0.9
-    """
-
-    def __init__(self, parameters: Iterable[nn.Parameter], learning_rate: float, momentum: float) -> None:
-        super().__init__(parameters, learning_rate)
-        self.momentum = momentum
-
-    def step(self) -> None:
-        """Update the parameters from ``grad``, and set it to zero."""
-        self.steps += 1
-        self.mean.lerp_(self.grad, 1 - self.momentum)
-        self.square.mul_(0.999).addcmul_(self.grad, self.grad, value=0.001)
-        scale = (self.square / (1 - 0.999**self.steps)).sqrt_().add_(1e-8)
-        self.flat.addcdiv_(self.mean, scale, value=-self.learning_rate / (1 - self.momentum**self.steps))
-        self.grad.zero_()
 
 
 class Discriminator(nn.Module):

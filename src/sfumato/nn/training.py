@@ -14,10 +14,10 @@ Progress = Callable[[int, int], None]
 class Adam:
     r"""Adam on one flat vector that the parameters become views of: one update for all, however many there are.
 
-    :math:`m \leftarrow 0.9 m + 0.1 g`, :math:`v \leftarrow 0.999 v + 0.001 g^2`, and a step of
+    :math:`m \leftarrow \beta m + (1 - \beta) g`, :math:`v \leftarrow 0.999 v + 0.001 g^2`, and a step of
     :math:`-\eta \hat m / (\sqrt{\hat v} + 10^{-8})` with both means corrected for their start at zero. (`torch.optim`
     would load the compiler stack, which takes longer than a whole edge-level run.) Weight decay adds its multiple of the
-    parameters to the gradient.
+    parameters to the gradient; the momentum beta is 0.9, which GANs lower.
 
     Source: Kingma and Ba (2015), algorithm 1.
 
@@ -30,9 +30,15 @@ class Adam:
     0.9
     """
 
-    def __init__(self, parameters: Iterable[nn.Parameter], learning_rate: float, weight_decay: float = 0.0) -> None:
+    def __init__(
+        self,
+        parameters: Iterable[nn.Parameter],
+        learning_rate: float,
+        weight_decay: float = 0.0,
+        momentum: float = 0.9,
+    ) -> None:
         parameters = list(parameters)
-        self.learning_rate, self.weight_decay, self.steps = learning_rate, weight_decay, 0
+        self.learning_rate, self.weight_decay, self.momentum, self.steps = learning_rate, weight_decay, momentum, 0
         self.flat = torch.cat([parameter.detach().reshape(-1) for parameter in parameters])
         self.grad, self.mean, self.square = (torch.zeros_like(self.flat) for _ in range(3))
         sizes = [parameter.numel() for parameter in parameters]
@@ -44,10 +50,10 @@ class Adam:
         self.steps += 1
         if self.weight_decay:
             self.grad.add_(self.flat, alpha=self.weight_decay)
-        self.mean.lerp_(self.grad, 0.1)
+        self.mean.lerp_(self.grad, 1 - self.momentum)
         self.square.mul_(0.999).addcmul_(self.grad, self.grad, value=0.001)
         scale = (self.square / (1 - 0.999**self.steps)).sqrt_().add_(1e-8)
-        self.flat.addcdiv_(self.mean, scale, value=-self.learning_rate / (1 - 0.9**self.steps))
+        self.flat.addcdiv_(self.mean, scale, value=-self.learning_rate / (1 - self.momentum**self.steps))
         self.grad.zero_()
 
 

@@ -24,8 +24,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from sfumato._validate import check_choice, check_int, check_real, fail
-from sfumato.nn.gan import Adam, Discriminator, Generator, matching_loss, unlabeled_loss
-from sfumato.nn.training import Progress
+from sfumato.nn.gan import Discriminator, Generator, matching_loss, unlabeled_loss
+from sfumato.nn.training import Adam, Progress
 
 NETWORKS = ("cnn", "mlp")
 
@@ -208,8 +208,10 @@ class _Networks:
             for _ in range(settings.discriminators)
         )
         self.generator = Generator(shape, _GENERATOR_WIDTH).to(settings.device)
-        self.optimizers = [Adam(net.parameters(), settings.learning_rate, _MOMENTUM) for net in self.discriminators]
-        self.generating = Adam(self.generator.parameters(), settings.learning_rate, _MOMENTUM)
+        self.optimizers = [
+            Adam(net.parameters(), settings.learning_rate, momentum=_MOMENTUM) for net in self.discriminators
+        ]
+        self.generating = Adam(self.generator.parameters(), settings.learning_rate, momentum=_MOMENTUM)
         self.means = [optimizer.flat.clone() for optimizer in self.optimizers]
 
     def step(self, labeled: Tensor, unlabeled: Tensor, batch: Batch, watch: Watch | None) -> None:

@@ -41,6 +41,7 @@ from sfumato.pate.plan import POOL, STUDENTS, UNIT, Plan, Settings, choose_queri
 from sfumato.pate.student import STUDENT_SETTINGS
 from sfumato.pate.votes import Votes
 from sfumato.privacy.ledger import Ledger, canonical_json
+from sfumato.privacy.noise import Key
 from sfumato.privacy.release_folder import LEDGER, check_new_folder
 
 QUICK = {"consistency": {"channels": (8, 16), "steps": 300}}
@@ -72,11 +73,11 @@ def run(
     ledger = Ledger(plan.to_dict(), plan.releases, out / LEDGER)
     for release in plan.releases:
         ledger.charge(release.name)
-    answers = _answer(plan.mechanism, asked_votes, settings)
+    answers = answer(plan.mechanism, asked_votes, settings)
     given = answers.labels != REFUSED
     if not given.any():
         raise fail("the number of answers", 0, "to be at least 1", "Lower the threshold; the queries stay charged.")
-    student = _fit(settings, images, rows[given], answers.labels[given], progress, "student")
+    student = fit_student(settings, images, rows[given], answers.labels[given], progress, "student")
     learned = time.perf_counter()
     privacy = _privacy(settings, plan, asked_votes)
     metrics = {
@@ -93,6 +94,17 @@ def run(
     if privacy["releasable"]:
         _write_release(out, settings, plan, ledger, privacy, (rows, answers), weights_of(student))
     return metrics
+
+
+def make_ensemble(settings: Settings, dataset: str, num_classes: int) -> Ensemble:
+    """The teachers that the settings name, with the augmentation of a named data set.
+
+    >>> make_ensemble(Settings(250, 100, 2.0, quick=True), "mnist", 10).num_teachers
+    50
+    """
+    small: dict[str, Any] = {"widths": (8, 16), "steps": 200} if settings.quick else {}
+    augmented = IMAGE_SETTINGS.get(dataset, {})
+    return Ensemble(settings.num_teachers, num_classes, seed=settings.seed, device=settings.device, **augmented, **small)
 
 
 def make_student(settings: Settings, dataset: str, num_classes: int) -> Any:
@@ -129,26 +141,23 @@ def weights_of(student: Any) -> dict[str, NDArray[Any]]:
 
 def _ask(settings: Settings, images: Images, rows: NDArray[np.int64], progress: Progress | None) -> Votes:
     """Train the teachers on all training rows, whose numbers are their ids, and count their votes on the queries."""
-    small: dict[str, Any] = {"widths": (8, 16), "steps": 200} if settings.quick else {}
-    ensemble = Ensemble(
-        settings.num_teachers,
-        images.num_classes,
-        seed=settings.seed,
-        device=settings.device,
-        **IMAGE_SETTINGS.get(images.name, {}),
-        **small,
-    )
+    ensemble = make_ensemble(settings, images.name, images.num_classes)
     teachers = ensemble.fit(images.train_x, images.train_y, range(len(images.train_y)), _stage(progress, "teachers"))
     return teachers.votes(images.test_x[rows])
 
 
-def _answer(mechanism: Mechanism, votes: Votes, settings: Settings) -> Answers:
+def answer(mechanism: Mechanism, votes: Votes, settings: Settings, key: Key | None = None) -> Answers:
+    """Aggregate within the cap on answers; a new key is drawn unless one is given.
+
+    >>> answer(ConfidentGNMax(5.0, 0.1, 0.1), np.array([[9, 1], [1, 9]]), Settings(10, 2, 1.0, max_answers=1)).labels.tolist()
+    [0, -1]
+    """
     if isinstance(mechanism, ConfidentGNMax):
-        return mechanism.aggregate(votes, max_answers=settings.answers)
-    return mechanism.aggregate(votes)
+        return mechanism.aggregate(votes, key, max_answers=settings.answers)
+    return mechanism.aggregate(votes, key)
 
 
-def _fit(
+def fit_student(
     settings: Settings,
     images: Images,
     rows: NDArray[np.int64],
@@ -211,34 +220,40 @@ def _scores(
     """Accuracies, which read true labels and clean votes: not covered by the guarantee."""
     given = answers.labels != REFUSED
     truth, labels = images.test_y[rows], answers.labels[given]
-    ceiling = _fit(settings, images, rows[given], truth[given], progress, "ceiling") if settings.controls else None
-    floor = _Ridge(images.test_x[rows[given]], labels, images.num_classes)
+    ceiling = fit_student(settings, images, rows[given], truth[given], progress, "ceiling") if settings.controls else None
+    floor = Ridge(images.test_x[rows[given]], labels, images.num_classes)
     return {
         "noisy_label_accuracy": accuracy(truth[given], labels),
         "plurality_accuracy": accuracy(truth, votes.argmax(1)),
         "plurality_accuracy_answered": accuracy(truth[given], votes[given].argmax(1)),
-        "student": _score(student, images),
-        "ceiling": _score(ceiling, images),
-        "floor": _score(floor, images),
+        "student": score(student, images),
+        "ceiling": score(ceiling, images),
+        "floor": score(floor, images),
         "evaluation_private": False,
     }
 
 
-def _score(model: Any, images: Images) -> dict[str, float] | None:
+def score(model: Any, images: Images) -> dict[str, float] | None:
+    """Accuracy and macro-F1 on the rows that measure, beyond the pool; None of no model."""
     if model is None:
         return None
     truth, found = images.test_y[POOL:], model.predict(images.test_x[POOL:])
     return {"accuracy": accuracy(truth, found), "macro_f1": macro_f1(truth, found, images.num_classes)}
 
 
-class _Ridge:
-    """The floor: least squares on the pixels of the answered queries, without the pool."""
+class Ridge:
+    """The floor: least squares on the pixels of the answered queries, without the pool.
+
+    >>> Ridge(np.array([[[0.0]], [[1.0]]]), np.array([0, 1]), 2).predict(np.array([[[0.1]], [[0.9]]])).tolist()
+    [0, 1]
+    """
 
     def __init__(self, x: NDArray[np.float32], y: NDArray[np.int64], num_classes: int) -> None:
         rows = self._rows(x)
         self.weights = np.linalg.solve(rows.T @ rows + 10.0 * np.eye(rows.shape[1]), rows.T @ np.eye(num_classes)[y])
 
     def predict(self, x: NDArray[np.float32]) -> NDArray[np.int64]:
+        """Classes [rows]."""
         return np.asarray((self._rows(x) @ self.weights).argmax(1))
 
     def _rows(self, x: NDArray[np.float32]) -> NDArray[np.float64]:
