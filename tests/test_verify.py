@@ -593,7 +593,7 @@ def test_stands_alone():
         "assert not loaded & {'torch', 'scipy', 'dp_accounting', 'mpmath', 'numba', 'attr'}, loaded\n"
         "ours = {name for name in sys.modules if name.startswith('sfumato')}\n"
         "ours = {name.removeprefix('sfumato._verify_') for name in ours}\n"
-        "assert ours == {'sfumato', 'sfumato.verify', 'epsilon', 'local', 'methods', 'plan'}, ours\n"
+        "assert ours == {'sfumato', 'sfumato.verify', 'epsilon', 'local', 'methods', 'pate', 'plan'}, ours\n"
     )
     environment = {"PYTHONPATH": str(Path(module.__file__).parents[1]), "PATH": ""}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from sfumato import _verify_pate as pate
 from sfumato._verify_epsilon import KNOWN_EVENTS, epsilon_bracket, leaves, simple_events
 from sfumato._verify_local import (
     DEGREES,
@@ -87,11 +88,44 @@ def disagreements(
         yield from _ledger_faults(entries, certificate)
     if spec is not None:
         yield from _spec_faults(spec, certificate)
+    if certificate["method"] == pate.METHOD:
+        yield from _pate_faults(certificate, released, weights)
+        return
     yield from _words_faults(certificate)
     yield from settings_faults(certificate)
     yield from _origin_faults(certificate)
     tuned = any(event["type"] == "selection" for event in leaves(one["event"] for one in certificate["releases"]))
     yield from (_selection_faults if tuned else _output_faults)(certificate, released, weights)
+
+
+def _pate_faults(
+    certificate: dict[str, Any], released: dict[str, list[int]] | None, weights: dict[str, list[int]] | None
+) -> Iterator[str]:
+    """PATE, of which settings and public facts imply all else: fields, tensors and networks."""
+    for field, value in pate.implied(certificate).items():
+        found = differences(certificate[field], value, field)
+        yield from (f"certificate.json: {text} (compared with what the settings imply)" for text in found)
+    strange = list(pate.settings_faults(certificate))
+    yield from strange
+    if strange:
+        return  # sizes follow from the settings
+    if released is not None:
+        yield from _tensor_faults("releases", released, pate.released_shapes(certificate))
+    if weights is not None:
+        yield from _tensor_faults("model", weights, pate.network_shapes(certificate))
+
+
+def _tensor_faults(file: str, tensors: dict[str, list[int]], expected: dict[str, list[int]]) -> Iterator[str]:
+    """Tensors of ``model`` or ``releases`` that are not exactly those of the settings."""
+    where = f"{file}.safetensors: "
+    for name in sorted(tensors.keys() | expected.keys()):
+        if name not in expected:
+            yield f"{where}{plain(name)}: belongs to no {'network of this method' if file == 'model' else 'release'}"
+        elif name not in tensors:
+            yield f"{where}{name}: is missing"
+        elif tensors[name] != expected[name]:
+            got = plain(repr(tensors[name]))
+            yield f"{where}{name}: expected shape {expected[name]}, as the settings say, got {got}"
 
 
 def _output_faults(
@@ -180,7 +214,11 @@ def _spec_faults(spec: dict[str, Any], certificate: dict[str, Any]) -> Iterator[
         yield from (
             f"spec.json: {text} (compared with certificate.json)" for text in differences(spec[field], value, field)
         )
-    graph = spec["graph"]
+    graph = spec.get("graph")
+    if (graph is None) != (certificate["method"] == pate.METHOD):
+        yield f"spec.json: graph: does not fit method {plain(certificate['method'])}: all but {pate.METHOD} learn from one"
+    if graph is None or certificate["method"] == pate.METHOD:
+        return
     for field, size in (("num_nodes", graph["num_nodes"]), ("num_classes", len(graph["classes"]))):
         if size != public[field]:
             yield f"spec.json: graph.{field.replace('num_c', 'c')}: {size} differs from public_facts.{field}"
@@ -367,15 +405,7 @@ def _weights_faults(weights: dict[str, list[int]], certificate: dict[str, Any]) 
     """Weights that are not those of the method's networks, or whose number is not what was charged."""
     if any(settings_faults(certificate)):
         return  # a problem already, and sizes follow from the settings
-    networks = network_shapes(certificate, weights)
-    for name in sorted(weights.keys() | networks.keys()):
-        if name not in networks:
-            yield f"model.safetensors: {plain(name)}: belongs to no network of this method"
-        elif name not in weights:
-            yield f"model.safetensors: {name}: is missing"
-        elif weights[name] != networks[name]:
-            got = plain(repr(weights[name]))
-            yield f"model.safetensors: {name}: expected shape {networks[name]}, as the settings say, got {got}"
+    yield from _tensor_faults("model", weights, network_shapes(certificate, weights))
     for release in certificate["releases"]:
         name, expected = release["name"], _size(release["shape"])
         found = sum(_size(shape) for key, shape in weights.items() if key.startswith(name + "."))

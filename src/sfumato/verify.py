@@ -2,8 +2,8 @@
 
 ``python -m sfumato.verify DIR [--public-key FILE]`` exits 0 if the run is valid, 1 if it is not, 2 if there is nothing
 to check. This file, its accountant ``_verify_epsilon.py``, the rules of ``_verify_plan.py``, the methods of
-``_verify_methods.py`` and ``_verify_local.py`` and the JSON Schema ``privacy/certificate-2.schema.json`` stand alone: they
-need Python, NumPy and cryptography and use nothing else of Sfumato.
+``_verify_methods.py``, ``_verify_local.py`` and ``_verify_pate.py`` and the JSON Schema
+``privacy/certificate-2.schema.json`` stand alone: they need Python, NumPy and cryptography and use nothing else of Sfumato.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
+from sfumato import _verify_pate as pate
 from sfumato._verify_local import FEATURE_SEED, LOCAL_UNITS, REPORT_TYPES, report_form, round_up
 from sfumato._verify_methods import plain
 from sfumato._verify_plan import canonical, claim_faults, differences, disagreements
@@ -103,12 +104,21 @@ def verify(run: Path, public_key: Path | None = None) -> Verification:
         return Verification(False, tuple(problems), signed=signed)
     bracket: tuple[float | None, float | None] = (None, None)
     try:
+        strange = list(_method_form_faults(certificate))
+        if strange:
+            return Verification(False, (*problems, *strange), signed=signed)
         problems.extend(_sentence_faults(certificate))
         problems.extend(disagreements(certificate, spec, entries, released, weights))
         found, bracket = claim_faults(certificate)
         problems.extend(found)
         if not problems and certificate["unit"]["name"] == "local":
             problems.extend(_answer_faults(folder / "releases.safetensors", certificate))
+        if not problems and certificate["method"] == pate.METHOD and released is not None:
+            queries, answers = (
+                _whole_numbers(folder / "releases.safetensors", name) for name in ("queries", "answers")
+            )
+            found = list(pate.answer_faults(queries, answers, certificate))
+            problems.extend(f"releases.safetensors: {text}" for text in found)
     except RecursionError:
         problems.append("certificate.json: is nested too deep to be compared")
     stated = certificate["claim"]["epsilon"], certificate["claim"]["delta"], certificate["unit"]
@@ -116,13 +126,26 @@ def verify(run: Path, public_key: Path | None = None) -> Verification:
     return Verification(not problems, tuple(problems), *bracket, *stated, signed, origins)
 
 
+def _method_form_faults(certificate: dict[str, Any]) -> Iterator[str]:
+    """Public facts of a graph where there is none or the reverse, and settings of PATE that are none."""
+    is_pate = certificate["method"] == pate.METHOD
+    forms = {"public_facts": "pate_facts", "settings": "pate_settings"} if is_pate else {"public_facts": "graph_facts"}
+    for field, form in forms.items():
+        yield from (f"certificate.json: {text}" for text in _faults(certificate[field], _forms()[form], field))
+
+
 def _sentence_faults(certificate: dict[str, Any]) -> Iterator[str]:
-    """Sentences that are those of another trust model: the schema offers the curator's, the local ones, those of links."""
-    unit = certificate["unit"]["name"]
-    own = LOCAL_UNITS.index(unit) + 1 if unit in LOCAL_UNITS else 0
+    """Sentences that are those of another trust model: the schema offers the curator's, the local ones, those of links.
+
+    PATE's, where they are not the curator's, come fourth.
+    """
+    unit, is_pate = certificate["unit"]["name"], certificate["method"] == pate.METHOD
+    own = 3 if is_pate else LOCAL_UNITS.index(unit) + 1 if unit in LOCAL_UNITS else 0
     for field, form in _forms()["certificate"]["properties"].items():
         if "anyOf" in form:
-            found = differences(certificate[field], form["anyOf"][: own + 1][-1]["const"], field)
+            cases = form["anyOf"]
+            case = cases[own] if own < len(cases) else cases[0 if is_pate else -1]
+            found = differences(certificate[field], case["const"], field)
             yield from (f"certificate.json: {text} (compared with what the unit implies)" for text in found)
 
 
@@ -266,6 +289,14 @@ def _answer_faults(path: Path, certificate: dict[str, Any]) -> Iterator[str]:
                 yield f"{where}holds answers from {found}, expected {low} to {high}, as the settings say"
 
 
+def _whole_numbers(path: Path, name: str) -> np.ndarray:
+    """A tensor of type I64, of a file whose header was checked."""
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        entry = _loads(file.read(length))[name]
+    return np.memmap(path, "<i8", "r", 8 + length + entry["data_offsets"][0], tuple(entry["shape"]))
+
+
 def _loads(data: bytes) -> Any:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(dict(pairs)) < len(pairs):
@@ -299,7 +330,7 @@ def _forms() -> dict[str, Any]:
 def _faults(value: Any, form: dict[str, Any], path: str) -> Iterator[str]:
     """Check a value against the part of JSON Schema that the schema uses; of oneOf, required[0] names the case.
 
-    What anyOf offers are constants: the nearest is named.
+    Of what anyOf offers, the nearest is named.
     """
     if "$ref" in form:
         form = _forms()[form["$ref"].removeprefix("#/$defs/")]

@@ -17,14 +17,14 @@ LAYERS = (
     ("graph", "nn", "privacy"),
     ("bounded", "method", "evaluation"),
     ("central", "local", "pate", "audit"),
-    ("catalog", "verify", "_verify_epsilon", "_verify_local", "_verify_methods", "_verify_plan"),
+    ("catalog", "verify", "_verify_epsilon", "_verify_local", "_verify_methods", "_verify_pate", "_verify_plan"),
     ("experiments",),
     ("report",),
     ("cli",),
     ("__main__",),
 )
 HEIGHT = {part: height for height, layer in enumerate(LAYERS) for part in layer}
-VERIFIER = {"verify", "_verify_epsilon", "_verify_local", "_verify_methods", "_verify_plan"}
+VERIFIER = {"verify", "_verify_epsilon", "_verify_local", "_verify_methods", "_verify_pate", "_verify_plan"}
 VERIFIER_MAY_USE = {*sys.stdlib_module_names, "numpy", "cryptography"}
 DOTTED = re.compile(r"sfumato(\.\w+)+(:\w+)?")
 

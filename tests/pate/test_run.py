@@ -1,5 +1,6 @@
 """`sfumato pate run`: what is fixed beforehand, what is charged, what may leave."""
 
+import hashlib
 import json
 import math
 
@@ -8,15 +9,18 @@ import pytest
 from safetensors.numpy import load_file
 
 from sfumato.cli import invoke
-from sfumato.errors import InputError
+from sfumato.errors import BudgetExceededError, DataError, InputError
 from sfumato.pate import plan
 from sfumato.pate import run as module
 from sfumato.pate.aggregation import ConfidentGNMax, GNMax, LNMax
+from sfumato.pate.folder import load_student
 from sfumato.pate.images import Images
-from sfumato.pate.plan import ACCOUNTING, MECHANISMS, Settings, choose_queries, make_plan
+from sfumato.pate.plan import ACCOUNTING, MECHANISMS, STUDENTS, Settings, choose_queries, make_plan
 from sfumato.pate.run import run
 from sfumato.privacy import accounting
+from sfumato.privacy.dataset_ledger import DatasetLedger, read_account
 from sfumato.privacy.ledger import Chain
+from sfumato.verify import verify
 
 TINY = {"student_settings": {"channels": (4, 4), "steps": 4, "batch_size": 8}, "controls": False}
 
@@ -90,6 +94,8 @@ def test_run_releases_what_was_charged(images, votes, tmp_path):
     spec = json.loads((out / "release" / "spec.json").read_text())
     assert "plurality" not in json.dumps(spec)  # clean votes stay in evaluation/
     assert json.loads((out / "evaluation" / "metrics.json").read_text()) == told
+    certificate = json.loads((out / "release" / "certificate.json").read_text())
+    assert certificate["claim"] == {"epsilon": told["privacy"]["epsilon"], "delta": 1e-5}
     assert told["privacy"]["epsilon"] <= 20.0
     assert stages[-1] == ("student", 4, 4)
 
@@ -117,7 +123,21 @@ def test_what_may_leave(images, votes, tmp_path, how):
     assert privacy["releasable"] is (how != "as-published")
     assert (out / "release").exists() is privacy["releasable"]
     assert (out / "ledger.jsonl").exists()
+    certified = (out / "release" / "certificate.json").exists()
+    assert certified is privacy["certificate"] is (how == "data-independent")
     assert math.isclose(privacy["epsilon"], privacy["data_independent_epsilon"]) is (how == "data-independent")
+
+
+def test_a_release_without_certificate_says_why(images, votes, tmp_path, capsys):
+    settings = Settings(50, 30, 100.0, mechanism=GNMax(20.0), accounting="released", **TINY)
+    told = run(settings, images, tmp_path / "run", votes=votes)
+    spec = json.loads((tmp_path / "run" / "release" / "spec.json").read_text())
+    assert "cannot be derived again without the votes" in spec["note"]
+    assert spec["privacy"]["epsilon"] == told["privacy"]["epsilon"]
+    assert "certificate.json: is missing" in verify(tmp_path / "run").problems
+    assert load_student(tmp_path / "run").predict(images.test_x[:3]).shape == (3,)
+    assert invoke(["predict", str(tmp_path / "run")]) == 2
+    assert "load_student" in capsys.readouterr().err
 
 
 def test_a_told_epsilon_above_the_budget_holds_the_student_back(images, votes, tmp_path):
@@ -149,10 +169,86 @@ def test_a_stopped_run_stays_charged_and_releases_nothing(images, votes, tmp_pat
         run(Settings(50, 30, 20.0, **TINY), images, tmp_path / "run", votes=votes)
 
 
-def test_a_folder_is_whole_or_absent(tmp_path):
-    with pytest.raises(TypeError):
-        module._write_whole(tmp_path / "release", {"a": b"1", "b": None})
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize("student", STUDENTS)
+def test_a_student_is_verified_and_loaded_back(images, votes, tmp_path, monkeypatch, student):
+    trained, real = [], module.fit_student
+    monkeypatch.setattr(module, "fit_student", lambda *given: trained.append(real(*given)) or trained[0])
+    small = TINY["student_settings"] if student == "consistency" else {"widths": (2, 4, 8), "epochs": 1}
+    settings = Settings(50, 30, 20.0, mechanism="lnmax", student=student, student_settings=small, controls=False)
+    run(settings, images, tmp_path / "run", votes=votes)
+    assert verify(tmp_path / "run").problems == ()
+    for path in (tmp_path / "run", tmp_path / "run" / "release"):
+        loaded, x = load_student(path), images.test_x[60:]
+        assert np.array_equal(loaded.predict_proba(x), trained[0].predict_proba(x))
+        assert np.array_equal(loaded.predict(x), trained[0].predict(x))
+
+
+def test_only_whole_runs_of_pate_are_loaded(images, votes, tmp_path):
+    run(Settings(50, 30, 20.0, **TINY), images, tmp_path / "run", votes=votes)
+    path = tmp_path / "run" / "release" / "model.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"model.safetensors .* differs from its manifest"):
+        load_student(tmp_path / "run")
+    path.unlink()
+    with pytest.raises(DataError, match="finished run folder"):
+        load_student(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda spec: spec.update(method="gap"), "to be a run of method 'pate'"),
+        (lambda spec: spec["settings"]["student"].update(slanted=True), "are not the certificate's"),
+        (lambda spec: spec["public"].update(num_classes=3), "cannot be read"),
+    ],
+)
+def test_a_spec_that_does_not_fit_is_refused(images, votes, tmp_path, change, named):
+    run(Settings(50, 30, 20.0, **TINY), images, tmp_path / "run", votes=votes)
+    release = tmp_path / "run" / "release"
+    spec, manifest = (json.loads((release / name).read_text()) for name in ("spec.json", "manifest.json"))
+    change(spec)
+    (release / "spec.json").write_text(json.dumps(spec))
+    manifest["files"]["spec.json"] = hashlib.sha256((release / "spec.json").read_bytes()).hexdigest()
+    (release / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(InputError, match=named):
+        load_student(tmp_path / "run")
+
+
+def test_votes_must_be_those_of_the_teachers(images, votes, tmp_path):
+    with pytest.raises(InputError, match="Expected votes to be those of 49 teachers, got '50 a row'"):
+        run(Settings(49, 30, 20.0, **TINY), images, tmp_path / "run", votes=votes)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate", "report", "cite"])
+def test_commands_for_graphs_say_where_to_look(images, votes, tmp_path, capsys, command):
+    run(Settings(50, 30, 20.0, **TINY), images, tmp_path / "run", votes=votes)
+    assert invoke(["verify", str(tmp_path / "run")]) == 0
+    assert "unit: name record, relation replace" in capsys.readouterr().out
+    assert invoke([command, str(tmp_path / "run")]) == 2
+    assert "Load its student with sfumato.pate.load_student" in capsys.readouterr().err
+
+
+def test_runs_on_one_data_set_add_up(images, votes, tmp_path):
+    shared = DatasetLedger(tmp_path / "toy.jsonl", total_epsilon=5.0)
+    settings = Settings(50, 30, 3.0, mechanism="gnmax", **TINY)
+    run(settings, images, tmp_path / "first", votes=votes, dataset_ledger=shared)
+    (claim,) = read_account(shared.path).claims
+    assert (claim.method, claim.delta, claim.plan) == ("pate", 1e-5, _plan_hash(tmp_path / "first"))
+    assert 2.99 <= claim.epsilon <= 3.0
+    with pytest.raises(BudgetExceededError):
+        run(settings, images, tmp_path / "second", votes=votes, dataset_ledger=shared)
+    assert not (tmp_path / "second").exists()
+    for how in ("released", "as-published"):
+        told = Settings(50, 30, 100.0, mechanism=GNMax(20.0), accounting=how, **TINY)
+        with pytest.raises(InputError, match="cannot be reserved"):
+            run(told, images, tmp_path / "third", votes=votes, dataset_ledger=shared)
+
+
+def _plan_hash(folder):
+    return json.loads((folder / "ledger.jsonl").read_text().splitlines()[0])["hash"]
 
 
 def test_teachers_are_trained_when_no_votes_are_given(images, tmp_path, monkeypatch):
@@ -170,6 +266,7 @@ def test_teachers_are_trained_when_no_votes_are_given(images, tmp_path, monkeypa
         ("accounting", ("--accounting", "mean")),
         ("max_answers", ("--mechanism", "gnmax", "--max-answers", "5")),
         ("--sigma2", ("--mechanism", "gnmax", "--sigma1", "40", "--sigma2", "40")),
+        ("--ledger FILE", ("--total-epsilon", "5")),
         ("No file", ()),
     ],
 )

@@ -190,16 +190,9 @@ class Options:
 
     def dataset_ledger(self) -> DatasetLedger | None:
         """The ledger shared by all runs on the data set."""
-        if self.ledger is None:
-            for name in ("total_epsilon", "total_delta", "composition"):
-                if getattr(self, name) is not None:
-                    raise InputError(f"Expected {_option(name)} with --ledger FILE only. Name the ledger, or drop it.")
-            return None
-        if self.unit == "none":
+        if self.ledger is not None and self.unit == "none":
             raise InputError("Expected --ledger with a privacy unit, got none: nothing bounds what it spends. Drop it.")
-        from sfumato.privacy.dataset_ledger import DatasetLedger
-
-        return DatasetLedger(self.ledger, self.total_epsilon, self.total_delta, self.composition)
+        return shared_ledger(self.ledger, self.total_epsilon, self.total_delta, self.composition)
 
     @property
     def beside(self) -> bool:
@@ -215,6 +208,21 @@ class Options:
     def from_json(cls, values: dict[str, Any]) -> Options:
         """Read back what :meth:`to_json` wrote."""
         return cls(**{**values, **{name: Path(values[name]) for name in _PATHS if values[name] is not None}})
+
+
+def shared_ledger(
+    ledger: Path | None, total_epsilon: float | None, total_delta: float | None, composition: str | None
+) -> DatasetLedger | None:
+    """The ledger that the options name, or None; its totals and rule need one."""
+    if ledger is None:
+        rules = {"--total-epsilon": total_epsilon, "--total-delta": total_delta, "--composition": composition}
+        for option, value in rules.items():
+            if value is not None:
+                raise InputError(f"Expected {option} with --ledger FILE only. Name the ledger, or drop it.")
+        return None
+    from sfumato.privacy.dataset_ledger import DatasetLedger
+
+    return DatasetLedger(ledger, total_epsilon, total_delta, composition)
 
 
 def take_up(run: Path, context: typer.Context, values: dict[str, Any]) -> tuple[Options, FitState]:

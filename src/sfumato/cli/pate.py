@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sfumato._validate import check_choice
+from sfumato.cli import options
 from sfumato.cli.output import write_page
 from sfumato.errors import BudgetExceededError, InputError
 
@@ -95,7 +96,12 @@ def run(
     quick: bool = typer.Option(False, "--quick", help="50 teachers and 100 queries at most, small networks."),
     seed: int = typer.Option(0, "--seed", help="Of teachers, queries and student; noise has a key of its own."),
     device: str = typer.Option("cpu", "--device", help="Of the teachers: cpu or cuda."),
-    threads: int | None = typer.Option(None, "--threads", help="Threads (default: all cores)."),
+    ledger: Path | None = options.LEDGER,
+    total_epsilon: float | None = options.TOTAL_EPSILON,
+    total_delta: float | None = options.TOTAL_DELTA,
+    composition: str | None = options.COMPOSITION,
+    sign_key: Path | None = options.SIGN_KEY,
+    threads: int | None = options.THREADS,
     out: Path = typer.Option(..., "--out", help="New run folder."),
     as_json: bool = typer.Option(False, "--json", help="One JSON object on standard output."),
 ) -> None:
@@ -125,9 +131,13 @@ def run(
         device=device,
     )
     check_new_folder(out)
+    shared = options.shared_ledger(ledger, total_epsilon, total_delta, composition)
+    if shared is not None:
+        typer.echo("Note: scores read clean votes and true labels: they are not charged to the ledger.", err=True)
     use_threads(threads)
     with _progress(quiet=False) as progress:
-        told = run_pate(settings, load_images(dataset, data_dir), out, progress=progress)
+        images = load_images(dataset, data_dir)
+        told = run_pate(settings, images, out, progress=progress, dataset_ledger=shared, sign_key=sign_key)
     told = {**told, "peak_mb": _peak_mb(), "out": str(out)}
     write_page(out / "evaluation" / "metrics.json", json.dumps(told, indent=1) + "\n")
     typer.echo(json.dumps(told) if as_json else "\n".join(_run_lines(told)))
@@ -152,7 +162,12 @@ def _run_lines(told: dict[str, Any]) -> list[str]:
         f"{privacy['data_independent_epsilon']:.4f}.",
     ]
     if privacy["releasable"]:
-        lines.append(f"Run folder: {told['out']}. Only {told['out']}/release may leave; it has no certificate yet.")
+        certified = (
+            f"Check it: sfumato verify {told['out']}"
+            if privacy["certificate"]
+            else "It has no certificate: this epsilon cannot be derived again without the votes."
+        )
+        lines.append(f"Run folder: {told['out']}. Only {told['out']}/release may leave. {certified}")
     elif privacy["accounting"] == "as-published":
         lines.append("Not releasable: epsilon depends on the votes. There is no certificate and no release folder.")
     return lines

@@ -38,6 +38,7 @@ class Discriminator(nn.Module):
 
     def __init__(self, shape: tuple[int, ...], widths: Sequence[int], num_classes: int, network: str) -> None:
         super().__init__()
+        self.shape = shape
         self.convolutions = nn.ModuleList()
         if network == "cnn":
             first, second, *widths = widths

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from sfumato.pate.cleansing import PATEPlusPlus
     from sfumato.pate.coteaching import CoTeaching, PATEPlus
     from sfumato.pate.ensemble import IMAGE_SETTINGS, Ensemble, TorchTeacher
+    from sfumato.pate.folder import load_student
     from sfumato.pate.gan import GANStudent
     from sfumato.pate.graph_teachers import GraphTeachers, induced
     from sfumato.pate.images import load_images
@@ -41,6 +42,7 @@ _HOME = {
     "count_votes": "votes",
     "induced": "graph_teachers",
     "load_images": "images",
+    "load_student": "folder",
     "parts": "teachers",
     "published_release": "release",
     "read_votes": "votes",
@@ -70,6 +72,7 @@ __all__ = [
     "count_votes",
     "induced",
     "load_images",
+    "load_student",
     "parts",
     "published_release",
     "read_votes",

@@ -122,18 +122,20 @@ class GANStudent:
 
 @dataclass(frozen=True, eq=False)
 class TrainedStudent:
-    """A trained student; two discriminators predict by the mean of their probabilities. As private as the labels it saw."""
+    """A trained student; two discriminators predict by the mean of their probabilities. As private as the labels it saw.
+
+    ``generator`` is None in a student that was loaded: predicting needs none.
+    """
 
     discriminators: tuple[Discriminator, ...]
-    generator: Generator
+    generator: Generator | None
     device: str
 
     def predict_proba(self, x: NDArray[np.floating]) -> NDArray[np.float32]:
         """Probabilities [rows, classes] of rows shaped like the public ones."""
-        if np.shape(x)[1:] != self.generator.shape:
-            raise fail(
-                "x", np.shape(x), f"to hold rows of the shape {self.generator.shape}", "The student saw such rows."
-            )
+        shape = self.discriminators[0].shape
+        if np.shape(x)[1:] != shape:
+            raise fail("x", np.shape(x), f"to hold rows of the shape {shape}", "The student saw such rows.")
         rows = torch.from_numpy(np.ascontiguousarray(x, np.float32)).split(_ROWS_AT_ONCE)
         with torch.no_grad():
             parts = [sum(net(part.to(self.device))[1].softmax(1) for net in self.discriminators) for part in rows]

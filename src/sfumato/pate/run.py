@@ -1,26 +1,23 @@
 r"""PATE from end to end: private images to teachers, noisy answers on public images, and a student that may leave.
 
 **Formal guarantee.** The student, the answers and which queries were answered satisfy (claim epsilon, claim
-delta)-differential privacy for one training record, replaced under its id, added or removed. *Proof.* Teachers:
-:mod:`sfumato.pate.teachers`; answers: :mod:`sfumato.pate.aggregation`; the student is post-processing. Queries are rows of
-the public pool chosen by a public seed before the first answer; the run stops at public caps on queries and answers; a
-refused query costs what an answered one's threshold costs; noise is calibrated to the data-independent cost of the caps.
-Nothing that votes decide stops, tunes or calibrates anything.
+delta)-differential privacy for one training record, replaced under its id, added or removed. *Proof.*
+:mod:`sfumato.pate.folder`. Queries are rows of the public pool chosen by a public seed before the first answer; the run stops
+at public caps on queries and answers; a refused query costs what an answered one's threshold costs; noise is calibrated to the
+data-independent cost of the caps. Nothing that votes decide stops, tunes or calibrates anything.
 
 **Rows.** As in the papers: rows 0 to 8999 of the test file are the public pool, rows 9000 to 9999 measure the student and
 are never in the pool; all training rows are private.
 
-**Folder.** ``ledger.jsonl`` is charged before the first answer, and stays if the run is stopped. ``release/`` appears at
-the end, whole: weights, queries and answers, claim and ledger. ``evaluation/metrics.json`` reads true labels and clean
-votes: NOT COVERED BY THE GUARANTEE.
+**Folder.** ``ledger.jsonl`` is charged before the first answer, and stays if the run is stopped. ``release/`` is written at
+the end: weights, queries and answers, ledger, and a certificate where the cost was fixed beforehand.
+``evaluation/metrics.json`` reads true labels and clean votes: NOT COVERED BY THE GUARANTEE.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -36,20 +33,30 @@ from sfumato.nn.metrics import accuracy, macro_f1
 from sfumato.pate.aggregation import REFUSED, Answers, ConfidentGNMax, Mechanism
 from sfumato.pate.analysis import analyze
 from sfumato.pate.ensemble import IMAGE_SETTINGS, Ensemble
+from sfumato.pate.folder import spec_of, write_folder
 from sfumato.pate.images import Images
 from sfumato.pate.plan import POOL, STUDENTS, UNIT, Plan, Settings, choose_queries, make_plan, told
 from sfumato.pate.student import STUDENT_SETTINGS
 from sfumato.pate.votes import Votes
-from sfumato.privacy.ledger import Ledger, canonical_json
+from sfumato.privacy.dataset_ledger import Claim, DatasetLedger, new_run
+from sfumato.privacy.ledger import Ledger
 from sfumato.privacy.noise import Key
-from sfumato.privacy.release_folder import LEDGER, check_new_folder
+from sfumato.privacy.release_folder import LEDGER, check_new_folder, read_sign_key
+from sfumato.privacy.units import unit_to_dict
 
 QUICK = {"consistency": {"channels": (8, 16), "steps": 300}}
 Progress = Callable[[str, int, int], None]
 
 
 def run(
-    settings: Settings, images: Images, out: str | Path, *, progress: Progress | None = None, votes: Votes | None = None
+    settings: Settings,
+    images: Images,
+    out: str | Path,
+    *,
+    progress: Progress | None = None,
+    votes: Votes | None = None,
+    dataset_ledger: DatasetLedger | None = None,
+    sign_key: Path | None = None,
 ) -> dict[str, Any]:
     """Train teachers, ask them, train a student, and write the run folder; return its metrics.
 
@@ -58,14 +65,24 @@ def run(
         images: private training rows; test rows, of which the first 9000 are the public pool.
         out: a new folder.
         progress: called with (stage, done, total).
-        votes: counts [9000, classes] of teachers that were trained before, for repetitions; theirs is the partition then.
+        votes: counts [9000, classes] of teachers that were trained before, for repetitions; theirs is the partition then, and
+            the claim holds if it was one by a hash of ids.
+        dataset_ledger: where the whole claim is reserved before any private record is read.
+        sign_key: PEM file of an Ed25519 private key that signs the release.
 
     Raises:
         InputError: the folder exists, or a setting does not fit.
+        BudgetExceededError: the data set's ledger has less left than the plan costs.
     """
     out, start = Path(out), time.perf_counter()
     check_new_folder(out)
+    if sign_key is not None:
+        read_sign_key(sign_key)
+    if votes is not None and (votes.sum(1) != settings.num_teachers).any():
+        raise fail("votes", f"{votes.sum(1).max()} a row", f"to be those of {settings.num_teachers} teachers")
     plan = make_plan(settings, images.num_classes)
+    if dataset_ledger is not None:
+        _reserve(settings, plan, images, dataset_ledger)
     rows = choose_queries(settings.num_queries, settings.seed)
     asked_votes = _ask(settings, images, rows, progress) if votes is None else votes[rows]
     trained = time.perf_counter()
@@ -90,9 +107,14 @@ def run(
             "total": time.perf_counter() - start,
         },
     }
-    _write_whole(out / "evaluation", {"metrics.json": (json.dumps(metrics, indent=1) + "\n").encode()})
+    (out / "evaluation").mkdir()
+    (out / "evaluation" / "metrics.json").write_text(json.dumps(metrics, indent=1) + "\n")
     if privacy["releasable"]:
-        _write_release(out, settings, plan, ledger, privacy, (rows, answers), weights_of(student))
+        released = {"queries": rows, "answers": answers.labels.astype(np.int64)}
+        told_after = None if privacy["certificate"] else privacy
+        chosen = make_student(settings, images.name, images.num_classes)
+        spec = spec_of(settings, plan, chosen, images, POOL)
+        write_folder(out, spec, ledger, student, released, told=told_after, sign_key=sign_key)
     return metrics
 
 
@@ -104,7 +126,9 @@ def make_ensemble(settings: Settings, dataset: str, num_classes: int) -> Ensembl
     """
     small: dict[str, Any] = {"widths": (8, 16), "steps": 200} if settings.quick else {}
     augmented = IMAGE_SETTINGS.get(dataset, {})
-    return Ensemble(settings.num_teachers, num_classes, seed=settings.seed, device=settings.device, **augmented, **small)
+    return Ensemble(
+        settings.num_teachers, num_classes, seed=settings.seed, device=settings.device, **augmented, **small
+    )
 
 
 def make_student(settings: Settings, dataset: str, num_classes: int) -> Any:
@@ -122,21 +146,15 @@ def make_student(settings: Settings, dataset: str, num_classes: int) -> Any:
     return getattr(import_module(f"sfumato.pate.{module}"), name)(**{**chosen, **settings.student_settings})
 
 
-def weights_of(student: Any) -> dict[str, NDArray[Any]]:
-    """The networks of a trained student by name: what a release holds.
-
-    >>> from sfumato.pate.student import NetworkStudent, image_network
-    >>> len(weights_of(NetworkStudent(image_network(1, (4, 4), 2))))
-    10
-    """
-    networks = {"network": student.network} if hasattr(student, "network") else {
-        f"discriminator/{i}": network for i, network in enumerate(student.discriminators)
-    }  # fmt: skip
-    return {
-        f"{name}.{key}": value.detach().cpu().numpy()
-        for name, network in networks.items()
-        for key, value in network.state_dict().items()
-    }
+def _reserve(settings: Settings, plan: Plan, images: Images, dataset_ledger: DatasetLedger) -> None:
+    """Charge the plan to the ledger of the data set, whose ids are the numbers of its rows."""
+    if settings.accounting != "data-independent":
+        remedy = "A cost that is told afterwards cannot be reserved."
+        raise fail("dataset_ledger", str(dataset_ledger.path), f"to be None with {settings.accounting!r}", remedy)
+    head = Ledger(plan.to_dict(), plan.releases).head
+    claim = Claim.of(new_run(), "pate", plan.epsilon, plan.delta, plan.releases, head)
+    ids = hashlib.sha256("\n".join(map(str, range(len(images.train_y)))).encode()).hexdigest()
+    dataset_ledger.reserve(claim, unit=unit_to_dict(UNIT), dataset={"name": images.name, "ids_digest": ids})
 
 
 def _ask(settings: Settings, images: Images, rows: NDArray[np.int64], progress: Progress | None) -> Votes:
@@ -188,7 +206,7 @@ def _privacy(settings: Settings, plan: Plan, votes: Votes) -> dict[str, Any]:
         "budget": settings.epsilon,
         "delta": settings.delta,
         "data_independent_epsilon": plan.epsilon,
-        "certificate": False,
+        "certificate": settings.accounting == "data-independent",
         **cost,
     }
 
@@ -220,23 +238,23 @@ def _scores(
     """Accuracies, which read true labels and clean votes: not covered by the guarantee."""
     given = answers.labels != REFUSED
     truth, labels = images.test_y[rows], answers.labels[given]
-    ceiling = fit_student(settings, images, rows[given], truth[given], progress, "ceiling") if settings.controls else None
+    ceiling = (
+        fit_student(settings, images, rows[given], truth[given], progress, "ceiling") if settings.controls else None
+    )
     floor = Ridge(images.test_x[rows[given]], labels, images.num_classes)
     return {
         "noisy_label_accuracy": accuracy(truth[given], labels),
         "plurality_accuracy": accuracy(truth, votes.argmax(1)),
         "plurality_accuracy_answered": accuracy(truth[given], votes[given].argmax(1)),
         "student": score(student, images),
-        "ceiling": score(ceiling, images),
+        "ceiling": None if ceiling is None else score(ceiling, images),
         "floor": score(floor, images),
         "evaluation_private": False,
     }
 
 
-def score(model: Any, images: Images) -> dict[str, float] | None:
-    """Accuracy and macro-F1 on the rows that measure, beyond the pool; None of no model."""
-    if model is None:
-        return None
+def score(model: Any, images: Images) -> dict[str, float]:
+    """Accuracy and macro-F1 on the rows that measure, beyond the pool."""
     truth, found = images.test_y[POOL:], model.predict(images.test_x[POOL:])
     return {"accuracy": accuracy(truth, found), "macro_f1": macro_f1(truth, found, images.num_classes)}
 
@@ -244,7 +262,7 @@ def score(model: Any, images: Images) -> dict[str, float] | None:
 class Ridge:
     """The floor: least squares on the pixels of the answered queries, without the pool.
 
-    >>> Ridge(np.array([[[0.0]], [[1.0]]]), np.array([0, 1]), 2).predict(np.array([[[0.1]], [[0.9]]])).tolist()
+    >>> Ridge(np.array([[-9.0], [9.0]]), np.array([0, 1]), 2).predict(np.array([[-1.0], [1.0]])).tolist()
     [0, 1]
     """
 
@@ -259,56 +277,6 @@ class Ridge:
     def _rows(self, x: NDArray[np.float32]) -> NDArray[np.float64]:
         flat = x.reshape(len(x), -1).astype(np.float64)
         return np.concatenate([flat, np.ones((len(x), 1))], 1)
-
-
-def _write_release(
-    out: Path,
-    settings: Settings,
-    plan: Plan,
-    ledger: Ledger,
-    privacy: dict[str, Any],
-    asked: tuple[NDArray[np.int64], Answers],
-    weights: dict[str, NDArray[Any]],
-) -> None:
-    from safetensors.numpy import save
-
-    rows, answers = asked
-    spec = {
-        "format": 1,
-        "method": "pate",
-        "protects": UNIT.describe(),
-        "privacy": privacy,
-        "mechanism": {"name": plan.mechanism.name, **asdict(plan.mechanism)},
-        "caps": {"queries": settings.num_queries, "answers": settings.answers},
-        "teachers": settings.num_teachers,
-        "student": {"name": settings.student, "settings": settings.student_settings, "quick": settings.quick},
-        "public_pool": f"rows 0 to {POOL - 1} of the test file; queries chosen by seed {settings.seed}",
-        "note": "This release has no certificate.json: `sfumato verify` does not know PATE yet.",
-    }
-    files = {
-        LEDGER: ledger.text().encode(),
-        "spec.json": (canonical_json(spec) + "\n").encode(),
-        "model.safetensors": save({key: np.ascontiguousarray(value) for key, value in weights.items()}),
-        "releases.safetensors": save({"queries": rows, "answers": answers.labels.astype(np.int64)}),
-    }
-    digests = {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())}
-    files["manifest.json"] = (canonical_json({"format": 1, "files": digests}) + "\n").encode()
-    _write_whole(out / "release", files)
-
-
-def _write_whole(folder: Path, files: dict[str, bytes]) -> None:
-    """Write a folder that appears with all its files, or not at all."""
-    partial = folder.with_name(folder.name + ".partial")
-    try:
-        partial.mkdir()
-        for name, content in files.items():
-            with (partial / name).open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-        partial.rename(folder)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
 
 
 def _stage(progress: Progress | None, stage: str) -> Callable[[int, int], None] | None:

@@ -2,7 +2,8 @@
 
 Its form is the JSON Schema ``certificate-2.schema.json`` beside this file, which maps every field to the question of
 NIST SP 800-226 that it answers. Sentences that hold for every run are constants; those that depend on the run follow
-from unit, direction and mechanisms (:func:`caveats`). The verifier holds its own copy of all of them.
+from unit, direction and mechanisms (:func:`caveats`), and those of a method come with it. The verifier holds its own copy
+of all of them.
 """
 
 from __future__ import annotations
@@ -142,6 +143,8 @@ def certify(
     who_may_see: Mapping[str, Sequence[str]],
     builds_on: Sequence[Mapping[str, Any]] = (),
     notes: Sequence[str] = (),
+    assumptions: Sequence[str] = (),
+    limits: Sequence[str] = (),
 ) -> Certificate:
     """Write the certificate of a finished run.
 
@@ -157,6 +160,8 @@ def certify(
         who_may_see: outputs for ``anyone``, ``the node itself`` and ``never``.
         builds_on: runs whose weights this one uses: ``ledger_head``, ``epsilon`` and ``delta`` of each.
         notes: free text, outside the claim; nothing checks it.
+        assumptions: of the method, beside those of a trusted curator.
+        limits: caveats that follow from the method.
 
     Raises:
         LedgerError: the ledger does not hold every planned release.
@@ -183,15 +188,17 @@ def certify(
             "assumed_public": list(assumed_public),
             "who_may_see": {who: list(what) for who, what in who_may_see.items()},
             "caveats": [
-                *caveats(unit, bool(public_facts["directed"]), ledger.releases),
+                *caveats(unit, bool(public_facts.get("directed")), ledger.releases),
                 *each_feature(settings, public_facts),
                 *(both_ends(plan["claim"]["epsilon"]) if isinstance(unit, LinkLevel) else ()),
+                *limits,
             ],
             "composition": {"covers": COVERS, "builds_on": [dict(run) for run in builds_on]},
             "notes": list(notes),
             "ledger_head": ledger.head,
             **FIXED,
             **(LINK if isinstance(unit, LinkLevel) else LOCAL if isinstance(unit, LOCAL_UNITS) else {}),
+            **({"assumptions": [*FIXED["assumptions"], *assumptions]} if assumptions else {}),
         }
     )
 

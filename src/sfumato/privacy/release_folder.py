@@ -1,6 +1,6 @@
 """The `release/` folder of a run: certificate, ledger, weights, released arrays, spec, manifest.
 
-Only these files are certified and may leave; the manifest is written last, so an interrupted write never verifies.
+Only these files may leave; the manifest is written last, so an interrupted write never verifies.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def check_new_folder(directory: Path) -> None:
 
 def write_release(
     run: Path,
-    certificate: Certificate,
+    certificate: Certificate | None,
     ledger: Ledger,
     spec: dict[str, Any],
     weights: Arrays,
@@ -63,8 +63,8 @@ def write_release(
 
     Args:
         run: the run folder.
-        certificate: of this run.
-        ledger: of this run, in memory or already at ``run/release/ledger.jsonl``.
+        certificate: of this run; None if its cost cannot be derived again from what leaves.
+        ledger: of this run, in memory or already in ``run`` or ``run/release``.
         spec: how to load the run: method, settings, public facts, graph key.
         weights: trained arrays.
         released: released arrays, by release name.
@@ -77,11 +77,11 @@ def write_release(
 
     release = run / "release"
     if ledger.path != release / LEDGER:
-        check_new_folder(run)
+        check_new_folder(release if ledger.path == run / LEDGER else run)
     signer = read_sign_key(sign_key) if sign_key is not None else None
     release.mkdir(parents=True, exist_ok=True)
     files = {
-        "certificate.json": certificate.to_json().encode(),
+        **({} if certificate is None else {"certificate.json": certificate.to_json().encode()}),
         LEDGER: ledger.text().encode(),
         "spec.json": (canonical_json(spec) + "\n").encode(),
         "model.safetensors": save({key: np.ascontiguousarray(value) for key, value in weights.items()}),
@@ -97,10 +97,15 @@ def write_release(
     return run
 
 
-def read_release(run: Path) -> StoredRun:
+def read_release(run: Path, *, on_graph: bool = True) -> StoredRun:
     """Read a run folder back, refusing files that do not match the manifest.
 
+    Args:
+        run: the run folder, or the release folder in it.
+        on_graph: refuse a run of PATE, which learns from no graph. One that is read may have no certificate, which is empty then.
+
     Raises:
+        InputError: the run is one of PATE.
         DataError: a file is missing, unreadable or altered.
     """
     from safetensors import SafetensorError
@@ -119,9 +124,11 @@ def read_release(run: Path) -> StoredRun:
         if hashlib.sha256(content).hexdigest() != digests[name]:
             raise DataError(f"File release/{name} of {str(run)!r} differs from its manifest. See `sfumato verify`.")
     try:
-        return StoredRun(
-            json.loads(contents["certificate.json"]),
-            json.loads(contents["spec.json"]),
+        spec = json.loads(contents["spec.json"])
+        pate = isinstance(spec, dict) and spec.get("method") == "pate"
+        stored = StoredRun(
+            json.loads(contents.get("certificate.json", b"{}") if pate else contents["certificate.json"]),
+            spec,
             load(contents["model.safetensors"]),
             load(contents["releases.safetensors"]),
             contents[LEDGER].decode(),
@@ -130,6 +137,12 @@ def read_release(run: Path) -> StoredRun:
         raise DataError(
             f"A file of {str(release)!r} is missing or malformed: {error}. See `sfumato verify`."
         ) from error
+    if pate and on_graph:
+        raise InputError(
+            f"Expected {str(run)!r} to be a run on a graph, got one of PATE. Load its student with "
+            "sfumato.pate.load_student; check it with `sfumato verify`."
+        )
+    return stored
 
 
 def _write(path: Path, content: bytes) -> None:
