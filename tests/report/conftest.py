@@ -24,6 +24,7 @@ def spec():
     missing = SimpleNamespace(label="GAP edge", epsilon=8.0, at=None, value=79.0, half_width=None, source="Table 9")
     return SimpleNamespace(
         name="toy",
+        images=False,
         title="A toy experiment",
         source="Somebody (2023), table 9",
         comments=("The paper leaves out its seeds.",),

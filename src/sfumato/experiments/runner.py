@@ -32,8 +32,11 @@ from filelock import FileLock, Timeout
 from sfumato import __version__
 from sfumato._validate import check_int, fail
 from sfumato.errors import InputError, SfumatoError, UnsupportedUnitError
+from sfumato.experiments.pate import METHOD as PATE
+from sfumato.experiments.pate import run_pate
 from sfumato.experiments.results import FILE, Row, parse, split_torn
 from sfumato.experiments.spec import Cell, Spec, constructor
+from sfumato.pate.images import IMAGE_DATASETS
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.ledger import append_line, canonical_json, sync_folder
 from sfumato.privacy.units import unit_named
@@ -84,6 +87,7 @@ def run(
     cells = spec.cells(profile)
     folder = Path(results) / spec.name
     reason = _absent(spec.dataset, data_dir)
+    work = partial(_run, data_dir=None if data_dir is None else str(data_dir), results=str(results))
     with _locked(folder):
         path = folder / FILE
         with _writing(path):
@@ -93,9 +97,7 @@ def run(
         roles = {one.label: one.role for one in spec.runs}
         reasons: dict[str, None] = {}
         done, interrupted = 0, False
-        outcomes = (
-            _skipped(todo, reason) if reason else _results(todo, None if data_dir is None else str(data_dir), jobs)
-        )
+        outcomes = _skipped(todo, reason) if reason else _results(todo, work, jobs)
         try:
             for number, (cell, result) in enumerate(outcomes, 1):
                 row = {"id": cell.id, **cell.to_dict(), **fixed, "role": roles[cell.label], **result}
@@ -108,6 +110,17 @@ def run(
         except KeyboardInterrupt:
             interrupted = True
         return Outcome(path, len(cells), len(cells) - len(todo), done, tuple(reasons), interrupted)
+
+
+def _run(cell: Cell, data_dir: str | None, results: str) -> Row:
+    """Run one cell of any method in this process."""
+    if cell.method != PATE:
+        return run_cell(cell, data_dir)
+    assert data_dir is not None
+    _reset_peak()
+    with _writing(Path(results)):
+        found = run_pate(cell, data_dir, results)
+    return {**_result("done"), **found, "peak_mb": _peak_mb()}
 
 
 def run_cell(cell: Cell, data_dir: str | None) -> Row:
@@ -178,11 +191,11 @@ def _skipped(cells: Sequence[Cell], reason: str) -> Iterator[tuple[Cell, Row]]:
         yield cell, _skip(reason)
 
 
-def _results(cells: Sequence[Cell], data_dir: str | None, jobs: int) -> Iterator[tuple[Cell, Row]]:
+def _results(cells: Sequence[Cell], work: Callable[[Cell], Row], jobs: int) -> Iterator[tuple[Cell, Row]]:
     """Cells with their results, as they finish."""
     if jobs == 1:
         for cell in cells:
-            yield cell, _named(cell, partial(run_cell, cell, data_dir))
+            yield cell, _named(cell, partial(work, cell))
         return
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(jobs, max(len(cells), 1)), context, _start_worker) as pool:
@@ -191,7 +204,7 @@ def _results(cells: Sequence[Cell], data_dir: str | None, jobs: int) -> Iterator
         try:
             while True:
                 for cell in waiting:
-                    pending[pool.submit(run_cell, cell, data_dir)] = cell
+                    pending[pool.submit(work, cell)] = cell
                     if len(pending) >= jobs:
                         break
                 if not pending:
@@ -243,6 +256,8 @@ def _absent(dataset: str, data_dir: str | Path | None) -> str | None:
     """Why a data set cannot be run, if its files are not there."""
     from sfumato.graph.datasets import list_datasets
 
+    if dataset in IMAGE_DATASETS and data_dir is not None and (Path(data_dir) / dataset).is_dir():
+        return None
     if any(row.name == dataset and row.present for row in list_datasets(data_dir)):
         return None
     if data_dir is None:

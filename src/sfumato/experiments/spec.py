@@ -12,12 +12,15 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from sfumato._validate import check_int, check_real, fail, require
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.experiments._tables import build, known, single, tables
+from sfumato.experiments.pate import METHOD as PATE
+from sfumato.experiments.pate import check_run
 from sfumato.graph.graph import PublicFacts
 from sfumato.privacy.ledger import canonical_json
 from sfumato.privacy.units import WORDS, unit_named
@@ -26,6 +29,11 @@ SPECS = Path(__file__).with_name("specs")
 ROLES = ("method", "floor", "ceiling", "label-control", "no-information")
 PROFILES = ("full", "quick")
 _BUDGETS = ("epsilon_x", "epsilon_y")
+_SCALARS = (bool, int, float, str)
+_SMALL = (
+    "Small fits of --quick: at most 50 teachers and 100 queries, small networks, few steps, and noise calibrated to a "
+    "data-independent epsilon. No published number compares with them."
+)
 Settings = tuple[tuple[str, Any], ...]
 _ANY_GRAPH = PublicFacts(num_nodes=1000, num_train=750, num_features=10, num_classes=3, directed=False)
 
@@ -42,7 +50,8 @@ class Run:
             budgets are the settings ``epsilon_x`` and ``epsilon_y`` ("inf" or TOML's inf: in the clear).
         delta: needed with ``epsilons``, but under unit link, where it is 0.
         max_degree: arcs that an owner keeps (unit node).
-        settings: constructor arguments of the method.
+        settings: constructor arguments of the method, or those of method "pate" (:mod:`sfumato.experiments.pate`). A value
+            is one for all epsilons, or pairs (epsilon, value).
         preset: a published form of "lpgnn" that gives the other settings, for the data set and the budgets.
         role: method, floor (graph-free), ceiling, label-control or no-information (features that tell nothing).
         vary: a setting of the method, or ``max_degree``; None for none.
@@ -92,15 +101,21 @@ class Run:
         fixed = {*dict(self.settings), *(("max_degree",) if self.max_degree is not None else ())}
         if self.unit == "link" and "epsilon" in {*fixed, self.vary}:
             raise fail("epsilon", "a setting", "to stand in epsilons with unit link")
+        for name, value in self.settings:
+            if isinstance(value, tuple) and {one for one, _ in value} != set(self.epsilons):
+                given = [one for one, _ in value]
+                raise fail(f"epsilons of {name}", given, f"to be those of the run, {list(self.epsilons)}")
         if self.vary in fixed:
             raise fail("vary", self.vary, "to be a setting that has no fixed value beside it")
         self._check_method()
 
     def _check_method(self) -> None:
         require("torch", "train")
+        if self.method == PATE:
+            return  # checked with its data set, by the specification
         from sfumato.catalog import METHODS
 
-        chosen = METHODS[known("method", self.method, tuple(METHODS))]
+        chosen = METHODS[known("method", self.method, (*METHODS, PATE))]
         varied = (self.vary,) if self.vary not in (None, "max_degree") else ()
         for name in (*dict(self.settings), *varied):
             known(f"setting of {self.method}", name, [field.name for field in fields(chosen)])
@@ -108,8 +123,8 @@ class Run:
             from sfumato.local.presets import PRESETS
 
             known("preset", self.preset, PRESETS if self.method == "lpgnn" else ())
-        for value in self.values or (None,):
-            settings, max_degree = self.at(value)
+        for value, epsilon in product(self.values or (None,), self.epsilons or (None,)):
+            settings, max_degree = self.at(value, epsilon)
             method = chosen(**constructor(self.completed(settings, "planetoid/cora")))
             own = getattr(method, "unit", None)
             if self.unit in ("local", "link") or own is not None:
@@ -125,13 +140,14 @@ class Run:
             if spends and not self.epsilons:
                 raise fail("epsilons", [], f"to hold a budget, which {self.method} spends under unit {self.unit}")
 
-    def at(self, value: Any) -> tuple[Settings, int | None]:
-        """Settings and degree cap with the varied one at ``value``."""
+    def at(self, value: Any, epsilon: float | None = None) -> tuple[Settings, int | None]:
+        """Settings and degree cap with the varied one at ``value``, and those that differ by epsilon at ``epsilon``."""
+        settings = tuple((name, dict(one)[epsilon] if isinstance(one, tuple) else one) for name, one in self.settings)
         if self.vary is None:
-            return self.settings, self.max_degree
+            return settings, self.max_degree
         if self.vary == "max_degree":
-            return self.settings, value
-        return (*self.settings, (self.vary, value)), self.max_degree
+            return settings, value
+        return (*settings, (self.vary, value)), self.max_degree
 
     def completed(self, settings: Settings, dataset: str) -> Settings:
         """Settings over those of the preset."""
@@ -165,12 +181,16 @@ class Published:
 
 @dataclass(frozen=True)
 class Quick:
-    """What ``--quick`` keeps; an empty list keeps all. ``minutes`` is about how long that takes on two cores."""
+    """What ``--quick`` keeps; an empty list keeps all. ``minutes`` is about how long that takes on two cores.
+
+    ``small`` cells of method "pate" have the setting quick = true: they are no cells of the full profile.
+    """
 
     seeds: int
     minutes: float
     epsilons: tuple[float, ...] = ()
     values: tuple[Any, ...] = ()
+    small: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", tuple(map(written, self.values)))
@@ -238,7 +258,10 @@ class Spec:
             )
         check_int(low=1, seeds=self.seeds)
         check_int("The quick profile is part of the full one.", low=1, high=self.seeds, quick_seeds=self.quick.seeds)
-        _check_dataset(self.dataset)
+        if self.images:
+            self._check_images()
+        else:
+            _check_dataset(self.dataset)
         if self.split != "public":
             from sfumato.graph.splits import parse_fractions
 
@@ -251,7 +274,22 @@ class Spec:
         self._check_quick()
         self._check_published()
 
+    @property
+    def images(self) -> bool:
+        """Whether its runs are of method "pate"."""
+        return any(run.method == PATE for run in self.runs)
+
+    def _check_images(self) -> None:
+        if self.split != "public" or any(run.method != PATE for run in self.runs):
+            raise fail(
+                "method", PATE, "to have a specification of its own, with split public", "It learns from images."
+            )
+        for run in self.runs:
+            check_run(run, self.dataset)
+
     def _check_quick(self) -> None:
+        if self.quick.small and not self.images:
+            raise fail("quick small", True, f"to be left out without method {PATE}")
         for key, known_values in (
             ("epsilons", [one for run in self.runs for one in run.epsilons]),
             ("values", [one for run in self.runs for one in run.values]),
@@ -320,6 +358,14 @@ class Spec:
             self, dataset=dataset or self.dataset, stands_in_for=stands_in_for, seeds=seeds or self.seeds, quick=quick
         )
 
+    def shrunk(self) -> Spec:
+        """What ``--quick`` runs where it is small, beside which nothing was published; itself elsewhere."""
+        if not self.quick.small:
+            return self
+        runs = tuple(replace(run, settings=(*run.settings, ("quick", True))) for run in self.runs)
+        quick = replace(self.quick, small=False)
+        return replace(self, runs=runs, published=(), comments=(_SMALL, *self.comments), quick=quick)
+
     def cells(self, profile: str = "full") -> tuple[Cell, ...]:
         """Every fit of a profile, all of one seed before the next; those of ``quick`` are among those of ``full``."""
         quick = known("profile", profile, PROFILES) == "quick"
@@ -331,7 +377,7 @@ class Spec:
             for epsilon in run.epsilons or (None,):
                 if quick and not (_kept(epsilon, self.quick.epsilons) and _kept(at, self.quick.values)):
                     continue
-                settings, max_degree = run.at(at)
+                settings, max_degree = run.at(at, epsilon)
                 settings = run.completed(settings, self.dataset)
                 where = self.name, run.label, run.method, self.dataset, self.split, run.unit
                 yield Cell(*where, epsilon, run.delta, max_degree, settings, seed, at)
@@ -373,10 +419,23 @@ def constructor(settings: Settings) -> dict[str, Any]:
 def _read_run(where: str, table: dict[str, Any]) -> Run:
     settings = single(where, "settings", table.pop("settings", {}), "Write settings = { name = value }.")
     for name, value in settings.items():
-        if type(value) not in (bool, int, float, str):
+        if isinstance(value, dict):
+            settings[name] = _by_epsilon(f"{name} in {where}", value)
+        elif type(value) not in _SCALARS:
             raise fail(f"{name} in {where}", value, "to be text, a number, true or false")
     run: Run = build(Run, where, table, settings=tuple(sorted(settings.items())))
     return run
+
+
+def _by_epsilon(where: str, table: dict[str, Any]) -> tuple[tuple[float, Any], ...]:
+    """A setting that differs by epsilon, from a table such as { "4.05" = 71, "5.04" = 58 }."""
+    try:
+        pairs = tuple((float(key), value) for key, value in table.items())
+    except ValueError:
+        pairs = ()
+    if not pairs or any(type(value) not in _SCALARS for _, value in pairs):
+        raise fail(where, table, "to hold a value for each epsilon", 'Write { "1" = value, "4" = value }.')
+    return pairs
 
 
 def _digest(value: Any) -> str:

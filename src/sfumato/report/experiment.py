@@ -11,13 +11,25 @@ from typing import Any
 
 from sfumato.experiments.results import Line, Row, sum_up
 from sfumato.experiments.spec import SPECS, Spec
+from sfumato.report.answers import answers_section
 from sfumato.report.drawing import Figure
 from sfumato.report.figures import accuracy_figure, cost_figure
 from sfumato.report.html import to_html
 from sfumato.report.lines import ceiling_of, floor_of, gain_of
 from sfumato.report.markdown import to_markdown
 from sfumato.report.page import Code, Facts, Items, Page, Part, Section, Table
-from sfumato.report.words import AXES, ROLES, claim_words, clean, event_words, interval, percent, plain, unit_words
+from sfumato.report.words import (
+    AXES,
+    IMAGE_ROLES,
+    ROLES,
+    claim_words,
+    clean,
+    event_words,
+    interval,
+    percent,
+    plain,
+    unit_words,
+)
 
 _OUTSIDE = (
     "Accuracies read true labels. They are evaluation by whoever holds the data, outside every guarantee: where labels are "
@@ -51,7 +63,7 @@ def _page(spec: Spec, rows: Sequence[Row], date: str | None) -> Page:
     sections = (
         _compared(spec, rows, date),
         _accuracy(spec, lines),
-        _gain(lines),
+        answers_section(rows) if spec.images else _gain(lines),
         _privacy(lines),
         _cost(spec, lines),
         _skipped(rows),
@@ -68,11 +80,14 @@ def _compared(spec: Spec, rows: Sequence[Row], date: str | None) -> Section:
     stands_in = (
         f" (stands in for {spec.stands_in_for}, on which the numbers were published)" if spec.stands_in_for else ""
     )
-    done = [row for row in rows if row["status"] == "done"]
+    done, roles = [row for row in rows if row["status"] == "done"], IMAGE_ROLES if spec.images else ROLES
     facts = [
         ("Data set", spec.dataset + stands_in),
         ("Split", f"{spec.split}, train/validation/test percent" if "/" in spec.split else spec.split),
-        ("Seeds", f"{_seeds(done)}, each a fresh split and initialization"),
+        (
+            "Seeds",
+            f"{_seeds(done)}, each {'its own teachers, queries' if spec.images else 'a fresh split'} and initialization",
+        ),
         ("Fits", f"{len(done)} done, {len(rows) - len(done)} skipped"),
         *([("Date", date)] if date else []),
     ]
@@ -88,7 +103,7 @@ def _compared(spec: Spec, rows: Sequence[Row], date: str | None) -> Section:
                 ", ".join(map(plain, run.epsilons)) or "-",
                 plain(run.delta),
                 f"{AXES.get(run.vary, run.vary)}: {', '.join(map(plain, run.values))}" if run.vary else "-",
-                ROLES.get(run.role, run.role),
+                roles.get(run.role, run.role),
             )
             for run in spec.runs
         ),

@@ -25,6 +25,7 @@ ROLES = {
     "label-control": "label-only control",
     "no-information": "control: features that tell nothing",
 }
+IMAGE_ROLES = {"method": "method", "floor": "floor: pixels alone", "ceiling": "ceiling: true labels"}
 AXES = {
     "epsilon": "epsilon",
     "num_hops": "hops",
@@ -32,6 +33,8 @@ AXES = {
     "max_degree": "degree cap",
     "epsilon_x": "epsilon of features",
     "epsilon_y": "epsilon of labels",
+    "student_noise_rate": "guess of the noise rate",
+    "student_removal": "share of labels removed",
 }
 
 
