@@ -5,14 +5,13 @@ import pytest
 import torch
 
 from sfumato.errors import InputError
+from sfumato.pate.histograms import edge_histograms, upright
 from sfumato.pate.images import load_images
 from sfumato.pate.student import (
     STUDENT_SETTINGS,
     ConsistencyStudent,
-    edge_histograms,
     similarities,
     spread,
-    upright,
 )
 
 

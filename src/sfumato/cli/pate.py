@@ -84,6 +84,9 @@ def run(
     max_answers: int | None = typer.Option(
         None, "--max-answers", help="Cap on answers of confident-gnmax (default: half of the queries)."
     ),
+    teacher: str = typer.Option(
+        "kernel", "--teacher", help="kernel (regression on edges, seconds) or cnn (networks, minutes)."
+    ),
     student: str = typer.Option(
         "consistency", "--student", help="consistency, gan, coteaching, pate-plus or pate-plus-plus."
     ),
@@ -95,7 +98,7 @@ def run(
     controls: bool = typer.Option(True, "--controls/--no-controls", help="Also train the ceiling, on true labels."),
     quick: bool = typer.Option(False, "--quick", help="50 teachers and 100 queries at most, small networks."),
     seed: int = typer.Option(0, "--seed", help="Of teachers, queries and student; noise has a key of its own."),
-    device: str = typer.Option("cpu", "--device", help="Of the teachers: cpu or cuda."),
+    device: str = typer.Option("cpu", "--device", help="Of cnn teachers: cpu or cuda."),
     ledger: Path | None = options.LEDGER,
     total_epsilon: float | None = options.TOTAL_EPSILON,
     total_delta: float | None = options.TOTAL_DELTA,
@@ -123,6 +126,7 @@ def run(
         mechanism=_mechanism(mechanism, given) if fixed else mechanism,
         accounting=accounting,
         max_answers=max_answers,
+        teacher=teacher,
         student=student,
         quick=quick,
         gnss=_numbers(release, as_published=False),

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from sfumato.experiments.spec import Cell, Run
     from sfumato.pate.aggregation import Mechanism
     from sfumato.pate.ensemble import Ensemble
+    from sfumato.pate.kernel import KernelEnsemble
     from sfumato.pate.plan import Plan, Settings
     from sfumato.pate.votes import Votes
 
@@ -56,6 +57,7 @@ class PateCell:
     Args:
         votes: "own" (teachers are trained) or "official" (the stored counts for MNIST, 250 teachers).
         teachers: parts of the private data.
+        teacher: their kind, kernel or cnn.
         queries: public images put to the teachers.
         rows: "random" (by the cell's seed) or "first" rows of the public pool.
         labels: "noisy", or "true": the ceiling, a student of true labels of all queries.
@@ -79,6 +81,7 @@ class PateCell:
 
     votes: str = "own"
     teachers: int = 250
+    teacher: str = "kernel"
     queries: int = 1000
     rows: str = "random"
     labels: str = "noisy"
@@ -144,6 +147,7 @@ class PateCell:
             mechanism=self.mechanism if self.quick else self.with_noise(),
             accounting="data-independent" if self.quick else self.accounting,
             max_answers=None if self.quick else self.max_answers,
+            teacher=self.teacher,
             student="consistency" if ridge else self.student,
             student_settings=learned,
             quick=self.quick,
@@ -320,7 +324,7 @@ def banked(
     return counts, key
 
 
-def votes_digest(dataset: str, ensemble: Ensemble, *, official: bool = False) -> str:
+def votes_digest(dataset: str, ensemble: Ensemble | KernelEnsemble, *, official: bool = False) -> str:
     """Names the votes of an ensemble; the device it is trained on has no say.
 
     >>> from sfumato.pate.ensemble import Ensemble

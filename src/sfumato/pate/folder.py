@@ -83,6 +83,7 @@ def spec_of(settings: Settings, plan: Plan, student: Any, images: Images, num_pu
         "settings": {
             "dataset": images.name,
             "num_teachers": settings.num_teachers,
+            "teacher": settings.teacher,
             "num_queries": settings.num_queries,
             "max_answers": settings.answers,
             "mechanism": {"name": plan.mechanism.name, **asdict(plan.mechanism)},

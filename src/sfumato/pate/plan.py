@@ -24,6 +24,7 @@ POOL = 9000
 """Rows of the test file before this one are the public pool; this one and later ones measure."""
 MECHANISMS = ("confident-gnmax", "gnmax", "lnmax")
 ACCOUNTING = ("data-independent", "released", "as-published")
+TEACHERS = ("kernel", "cnn")
 STUDENTS = {
     "consistency": ("student", "ConsistencyStudent"),
     "gan": ("gan", "GANStudent"),
@@ -51,13 +52,14 @@ class Settings:
         accounting: "data-independent" (epsilon binds before data is read), "released" (the noisy epsilon told afterwards decides
             whether the student may leave) or "as-published" (data-dependent, for tables: nothing may leave).
         max_answers: of confident-gnmax, the second cap; half of the queries by default.
+        teacher: "kernel" (:mod:`sfumato.pate.kernel`) or "cnn" (:mod:`sfumato.pate.ensemble`).
         student: one of ``STUDENTS``.
         student_settings: of its constructor, beside the number of classes and the seed.
         quick: at most 50 teachers and 100 queries, small networks, few steps.
         gnss: order, beta and noise of the released epsilon, see :func:`sfumato.pate.release.release_epsilon`.
         controls: whether the ceiling, a second student on true labels, is trained.
         seed: of teachers, queries and student. Public; noise has a key of its own.
-        device: of the teachers, "cpu" or "cuda".
+        device: of cnn teachers, "cpu" or "cuda".
 
     Raises:
         InputError: a setting out of range.
@@ -73,6 +75,7 @@ class Settings:
     mechanism: str | Mechanism = "confident-gnmax"
     accounting: str = "data-independent"
     max_answers: int | None = None
+    teacher: str = "kernel"
     student: str = "consistency"
     student_settings: dict[str, Any] = field(default_factory=dict)
     quick: bool = False
@@ -92,6 +95,7 @@ class Settings:
         check_real(low=0, high=1, open_low=True, open_high=True, delta=self.delta)
         check_choice(MECHANISMS, mechanism=self.mechanism_name)
         check_choice(ACCOUNTING, accounting=self.accounting)
+        check_choice(TEACHERS, teacher=self.teacher)
         check_choice(tuple(STUDENTS), student=self.student)
         check_int(low=0, seed=self.seed)
         if self.max_answers is not None:

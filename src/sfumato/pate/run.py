@@ -35,6 +35,7 @@ from sfumato.pate.analysis import analyze
 from sfumato.pate.ensemble import IMAGE_SETTINGS, Ensemble
 from sfumato.pate.folder import spec_of, write_folder
 from sfumato.pate.images import Images
+from sfumato.pate.kernel import KernelEnsemble
 from sfumato.pate.plan import POOL, STUDENTS, UNIT, Plan, Settings, choose_queries, make_plan, told
 from sfumato.pate.student import STUDENT_SETTINGS
 from sfumato.pate.votes import Votes
@@ -118,12 +119,15 @@ def run(
     return metrics
 
 
-def make_ensemble(settings: Settings, dataset: str, num_classes: int) -> Ensemble:
-    """The teachers that the settings name, with the augmentation of a named data set.
+def make_ensemble(settings: Settings, dataset: str, num_classes: int) -> Ensemble | KernelEnsemble:
+    """The teachers that the settings name, suited to a named data set.
 
     >>> make_ensemble(Settings(250, 100, 2.0, quick=True), "mnist", 10).num_teachers
     50
     """
+    if settings.teacher == "kernel":
+        slanted = STUDENT_SETTINGS.get(dataset, {}).get("slanted", False)
+        return KernelEnsemble(settings.num_teachers, num_classes, slanted=slanted, seed=settings.seed)
     small: dict[str, Any] = {"widths": (8, 16), "steps": 200} if settings.quick else {}
     augmented = IMAGE_SETTINGS.get(dataset, {})
     return Ensemble(

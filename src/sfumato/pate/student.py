@@ -16,8 +16,7 @@ is the one that the moving average of the network's weights sees in a weak view 
 threshold.
 
 Source: Zhou et al. (2004), Learning with Local and Global Consistency; Iscen et al. (2019), Label Propagation for Deep
-Semi-supervised Learning; Sohn et al. (2020), FixMatch; Tarvainen and Valpola (2017), Mean teachers; Dalal and Triggs
-(2005), Histograms of Oriented Gradients.
+Semi-supervised Learning; Sohn et al. (2020), FixMatch; Tarvainen and Valpola (2017), Mean teachers.
 """
 
 from __future__ import annotations
@@ -37,6 +36,7 @@ from torch.nn import functional
 
 from sfumato._validate import check_int, check_real, fail
 from sfumato.nn.training import Adam, Progress
+from sfumato.pate.histograms import SIDE, edge_histograms, upright
 
 STUDENT_SETTINGS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
@@ -48,9 +48,7 @@ STUDENT_SETTINGS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 SPREADS = (0.99, 0.97, 0.9, 0.8)
 """Candidates of alpha, how far answers spread; the first of equals is taken."""
 
-_SIDE = 28
 _AT_ONCE = 500
-_DIRECTIONS, _CELL = 12, 4  # of the histograms
 _ROUNDS = 60  # of spreading
 _FOLDS = 5
 _POWER = 4  # of similarities
@@ -108,7 +106,7 @@ class ConsistencyStudent:
     def __post_init__(self) -> None:
         for name, low, high in (
             ("num_classes", 2, None), ("steps", 1, None), ("batch_size", 1, None), ("neighbors", 1, None),
-            ("max_shift", 0, _SIDE // 2), ("cut_out", 0, _SIDE), ("seed", 0, None),
+            ("max_shift", 0, SIDE // 2), ("cut_out", 0, SIDE), ("seed", 0, None),
         ):  # fmt: skip
             check_int("", low=low, high=high, **{name: getattr(self, name)})
         for i, width in enumerate(self.channels):
@@ -170,7 +168,7 @@ class ConsistencyStudent:
         if reach:
             down, right = torch.randint(2 * reach + 1, (2, size), generator=draw)
             padded = functional.pad(x, (reach,) * 4)
-            x = padded.unfold(2, _SIDE, 1).unfold(3, _SIDE, 1)[torch.arange(size), :, down, right]
+            x = padded.unfold(2, SIDE, 1).unfold(3, SIDE, 1)[torch.arange(size), :, down, right]
         if self.mirror:
             flipped = torch.rand(size, 1, 1, 1, generator=draw) < 0.5
             x = torch.where(flipped, x.flip(-1), x)
@@ -187,8 +185,8 @@ class ConsistencyStudent:
         grid = functional.affine_grid(torch.stack([rows, columns], 1), list(x.shape), align_corners=False)
         x = functional.grid_sample(x, grid, align_corners=False)
         if self.cut_out:
-            corner = torch.randint(_SIDE - self.cut_out + 1, (2, len(x), 1), generator=draw)
-            at = torch.arange(_SIDE)
+            corner = torch.randint(SIDE - self.cut_out + 1, (2, len(x), 1), generator=draw)
+            at = torch.arange(SIDE)
             inside_row, inside_column = ((at >= start) & (at < start + self.cut_out) for start in corner)
             x = x * ~(inside_row[:, None, :, None] & inside_column[:, None, None, :])
         return x
@@ -211,53 +209,6 @@ class NetworkStudent:
     def predict(self, x: NDArray[np.floating]) -> NDArray[np.int64]:
         """Classes [images]."""
         return np.asarray(self.predict_proba(x).argmax(1), np.int64)
-
-
-def upright(x: Tensor) -> Tensor:
-    """Center images and undo their slant: the mean column becomes the same in all rows, by moments.
-
-    >>> x = torch.zeros(1, 1, 28, 28)
-    >>> x[0, 0, range(8, 20), range(8, 20)] = 1
-    >>> int((upright(x)[0, 0].sum(0) > 0.5).sum())
-    2
-    """
-    ink, at = x.mean(1), (torch.arange(_SIDE) - (_SIDE - 1) / 2) * (2 / _SIDE)
-    total = ink.sum((1, 2)).clamp_min(1e-6)
-    middle_row, middle_column = (ink.sum(2) @ at) / total, (ink.sum(1) @ at) / total
-    down, right = at - middle_row[:, None], at - middle_column[:, None]
-    shared = torch.einsum("nij,ni,nj->n", ink, down, right)
-    slant = shared / torch.einsum("nij,ni->n", ink, down**2).clamp_min(1e-6)
-    one, zero = torch.ones_like(slant), torch.zeros_like(slant)
-    rows = torch.stack([one, slant, middle_column, zero, one, middle_row], 1).view(-1, 2, 3)
-    grid = functional.affine_grid(rows, list(x.shape), align_corners=False)
-    return functional.grid_sample(x, grid, align_corners=False)
-
-
-def edge_histograms(x: Tensor) -> Tensor:
-    """Describe images by the directions of their edges: a unit row each.
-
-    Gradients of the smoothed image, split between the nearest of 12 directions and summed over overlapping cells; roots
-    temper strong edges.
-
-    Shapes: [n, channels, 28, 28] to [n, 12 * 49].
-
-    >>> x = torch.zeros(2, 1, 28, 28)
-    >>> x[0, :, :, :14] = x[1, :, :14] = 1
-    >>> rows = edge_histograms(x)
-    >>> list(rows.shape), round(float(rows[0] @ rows[0]), 4), bool(rows[0] @ rows[1] < 0.5)
-    ([2, 588], 1.0, True)
-    """
-    return torch.cat([_histograms(part) for part in x.split(_AT_ONCE)])
-
-
-def _histograms(x: Tensor) -> Tensor:
-    x = functional.avg_pool2d(functional.pad(x.mean(1, keepdim=True), (2,) * 4), 3, 1)
-    right, down = (x[:, :, 1:-1, 2:] - x[:, :, 1:-1, :-2]), (x[:, :, 2:, 1:-1] - x[:, :, :-2, 1:-1])
-    strength, angle = torch.hypot(right, down), torch.atan2(down, right) * (_DIRECTIONS / (2 * math.pi))
-    away = (angle - torch.arange(_DIRECTIONS)[:, None, None]) % _DIRECTIONS
-    shares = strength * (1 - torch.minimum(away, _DIRECTIONS - away)).clamp_min(0)
-    cells = functional.avg_pool2d(shares, 2 * _CELL - 1, _CELL, padding=_CELL - 1)
-    return functional.normalize(cells.sqrt().flatten(1))
 
 
 def similarities(rows: Tensor, neighbors: int) -> sparse.csr_matrix:
@@ -345,8 +296,8 @@ def check_public(x_labeled: Any, y_noisy: Any, x_unlabeled: Any, num_classes: in
     """
     known, others, y = np.asarray(x_labeled, np.float32), np.asarray(x_unlabeled, np.float32), np.asarray(y_noisy)
     for name, x in (("x_labeled", known), ("x_unlabeled", others)):
-        if x.ndim != 4 or x.shape[2:] != (_SIDE, _SIDE) or x.shape[1:] != known.shape[1:] or not np.isfinite(x).all():
-            raise fail(name, x.shape, f"to hold finite images of the shape [n, channels, {_SIDE}, {_SIDE}]")
+        if x.ndim != 4 or x.shape[2:] != (SIDE, SIDE) or x.shape[1:] != known.shape[1:] or not np.isfinite(x).all():
+            raise fail(name, x.shape, f"to hold finite images of the shape [n, channels, {SIDE}, {SIDE}]")
     if y.ndim != 1 or y.dtype.kind not in "iu" or len(y) != len(known) or not len(y):
         shown, expected = f"{y.dtype}{list(y.shape)}", f"to hold one whole number for each of {len(known)} images"
         raise fail("y_noisy", shown, expected, "Leave refused queries out; at least one must be answered.")
