@@ -102,9 +102,9 @@ class Run:
         if self.unit == "link" and "epsilon" in {*fixed, self.vary}:
             raise fail("epsilon", "a setting", "to stand in epsilons with unit link")
         for name, value in self.settings:
-            if isinstance(value, tuple) and {one for one, _ in value} != set(self.epsilons):
+            if isinstance(value, tuple) and not {one for one, _ in value} <= set(self.epsilons):
                 given = [one for one, _ in value]
-                raise fail(f"epsilons of {name}", given, f"to be those of the run, {list(self.epsilons)}")
+                raise fail(f"epsilons of {name}", given, f"to be among those of the run, {list(self.epsilons)}")
         if self.vary in fixed:
             raise fail("vary", self.vary, "to be a setting that has no fixed value beside it")
         self._check_method()
@@ -141,8 +141,12 @@ class Run:
                 raise fail("epsilons", [], f"to hold a budget, which {self.method} spends under unit {self.unit}")
 
     def at(self, value: Any, epsilon: float | None = None) -> tuple[Settings, int | None]:
-        """Settings and degree cap with the varied one at ``value``, and those that differ by epsilon at ``epsilon``."""
-        settings = tuple((name, dict(one)[epsilon] if isinstance(one, tuple) else one) for name, one in self.settings)
+        """Settings and degree cap with the varied one at ``value``, and those that differ by epsilon at ``epsilon``.
+
+        A setting that has no value for this epsilon is left out.
+        """
+        by_epsilon = ((name, dict(one) if isinstance(one, tuple) else {epsilon: one}) for name, one in self.settings)
+        settings = tuple((name, values[epsilon]) for name, values in by_epsilon if epsilon in values)
         if self.vary is None:
             return settings, self.max_degree
         if self.vary == "max_degree":
