@@ -7,10 +7,13 @@ import gzip
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
+from scipy.stats import norm
 
 from sfumato.pate.aggregation import ConfidentGNMax, GNMax, LNMax
 from sfumato.pate.analysis import analyze
 from sfumato.pate.data_dependent import (
+    PUBLISHED_MOMENTS,
     PUBLISHED_ORDERS,
     confident_renyi,
     gaussian_log_q,
@@ -21,7 +24,10 @@ from sfumato.pate.data_dependent import (
     to_epsilon,
 )
 from sfumato.pate.release import published_release
+from sfumato.pate.smooth import gnss_renyi, published_gnss_renyi
 from sfumato.pate.votes import read_votes
+from sfumato.privacy import accounting
+from sfumato.privacy.composition import advanced_composition
 
 HAND_MADE = np.zeros((5, 10), int)
 for _row, _counts in enumerate([[250], [240, 10], [200, 50], [180, 30, 20, 10, 10], [130, 120]]):
@@ -82,6 +88,45 @@ def test_hundred_copies_by_moments(most, expected):
     orders = np.arange(2.0, most + 2)
     costs = 100 * laplace_renyi(laplace_log_q(HAND_MADE, 20.0), 0.1, orders)
     assert to_epsilon(costs, orders, 1e-5, "classic").min(axis=1) == pytest.approx(expected, abs=6e-5)
+
+
+@pytest.mark.parametrize(
+    ("queries", "delta", "strong", "moments"),
+    [
+        (100, 1e-5, 5.8502, 5.3026),
+        (1000, 1e-5, 25.69, 20.7565),
+        (500, 1e-6, 17.01, 14.4078),
+        (1000, 1e-6, 27.14, 21.9078),
+    ],
+)
+def test_lnmax_whatever_the_votes_are(queries, delta, strong, moments):
+    """Published as the data-independent cost of 100 queries: 5.80."""
+    epsilon, left = advanced_composition(2 / 20, queries, delta)
+    assert (epsilon, left) == (pytest.approx(strong, abs=6e-3 if strong > 10 else 6e-5), delta)
+    orders = PUBLISHED_MOMENTS + 1
+    at_worst = queries * laplace_renyi(np.zeros(1), 2 / 20, orders)[0]
+    assert to_epsilon(at_worst, orders, delta, "classic").min() == pytest.approx(moments, abs=6e-5)
+    assert accounting.epsilon(LNMax(20.0).events(queries), delta) < moments < strong
+    assert advanced_composition(1 / 20, queries, delta)[0] < 0.6 * strong  # one count moved instead of two
+
+
+@pytest.mark.parametrize(
+    ("asked", "answered", "stddevs", "delta", "expected"),
+    [
+        (640, 286, (150.0, 40.0), 1e-5, 3.1753),  # MNIST
+        (8500, 3098, (200.0, 40.0), 1e-6, 12.675),  # SVHN
+        (1500, 524, (200.0, 40.0), 1e-5, 4.3426),  # Adult
+        (12000, 10762, (500.0, 100.0), 1e-8, 10.1062),  # Glyph
+    ],
+)
+def test_confident_at_the_published_answers_whatever_the_votes_are(asked, answered, stddevs, delta, expected):
+    threshold, answers = ConfidentGNMax(0.0, *stddevs).events(asked, answered)
+    rates = [event.count / (2 * event.noise_multiplier**2) for event in (threshold, answers)]
+    epsilon = to_epsilon(sum(rates) * PUBLISHED_ORDERS, PUBLISHED_ORDERS, delta, "classic").min()
+    assert epsilon == pytest.approx(expected, abs=6e-4 if expected > 12 else 6e-5)
+    assert accounting.epsilon((threshold, answers), delta) < epsilon
+    without_refusals = to_epsilon(rates[1] * PUBLISHED_ORDERS, PUBLISHED_ORDERS, delta, "classic").min()
+    assert without_refusals < expected - 0.01
 
 
 @pytest.mark.data
@@ -168,6 +213,28 @@ def test_published_release_of_epsilon(votes, name, beta, sensitivity, noise, cos
     assert chosen.cost == pytest.approx(cost, abs=6e-5)
     assert epsilon == pytest.approx(after, abs=6e-5)
     assert chosen.noise * chosen.sensitivity == pytest.approx(stddev, abs=6e-5)
+
+
+@pytest.mark.parametrize(
+    ("order", "share", "noise", "printed", "true"),
+    [
+        (14.0, 0.46, 6.233, 0.5174, 1.589),  # MNIST
+        (7.5, 0.40, 4.884, 0.5352, 0.634),  # SVHN
+        (15.5, 0.48, 7.915, 0.4073, 1.741),  # Adult
+    ],
+)
+def test_what_the_published_releases_cost(order, share, noise, printed, true):
+    """The quadrature of docs/decisions/0010-pate-costs.md."""
+    beta = share / order
+    first, second = norm(0, noise), norm(np.exp(-beta), np.exp(-beta) * noise)
+
+    def ratio(x):
+        return np.exp(order * first.logpdf(x) + (1 - order) * second.logpdf(x))
+
+    found = np.log(quad(ratio, -400, 400, points=[0], limit=500)[0]) / (order - 1)
+    assert found == pytest.approx(true, abs=6e-4)
+    assert gnss_renyi(beta, noise, order) == pytest.approx(found, rel=1e-9)
+    assert published_gnss_renyi(beta, noise, order) == pytest.approx(printed, abs=6e-5)
 
 
 @pytest.mark.data

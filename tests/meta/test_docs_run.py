@@ -14,6 +14,9 @@ from sfumato.cli import invoke
 from sfumato.cli.train import set_threads
 from sfumato.experiments import runner
 from sfumato.graph.synthetic import campus
+from sfumato.pate import plan as pate_plan
+from sfumato.pate import run as pate_run
+from sfumato.pate.images import Images
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -30,8 +33,13 @@ NOT_RUN = {
 }
 REPLACED = {
     "--dataset facebook100/Berkeley13 --data-dir data": ("--dataset campus", "real data: the generated network"),
+    "--teachers 250 --queries 2200": (
+        "--teachers 50 --queries 100 --quick",
+        "minutes on real data; images are generated",
+    ),
 }
 CAMPUS_NODES = 600  # of 4,000, to be quick
+PUBLIC_IMAGES = 200  # of 9,000
 NUMBER = r"-?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?"
 PRIVACY = r"\b(?:epsilon|delta|noise.multiplier)(?: between)?(?: =|=)? ?"
 
@@ -54,6 +62,7 @@ def run_page(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr("sfumato.graph.datasets.campus", partial(campus, CAMPUS_NODES))
+    monkeypatch.setattr("sfumato.pate.images.load_images", partial(images, monkeypatch))
     monkeypatch.setattr(runner, "_graph", runner._graph.__wrapped__)  # keeps no small graph for other tests
 
     def run(text, outputs):
@@ -83,14 +92,26 @@ def run_page(tmp_path, monkeypatch, capsys):
 
 
 def write_tables(folder):
-    """The tables that pages speak of: 80 people with dorm, age and year, each with six friends; an empty data folder."""
+    """The tables that pages speak of: 80 people with dorm, age and year, each with six friends; votes of 250 teachers."""
     generator = np.random.default_rng(0)
     rows = ["person,dorm,age,year"]
     rows += [f"p{i},{'north' if i % 3 else 'south'},{generator.integers(18, 25)},{2004 + i % 3}" for i in range(80)]
     edges = ["from,to"] + [f"p{i},p{(i + step) % 80}" for i in range(80) for step in (3, 6, 7)]
     (folder / "nodes.csv").write_text("\n".join(rows) + "\n")
     (folder / "edges.csv").write_text("\n".join(edges) + "\n")
-    (folder / "data").mkdir()
+    (folder / "data" / "pate_votes").mkdir(parents=True)
+    votes = generator.multinomial(250, np.r_[0.7, np.full(9, 1 / 30)], 640)
+    np.save(folder / "data" / "pate_votes" / "mnist_250_teachers.npy", votes.astype(float))
+
+
+def images(monkeypatch, name, data_dir):
+    """Images of ten classes, each with a bar in its own place, and few of them public."""
+    for module in (pate_plan, pate_run):
+        monkeypatch.setattr(module, "POOL", PUBLIC_IMAGES)
+    y = np.arange(2 * PUBLIC_IMAGES) % 10
+    x = np.random.default_rng(0).random((len(y), 1, 28, 28), np.float32) / 4
+    x[np.arange(len(y)), 0, 2 * y + 4] = 1
+    return Images(name, x, y, x[: PUBLIC_IMAGES + 20], y[: PUBLIC_IMAGES + 20])
 
 
 def run_shell(body):

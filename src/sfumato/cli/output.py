@@ -1,15 +1,20 @@
-"""How commands show tables and write pages: text stays as it is, and a file is whole or absent."""
+"""How commands show tables and progress and write pages: text stays as it is, and a file is whole or absent."""
 
 from __future__ import annotations
 
-from contextlib import suppress
+import resource
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from sfumato.method import Progress
 
 
 def plain_console(*, stderr: bool = False) -> Console:
@@ -43,3 +48,49 @@ def write_page(path: Path, text: str) -> None:
         raise InputError(
             f"Cannot write {str(path)!r}: {error.strerror or error}. Make room, or name another file with --out."
         ) from error
+
+
+@contextmanager
+def stage_bars(quiet: bool) -> Iterator[Progress | None]:
+    """One bar a stage on standard error, if someone is watching; stages hold no private value.
+
+    >>> with stage_bars(quiet=True) as report:
+    ...     print(report)
+    None
+    """
+    if quiet or not sys.stderr.isatty():
+        yield None if quiet else _log_stages()
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description:28}", markup=False), BarColumn(), TextColumn("{task.percentage:3.0f} %"))
+    with Progress(*columns, TimeRemainingColumn(), console=plain_console(stderr=True)) as bars:
+        tasks: dict[str, Any] = {}
+
+        def report(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = bars.add_task(stage, total=total)
+            bars.update(tasks[stage], completed=done)
+
+        yield report
+
+
+def peak_mb() -> float:
+    """Largest resident memory of this process so far, in MiB.
+
+    >>> 1 < peak_mb() < 2**20
+    True
+    """
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def _log_stages() -> Progress:
+    seen: set[str] = set()
+
+    def report(stage: str, done: int, total: int) -> None:
+        if stage not in seen:
+            seen.add(stage)
+            print(f"{stage} ...", file=sys.stderr, flush=True)
+
+    return report

@@ -10,7 +10,7 @@ import typer
 
 from sfumato._validate import check_choice
 from sfumato.cli import options
-from sfumato.cli.output import write_page
+from sfumato.cli.output import peak_mb, stage_bars, write_page
 from sfumato.errors import BudgetExceededError, InputError
 
 if TYPE_CHECKING:
@@ -109,7 +109,6 @@ def run(
     as_json: bool = typer.Option(False, "--json", help="One JSON object on standard output."),
 ) -> None:
     """Train teachers, ask them privately, and train a student that may leave."""
-    from sfumato.cli.train import _peak_mb, _progress
     from sfumato.cli.train import set_threads as use_threads
     from sfumato.pate.images import load_images
     from sfumato.pate.plan import Settings
@@ -139,10 +138,10 @@ def run(
     if shared is not None:
         typer.echo("Note: scores read clean votes and true labels: they are not charged to the ledger.", err=True)
     use_threads(threads)
-    with _progress(quiet=False) as progress:
+    with stage_bars(quiet=False) as progress:
         images = load_images(dataset, data_dir)
         told = run_pate(settings, images, out, progress=progress, dataset_ledger=shared, sign_key=sign_key)
-    told = {**told, "peak_mb": _peak_mb(), "out": str(out)}
+    told = {**told, "peak_mb": peak_mb(), "out": str(out)}
     write_page(out / "evaluation" / "metrics.json", json.dumps(told, indent=1) + "\n")
     typer.echo(json.dumps(told) if as_json else "\n".join(_run_lines(told)))
     if accounting == "released" and not told["privacy"]["releasable"]:

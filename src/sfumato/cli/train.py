@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +14,7 @@ import typer
 
 from sfumato.cli import data, local, options
 from sfumato.cli.options import HOPS, PRIVATE, Options, take_up
-from sfumato.cli.output import plain_console
+from sfumato.cli.output import peak_mb, plain_console, stage_bars
 from sfumato.errors import InputError, SfumatoError, UnsupportedUnitError
 from sfumato.privacy.units import NoPrivacy, Unit, unit_named
 
@@ -134,14 +131,14 @@ def _train(options: Options, state: FitState | None, as_json: bool, verbose: boo
     if verbose:
         print(plan, file=sys.stderr)
     _note_uncharged(options)
-    with _progress(quiet=as_json) as report:
+    with stage_bars(quiet=as_json) as report:
         fitted, seconds = _fit(options, plan, first, state, report)
         outcome = _repeat(plan, source, graph, options.seeds, report, fitted, seconds)
         controls = _controls(plan, source, graph, options.seeds, report) if options.beside else {}
     result = _result(options.unit, plan, outcome, controls)
     result["dataset"] = options.dataset or str(options.nodes)
     result["seconds"] = {"load": loaded - start, "train": outcome.seconds, "total": time.perf_counter() - start}
-    result["peak_mb"] = _peak_mb()
+    result["peak_mb"] = peak_mb()
     result["device"], result["out"] = options.device, str(out)
     (out / "evaluation" / "metrics.json").write_text(json.dumps(result, indent=1) + "\n")
     (out / "evaluation" / "curves.json").write_text(json.dumps(dict(outcome.first.curves)) + "\n")
@@ -351,37 +348,6 @@ def _show(result: dict[str, Any], outcome: Outcome, controls: dict[str, Outcome]
     console.print(f"\nRun folder: {out}. Only {out}/release may leave. Check it: sfumato verify {out}", soft_wrap=True)
 
 
-@contextmanager
-def _progress(quiet: bool) -> Iterator[Progress | None]:
-    """One bar a stage on standard error, if someone is watching; stages hold no private value."""
-    if quiet or not sys.stderr.isatty():
-        yield None if quiet else _log_stages()
-        return
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description:28}", markup=False), BarColumn(), TextColumn("{task.percentage:3.0f} %"))
-    with Progress(*columns, TimeRemainingColumn(), console=plain_console(stderr=True)) as bars:
-        tasks: dict[str, Any] = {}
-
-        def report(stage: str, done: int, total: int) -> None:
-            if stage not in tasks:
-                tasks[stage] = bars.add_task(stage, total=total)
-            bars.update(tasks[stage], completed=done)
-
-        yield report
-
-
-def _log_stages() -> Progress:
-    seen: set[str] = set()
-
-    def report(stage: str, done: int, total: int) -> None:
-        if stage not in seen:
-            seen.add(stage)
-            print(f"{stage} ...", file=sys.stderr, flush=True)
-
-    return report
-
-
 def set_threads(threads: int | None) -> int:
     """Use this many threads (None: as many as now) from here on, and return the number.
 
@@ -396,8 +362,3 @@ def set_threads(threads: int | None) -> int:
     numba.set_num_threads(min(threads, os.cpu_count() or 1))
     torch.set_num_threads(threads)
     return threads
-
-
-def _peak_mb() -> float:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (2**20 if sys.platform == "darwin" else 2**10)

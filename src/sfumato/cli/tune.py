@@ -18,7 +18,8 @@ import typer
 from sfumato._validate import check_choice
 from sfumato.cli import data, options
 from sfumato.cli.options import Options
-from sfumato.cli.train import Outcome, _check_splits, _controls, _note_uncharged, _progress, _result, _show, _unit
+from sfumato.cli.output import stage_bars
+from sfumato.cli.train import Outcome, _check_splits, _controls, _note_uncharged, _result, _show, _unit
 from sfumato.cli.train import set_threads as use_threads
 from sfumato.errors import InputError
 
@@ -191,7 +192,7 @@ def _evaluate(
     outcome = Outcome(fitted, Summary.of([accuracy]), Summary.of([macro_f1]), 0.0)
     controls: dict[str, Outcome] = {}
     if chosen.beside:
-        with _progress(quiet) as report:
+        with stage_bars(quiet) as report:
             controls = _controls(fitted.plan, source, graph, 1, report)
     result = _result(chosen.unit, fitted.plan, outcome, controls)
     result["dataset"] = chosen.dataset or str(chosen.nodes)

@@ -27,7 +27,7 @@ from torch import Tensor
 from sfumato._validate import check_real
 from sfumato.nn.training import Progress
 from sfumato.pate.coteaching import PATEPlus
-from sfumato.pate.gan import Batch, TrainedStudent, check_rows, train
+from sfumato.pate.gan import Batch, TrainedStudent, train
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class PATEPlusPlus(PATEPlus):
         progress: Progress | None = None,
     ) -> CleansedStudent:
         """Train twice; arguments as for :meth:`GANStudent.fit`, ``progress`` counts the epochs of both trainings."""
-        x, y, pool = check_rows(self, x_labeled, y_noisy, x_unlabeled)
+        x, y, pool = self._checked(x_labeled, y_noisy, x_unlabeled)
         disputes = Disputes(len(y), self.decay)
         train(self, x, y, pool, progress=_part(progress, 0, self.epochs), watch=disputes)
         moved = most_disputed(disputes.close(), self.removal)

@@ -13,6 +13,7 @@ Source: Salimans et al. (2016), sections 3.1 and 5; Papernot et al. (2017), sect
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -26,6 +27,7 @@ from torch.nn import functional
 from sfumato._validate import check_choice, check_int, check_real, fail
 from sfumato.nn.gan import Discriminator, Generator, matching_loss, unlabeled_loss
 from sfumato.nn.training import Adam, Progress
+from sfumato.pate.public_rows import check_public
 
 NETWORKS = ("cnn", "mlp")
 
@@ -33,6 +35,7 @@ _GENERATOR_WIDTH = 256
 _MOMENTUM = 0.5
 _AVERAGING = 0.999  # of the running mean of weights, which predicts
 _ROWS_AT_ONCE = 1000
+_LEAST_SIDE = 5  # of an image: that of the first convolution
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,12 +115,17 @@ class GANStudent:
         Raises:
             InputError: wrong shapes, values outside 0 to 1, labels out of range, no rows.
         """
-        x, y, pool = check_rows(self, x_labeled, y_noisy, x_unlabeled)
-        return train(self, x, y, pool, progress=progress)
+        return train(self, *self._checked(x_labeled, y_noisy, x_unlabeled), progress=progress)
 
     def supervised(self, scores: list[Tensor], batch: Batch) -> list[Tensor]:
         """The supervised loss of each discriminator from the scores [batch, classes] of each."""
         return [functional.cross_entropy(own, batch.labels) for own in scores]
+
+    def _checked(
+        self, x_labeled: Any, y_noisy: Any, x_unlabeled: Any
+    ) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.float32]]:
+        sides = (_LEAST_SIDE, math.inf) if self.network == "cnn" else None
+        return check_public(x_labeled, y_noisy, x_unlabeled, self.num_classes, sides=sides, least_unlabeled=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,30 +182,6 @@ def train(
             if progress is not None:
                 progress(epoch, settings.epochs)
     return TrainedStudent(networks.averaged(), networks.generator.eval().requires_grad_(False), settings.device)
-
-
-def check_rows(
-    settings: GANStudent, x_labeled: Any, y_noisy: Any, x_unlabeled: Any
-) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.float32]]:
-    """Labeled rows, noisy labels and unlabeled rows as arrays of the types that training reads."""
-    x, pool = (np.ascontiguousarray(part, np.float32) for part in (x_labeled, x_unlabeled))
-    y = np.asarray(y_noisy)
-    for name, part in (("x_labeled", x), ("x_unlabeled", pool)):
-        if len(part.shape) < 2 or not part.size or not ((part >= 0) & (part <= 1)).all():
-            raise fail(
-                name, part.shape, "to hold rows of numbers between 0 and 1", "Scale pixels; pass at least one row."
-            )
-        if settings.network == "cnn" and (part.ndim != 4 or min(part.shape[2:]) < 5):
-            raise fail(
-                name, part.shape, "to be images [n, channels, height, width]", "For other rows pass network='mlp'."
-            )
-    if pool.shape[1:] != x.shape[1:]:
-        raise fail("x_unlabeled", pool.shape, f"to hold rows of the shape {x.shape[1:]} of x_labeled")
-    if y.shape != x.shape[:1] or not np.issubdtype(y.dtype, np.integer):
-        raise fail("y_noisy", (y.shape, str(y.dtype)), f"to be {len(x)} whole numbers, one a labeled row")
-    if y.min() < 0 or y.max() >= settings.num_classes:
-        raise fail("y_noisy", int(y.max() if y.min() >= 0 else y.min()), f"to lie in 0 to {settings.num_classes - 1}")
-    return x, y.astype(np.int64), pool
 
 
 class _Networks:

@@ -34,9 +34,10 @@ from scipy import sparse
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sfumato._validate import check_int, check_real, fail
+from sfumato._validate import check_int, check_real
 from sfumato.nn.training import Adam, Progress
 from sfumato.pate.histograms import SIDE, edge_histograms, upright
+from sfumato.pate.public_rows import check_public
 
 STUDENT_SETTINGS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
@@ -134,9 +135,11 @@ class ConsistencyStudent:
         Raises:
             InputError: wrong shapes, no labels, or labels out of range.
         """
-        x, y = check_public(x_labeled, y_noisy, x_unlabeled, self.num_classes)
+        known, y, pool = check_public(x_labeled, y_noisy, x_unlabeled, self.num_classes, sides=(SIDE, SIDE))
+        x = torch.from_numpy(np.concatenate([known, pool]))
         x = upright(x) if self.slanted else x
-        label = spread(similarities(edge_histograms(x), self.neighbors), y, self.num_classes, self.seed)
+        near = similarities(edge_histograms(x), self.neighbors)
+        label = spread(near, torch.from_numpy(y), self.num_classes, self.seed)
         draw = torch.Generator().manual_seed(self.seed)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
@@ -285,26 +288,6 @@ def image_network(inputs: int, channels: tuple[int, int], num_classes: int) -> n
         nn.ReLU(),
         nn.Linear(128, num_classes),
     )
-
-
-def check_public(x_labeled: Any, y_noisy: Any, x_unlabeled: Any, num_classes: int) -> tuple[Tensor, Tensor]:
-    """Return all images, labeled ones first, and the labels, or say what does not fit.
-
-    >>> x, y = check_public(np.zeros((2, 1, 28, 28)), [0, 1], np.zeros((3, 1, 28, 28)), 2)
-    >>> list(x.shape), y.tolist()
-    ([5, 1, 28, 28], [0, 1])
-    """
-    known, others, y = np.asarray(x_labeled, np.float32), np.asarray(x_unlabeled, np.float32), np.asarray(y_noisy)
-    for name, x in (("x_labeled", known), ("x_unlabeled", others)):
-        if x.ndim != 4 or x.shape[2:] != (SIDE, SIDE) or x.shape[1:] != known.shape[1:] or not np.isfinite(x).all():
-            raise fail(name, x.shape, f"to hold finite images of the shape [n, channels, {SIDE}, {SIDE}]")
-    if y.ndim != 1 or y.dtype.kind not in "iu" or len(y) != len(known) or not len(y):
-        shown, expected = f"{y.dtype}{list(y.shape)}", f"to hold one whole number for each of {len(known)} images"
-        raise fail("y_noisy", shown, expected, "Leave refused queries out; at least one must be answered.")
-    if not 0 <= y.min() <= y.max() < num_classes:
-        span = (int(y.min()), int(y.max()))
-        raise fail("y_noisy", span, f"to lie in 0 to {num_classes - 1}", "Leave refused queries out.")
-    return torch.from_numpy(np.concatenate([known, others])), torch.from_numpy(y.astype(np.int64))
 
 
 def _cosine(step: int, steps: int) -> float:
