@@ -161,9 +161,10 @@ def _run_lines(told: dict[str, Any]) -> list[str]:
         f"floor {100 * told['floor']['accuracy']:.2f} %"
         + (f", ceiling {100 * told['ceiling']['accuracy']:.2f} %." if told["ceiling"] else "."),
         "These scores read true labels: they are not covered by the guarantee.",
-        f"epsilon = {privacy['epsilon']:.4f} at delta = {privacy['delta']:g} ({privacy['accounting']}); data-independent "
-        f"{privacy['data_independent_epsilon']:.4f}.",
+        f"epsilon = {privacy['epsilon']:.4f} at delta = {privacy['delta']:g} ({privacy['accounting']}).",
     ]
+    if privacy["accounting"] != "data-independent":
+        lines.append(f"Data-independent: epsilon = {privacy['data_independent_epsilon']:.4f}.")
     if privacy["releasable"]:
         certified = (
             f"Check it: sfumato verify {told['out']}"
