@@ -28,8 +28,9 @@ WORDS: dict[str, Any] = {
     "caveats": [
         "Epsilon is what the caps on queries and answers cost, whatever the votes are. An epsilon that depends on votes is not "
         "in the claim, and must not be told without noise of its own.",
-        "A record that is added or removed is protected alike. Who has records under several ids is protected less: epsilon "
-        "adds up."],
+        "A record that is added or removed is protected alike, if no other changes its id (of named images: the row in the "
+        "published file, which a removed one leaves vacant). Who has records under several ids is protected less: epsilon adds "
+        "up."],
     "composition": {"covers": "This run alone: other releases about the same data add up.", "builds_on": []}}
 # fmt: on
 

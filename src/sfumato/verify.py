@@ -156,7 +156,10 @@ def _release_folder(run: Path) -> Path:
         return run / "release"
     if (run / "manifest.json").exists() or (run / "certificate.json").exists():
         return run
-    raise VerifyInputError(f"Expected DIR to hold release/, got {str(run)!r}. Pass the folder given to train as --out.")
+    raise VerifyInputError(
+        f"Expected DIR to hold release/, got {str(run)!r}. A run that was stopped or held back has none; otherwise pass the "
+        "folder given as --out."
+    )
 
 
 def _read_key(path: Path) -> bytes:

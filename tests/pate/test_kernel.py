@@ -5,6 +5,7 @@ import pytest
 from sklearn.kernel_ridge import KernelRidge
 
 from sfumato.errors import InputError
+from sfumato.pate import kernel
 from sfumato.pate.images import load_images
 from sfumato.pate.kernel import KernelEnsemble, KernelTeacher
 from sfumato.pate.teachers import assign
@@ -73,3 +74,9 @@ def test_teachers_of_few_real_images_agree(data_dir):
     trained = KernelEnsemble(20, 10).fit(images.train_x[:4800], images.train_y[:4800], range(4800))
     votes = trained.votes(images.train_x[4800:5800])
     assert (votes.argmax(1) == images.train_y[4800:5800]).mean() > 0.84
+
+
+def test_a_teacher_of_too_many_records_is_refused(images, monkeypatch):
+    monkeypatch.setattr(kernel, "_MOST_RECORDS", 20)
+    with pytest.raises(InputError, match="num_teachers to leave at most 20 records to each"):
+        KernelEnsemble(2, 3).fit(*images, range(60))

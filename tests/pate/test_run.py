@@ -292,3 +292,23 @@ def test_command_prints_one_object(images, tmp_path, capsys, monkeypatch):
     )
     assert "teachers" in err
     assert "private" not in err
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"teacher": "cnn", "device": "gpu"}, "device to be one of cpu, cuda"),
+        ({"student": "gan", "student_settings": {"epochs": 0}}, "epochs to be an integer >= 1"),
+    ],
+)
+def test_wrong_settings_cost_nothing(images, tmp_path, settings, said):
+    ledger = DatasetLedger(tmp_path / "ledger.jsonl", total_epsilon=50.0)
+    with pytest.raises(InputError, match=said):
+        run(Settings(4, 30, 20.0, **settings), images, tmp_path / "run", dataset_ledger=ledger)
+    assert not (tmp_path / "run").exists()
+    assert not (tmp_path / "ledger.jsonl").exists()
+
+
+def test_a_gan_needs_images_without_labels(images):
+    with pytest.raises(InputError, match="num_queries to be below 60"):
+        Settings(4, 60, 20.0, mechanism="gnmax", student="gan")

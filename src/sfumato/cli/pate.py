@@ -72,7 +72,11 @@ def run(
     data_dir: Path = typer.Option(..., "--data-dir", help="The folder that holds named data sets."),
     teachers: int = typer.Option(250, "--teachers", help="Disjoint parts of the training images."),
     queries: int = typer.Option(..., "--queries", help="Public images to ask about, chosen by index beforehand."),
-    epsilon: float = typer.Option(..., "--epsilon", help="What the run may cost, in the accounting that binds."),
+    epsilon: float = typer.Option(
+        ...,
+        "--epsilon",
+        help="What the run may cost, in the accounting that binds (as-published: it binds nothing).",
+    ),
     delta: float = typer.Option(1e-5, "--delta", help="Failure probability."),
     mechanism: str = typer.Option("confident-gnmax", "--mechanism", help="lnmax, gnmax or confident-gnmax."),
     accounting: str = typer.Option(
@@ -160,11 +164,11 @@ def _run_lines(told: dict[str, Any]) -> list[str]:
         f"Noisy labels right {100 * told['noisy_label_accuracy']:.2f} %, plurality {100 * told['plurality_accuracy']:.2f} %, "
         f"floor {100 * told['floor']['accuracy']:.2f} %"
         + (f", ceiling {100 * told['ceiling']['accuracy']:.2f} %." if told["ceiling"] else "."),
-        "These scores read true labels: they are not covered by the guarantee.",
+        "These scores read true labels and clean votes: they are not covered by the guarantee.",
         f"epsilon = {privacy['epsilon']:.4f} at delta = {privacy['delta']:g} ({privacy['accounting']}).",
     ]
     if privacy["accounting"] != "data-independent":
-        lines.append(f"Data-independent: epsilon = {privacy['data_independent_epsilon']:.4f}.")
+        lines.append(f"Data-independent, of the answers alone: epsilon = {privacy['data_independent_epsilon']:.4f}.")
     if privacy["releasable"]:
         certified = (
             f"Check it: sfumato verify {told['out']}"

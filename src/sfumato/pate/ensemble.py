@@ -91,6 +91,9 @@ class Ensemble:
         check_real(low=0, open_low=True, learning_rate=self.learning_rate)
         check_real(low=0, high=1, open_high=True, label_smoothing=self.label_smoothing)
         check_int("It is a number of pixels.", low=0, high=_SIDE // 2, max_shift=self.max_shift)
+        check_choice(("cpu", "cuda"), device=self.device)
+        if self.device == "cuda" and not torch.cuda.is_available():
+            raise fail("device", self.device, "to be there", "This machine has no CUDA device: pass device='cpu'.")
 
     def fit(
         self, x: NDArray[np.floating], y: NDArray[np.integer], ids: Ids, progress: Progress | None = None

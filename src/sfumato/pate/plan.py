@@ -98,6 +98,10 @@ class Settings:
         check_choice(TEACHERS, teacher=self.teacher)
         check_choice(tuple(STUDENTS), student=self.student)
         check_int(low=0, seed=self.seed)
+        if self.num_queries == POOL and self.student != "consistency":
+            raise fail(
+                "num_queries", self.num_queries, f"to be below {POOL}", "This student needs unlabeled images too."
+            )
         if self.max_answers is not None:
             if self.mechanism_name != ConfidentGNMax.name:
                 raise fail("max_answers", self.max_answers, "to be None", "Only confident-gnmax refuses queries.")

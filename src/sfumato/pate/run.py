@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import fail
+from sfumato.errors import SfumatoError
 from sfumato.nn.metrics import accuracy, macro_f1
 from sfumato.pate.aggregation import REFUSED, Answers, ConfidentGNMax, Mechanism
 from sfumato.pate.analysis import analyze
@@ -68,7 +69,7 @@ def run(
         progress: called with (stage, done, total).
         votes: counts [9000, classes] of teachers that were trained before, for repetitions; theirs is the partition then, and
             the claim holds if it was one by a hash of ids.
-        dataset_ledger: where the whole claim is reserved before any private record is read.
+        dataset_ledger: where the whole claim is reserved before a teacher reads any record.
         sign_key: PEM file of an Ed25519 private key that signs the release.
 
     Raises:
@@ -82,12 +83,18 @@ def run(
     if votes is not None and (votes.sum(1) != settings.num_teachers).any():
         raise fail("votes", f"{votes.sum(1).max()} a row", f"to be those of {settings.num_teachers} teachers")
     plan = make_plan(settings, images.num_classes)
-    if dataset_ledger is not None:
-        _reserve(settings, plan, images, dataset_ledger)
-    rows = choose_queries(settings.num_queries, settings.seed)
-    asked_votes = _ask(settings, images, rows, progress) if votes is None else votes[rows]
-    trained = time.perf_counter()
+    ensemble = make_ensemble(settings, images.name, images.num_classes)
+    make_student(settings, images.name, images.num_classes)  # refuses wrong settings before anything is charged
     out.mkdir(parents=True, exist_ok=True)
+    if dataset_ledger is not None:
+        try:
+            _reserve(settings, plan, images, dataset_ledger)
+        except SfumatoError:
+            out.rmdir()
+            raise
+    rows = choose_queries(settings.num_queries, settings.seed)
+    asked_votes = _ask(ensemble, images, rows, progress) if votes is None else votes[rows]
+    trained = time.perf_counter()
     ledger = Ledger(plan.to_dict(), plan.releases, out / LEDGER)
     for release in plan.releases:
         ledger.charge(release.name)
@@ -161,9 +168,10 @@ def _reserve(settings: Settings, plan: Plan, images: Images, dataset_ledger: Dat
     dataset_ledger.reserve(claim, unit=unit_to_dict(UNIT), dataset={"name": images.name, "ids_digest": ids})
 
 
-def _ask(settings: Settings, images: Images, rows: NDArray[np.int64], progress: Progress | None) -> Votes:
+def _ask(
+    ensemble: Ensemble | KernelEnsemble, images: Images, rows: NDArray[np.int64], progress: Progress | None
+) -> Votes:
     """Train the teachers on all training rows, whose numbers are their ids, and count their votes on the queries."""
-    ensemble = make_ensemble(settings, images.name, images.num_classes)
     teachers = ensemble.fit(images.train_x, images.train_y, range(len(images.train_y)), _stage(progress, "teachers"))
     return teachers.votes(images.test_x[rows])
 
