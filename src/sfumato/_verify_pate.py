@@ -130,6 +130,7 @@ def _chosen(pool: int, seed: int) -> list[int]:
 def answer_faults(queries: Any, answers: Any, certificate: dict[str, Any]) -> Iterator[str]:
     """Queries that the seed does not choose from the pool; answers that are no classes, exceed the cap, or are missing.
 
+    >>> import numpy as np
     >>> settings = {"max_answers": 1, "mechanism": {"name": "confident-gnmax"}, "seed": 0}
     >>> certificate = {"settings": settings, "public_facts": {"num_public": 9000, "num_classes": 2}}
     >>> list(answer_faults(np.array([8056, 1050]), np.array([1, 0]), certificate))

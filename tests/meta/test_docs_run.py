@@ -29,6 +29,7 @@ NOT_RUN = {
     "python benchmarks/": "minutes on real data",
     "sfumato experiment run gap-": "minutes on real data; docs/experiments.md has it on generated data",
     "sfumato experiment run lpgnn-": "minutes on real data; docs/experiments.md has it on generated data",
+    "sfumato experiment run pate-": "minutes on real data; tests/experiments/test_pate.py has tiny ones",
     "sfumato experiment run progap-": "minutes on real data; docs/experiments.md has it on generated data",
 }
 REPLACED = {
