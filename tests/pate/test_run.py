@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
+from scipy.stats import norm
 
 from sfumato.cli import invoke
 from sfumato.errors import BudgetExceededError, DataError, InputError
@@ -312,3 +313,26 @@ def test_wrong_settings_cost_nothing(images, tmp_path, settings, said):
 def test_a_gan_needs_images_without_labels(images):
     with pytest.raises(InputError, match="num_queries to be below 60"):
         Settings(4, 60, 20.0, mechanism="gnmax", student="gan")
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_answers_are_drawn_by_the_mechanism_that_was_charged(images, votes, tmp_path, monkeypatch, mechanism):
+    drawn = []
+    monkeypatch.setattr(module, "answer", lambda used, *rest, ask=module.answer: drawn.append(used) or ask(used, *rest))
+    run(Settings(50, 30, 20.0, mechanism=mechanism, **TINY), images, tmp_path / "run", votes=votes)
+    (used,) = drawn
+    entries = [json.loads(line) for line in (tmp_path / "run" / "release" / "ledger.jsonl").read_text().splitlines()]
+    charged = [entry["release"]["event"]["noise_multiplier"] for entry in entries if entry["kind"] == "release"]
+    noise = [used.scale / 2] if mechanism == "lnmax" else [used.noise_stddev / math.sqrt(2)]
+    if mechanism == "confident-gnmax":
+        noise = [used.threshold_stddev, *noise]
+    assert charged == pytest.approx(noise, rel=1e-12)
+
+
+def test_noise_flips_as_many_answers_as_its_deviation_says():
+    """Two classes, 60 votes apart, noise 40 each: P(flip) = Phi(-60 / (40 sqrt 2)); two thirds of the noise is refused."""
+    counts, settings = np.tile([155, 95], (20_000, 1)), Settings(250, 1, 1.0, mechanism="gnmax")
+    shares = [(module.answer(GNMax(noise), counts, settings).labels == 1).mean() for noise in (40.0, 40.0 * 2 / 3)]
+    expected = norm.cdf(-60 / (40 * math.sqrt(2)))
+    spread = 4 * math.sqrt(expected * (1 - expected) / len(counts))
+    assert abs(shares[0] - expected) < spread < abs(shares[1] - expected)
