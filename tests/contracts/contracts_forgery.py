@@ -37,3 +37,34 @@ def problems(run):
     result = verify(run)
     assert not result.valid
     return " | ".join(result.problems)
+
+
+def everywhere(field, value):
+    """The field in the certificate, and in the spec if it has it."""
+
+    def change(certificate, spec):
+        certificate[field] = value
+        if field in spec:
+            spec[field] = value
+
+    return change
+
+
+def setting(**values):
+    """Settings, alike in certificate and spec."""
+
+    def change(certificate, spec):
+        certificate["settings"].update(values)
+        spec["settings"] = certificate["settings"]
+
+    return change
+
+
+def release(index, **values):
+    """Fields of one release."""
+    return lambda certificate, _: certificate["releases"][index].update(values)
+
+
+def event(index, **values):
+    """Fields of the event of one release."""
+    return lambda certificate, _: certificate["releases"][index]["event"].update(values)

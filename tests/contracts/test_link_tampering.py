@@ -4,7 +4,7 @@ import shutil
 
 import numpy as np
 import pytest
-from contracts_forgery import problems, rewrite, seal
+from contracts_forgery import event, problems, release, rewrite, seal
 from safetensors.numpy import load_file, save_file
 
 from sfumato.graph import stochastic_block_model
@@ -45,14 +45,6 @@ def everywhere(field, **values):
 
 def sentence(field, value):
     return lambda certificate, _: certificate.update({field: value})
-
-
-def release(index, **values):
-    return lambda certificate, _: certificate["releases"][index].update(values)
-
-
-def event(index, **values):
-    return lambda certificate, _: certificate["releases"][index]["event"].update(values)
 
 
 def method(name):

@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
-from contracts_forgery import problems, rewrite, seal
+from contracts_forgery import event, everywhere, problems, release, rewrite, seal, setting
 from safetensors.numpy import load_file, save_file
 
 from sfumato._verify_local import report_faults
@@ -42,31 +42,6 @@ def test_the_honest_run_is_valid_and_shown(run):
     assert result.epsilon_low == result.epsilon_high == result.claim_epsilon
     assert result.claim_delta == 0
     assert "claim: epsilon 3, delta 0" in describe(run, result)
-
-
-def everywhere(field, value):
-    def change(certificate, spec):
-        certificate[field] = value
-        if field in spec:
-            spec[field] = value
-
-    return change
-
-
-def setting(**values):
-    def change(certificate, spec):
-        certificate["settings"].update(values)
-        spec["settings"] = certificate["settings"]
-
-    return change
-
-
-def release(index, **values):
-    return lambda certificate, _: certificate["releases"][index].update(values)
-
-
-def event(index, **values):
-    return lambda certificate, _: certificate["releases"][index]["event"].update(values)
 
 
 def claim(**values):
@@ -278,15 +253,15 @@ def test_every_true_report_passes_and_less_does_not(epsilon):
                 assert asked.mechanism == "gaussian" or epsilon < 1e-3
                 continue
             certificate = {"settings": asdict(asked), "public_facts": facts}
-            for release in (release.to_dict() for release in releases):
-                assert list(report_faults("", release, certificate)) == []
+            for stated in (one.to_dict() for one in releases):
+                assert list(report_faults("", stated, certificate)) == []
                 seen += 1
                 least = 1 - 1e-6 if 1e-3 <= epsilon <= 8 else 0.5
-                if "epsilon" in release["event"]:
-                    release["event"]["epsilon"] *= least
+                if "epsilon" in stated["event"]:
+                    stated["event"]["epsilon"] *= least
                 else:
-                    release["event"]["noise_multiplier"] *= 1 + 1e-3
-                assert len(list(report_faults("", release, certificate))) == 1
+                    stated["event"]["noise_multiplier"] *= 1 + 1e-3
+                assert len(list(report_faults("", stated, certificate))) == 1
     assert seen > 30
 
 

@@ -6,7 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
-from contracts_forgery import problems, rewrite, seal
+from contracts_forgery import event, everywhere, problems, release, rewrite, seal, setting
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from safetensors.numpy import load_file, save_file
@@ -64,37 +64,12 @@ def test_true_runs_pass(tmp_path, mechanism):
     assert verify(released(tmp_path / "run", mechanism)).problems == ()
 
 
-def both(field, value):
-    def change(certificate, spec):
-        certificate[field] = value
-        if field in spec:
-            spec[field] = value
-
-    return change
-
-
-def setting(**values):
-    def change(certificate, spec):
-        certificate["settings"].update(values)
-        spec["settings"] = certificate["settings"]
-
-    return change
-
-
 def facts(**values):
     def change(certificate, spec):
         certificate["public_facts"].update(values)
         spec["public"].update(values)
 
     return change
-
-
-def release(index, **values):
-    return lambda certificate, _: certificate["releases"][index].update(values)
-
-
-def event(index, **values):
-    return lambda certificate, _: certificate["releases"][index]["event"].update(values)
 
 
 def claim(factor):
@@ -181,24 +156,24 @@ EDITS = {
     "a smaller pool": (facts(num_public=20), f"settings.num_queries: {QUERIES} exceeds public_facts.num_public, which is 20"),
     "a cap above the queries": (setting(max_answers=QUERIES + 1), f"settings.max_answers: {QUERIES + 1} exceeds num_queries"),
     "another pool": (facts(image_shape=[1, 28, 27]), "public_facts"),
-    "facts of a graph": (both("public_facts", GRAPH), "public_facts.directed: is not a known field"),
+    "facts of a graph": (everywhere("public_facts", GRAPH), "public_facts.directed: is not a known field"),
     "a fact of the records": (facts(num_train=40), "public_facts.num_train: is not a known field"),
-    "another relation": (both("unit", {"name": "record", "relation": "add-remove"}), "unit.relation: 'add-remove' differs"),
-    "a smaller unit": (both("unit", {"name": "edge", "relation": "add-remove", "directed": True}), "unit.name: 'edge' differs"),
-    "no privacy": (both("unit", {"name": "none", "relation": "none"}), "unit.name: 'none' differs from 'record'"),
-    "kinder words": (both("protects", "any one person"), "protects: 'any one person' differs from 'any one record'"),
+    "another relation": (everywhere("unit", {"name": "record", "relation": "add-remove"}), "unit.relation: 'add-remove' differs"),
+    "a smaller unit": (everywhere("unit", {"name": "edge", "relation": "add-remove", "directed": True}), "unit.name: 'edge'"),
+    "no privacy": (everywhere("unit", {"name": "none", "relation": "none"}), "unit.name: 'none' differs from 'record'"),
+    "kinder words": (everywhere("protects", "any one person"), "protects: 'any one person' differs from 'any one record'"),
     "teachers shown": (
         lambda certificate, _: certificate["who_may_see"].update(never=[]), "who_may_see.never: holds 0 items, expected 2"),
-    "no caveats": (both("caveats", []), "caveats: holds 0 items, expected 2"),
-    "fewer assumptions": (both("assumptions", FIXED["assumptions"]), "assumptions: holds 3 items, expected 5"),
-    "users who trust nobody": (both("trust_model", "local: users trust nobody"), "trust_model: 'local: users trust nobody' di"),
-    "assumed facts": (both("assumed_public", ["classes"]), "assumed_public: holds 1 items, expected 0"),
+    "no caveats": (everywhere("caveats", []), "caveats: holds 0 items, expected 2"),
+    "fewer assumptions": (everywhere("assumptions", FIXED["assumptions"]), "assumptions: holds 3 items, expected 5"),
+    "users who trust nobody": (everywhere("trust_model", "local: users trust nobody"), "trust_model: 'local: users trust"),
+    "assumed facts": (everywhere("assumed_public", ["classes"]), "assumed_public: holds 1 items, expected 0"),
     "weights of another run": (
         lambda certificate, _: certificate["composition"].update(builds_on=[ORIGIN]),
         "composition.builds_on: holds 1 items, expected 0"),
     "other accounting": (
         lambda certificate, _: certificate["accounting"].update(method="renyi"), "accounting.method: renyi does not fit"),
-    "another method": (both("method", "mlp"), "public_facts.directed: is missing"),
+    "another method": (everywhere("method", "mlp"), "public_facts.directed: is missing"),
 }  # fmt: skip
 
 
@@ -367,7 +342,7 @@ def test_a_signed_run_is_its_signers(tmp_path):
 
 def test_facts_of_pate_do_not_pass_for_another_method(run):
     """A graph's method with the facts of PATE stops before anything reads what is not there."""
-    rewrite(run, both("method", "gap"))
+    rewrite(run, everywhere("method", "gap"))
     found = problems(run)
     assert "certificate.json: public_facts.num_nodes: is missing" in found
     assert json.loads((run / "release" / "spec.json").read_text())["method"] == "gap"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sfumato.pate.aggregation import Mechanism
 
 app = typer.Typer(help="PATE: private votes of teachers.", no_args_is_help=True, rich_markup_mode=None)
-MECHANISMS = {
+NOISE = {
     "lnmax": ("--scale",),
     "gnmax": ("--sigma2",),
     "confident-gnmax": ("--threshold", "--sigma1", "--sigma2"),
@@ -182,20 +182,20 @@ def _run_lines(told: dict[str, Any]) -> list[str]:
 
 
 def _mechanism(name: str, given: dict[str, float | None]) -> Mechanism:
-    from sfumato.pate.aggregation import ConfidentGNMax, GNMax, LNMax
+    from sfumato.pate.plan import MECHANISMS
 
-    check_choice(tuple(MECHANISMS), mechanism=name)
+    check_choice(tuple(NOISE), mechanism=name)
     if name == "gnmax" and given["--sigma2"] is None:  # one noise only: either name will do
         given = {**given, "--sigma2": given["--sigma1"], "--sigma1": None}
-    needed = MECHANISMS[name]
+    needed = NOISE[name]
     for option, value in given.items():
         if (value is None) == (option in needed):
             raise InputError(
                 f"Expected {' '.join(needed)} with --mechanism {name}, and no other noise; got "
                 f"{' '.join(key for key, held in given.items() if held is not None) or 'none'}. Noise is in votes."
             )
-    values = [given[option] for option in needed]
-    made: Mechanism = {"lnmax": LNMax, "gnmax": GNMax, "confident-gnmax": ConfidentGNMax}[name](*values)
+    values: list[Any] = [given[option] for option in needed]
+    made: Mechanism = MECHANISMS[name](*values)
     return made
 
 

@@ -135,7 +135,7 @@ class PateCell:
         ridge = self.student == RIDGE
         learned = dict(self.student_settings)
         if self.quick:
-            small = QUICK.get(self.student, {"epochs": 3})
+            small = QUICK.get(self.student, {})
             learned = {name: value for name, value in learned.items() if name not in small}
         if device != "cpu" and _takes_device(self.student):
             learned["device"] = device
@@ -158,12 +158,12 @@ class PateCell:
 
     def with_noise(self) -> str | Mechanism:
         """The mechanism with its noise, or its name where the noise is not given."""
-        from sfumato.pate.aggregation import ConfidentGNMax, GNMax, LNMax
+        from sfumato.pate.plan import MECHANISMS
 
         noise = [getattr(self, name) for name in _NOISE[self.mechanism]]
         if None in noise:
             return self.mechanism
-        made: Mechanism = {"lnmax": LNMax, "gnmax": GNMax, "confident-gnmax": ConfidentGNMax}[self.mechanism](*noise)
+        made: Mechanism = MECHANISMS[self.mechanism](*noise)
         return made
 
 

@@ -22,7 +22,7 @@ from sfumato.privacy.units import RecordLevel, unit_to_dict
 
 POOL = 9000
 """Rows of the test file before this one are the public pool; this one and later ones measure."""
-MECHANISMS = ("confident-gnmax", "gnmax", "lnmax")
+MECHANISMS = {kind.name: kind for kind in (ConfidentGNMax, GNMax, LNMax)}
 ACCOUNTING = ("data-independent", "released", "as-published")
 TEACHERS = ("kernel", "cnn")
 STUDENTS = {
@@ -93,7 +93,7 @@ class Settings:
         check_int(remedy, low=1, high=POOL, num_queries=self.num_queries)
         check_real(low=0, open_low=True, epsilon=self.epsilon)
         check_real(low=0, high=1, open_low=True, open_high=True, delta=self.delta)
-        check_choice(MECHANISMS, mechanism=self.mechanism_name)
+        check_choice(tuple(MECHANISMS), mechanism=self.mechanism_name)
         check_choice(ACCOUNTING, accounting=self.accounting)
         check_choice(TEACHERS, teacher=self.teacher)
         check_choice(tuple(STUDENTS), student=self.student)

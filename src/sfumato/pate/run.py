@@ -46,7 +46,10 @@ from sfumato.privacy.noise import Key
 from sfumato.privacy.release_folder import LEDGER, check_new_folder, read_sign_key
 from sfumato.privacy.units import unit_to_dict
 
-QUICK = {"consistency": {"channels": (8, 16), "steps": 300}}
+QUICK: dict[str, dict[str, Any]] = {
+    **{name: {"epochs": 3} for name in STUDENTS},
+    "consistency": {"channels": (8, 16), "steps": 300},
+}
 Progress = Callable[[str, int, int], None]
 
 
@@ -153,7 +156,7 @@ def make_student(settings: Settings, dataset: str, num_classes: int) -> Any:
     if settings.student == "consistency":
         chosen |= STUDENT_SETTINGS.get(dataset, {})
     if settings.quick:
-        chosen |= QUICK.get(settings.student, {"epochs": 3})
+        chosen |= QUICK[settings.student]
     return getattr(import_module(f"sfumato.pate.{module}"), name)(**{**chosen, **settings.student_settings})
 
 
