@@ -20,6 +20,16 @@ def neighbors_of(counts):
     return [counts - eye[i] + eye[j] for i, j in moves]
 
 
+def largest_changes(teachers, classes, value):
+    """All histograms, and the largest change of ``value`` by one vote within d = 0, 1, ... changes of each."""
+    rows = every_histogram(teachers, classes)
+    at = {tuple(row): float(v) for row, v in zip(rows, value(rows), strict=True)}
+    local = {tuple(r): max(abs(at[tuple(r)] - at[tuple(o)]) for o in neighbors_of(r)) for r in rows}
+    far = np.abs(rows[:, None] - rows).sum(axis=2) // 2
+    steps = np.array([local[tuple(row)] for row in rows])
+    return rows, np.array([[steps[far[i] <= d].max() for d in range(teachers)] for i in range(len(rows))])
+
+
 def log_plurality(counts, noise, law):
     """ln of the exact probability of each class, by quadrature over the winner's noise."""
     reach = (counts.max() - counts.min()) / noise + 14
@@ -52,6 +62,7 @@ def exact():
     class Exact:
         histograms = staticmethod(every_histogram)
         neighbors = staticmethod(neighbors_of)
+        changes = staticmethod(largest_changes)
         plurality = staticmethod(log_plurality)
         divergence = staticmethod(renyi)
 

@@ -13,7 +13,7 @@ from sfumato.pate.smooth import gnss_renyi, smooth_sensitivity
 
 VOTES = np.random.default_rng(5).multinomial(40, [0.9, 0.06, 0.04], 100)
 PUBLIC = {"order": 8.0, "beta": 0.025, "noise": 4.0}
-MECHANISMS = [GNMax(12.0), ConfidentGNMax(20.0, 8.0, 12.0)]
+MECHANISMS = [LNMax(4.0), GNMax(12.0), ConfidentGNMax(20.0, 8.0, 12.0)]
 
 
 def truth(mechanism, cost):
@@ -68,8 +68,7 @@ def test_same_key_and_votes_repeat_the_release():
 @pytest.mark.parametrize(
     ("mechanism", "changes", "fragment"),
     [
-        (LNMax(6.0), {}, "gnmax or confident-gnmax"),
-        (InteractiveGNMax(20.0, 8.0, 6.0), {}, "gnmax or confident-gnmax"),
+        (InteractiveGNMax(20.0, 8.0, 6.0), {}, "lnmax, gnmax or confident-gnmax"),
         (GNMax(12.0), {"beta": 0.1}, "smaller beta"),
         (GNMax(12.0), {"beta": 0.0}, "beta"),
         (GNMax(12.0), {"order": 1.0}, "order"),
@@ -81,6 +80,12 @@ def test_same_key_and_votes_repeat_the_release():
 def test_what_has_no_proof_is_refused(mechanism, changes, fragment):
     with pytest.raises(InputError, match=fragment):
         release_epsilon(VOTES, mechanism, 1e-5, **{**PUBLIC, **changes})
+
+
+@pytest.mark.parametrize("mechanism", [LNMax(6.0), InteractiveGNMax(20.0, 8.0, 6.0)])
+def test_other_releases_were_not_published(mechanism):
+    with pytest.raises(InputError, match="No other release was published"):
+        published_release(VOTES, mechanism, 1e-5)
 
 
 def test_published_release_is_marked_by_its_analysis():

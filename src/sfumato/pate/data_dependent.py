@@ -41,7 +41,7 @@ def gaussian_log_q(votes: NDArray[np.integer], noise_stddev: float) -> Floats:
     >>> gaussian_log_q(np.array([[250, 0, 0, 0, 0, 0, 0, 0, 0, 0]]), 40.0).round(5).tolist()
     [-10.01923]
     """
-    return _clip(logsumexp(log_ndtr(-_gaps(votes) / (np.sqrt(2) * noise_stddev)), axis=1), votes.shape[1])
+    return _clip(logsumexp(gaussian_log_tail(_gaps(votes), noise_stddev), axis=1), votes.shape[1])
 
 
 def laplace_log_q(votes: NDArray[np.integer], scale: float) -> Floats:
@@ -52,10 +52,27 @@ def laplace_log_q(votes: NDArray[np.integer], scale: float) -> Floats:
     >>> laplace_log_q(np.array([[250, 0, 0, 0, 0, 0, 0, 0, 0, 0]]), 20.0).round(5).tolist()
     [-9.01492]
     """
-    gaps = np.maximum(_gaps(votes), 0) / scale  # a tie gives q >= 1/2, where no data-dependent bound applies
+    return _clip(logsumexp(laplace_log_tail(_gaps(votes), scale), axis=1), votes.shape[1])
+
+
+def gaussian_log_tail(gaps: Floats, noise_stddev: float) -> Floats:
+    """ln Pr[a class ``gaps`` votes behind another exceeds it] under Gaussian noise on both.
+
+    >>> gaussian_log_tail(np.array([0.0, 250.0]), 40.0).round(5).tolist()
+    [-0.69315, -12.21645]
+    """
+    return np.asarray(log_ndtr(-gaps / (np.sqrt(2) * noise_stddev)))
+
+
+def laplace_log_tail(gaps: Floats, scale: float) -> Floats:
+    """The same under Laplace noise; gaps below 0 count as 0: q is 1/2 or more, where no data-dependent bound applies.
+
+    >>> laplace_log_tail(np.array([-1.0, 0.0, 250.0, np.inf]), 20.0).round(5).tolist()
+    [-0.69315, -0.69315, -11.21215, -inf]
+    """
+    gaps = np.maximum(gaps, 0) / scale
     with np.errstate(invalid="ignore"):
-        logs = np.where(np.isinf(gaps), -np.inf, np.log(2 + gaps) - np.log(4) - gaps)
-    return _clip(logsumexp(logs, axis=1), votes.shape[1])
+        return np.where(np.isinf(gaps), -np.inf, np.log(2 + gaps) - np.log(4) - gaps)
 
 
 def log_answer_probability(peaks: Floats, threshold: float, threshold_stddev: float) -> tuple[Floats, Floats]:
@@ -132,7 +149,7 @@ def laplace_renyi(log_q: Floats, epsilon: float, orders: Floats) -> Floats:
             log_p + (log_p - _log1mexp(epsilon + log_q)) * moments,
             log_q + epsilon * moments,
         )
-        applies = log_q < -np.log1p(np.exp(epsilon))
+        applies = log_q < -np.logaddexp(0, epsilon)
         return np.where(applies, np.fmin(logs / moments, plain), plain)
 
 
@@ -164,6 +181,27 @@ def confident_renyi(
         answered, refused = (orders * log + (1 - orders) * other for log, other in zip(logs, others, strict=True))
         costs.append(np.logaddexp(answered + (orders - 1) * answers, refused))
     return np.asarray(np.maximum(*costs) / (orders - 1))
+
+
+def tilted_weights(peaks: Floats, threshold: float, threshold_stddev: float, order: float) -> Floats:
+    r"""Probability of an answer under the law that the divergence of order alpha integrates: the count alpha - 1 higher.
+
+    >>> tilted_weights(np.array([200.0]), 200.0, 150.0, 14.0).round(4).tolist()
+    [0.5345]
+    """
+    return np.exp(log_ndtr((np.asarray(peaks) + order - 1 - threshold + GRID) / threshold_stddev))
+
+
+def charged(answers: Floats, weights: Floats, order: float) -> Floats:
+    r"""Bound what an answer adds to the threshold's cost: :math:`\ln(1 + w (e^{(\alpha - 1) D} - 1)) / (\alpha - 1)`.
+
+    For Gaussian noise and a count one off, :math:`p^\alpha p'^{1 - \alpha}` is :math:`e^{\alpha (\alpha - 1) / 2 \sigma_1^2}`
+    times the density with the mean alpha - 1 higher: the threshold costs :math:`\alpha / 2 \sigma_1^2`, the answer this.
+
+    >>> charged(np.array([0.1]), np.array([0.5]), 3.0).round(4).tolist()
+    [0.0525]
+    """
+    return np.asarray(np.log1p(weights * np.expm1((order - 1) * answers)) / (order - 1))
 
 
 def to_epsilon(divergences: Floats, orders: Floats, delta: float, conversion: str = "tight") -> Floats:

@@ -5,7 +5,7 @@ sensitivity, two Gaussian releases: :math:`\ln SS` with noise 5 beta (its neighb
 :math:`f + SS \, \sigma Z`. The value told is the largest f that fits both at the stated confidence, with the costs of the two
 releases on top.
 
-For Confident-GNMax f charges each query :math:`\alpha / 2 \sigma_1^2` and :func:`sfumato.pate.smooth.charged`, whose
+For Confident-GNMax f charges each query :math:`\alpha / 2 \sigma_1^2` and :func:`sfumato.pate.data_dependent.charged`, whose
 sensitivity counts that the probability of an answer moves with the votes. As published, that movement is left out, the noise
 costs less than it does (:func:`sfumato.pate.smooth.published_gnss_renyi`), and
 beta and noise are chosen from the votes: :func:`published_release` repeats it for tables.
@@ -20,19 +20,25 @@ import numpy as np
 from scipy.special import ndtri
 
 from sfumato._validate import check_real, fail
-from sfumato.pate.aggregation import ConfidentGNMax, GNMax, InteractiveGNMax, Mechanism
+from sfumato.pate.aggregation import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax, Mechanism
 from sfumato.pate.analysis import Analysis, analyze
-from sfumato.pate.data_dependent import Floats, gaussian_log_q, gaussian_renyi, log_answer_probability, to_epsilon
-from sfumato.pate.smooth import (
-    Gnss,
+from sfumato.pate.data_dependent import (
+    Floats,
     charged,
-    confident_local_sensitivities,
-    gnss_renyi,
-    local_sensitivities,
-    published_gnss,
-    smooth_sensitivity,
+    gaussian_log_q,
+    gaussian_renyi,
+    laplace_log_q,
+    laplace_renyi,
+    log_answer_probability,
     tilted_weights,
+    to_epsilon,
 )
+from sfumato.pate.sensitivity import (
+    confident_local_sensitivities,
+    laplace_local_sensitivities,
+    local_sensitivities,
+)
+from sfumato.pate.smooth import Gnss, gnss_renyi, published_gnss, smooth_sensitivity
 from sfumato.pate.votes import Votes, check_votes
 from sfumato.privacy.noise import Key, derive_key, new_key, operand_mac, rounded_gaussian
 
@@ -76,7 +82,7 @@ def release_epsilon(
 
     Args:
         votes: counts [queries, classes], queries fixed before the first answer.
-        mechanism: GNMax or Confident-GNMax.
+        mechanism: LNMax, GNMax or Confident-GNMax.
         delta: failure probability of the run.
         order: alpha, chosen without looking at these votes, and below about 1 / (2 beta).
         beta: smoothness, chosen likewise; about 0.2 / order.
@@ -85,7 +91,7 @@ def release_epsilon(
         key: for tests; leave it out.
 
     Raises:
-        InputError: another mechanism, parameters out of range, or without a proof (C5, C6).
+        InputError: another mechanism, parameters out of range, or without a proof (C5, C6 of GNMax).
 
     >>> votes = np.tile([180, 30, 20, 10, 10, 0, 0, 0, 0, 0], (500, 1))
     >>> result = release_epsilon(votes, GNMax(40.0), 1e-5, order=14.0, beta=0.015, noise=8.0, key=bytes(32))
@@ -122,7 +128,8 @@ def published_release(votes: Votes, mechanism: Mechanism, delta: float) -> tuple
     (2.9452, 0.2132, 3.9613)
     """
     votes = check_votes(votes)
-    mechanism = _gaussian(mechanism)
+    if not isinstance(mechanism, GNMax | ConfidentGNMax) or isinstance(mechanism, InteractiveGNMax):
+        raise fail("mechanism", mechanism.name, "to be gnmax or confident-gnmax", "No other release was published.")
     before = analyze(votes, mechanism, delta, as_published=True)
     assert before.order is not None
     weights = np.ones(len(votes))
@@ -135,22 +142,22 @@ def published_release(votes: Votes, mechanism: Mechanism, delta: float) -> tuple
 
 def _cost_and_sensitivities(votes: Votes, mechanism: Mechanism, order: float) -> tuple[Floats, Floats]:
     """Divergences of each query at the order, and the local sensitivities of their sum by distance."""
-    mechanism = _gaussian(mechanism)
+    if isinstance(mechanism, InteractiveGNMax):
+        remedy = "Report the data-independent epsilon, or answer with one of these."
+        raise fail("mechanism", mechanism.name, "to be lnmax, gnmax or confident-gnmax for a release", remedy)
+    at = np.array([order])
+    if isinstance(mechanism, LNMax):
+        scale = mechanism.scale
+        answers = laplace_renyi(laplace_log_q(votes, scale), 2 / scale, at)[:, 0]
+        return answers, laplace_local_sensitivities(votes, scale, order).sum(axis=0)
     sigma = mechanism.noise_stddev
-    answers = gaussian_renyi(gaussian_log_q(votes, sigma), sigma, np.array([order]))[:, 0]
+    answers = gaussian_renyi(gaussian_log_q(votes, sigma), sigma, at)[:, 0]
     if not isinstance(mechanism, ConfidentGNMax):
         return answers, local_sensitivities(votes, sigma, order).sum(axis=0)
     given = mechanism.threshold, mechanism.threshold_stddev
     peaks = votes.max(axis=1).astype(float)
     costs = order / (2 * mechanism.threshold_stddev**2) + charged(answers, tilted_weights(peaks, *given, order), order)
     return costs, confident_local_sensitivities(votes, peaks, *given, sigma, order).sum(axis=0)
-
-
-def _gaussian(mechanism: Mechanism) -> GNMax | ConfidentGNMax:
-    if not isinstance(mechanism, GNMax | ConfidentGNMax) or isinstance(mechanism, InteractiveGNMax):
-        remedy = "Report the data-independent epsilon, or answer with one of these."
-        raise fail("mechanism", mechanism.name, "to be gnmax or confident-gnmax for a release of epsilon", remedy)
-    return mechanism
 
 
 def _noisy(value: float, stddev: float, key: Key) -> float:
