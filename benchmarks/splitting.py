@@ -13,7 +13,7 @@ import statistics
 
 import sfumato as sf
 from sfumato.central import gap
-from sfumato.cli.train import set_threads
+from sfumato.cli.options import set_threads
 from sfumato.privacy import splitting
 
 

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
+from sfumato._verify_claim import claim_faults
 from sfumato._verify_epsilon import KNOWN_EVENTS, epsilon_bracket
-from sfumato._verify_plan import claim_faults
 
 
 def poisson(q, noise, steps, relation="add-remove"):

@@ -20,7 +20,7 @@ from sfumato.cli import app
 from sfumato.errors import UnsupportedUnitError
 from sfumato.graph.graph import PublicFacts
 from sfumato.local.method import AskingMethod, LocalMethod
-from sfumato.method import Plan
+from sfumato.method.plan import Plan
 from sfumato.privacy.units import LOCAL_UNITS, Unit
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from sfumato.central.progap import ProGAP
     from sfumato.central.tuned import Tuned
     from sfumato.errors import SfumatoError
-    from sfumato.method import Fitted, Plan
+    from sfumato.method.fitted import Fitted
+    from sfumato.method.plan import Plan
     from sfumato.privacy.budget import Budget
     from sfumato.privacy.units import EdgeLevel, LinkLevel, LocalLevel, NodeLevel, NoPrivacy, RecordLevel
 
@@ -30,7 +31,7 @@ _HOME = {
     "Auto": "central.auto",
     "Budget": "privacy.budget",
     "EdgeLevel": "privacy.units",
-    "Fitted": "method",
+    "Fitted": "method.fitted",
     "GAP": "central.gap",
     "LabelMessages": "central.labels",
     "LinkLevel": "privacy.units",
@@ -38,7 +39,7 @@ _HOME = {
     "MLP": "central.baselines",
     "NoPrivacy": "privacy.units",
     "NodeLevel": "privacy.units",
-    "Plan": "method",
+    "Plan": "method.plan",
     "ProGAP": "central.progap",
     "RecordLevel": "privacy.units",
     "SAGE": "central.baselines",

@@ -1,6 +1,6 @@
 """What the verifier knows of each method: settings, releases, networks and their sizes, and who may see what.
 
-Part of the verifier: it stands on ``_verify_local.py``. **A new method adds its rows here**: an entry in
+Part of the verifier: it stands on ``_verify_json.py`` and ``_verify_local.py``. **A new method adds its rows here**: an entry in
 :data:`WHO_MAY_SEE` and :data:`SETTINGS`, its releases in :func:`release_names`, its networks in :func:`networks`, and
 one function of tensor sizes in ``_SHAPES``. All follow from the certificate; nothing is read off the run.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeGuard
 
+from sfumato._verify_json import plain
 from sfumato._verify_local import LINK_METHODS, LOCAL_METHODS, LOCAL_UNITS, QUESTIONS, SENT, local_shapes, report_names
 
 _DEFAULT_HOPS, _MOST_HOPS, _MOST_STAGES, _MOST_LAYERS = 2, 1000, 100, 10
@@ -54,16 +55,6 @@ INDUCTIVE = ("gap", "progap")
 """Methods whose weights may come from another run."""
 Sizes = tuple[dict[str, tuple[int, int]], dict[str, int]]
 """Of linear layers (outputs, inputs) and of batch norms (units), by module."""
-
-
-def plain(text: str) -> str:
-    """Keep a word from the run on one line, short and free of control characters.
-
-    >>> plain("VALID\\x1b")
-    'VALID\\\\x1b'
-    """
-    shown = ascii(text)[1:-1]
-    return shown if len(shown) <= 80 else shown[:77] + "..."
 
 
 def is_count(value: Any) -> TypeGuard[int]:

@@ -18,6 +18,7 @@ from typing import Any
 METHOD = "pate"
 REFUSED = -1
 _MOST_PUBLIC = 10**7
+_THRESHOLDS = -(2**15), 2**40  # votes: what the library takes; every query is charged, whatever the threshold is
 # fmt: off
 WORDS: dict[str, Any] = {
     "unit": {"name": "record", "relation": "replace"},
@@ -61,7 +62,7 @@ def _releases(settings: dict[str, Any], num_classes: int) -> list[dict[str, Any]
 
 
 def settings_faults(certificate: dict[str, Any]) -> Iterator[str]:
-    """Caps that exceed what they are of, or are not those of the mechanism, and networks without a first layer."""
+    """Caps that exceed what they are of or are not the mechanism's, a threshold of no run, networks without a first layer."""
     settings, where = certificate["settings"], "certificate.json: settings."
     queries, answers, pool = settings["num_queries"], settings["max_answers"], certificate["public_facts"]["num_public"]
     if queries > pool:
@@ -71,6 +72,9 @@ def settings_faults(certificate: dict[str, Any]) -> Iterator[str]:
     name, student = settings["mechanism"]["name"], settings["student"]
     if name != "confident-gnmax" and answers != queries:
         yield f"{where}max_answers: expected {queries}, since {name} answers every query, got {answers}"
+    threshold = settings["mechanism"].get("threshold", 0)
+    if not _THRESHOLDS[0] <= threshold <= _THRESHOLDS[1]:
+        yield f"{where}mechanism.threshold: expected votes between -2**15 and 2**40, got {threshold}"
     if student["name"] == "consistency":
         if len(student["channels"]) != 2:
             yield f"{where}student.channels: expected 2 numbers, got {len(student['channels'])}"
@@ -130,6 +134,8 @@ def _chosen(pool: int, seed: int) -> list[int]:
 def answer_faults(queries: Any, answers: Any, certificate: dict[str, Any]) -> Iterator[str]:
     """Queries that the seed does not choose from the pool; answers that are no classes, exceed the cap, or are missing.
 
+    Without any answer there was nothing to learn from: such weights come from elsewhere.
+
     >>> import numpy as np
     >>> settings = {"max_answers": 1, "mechanism": {"name": "confident-gnmax"}, "seed": 0}
     >>> certificate = {"settings": settings, "public_facts": {"num_public": 9000, "num_classes": 2}}
@@ -145,6 +151,8 @@ def answer_faults(queries: Any, answers: Any, certificate: dict[str, Any]) -> It
     if not REFUSED <= low <= high < public["num_classes"]:
         yield f"answers: holds {low} to {high}, expected {REFUSED} to {public['num_classes'] - 1}"
     given, name = int((answers != REFUSED).sum()), settings["mechanism"]["name"]
+    if not given:
+        yield "answers: holds none, so that no student can have learned from them"
     if given > settings["max_answers"]:
         yield f"answers: holds {given} answers, which exceeds settings.max_answers, {settings['max_answers']}"
     if name != "confident-gnmax" and given < len(answers):

@@ -1,4 +1,4 @@
-"""Whether the parts of a release agree: certificate, ledger, spec, tensors, plain words, and the claimed epsilon.
+"""Whether the parts of a release agree: certificate, ledger, spec, and tensors.
 
 Part of the verifier: it needs the standard library and the other ``_verify_*.py``. Every function takes documents
 whose form was checked, and yields problems as text that names file and field.
@@ -6,74 +6,28 @@ whose form was checked, and yields problems as text that names file and field.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from typing import Any
 
 from sfumato import _verify_pate as pate
-from sfumato._verify_epsilon import KNOWN_EVENTS, epsilon_bracket, leaves, simple_events
-from sfumato._verify_local import (
-    DEGREES,
-    LINKS,
-    LOCAL_UNITS,
-    REPORTS,
-    both_ends,
-    each_feature,
-    link_faults,
-    report_faults,
-    unit_faults,
-)
+from sfumato._verify_claim import NULLS
+from sfumato._verify_epsilon import leaves, simple_events
+from sfumato._verify_json import differences, plain
+from sfumato._verify_local import DEGREES, LINKS, LOCAL_UNITS, REPORTS, unit_faults
 from sfumato._verify_methods import (
-    EVERYTHING,
-    INDUCTIVE,
-    WHO_MAY_SEE,
     aggregate_width,
     is_count,
     network_shapes,
-    plain,
     private_epochs,
     release_names,
     settings_faults,
     touched_rows,
 )
+from sfumato._verify_reports import link_faults, report_faults
+from sfumato._verify_words import origin_faults, words_faults
 
-TOLERANCE = 1.001
-SAMPLER_TAU = 2.0**-100
-_NULLS = {"epsilon": None, "delta": None}
 _ARRAYS = ("aggregate/", *REPORTS)
-Bracket = tuple[float | None, float | None]
-
-
-def canonical(value: Any) -> bytes:
-    """The one JSON form that is hashed and compared.
-
-    >>> canonical({"b": 1, "a": [1.5]})
-    b'{"a":[1.5],"b":1}'
-    """
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return text.encode("utf-8")
-
-
-def differences(left: Any, right: Any, path: str) -> Iterator[str]:
-    """Name the fields in which two JSON values differ; true, 1 and 1.0 are three values.
-
-    >>> list(differences({"a": [1, 2]}, {"a": [1, 3]}, "b"))
-    ['b.a[1]: 2 differs from 3']
-    """
-    if isinstance(left, dict) and isinstance(right, dict):
-        for key in sorted(left.keys() | right.keys()):
-            if key in left and key in right:
-                yield from differences(left[key], right[key], f"{path}.{plain(key)}")
-            else:
-                yield f"{path}.{plain(key)}: is {'missing' if key in right else 'not expected'}"
-    elif isinstance(left, list) and isinstance(right, list):
-        for index, pair in enumerate(zip(left, right, strict=False)):
-            yield from differences(*pair, f"{path}[{index}]")
-        if len(left) != len(right):
-            yield f"{path}: holds {len(left)} items, expected {len(right)}"
-    elif canonical(left) != canonical(right):
-        yield f"{path}: {plain(repr(left))} differs from {plain(repr(right))}"
 
 
 def disagreements(
@@ -91,9 +45,9 @@ def disagreements(
     if certificate["method"] == pate.METHOD:
         yield from _pate_faults(certificate, released, weights)
         return
-    yield from _words_faults(certificate)
+    yield from words_faults(certificate)
     yield from settings_faults(certificate)
-    yield from _origin_faults(certificate)
+    yield from origin_faults(certificate)
     tuned = any(event["type"] == "selection" for event in leaves(one["event"] for one in certificate["releases"]))
     yield from (_selection_faults if tuned else _output_faults)(certificate, released, weights)
 
@@ -207,7 +161,7 @@ def _spec_faults(spec: dict[str, Any], certificate: dict[str, Any]) -> Iterator[
         "method": certificate["method"],
         "settings": certificate["settings"],
         "unit": certificate["unit"],
-        "budget": None if certificate["budget"] == _NULLS else certificate["budget"],
+        "budget": None if certificate["budget"] == NULLS else certificate["budget"],
         "public": {**public, "assumed": certificate["assumed_public"]},
     }
     for field, value in stated.items():
@@ -224,102 +178,6 @@ def _spec_faults(spec: dict[str, Any], certificate: dict[str, Any]) -> Iterator[
             yield f"spec.json: graph.{field.replace('num_c', 'c')}: {size} differs from public_facts.{field}"
     if len(graph["feature_names"]) not in (0, public["num_features"]):
         yield f"spec.json: graph.feature_names: expected {public['num_features']} names or none"
-
-
-def _words_faults(certificate: dict[str, Any]) -> Iterator[str]:
-    """Plain words that are not those which unit, direction, method and mechanisms imply."""
-    unit, method = certificate["unit"], certificate["method"]
-    expected: dict[str, Any] = {
-        "protects": _protects(unit),
-        "caveats": [*_caveats(certificate), *each_feature(certificate), *both_ends(certificate)],
-    }
-    seen = EVERYTHING if unit["name"] == "none" else WHO_MAY_SEE.get(method, {}).get(unit["name"])
-    if method not in WHO_MAY_SEE:
-        yield f"certificate.json: method: {plain(method)} is not known here, so who may see what cannot be verified"
-    elif seen is None:
-        yield f"certificate.json: unit.name: {method} has no proof under unit {unit['name']}"
-    else:
-        expected["who_may_see"] = seen
-    for field, value in expected.items():
-        found = differences(certificate[field], value, field)
-        yield from (f"certificate.json: {text} (compared with what unit and method imply)" for text in found)
-    yield from _assumed_faults(certificate)
-
-
-def _origin_faults(certificate: dict[str, Any]) -> Iterator[str]:
-    """Runs that the weights come from, of which none that learned from protected data can have cost nothing."""
-    method = certificate["method"]
-    if certificate["composition"]["builds_on"] and method in WHO_MAY_SEE and method not in INDUCTIVE:
-        yield f"certificate.json: composition.builds_on: expected none, since {method} takes no weights from another run"
-    for index, run in enumerate(certificate["composition"]["builds_on"]):
-        for field in ("epsilon", "delta"):
-            if certificate["unit"]["name"] != "none" and not run[field]:
-                where = f"certificate.json: composition.builds_on[{index}].{field}"
-                yield f"{where}: expected a number > 0, got {run[field]}: weights cannot come from a run that cost nothing"
-
-
-def _protects(unit: dict[str, Any]) -> str:
-    if unit["name"] == "none":
-        return "nothing: this run carries no privacy guarantee"
-    if unit["name"] == "edge":
-        return "the presence of any one " + ("directed arc" if unit["directed"] else "undirected edge")
-    if unit["name"] == "record":
-        return "any one record"
-    if unit["name"] == "local":
-        kept = " and ".join(word for word, held in (("features", unit["features"]), ("label", unit["labels"])) if held)
-        return f"one user's {kept}, from everyone, the server too"
-    if unit["name"] == "link":
-        return (
-            "one bit of one user's neighbor list, from everyone, the server too; a relationship that both ends report costs "
-            "twice the epsilon"
-        )
-    if unit["arcs"] == "incident":
-        return "any one node: its features, its label and every arc in or out of it"
-    cap = unit["max_out_degree"]
-    return f"any one node: its features, its label and the {f'(at most {cap}) ' if cap else ''}out-arcs it owns"
-
-
-def _caveats(certificate: dict[str, Any]) -> list[str]:
-    unit, directed = certificate["unit"], certificate["public_facts"]["directed"]
-    events = list(leaves(release["event"] for release in certificate["releases"]))
-    found = []
-    if unit["name"] == "edge" and unit["directed"] and not directed:
-        found.append(
-            "The graph is undirected and the unit is one arc, half of an edge: for a whole undirected edge epsilon is "
-            "larger (the sensitivity is sqrt 2). This is the published convention, not the honest default."
-        )
-    if unit["name"] == "node":
-        found.append("A node's label may still be inferred from what other nodes' records say about it.")
-        if not directed:
-            found.append(
-                "Each end of an undirected edge owns its own arc: the other end's record of it is not protected."
-            )
-    if any(event["type"] == "selection" for event in events):
-        found.append(
-            "The settings are part of what the charged selection released. Its rule and its list of candidates were chosen "
-            "without looking at protected data. The number of trials, and every trial but the best, stay secret."
-        )
-    if any("sampling_prob" in event for event in events):
-        found.append(
-            "Floating-point error moves a sum of clipped gradients by at most 2^-20 of the clip norm a record: a margin "
-            "that is stated, not proved."
-        )
-    return found
-
-
-def _assumed_faults(certificate: dict[str, Any]) -> Iterator[str]:
-    """Facts read off protected data: none where features and labels are public, and each only once."""
-    unit, facts = certificate["unit"]["name"], certificate["assumed_public"]
-    for index, fact in enumerate(facts):
-        where = f"certificate.json: assumed_public[{index}]: {plain(fact)} "
-        if unit in ("none", "edge", "link"):
-            yield f"{where}is not protected under unit {unit}"
-        elif fact in facts[:index]:
-            yield f"{where}appears twice"
-        elif fact == "classes" and certificate["public_facts"]["num_classes"] == 0:
-            yield f"{where}contradicts public_facts.num_classes, which is 0"
-        elif fact != "classes" and certificate["public_facts"]["num_features"] == 0:
-            yield f"{where}contradicts public_facts.num_features, which is 0"
 
 
 def _release_faults(certificate: dict[str, Any]) -> Iterator[str]:
@@ -411,52 +269,3 @@ def _weights_faults(weights: dict[str, list[int]], certificate: dict[str, Any]) 
         found = sum(_size(shape) for key, shape in weights.items() if key.startswith(name + "."))
         if found != expected and not name.startswith(_ARRAYS):
             yield f"model.safetensors: {plain(name)}: expected {expected} numbers, got {found}"
-
-
-def claim_faults(certificate: dict[str, Any]) -> tuple[list[str], Bracket]:
-    """Hold the claim against the events; return problems and the bracket of epsilon."""
-    claim, budget, accounting = certificate["claim"], certificate["budget"], certificate["accounting"]
-    events = [release["event"] for release in certificate["releases"]]
-    if certificate["unit"]["name"] == "none":
-        spent = {"delta_sampler": accounting["delta_sampler"]}
-        stated = {"claim": claim, "budget": budget, "accounting": spent, "releases": events}
-        wanted = {"claim": _NULLS, "budget": _NULLS, "accounting": {"delta_sampler": 0.0}, "releases": []}
-        faults = [f"{text[1:]} under unit none" for text in differences(stated, wanted, "")]
-        return [f"certificate.json: {text}" for text in faults], (None, None)
-    local = certificate["unit"]["name"] in LOCAL_UNITS
-    numbers = [("claim", claim), *([] if local and budget == _NULLS else [("budget", budget)])]  # local: limit or none
-    faults = [f"{field}.{key}: expected a number, got null" for field, values in numbers for key in claim
-              if values[key] is None]  # fmt: skip
-    kinds = {event["type"] for event in leaves(events)}
-    methods = ("none", "gaussian", "pld") if not kinds else ("gaussian", "pld") if kinds == {"gaussian"} else ("pld",)
-    methods = ("renyi",) if "selection" in kinds else ("sum",) if local else methods
-    if accounting["method"] not in methods:
-        faults.append(f"accounting.method: {accounting['method']} does not fit the events")
-    for index, event in enumerate(events):
-        strange = sorted({one["type"] for one in leaves([event])} - {*KNOWN_EVENTS})
-        faults += [f"releases[{index}].event.type: {kind} cannot be verified here" for kind in strange]
-    bracket: Bracket = (None, None)
-    if not any(fault.endswith("got null") for fault in faults) and kinds <= {*KNOWN_EVENTS}:
-        found, bracket = _number_faults(certificate)
-        faults += found
-    return [f"certificate.json: {fault}" for fault in faults], bracket
-
-
-def _number_faults(certificate: dict[str, Any]) -> tuple[list[str], tuple[float, float]]:
-    claim, releases = certificate["claim"], certificate["releases"]
-    epsilon, stated = claim["epsilon"], certificate["accounting"]["delta_sampler"]
-    faults = [
-        f"claim.{key}: {claim[key]:.9g} exceeds budget.{key}, which is {limit}"
-        for key, limit in certificate["budget"].items()
-        if limit is not None and claim[key] > limit * (1 + 1e-9)
-    ]
-    draws = sum(r["affected_coordinates"] * times for r in releases for _, times in simple_events([r["event"]]))
-    sampler = (1 + math.exp(min(epsilon, 700.0))) * SAMPLER_TAU * min(draws, 10**300)
-    if not math.isclose(stated, sampler, rel_tol=1e-9):
-        faults.append(f"accounting.delta_sampler: expected {sampler:.12g}, got {stated}")
-    low, high = epsilon_bracket([release["event"] for release in releases], claim["delta"] - sampler)
-    if low > epsilon:
-        faults.append(f"claim.epsilon: {epsilon:.9g} is too small: the cost is at least {low:.9g}")
-    elif high > TOLERANCE * epsilon:
-        faults.append(f"claim.epsilon: {epsilon:.9g} is not confirmed: the bound is {high:.9g}")
-    return faults, (low, high)

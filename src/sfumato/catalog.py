@@ -17,7 +17,8 @@ from sfumato.local.hybrid import Hybrid
 from sfumato.local.label_only import LabelOnly
 from sfumato.local.lpgnn import LPGNN
 from sfumato.local.presets import preset as published
-from sfumato.method import Fitted, Method
+from sfumato.method.fitted import Fitted
+from sfumato.method.method import Method
 from sfumato.privacy.release_folder import read_release
 
 METHODS: dict[str, type[Any]] = {

@@ -1,54 +1,35 @@
 """Check a released run without trusting the library that wrote it.
 
 ``python -m sfumato.verify DIR [--public-key FILE]`` exits 0 if the run is valid, 1 if it is not, 2 if there is nothing
-to check. This file, its accountant ``_verify_epsilon.py``, the rules of ``_verify_plan.py``, the methods of
-``_verify_methods.py``, ``_verify_local.py`` and ``_verify_pate.py`` and the JSON Schema
-``privacy/certificate-2.schema.json`` stand alone: they need Python, NumPy and cryptography and use nothing else of Sfumato.
+to check. This file, the files ``_verify_*.py`` beside it and the JSON Schema ``privacy/certificate-2.schema.json`` stand
+alone: they need Python, NumPy and cryptography and use nothing else of Sfumato.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
-import json
-import math
 import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from sfumato import _verify_pate as pate
-from sfumato._verify_local import FEATURE_SEED, LOCAL_UNITS, REPORT_TYPES, report_form, round_up
-from sfumato._verify_methods import plain
-from sfumato._verify_plan import canonical, claim_faults, differences, disagreements
+from sfumato._verify_claim import claim_faults
+from sfumato._verify_json import canonical, differences, form_faults, forms, parse, plain
+from sfumato._verify_local import LOCAL_UNITS
+from sfumato._verify_plan import disagreements
+from sfumato._verify_tensors import answer_faults, tensor_shapes, unreal_faults, whole_numbers
+from sfumato._verify_words import round_up
 
-SCHEMA = Path(__file__).parent / "privacy" / "certificate-2.schema.json"
 _REQUIRED = ("certificate.json", "ledger.jsonl", "model.safetensors", "releases.safetensors", "spec.json")
 _UNLISTED = {"manifest.json", "signature.json"}
-_BYTES = {
-    "F64": 8,
-    "I64": 8,
-    "U64": 8,
-    "F32": 4,
-    "I32": 4,
-    "U32": 4,
-    "F16": 2,
-    "BF16": 2,
-    "I16": 2,
-    "U16": 2,
-    "I8": 1,
-    "U8": 1,
-}
-_TYPES: dict[str, Any] = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int,
-                          "number": (int, float), "null": type(None)}  # fmt: skip
 
 
 class VerifyInputError(ValueError):
@@ -97,9 +78,9 @@ def verify(run: Path, public_key: Path | None = None) -> Verification:
     problems: list[str] = []
     contents = _check_files(folder, problems)
     signed = _check_signature(contents, expected_key, problems)
-    certificate, spec = (_parse(f"{name}.json", contents, name, problems) for name in ("certificate", "spec"))
+    certificate, spec = (parse(f"{name}.json", contents, name, problems) for name in ("certificate", "spec"))
     entries = _check_chain(contents.get("ledger.jsonl"), problems)
-    released, weights = (_check_tensors(folder / f"{name}.safetensors", problems) for name in ("releases", "model"))
+    released, weights = (tensor_shapes(folder / f"{name}.safetensors", problems) for name in ("releases", "model"))
     if certificate is None:
         return Verification(False, tuple(problems), signed=signed)
     bracket: tuple[float | None, float | None] = (None, None)
@@ -112,13 +93,12 @@ def verify(run: Path, public_key: Path | None = None) -> Verification:
         found, bracket = claim_faults(certificate)
         problems.extend(found)
         if not problems and certificate["unit"]["name"] == "local":
-            problems.extend(_answer_faults(folder / "releases.safetensors", certificate))
+            problems.extend(answer_faults(folder / "releases.safetensors", certificate))
         if not problems and certificate["method"] == pate.METHOD and released is not None:
-            queries, answers = (
-                _whole_numbers(folder / "releases.safetensors", name) for name in ("queries", "answers")
-            )
+            queries, answers = (whole_numbers(folder / "releases.safetensors", name) for name in ("queries", "answers"))
             found = list(pate.answer_faults(queries, answers, certificate))
             problems.extend(f"releases.safetensors: {text}" for text in found)
+            problems.extend(unreal_faults(folder / "model.safetensors"))
     except RecursionError:
         problems.append("certificate.json: is nested too deep to be compared")
     stated = certificate["claim"]["epsilon"], certificate["claim"]["delta"], certificate["unit"]
@@ -129,9 +109,9 @@ def verify(run: Path, public_key: Path | None = None) -> Verification:
 def _method_form_faults(certificate: dict[str, Any]) -> Iterator[str]:
     """Public facts of a graph where there is none or the reverse, and settings of PATE that are none."""
     is_pate = certificate["method"] == pate.METHOD
-    forms = {"public_facts": "pate_facts", "settings": "pate_settings"} if is_pate else {"public_facts": "graph_facts"}
-    for field, form in forms.items():
-        yield from (f"certificate.json: {text}" for text in _faults(certificate[field], _forms()[form], field))
+    due = {"public_facts": "pate_facts", "settings": "pate_settings"} if is_pate else {"public_facts": "graph_facts"}
+    for field, form in due.items():
+        yield from (f"certificate.json: {text}" for text in form_faults(certificate[field], forms()[form], field))
 
 
 def _sentence_faults(certificate: dict[str, Any]) -> Iterator[str]:
@@ -141,7 +121,7 @@ def _sentence_faults(certificate: dict[str, Any]) -> Iterator[str]:
     """
     unit, is_pate = certificate["unit"]["name"], certificate["method"] == pate.METHOD
     own = 3 if is_pate else LOCAL_UNITS.index(unit) + 1 if unit in LOCAL_UNITS else 0
-    for field, form in _forms()["certificate"]["properties"].items():
+    for field, form in forms()["certificate"]["properties"].items():
         if "anyOf" in form:
             cases = form["anyOf"]
             case = cases[own] if own < len(cases) else cases[0 if is_pate else -1]
@@ -195,7 +175,7 @@ def _check_files(folder: Path, problems: list[str]) -> dict[str, bytes]:
                     contents[name] = path.read_bytes()
             except OSError as error:
                 problems.append(f"{plain(name)}: cannot be read: {error.strerror}")
-    manifest = _parse("manifest.json", contents, "manifest", problems)
+    manifest = parse("manifest.json", contents, "manifest", problems)
     if "manifest.json" not in contents:
         problems.append("manifest.json: is missing")
     listed = manifest["files"] if manifest else hashes
@@ -214,7 +194,7 @@ def _check_files(folder: Path, problems: list[str]) -> dict[str, bytes]:
 def _check_signature(contents: dict[str, bytes], expected_key: bytes | None, problems: list[str]) -> bool:
     if "signature.json" not in contents and expected_key is not None:
         problems.append("signature.json: is missing: a public key was given, but the run is not signed")
-    signature = _parse("signature.json", contents, "signature", problems)
+    signature = parse("signature.json", contents, "signature", problems)
     if signature is None:
         return False
     key = bytes.fromhex(signature["public_key"])
@@ -229,163 +209,6 @@ def _check_signature(contents: dict[str, bytes], expected_key: bytes | None, pro
     return True
 
 
-def _check_tensors(path: Path, problems: list[str]) -> dict[str, list[int]] | None:
-    """Return the shape of every tensor in the file, or None if it cannot be read."""
-    if not path.is_file() or path.is_symlink():
-        return None
-    try:
-        return _tensor_shapes(path)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        problems.append(f"{path.name}: header: is not a valid safetensors header: {plain(str(error))}")
-        return None
-
-
-def _tensor_shapes(path: Path) -> dict[str, list[int]]:
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        if length > min(size - 8, 10**8):
-            raise ValueError(f"a header of {length} bytes does not fit a file of {size}")
-        header = _loads(file.read(length))
-    if "__metadata__" in header:
-        raise ValueError("it carries __metadata__, which no release needs")
-    end, shapes = 0, {name: entry["shape"] for name, entry in header.items()}
-    for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
-        start, stop = entry["data_offsets"]
-        if not all(type(n) is int and 0 <= n <= 2**53 for n in (*entry["shape"], start, stop)) or start != end:
-            raise ValueError(f"shape or data_offsets of {name}")
-        end = start + _BYTES[entry["dtype"]] * math.prod(entry["shape"])
-        if stop != end:
-            raise ValueError(f"data_offsets of {name} do not fit its shape")
-        if entry.keys() != {"dtype", "shape", "data_offsets"}:
-            raise ValueError(f"{name} carries more than dtype, shape and data_offsets")
-        # a cache: only without privacy
-        integer = name.startswith("cache/") or name.endswith(".num_batches_tracked") or name == FEATURE_SEED
-        expected: tuple[str, ...] = ("I64",) if integer or path.name == "releases.safetensors" else ("F32",)
-        expected = REPORT_TYPES.get(name, expected) if path.name == "releases.safetensors" else expected
-        if entry["dtype"] not in expected:
-            raise ValueError(f"{name} has dtype {entry['dtype']}, expected {' or '.join(expected)}")
-    if end != size - 8 - length:
-        raise ValueError("the tensors do not fill the file")
-    return shapes
-
-
-def _answer_faults(path: Path, certificate: dict[str, Any]) -> Iterator[str]:
-    """Reports of another type, or with other answers, than the mechanism of the settings sends; all else was checked."""
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        header = _loads(file.read(length))
-    for name, entry in header.items():
-        shape, where = entry["shape"], f"{path.name}: {plain(name)}: "
-        form = report_form(name, certificate, shape[-1])
-        if form is None or 0 in shape:
-            continue
-        kind, split, *ranges = form
-        if entry["dtype"] != kind:
-            yield f"{where}has dtype {entry['dtype']}, expected {kind}, as the settings say"
-            continue
-        at, dtype = 8 + length + entry["data_offsets"][0], np.dtype(f"<{kind[0].lower()}{_BYTES[kind]}")
-        answers = np.memmap(path, dtype, "r", at, (shape[0], math.prod(shape[1:])))
-        for part, (low, high) in zip((answers[:, :split], answers[:, split:]), ranges, strict=True):
-            if part.size and not low <= int(part.min()) <= int(part.max()) <= high:
-                found = f"{int(part.min())} to {int(part.max())}"
-                yield f"{where}holds answers from {found}, expected {low} to {high}, as the settings say"
-
-
-def _whole_numbers(path: Path, name: str) -> np.ndarray:
-    """A tensor of type I64, of a file whose header was checked."""
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        entry = _loads(file.read(length))[name]
-    return np.memmap(path, "<i8", "r", 8 + length + entry["data_offsets"][0], tuple(entry["shape"]))
-
-
-def _loads(data: bytes) -> Any:
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        if len(dict(pairs)) < len(pairs):
-            raise ValueError("a field appears twice")
-        return dict(pairs)
-
-    return json.loads(data.decode("utf-8"), object_pairs_hook=unique)
-
-
-def _parse(where: str, contents: dict[str, bytes], form: str, problems: list[str]) -> Any:
-    """Return the document if it is canonical JSON of that form, else None and a problem for each fault."""
-    if where not in contents:
-        return None
-    try:
-        value = _loads(contents[where])
-        faults = list(_faults(value, _forms()[form], ""))
-        if not faults and canonical(value) + b"\n" != contents[where]:
-            faults = ["is not canonical JSON (sorted keys, no spaces, one newline at the end)"]
-    except (ValueError, RecursionError) as error:
-        faults = [f"is not valid JSON: {plain(str(error))}"]
-    problems.extend(f"{where}: {fault}" for fault in faults)
-    return None if faults else value
-
-
-@cache
-def _forms() -> dict[str, Any]:
-    """The form of every file: the schema's definitions."""
-    return dict(json.loads(SCHEMA.read_text(encoding="utf-8"))["$defs"])
-
-
-def _faults(value: Any, form: dict[str, Any], path: str) -> Iterator[str]:
-    """Check a value against the part of JSON Schema that the schema uses; of oneOf, required[0] names the case.
-
-    Of what anyOf offers, the nearest is named.
-    """
-    if "$ref" in form:
-        form = _forms()[form["$ref"].removeprefix("#/$defs/")]
-    label, dot = (f"{path}: ", ".") if path else ("", "")
-    if "const" in form:
-        yield from differences(value, form["const"], path)
-    elif "anyOf" in form:
-        yield from min((list(_faults(value, case, path)) for case in form["anyOf"]), key=len)
-    elif not _fits(value, form):
-        yield f"{label}expected {_expected(form)}, got {plain(repr(value))}"
-    elif "oneOf" in form:
-        tag = form["required"][0]
-        cases = {case["properties"][tag]["const"]: case for case in form["oneOf"]}
-        given = value.get(tag)
-        if isinstance(given, str) and given in cases:
-            yield from _faults(value, cases[given], path)
-        else:
-            yield f"{path}{dot}{tag}: expected {_expected({'enum': list(cases)})}, got {plain(repr(given))}"
-    elif "items" in form:
-        for index, item in enumerate(value):
-            yield from _faults(item, form["items"], f"{path}[{index}]")
-    elif "properties" in form:
-        known = form["properties"]
-        for key in sorted(known.keys() | value.keys()):
-            if key in known and key in value:
-                yield from _faults(value[key], known[key], f"{path}{dot}{plain(key)}")
-            else:
-                yield f"{path}{dot}{plain(key)}: is {'missing' if key in known else 'not a known field'}"
-
-
-def _fits(value: Any, form: dict[str, Any]) -> bool:
-    """Whether type, bounds, pattern and choice of a single value are right; true is no number, and 1.0 no integer."""
-    if "enum" in form:
-        return isinstance(value, str) and value in form["enum"]
-    names = form["type"] if isinstance(form["type"], list) else [form["type"]]
-    if not any(isinstance(value, _TYPES[name]) and isinstance(value, bool) == (name == "boolean") for name in names):
-        return False
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        low, high = form.get("minimum", -math.inf), form.get("maximum", math.inf)
-        above, below = form.get("exclusiveMinimum", -math.inf), form.get("exclusiveMaximum", math.inf)
-        return bool(low <= value <= high and above < value < below)
-    if isinstance(value, str):
-        return len(value) >= form.get("minLength", 0) and bool(re.fullmatch(form.get("pattern", "(?s).*"), value))
-    return True
-
-
-def _expected(form: dict[str, Any]) -> str:
-    if "enum" in form:
-        return "one of " + ", ".join(form["enum"])
-    return str(form.get("title") or {"object": "an object", "array": "a list"}[form["type"]])
-
-
 def _check_chain(data: bytes | None, problems: list[str]) -> list[dict[str, Any]] | None:
     """Return the ledger's entries if each line is well formed and chained to the one before."""
     before, entries, previous = len(problems), [], "0" * 64
@@ -393,7 +216,7 @@ def _check_chain(data: bytes | None, problems: list[str]) -> list[dict[str, Any]
         problems.append("ledger.jsonl: is empty; its first line must be the plan")
     for index, line in enumerate((data or b"").splitlines(keepends=True)):
         where = f"ledger.jsonl line {index + 1}"
-        entry = _parse(where, {where: line}, "ledger_entry", problems)
+        entry = parse(where, {where: line}, "ledger_entry", problems)
         if entry is None:
             break
         content = canonical({key: value for key, value in entry.items() if key != "hash"})

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato import method
 from sfumato.central import labels
 from sfumato.central.labels import LabelMessages, simplex
 from sfumato.central.tuned import Tuned
@@ -161,7 +160,7 @@ def test_predictions_never_read_arcs_and_outlive_storage(unit, tmp_path):
 def test_one_key_gives_the_same_bits_and_another_does_not(unit, monkeypatch):
     graph, fits = small(), []
     for key in (bytes(32), bytes(32), bytes([1] * 32)):
-        monkeypatch.setattr(method, "new_key", lambda key=key: key)
+        monkeypatch.setattr("sfumato.method.plan.new_key", lambda key=key: key)
         fits.append(fit(graph, unit))
     assert not differing(fits[0].weights, fits[1].weights) | differing(fits[0].released, fits[1].released)
     assert differing(fits[0].released, fits[2].released) == set(fits[0].released)

@@ -8,7 +8,8 @@ import scipy.sparse as sp
 import torch
 
 import sfumato as sf
-from sfumato import _verify_methods, _verify_plan
+from sfumato import _verify_methods
+from sfumato._verify_words import origin_faults
 from sfumato.central import labels
 from sfumato.central.labels import LabelMessages
 from sfumato.errors import DataError, InputError, UnsupportedUnitError
@@ -124,15 +125,15 @@ def test_refusals_teach():
 
 def test_the_verifier_knows_what_the_method_refuses():
     certificate = fit(small(), NODE).certificate.values
-    assert not [*_verify_methods.settings_faults(certificate), *_verify_plan._origin_faults(certificate)]
+    assert not [*_verify_methods.settings_faults(certificate), *origin_faults(certificate)]
     more = {**certificate, "settings": {**certificate["settings"], "num_hops": 3}}
     assert [*_verify_methods.settings_faults(more)] == [
         "certificate.json: settings.num_hops: expected 1 under unit node, got 3"
     ]
     origin = [{"ledger_head": "0" * 64, "epsilon": 1.0, "delta": 1e-6}]
     borrowed = {**certificate, "composition": {**certificate["composition"], "builds_on": origin}}
-    assert "label-messages takes no weights from another run" in next(_verify_plan._origin_faults(borrowed))
-    assert not [*_verify_plan._origin_faults({**borrowed, "method": "progap"})]
+    assert "label-messages takes no weights from another run" in next(origin_faults(borrowed))
+    assert not [*origin_faults({**borrowed, "method": "progap"})]
 
 
 @pytest.mark.parametrize(("unit", "more"), [(ARC, 0.3), (EDGE, 0.3), (NODE, 0.15)])

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import torch
 
 import sfumato as sf
-from sfumato import method, verify
+from sfumato import verify
 from sfumato.bounded import gradients
 from sfumato.bounded.aggregation import neighborhood_sum, normalize_rows, to_steps
 from sfumato.bounded.kernels import UNIT
@@ -17,6 +17,7 @@ from sfumato.central import gap, progap
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.graph.graph import Graph
 from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.method.method import Session
 
 ARC, EDGE, NODE = sf.EdgeLevel(directed=True), sf.EdgeLevel(directed=False), sf.NodeLevel(max_out_degree=6)
 REPLACE = sf.NodeLevel(max_out_degree=6, relation="replace")
@@ -85,9 +86,9 @@ def test_releases_happen_in_the_planned_order_and_nothing_is_computed_before_its
     done, original_sum, original_train = [], gap.noisy_neighborhood_sum, progap.train
     charged = []
     monkeypatch.setattr(
-        method.Session,
+        Session,
         "charge",
-        lambda self, name, charge=method.Session.charge: (charged.append(name), charge(self, name))[1],
+        lambda self, name, charge=Session.charge: (charged.append(name), charge(self, name))[1],
     )
 
     def summed(*arguments):

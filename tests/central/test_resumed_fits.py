@@ -11,7 +11,7 @@ import torch
 import sfumato as sf
 from sfumato import verify
 from sfumato.central import gap
-from sfumato.cli.train import set_threads
+from sfumato.cli.options import set_threads
 from sfumato.errors import InputError, LedgerError
 from sfumato.graph.synthetic import stochastic_block_model
 from sfumato.privacy.dataset_ledger import DatasetLedger, read_account
@@ -153,7 +153,7 @@ def stopped(plan, run, monkeypatch):
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr("sfumato.method.certify", stop)
+        patch.setattr("sfumato.method.plan.certify", stop)
         with pytest.raises(Killed):
             finish(plan, run)
     return run

@@ -14,7 +14,7 @@ from sfumato.central import tuned as module
 from sfumato.central.tuned import SCORE_SHARE, Tuned
 from sfumato.errors import DataError, InputError, SfumatoError, UnsupportedUnitError
 from sfumato.graph.synthetic import stochastic_block_model
-from sfumato.method import Plan
+from sfumato.method.plan import Plan
 from sfumato.privacy.accounting import central_limit_mu, epsilon
 from sfumato.privacy.dataset_ledger import DatasetLedger
 from sfumato.privacy.events import GaussianEvent, SelectionEvent

@@ -29,7 +29,7 @@ def ledger(tmp_path):
 @pytest.fixture
 def stopped(train, tmp_path, monkeypatch):
     """A resumable run that a full disk stopped before it was saved."""
-    from sfumato.method import Fitted
+    from sfumato.method.fitted import Fitted
 
     def full(*args, **kwargs):
         raise OSError(28, "No space left on device", "model.safetensors")
@@ -160,7 +160,7 @@ def test_changed_data_is_not_resumed(stopped, sfumato, tables, tmp_path):
 
 
 def test_a_plain_stopped_run_stays_charged(train, sfumato, refused, ledger, tmp_path, monkeypatch):
-    from sfumato.method import Fitted
+    from sfumato.method.fitted import Fitted
 
     def full(*args, **kwargs):
         raise OSError(28, "No space left on device")
@@ -191,7 +191,7 @@ THREADS = """
 import numpy as np
 import torch
 from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum
-from sfumato.cli.train import set_threads
+from sfumato.cli.options import set_threads
 assert set_threads(THREADS) == WANTED
 noisy_neighborhood_sum(Arcs(np.zeros(3, np.int64), np.zeros(0, np.int32)), np.zeros((2, 4), np.float32), 1.0, bytes(32))
 print(torch.get_num_threads())

@@ -11,7 +11,8 @@ import scipy.sparse as sp
 
 from sfumato.catalog import local_method
 from sfumato.cli import invoke
-from sfumato.cli.local import BESIDE, beside, look
+from sfumato.cli.controls import BESIDE_LOCAL, candidates
+from sfumato.cli.local import look
 from sfumato.cli.options import Options
 from sfumato.errors import InputError
 from sfumato.graph.graph import Graph, PublicFacts
@@ -97,7 +98,7 @@ def test_lpgnn_is_the_hybrid_unless_a_preset_is_named(sfumato, tables, tmp_path)
 def test_the_floor_of_the_default_is_the_network_on_features_that_tell_nothing():
     method = Hybrid(epsilon_x=1.0, epsilon_y=0.5, label_mechanism="randomized-response")
     plan = method.calibrate(None, method.unit, PublicFacts(100, 50, 4, 3, False))
-    found = {name: control for name, control, _ in beside(plan)}
+    found = {name: control for name, control, *_ in candidates(plan)}
     floor = found["floor"]
     assert (floor.name, floor.features_in, floor.epsilon_x, floor.steps_x, floor.scale) == (
         "lpgnn",
@@ -116,11 +117,11 @@ def test_the_floor_of_the_default_is_the_network_on_features_that_tell_nothing()
 def test_every_control_has_a_title_where_it_is_printed(trained):
     page = run_page(read_run(trained))
     values = json.loads((trained / "evaluation" / "metrics.json").read_text())
-    assert set(BESIDE) <= set(values)
+    assert set(BESIDE_LOCAL) <= set(values)
     assert "default without features" not in page
     values["no_features"] = values["mlp"] = values["test_accuracy"]
     text = run_page(replace(read_run(trained), metrics=values))
-    for title in (BESIDE["no_features"], BESIDE["mlp"]):
+    for title in (BESIDE_LOCAL["no_features"], BESIDE_LOCAL["mlp"]):
         assert title.replace("control", "Control") in text
 
 

@@ -8,7 +8,7 @@ import pytest
 from contracts_forgery import event, everywhere, problems, release, rewrite, seal, setting
 from safetensors.numpy import load_file, save_file
 
-from sfumato._verify_local import report_faults
+from sfumato._verify_reports import report_faults
 from sfumato.errors import InputError
 from sfumato.graph import PublicFacts, stochastic_block_model
 from sfumato.local.collection import LABEL_MECHANISMS, LABELS, MECHANISMS, Questions

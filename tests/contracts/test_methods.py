@@ -16,7 +16,7 @@ from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.graph.graph import PublicFacts
 from sfumato.graph.synthetic import stochastic_block_model
 from sfumato.local.method import AskingMethod
-from sfumato.method import Plan
+from sfumato.method.plan import Plan
 
 METHODS = {name: method for name, method in EVERY_METHOD.items() if not issubclass(method, AskingMethod)}
 BUDGET = sf.Budget(epsilon=2.0, delta=1e-6)

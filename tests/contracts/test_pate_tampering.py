@@ -144,6 +144,12 @@ EDITS = {
     "noise beyond the sampler": (
         setting(mechanism={"name": "gnmax", "noise_stddev": 1e6}),
         "settings.mechanism.noise_stddev: expected votes between 2**-10 and 2**15, got 1000000.0"),
+    "a threshold of no run": (
+        setting(mechanism={"name": GIVEN.name, "threshold": -1e9, "threshold_stddev": 10.0, "noise_stddev": 20.0}),
+        "settings.mechanism.threshold: expected votes between -2**15 and 2**40, got -1000000000.0"),
+    "a threshold beyond all votes": (
+        setting(mechanism={"name": GIVEN.name, "threshold": 1e13, "threshold_stddev": 10.0, "noise_stddev": 20.0}),
+        "settings.mechanism.threshold: expected votes between -2**15 and 2**40, got 1000"),
     "an unknown setting": (setting(arcs=3), "settings.arcs: is not a known field"),
     "a setting left out": (lambda certificate, spec: (
         certificate["settings"].pop("num_teachers"), spec["settings"].pop("num_teachers")),
@@ -181,6 +187,16 @@ EDITS = {
 def test_a_consistent_forgery_is_named(run, change, named):
     rewrite(run, change)
     assert f"certificate.json: {named}" in problems(run)
+
+
+@pytest.mark.parametrize("threshold", [-(2.0**15), 0.0])
+def test_a_threshold_that_all_pass_is_charged_for_every_query(tmp_path, threshold):
+    """It is sound, and dearer than no threshold: a run that answers everything until the cap."""
+    run = released(tmp_path / "run", ConfidentGNMax(threshold, 10.0, 20.0))
+    assert verify(run).problems == ()
+    certificate = json.loads((run / "release" / "certificate.json").read_text())
+    assert certificate["releases"][0]["event"] == {"type": "gaussian", "noise_multiplier": 10.0, "count": QUERIES}
+    assert certificate["claim"]["epsilon"] > make_plan(Settings(50, CAP, 20.0, mechanism=GNMax(20.0)), CLASSES).epsilon
 
 
 @pytest.mark.parametrize(
@@ -271,6 +287,7 @@ TENSORS = {
     "another refusal": ("releases", put("answers", at0=-2), "answers: holds -2 to "),
     "every query answered": (
         "releases", lambda t: t["answers"].fill(1), f"answers: holds {QUERIES} answers, which exceeds settings.max_answers"),
+    "no query answered": ("releases", lambda t: t["answers"].fill(-1), "answers: holds none, so that no student can have"),
     "votes": ("releases", lambda t: t.update(votes=np.zeros((4, 2), np.int64)), "votes: belongs to no release"),
     "answers missing": ("releases", lambda t: t.pop("answers"), "answers: is missing"),
     "half of the answers": (
@@ -279,6 +296,9 @@ TENSORS = {
         "releases", lambda t: t.update(answers=t["answers"].astype(np.float64)), "header: is not a valid safetensors header"),
     "teachers": (
         "model", lambda t: t.update({"teacher/0.weight": np.zeros(9, np.float32)}), "teacher/0.weight: belongs to no network"),
+    "weights that are no numbers": (
+        "model", lambda t: t["network.9.bias"].fill(np.nan), "network.9.bias: holds numbers that are not finite"),
+    "an infinite weight": ("model", put("network.0.bias", at0=np.inf), "network.0.bias: holds numbers that are not finite"),
     "a network missing": ("model", lambda t: t.pop("network.0.bias"), "network.0.bias: is missing"),
     "a wider network": (
         "model", lambda t: t.update({"network.9.bias": np.zeros(3, np.float32)}), "network.9.bias: expected shape [2], as"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sfumato.experiments import runner
+from sfumato.experiments import cells, runner
 
 SMALL = """
 name = "small"
@@ -58,7 +58,7 @@ def instant(monkeypatch):
 
     def run_cell(cell, data_dir):
         ran.append(cell)
-        return {**runner._result("done"), "metrics": {"accuracy": 0.5 + cell.seed / 100, "macro_f1": 0.25}}
+        return {**cells.empty_row("done"), "metrics": {"accuracy": 0.5 + cell.seed / 100, "macro_f1": 0.25}}
 
     monkeypatch.setattr(runner, "run_cell", run_cell)
     return ran

@@ -3,7 +3,7 @@
 import pytest
 
 from sfumato.errors import InputError
-from sfumato.experiments import runner
+from sfumato.experiments import cells
 from sfumato.experiments.results import read
 from sfumato.experiments.runner import run
 from sfumato.experiments.spec import Spec
@@ -47,7 +47,7 @@ def path(tmp_path):
 
 def test_cells_run_at_their_epsilon(path, tmp_path, monkeypatch):
     graph = stochastic_block_model(80, 3, mean_degree=12, num_features=3, seed=0)
-    monkeypatch.setattr(runner, "_graph", lambda *_: graph)
+    monkeypatch.setattr(cells, "_graph", lambda *_: graph)
     outcome = run(Spec.read(path), tmp_path / "out")
     rows = read(outcome.path)
     assert [(row["unit"], row["epsilon"], row["delta"]) for row in rows] == [("link", 1, None), ("link", 5, None)]

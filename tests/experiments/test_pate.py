@@ -167,6 +167,39 @@ def test_a_second_process_waits_for_the_first(path, trained, tmp_path):
     assert key == same
 
 
+def test_other_images_of_the_same_name_get_votes_of_their_own(trained, tmp_path):
+    chosen, images = pate.PateCell(teachers=3, queries=20), pate._images("mnist", "")
+    settings = chosen.plan_settings(4.0, 1e-5)
+
+    def banked(one):
+        return pate.banked(chosen, settings, one, tmp_path, tmp_path / "out")
+
+    _, key = banked(images)
+    others = [
+        replace(images, train_y=images.train_y[::-1].copy()),
+        replace(images, train_x=1 - images.train_x),
+        replace(images, test_x=1 - images.test_x),
+    ]
+    keys = {banked(one)[1] for one in others}
+    assert trained == [0] * 4
+    assert len({key, *keys}) == 4
+    again = replace(images, train_x=images.train_x.copy(), test_y=images.test_y[::-1])
+    assert banked(again)[1] == key
+    assert trained == [0] * 4
+
+
+def test_official_votes_are_read_whatever_the_images(trained, tmp_path):
+    (tmp_path / "data" / "pate_votes").mkdir()
+    stored = np.tile([200.0, 50.0], (60, 1))
+    np.save(tmp_path / "data" / "pate_votes" / "mnist_250_teachers.npy", stored)
+    chosen, images = pate.PateCell(votes="official", queries=20), pate._images("mnist", "")
+    given = chosen, chosen.plan_settings(4.0, 1e-5), images, tmp_path / "data", tmp_path / "out"
+    votes, key = pate.banked(*given)
+    assert (votes == stored).all()
+    assert pate.banked(*given)[1] == key
+    assert trained == []
+
+
 def test_damaged_votes_are_named(path, trained, tmp_path):
     settings = pate.PateCell(teachers=3, queries=20).plan_settings(4.0, 1e-5)
     given = pate.PateCell(), settings, pate._images("mnist", ""), tmp_path, tmp_path / "out"
@@ -290,7 +323,7 @@ def test_a_full_disk_is_named(path, trained, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(pate, "_write_private", full)
+    monkeypatch.setattr(pate, "write_private", full)
     with pytest.raises(InputError, match=r"Cannot write results to .*No space left"):
         run(Spec.read(path), tmp_path / "out", data_dir=tmp_path / "data")
 

@@ -18,7 +18,7 @@ from sfumato.experiments import runner
 from sfumato.experiments.results import FILE, read
 from sfumato.experiments.runner import run
 from sfumato.experiments.spec import Spec
-from sfumato.method import Plan
+from sfumato.method.plan import Plan
 
 KEYS = {
     "id", "spec", "spec_hash", "profile", "label", "role", "method", "dataset", "split", "unit", "epsilon", "delta",

@@ -5,7 +5,8 @@ from dataclasses import FrozenInstanceError, fields, replace
 import pytest
 
 from sfumato.errors import InputError
-from sfumato.experiments.spec import SPECS, Cell, Spec, find
+from sfumato.experiments.cells import Cell
+from sfumato.experiments.spec import SPECS, Spec, find
 from sfumato.privacy.units import unit_named
 
 BUILTIN = sorted(SPECS.glob("*.toml"))

@@ -12,7 +12,7 @@ from sfumato.graph.synthetic import stochastic_block_model
 from sfumato.local.collection import received
 from sfumato.local.lpgnn import LPGNN
 from sfumato.local.presets import PRESETS, preset
-from sfumato.method import Fitted
+from sfumato.method.fitted import Fitted
 from sfumato.nn.gnn import GNN
 from sfumato.nn.training import Adam
 from sfumato.privacy.release_folder import read_release

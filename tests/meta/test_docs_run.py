@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from sfumato.cli import invoke
-from sfumato.cli.train import set_threads
-from sfumato.experiments import runner
+from sfumato.cli.options import set_threads
+from sfumato.experiments import cells
 from sfumato.graph.synthetic import campus
 from sfumato.pate import plan as pate_plan
 from sfumato.pate import run as pate_run
@@ -64,7 +64,7 @@ def run_page(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr("sfumato.graph.datasets.campus", partial(campus, CAMPUS_NODES))
     monkeypatch.setattr("sfumato.pate.images.load_images", partial(images, monkeypatch))
-    monkeypatch.setattr(runner, "_graph", runner._graph.__wrapped__)  # keeps no small graph for other tests
+    monkeypatch.setattr(cells, "_graph", cells._graph.__wrapped__)  # keeps no small graph for other tests
 
     def run(text, outputs):
         names, shown = {}, ""

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[2] / "src" / "sfumato"
+VERIFIER = {"verify", *(path.stem for path in PACKAGE.glob("_verify_*.py"))}
 
 # From the base up. Parts of one layer are siblings: they never import each other. The verifier is for the command line.
 LAYERS = (
@@ -17,14 +18,13 @@ LAYERS = (
     ("graph", "nn", "privacy"),
     ("bounded", "method", "evaluation"),
     ("central", "local", "pate", "audit"),
-    ("catalog", "verify", "_verify_epsilon", "_verify_local", "_verify_methods", "_verify_pate", "_verify_plan"),
+    ("catalog", *VERIFIER),
     ("experiments",),
     ("report",),
     ("cli",),
     ("__main__",),
 )
 HEIGHT = {part: height for height, layer in enumerate(LAYERS) for part in layer}
-VERIFIER = {"verify", "_verify_epsilon", "_verify_local", "_verify_methods", "_verify_pate", "_verify_plan"}
 VERIFIER_MAY_USE = {*sys.stdlib_module_names, "numpy", "cryptography"}
 DOTTED = re.compile(r"sfumato(\.\w+)+(:\w+)?")
 
@@ -115,7 +115,7 @@ def test_planted_faults_are_found(tmp_path, file, source):
     [
         ("bounded/good.py", "from sfumato.graph.graph import Graph\nfrom sfumato.privacy.units import Unit"),
         ("bounded/good.py", "from sfumato.bounded.kernels import pack"),
-        ("method.py", "from sfumato import __version__"),
+        ("method/good.py", "from sfumato import __version__"),
         ("cli/good.py", "from sfumato.verify import verify"),
         ("verify.py", "import json\nimport numpy as np\nfrom sfumato._verify_epsilon import draws"),
     ],

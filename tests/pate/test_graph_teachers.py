@@ -7,9 +7,10 @@ import torch
 
 from sfumato.errors import InputError
 from sfumato.graph.graph import Graph
+from sfumato.graph.subgraph import induced
 from sfumato.graph.synthetic import stochastic_block_model
 from sfumato.pate import graph_teachers
-from sfumato.pate.graph_teachers import GraphTeachers, induced
+from sfumato.pate.graph_teachers import GraphTeachers
 from sfumato.pate.teachers import assign
 
 NODES, TEACHERS = 24, 3
@@ -88,15 +89,6 @@ def test_groups_by_structure_are_caught(monkeypatch, graph):
 
     with pytest.raises(AssertionError):
         check_one_node_one_teacher(graph, ByDegree(TEACHERS, 3, 2, width=4, epochs=3))
-
-
-def test_induced_graph_of_four_nodes():
-    path = Graph.from_edges([0, 1, 2], [1, 2, 3], 4, directed=False, x=np.eye(4), y=[0, 0, 1, 1])
-    part = induced(path, [3, 2, 0])
-    assert (part.indptr.tolist(), part.indices.tolist()) == ([0, 1, 2, 2], [1, 0])
-    assert part.x.argmax(axis=1).tolist() == part.node_ids.tolist() == [3, 2, 0]
-    assert part.y.tolist() == [1, 1, 0]
-    assert induced(path, []) is None
 
 
 def test_order_of_nodes_and_ids(graph):

@@ -129,8 +129,9 @@ def test_what_may_leave(images, votes, tmp_path, how):
     assert math.isclose(privacy["epsilon"], privacy["data_independent_epsilon"]) is (how == "data-independent")
 
 
-def test_a_release_without_certificate_says_why(images, votes, tmp_path, capsys):
-    settings = Settings(50, 30, 100.0, mechanism=GNMax(20.0), accounting="released", **TINY)
+@pytest.mark.parametrize("mechanism", [GNMax(20.0), LNMax(10.0)])
+def test_a_release_without_certificate_says_why(images, votes, tmp_path, capsys, mechanism):
+    settings = Settings(50, 30, 100.0, mechanism=mechanism, accounting="released", **TINY)
     told = run(settings, images, tmp_path / "run", votes=votes)
     spec = json.loads((tmp_path / "run" / "release" / "spec.json").read_text())
     assert "cannot be derived again without the votes" in spec["note"]
@@ -164,10 +165,8 @@ def test_a_stopped_run_stays_charged_and_releases_nothing(images, votes, tmp_pat
     monkeypatch.setattr(module, "fit_student", stop)
     with pytest.raises(KeyboardInterrupt):
         run(Settings(50, 30, 20.0, **TINY), images, tmp_path / "run", votes=votes)
-    assert [path.name for path in (tmp_path / "run").iterdir()] == ["ledger.jsonl"]
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["ledger.jsonl", "private"]
     assert len(Chain.parse((tmp_path / "run" / "ledger.jsonl").read_bytes()).entries) == 3
-    with pytest.raises(InputError, match="new folder"):
-        run(Settings(50, 30, 20.0, **TINY), images, tmp_path / "run", votes=votes)
 
 
 @pytest.mark.parametrize("student", STUDENTS)
@@ -262,10 +261,20 @@ def test_teachers_are_trained_when_no_votes_are_given(images, tmp_path, monkeypa
 @pytest.mark.parametrize(
     ("fragment", "options"),
     [
-        ("num_queries", ("--queries", "9001")),
-        ("student", ("--student", "nearest")),
-        ("accounting", ("--accounting", "mean")),
-        ("max_answers", ("--mechanism", "gnmax", "--max-answers", "5")),
+        ("Expected --queries to be an integer >= 1 and <= 9000", ("--queries", "9001")),
+        ("Expected --teachers ", ("--teachers", "0")),
+        ("Expected --student ", ("--student", "nearest")),
+        ("Expected --accounting ", ("--accounting", "mean")),
+        ("Expected --dataset ", ("--dataset", "svhn")),
+        ("Expected --seed ", ("--seed", "-1")),
+        ("Expected --max-answers to be None", ("--mechanism", "gnmax", "--max-answers", "5")),
+        ("Expected --max-answers to be an integer >= 1 and <= 10,", ("--max-answers", "11")),
+        (
+            "<= 100, got 200. There are as many queries: quick asks 100 at most",
+            ("--quick", "--queries", "300", "--max-answers", "200"),
+        ),
+        ("Expected --sigma2 ", ("--mechanism", "gnmax", "--sigma2", "0")),
+        ("Expected --sigma1 ", ("--threshold", "200", "--sigma1", "0", "--sigma2", "40")),
         ("--sigma2", ("--mechanism", "gnmax", "--sigma1", "40", "--sigma2", "40")),
         ("--ledger FILE", ("--total-epsilon", "5")),
         ("No file", ()),
@@ -278,6 +287,33 @@ def test_wrong_options_are_one_line(tmp_path, capsys, fragment, options):
     assert (code, out) == (2, "")
     assert fragment in err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("code", "fragment", "options"),
+    [
+        (2, "Expected --epsilon to be at most 53.", ("--epsilon", "1000")),
+        (2, "Expected --epsilon to need noise of 2**-10 to 2**15 votes, got 1e-06. Raise", ("--epsilon", "1e-6")),
+        (2, "Expected --epsilon to be at least 7.", ("--mechanism", "gnmax", "--sigma2", "5", "--epsilon", "5")),
+        (2, "Expected the data-independent epsilon to be at most 53.", (
+            "--mechanism", "gnmax", "--sigma2", "0.1", "--accounting", "as-published")),
+        (2, "Expected BETA of --release", (
+            "--mechanism", "gnmax", "--sigma2", "20", "--accounting", "released", "--release", "8,0.9,4")),
+        (2, "Expected --ledger", ("--mechanism", "gnmax", "--sigma2", "20", "--accounting", "as-published",
+                                  "--ledger", "toy.jsonl", "--total-epsilon", "9")),
+        (1, "The teachers answered no query", ("--threshold", "500", "--sigma1", "10", "--sigma2", "20")),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_paid_or_learned_from_is_one_line(
+    images, tmp_path, capsys, monkeypatch, code, fragment, options
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sfumato.pate.images.load_images", lambda *_: images)
+    given = ["pate", "run", "--dataset", "mnist", "--data-dir", ".", "--teachers", "3", "--queries", "30", "--quick"]
+    assert invoke([*given, "--epsilon", "40", "--threads", "1", "--out", "run", *options]) == code
+    *_, err = capsys.readouterr().err.splitlines()
+    assert fragment in err
+    assert (tmp_path / "run").exists() is (code == 1)  # charged
 
 
 def test_command_prints_one_object(images, tmp_path, capsys, monkeypatch):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sfumato import _verify_plan
+from sfumato import _verify_words
 from sfumato.errors import LedgerError
 from sfumato.privacy.certificate import COVERS, FIXED, Certificate, caveats, certify, total_draws
 from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
@@ -69,8 +69,8 @@ def test_caveats_follow_from_unit_direction_and_mechanisms_and_the_verifier_agre
     assert len(found) == len(words)
     assert all(word in sentence for word, sentence in zip(words, found, strict=True))
     stated = {"unit": unit_to_dict(unit), "public_facts": {"directed": directed}}
-    assert _verify_plan._caveats({**stated, "releases": [release.to_dict() for release in releases]}) == found
-    assert _verify_plan._protects(stated["unit"]) == unit.describe()
+    assert _verify_words._caveats({**stated, "releases": [release.to_dict() for release in releases]}) == found
+    assert _verify_words._protects(stated["unit"]) == unit.describe()
 
 
 def test_json_is_canonical_and_comes_back():

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from sfumato import verify as verifier
-from sfumato._verify_plan import SAMPLER_TAU
+from sfumato import _verify_json
+from sfumato._verify_epsilon import SAMPLER_TAU
 from sfumato.pate.folder import ASSUMPTIONS
 from sfumato.privacy import events, noise
 from sfumato.privacy.certificate import COVERS, FIXED, FORMAT, LINK, LOCAL, certify
 from sfumato.privacy.ledger import Ledger, Release
 from sfumato.privacy.units import EdgeLevel, LinkLevel, LocalLevel, NodeLevel, NoPrivacy, RecordLevel
 
-SCHEMA = json.loads(verifier.SCHEMA.read_text())
+SCHEMA = json.loads(_verify_json.SCHEMA.read_text())
 FORMS = SCHEMA["$defs"]
 FIELDS = FORMS["certificate"]["properties"]
 PAGE = Path(__file__).parents[2] / "docs" / "certificate.md"
@@ -46,7 +46,7 @@ def written(unit, event):
 
 
 def faults(value, form="certificate"):
-    return list(verifier._faults(value, FORMS[form], ""))
+    return list(_verify_json.form_faults(value, FORMS[form], ""))
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -147,7 +147,7 @@ def test_sentences_and_constants_are_the_same_everywhere():
     tau = FIELDS["accounting"]["properties"]["sampler_tau"]
     assert tau["minimum"] == tau["maximum"] == SAMPLER_TAU == noise.SAMPLER_TAU
     assert SCHEMA["$id"].endswith(f":{FORMAT}")
-    assert verifier.SCHEMA.name == f"certificate-{FORMAT}.schema.json"
+    assert _verify_json.SCHEMA.name == f"certificate-{FORMAT}.schema.json"
 
 
 def test_every_field_names_its_question_and_stands_in_the_documentation():

@@ -15,7 +15,8 @@ from sfumato.central import gap
 from sfumato.central.gap import GAP, aggregate
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.graph.graph import Graph, PublicFacts
-from sfumato.method import Plan, Session
+from sfumato.method.method import Session
+from sfumato.method.plan import Plan
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.noise import derive_key
 from sfumato.privacy.units import NodeLevel

@@ -14,7 +14,8 @@ from sfumato.bounded.kernels import UNIT
 from sfumato.central import gap, progap
 from sfumato.central.progap import ProGAP
 from sfumato.graph.graph import Graph, PublicFacts
-from sfumato.method import Plan, Session
+from sfumato.method.method import Session
+from sfumato.method.plan import Plan
 from sfumato.nn.progressive import StageNetwork
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.noise import derive_key

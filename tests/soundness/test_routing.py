@@ -19,7 +19,6 @@ from soundness_neighbors import (
     owner_arcs,
 )
 
-from sfumato import method
 from sfumato.bounded import routing
 from sfumato.bounded.aggregation import Arcs, neighborhood_sum, to_steps
 from sfumato.bounded.degree import by_destination
@@ -186,7 +185,7 @@ def handed_over(monkeypatch, plan, graph, fixed):
         return fixed[len(seen) - 1].copy()
 
     monkeypatch.setattr(labels, "noisy_neighborhood_sum", observe)
-    monkeypatch.setattr(method, "new_key", lambda: KEY)
+    monkeypatch.setattr("sfumato.method.plan.new_key", lambda: KEY)
     plan.fit(graph, seed=5)
     return seen
 

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from sfumato.bounded.gradients import PrivateSGD, private_steps
 from sfumato.graph.graph import Graph, PublicFacts
-from sfumato.method import Arrays, Plan, Session
+from sfumato.method.method import Arrays, Session
+from sfumato.method.plan import Plan
 from sfumato.nn.models import SparseRows
 from sfumato.nn.training import train_full_batch
 from sfumato.privacy.events import PoissonGaussianEvent

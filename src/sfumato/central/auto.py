@@ -20,7 +20,7 @@ from typing import ClassVar
 from sfumato.central.baselines import MLP
 from sfumato.central.labels import LabelMessages
 from sfumato.graph.graph import PublicFacts
-from sfumato.method import Plan
+from sfumato.method.plan import Plan
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.calibration import gaussian_noise_multiplier
 from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy, Unit

@@ -23,7 +23,8 @@ from sfumato.central._learning import (
 )
 from sfumato.errors import UnsupportedUnitError
 from sfumato.graph.graph import Graph, PublicFacts
-from sfumato.method import Arrays, Plan, Session, make_plan
+from sfumato.method.method import Arrays, Session
+from sfumato.method.plan import Plan, make_plan
 from sfumato.nn import models
 from sfumato.nn.training import train_full_batch
 from sfumato.privacy.budget import Budget

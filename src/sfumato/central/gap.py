@@ -44,7 +44,8 @@ from sfumato.bounded.degree import by_destination, cap_out_degree
 from sfumato.central._learning import Features, load_weights, network_arrays, num_parameters, seeded, sgd_event, train
 from sfumato.errors import InputError
 from sfumato.graph.graph import Graph, PublicFacts
-from sfumato.method import Arrays, GraphKey, Plan, Session, make_plan
+from sfumato.method.method import Arrays, GraphKey, Session
+from sfumato.method.plan import Plan, make_plan
 from sfumato.nn.models import Encoder, MultiHopClassifier
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.events import GaussianEvent

@@ -66,7 +66,8 @@ from sfumato.central._learning import (
     train,
 )
 from sfumato.graph.graph import Graph, PublicFacts
-from sfumato.method import Arrays, Plan, Session, make_plan
+from sfumato.method.method import Arrays, Session
+from sfumato.method.plan import Plan, make_plan
 from sfumato.nn.models import Linear, SparseRows
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.events import Event, GaussianEvent, SelectionEvent

@@ -39,7 +39,8 @@ from sfumato.central._learning import Features, load_weights, network_arrays, nu
 from sfumato.central.gap import Aggregation, aggregation_releases
 from sfumato.errors import InputError
 from sfumato.graph.graph import Graph, PublicFacts
-from sfumato.method import Arrays, GraphKey, Plan, Session, make_plan
+from sfumato.method.method import Arrays, GraphKey, Session
+from sfumato.method.plan import Plan, make_plan
 from sfumato.nn.models import SparseRows
 from sfumato.nn.progressive import StageNetwork
 from sfumato.privacy.budget import Budget

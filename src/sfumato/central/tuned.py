@@ -25,7 +25,8 @@ from scipy.optimize import brentq
 from sfumato._validate import fail
 from sfumato.errors import DataError, SfumatoError
 from sfumato.graph.graph import Graph, PublicFacts
-from sfumato.method import Arrays, Method, Plan, Session, make_plan, settings_of
+from sfumato.method.method import Arrays, Method, Session, settings_of
+from sfumato.method.plan import Plan, make_plan
 from sfumato.privacy.accounting import central_limit_mu
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.certificate import total_draws

@@ -18,9 +18,10 @@ from sfumato.cli.output import plain_console, write_page
 from sfumato.errors import DataError
 
 if TYPE_CHECKING:
+    from sfumato.experiments.cells import Cell
     from sfumato.experiments.results import Line
     from sfumato.experiments.runner import Outcome, Report
-    from sfumato.experiments.spec import Cell, Spec
+    from sfumato.experiments.spec import Spec
 
 app = typer.Typer(help="Reproduce published tables and figures.", no_args_is_help=True, rich_markup_mode=None)
 NAME = typer.Argument(..., help="A name that `experiment list` shows, or a specification (.toml).")

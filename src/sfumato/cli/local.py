@@ -1,4 +1,4 @@
-"""Locally private methods on the command line: what their options imply, their controls, and link prediction."""
+"""Locally private methods on the command line: what their options imply, and link prediction."""
 
 from __future__ import annotations
 
@@ -6,39 +6,20 @@ import json
 import math
 import sys
 import time
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from sfumato._validate import check_choice, check_real
 from sfumato.errors import DataError, InputError
-from sfumato.privacy.units import NoPrivacy, Unit
 
 if TYPE_CHECKING:
     from sfumato.cli.options import Options
     from sfumato.graph.graph import Graph
-    from sfumato.method import Plan
 
 OF_UNIT = {"local": ("lpgnn", "pgc", "label-only"), "link": ("blink",)}
 WORDS = tuple(word for words in OF_UNIT.values() for word in words)
-BESIDE = {
-    "floor": "floor: features that tell nothing, same labels",
-    "label_control": "control: labels alone, same epsilon_y",
-    "propagation": "control: the same by propagation",
-    "no_features": "control: the default without features",
-    "mlp": "control: no graph, same questions",
-    "ceiling": "ceiling: GraphSAGE, no privacy",
-}
-BESIDE_LINKS = {"floor": "floor: MLP, no links", "ceiling": "ceiling: GCN, links in the clear"}
-_NO_INFORMATION: dict[str, Any] = {
-    "features_in": "random", "scale": True, "select": "debiased", "loss": "forward", "steps_x": 8,
-}  # fmt: skip
-_GRAPH_FREE: dict[str, Any] = {"backbone": "mlp", "steps_x": 0, "steps_y": 0, "loss": "forward"}
-_CLEAR: dict[str, Any] = {
-    "epsilon_x": None, "epsilon_y": None, "label_mechanism": "randomized-response", "steps_x": 0, "steps_y": 0,
-    "loss": "cross-entropy",
-}  # fmt: skip
 _OWN = {
     "epsilon_x": OF_UNIT["local"], "epsilon_y": OF_UNIT["local"], "preset": ("lpgnn",), "mechanism": ("lpgnn", "pgc"),
 }  # fmt: skip
@@ -238,45 +219,6 @@ def build(options: Options) -> Any:
     if options.method == "label-only" and epsilon_y is None:
         epsilon_x = epsilon_x or None
     return local_method(options.method, epsilon_x, epsilon_y, options.preset, options.dataset or "", **settings)
-
-
-def beside(plan: Plan) -> list[tuple[str, Any, Unit]]:
-    """The controls of a local plan: name, method and unit; those that a method has no form of are left out."""
-    from sfumato.central.baselines import SAGE
-    from sfumato.local.collection import Questions
-    from sfumato.local.label_only import LabelOnly
-    from sfumato.local.lpgnn import LPGNN
-
-    method: Any = plan.method
-    if method.name in OF_UNIT["link"]:
-        return _own(floor=LPGNN(**_CLEAR, backbone="mlp"), ceiling=LPGNN(**_CLEAR, backbone="gcn"))
-    labels = {"epsilon_y": method.epsilon_y, "label_mechanism": method.label_mechanism}
-    alone = LabelOnly(epsilon_x=0.0 if method.epsilon_y is not None else None, **labels)
-    found = _own(label_control=alone, propagation=replace(alone, form="propagation"))
-    found.append(("ceiling", SAGE(), NoPrivacy()))
-    asked = {field.name: getattr(method, field.name) for field in fields(Questions)}
-    if method.name == "hybrid" and method.epsilon_x != 0:
-        found += _own(
-            floor=LPGNN(**labels, **_NO_INFORMATION),
-            no_features=replace(method, epsilon_x=0.0),
-            mlp=LPGNN(**asked, **_GRAPH_FREE),
-        )
-    if method.name == "lpgnn" and method.features_in == "reports":
-        found += _own(floor=replace(method, features_in="random"), mlp=replace(method, **_GRAPH_FREE))
-    return [control for control in found if control[1] != method]
-
-
-def _own(**controls: Any) -> list[tuple[str, Any, Unit]]:
-    return [(name, control, control.unit) for name, control in controls.items()]
-
-
-def shares(plan: Plan) -> dict[str, Any]:
-    """What is asked for features and labels (None in the clear), or what a relationship costs."""
-    method: Any = plan.method
-    if method.name in OF_UNIT["link"]:
-        return {"relationship_epsilon": method.lists.relationship_epsilon}
-    each = {"per_feature": True} if method.per_feature else {}
-    return {"epsilon_x": method.epsilon_x, "epsilon_y": method.epsilon_y, **each}
 
 
 def train_links(options: Options, as_json: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,9 +13,10 @@ from sfumato._validate import check_choice, check_int
 from sfumato.cli import data, local
 from sfumato.errors import InputError
 from sfumato.privacy.budget import Budget
-from sfumato.privacy.units import WORDS
+from sfumato.privacy.units import WORDS, Unit, unit_named
 
 if TYPE_CHECKING:
+    from sfumato.graph.graph import Graph
     from sfumato.privacy.dataset_ledger import DatasetLedger
     from sfumato.privacy.resume import FitState
 
@@ -148,8 +150,7 @@ class Options:
 
     def source(self) -> data.Source:
         """Where the graph comes from."""
-        paths = (_text(path) for path in (self.data_dir, self.nodes, self.edges))
-        data_dir, nodes, edges = paths
+        data_dir, nodes, edges = (_text(path) for path in (self.data_dir, self.nodes, self.edges))
         return data.Source(
             self.dataset,
             data_dir,
@@ -161,6 +162,11 @@ class Options:
             self.min_class_size,
             self.split,
         ).check()
+
+    def privacy_unit(self, graph: Graph) -> Unit:
+        """The unit on this graph, whose promised degree caps a node's arcs where none is given."""
+        max_degree = self.max_degree if self.max_degree is not None else graph.max_degree
+        return unit_named(self.unit, graph.directed, max_degree)
 
     def budget(self) -> Budget | None:
         """Epsilon and delta; None without privacy."""
@@ -223,6 +229,22 @@ def shared_ledger(
     from sfumato.privacy.dataset_ledger import DatasetLedger
 
     return DatasetLedger(ledger, total_epsilon, total_delta, composition)
+
+
+def set_threads(threads: int | None) -> int:
+    """Use this many threads (None: as many as now) from here on, and return the number.
+
+    Numba sets the number for the whole process when it starts its threads, so it starts them here, before Torch is told.
+    """
+    import numba
+    import torch
+    from numba.np.ufunc.parallel import _launch_threads
+
+    threads = threads or torch.get_num_threads()
+    _launch_threads()
+    numba.set_num_threads(min(threads, os.cpu_count() or 1))
+    torch.set_num_threads(threads)
+    return threads
 
 
 def take_up(run: Path, context: typer.Context, values: dict[str, Any]) -> tuple[Options, FitState]:

@@ -14,7 +14,7 @@ from sfumato.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sfumato.method import Progress
+    from sfumato.method.method import Progress
 
 
 def plain_console(*, stderr: bool = False) -> Console:

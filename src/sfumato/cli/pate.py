@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +25,25 @@ NOISE = {
     "gnmax": ("--sigma2",),
     "confident-gnmax": ("--threshold", "--sigma1", "--sigma2"),
 }
+
+_SAME = ("accounting", "controls", "dataset", "delta", "device", "epsilon", "mechanism", "out", "queries", "quick", "scale",
+         "seed", "student", "teacher", "threshold")  # fmt: skip
+OPTIONS = {
+    **{name: f"--{name}" for name in _SAME},
+    "max_answers": "--max-answers",
+    "sign_key": "--sign-key",
+    "num_teachers": "--teachers",
+    "num_queries": "--queries",
+    "name": "--dataset",
+    "dataset_ledger": "--ledger",
+    "threshold_stddev": "--sigma1",
+    "noise_stddev": "--sigma2",
+    "gnss": "--release",
+    "order": "ORDER of --release",
+    "beta": "BETA of --release",
+    "noise": "NOISE of --release",
+}
+"""What errors of the library call an argument, and the option that it is."""
 
 
 @app.callback()
@@ -55,14 +77,15 @@ def analyze(
     from sfumato.pate.votes import read_votes
 
     given = {"--scale": scale, "--sigma1": sigma1, "--sigma2": sigma2, "--threshold": threshold}
-    asked = _mechanism(mechanism, given)
-    order, beta, noise = _numbers(release, as_published)
-    counts = read_votes(votes, queries)
-    if release is None:
-        told = analyze_votes(counts, asked, delta, as_published=as_published).to_dict()
-    else:
-        result = release_epsilon(counts, asked, delta, order=order, beta=beta, noise=noise)
-        told = _released(asked, len(counts), result.epsilon, order, delta, result.confidence)
+    with _named_by_options():
+        asked = _mechanism(mechanism, given)
+        order, beta, noise = _numbers(release, as_published)
+        counts = read_votes(votes, queries)
+        if release is None:
+            told = analyze_votes(counts, asked, delta, as_published=as_published).to_dict()
+        else:
+            result = release_epsilon(counts, asked, delta, order=order, beta=beta, noise=noise)
+            told = _released(asked, len(counts), result.epsilon, order, delta, result.confidence)
     typer.echo(json.dumps(told) if as_json else "\n".join(_lines(told)))
 
 
@@ -109,42 +132,50 @@ def run(
     composition: str | None = options.COMPOSITION,
     sign_key: Path | None = options.SIGN_KEY,
     threads: int | None = options.THREADS,
-    out: Path = typer.Option(..., "--out", help="New run folder."),
+    out: Path = typer.Option(..., "--out", help="New run folder, or that of a stopped run with these options."),
     as_json: bool = typer.Option(False, "--json", help="One JSON object on standard output."),
 ) -> None:
     """Train teachers, ask them privately, and train a student that may leave."""
-    from sfumato.cli.train import set_threads as use_threads
+    from sfumato.cli.options import set_threads as use_threads
     from sfumato.pate.images import load_images
+    from sfumato.pate.kept import holds_answers
     from sfumato.pate.plan import Settings
     from sfumato.pate.run import run as run_pate
     from sfumato.privacy.release_folder import check_new_folder
 
     given = {"--scale": scale, "--sigma1": sigma1, "--sigma2": sigma2, "--threshold": threshold}
     fixed = any(value is not None for value in given.values())
-    settings = Settings(
-        teachers,
-        queries,
-        epsilon,
-        delta,
-        mechanism=_mechanism(mechanism, given) if fixed else mechanism,
-        accounting=accounting,
-        max_answers=max_answers,
-        teacher=teacher,
-        student=student,
-        quick=quick,
-        gnss=_numbers(release, as_published=False),
-        controls=controls,
-        seed=seed,
-        device=device,
-    )
-    check_new_folder(out)
-    shared = options.shared_ledger(ledger, total_epsilon, total_delta, composition)
-    if shared is not None:
-        typer.echo("Note: scores read clean votes and true labels: they are not charged to the ledger.", err=True)
-    use_threads(threads)
-    with stage_bars(quiet=False) as progress:
-        images = load_images(dataset, data_dir)
-        told = run_pate(settings, images, out, progress=progress, dataset_ledger=shared, sign_key=sign_key)
+    with _named_by_options():
+        settings = Settings(
+            teachers,
+            queries,
+            epsilon,
+            delta,
+            mechanism=_mechanism(mechanism, given) if fixed else mechanism,
+            accounting=accounting,
+            max_answers=max_answers,
+            teacher=teacher,
+            student=student,
+            quick=quick,
+            gnss=_numbers(release, as_published=False),
+            controls=controls,
+            seed=seed,
+            device=device,
+        )
+        if not holds_answers(out):
+            check_new_folder(out)
+        shared = options.shared_ledger(ledger, total_epsilon, total_delta, composition)
+        if shared is not None:
+            typer.echo("Note: scores read clean votes and true labels: they are not charged to the ledger.", err=True)
+        use_threads(threads)
+        try:
+            with stage_bars(quiet=False) as progress:
+                images = load_images(dataset, data_dir)
+                told = run_pate(settings, images, out, progress=progress, dataset_ledger=shared, sign_key=sign_key)
+        finally:
+            if holds_answers(out):
+                goes_on = "the same command goes on from them, and charges nothing."
+                typer.echo(f"Note: {out} keeps the teachers' answers: {goes_on}", err=True)
     told = {**told, "peak_mb": peak_mb(), "out": str(out)}
     write_page(out / "evaluation" / "metrics.json", json.dumps(told, indent=1) + "\n")
     typer.echo(json.dumps(told) if as_json else "\n".join(_run_lines(told)))
@@ -155,9 +186,21 @@ def run(
         )
 
 
+@contextmanager
+def _named_by_options() -> Iterator[None]:
+    """Name options, not arguments of the library, where an error says what it expected."""
+    try:
+        yield
+    except InputError as error:
+        named = re.sub(r"^Expected (\w+)(?= )", lambda found: f"Expected {OPTIONS.get(found[1], found[1])}", str(error))
+        raise type(error)(named) from error
+
+
 def _run_lines(told: dict[str, Any]) -> list[str]:
     privacy, student = told["privacy"], told["student"]
+    resumed = ["Went on from the answers of the stopped run: nothing was charged."] * told["resumed"]
     lines = [
+        *resumed,
         f"{told['dataset']}: {told['teachers']} teachers answered {told['answered']} of {told['asked']} queries.",
         f"Student {100 * student['accuracy']:.2f} %, macro-F1 {100 * student['macro_f1']:.2f} % (test rows 9000 to 9999; "
         "rows 0 to 8999 are the public pool).",

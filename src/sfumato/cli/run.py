@@ -14,7 +14,7 @@ from sfumato.errors import InputError
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph
-    from sfumato.method import Fitted
+    from sfumato.method.fitted import Fitted
 
 RUN = typer.Argument(..., help="A run folder.")
 JSON = typer.Option(False, "--json", help="One JSON object on standard output.")
@@ -70,7 +70,7 @@ def predict(
 
 
 def _same_graph(fitted: Fitted, graph: Graph) -> bool:
-    from sfumato.method import GraphKey
+    from sfumato.method.method import GraphKey
 
     return GraphKey.of(graph).ids_digest == fitted.graph_key.ids_digest
 

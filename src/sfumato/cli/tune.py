@@ -17,15 +17,15 @@ import typer
 
 from sfumato._validate import check_choice
 from sfumato.cli import data, options
-from sfumato.cli.options import Options
+from sfumato.cli.options import Options, set_threads
 from sfumato.cli.output import stage_bars
-from sfumato.cli.train import Outcome, _check_splits, _controls, _note_uncharged, _result, _show, _unit
-from sfumato.cli.train import set_threads as use_threads
+from sfumato.cli.scores import Outcome, check_splits, note_uncharged, run_controls, show, summarize
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
     from sfumato.central.tuned import Tuned
-    from sfumato.method import Fitted, Plan
+    from sfumato.method.fitted import Fitted
+    from sfumato.method.plan import Plan
 
 _METHODS = ("label-messages", "progap", "gap", "mlp")
 
@@ -85,19 +85,19 @@ def _tune(chosen: Options, tuned: Tuned, dry_run: bool, as_json: bool) -> None:
         read_sign_key(chosen.sign_key)
     source = chosen.source()
     graph = source.load()
-    use_threads(chosen.threads)
+    set_threads(chosen.threads)
     first = source.with_roles(graph, 0)
-    unit = _unit(chosen.unit, graph, chosen.max_degree)
+    unit = chosen.privacy_unit(graph)
     plan = tuned.calibrate(chosen.budget(), unit, first.public_facts(unit))
     plan.check(first)
-    _check_splits(source, graph, 1)
+    check_splits(source, graph, 1)
     cost = _cost(tuned, plan)
     print(_words(tuned, plan, cost), file=sys.stderr)
     if dry_run:
         if as_json:
             typer.echo(json.dumps(cost))
         return
-    _note_uncharged(chosen)
+    note_uncharged(chosen)
     start = time.time_ns()
     fitted = _fit(chosen, plan, first)
     _date(chosen.out, start)
@@ -110,7 +110,7 @@ def _tune(chosen: Options, tuned: Tuned, dry_run: bool, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(result))
     else:
-        _show(result, outcome, controls, chosen.out)
+        show(result, outcome, controls, chosen.out)
 
 
 def _date(run: Path, moment: int) -> None:
@@ -121,7 +121,8 @@ def _date(run: Path, moment: int) -> None:
 
 def _cost(tuned: Tuned, plan: Plan) -> dict[str, Any]:
     """The claim, and each candidate's first noise multiplier beside that of training it untuned; all before any release."""
-    from sfumato.method import make_plan, settings_of
+    from sfumato.method.method import settings_of
+    from sfumato.method.plan import make_plan
     from sfumato.privacy import accounting
 
     names = {key for one in tuned.candidates for key, value in settings_of(one).items()
@@ -193,8 +194,8 @@ def _evaluate(
     controls: dict[str, Outcome] = {}
     if chosen.beside:
         with stage_bars(quiet) as report:
-            controls = _controls(fitted.plan, source, graph, 1, report)
-    result = _result(chosen.unit, fitted.plan, outcome, controls)
+            controls = run_controls(fitted.plan, source, graph, 1, report)
+    result = summarize(chosen.unit, fitted.plan, outcome, controls)
     result["dataset"] = chosen.dataset or str(chosen.nodes)
     result["seconds"] = {"load": None, "train": None, "total": None}
     result["peak_mb"], result["device"], result["out"] = None, chosen.device, str(chosen.out)

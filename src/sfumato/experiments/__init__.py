@@ -1,1 +1,1 @@
-"""Published tables as files: what to run (`spec`), running it so that nothing is lost (`runner`), summing up (`results`)."""
+"""Published tables as files: what to run (`spec`, `runs`, `cells`), running it (`runner`), summing up (`results`)."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from sfumato.errors import InputError
 from sfumato.experiments._tables import known, tables
-from sfumato.method import Method
+from sfumato.method.method import Method
 
 DEFAULTS: Mapping[str, tuple[Mapping[str, Any], ...]] = {
     "label-messages": ({"learner_share": 0.05}, {"learner_share": 0.1}, {"learner_share": 0.2}),

@@ -1,9 +1,10 @@
 """Cells of method "pate": flat settings, votes that are trained once and kept, and one student a cell.
 
 **Votes.** ``<results>/teachers/<digest>.npy`` holds the counts [9000, classes] of an ensemble on the public pool, and
-``<results>/teachers/<digest>.key`` the noise key; the digest is of data set and ensemble. All cells of a seed share both, so
-that students under one mechanism learn from the same answers: released once, charged once. Both files are private (mode 600):
-whoever reads them reads clean votes. Delete the folder to train anew.
+``<results>/teachers/<digest>.key`` the noise key; the digest is of the images, their labels and the ensemble, so that other
+images of the same name get votes of their own. All cells of a seed share both files, so that students under one mechanism
+learn from the same answers: released once, charged once. Both are private (mode 600): whoever reads them reads clean votes.
+Delete the folder to train anew.
 
 **Accounting.** With ``accounting = "as-published"`` the epsilon of a cell bounds the papers' data-dependent one, computed
 from clean votes: a cell whose votes cost more fails. It is no guarantee and comes without a certificate.
@@ -11,7 +12,6 @@ from clean votes: a cell whose votes cost more fails. It is no guarantee and com
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping
 from dataclasses import Field, asdict, dataclass, field, fields
@@ -26,15 +26,18 @@ import numpy as np
 from filelock import FileLock
 
 from sfumato._validate import check_choice, fail
+from sfumato.errors import SfumatoError
 from sfumato.experiments._tables import known
 from sfumato.pate.images import IMAGE_DATASETS, Images, load_images
-from sfumato.privacy.ledger import canonical_json, sync_folder
+from sfumato.pate.kept import digest, write_private
+from sfumato.privacy.ledger import canonical_json
 from sfumato.privacy.noise import Key, derive_key, new_key
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.experiments.spec import Cell, Run
+    from sfumato.experiments.cells import Cell
+    from sfumato.experiments.runs import Run
     from sfumato.pate.aggregation import Mechanism
     from sfumato.pate.ensemble import Ensemble
     from sfumato.pate.kernel import KernelEnsemble
@@ -199,13 +202,15 @@ def run_pate(cell: Cell, data_dir: str | Path, results: str | Path) -> dict[str,
     Torch computes with as many threads as before: Numba, which draws the noise, sets its own.
 
     Raises:
-        InputError: as published, the votes cost more than the cell's epsilon, or no query is answered.
+        InputError: as published, the votes cost more than the cell's epsilon.
+        SfumatoError: no query is answered.
         DataError: images or votes are missing or damaged.
     """
     import torch
 
     from sfumato.pate.plan import choose_queries
-    from sfumato.pate.run import Ridge, fit_student, score
+    from sfumato.pate.ridge import Ridge
+    from sfumato.pate.run import fit_student, score
 
     start, threads = time.perf_counter(), torch.get_num_threads()
     images, device = _images(cell.dataset, str(data_dir)), _device()
@@ -265,7 +270,9 @@ def _answered(
     labels = answer(plan.mechanism, votes, settings, derive_key(key, "experiment", what)).labels
     given = labels != REFUSED
     if not given.any():
-        raise fail("the number of answers", 0, "to be at least 1", "Lower the threshold.")
+        raise SfumatoError(
+            "The teachers answered no query, so no student can learn. Lower the threshold, or add queries."
+        )
     truth = images.test_y[rows]
     facts = {
         "noisy_label_accuracy": accuracy(truth[given], labels[given]),
@@ -303,7 +310,7 @@ def banked(
 
     ensemble = make_ensemble(settings, images.name, images.num_classes)
     official = chosen.votes == "official"
-    place = Path(results) / "teachers" / votes_digest(images.name, ensemble, official=official)
+    place = Path(results) / "teachers" / votes_digest(images, ensemble, official=official)
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with FileLock(place.with_suffix(".lock")):
         path, held = place.with_suffix(".npy"), place.with_suffix(".key")
@@ -313,9 +320,9 @@ def banked(
             teachers = ensemble.fit(images.train_x, images.train_y, range(len(images.train_y)))
             content = BytesIO()
             np.save(content, teachers.votes(images.test_x[:POOL]))
-            _write_private(path, content.getvalue())
+            write_private(path, content.getvalue())
         if not held.exists():
-            _write_private(held, new_key())
+            write_private(held, new_key())
         counts, key = read_votes(path), held.read_bytes()
     if counts.shape != (POOL, images.num_classes) or counts[0].sum() != ensemble.num_teachers:
         found = f"{list(counts.shape)}, {counts[0].sum()} votes a row"
@@ -324,26 +331,25 @@ def banked(
     return counts, key
 
 
-def votes_digest(dataset: str, ensemble: Ensemble | KernelEnsemble, *, official: bool = False) -> str:
-    """Names the votes of an ensemble; the device it is trained on has no say.
+def votes_digest(images: Images, ensemble: Ensemble | KernelEnsemble, *, official: bool = False) -> str:
+    """Names the votes of an ensemble of these images; the device it is trained on has no say.
 
     >>> from sfumato.pate.ensemble import Ensemble
-    >>> votes_digest("mnist", Ensemble(250, 10)) == votes_digest("mnist", Ensemble(250, 10, seed=1))
+    >>> x, y = np.zeros((2, 1, 28, 28), np.float32), np.zeros(2, np.int64)
+    >>> images, others = Images("mnist", x, y, x, y), Images("mnist", x, y + 1, x, y)
+    >>> votes_digest(images, Ensemble(250, 10)) == votes_digest(images, Ensemble(250, 10, seed=1))
+    False
+    >>> votes_digest(images, Ensemble(250, 10)) == votes_digest(others, Ensemble(250, 10))
     False
     """
     settings = {**asdict(ensemble), "device": None}
-    return sha256(canonical_json([dataset, official, settings]).encode()).hexdigest()
+    return sha256(canonical_json([images.name, _contents(images), official, settings]).encode()).hexdigest()
 
 
-def _write_private(path: Path, content: bytes) -> None:
-    """Write a file that its owner alone reads, whole or not at all."""
-    partial = path.with_name(path.name + ".partial")
-    with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
-    sync_folder(path.parent)
+@lru_cache(maxsize=1)
+def _contents(images: Images) -> str:
+    """Digest of what votes depend on: all but the labels of test images."""
+    return digest(images.train_x, images.train_y, images.test_x)
 
 
 @lru_cache(maxsize=1)

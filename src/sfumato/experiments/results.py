@@ -11,7 +11,9 @@ from typing import Any
 
 from sfumato.errors import DataError
 from sfumato.evaluation import Summary
-from sfumato.experiments.spec import Published, Run, Spec
+from sfumato.experiments.cells import Row
+from sfumato.experiments.runs import Run
+from sfumato.experiments.spec import Published, Spec
 
 FILE = "results.jsonl"
 _KEYS = {
@@ -20,7 +22,6 @@ _KEYS = {
     "metrics", "certificate",
 }  # fmt: skip
 _CELL = ("spec", "label", "method", "dataset", "split", "unit", "epsilon", "delta", "max_degree", "settings", "at")
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)

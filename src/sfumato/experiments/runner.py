@@ -11,38 +11,29 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import platform
 import shlex
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from importlib.metadata import version
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
-from sfumato import __version__
 from sfumato._validate import check_int, fail
-from sfumato.errors import InputError, SfumatoError, UnsupportedUnitError
+from sfumato.errors import InputError, SfumatoError
+from sfumato.experiments.cells import Cell, Row, empty_row, peak_mb, reset_peak, run_cell, skipped_row
 from sfumato.experiments.pate import METHOD as PATE
 from sfumato.experiments.pate import run_pate
-from sfumato.experiments.results import FILE, Row, parse, split_torn
-from sfumato.experiments.spec import Cell, Spec, constructor
+from sfumato.experiments.results import FILE, parse, split_torn
+from sfumato.experiments.spec import Spec
 from sfumato.pate.images import IMAGE_DATASETS
-from sfumato.privacy.budget import Budget
 from sfumato.privacy.ledger import append_line, canonical_json, sync_folder
-from sfumato.privacy.units import unit_named
-
-if TYPE_CHECKING:
-    from sfumato.graph.graph import Graph
 
 _STAYED = "Finished cells are kept: make room or correct the path, and run the same command again."
 Report = Callable[[Cell, Row, int, int], None]
@@ -117,78 +108,15 @@ def _run(cell: Cell, data_dir: str | None, results: str) -> Row:
     if cell.method != PATE:
         return run_cell(cell, data_dir)
     assert data_dir is not None
-    _reset_peak()
+    reset_peak()
     with _writing(Path(results)):
         found = run_pate(cell, data_dir, results)
-    return {**_result("done"), **found, "peak_mb": _peak_mb()}
-
-
-def run_cell(cell: Cell, data_dir: str | None) -> Row:
-    """Fit and score one cell in this process; what its line holds beyond the cell itself."""
-    start = time.perf_counter()
-    from sfumato.catalog import method_named
-    from sfumato.evaluation import check_scorable, score
-
-    _reset_peak()
-    graph = _graph(cell.dataset, data_dir, cell.split)
-    if cell.split != "public":
-        from sfumato.graph.splits import parse_fractions
-
-        graph = graph.with_split(parse_fractions(cell.split), seed=cell.seed)
-    check_scorable(graph)
-    budgets = {"epsilon": cell.epsilon} if cell.unit == "link" else {}
-    method = method_named(cell.method, **constructor(cell.settings), **budgets)
-    local = cell.unit in ("local", "link")
-    unit = method.unit if local else unit_named(cell.unit, graph.directed, cell.max_degree)
-    try:
-        plan = method.calibrate(_budget(cell), unit, graph.public_facts(unit))
-    except UnsupportedUnitError as error:
-        return _skip(str(error))
-    if cell.epsilon is None and plan.epsilon and not local:
-        raise InputError(f"Expected epsilons for {cell.label!r}, which spends a budget here, got none. Add them.")
-    began = time.perf_counter()
-    fitted = plan.fit(graph, seed=cell.seed)
-    seconds = time.perf_counter() - began
-    accuracy, macro_f1 = score(fitted, graph)
-    return {
-        **_result("done"),
-        "seconds": {"train": seconds, "total": time.perf_counter() - start},
-        "peak_mb": _peak_mb(),
-        "metrics": {"accuracy": accuracy, "macro_f1": macro_f1},
-        "certificate": None if plan.epsilon is None else dict(fitted.certificate.values),
-    }
-
-
-def _budget(cell: Cell) -> Budget | None:
-    """The cell's budget; a method that spends nothing under its unit gets one that it leaves untouched, a local one none."""
-    if cell.unit in ("none", "local", "link"):
-        return None
-    return Budget(1.0 if cell.epsilon is None else cell.epsilon, 1e-9 if cell.delta is None else cell.delta)
-
-
-def _result(status: str) -> Row:
-    """The fields that every line has, before any work was done."""
-    versions = {"python": platform.python_version(), "torch": version("torch"), "numpy": version("numpy")}
-    return {
-        "status": status,
-        "reason": None,
-        "version": __version__,
-        "versions": versions,
-        "device": "cpu",
-        "seconds": {"train": 0.0, "total": 0.0},
-        "peak_mb": 0.0,
-        "metrics": {"accuracy": None, "macro_f1": None},
-        "certificate": None,
-    }
-
-
-def _skip(reason: str) -> Row:
-    return {**_result("skipped"), "reason": reason}
+    return {**empty_row("done"), **found, "peak_mb": peak_mb()}
 
 
 def _skipped(cells: Sequence[Cell], reason: str) -> Iterator[tuple[Cell, Row]]:
     for cell in cells:
-        yield cell, _skip(reason)
+        yield cell, skipped_row(reason)
 
 
 def _results(cells: Sequence[Cell], work: Callable[[Cell], Row], jobs: int) -> Iterator[tuple[Cell, Row]]:
@@ -243,13 +171,6 @@ def _start_worker() -> None:
         os._exit(1)
 
     threading.Thread(target=follow, daemon=True).start()
-
-
-@lru_cache(maxsize=1)
-def _graph(dataset: str, data_dir: str | None, split: str) -> Graph:
-    from sfumato.graph.datasets import load_dataset
-
-    return load_dataset(dataset, data_dir, split="public" if split == "public" else None)
 
 
 def _absent(dataset: str, data_dir: str | Path | None) -> str | None:
@@ -307,20 +228,3 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-def _reset_peak() -> None:
-    """Start the peak anew, where the system can."""
-    with suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
-
-
-def _peak_mb() -> float:
-    """Largest resident memory of this process since the reset, or since its start, in MiB."""
-    with suppress(OSError):
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) / 2**10
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)

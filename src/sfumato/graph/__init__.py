@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from sfumato.graph.io import read_csv, read_parquet, read_sql
     from sfumato.graph.schema import Schema
     from sfumato.graph.splits import random_roles, stratified_roles
+    from sfumato.graph.subgraph import induced
     from sfumato.graph.synthetic import campus, interests, rmat, stochastic_block_model
 
 _HOME = {
@@ -21,6 +22,7 @@ _HOME = {
     "campus": "synthetic",
     "from_networkx": "convert",
     "from_pyg": "convert",
+    "induced": "subgraph",
     "interests": "synthetic",
     "list_datasets": "datasets",
     "load_dataset": "datasets",
@@ -42,6 +44,7 @@ __all__ = [
     "campus",
     "from_networkx",
     "from_pyg",
+    "induced",
     "interests",
     "list_datasets",
     "load_dataset",

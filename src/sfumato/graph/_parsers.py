@@ -18,6 +18,7 @@ from sfumato.graph._onehot import one_hot_rows
 from sfumato.graph.arcs import owners
 from sfumato.graph.graph import Graph
 from sfumato.graph.pickles import load_pickle, read_npz, reading
+from sfumato.graph.subgraph import induced_arcs
 
 _FACEBOOK_FEATURES = ("status", "gender", "major", "minor", "dorm")
 _FACEBOOK_YEAR = 5
@@ -66,14 +67,6 @@ def _one_hot(codes: np.ndarray, names: Sequence[str]) -> tuple[scipy.sparse.csr_
         columns.append(np.where(column > 0, np.searchsorted(values, column) + len(feature_names), -1))
         feature_names += [f"{name}={value}" for value in values]
     return one_hot_rows(np.column_stack(columns), len(feature_names)), tuple(feature_names)
-
-
-def induced_arcs(indptr: np.ndarray, indices: np.ndarray, keep: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Arcs between kept nodes, renumbered: ``(source, target)``."""
-    source = owners(indptr)
-    kept = keep[source] & keep[indices]
-    renumbered = np.cumsum(keep) - 1
-    return renumbered[source[kept]], renumbered[indices[kept]]
 
 
 def require_nodes(keep: np.ndarray, min_class_size: int) -> int:

@@ -13,6 +13,7 @@ from sfumato._validate import check_choice, check_int, fail
 from sfumato.errors import DataError, InputError
 from sfumato.graph import _parsers
 from sfumato.graph.graph import Graph
+from sfumato.graph.subgraph import induced_arcs
 from sfumato.graph.synthetic import campus, interests
 
 _FACEBOOK_MIN_CLASS_SIZE = 1000
@@ -160,7 +161,7 @@ def _drop_small_classes(graph: Graph, min_class_size: int) -> Graph:
     _parsers.require_nodes(keep & labelled, min_class_size)
     if large.all():
         return graph
-    source, target = _parsers.induced_arcs(graph.indptr, graph.indices, keep)
+    source, target = induced_arcs(graph.indptr, graph.indices, keep)
     renumbered = np.append(np.cumsum(large) - 1, -1)
     return Graph.from_arcs(
         source,

@@ -19,7 +19,8 @@ from sfumato.local.denoising import RULES, Denoised, beliefs, denoise
 from sfumato.local.links import LinkReports, NeighborLists
 from sfumato.local.method import AskingMethod, coins, pure_sum
 from sfumato.local.randomness import Source
-from sfumato.method import Arrays, Plan, Session
+from sfumato.method.method import Arrays, Session
+from sfumato.method.plan import Plan
 from sfumato.privacy.events import PureEvent
 from sfumato.privacy.ledger import Release
 from sfumato.privacy.units import LinkLevel, Unit

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sfumato._validate import check_choice, check_int, check_real, fail
 from sfumato.errors import DataError
 from sfumato.graph.graph import Graph, PublicFacts
+from sfumato.graph.subgraph import adjacency
 from sfumato.local._values import Floats, to_csr
 from sfumato.local.collision import Collision
 from sfumato.local.direction import Direction
@@ -226,8 +227,7 @@ def received(asked: Questions, graph: Graph, public: PublicFacts, reports: dict[
 
 def topology(graph: Graph) -> sp.csr_matrix:
     """The public graph as a symmetric 0/1 matrix without self-loops, float32."""
-    n = graph.num_nodes
-    arcs = sp.csr_matrix((np.ones(len(graph.indices), np.float32), graph.indices, graph.indptr), shape=(n, n))
+    arcs = adjacency(graph)
     either = arcs.maximum(arcs.T) if graph.directed else arcs
     return sp.csr_matrix(either - sp.diags(either.diagonal()), dtype=np.float32)
 

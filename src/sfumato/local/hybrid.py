@@ -16,7 +16,7 @@ from sfumato.local.dendrogram import CommunityTrees
 from sfumato.local.lpgnn import LPGNN
 from sfumato.local.method import LocalMethod
 from sfumato.local.smoothing import HeatKernelRidge
-from sfumato.method import Arrays, Session
+from sfumato.method.method import Arrays, Session
 
 _FLOOR = 0.01  # added to probabilities before their logarithm, so that no expert has a veto
 _STEPS = (0, 8)

@@ -12,7 +12,7 @@ from sfumato._validate import check_choice, fail
 from sfumato.local.collection import Collection
 from sfumato.local.method import LocalMethod
 from sfumato.local.smoothing import HeatKernelRidge, best_propagation
-from sfumato.method import Arrays, Session
+from sfumato.method.method import Arrays, Session
 
 FORMS = ("heat-kernel", "propagation")
 _LEAST = 1e-12

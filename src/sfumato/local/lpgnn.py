@@ -15,7 +15,7 @@ from sfumato.local.collection import Collection
 from sfumato.local.drop import LOSSES, SELECTIONS, Agreement, Epoch, Objective, Selection, forward_loss
 from sfumato.local.kprop import noise_scale
 from sfumato.local.method import LocalMethod
-from sfumato.method import Arrays, Session
+from sfumato.method.method import Arrays, Session
 
 if TYPE_CHECKING:
     from torch import Tensor

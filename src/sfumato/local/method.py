@@ -18,7 +18,8 @@ from sfumato.local._exact import round_up
 from sfumato.local._smoothed import MOST_CONDITION
 from sfumato.local.collection import Collection, Questions, encode, received
 from sfumato.local.randomness import Source
-from sfumato.method import Arrays, Plan, Session
+from sfumato.method.method import Arrays, Session
+from sfumato.method.plan import Plan
 from sfumato.privacy import accounting
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.calibration import effective_delta

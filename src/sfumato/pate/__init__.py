@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sfumato.pate.ensemble import IMAGE_SETTINGS, Ensemble, TorchTeacher
     from sfumato.pate.folder import load_student
     from sfumato.pate.gan import GANStudent
-    from sfumato.pate.graph_teachers import GraphTeachers, induced
+    from sfumato.pate.graph_teachers import GraphTeachers
     from sfumato.pate.images import load_images
     from sfumato.pate.release import Released, published_release, release_epsilon
     from sfumato.pate.student import ConsistencyStudent
@@ -40,7 +40,6 @@ _HOME = {
     "analyze": "analysis",
     "assign": "teachers",
     "count_votes": "votes",
-    "induced": "graph_teachers",
     "load_images": "images",
     "load_student": "folder",
     "parts": "teachers",
@@ -70,7 +69,6 @@ __all__ = [
     "analyze",
     "assign",
     "count_votes",
-    "induced",
     "load_images",
     "load_student",
     "parts",

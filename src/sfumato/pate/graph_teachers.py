@@ -10,8 +10,7 @@ graph, never on a private one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 
 from sfumato._validate import check_choice, check_int, check_real, fail
 from sfumato.graph.graph import Graph
+from sfumato.graph.subgraph import adjacency, induced
 from sfumato.nn.gnn import BACKBONES, GNN, Topology
 from sfumato.nn.models import SparseRows
 from sfumato.nn.training import train_full_batch
@@ -68,8 +68,9 @@ class GraphTeachers:
     def fit(self, graph: Graph, progress: Progress | None = None) -> TrainedGraphTeachers:
         """Train each teacher on its own nodes: the only call that touches private data.
 
-        Every node of the graph is private; nodes to be queried belong in another graph, see :func:`induced`. Nodes without a
-        label, and nodes of another role than train where there are roles, pass messages and have no loss.
+        Every node of the graph is private; nodes to be queried belong in another graph, see
+        :func:`~sfumato.graph.subgraph.induced`. Nodes without a label, and nodes of another role than train where there are
+        roles, pass messages and have no loss.
 
         Raises:
             InputError: no features, or numbers of features or classes other than declared.
@@ -131,36 +132,12 @@ class TrainedGraphTeachers(Teachers):
         return np.stack(found).astype(np.int64)
 
 
-def induced(graph: Graph, nodes: Sequence[int] | NDArray[np.integer]) -> Graph | None:
-    """The graph on these rows, in this order, without the arcs that leave them; None without rows, no labels if all are missing.
-
-    >>> path = Graph.from_edges([0, 1, 2], [1, 2, 3], 4, directed=False)
-    >>> induced(path, [3, 2, 0])
-    Graph('graph', 3 nodes, 1 undirected edges, 0 features, 0 classes)
-    """
-    chosen = np.asarray(nodes, np.int64)
-    if len(chosen) == 0:
-        return None
-    part = _adjacency(graph)[chosen][:, chosen]
-    part.sort_indices()
-    x, y, roles = (None if rows is None else rows[chosen] for rows in (graph.x, graph.y, graph.roles))
-    y = None if y is None or (y < 0).all() else y
-    ids = chosen if graph.node_ids is None else graph.node_ids[chosen]
-    indptr, indices = part.indptr.astype(np.int64), part.indices.astype(np.int32)
-    return replace(graph, indptr=indptr, indices=indices, x=x, y=y, roles=roles, node_ids=ids, merged={})
-
-
-def _adjacency(graph: Graph) -> sp.csr_matrix:
-    ones = np.ones(graph.num_arcs, np.float32)
-    return sp.csr_matrix((ones, graph.indices, graph.indptr), shape=(graph.num_nodes, graph.num_nodes))
-
-
 def _inputs(graph: Graph) -> tuple[Any, Topology]:
     """Features and adjacency as a network takes them: arcs count in both directions, self-loops not."""
     x: Any = graph.x
     rows = SparseRows(x) if sp.issparse(x) else torch.from_numpy(np.array(x, np.float32))
-    adjacency = _adjacency(graph)
-    both = adjacency.maximum(adjacency.T).tocsr()
+    arcs = adjacency(graph)
+    both = arcs.maximum(arcs.T).tocsr()
     both.setdiag(0)
     both.eliminate_zeros()
     return rows, Topology(both)

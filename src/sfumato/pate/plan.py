@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import check_choice, check_int, check_real, fail
+from sfumato.errors import InputError
 from sfumato.pate.aggregation import L1_SENSITIVITY, ConfidentGNMax, GNMax, LNMax, Mechanism
 from sfumato.pate.release import Released, release_epsilon
 from sfumato.pate.votes import Votes
@@ -105,7 +106,8 @@ class Settings:
         if self.max_answers is not None:
             if self.mechanism_name != ConfidentGNMax.name:
                 raise fail("max_answers", self.max_answers, "to be None", "Only confident-gnmax refuses queries.")
-            check_int(low=1, high=self.num_queries, max_answers=self.max_answers)
+            remedy = f"There are as many queries: quick asks {QUICK_QUERIES} at most." if self.quick else ""
+            check_int(remedy, low=1, high=self.num_queries, max_answers=self.max_answers)
 
     @property
     def mechanism_name(self) -> str:
@@ -150,8 +152,12 @@ def make_plan(settings: Settings, num_classes: int = 10) -> Plan:
 
     **Formal guarantee.** With ``accounting="data-independent"`` the plan costs at most the budget.
 
+    With ``accounting="released"`` the plan holds the answers alone, and ``epsilon`` is theirs. Telling the epsilon afterwards is
+    a release too, but no event of it can be charged beforehand: its cost is known at one order only, is added to the divergence
+    of the answers there, and so is part of the number told (:func:`sfumato.pate.release.release_epsilon`).
+
     Raises:
-        InputError: a mechanism with given noise costs more, or cannot tell its epsilon.
+        InputError: a mechanism with given noise costs more, or cannot tell its epsilon; noise that the sampler does not draw.
 
     >>> plan = make_plan(Settings(250, 2200, 5.04))
     >>> round(plan.mechanism.threshold_stddev, 1), round(plan.mechanism.noise_stddev, 1), round(plan.epsilon, 3)
@@ -163,8 +169,7 @@ def make_plan(settings: Settings, num_classes: int = 10) -> Plan:
     if not isinstance(given, str):
         mechanism = given
     elif settings.accounting == "data-independent":
-        left = calibration.effective_delta(delta, epsilon, draws)
-        mechanism = _calibrated(name, settings.num_teachers, caps, epsilon, left)
+        mechanism = _calibrated(name, settings.num_teachers, caps, epsilon, _left(settings, epsilon, draws))
     else:
         mechanism = _published(name, settings.num_teachers)
     events = mechanism.events(*caps) if isinstance(mechanism, ConfidentGNMax) else mechanism.events(caps[0])
@@ -177,7 +182,7 @@ def make_plan(settings: Settings, num_classes: int = 10) -> Plan:
     most = (
         accounting.epsilon(events, delta / 2) if free else epsilon
     )  # the sampler's share of delta is that of this epsilon
-    cost = accounting.epsilon(events, calibration.effective_delta(delta, most, draws))
+    cost = accounting.epsilon(events, _left(settings, most, draws))
     if cost > most:
         remedy = "Add noise, lower the caps, or leave the noise out: it is calibrated."
         raise fail("epsilon", epsilon, f"to be at least {cost:.4f}, what this noise costs", remedy)
@@ -204,19 +209,36 @@ def told(votes: Votes, mechanism: Mechanism, settings: Settings) -> Released:
     return release_epsilon(votes, mechanism, settings.delta, order=order, beta=beta, noise=noise)
 
 
+def _left(settings: Settings, most: float, draws: int) -> float:
+    """What of delta the noise sampler leaves to events that cost at most ``most``."""
+    largest = math.log(settings.delta / (2 * SAMPLER_TAU * draws))  # at which half of delta is the sampler's
+    if 0 < largest < most:
+        expected = (
+            f"to be at most {largest:.1f}, which is what the noise sampler can hold at delta = {settings.delta:g}"
+        )
+        if settings.accounting == "data-independent":
+            raise fail("epsilon", most, expected, "Lower it: a guarantee this weak is none.")
+        raise fail("the data-independent epsilon", most, expected, "Add noise, or ask fewer queries.")
+    return calibration.effective_delta(settings.delta, most, draws)
+
+
 def _calibrated(name: str, teachers: int, caps: tuple[int, int], epsilon: float, delta: float) -> Mechanism:
     queries, answers = caps
-    if name == LNMax.name:
-        multiplier = calibration.calibrate(lambda z: [LaplaceEvent(z, queries)], epsilon, delta)
-        return LNMax(multiplier * L1_SENSITIVITY)
-    multiplier = calibration.gaussian_noise_multiplier(epsilon, delta)  # of one release that costs as much as all
-    if name == GNMax.name:
-        return GNMax(multiplier * math.sqrt(2 * queries))
-    return ConfidentGNMax(
-        _THRESHOLD * teachers,
-        multiplier * math.sqrt(queries / _THRESHOLD_SHARE),
-        multiplier * math.sqrt(2 * answers / (1 - _THRESHOLD_SHARE)),
-    )
+    try:
+        if name == LNMax.name:
+            multiplier = calibration.calibrate(lambda z: [LaplaceEvent(z, queries)], epsilon, delta)
+            return LNMax(multiplier * L1_SENSITIVITY)
+        multiplier = calibration.gaussian_noise_multiplier(epsilon, delta)  # of one release that costs as much as all
+        if name == GNMax.name:
+            return GNMax(multiplier * math.sqrt(2 * queries))
+        return ConfidentGNMax(
+            _THRESHOLD * teachers,
+            multiplier * math.sqrt(queries / _THRESHOLD_SHARE),
+            multiplier * math.sqrt(2 * answers / (1 - _THRESHOLD_SHARE)),
+        )
+    except InputError as error:
+        remedy = "Raise epsilon or delta, or ask fewer queries."
+        raise fail("epsilon", epsilon, "to need noise of 2**-10 to 2**15 votes", remedy) from error
 
 
 def _published(name: str, teachers: int) -> Mechanism:

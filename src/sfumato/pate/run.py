@@ -9,7 +9,8 @@ data-independent cost of the caps. Nothing that votes decide stops, tunes or cal
 **Rows.** As in the papers: rows 0 to 8999 of the test file are the public pool, rows 9000 to 9999 measure the student and
 are never in the pool; all training rows are private.
 
-**Folder.** ``ledger.jsonl`` is charged before the first answer, and stays if the run is stopped. ``release/`` is written at
+**Folder.** ``ledger.jsonl`` is charged before the first answer, and stays if the run is stopped. The answers are kept in
+``private/`` until the run has finished: the same call goes on from them (:mod:`sfumato.pate.kept`). ``release/`` is written at
 the end: weights, queries and answers, ledger, and a certificate where the cost was fixed beforehand.
 ``evaluation/metrics.json`` reads true labels and clean votes: NOT COVERED BY THE GUARANTEE.
 """
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -36,14 +38,16 @@ from sfumato.pate.analysis import analyze
 from sfumato.pate.ensemble import IMAGE_SETTINGS, Ensemble
 from sfumato.pate.folder import spec_of, write_folder
 from sfumato.pate.images import Images
+from sfumato.pate.kept import Kept, charged, forget, keep, take_up, terms_of
 from sfumato.pate.kernel import KernelEnsemble
 from sfumato.pate.plan import POOL, STUDENTS, UNIT, Plan, Settings, choose_queries, make_plan, told
+from sfumato.pate.ridge import Ridge
 from sfumato.pate.student import STUDENT_SETTINGS
 from sfumato.pate.votes import Votes
 from sfumato.privacy.dataset_ledger import Claim, DatasetLedger, new_run
 from sfumato.privacy.ledger import Ledger
 from sfumato.privacy.noise import Key
-from sfumato.privacy.release_folder import LEDGER, check_new_folder, read_sign_key
+from sfumato.privacy.release_folder import read_sign_key
 from sfumato.privacy.units import unit_to_dict
 
 QUICK: dict[str, dict[str, Any]] = {
@@ -65,67 +69,69 @@ def run(
 ) -> dict[str, Any]:
     """Train teachers, ask them, train a student, and write the run folder; return its metrics.
 
+    In the folder of a run of the same settings that was stopped after its teachers had answered, go on from their answers:
+    nothing is charged, and ``resumed`` of the metrics says so.
+
     Args:
         settings: public.
         images: private training rows; test rows, of which the first 9000 are the public pool.
-        out: a new folder.
+        out: a new folder, or that of the stopped run.
         progress: called with (stage, done, total).
         votes: counts [9000, classes] of teachers that were trained before, for repetitions; theirs is the partition then, and
-            the claim holds if it was one by a hash of ids.
+            the claim holds if it was one by a hash of ids. A run that goes on reads none.
         dataset_ledger: where the whole claim is reserved before a teacher reads any record.
         sign_key: PEM file of an Ed25519 private key that signs the release.
 
     Raises:
-        InputError: the folder exists, or a setting does not fit.
+        InputError: the folder holds something else, or a setting does not fit.
         BudgetExceededError: the data set's ledger has less left than the plan costs.
+        LedgerError: the kept answers or their ledger were altered.
+        SfumatoError: the teachers answered no query.
     """
     out, start = Path(out), time.perf_counter()
-    check_new_folder(out)
     if sign_key is not None:
         read_sign_key(sign_key)
     if votes is not None and (votes.sum(1) != settings.num_teachers).any():
         raise fail("votes", f"{votes.sum(1).max()} a row", f"to be those of {settings.num_teachers} teachers")
     plan = make_plan(settings, images.num_classes)
     ensemble = make_ensemble(settings, images.name, images.num_classes)
-    make_student(settings, images.name, images.num_classes)  # refuses wrong settings before anything is charged
-    out.mkdir(parents=True, exist_ok=True)
-    if dataset_ledger is not None:
-        try:
-            _reserve(settings, plan, images, dataset_ledger)
-        except SfumatoError:
-            out.rmdir()
-            raise
-    rows = choose_queries(settings.num_queries, settings.seed)
-    asked_votes = _ask(ensemble, images, rows, progress) if votes is None else votes[rows]
-    trained = time.perf_counter()
-    ledger = Ledger(plan.to_dict(), plan.releases, out / LEDGER)
-    for release in plan.releases:
-        ledger.charge(release.name)
-    answers = answer(plan.mechanism, asked_votes, settings)
-    given = answers.labels != REFUSED
-    if not given.any():
-        raise fail("the number of answers", 0, "to be at least 1", "Lower the threshold; the queries stay charged.")
-    student = fit_student(settings, images, rows[given], answers.labels[given], progress, "student")
+    chosen = make_student(settings, images.name, images.num_classes)  # wrong settings are refused, and nothing charged
+    terms, rows = terms_of(settings, plan, images, dataset_ledger), choose_queries(settings.num_queries, settings.seed)
+    kept = take_up(out, terms)
+    resumed = kept is not None
+    if kept is None:
+        _open(out, settings, plan, images, dataset_ledger)
+        asked_votes = _ask(ensemble, images, rows, progress) if votes is None else votes[rows]
+        kept = _answered(out, settings, plan, asked_votes, images.test_y[rows], time.perf_counter() - start)
+        keep(out, terms, kept)
+    elif progress is not None:
+        progress("answers of the stopped run: nothing is charged", 1, 1)
+    ledger = charged(out, plan, new=False)
+    began = time.perf_counter()
+    given = kept.answers.labels != REFUSED
+    student = fit_student(settings, images, rows[given], kept.answers.labels[given], progress, "student")
     learned = time.perf_counter()
-    privacy = _privacy(settings, plan, asked_votes)
     metrics = {
-        **_facts(settings, plan, images, answers),
-        "privacy": privacy,
-        **_scores(settings, images, rows, asked_votes, answers, student, progress),
+        **_facts(settings, plan, images, kept.answers),
+        "resumed": resumed,
+        "privacy": kept.privacy,
+        **kept.scores,
+        **_scores(settings, images, rows, kept.answers, student, progress),
         "seconds": {
-            "teachers": trained - start,
-            "student": learned - trained,
+            "teachers": kept.seconds,
+            "student": learned - began,
             "total": time.perf_counter() - start,
         },
     }
-    (out / "evaluation").mkdir()
+    (out / "evaluation").mkdir(exist_ok=True)
     (out / "evaluation" / "metrics.json").write_text(json.dumps(metrics, indent=1) + "\n")
-    if privacy["releasable"]:
-        released = {"queries": rows, "answers": answers.labels.astype(np.int64)}
-        told_after = None if privacy["certificate"] else privacy
-        chosen = make_student(settings, images.name, images.num_classes)
+    if kept.privacy["releasable"]:
+        released = {"queries": rows, "answers": kept.answers.labels.astype(np.int64)}
+        told_after = None if kept.privacy["certificate"] else kept.privacy
+        shutil.rmtree(out / "release", ignore_errors=True)  # half-written by the stopped run
         spec = spec_of(settings, plan, chosen, images, POOL)
         write_folder(out, spec, ledger, student, released, told=told_after, sign_key=sign_key)
+    forget(out)
     return metrics
 
 
@@ -158,6 +164,37 @@ def make_student(settings: Settings, dataset: str, num_classes: int) -> Any:
     if settings.quick:
         chosen |= QUICK[settings.student]
     return getattr(import_module(f"sfumato.pate.{module}"), name)(**{**chosen, **settings.student_settings})
+
+
+def _answered(
+    out: Path, settings: Settings, plan: Plan, votes: Votes, truth: NDArray[np.int64], seconds: float
+) -> Kept:
+    """Charge the plan to the run's ledger, then answer, and say what that cost."""
+    charged(out, plan, new=True)
+    answers = answer(plan.mechanism, votes, settings)
+    if not answers.answered:
+        raise SfumatoError(
+            "The teachers answered no query, so no student can learn; the queries stay charged. Take a lower threshold, less "
+            "noise or more queries in another run."
+        )
+    given = answers.labels != REFUSED
+    scores = {
+        "noisy_label_accuracy": accuracy(truth[given], answers.labels[given]),
+        "plurality_accuracy": accuracy(truth, votes.argmax(1)),
+        "plurality_accuracy_answered": accuracy(truth[given], votes[given].argmax(1)),
+    }
+    return Kept(answers, _privacy(settings, plan, votes), scores, seconds)
+
+
+def _open(out: Path, settings: Settings, plan: Plan, images: Images, dataset_ledger: DatasetLedger | None) -> None:
+    """Make the run folder and charge the whole plan to the data set; if that is refused, nothing is left behind."""
+    out.mkdir(parents=True, exist_ok=True)
+    if dataset_ledger is not None:
+        try:
+            _reserve(settings, plan, images, dataset_ledger)
+        except SfumatoError:
+            out.rmdir()
+            raise
 
 
 def _reserve(settings: Settings, plan: Plan, images: Images, dataset_ledger: DatasetLedger) -> None:
@@ -245,22 +282,18 @@ def _scores(
     settings: Settings,
     images: Images,
     rows: NDArray[np.int64],
-    votes: Votes,
     answers: Answers,
     student: Any,
     progress: Progress | None,
 ) -> dict[str, Any]:
-    """Accuracies, which read true labels and clean votes: not covered by the guarantee."""
+    """Scores of the student, and of ceiling and floor, which read true labels: not covered by the guarantee."""
     given = answers.labels != REFUSED
-    truth, labels = images.test_y[rows], answers.labels[given]
+    asked = rows[given]
     ceiling = (
-        fit_student(settings, images, rows[given], truth[given], progress, "ceiling") if settings.controls else None
+        fit_student(settings, images, asked, images.test_y[asked], progress, "ceiling") if settings.controls else None
     )
-    floor = Ridge(images.test_x[rows[given]], labels, images.num_classes)
+    floor = Ridge(images.test_x[asked], answers.labels[given], images.num_classes)
     return {
-        "noisy_label_accuracy": accuracy(truth[given], labels),
-        "plurality_accuracy": accuracy(truth, votes.argmax(1)),
-        "plurality_accuracy_answered": accuracy(truth[given], votes[given].argmax(1)),
         "student": score(student, images),
         "ceiling": None if ceiling is None else score(ceiling, images),
         "floor": score(floor, images),
@@ -272,26 +305,6 @@ def score(model: Any, images: Images) -> dict[str, float]:
     """Accuracy and macro-F1 on the rows that measure, beyond the pool."""
     truth, found = images.test_y[POOL:], model.predict(images.test_x[POOL:])
     return {"accuracy": accuracy(truth, found), "macro_f1": macro_f1(truth, found, images.num_classes)}
-
-
-class Ridge:
-    """The floor: least squares on the pixels of the answered queries, without the pool.
-
-    >>> Ridge(np.array([[-9.0], [9.0]]), np.array([0, 1]), 2).predict(np.array([[-1.0], [1.0]])).tolist()
-    [0, 1]
-    """
-
-    def __init__(self, x: NDArray[np.float32], y: NDArray[np.int64], num_classes: int) -> None:
-        rows = self._rows(x)
-        self.weights = np.linalg.solve(rows.T @ rows + 10.0 * np.eye(rows.shape[1]), rows.T @ np.eye(num_classes)[y])
-
-    def predict(self, x: NDArray[np.float32]) -> NDArray[np.int64]:
-        """Classes [rows]."""
-        return np.asarray((self._rows(x) @ self.weights).argmax(1))
-
-    def _rows(self, x: NDArray[np.float32]) -> NDArray[np.float64]:
-        flat = x.reshape(len(x), -1).astype(np.float64)
-        return np.concatenate([flat, np.ones((len(x), 1))], 1)
 
 
 def _stage(progress: Progress | None, stage: str) -> Callable[[int, int], None] | None:

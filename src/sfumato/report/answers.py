@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sfumato.experiments.results import Row
+from sfumato.experiments.cells import Row
 from sfumato.report.page import Section, Table
 from sfumato.report.words import percent, plain
 

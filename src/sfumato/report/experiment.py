@@ -9,7 +9,8 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sfumato.experiments.results import Line, Row, sum_up
+from sfumato.experiments.cells import Row
+from sfumato.experiments.results import Line, sum_up
 from sfumato.experiments.spec import SPECS, Spec
 from sfumato.report.answers import answers_section
 from sfumato.report.drawing import Figure

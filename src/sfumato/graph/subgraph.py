@@ -1,0 +1,50 @@
+"""Subgraphs: some nodes of a graph with the arcs between them, and the arcs as a matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from sfumato.graph.arcs import owners
+from sfumato.graph.graph import Graph
+
+
+def induced(graph: Graph, nodes: Sequence[int] | NDArray[np.integer]) -> Graph | None:
+    """The graph on these rows, in this order, without the arcs that leave them; None without rows, no labels if all are missing.
+
+    >>> path = Graph.from_edges([0, 1, 2], [1, 2, 3], 4, directed=False)
+    >>> induced(path, [3, 2, 0])
+    Graph('graph', 3 nodes, 1 undirected edges, 0 features, 0 classes)
+    """
+    chosen = np.asarray(nodes, np.int64)
+    if len(chosen) == 0:
+        return None
+    part = adjacency(graph)[chosen][:, chosen]
+    part.sort_indices()
+    x, y, roles = (None if rows is None else rows[chosen] for rows in (graph.x, graph.y, graph.roles))
+    y = None if y is None or (y < 0).all() else y
+    ids = chosen if graph.node_ids is None else graph.node_ids[chosen]
+    indptr, indices = part.indptr.astype(np.int64), part.indices.astype(np.int32)
+    return replace(graph, indptr=indptr, indices=indices, x=x, y=y, roles=roles, node_ids=ids, merged={})
+
+
+def induced_arcs(indptr: np.ndarray, indices: np.ndarray, keep: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Arcs between kept nodes, renumbered: ``(source, target)``."""
+    source = owners(indptr)
+    kept = keep[source] & keep[indices]
+    renumbered = np.cumsum(keep) - 1
+    return renumbered[source[kept]], renumbered[indices[kept]]
+
+
+def adjacency(graph: Graph) -> sp.csr_matrix:
+    """The stored arcs as a matrix of ones, float32 [num_nodes, num_nodes].
+
+    >>> adjacency(Graph.from_edges([0, 1], [1, 2], 3, directed=True)).toarray().tolist()
+    [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]
+    """
+    ones = np.ones(graph.num_arcs, np.float32)
+    return sp.csr_matrix((ones, graph.indices, graph.indptr), shape=(graph.num_nodes, graph.num_nodes))

@@ -1,0 +1,224 @@
+"""A run of PATE that is stopped after its answers goes on from them: charged once, told once, refused if anything differs."""
+
+import json
+import stat
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from sfumato.cli import invoke
+from sfumato.errors import DataError, InputError, LedgerError, SfumatoError
+from sfumato.pate import plan
+from sfumato.pate import run as module
+from sfumato.pate.aggregation import ConfidentGNMax, GNMax
+from sfumato.pate.folder import load_student
+from sfumato.pate.images import Images
+from sfumato.pate.kept import holds_answers
+from sfumato.pate.plan import Settings
+from sfumato.pate.run import run
+from sfumato.privacy import release_folder
+from sfumato.privacy.dataset_ledger import DatasetLedger, read_account
+from sfumato.verify import verify
+
+SETTINGS = Settings(50, 30, 20.0, student_settings={"channels": (4, 4), "steps": 3, "batch_size": 8}, controls=False)
+
+
+def stop(*_):
+    raise KeyboardInterrupt
+
+
+@pytest.fixture
+def images(monkeypatch):
+    for holder in (plan, module):
+        monkeypatch.setattr(holder, "POOL", 60)
+    x = np.random.default_rng(0).random((80, 1, 28, 28)).astype(np.float32)
+    y = np.arange(80) % 2
+    return Images("toy", x[:40], y[:40], x, y, num_classes=2)
+
+
+@pytest.fixture
+def votes(images):
+    return np.where(images.test_y[:60, None] == np.arange(2), 45, 5)
+
+
+@pytest.fixture
+def stopped(images, votes, tmp_path):
+    """The folder of a run that was stopped while its student trained."""
+
+    def begin(settings=SETTINGS, **given):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, "fit_student", stop)
+            with pytest.raises(KeyboardInterrupt):
+                run(settings, images, tmp_path / "run", votes=votes, **given)
+        return tmp_path / "run"
+
+    return begin
+
+
+def forbid(monkeypatch):
+    """From here on nobody is asked, and nothing drawn, told or charged."""
+    for name in ("_ask", "_open", "_answered", "answer", "told"):
+        monkeypatch.setattr(module, name, stop)
+
+
+def test_a_stopped_run_goes_on_from_its_answers(images, stopped, monkeypatch, tmp_path):
+    shared = DatasetLedger(tmp_path / "toy.jsonl", total_epsilon=50.0)
+    out = stopped(dataset_ledger=shared)
+    kept, ledger = json.loads((out / "private" / "answers.json").read_text()), (out / "ledger.jsonl").read_bytes()
+    forbid(monkeypatch)
+    stages = []
+    told = run(SETTINGS, images, out, dataset_ledger=shared, progress=lambda stage, *_: stages.append(stage))
+    assert told["resumed"]
+    assert stages[:2] == ["answers of the stopped run: nothing is charged", "student"]
+    assert verify(out).problems == ()
+    assert (out / "release" / "ledger.jsonl").read_bytes() == (out / "ledger.jsonl").read_bytes() == ledger
+    assert load_file(out / "release" / "releases.safetensors")["answers"].tolist() == kept["labels"]
+    assert len(read_account(shared.path).claims) == 1
+    assert sorted(path.name for path in out.iterdir()) == ["evaluation", "ledger.jsonl", "release"]
+    with pytest.raises(InputError, match="new folder"):
+        run(SETTINGS, images, out, dataset_ledger=shared)
+
+
+def test_a_run_that_goes_on_says_what_one_that_was_not_stopped_says(images, votes, stopped, monkeypatch, tmp_path):
+    settings = replace(SETTINGS, mechanism=GNMax(1.0), epsilon=1000.0, accounting="as-published", num_queries=5)
+    whole = run(settings, images, tmp_path / "whole", votes=votes)
+    told = run(settings, images, stopped(settings), votes=votes)
+    for metrics in (whole, told):
+        del metrics["seconds"]
+    assert (whole.pop("resumed"), told.pop("resumed")) == (False, True)
+    assert whole == told  # noise is too small to matter
+
+
+def test_what_is_kept_is_for_the_owner_and_holds_neither_votes_nor_key(stopped, monkeypatch):
+    drawn = []
+    monkeypatch.setattr("sfumato.pate.aggregation.new_key", lambda: drawn.append(bytes(range(32))) or drawn[-1])
+    out = stopped()
+    assert sorted(path.name for path in out.iterdir()) == ["ledger.jsonl", "private"]
+    (file,) = (out / "private").iterdir()
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (file.parent, file)] == [0o700, 0o600]
+    kept = json.loads(file.read_text())
+    assert set(kept) == {"format", "terms", "labels", "asked", "privacy", "scores", "seconds"}
+    assert np.shape(kept["labels"]) == (30,)
+    assert drawn[0].hex() not in file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"epsilon": 10.0}, "Expected epsilon 20.0, with which the stopped run in .* was started, got 10.0"),
+        ({"num_queries": 20}, "Expected num_queries 30, "),
+        ({"max_answers": 10}, "Expected max_answers None, "),
+        ({"mechanism": ConfidentGNMax(40.0, 90.0, 60.0)}, "Expected mechanism "),
+        ({"seed": 1}, "Expected seed 0, "),
+        ({"student_settings": {"channels": (4, 4), "steps": 4, "batch_size": 8}}, "Expected student_settings "),
+        ({"accounting": "as-published", "mechanism": GNMax(20.0)}, "Expected accounting 'data-independent', "),
+    ],
+)
+def test_other_settings_are_refused(images, stopped, changes, said):
+    out = stopped()
+    with pytest.raises(InputError, match=said):
+        run(replace(SETTINGS, **changes), images, out)
+    assert sorted(path.name for path in out.iterdir()) == ["ledger.jsonl", "private"]
+
+
+def test_another_pool_and_another_ledger_are_refused(images, stopped, tmp_path):
+    out = stopped()
+    with pytest.raises(InputError, match="Expected images '"):
+        run(SETTINGS, replace(images, test_x=images.test_x[::-1]), out)
+    with pytest.raises(InputError, match="Expected dataset 'toy'"):
+        run(SETTINGS, replace(images, name="mnist"), out)
+    with pytest.raises(InputError, match="Expected dataset_ledger None"):
+        run(SETTINGS, images, out, dataset_ledger=DatasetLedger(tmp_path / "toy.jsonl", total_epsilon=50.0))
+    assert not (tmp_path / "toy.jsonl").exists()
+
+
+def cut(path, lines):
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:lines]))
+
+
+@pytest.mark.parametrize(
+    ("alter", "said"),
+    [
+        (lambda out: (out / "ledger.jsonl").unlink(), "No ledger"),
+        (lambda out: cut(out / "ledger.jsonl", 1), "lacks charges"),
+        (lambda out: cut(out / "ledger.jsonl", 2), "lacks charges"),
+        (lambda out: (out / "ledger.jsonl").write_text("{}\n"), "Line 1 of .* is not what this plan writes"),
+        (lambda out: (out / "private" / "answers.json").write_text('{"terms":'), "are damaged"),
+        (lambda out: (out / "private" / "answers.json").write_text("{}"), "are damaged"),
+    ],
+)
+def test_altered_folders_are_refused(images, stopped, alter, said):
+    out = stopped()
+    alter(out)
+    with pytest.raises(LedgerError, match=said):
+        run(SETTINGS, images, out)
+    assert not (out / "release").exists()
+
+
+def test_without_answers_there_is_nothing_to_go_on_from(images, votes, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "keep", stop)
+    with pytest.raises(KeyboardInterrupt):
+        run(SETTINGS, images, tmp_path / "run", votes=votes)
+    assert not holds_answers(tmp_path / "run")
+    with pytest.raises(InputError, match="new folder"):
+        run(SETTINGS, images, tmp_path / "run", votes=votes)
+
+
+@pytest.mark.parametrize("last", ["certificate.json", "releases.safetensors", "manifest.json"])
+def test_a_half_written_release_never_verifies_and_is_written_anew(images, votes, tmp_path, monkeypatch, last):
+    real, out = release_folder._write, tmp_path / "run"
+
+    def write(path, content):
+        return stop() if path.name == last else real(path, content)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(release_folder, "_write", write)
+        with pytest.raises(KeyboardInterrupt):
+            run(SETTINGS, images, out, votes=votes)
+    assert "manifest.json: is missing" in verify(out).problems
+    with pytest.raises(DataError, match="finished run folder"):
+        load_student(out)
+    forbid(monkeypatch)
+    assert run(SETTINGS, images, out)["resumed"]
+    assert verify(out).problems == ()
+
+
+def test_an_epsilon_is_told_once(images, stopped, monkeypatch):
+    settings = replace(SETTINGS, mechanism=GNMax(20.0), epsilon=100.0, accounting="released")
+    out = stopped(settings)
+    before = json.loads((out / "private" / "answers.json").read_text())["privacy"]
+    forbid(monkeypatch)
+    assert run(settings, images, out)["privacy"] == before
+    assert json.loads((out / "release" / "spec.json").read_text())["privacy"] == before
+
+
+def test_a_run_without_answers_failed_and_stays_charged(images, tmp_path):
+    split = np.full((60, 2), 25)
+    settings = replace(SETTINGS, mechanism=ConfidentGNMax(500.0, 10.0, 20.0))
+    with pytest.raises(SfumatoError, match=r"answered no query.* stay charged") as caught:
+        run(settings, images, tmp_path / "run", votes=split)
+    assert not isinstance(caught.value, InputError)
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["ledger.jsonl"]
+
+
+def test_the_command_goes_on_too(images, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr("sfumato.pate.images.load_images", lambda *_: images)
+    monkeypatch.setattr(module, "QUICK", {"consistency": SETTINGS.student_settings})
+    out = tmp_path / "run"
+    given = ["pate", "run", "--dataset", "mnist", "--data-dir", ".", "--teachers", "3", "--queries", "20", "--quick"]
+    given += ["--epsilon", "50", "--mechanism", "gnmax", "--threads", "1", "--out", str(out), "--no-controls"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "fit_student", stop)
+        assert invoke(given) == 130
+    err = capsys.readouterr().err
+    assert f"{out} keeps the teachers' answers: the same command goes on from them, and charges nothing." in err
+    assert invoke([*given, "--seed", "1"]) == 2
+    assert "Expected --seed 0, with which the stopped run" in capsys.readouterr().err
+    assert invoke(given) == 0
+    assert "Went on from the answers of the stopped run: nothing was charged." in capsys.readouterr().out
+    assert invoke(["verify", str(out)]) == 0
+    capsys.readouterr()
+    assert invoke(given) == 2
+    assert "Expected --out to be a new folder" in capsys.readouterr().err
