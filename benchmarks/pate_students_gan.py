@@ -23,7 +23,7 @@ from sfumato.pate.gan import GANStudent
 from sfumato.pate.images import Images, load_images
 
 STUDENTS = {"pate": GANStudent, "co-teaching": CoTeaching, "pate+": PATEPlus, "pate++": PATEPlusPlus}
-WIDTHS = {"cnn": (32, 64, 128), "mlp": (300, 150)}
+WIDTHS = {"edges": (300, 150), "cnn": (32, 64, 128), "mlp": (300, 150)}
 PUBLISHED_POOL = 6800
 
 
@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("--removal", type=float, default=0.318, help="tau of PATE++")
     parser.add_argument("--epochs", type=int, default=25)
     parser.add_argument("--hours-epochs", type=int, default=600)
-    parser.add_argument("--network", default="mlp", choices=sorted(WIDTHS))
+    parser.add_argument("--network", default="edges", choices=sorted(WIDTHS))
     parser.add_argument("--learning-rate", type=float, default=GANStudent(10).learning_rate)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--as-published", action="store_true", help="with the faults of the published co-teaching code")

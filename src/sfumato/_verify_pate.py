@@ -18,6 +18,7 @@ from typing import Any
 METHOD = "pate"
 REFUSED = -1
 _MOST_PUBLIC = 10**7
+_EDGES = 12 * 7 * 7  # numbers that describe an image: directions by cells
 _THRESHOLDS = -(2**15), 2**40  # votes: what the library takes; every query is charged, whatever the threshold is
 # fmt: off
 WORDS: dict[str, Any] = {
@@ -76,9 +77,8 @@ def settings_faults(certificate: dict[str, Any]) -> Iterator[str]:
     if not _THRESHOLDS[0] <= threshold <= _THRESHOLDS[1]:
         yield f"{where}mechanism.threshold: expected votes between -2**15 and 2**40, got {threshold}"
     if student["name"] == "consistency":
-        if len(student["channels"]) != 2:
-            yield f"{where}student.channels: expected 2 numbers, got {len(student['channels'])}"
-    elif len(student["widths"]) < (least := 3 if student["network"] == "cnn" else 1):
+        return
+    if len(student["widths"]) < (least := 3 if student["network"] == "cnn" else 1):
         yield f"{where}student.widths: expected at least {least} numbers, got {len(student['widths'])}"
 
 
@@ -96,14 +96,7 @@ def network_shapes(certificate: dict[str, Any]) -> dict[str, list[int]]:
     student, public = certificate["settings"]["student"], certificate["public_facts"]
     classes = public["num_classes"]
     if student["name"] == "consistency":
-        inputs, (first, second) = public["image_shape"][0], student["channels"]
-        layers = {
-            "network.0": [first, inputs, 5, 5],
-            "network.2": [second, first, 3, 3],
-            "network.4": [second, second, 3, 3],
-            "network.7": [128, 49 * second],
-            "network.9": [classes, 128],
-        }
+        layers = {"network.0": [student["width"], _EDGES], "network.2": [classes, student["width"]]}
     else:
         one = _discriminator(student, public)
         number = 1 if student["name"] == "gan" else 2
@@ -115,7 +108,7 @@ def network_shapes(certificate: dict[str, Any]) -> dict[str, list[int]]:
 def _discriminator(student: dict[str, Any], public: dict[str, Any]) -> dict[str, list[int]]:
     """Two convolutions (network cnn), linear layers, and scores of the classes."""
     inputs, height, width = public["image_shape"]
-    widths, columns = student["widths"], inputs * height * width
+    widths, columns = student["widths"], _EDGES if student["network"] == "edges" else inputs * height * width
     layers = {}
     if student["network"] == "cnn":
         first, second, *widths = widths

@@ -1,7 +1,6 @@
 """Forged certificates of PATE: told consistently by every file, chained and sealed again, and still found out."""
 
 import json
-import math
 import shutil
 
 import numpy as np
@@ -14,6 +13,7 @@ from safetensors.numpy import load_file, save_file
 from sfumato.pate import plan
 from sfumato.pate import run as module
 from sfumato.pate.aggregation import ConfidentGNMax, GNMax, LNMax
+from sfumato.pate.folder import load_student
 from sfumato.pate.images import Images
 from sfumato.pate.plan import Settings, make_plan
 from sfumato.privacy.certificate import FIXED
@@ -21,7 +21,7 @@ from sfumato.verify import describe, verify
 
 POOL, QUERIES, CAP, CLASSES = 60, 30, 15, 2
 GIVEN = ConfidentGNMax(40.0, 10.0, 20.0)
-SMALL = {"channels": (4, 4), "steps": 2, "batch_size": 8}
+SMALL = {"width": 4, "steps": 2, "batch_size": 8}
 
 
 def released(folder, mechanism=GIVEN, student="consistency", small=SMALL, sign_key=None):
@@ -155,10 +155,10 @@ EDITS = {
         certificate["settings"].pop("num_teachers"), spec["settings"].pop("num_teachers")),
         "settings.num_teachers: is missing"),
     "true for a number": (setting(num_queries=True), "settings.num_queries: expected an integer >= 1, got True"),
-    "no channels": (
+    "no width": (
         lambda certificate, spec: (
-            certificate["settings"]["student"].update(channels=[]), spec["settings"]["student"].update(channels=[])),
-        "settings.student.channels: expected 2 numbers, got 0"),
+            certificate["settings"]["student"].update(width=0), spec["settings"]["student"].update(width=0)),
+        "settings.student.width: expected an integer >= 1, got 0"),
     "a smaller pool": (facts(num_public=20), f"settings.num_queries: {QUERIES} exceeds public_facts.num_public, which is 20"),
     "a cap above the queries": (setting(max_answers=QUERIES + 1), f"settings.max_answers: {QUERIES + 1} exceeds num_queries"),
     "another pool": (facts(image_shape=[1, 28, 27]), "public_facts"),
@@ -297,11 +297,11 @@ TENSORS = {
     "teachers": (
         "model", lambda t: t.update({"teacher/0.weight": np.zeros(9, np.float32)}), "teacher/0.weight: belongs to no network"),
     "weights that are no numbers": (
-        "model", lambda t: t["network.9.bias"].fill(np.nan), "network.9.bias: holds numbers that are not finite"),
+        "model", lambda t: t["network.2.bias"].fill(np.nan), "network.2.bias: holds numbers that are not finite"),
     "an infinite weight": ("model", put("network.0.bias", at0=np.inf), "network.0.bias: holds numbers that are not finite"),
     "a network missing": ("model", lambda t: t.pop("network.0.bias"), "network.0.bias: is missing"),
     "a wider network": (
-        "model", lambda t: t.update({"network.9.bias": np.zeros(3, np.float32)}), "network.9.bias: expected shape [2], as"),
+        "model", lambda t: t.update({"network.2.bias": np.zeros(3, np.float32)}), "network.2.bias: expected shape [2], as"),
 }  # fmt: skip
 
 
@@ -321,12 +321,13 @@ def test_tensors_are_what_was_answered_and_learned(run, name, change, named):
         ({"widths": [3, 4, 8]}, "discriminator/0.convolutions.0.bias: expected shape [3]"),
         ({"widths": [2, 4]}, "settings.student.widths: expected at least 3 numbers, got 2"),
         ({"network": "mlp"}, "discriminator/1.layers.0.weight: expected shape [2, 784]"),
+        ({"network": "edges"}, "discriminator/1.layers.0.weight: expected shape [2, 588]"),
         ({"name": "gan"}, "settings.student.noise_rate: is not a known field"),
         ({"device": 3}, "settings.student.device: expected a text, got 3"),
     ],
 )
 def test_networks_are_those_of_the_settings(tmp_path, small, named):
-    settings = {"widths": (2, 4, 8), "epochs": 1}
+    settings = {"network": "cnn", "widths": (2, 4, 8), "epochs": 1}
     run = released(tmp_path / "run", GNMax(20.0), student="coteaching", small=settings)
     assert verify(run).problems == ()
 
@@ -338,13 +339,14 @@ def test_networks_are_those_of_the_settings(tmp_path, small, named):
     assert named in problems(run)
 
 
-def test_rows_without_a_shape_pass_too(tmp_path):
-    run = released(
-        tmp_path / "run", GNMax(20.0), student="gan", small={"network": "mlp", "widths": (5, 3), "epochs": 1}
-    )
+@pytest.mark.parametrize(("network", "columns"), [("mlp", 784), ("edges", 588)])
+def test_networks_without_convolutions_pass_too(tmp_path, network, columns):
+    small = {"network": network, "widths": (5, 3), "epochs": 1}
+    run = released(tmp_path / "run", GNMax(20.0), student="gan", small=small)
     assert verify(run).problems == ()
     shapes = {name: value.shape for name, value in load_file(run / "release" / "model.safetensors").items()}
-    assert shapes["discriminator/0.layers.0.weight"] == (5, math.prod((1, 28, 28)))
+    assert shapes["discriminator/0.layers.0.weight"] == (5, columns)
+    assert load_student(run).predict(np.zeros((2, 1, 28, 28), np.float32)).shape == (2,)
 
 
 def test_a_signed_run_is_its_signers(tmp_path):

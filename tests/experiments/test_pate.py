@@ -50,7 +50,7 @@ mechanism = "gnmax"
 sigma2 = { "4" = 10.0, "5" = 8.0 }
 accounting = "as-published"
 student_steps = 2
-student_channels = "4,4"
+student_width = 4
 
 [[run]]
 label = "Floor"
@@ -66,7 +66,7 @@ label = "True labels"
 method = "pate"
 unit = "none"
 role = "ceiling"
-settings = { labels = "true", queries = 20, student_steps = 2, student_channels = "4,4" }
+settings = { labels = "true", queries = 20, student_steps = 2, student_width = 4 }
 
 [[published]]
 label = "Ours"
@@ -145,7 +145,7 @@ def test_students_of_a_seed_learn_from_the_same_answers(path, trained, tmp_path,
     monkeypatch.setattr(pate_run, "fit_student", fit_student)
     text = TINY[: TINY.index("[[published]]")]
     again = text[text.index("[[run]]") : text.index('[[run]]\nlabel = "Floor"')].replace("Ours", "Again")
-    path.write_text(text + again.replace('student_steps = 2\nstudent_channels = "4,4"', 'student = "gan"'))
+    path.write_text(text + again.replace("student_steps = 2\nstudent_width = 4", 'student = "gan"'))
     run(replace(Spec.read(path), seeds=1), tmp_path / "out", data_dir=tmp_path / "data")
     first, larger, _, same, again_larger = seen
     assert (first, larger) == (same, again_larger)
@@ -231,7 +231,7 @@ def test_a_report_shows_answers_and_no_graph(path, trained, tmp_path):
 
 
 def test_small_fits_stand_beside_nothing_published(path, trained, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(pate_run, "QUICK", {"consistency": {"steps": 2, "channels": (4, 4)}})
+    monkeypatch.setattr(pate_run, "QUICK", {"consistency": {"steps": 2, "width": 4}})
     path.write_text(TINY.replace("minutes = 0.1", "minutes = 0.1\nsmall = true"))
     spec = Spec.read(path)
     small = spec.shrunk()
@@ -278,8 +278,7 @@ def test_settings_become_those_of_the_plan():
         ("queries = 20\nmechanism", "querys = 20\nmechanism", "Did you mean 'queries'"),
         ('student = "ridge"', 'student = "ridg"', "Did you mean 'ridge'"),
         ('student = "ridge"', 'student = "gan", student_noise_rate = 0.2', "setting of pate to be one of .*'student_noise_rate'"),
-        ('student_channels = "4,4"\n', 'student_channels = "4;4"\n',
-         "student_channels to be whole numbers with commas"),
+        ('student = "ridge"', 'student = "gan", student_widths = "4;4"', "student_widths to be whole numbers with commas"),
         ("student_steps = 2", "student_mirror = 1", "student_mirror to be true or false, got 1"),
         ("student_steps = 2", "student_steps = 0", "steps to be an integer >= 1"),
         ('mechanism = "gnmax"\nsigma2', 'mechanism = "lnmax"\nsigma2', "to be the noise of lnmax: scale"),

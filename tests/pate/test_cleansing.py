@@ -59,31 +59,47 @@ def count(decay):
     return table.close()
 
 
+def moved_of(table, share, groups=None):
+    return most_disputed(table, share, np.zeros(len(table), int) if groups is None else groups).tolist()
+
+
 def test_decay_tells_wrong_labels_from_early_confusion():
     table = count(0.9)
     np.testing.assert_allclose(table, [sum(0.9**e for e in range(4, 10))] * 2 + [sum(0.9**e for e in range(5))] * 2)
-    assert most_disputed(table, 0.5).tolist() == [2, 3]
-    assert most_disputed(count(1.0), 0.5).tolist() == [0, 1]  # without decay
-    assert most_disputed(-table, 0.5).tolist() == [0, 1]  # in inverted order
+    assert moved_of(table, 0.5) == [2, 3]
+    assert moved_of(count(1.0), 0.5) == [0, 1]  # without decay
+    assert moved_of(-table, 0.5) == [0, 1]  # in inverted order
 
 
 def test_share_is_rounded_down_and_ties_go_by_position():
-    assert most_disputed(np.array([1.0, 3.0, 1.0, 0.0]), 0.5).tolist() == [0, 1]
-    assert most_disputed(np.zeros(10), 0.39).tolist() == [0, 1, 2]
-    assert len(most_disputed(np.zeros(100), 0.29)) == 29
-    assert most_disputed(np.ones(3), 0.0).tolist() == []
+    assert moved_of(np.array([1.0, 3.0, 1.0, 0.0]), 0.5) == [0, 1]
+    assert moved_of(np.zeros(10), 0.39) == [0, 1, 2]
+    assert len(moved_of(np.zeros(100), 0.29)) == 29
+    assert moved_of(np.ones(3), 0.0) == []
+
+
+def test_every_label_loses_the_same_share():
+    labels = np.arange(60) % 3
+    table = np.where(labels == 2, 5.0, np.arange(60) / 60)  # label 2 is disputed most
+    moved = np.array(moved_of(table, 0.3, labels))
+    assert np.bincount(labels[moved]).tolist() == [6, 6, 6]
+    assert moved[labels[moved] == 1].min() > 40  # its most disputed ones
+    assert np.bincount(labels[moved_of(table, 0.3)]).tolist() == [0, 0, 18]  # of all rows alike
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_planted_wrong_labels_are_moved(seed):
     x, noisy, pool, wrong = planted(seed)
     student = PATEPlusPlus(CLASSES, removal=0.25, seed=seed, **SMALL).fit(x, noisy, pool)
-    assert len(student.moved) == WRONG
+    assert np.bincount(noisy[student.moved]).tolist() == (np.bincount(noisy) // 4).tolist()
     moved = np.bincount(student.moved, minlength=ROWS) > 0
     assert moved[wrong].mean() > 1.5 * moved[~wrong].mean()
-    inverted = np.bincount(most_disputed(-student.counts, 0.25), minlength=ROWS) > 0
+    inverted = np.bincount(most_disputed(-student.counts, 0.25, noisy), minlength=ROWS) > 0
     assert inverted[wrong].mean() < inverted[~wrong].mean()
-    assert np.array_equal(student.moved, most_disputed(student.counts, 0.25))
+    assert np.array_equal(student.moved, most_disputed(student.counts, 0.25, noisy))
+    of_all = PATEPlusPlus(CLASSES, removal=0.25, per_class=False, seed=seed, **SMALL).fit(x, noisy, pool)
+    assert np.array_equal(of_all.moved, moved_of(of_all.counts, 0.25))
+    assert len(of_all.moved) == WRONG
 
 
 def test_second_training_sees_moved_rows_without_labels(monkeypatch):
@@ -99,7 +115,7 @@ def test_second_training_sees_moved_rows_without_labels(monkeypatch):
     (_, second) = calls
     kept = np.ones(ROWS, bool)
     kept[student.moved] = False
-    assert kept.sum() == 140
+    assert kept.sum() == ROWS - (np.bincount(noisy) * 3 // 10).sum()
     for got, expected in zip(second, (x[kept], noisy[kept], np.concatenate([pool, x[~kept]])), strict=True):
         assert np.array_equal(got, expected)
 

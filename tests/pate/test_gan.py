@@ -49,7 +49,7 @@ def test_student_learns_from_noisy_labels(kind):
 
 def test_convolutions_learn_too():
     x, noisy, pool, test_x, test_y = blobs(side=28)
-    student = GANStudent(CLASSES, widths=(4, 8, 16), epochs=8, batch_size=20).fit(x, noisy, pool)
+    student = GANStudent(CLASSES, "cnn", (4, 8, 16), epochs=8, batch_size=20).fit(x, noisy, pool)
     assert (student.predict(test_x) == test_y).mean() > 0.85
 
 
@@ -130,6 +130,21 @@ def test_generated_rows_lie_in_0_to_1():
     assert 0 <= rows.min() <= rows.max() <= 1
 
 
+def test_edges_are_what_networks_see():
+    """Bars across or along: the same histograms under any brightness, so that half of the light changes no prediction."""
+    draw = np.random.default_rng(0)
+    x, y = np.zeros((80, 1, 28, 28), np.float32), np.arange(80) % 2
+    for image, label, at in zip(x[:, 0], y, draw.integers(6, 20, 80), strict=True):
+        (image.T if label else image)[4:24, at : at + 3] = 1
+    student = GANStudent(2, widths=(16, 8), epochs=6, batch_size=20).fit(x[:20], y[:20], x[20:])
+    assert (student.predict(x) == y).mean() > 0.9
+    np.testing.assert_allclose(student.predict_proba(x), student.predict_proba(x / 2), atol=1e-3)
+    assert student.generator(3).shape == (3, 588)
+    for shape in ((2, 1, 28, 27), (2, 588)):
+        with pytest.raises(InputError, match="28, 28"):
+            student.predict(np.zeros(shape, np.float32))
+
+
 @pytest.mark.parametrize(("labeled", "unlabeled"), [(3, 10), (10, 3), (5, 5)])
 def test_smaller_set_is_repeated(labeled, unlabeled):
     batches = list(gan._epoch(labeled, unlabeled, 4))
@@ -191,7 +206,7 @@ def test_convolutions_want_images():
 def test_predicting_wants_rows_of_the_same_shape():
     x, noisy, pool, _, _ = blobs()
     student = GANStudent(CLASSES, **SMALL | {"epochs": 1}).fit(x, noisy, pool)
-    with pytest.raises(InputError, match=r"\(1, 4, 4\)"):
+    with pytest.raises(InputError, match=r"\[2, 1, 4, 4\]"):
         student.predict(np.zeros((2, 1, 5, 5)))
 
 

@@ -22,7 +22,7 @@ from sfumato.privacy import release_folder
 from sfumato.privacy.dataset_ledger import DatasetLedger, read_account
 from sfumato.verify import verify
 
-SETTINGS = Settings(50, 30, 20.0, student_settings={"channels": (4, 4), "steps": 3, "batch_size": 8}, controls=False)
+SETTINGS = Settings(50, 30, 20.0, student_settings={"width": 4, "steps": 3, "batch_size": 8}, controls=False)
 
 
 def stop(*_):
@@ -112,7 +112,7 @@ def test_what_is_kept_is_for_the_owner_and_holds_neither_votes_nor_key(stopped, 
         ({"max_answers": 10}, "Expected max_answers None, "),
         ({"mechanism": ConfidentGNMax(40.0, 90.0, 60.0)}, "Expected mechanism "),
         ({"seed": 1}, "Expected seed 0, "),
-        ({"student_settings": {"channels": (4, 4), "steps": 4, "batch_size": 8}}, "Expected student_settings "),
+        ({"student_settings": {"width": 4, "steps": 4, "batch_size": 8}}, "Expected student_settings "),
         ({"accounting": "as-published", "mechanism": GNMax(20.0)}, "Expected accounting 'data-independent', "),
     ],
 )

@@ -23,7 +23,7 @@ from sfumato.privacy.dataset_ledger import DatasetLedger, read_account
 from sfumato.privacy.ledger import Chain
 from sfumato.verify import verify
 
-TINY = {"student_settings": {"channels": (4, 4), "steps": 4, "batch_size": 8}, "controls": False}
+TINY = {"student_settings": {"width": 4, "steps": 4, "batch_size": 8}, "controls": False}
 
 
 @pytest.fixture

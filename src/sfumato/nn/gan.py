@@ -10,7 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-_INPUT_NOISE, _HIDDEN_NOISE = 0.3, 0.5
+NETWORKS = ("edges", "cnn", "mlp")
+_INPUT_NOISE = {"edges": 0.1, "cnn": 0.3, "mlp": 0.3}
+_HIDDEN_NOISE = 0.5
 _SLOPE = 0.2
 
 
@@ -21,11 +23,11 @@ class Discriminator(nn.Module):
     labeled, unlabeled and generated rows.
 
     Args:
-        shape: of one row: (channels, height, width) for network="cnn", anything for "mlp".
+        shape: of one row: (channels, height, width) for network="cnn", anything for others.
         widths: for "cnn" the channels after a 5 x 5 and a 3 x 3 convolution, both of stride 2, then the width of the
-            features; for "mlp" the hidden widths, the last being the features.
+            features; for others the hidden widths, the last being the features.
         num_classes: K.
-        network: "cnn" or "mlp".
+        network: "cnn"; or "mlp", or "edges", the same with less noise on its input.
 
     Shapes: [batch, ...] to features [batch, widths[-1]] and scores [batch, num_classes].
 
@@ -38,7 +40,7 @@ class Discriminator(nn.Module):
 
     def __init__(self, shape: tuple[int, ...], widths: Sequence[int], num_classes: int, network: str) -> None:
         super().__init__()
-        self.shape = shape
+        self.shape, self.network = shape, network
         self.convolutions = nn.ModuleList()
         if network == "cnn":
             first, second, *widths = widths
@@ -50,7 +52,7 @@ class Discriminator(nn.Module):
         self.head = nn.Linear(widths[-1], num_classes)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        out = self._noisy(x, _INPUT_NOISE)
+        out = self._noisy(x, _INPUT_NOISE[self.network])
         for layer in self.convolutions:
             out = functional.leaky_relu(layer(out), _SLOPE)
         out = out.flatten(1)

@@ -6,9 +6,12 @@ different classes and neither predicts its label. With :math:`c_e` in {0, 1} for
 .. math:: T \leftarrow \alpha T + c_e,
 
 so that early epochs, where networks disagree by chance, count little. (The thesis' text says so; line 16 of its Algorithm 3
-multiplies :math:`c_e` instead, which scales all rows alike and decays nothing.) The share tau of labeled rows with the largest
-T joins the unlabeled rows; ties go by position. PATE+ is then trained on what remains, from the same seed: with tau = 0 the
-student is that of PATE+.
+multiplies :math:`c_e` instead, which scales all rows alike and decays nothing.) Of the rows *of each label*, the share tau with
+the largest T joins the unlabeled rows; ties go by position. PATE+ is then trained on what remains, from the same seed: with
+tau = 0 the student is that of PATE+.
+
+Algorithm 3 takes the share of all rows together (``per_class=False``). Discriminators dispute the classes that look alike, so
+it takes nearly all labels of those, right ones too, and the second training hardly sees such a class.
 
 **Formal guarantee.** Post-processing of the noisy labels, see :mod:`sfumato.pate.gan`; tau and alpha are public.
 
@@ -39,6 +42,7 @@ class PATEPlusPlus(PATEPlus):
     Args:
         removal: tau, the share of labeled rows that lose their label.
         decay: alpha, what one more epoch leaves of a count.
+        per_class: take the share tau of each label, not of all rows.
 
     Raises:
         InputError: a setting out of range.
@@ -51,6 +55,7 @@ class PATEPlusPlus(PATEPlus):
 
     removal: float = 0.318
     decay: float = 0.9
+    per_class: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -69,7 +74,8 @@ class PATEPlusPlus(PATEPlus):
         x, y, pool = self._checked(x_labeled, y_noisy, x_unlabeled)
         disputes = Disputes(len(y), self.decay)
         train(self, x, y, pool, progress=_part(progress, 0, self.epochs), watch=disputes)
-        moved = most_disputed(disputes.close(), self.removal)
+        groups = y if self.per_class else np.zeros_like(y)
+        moved = most_disputed(disputes.close(), self.removal, groups)
         kept = np.setdiff1d(np.arange(len(y)), moved)
         sanitized = np.concatenate([pool, x[moved]])
         again = train(self, x[kept], y[kept], sanitized, progress=_part(progress, self.epochs, self.epochs))
@@ -119,14 +125,16 @@ class Disputes:
         return self.table
 
 
-def most_disputed(table: NDArray[np.float64], share: float) -> NDArray[np.int64]:
-    """Positions of the share of rows with the largest counts, in order; the number is rounded down.
+def most_disputed(table: NDArray[np.float64], share: float, groups: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Positions of the share of each group with the largest counts, in order; their number is rounded down.
 
-    >>> most_disputed(np.array([0.0, 2.0, 1.0, 3.0]), 0.5).tolist()
-    [1, 3]
+    >>> table = np.array([0.0, 2.0, 1.0, 3.0])
+    >>> most_disputed(table, 0.5, np.zeros(4, int)).tolist(), most_disputed(table, 0.5, np.array([0, 1, 0, 1])).tolist()
+    ([1, 3], [2, 3])
     """
-    count = math.floor(share * len(table) + 1e-9)
-    return np.sort(np.argsort(-table, kind="stable")[:count])
+    order = np.argsort(-table, kind="stable")
+    own = (order[groups[order] == group] for group in np.unique(groups))
+    return np.sort(np.concatenate([rows[: math.floor(share * len(rows) + 1e-9)] for rows in own]))
 
 
 def _part(progress: Progress | None, before: int, epochs: int) -> Progress | None:

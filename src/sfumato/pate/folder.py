@@ -163,9 +163,9 @@ def load_student(path: str | Path) -> Student:
 def weights_of(student: Any) -> dict[str, NDArray[Any]]:
     """The networks of a trained student by name: what a release holds.
 
-    >>> from sfumato.pate.student import NetworkStudent, image_network
-    >>> len(weights_of(NetworkStudent(image_network(1, (4, 4), 2))))
-    10
+    >>> from sfumato.pate.student import NetworkStudent, edge_network
+    >>> len(weights_of(NetworkStudent(edge_network(4, 2))))
+    4
     """
     return {
         f"{name}.{key}": value.detach().cpu().numpy()
@@ -202,17 +202,16 @@ def _rebuilt(chosen: dict[str, Any], public: dict[str, Any], weights: Arrays) ->
 
     from sfumato.nn.gan import Discriminator
     from sfumato.pate.gan import TrainedStudent
-    from sfumato.pate.student import NetworkStudent, image_network
+    from sfumato.pate.histograms import EDGES
+    from sfumato.pate.student import NetworkStudent, edge_network
 
     module, name = STUDENTS[chosen["name"]]
     values = {key: tuple(value) if isinstance(value, list) else value for key, value in chosen.items() if key != "name"}
     settings = getattr(import_module(f"sfumato.pate.{module}"), name)(num_classes=public["num_classes"], **values)
-    shape = tuple(public["image_shape"])
     if chosen["name"] == "consistency":
-        student: Any = NetworkStudent(
-            image_network(shape[0], settings.channels, settings.num_classes), settings.slanted
-        )
+        student: Any = NetworkStudent(edge_network(settings.width, settings.num_classes), settings.slanted)
     else:
+        shape = (EDGES,) if settings.network == "edges" else tuple(public["image_shape"])
         networks = (
             Discriminator(shape, settings.widths, settings.num_classes, settings.network)
             for _ in range(settings.discriminators)

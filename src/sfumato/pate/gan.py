@@ -25,12 +25,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from sfumato._validate import check_choice, check_int, check_real, fail
-from sfumato.nn.gan import Discriminator, Generator, matching_loss, unlabeled_loss
+from sfumato.nn.gan import NETWORKS, Discriminator, Generator, matching_loss, unlabeled_loss
 from sfumato.nn.training import Adam, Progress
+from sfumato.pate.histograms import SIDE, edge_histograms
 from sfumato.pate.public_rows import check_public
 
-NETWORKS = ("cnn", "mlp")
-
+_EDGE_SCALE = 4  # of unit rows, so that their entries fill 0 to 1
 _GENERATOR_WIDTH = 256
 _MOMENTUM = 0.5
 _AVERAGING = 0.999  # of the running mean of weights, which predicts
@@ -59,7 +59,8 @@ class GANStudent:
 
     Args:
         num_classes: public; not read off the labels.
-        network: "cnn" for images [n, channels, height, width], "mlp" for rows of any shape.
+        network: "edges" for images [n, channels, 28, 28], of which discriminators see, and the generator makes, histograms of
+            edges (:func:`sfumato.pate.histograms.edge_histograms`); "cnn" for images; "mlp" for rows of any shape.
         widths: of the discriminator, see :class:`sfumato.nn.gan.Discriminator`.
         epochs: passes over the larger of the labeled and the unlabeled set; the smaller is repeated to its size.
         batch_size: rows of each kind a step: labeled, unlabeled, generated.
@@ -75,8 +76,8 @@ class GANStudent:
     """
 
     num_classes: int
-    network: str = "cnn"
-    widths: tuple[int, ...] = (32, 64, 128)
+    network: str = "edges"
+    widths: tuple[int, ...] = (300, 150)
     epochs: int = 100
     batch_size: int = 100
     learning_rate: float = 3e-3
@@ -124,8 +125,9 @@ class GANStudent:
     def _checked(
         self, x_labeled: Any, y_noisy: Any, x_unlabeled: Any
     ) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.float32]]:
-        sides = (_LEAST_SIDE, math.inf) if self.network == "cnn" else None
-        return check_public(x_labeled, y_noisy, x_unlabeled, self.num_classes, sides=sides, least_unlabeled=1)
+        sides = {"edges": (SIDE, SIDE), "cnn": (_LEAST_SIDE, math.inf), "mlp": None}[self.network]
+        x, y, pool = check_public(x_labeled, y_noisy, x_unlabeled, self.num_classes, sides=sides, least_unlabeled=1)
+        return seen(x, self.network), y, seen(pool, self.network)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,10 +143,12 @@ class TrainedStudent:
 
     def predict_proba(self, x: NDArray[np.floating]) -> NDArray[np.float32]:
         """Probabilities [rows, classes] of rows shaped like the public ones."""
-        shape = self.discriminators[0].shape
-        if np.shape(x)[1:] != shape:
-            raise fail("x", np.shape(x), f"to hold rows of the shape {shape}", "The student saw such rows.")
-        rows = torch.from_numpy(np.ascontiguousarray(x, np.float32)).split(_ROWS_AT_ONCE)
+        first = self.discriminators[0]
+        images = first.network == "edges"
+        if (np.shape(x)[2:] != (SIDE, SIDE)) if images else (np.shape(x)[1:] != first.shape):
+            expected = f"[n, channels, {SIDE}, {SIDE}]" if images else f"{[len(x), *first.shape]}"
+            raise fail("x", np.shape(x), f"to have the shape {expected}", "The student saw such rows.")
+        rows = torch.from_numpy(seen(np.ascontiguousarray(x, np.float32), first.network)).split(_ROWS_AT_ONCE)
         with torch.no_grad():
             parts = [sum(net(part.to(self.device))[1].softmax(1) for net in self.discriminators) for part in rows]
         return np.asarray((torch.cat(parts) / len(self.discriminators)).cpu().numpy())
@@ -152,6 +156,15 @@ class TrainedStudent:
     def predict(self, x: NDArray[np.floating]) -> NDArray[np.int64]:
         """Classes [rows]."""
         return self.predict_proba(x).argmax(1)
+
+
+def seen(x: NDArray[np.float32], network: str) -> NDArray[np.float32]:
+    """What networks of a kind see of rows: themselves, or histograms of their edges.
+
+    >>> seen(np.zeros((3, 1, 28, 28), np.float32), "edges").shape
+    (3, 588)
+    """
+    return x if network != "edges" else np.asarray(edge_histograms(torch.from_numpy(x)) * _EDGE_SCALE)
 
 
 def train(

@@ -14,6 +14,8 @@ from torch.nn import functional
 SIDE = 28
 _AT_ONCE = 500
 _DIRECTIONS, _CELL = 12, 4
+EDGES = _DIRECTIONS * (SIDE // _CELL) ** 2
+"""Length of a row of :func:`edge_histograms`."""
 
 
 def upright(x: Tensor) -> Tensor:
@@ -42,7 +44,7 @@ def edge_histograms(x: Tensor) -> Tensor:
     Gradients of the smoothed image, split between the nearest of 12 directions and summed over overlapping cells; roots
     temper strong edges.
 
-    Shapes: [n, channels, 28, 28] to [n, 12 * 49].
+    Shapes: [n, channels, 28, 28] to [n, EDGES].
 
     >>> x = torch.zeros(2, 1, 28, 28)
     >>> x[0, :, :, :14] = x[1, :, :14] = 1

@@ -52,7 +52,7 @@ from sfumato.privacy.units import unit_to_dict
 
 QUICK: dict[str, dict[str, Any]] = {
     **{name: {"epochs": 3} for name in STUDENTS},
-    "consistency": {"channels": (8, 16), "steps": 300},
+    "consistency": {"width": 256, "steps": 300},
 }
 Progress = Callable[[str, int, int], None]
 
