@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from sfumato import __version__
 from sfumato._validate import fail
-from sfumato.errors import DataError
+from sfumato.errors import DataError, SfumatoError
 from sfumato.pate.aggregation import LNMax
 from sfumato.pate.plan import STUDENTS, UNIT, Plan, Settings
 from sfumato.privacy.certificate import Certificate, certify
@@ -125,11 +125,20 @@ def write_folder(
         released: ``queries`` and ``answers``.
         told: what was told of the cost afterwards; there is no certificate then, and the spec says why.
         sign_key: PEM file of an Ed25519 private key.
+
+    Raises:
+        SfumatoError: the student's training diverged; nothing is written.
     """
+    weights = weights_of(student)
+    if not all(np.isfinite(value).all() for value in weights.values()):
+        raise SfumatoError(
+            "The student's training diverged: its weights are no finite numbers. The answers are kept and paid for; a student "
+            "of a lower learning rate may learn from them."
+        )
     certificate = None if told is not None else _certify(spec, ledger)
     if told is not None:
         spec = {**spec, "privacy": told, "note": NO_CERTIFICATE}
-    write_release(run, certificate, ledger, spec, weights_of(student), released, sign_key)
+    write_release(run, certificate, ledger, spec, weights, released, sign_key)
     return certificate
 
 

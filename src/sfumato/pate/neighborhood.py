@@ -2,12 +2,13 @@ r"""A class for every public image, from few noisy answers: regression on all an
 
 With unit rows h(x) (:func:`sfumato.pate.histograms.edge_histograms`), kernel ridge regression gives every image scores
 
-.. math:: R = K (K_a + \lambda I)^{-1} (Y - 1 / K) + 1 / K, \qquad K(x, x') = e^{-|h(x) - h(x')|^2},
+.. math:: R = G (G_a + \lambda I)^{-1} (Y - 1 / K) D^{-1/2}, \qquad G(x, x') = e^{-|h(x) - h(x')|^2},
 
-Y the one-hot answers; they spread over the graph of nearest neighbors, :math:`Z \leftarrow \alpha S Z + (1 - \alpha) R`, S its
-symmetrically normalized similarities. Wrong answers are outvoted twice: by all images alike, and by the neighborhood. Where
-classes are clusters a far spread is right, where they overlap none; lambda and alpha are those of ``RIDGES`` and ``SPREADS``
-that best foretell answers left out.
+Y the one-hot answers to K classes, D how often each was answered (its root is halfway to equal mass for all). The scores spread
+over the graph of nearest neighbors, :math:`Z \leftarrow \alpha S Z + (1 - \alpha) R`, S its symmetrically normalized
+similarities. Wrong answers are outvoted twice: by all images alike, and by the neighborhood. Where classes are clusters a far
+spread is right, where they overlap a near one or none; lambda and alpha are those of ``RIDGES`` and ``SPREADS`` that best
+foretell answers left out.
 
 **Formal guarantee.** Post-processing: public images, noisy answers and a public seed go in, and nothing else.
 
@@ -25,11 +26,11 @@ from torch import Tensor
 Floats = NDArray[np.float32]
 RIDGES = (0.1, 1.0)
 """Candidates of lambda."""
-SPREADS = (0.0, 0.5, 0.8, 0.9)
+SPREADS = (0.99, 0.97, 0.9, 0.8, 0.5, 0.0)
 """Candidates of alpha; the first of equals is taken, of both."""
 
 _AT_ONCE = 500
-_ROUNDS = 40  # of spreading
+_ROUNDS = 60  # of spreading
 _FOLDS = 5
 _POWER = 4  # of similarities
 
@@ -93,10 +94,11 @@ def similarities(rows: Tensor, neighbors: int) -> sparse.csr_matrix:
 
 def _scores(kernel: Floats, answers: Floats, shown: NDArray[np.int64], ridge: float) -> Floats:
     """R of all images from the answers shown."""
-    prior = 1 / answers.shape[1]
     system = kernel[np.ix_(shown, shown)]
     system[np.diag_indices(len(shown))] += ridge
-    return np.asarray(kernel[:, shown] @ linalg.solve(system, answers[shown] - prior, assume_a="pos") + prior)
+    known = answers[shown]
+    wanted = (known - 1 / known.shape[1]) / np.sqrt(np.maximum(known.sum(0), 1))
+    return np.asarray(kernel[:, shown] @ linalg.solve(system, wanted, assume_a="pos"))
 
 
 def _spread(graph: sparse.csr_matrix, starts: Floats, alpha: float) -> Floats:
