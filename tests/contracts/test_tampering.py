@@ -495,6 +495,7 @@ WEIGHTS_EDITS = {
     "turned": (lambda t: t.update({"encoder.mlp.layers.0.weight": np.zeros((4, 16), np.float32)}), "encoder.mlp.layers.0"),
     "integers": (lambda t: t.update({"classifier.head.bias": np.zeros(3, np.int32)}), "header: is not a valid safetensors"),
     "missing": (lambda t: t.pop("classifier.norm.bias"), "classifier.norm.bias: is missing"),
+    "no numbers": (lambda t: t["classifier.head.bias"].fill(np.nan), "classifier.head.bias: holds numbers that are not"),
 }  # fmt: skip
 
 
