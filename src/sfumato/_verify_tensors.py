@@ -101,7 +101,10 @@ def unreal_faults(path: Path) -> Iterator[str]:
     for name, entry in header.items():
         kind, shape = entry["dtype"], tuple(entry["shape"])
         dtype = np.dtype(f"<{kind[0].lower()}{_BYTES[kind]}")
-        if 0 not in shape and not np.isfinite(np.memmap(path, dtype, "r", data + entry["data_offsets"][0], shape)).all():
+        if (
+            0 not in shape
+            and not np.isfinite(np.memmap(path, dtype, "r", data + entry["data_offsets"][0], shape)).all()
+        ):
             yield f"{path.name}: {plain(name)}: holds numbers that are not finite"
 
 
