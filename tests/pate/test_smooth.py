@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from sfumato.errors import InputError
-from sfumato.pate.data_dependent import gaussian_log_q, gaussian_renyi, laplace_log_q, laplace_renyi
-from sfumato.pate.sensitivity import laplace_local_sensitivities, local_sensitivities
+from sfumato.pate import sensitivity
+from sfumato.pate.data_dependent import gaussian_log_q, gaussian_renyi, laplace_log_q, laplace_renyi, tilted_weights
+from sfumato.pate.sensitivity import confident_local_sensitivities, laplace_local_sensitivities, local_sensitivities
 from sfumato.pate.smooth import gnss_renyi, published_gnss_renyi, smooth_sensitivity
 
 
@@ -76,3 +77,27 @@ def test_smooth_sensitivity_is_a_smooth_upper_bound(exact, bound, cost, beta):
 
     assert np.exp(2 / 3 * beta) < largest(smooth) <= np.exp(beta) * (1 + 1e-9)
     assert largest(truth[:, 0] + 1e-9) > np.exp(beta), "the local sensitivity itself would pass as well"
+
+
+@pytest.mark.parametrize(
+    ("teachers", "noise", "order", "beta"), [(50, (20.0, 8.0), 3.0, 0.002), (250, (150.0, 40.0), 8.0, 0.001)]
+)
+def test_confident_bound_is_smooth_where_all_teachers_may_change(monkeypatch, teachers, noise, order, beta):
+    """A count beyond all teachers, d + 1 changes from now, would let the bound grow where the maximum over d is cut off."""
+
+    def steepest():
+        worst = 0.0
+        for top in range(teachers // 2 + 1, teachers):
+            rows = np.array([[top, teachers - top, 0], [top - 1, teachers - top + 1, 0]])
+            peaks = rows.max(axis=1).astype(float)
+            bounds = confident_local_sensitivities(rows, peaks, 0.8 * teachers, *noise, order)
+            worst = max(worst, abs(np.diff([np.log(smooth_sensitivity(steps, beta)) for steps in bounds])[0]))
+        return worst
+
+    assert steepest() <= beta * (1 + 1e-6)
+
+    def uncapped(reached, *rest):
+        return tilted_weights(reached[:, :1] + np.arange(reached.shape[1]), *rest)
+
+    monkeypatch.setattr(sensitivity, "tilted_weights", uncapped)
+    assert steepest() > 1.1 * beta

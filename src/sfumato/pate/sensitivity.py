@@ -118,16 +118,17 @@ def confident_local_sensitivities(
     The cost h(w, c), :func:`sfumato.pate.data_dependent.charged`, has
     :math:`\partial h / \partial c \le w e^x / (1 + w (e^x - 1))` and
     :math:`\partial h / \partial w \le (e^x - 1) / (\alpha - 1)`, x = (alpha - 1) c; both rise in w and c, whose largest
-    values within d + 1 changes stand in. One change moves w by at most :math:`1 / (\sqrt{2 \pi} \sigma_1)`.
+    values within d + 1 changes stand in (a count is at most the number of teachers). One change moves w by at most
+    :math:`1 / (\sqrt{2 \pi} \sigma_1)`.
 
     Shapes: as :func:`local_sensitivities`.
 
     >>> rows, peaks = np.array([[200, 50]]), np.array([200.0])
     >>> confident_local_sensitivities(rows, peaks, 200.0, 150.0, 40.0, 14.0)[0, [0, 80]].round(6).tolist()
-    [8.4e-05, 0.000406]
+    [8.4e-05, 0.000372]
     """
     steps, answers = _steps_and_ceilings(votes, _checked(votes, noise_stddev, order))
-    reached = peaks[:, None] + np.arange(1, steps.shape[1] + 1)
+    reached = np.minimum(peaks[:, None] + np.arange(1, steps.shape[1] + 1), steps.shape[1])
     weights = tilted_weights(reached, threshold, threshold_stddev, order)
     grown = np.expm1((order - 1) * answers)
     slopes = weights * (1 + grown) / (1 + weights * grown)
