@@ -91,7 +91,7 @@ def test_run_releases_what_was_charged(images, votes, tmp_path):
     assert found["queries"].tolist() == choose_queries(30, 0).tolist()
     assert (found["answers"] >= 0).sum() == told["answered"] <= 15
     assert not (found["answers"][told["asked"] :] >= 0).any()
-    assert load_file(out / "release" / "model.safetensors")["network.0.weight"].shape == (4, 1, 5, 5)
+    assert load_file(out / "release" / "model.safetensors")["network.0.weight"].shape == (4, 588)
     spec = json.loads((out / "release" / "spec.json").read_text())
     assert "plurality" not in json.dumps(spec)  # clean votes stay in evaluation/
     assert json.loads((out / "evaluation" / "metrics.json").read_text()) == told

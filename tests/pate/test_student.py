@@ -6,7 +6,7 @@ import torch
 
 from sfumato.errors import InputError
 from sfumato.pate.histograms import edge_histograms, upright
-from sfumato.pate.student import ConsistencyStudent
+from sfumato.pate.student import ConsistencyStudent, NetworkStudent, edge_network
 
 
 def bars(count, seed=0):
@@ -92,3 +92,9 @@ def test_wrong_input_is_named(fragment, change):
 def test_wrong_settings_are_named(change):
     with pytest.raises(InputError, match=next(iter(change))):
         ConsistencyStudent(**{**TINY, **change})
+
+
+@pytest.mark.parametrize("shape", [(4, 784), (4, 28, 28), (4, 1, 32, 32), (28, 28), ()])
+def test_images_of_another_shape_are_named(shape):
+    with pytest.raises(InputError, match=r"Expected x to have the shape \[n, channels, 28, 28\], got \("):
+        NetworkStudent(edge_network(4, 2)).predict_proba(np.zeros(shape, np.float32))

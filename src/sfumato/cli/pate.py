@@ -138,10 +138,9 @@ def run(
     """Train teachers, ask them privately, and train a student that may leave."""
     from sfumato.cli.options import set_threads as use_threads
     from sfumato.pate.images import load_images
-    from sfumato.pate.kept import holds_answers
+    from sfumato.pate.kept import check_folder
     from sfumato.pate.plan import Settings
     from sfumato.pate.run import run as run_pate
-    from sfumato.privacy.release_folder import check_new_folder
 
     given = {"--scale": scale, "--sigma1": sigma1, "--sigma2": sigma2, "--threshold": threshold}
     fixed = any(value is not None for value in given.values())
@@ -162,8 +161,7 @@ def run(
             seed=seed,
             device=device,
         )
-        if not holds_answers(out):
-            check_new_folder(out)
+        check_folder(out)
         shared = options.shared_ledger(ledger, total_epsilon, total_delta, composition)
         if shared is not None:
             typer.echo("Note: scores read clean votes and true labels: they are not charged to the ledger.", err=True)
@@ -172,10 +170,10 @@ def run(
             with stage_bars(quiet=False) as progress:
                 images = load_images(dataset, data_dir)
                 told = run_pate(settings, images, out, progress=progress, dataset_ledger=shared, sign_key=sign_key)
-        finally:
-            if holds_answers(out):
-                goes_on = "the same command goes on from them, and charges nothing."
-                typer.echo(f"Note: {out} keeps the teachers' answers: {goes_on}", err=True)
+        except BaseException as error:
+            for note in getattr(error, "__notes__", ()):
+                typer.echo(note, err=True)
+            raise
     told = {**told, "peak_mb": peak_mb(), "out": str(out)}
     write_page(out / "evaluation" / "metrics.json", json.dumps(told, indent=1) + "\n")
     typer.echo(json.dumps(told) if as_json else "\n".join(_run_lines(told)))

@@ -29,7 +29,7 @@ from sfumato._validate import check_choice, fail
 from sfumato.errors import SfumatoError
 from sfumato.experiments._tables import known
 from sfumato.pate.images import IMAGE_DATASETS, Images, load_images
-from sfumato.pate.kept import digest, write_private
+from sfumato.pate.sealed import digest, write_private
 from sfumato.privacy.ledger import canonical_json
 from sfumato.privacy.noise import Key, derive_key, new_key
 

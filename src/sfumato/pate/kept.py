@@ -1,37 +1,47 @@
-"""The teachers' answers, kept on disk while the student trains, so that a stopped run goes on for free.
+"""What a stopped run of PATE goes on from: its claim while teachers train, their answers while the student trains.
 
-**Formal guarantee.** A run that goes on asks no teacher, draws no noise and tells no epsilon: it releases what it would have
-released without the stop, and was charged for it once. Neither votes nor the key of the noise are written.
+**Formal guarantee.** A run that goes on from kept answers asks no teacher, draws no noise and tells no epsilon: it releases a
+student of the answers that were drawn before, and was charged for them once. Neither votes nor the key of the noise are
+written. One that goes on before its first answer uses the claim that was reserved for it, once: ``private/run.json`` names the
+claim, is bound to its folder, and is removed when the ledger of the run is charged, before an answer is drawn. (An old copy
+of the folder that is put back in its place would draw again under one claim: do not.) Either way the claim is reserved again
+under its name, so that a data set's ledger which lost it has it again, or is refused as damaged.
 
-``private/answers.json`` (its owner alone reads it) also holds scores of clean votes against true labels, so it must stay. It
-is written whole or not at all, and removed when the run has finished.
+``private/answers.json`` (its owner alone reads it) also holds scores of clean votes against true labels, so it must stay. Both
+files are written whole or not at all, carry their own SHA-256, and are gone when the run has finished.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sfumato.errors import InputError, LedgerError
-from sfumato.pate.aggregation import Answers
-from sfumato.privacy.ledger import Ledger, canonical_json, sync_folder
+from sfumato._validate import fail
+from sfumato.errors import InputError, LedgerError, SfumatoError
+from sfumato.pate.aggregation import REFUSED, Answers
+from sfumato.pate.plan import UNIT
+from sfumato.pate.sealed import MALFORMED, damaged, digest, read_sealed, write_sealed
+from sfumato.privacy.dataset_ledger import Claim, DatasetLedger, new_run
+from sfumato.privacy.ledger import Ledger, sync_folder
 from sfumato.privacy.release_folder import LEDGER, check_new_folder
+from sfumato.privacy.units import unit_to_dict
 
 if TYPE_CHECKING:
     from sfumato.pate.images import Images
     from sfumato.pate.plan import Plan, Settings
-    from sfumato.privacy.dataset_ledger import DatasetLedger
 
 PRIVATE = "private"
-_FILE = "answers.json"
+_ANSWERS = "answers.json"
+_RUN = "run.json"
+_BEFORE_ANSWERS = {PRIVATE, f"{PRIVATE}/{_RUN}", f"{PRIVATE}/{_RUN}.partial"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +53,7 @@ class Kept:
         privacy: what they cost, as its metrics say it; an epsilon told afterwards is told once.
         scores: of answers and votes, against true labels.
         seconds: that teachers took.
+        run: the name of its claim; None without a ledger of the data set.
 
     >>> Kept(Answers(np.array([3]), 1), {"epsilon": 1.0}, {}, 2.5).answers.answered
     1
@@ -52,10 +63,13 @@ class Kept:
     privacy: dict[str, Any]
     scores: dict[str, Any]
     seconds: float
+    run: str | None = None
 
 
 def terms_of(settings: Settings, plan: Plan, images: Images, dataset_ledger: DatasetLedger | None) -> dict[str, Any]:
-    """What decides answers and student, JSON-ready: a run that goes on must have the same.
+    """What decides the answers and what they cost, JSON-ready: a run that goes on must have the same.
+
+    Students are post-processing: a run that goes on may choose another one.
 
     >>> from sfumato.pate.images import Images
     >>> from sfumato.pate.plan import Settings, make_plan
@@ -64,9 +78,11 @@ def terms_of(settings: Settings, plan: Plan, images: Images, dataset_ledger: Dat
     100
     """
     given = asdict(settings)
-    del given["mechanism"]
+    for name in ("mechanism", "student", "student_settings", "controls"):
+        del given[name]
     terms = {
         "dataset": images.name,
+        "num_classes": images.num_classes,
         "images": digest(images.test_x, images.test_y),
         "dataset_ledger": None if dataset_ledger is None else str(dataset_ledger.path.resolve()),
         **given,
@@ -82,20 +98,73 @@ def holds_answers(run: Path) -> bool:
     >>> holds_answers(Path("no-such-run"))
     False
     """
-    return (run / PRIVATE / _FILE).exists()
+    return (run / PRIVATE / _ANSWERS).exists()
+
+
+def check_folder(run: Path) -> None:
+    """Refuse a folder that is neither new nor that of a stopped run which may go on.
+
+    >>> check_folder(Path("no-such-run"))
+    """
+    begun = run.is_dir() and all(path.relative_to(run).as_posix() in _BEFORE_ANSWERS for path in run.rglob("*"))
+    if not begun and not holds_answers(run):
+        check_new_folder(run)
+
+
+def reserve(
+    run: Path,
+    terms: dict[str, Any],
+    kept: Kept | None,
+    settings: Settings,
+    plan: Plan,
+    images: Images,
+    dataset_ledger: DatasetLedger | None,
+) -> str | None:
+    """Make the run folder and charge the plan to the data set, whose ids are the numbers of its rows; return the claim's name.
+
+    The name is on disk before the claim, so whoever goes on charges the data set once. If a new claim is refused, nothing is
+    left behind.
+    """
+    if dataset_ledger is None:
+        run.mkdir(parents=True, exist_ok=True)
+        return None
+    if settings.accounting != "data-independent":
+        remedy = "A cost that is told afterwards cannot be reserved."
+        raise fail("dataset_ledger", str(dataset_ledger.path), f"to be None with {settings.accounting!r}", remedy)
+    path = run / PRIVATE / _RUN
+    new = kept is None and not path.exists()
+    if new:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        sync_folder(run)
+        write_sealed(path, {"format": 1, "run": new_run(), "terms": {**terms, "out": str(run.resolve())}})
+    name = str(read_sealed(path)["run"] if kept is None else kept.run)
+    head = Ledger(plan.to_dict(), plan.releases).head
+    claim = Claim.of(name, "pate", plan.epsilon, plan.delta, plan.releases, head)
+    ids = sha256("\n".join(map(str, range(len(images.train_y)))).encode()).hexdigest()
+    try:
+        dataset_ledger.reserve(claim, unit=unit_to_dict(UNIT), dataset={"name": images.name, "ids_digest": ids})
+    except SfumatoError:
+        if new:
+            forget(run)
+            run.rmdir()
+        raise
+    return name
 
 
 def keep(run: Path, terms: dict[str, Any], kept: Kept) -> None:
     """Write the answers under the run folder, whole and on disk when this returns.
 
     >>> import tempfile
+    >>> terms = {"num_queries": 2, "num_classes": 10, "dataset_ledger": None}
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     keep(Path(folder), {"seed": 0}, Kept(Answers(np.array([3, -1]), 2), {}, {}, 2.5))
-    ...     take_up(Path(folder), {"seed": 0}).answers.labels.tolist()
+    ...     privacy = {"releasable": True, "certificate": True}
+    ...     keep(Path(folder), terms, Kept(Answers(np.array([3, -1]), 2), privacy, {}, 2.5))
+    ...     take_up(Path(folder), terms).answers.labels.tolist()
     [3, -1]
     """
     content = {
         "format": 1,
+        "run": kept.run,
         "terms": terms,
         "labels": kept.answers.labels.tolist(),
         "asked": kept.answers.asked,
@@ -105,37 +174,43 @@ def keep(run: Path, terms: dict[str, Any], kept: Kept) -> None:
     }
     (run / PRIVATE).mkdir(mode=0o700)
     sync_folder(run)
-    write_private(run / PRIVATE / _FILE, canonical_json(content).encode())
+    write_sealed(run / PRIVATE / _ANSWERS, content)
 
 
 def take_up(run: Path, terms: dict[str, Any]) -> Kept | None:
-    """The answers that a stopped run kept, or None if the folder is new.
+    """The answers that a stopped run kept, or None if it had none yet or the folder is new.
 
     Raises:
         InputError: that run had other terms, or the folder holds something else.
-        LedgerError: the file is damaged.
+        LedgerError: a file is damaged.
 
     >>> take_up(Path("no-such-run"), {})
     """
-    path = run / PRIVATE / _FILE
+    check_folder(run)
+    path = run / PRIVATE / _ANSWERS
     if not path.exists():
-        check_new_folder(run)
+        if (run / PRIVATE / _RUN).exists():
+            _compare(run, read_sealed(run / PRIVATE / _RUN), {**terms, "out": str(run.resolve())})
         return None
+    stored = read_sealed(path)
+    _compare(run, stored, terms)
     try:
-        stored = json.loads(path.read_bytes())
-        before = {name: stored["terms"][name] for name in terms}
-        answers = Answers(np.array(stored["labels"], np.int64), int(stored["asked"]))
-        kept = Kept(answers, dict(stored["privacy"]), dict(stored["scores"]), float(stored["seconds"]))
-    except (ValueError, KeyError, TypeError) as error:
-        raise LedgerError(
-            f"The kept answers {str(path)!r} are damaged ({error!r}). Start another run in a new folder; this one stays charged."
-        ) from error
-    for name, value in terms.items():
-        if before[name] != value:
-            raise InputError(
-                f"Expected {name} {before[name]!r}, with which the stopped run in {str(run)!r} was started, got {value!r}. "
-                "Restore it to go on for free, or start another run in a new folder, which costs anew."
-            )
+        labels, asked, privacy = np.array(stored["labels"]), stored["asked"], stored["privacy"]
+        sound = (
+            labels.dtype == np.int64
+            and labels.shape == (terms["num_queries"],)
+            and REFUSED <= labels.min() <= labels.max() < terms["num_classes"]
+            and (labels != REFUSED).any()
+            and type(asked) is int
+            and np.flatnonzero(labels != REFUSED).max() < asked <= len(labels)
+            and all(type(privacy[name]) is bool for name in ("releasable", "certificate"))
+            and isinstance(stored["run"], str) is (terms["dataset_ledger"] is not None)
+        )
+        kept = Kept(Answers(labels, asked), privacy, dict(stored["scores"]), float(stored["seconds"]), stored["run"])
+    except MALFORMED as error:
+        raise damaged(path, repr(error)) from error
+    if not sound:
+        raise damaged(path, "it holds no answers to these queries")
     return kept
 
 
@@ -143,7 +218,7 @@ def charged(run: Path, plan: Plan, *, new: bool) -> Ledger:
     """The ledger of a run folder with all releases charged: now, or by the stopped run whose answers were kept.
 
     Raises:
-        LedgerError: there is one already, or (of a stopped run) it is another plan's or lacks charges.
+        LedgerError: there is one already, or (of a stopped run) it is another plan's or lacks charges; it is left as it is.
 
     >>> import tempfile
     >>> from sfumato.pate.plan import Settings, make_plan
@@ -152,50 +227,67 @@ def charged(run: Path, plan: Plan, *, new: bool) -> Ledger:
     True
     """
     path = run / LEDGER
-    if not new and not path.exists():
-        raise LedgerError(f"No ledger {str(path)!r} for the answers that are kept beside it. Start another run.")
-    ledger = Ledger(plan.to_dict(), plan.releases, path, resume=not new)
-    if not new and len(ledger.recorded) < len(plan.releases):
-        raise LedgerError(f"The ledger {str(path)!r} lacks charges for the answers kept beside it. Start another run.")
-    for release in plan.releases:
-        ledger.charge(release.name)
-    return ledger
+    if not new:
+        if not path.exists():
+            raise LedgerError(f"No ledger {str(path)!r} for the answers that are kept beside it. Start another run.")
+        planned, written = _in_full(plan).text().encode(), path.read_bytes()
+        if written != planned and planned.startswith(written):
+            raise LedgerError(
+                f"The ledger {str(path)!r} lacks charges for the answers kept beside it. Start another run."
+            )
+    return _in_full(plan, path, resume=not new)
+
+
+def spend(run: Path) -> None:
+    """Use the reserved claim up, before an answer is drawn: nobody draws under it again.
+
+    Raises:
+        LedgerError: another process did.
+    """
+    try:
+        (run / PRIVATE / _RUN).unlink()
+    except FileNotFoundError as error:
+        raise LedgerError(
+            f"Another run in {str(run)!r} has used its claim. Start another run in a new folder."
+        ) from error
+    forget(run)
 
 
 def forget(run: Path) -> None:
-    """Remove the answers of a run that has finished.
+    """Remove what a run kept.
 
     >>> forget(Path("no-such-run"))
     """
     shutil.rmtree(run / PRIVATE, ignore_errors=True)
 
 
-def digest(*arrays: NDArray[Any]) -> str:
-    """SHA-256 of arrays with their types and shapes.
+@contextmanager
+def noted(run: Path) -> Iterator[None]:
+    """Add to what stops a run that its kept answers wait for the next one."""
+    try:
+        yield
+    except BaseException as error:
+        if holds_answers(run):
+            goes_on = "the same command goes on from them, and charges nothing."
+            error.add_note(f"Note: {run} keeps the teachers' answers: {goes_on}")
+        raise
 
-    >>> digest(np.zeros(2)) == digest(np.zeros((2, 1)))
-    False
-    """
-    found = sha256()
-    for array in arrays:
-        found.update(f"{array.dtype.str} {array.shape} ".encode())
-        found.update(np.ascontiguousarray(array).data)
-    return found.hexdigest()
+
+def _compare(run: Path, stored: dict[str, Any], terms: dict[str, Any]) -> None:
+    """Refuse terms that are not those of the stopped run."""
+    before = stored.get("terms")
+    if not isinstance(before, dict) or before.keys() != terms.keys() or "run" not in stored:
+        raise damaged(run / PRIVATE, "its terms are not those of a run")
+    for name, value in terms.items():
+        if before[name] != value:
+            raise InputError(
+                f"Expected {name} {before[name]!r}, with which the stopped run in {str(run)!r} was started, got {value!r}. "
+                "Restore it to go on for free, or start another run in a new folder, which costs anew."
+            )
 
 
-def write_private(path: Path, content: bytes) -> None:
-    """Write a file that its owner alone reads, whole or not at all.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_private(Path(folder) / "key", b"secret")
-    ...     oct((Path(folder) / "key").stat().st_mode)[-3:]
-    '600'
-    """
-    partial = path.with_name(path.name + ".partial")
-    with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
-    sync_folder(path.parent)
+def _in_full(plan: Plan, path: Path | None = None, *, resume: bool = False) -> Ledger:
+    ledger = Ledger(plan.to_dict(), plan.releases, path, resume=resume)
+    for release in plan.releases:
+        ledger.charge(release.name)
+    return ledger

@@ -17,7 +17,6 @@ the end: weights, queries and answers, ledger, and a certificate where the cost 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 import time
@@ -38,17 +37,15 @@ from sfumato.pate.analysis import analyze
 from sfumato.pate.ensemble import IMAGE_SETTINGS, Ensemble
 from sfumato.pate.folder import spec_of, write_folder
 from sfumato.pate.images import Images
-from sfumato.pate.kept import Kept, charged, forget, keep, take_up, terms_of
+from sfumato.pate.kept import Kept, charged, forget, keep, noted, reserve, spend, take_up, terms_of
 from sfumato.pate.kernel import KernelEnsemble
 from sfumato.pate.plan import POOL, STUDENTS, UNIT, Plan, Settings, choose_queries, make_plan, told
 from sfumato.pate.ridge import Ridge
 from sfumato.pate.student import STUDENT_SETTINGS
 from sfumato.pate.votes import Votes
-from sfumato.privacy.dataset_ledger import Claim, DatasetLedger, new_run
-from sfumato.privacy.ledger import Ledger
+from sfumato.privacy.dataset_ledger import DatasetLedger
 from sfumato.privacy.noise import Key
 from sfumato.privacy.release_folder import read_sign_key
-from sfumato.privacy.units import unit_to_dict
 
 QUICK: dict[str, dict[str, Any]] = {
     **{name: {"epochs": 3} for name in STUDENTS},
@@ -69,8 +66,8 @@ def run(
 ) -> dict[str, Any]:
     """Train teachers, ask them, train a student, and write the run folder; return its metrics.
 
-    In the folder of a run of the same settings that was stopped after its teachers had answered, go on from their answers:
-    nothing is charged, and ``resumed`` of the metrics says so.
+    In the folder of a run that was stopped after its teachers had answered, go on from their answers, perhaps with another
+    student: nothing is charged, and ``resumed`` of the metrics says so. All other settings must be the same.
 
     Args:
         settings: public.
@@ -85,7 +82,7 @@ def run(
     Raises:
         InputError: the folder holds something else, or a setting does not fit.
         BudgetExceededError: the data set's ledger has less left than the plan costs.
-        LedgerError: the kept answers or their ledger were altered.
+        LedgerError: the kept answers, their ledger or that of the data set were altered.
         SfumatoError: the teachers answered no query.
     """
     out, start = Path(out), time.perf_counter()
@@ -96,41 +93,42 @@ def run(
     plan = make_plan(settings, images.num_classes)
     ensemble = make_ensemble(settings, images.name, images.num_classes)
     chosen = make_student(settings, images.name, images.num_classes)  # wrong settings are refused, and nothing charged
+    spec = spec_of(settings, plan, chosen, images, POOL)
     terms, rows = terms_of(settings, plan, images, dataset_ledger), choose_queries(settings.num_queries, settings.seed)
     kept = take_up(out, terms)
     resumed = kept is not None
+    name = reserve(out, terms, kept, settings, plan, images, dataset_ledger)
     if kept is None:
-        _open(out, settings, plan, images, dataset_ledger)
         asked_votes = _ask(ensemble, images, rows, progress) if votes is None else votes[rows]
-        kept = _answered(out, settings, plan, asked_votes, images.test_y[rows], time.perf_counter() - start)
+        kept = _answered(out, name, settings, plan, asked_votes, images.test_y[rows], time.perf_counter() - start)
         keep(out, terms, kept)
-    elif progress is not None:
-        progress("answers of the stopped run: nothing is charged", 1, 1)
     ledger = charged(out, plan, new=False)
-    began = time.perf_counter()
-    given = kept.answers.labels != REFUSED
-    student = fit_student(settings, images, rows[given], kept.answers.labels[given], progress, "student")
-    learned = time.perf_counter()
-    metrics = {
-        **_facts(settings, plan, images, kept.answers),
-        "resumed": resumed,
-        "privacy": kept.privacy,
-        **kept.scores,
-        **_scores(settings, images, rows, kept.answers, student, progress),
-        "seconds": {
-            "teachers": kept.seconds,
-            "student": learned - began,
-            "total": time.perf_counter() - start,
-        },
-    }
-    (out / "evaluation").mkdir(exist_ok=True)
-    (out / "evaluation" / "metrics.json").write_text(json.dumps(metrics, indent=1) + "\n")
-    if kept.privacy["releasable"]:
-        released = {"queries": rows, "answers": kept.answers.labels.astype(np.int64)}
-        told_after = None if kept.privacy["certificate"] else kept.privacy
-        shutil.rmtree(out / "release", ignore_errors=True)  # half-written by the stopped run
-        spec = spec_of(settings, plan, chosen, images, POOL)
-        write_folder(out, spec, ledger, student, released, told=told_after, sign_key=sign_key)
+    if resumed and progress is not None:
+        progress("answers of the stopped run: nothing is charged", 1, 1)
+    with noted(out):
+        began = time.perf_counter()
+        given = kept.answers.labels != REFUSED
+        student = fit_student(settings, images, rows[given], kept.answers.labels[given], progress, "student")
+        learned = time.perf_counter()
+        metrics = {
+            **_facts(settings, plan, images, kept.answers),
+            "resumed": resumed,
+            "privacy": kept.privacy,
+            **kept.scores,
+            **_scores(settings, images, rows, kept.answers, student, progress),
+            "seconds": {
+                "teachers": kept.seconds,
+                "student": learned - began,
+                "total": time.perf_counter() - start,
+            },
+        }
+        (out / "evaluation").mkdir(exist_ok=True)
+        (out / "evaluation" / "metrics.json").write_text(json.dumps(metrics, indent=1) + "\n")
+        if kept.privacy["releasable"]:
+            released = {"queries": rows, "answers": kept.answers.labels.astype(np.int64)}
+            told_after = None if kept.privacy["certificate"] else kept.privacy
+            shutil.rmtree(out / "release", ignore_errors=True)  # half-written by the stopped run
+            write_folder(out, spec, ledger, student, released, told=told_after, sign_key=sign_key)
     forget(out)
     return metrics
 
@@ -167,10 +165,12 @@ def make_student(settings: Settings, dataset: str, num_classes: int) -> Any:
 
 
 def _answered(
-    out: Path, settings: Settings, plan: Plan, votes: Votes, truth: NDArray[np.int64], seconds: float
+    out: Path, name: str | None, settings: Settings, plan: Plan, votes: Votes, truth: NDArray[np.int64], seconds: float
 ) -> Kept:
-    """Charge the plan to the run's ledger, then answer, and say what that cost."""
+    """Charge the plan to the run's ledger, use the claim up, then answer, and say what that cost."""
     charged(out, plan, new=True)
+    if name is not None:
+        spend(out)
     answers = answer(plan.mechanism, votes, settings)
     if not answers.answered:
         raise SfumatoError(
@@ -183,29 +183,7 @@ def _answered(
         "plurality_accuracy": accuracy(truth, votes.argmax(1)),
         "plurality_accuracy_answered": accuracy(truth[given], votes[given].argmax(1)),
     }
-    return Kept(answers, _privacy(settings, plan, votes), scores, seconds)
-
-
-def _open(out: Path, settings: Settings, plan: Plan, images: Images, dataset_ledger: DatasetLedger | None) -> None:
-    """Make the run folder and charge the whole plan to the data set; if that is refused, nothing is left behind."""
-    out.mkdir(parents=True, exist_ok=True)
-    if dataset_ledger is not None:
-        try:
-            _reserve(settings, plan, images, dataset_ledger)
-        except SfumatoError:
-            out.rmdir()
-            raise
-
-
-def _reserve(settings: Settings, plan: Plan, images: Images, dataset_ledger: DatasetLedger) -> None:
-    """Charge the plan to the ledger of the data set, whose ids are the numbers of its rows."""
-    if settings.accounting != "data-independent":
-        remedy = "A cost that is told afterwards cannot be reserved."
-        raise fail("dataset_ledger", str(dataset_ledger.path), f"to be None with {settings.accounting!r}", remedy)
-    head = Ledger(plan.to_dict(), plan.releases).head
-    claim = Claim.of(new_run(), "pate", plan.epsilon, plan.delta, plan.releases, head)
-    ids = hashlib.sha256("\n".join(map(str, range(len(images.train_y)))).encode()).hexdigest()
-    dataset_ledger.reserve(claim, unit=unit_to_dict(UNIT), dataset={"name": images.name, "ids_digest": ids})
+    return Kept(answers, _privacy(settings, plan, votes), scores, seconds, name)
 
 
 def _ask(

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sfumato._validate import check_int, check_real
+from sfumato._validate import check_int, check_real, fail
 from sfumato.nn.training import Adam, Progress
 from sfumato.pate.histograms import EDGES, SIDE, edge_histograms, upright
 from sfumato.pate.neighborhood import label_all
@@ -196,7 +196,11 @@ class NetworkStudent:
     slanted: bool = False
 
     def predict_proba(self, x: NDArray[np.floating]) -> NDArray[np.float32]:
-        """Probabilities [images, classes]."""
+        """Probabilities [images, classes] of images [n, channels, 28, 28]."""
+        if np.shape(x)[2:] != (SIDE, SIDE):
+            raise fail(
+                "x", np.shape(x), f"to have the shape [n, channels, {SIDE}, {SIDE}]", "The student saw such images."
+            )
         rows = torch.from_numpy(np.ascontiguousarray(x, np.float32)).split(_AT_ONCE)
         with torch.no_grad():
             seen = (upright(part) if self.slanted else part for part in rows)
