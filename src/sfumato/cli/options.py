@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -238,11 +237,11 @@ def set_threads(threads: int | None) -> int:
     """
     import numba
     import torch
-    from numba.np.ufunc.parallel import _launch_threads
+    from numba.np.ufunc.parallel import _launch_threads, get_thread_count
 
     threads = threads or torch.get_num_threads()
     _launch_threads()
-    numba.set_num_threads(min(threads, os.cpu_count() or 1))
+    numba.set_num_threads(min(threads, get_thread_count()))
     torch.set_num_threads(threads)
     return threads
 
