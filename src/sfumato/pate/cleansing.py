@@ -13,6 +13,9 @@ tau = 0 the student is that of PATE+.
 Algorithm 3 takes the share of all rows together (``per_class=False``). Discriminators dispute the classes that look alike, so
 it takes nearly all labels of those, right ones too, and the second training hardly sees such a class.
 
+The source has PATE++ above co-teaching; with our students it is not (docs/decisions/0012): labels that are surely wrong are those
+of easy images, which a student that does not memorize ignores anyway.
+
 **Formal guarantee.** Post-processing of the noisy labels, see :mod:`sfumato.pate.gan`; tau and alpha are public.
 
 Source: Algorithm 3 and section 3.3.3 of the thesis.
