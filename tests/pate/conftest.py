@@ -1,10 +1,14 @@
-"""Every histogram of a few teachers, its neighbors, and exact laws of noisy plurality."""
+"""Every histogram of a few teachers, its neighbors, exact laws of noisy plurality, and images for runs."""
 
 from itertools import product
 
 import numpy as np
 import pytest
 from scipy.special import log_ndtr, logsumexp
+
+from sfumato.pate import plan
+from sfumato.pate import run as module
+from sfumato.pate.images import Images
 
 
 def every_histogram(teachers, classes):
@@ -67,3 +71,14 @@ def exact():
         divergence = staticmethod(renyi)
 
     return Exact
+
+
+@pytest.fixture
+def images(monkeypatch):
+    """Sixty public images and twenty that measure; even ones are dark."""
+    for holder in (plan, module):
+        monkeypatch.setattr(holder, "POOL", 60)
+    x = np.random.default_rng(0).random((80, 1, 28, 28)).astype(np.float32)
+    y = np.arange(80) % 2
+    x[y == 0] *= 0.3
+    return Images("toy", x[:40], y[:40], x, y, num_classes=2)

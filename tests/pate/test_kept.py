@@ -12,11 +12,9 @@ from safetensors.numpy import load_file
 
 from sfumato.cli import invoke
 from sfumato.errors import BudgetExceededError, DataError, InputError, LedgerError, SfumatoError
-from sfumato.pate import plan
 from sfumato.pate import run as module
 from sfumato.pate.aggregation import ConfidentGNMax, GNMax
 from sfumato.pate.folder import load_student
-from sfumato.pate.images import Images
 from sfumato.pate.kept import holds_answers
 from sfumato.pate.plan import Settings
 from sfumato.pate.run import run
@@ -30,15 +28,6 @@ SETTINGS = Settings(50, 30, 20.0, student_settings={"width": 4, "steps": 3, "bat
 
 def stop(*_, **__):
     raise KeyboardInterrupt
-
-
-@pytest.fixture
-def images(monkeypatch):
-    for holder in (plan, module):
-        monkeypatch.setattr(holder, "POOL", 60)
-    x = np.random.default_rng(0).random((80, 1, 28, 28)).astype(np.float32)
-    y = np.arange(80) % 2
-    return Images("toy", x[:40], y[:40], x, y, num_classes=2)
 
 
 @pytest.fixture

@@ -11,11 +11,9 @@ from scipy.stats import norm
 
 from sfumato.cli import invoke
 from sfumato.errors import BudgetExceededError, DataError, InputError
-from sfumato.pate import plan
 from sfumato.pate import run as module
 from sfumato.pate.aggregation import ConfidentGNMax, GNMax, LNMax
 from sfumato.pate.folder import load_student
-from sfumato.pate.images import Images
 from sfumato.pate.plan import ACCOUNTING, MECHANISMS, STUDENTS, Settings, choose_queries, make_plan
 from sfumato.pate.run import run
 from sfumato.privacy import accounting
@@ -24,17 +22,6 @@ from sfumato.privacy.ledger import Chain
 from sfumato.verify import verify
 
 TINY = {"student_settings": {"width": 4, "steps": 4, "batch_size": 8}, "controls": False}
-
-
-@pytest.fixture
-def images(monkeypatch):
-    """Sixty public images and twenty that measure; even ones are dark."""
-    for holder in (plan, module):
-        monkeypatch.setattr(holder, "POOL", 60)
-    x = np.random.default_rng(0).random((80, 1, 28, 28)).astype(np.float32)
-    y = np.arange(80) % 2
-    x[y == 0] *= 0.3
-    return Images("toy", x[:40], y[:40], x, y, num_classes=2)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ the largest T joins the unlabeled rows; ties go by position. PATE+ is then train
 tau = 0 the student is that of PATE+.
 
 Algorithm 3 takes the share of all rows together (``per_class=False``). Discriminators dispute the classes that look alike, so
-it takes nearly all labels of those, right ones too, and the second training hardly sees such a class.
+it takes most labels of those, right ones too, and the second training hardly sees such a class.
 
 The source has PATE++ above co-teaching; with our students it is not (docs/decisions/0012): labels that are surely wrong are those
 of easy images, which a student that does not memorize ignores anyway.
