@@ -22,8 +22,8 @@ from sfumato.graph.datasets import load_dataset
 from sfumato.graph.graph import PublicFacts
 from sfumato.local._heat import normalized_adjacency
 from sfumato.local.collection import Questions, topology
-from sfumato.local.randomizer import Randomizer
-from sfumato.local.randomness import Source
+from sfumato.noise.coins import SecretWords
+from sfumato.randomizers.randomizer import Randomizer
 from sfumato.report.drawing import MARKERS, PALETTE, Figure, canvas, finish, legend, style
 from sfumato.report.markdown import to_markdown
 from sfumato.report.page import Code, Page, Section, Table
@@ -57,7 +57,7 @@ def randomizer(mechanism: str, epsilon: float, width: int = 1) -> Randomizer:
 def measure(x: sp.csr_matrix, step: sp.csr_matrix, mechanism: str, epsilon: float) -> Measured:
     """Ask every user about every feature, a block of columns at a time, and convolve what comes back."""
     n, d = x.shape
-    source, squared = Source(), step.multiply(step).tocsr()
+    source, squared = SecretWords(), step.multiply(step).tocsr()
     absolute, square, expected = np.zeros(n), 0.0, 0.0
     weight = np.asarray(squared.sum(axis=0)).ravel()  # of the variance at each node, over all that listen to it
     for first in range(0, d, _BLOCK):

@@ -16,7 +16,7 @@ import torch
 
 from sfumato.bounded import kernels
 from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum, normalize_rows, to_steps
-from sfumato.privacy.noise import rounded_gaussian
+from sfumato.noise.gaussian import rounded_gaussian
 
 WIDTH = 16
 

@@ -23,11 +23,11 @@ import torch
 from scipy.stats import t as student
 
 from sfumato.graph.datasets import load_dataset
-from sfumato.local import Source
 from sfumato.local.blink import Blink, _Task
 from sfumato.local.collection import topology
 from sfumato.local.denoising import denoise
-from sfumato.local.links import LinkReports
+from sfumato.noise.coins import SecretWords
+from sfumato.randomizers.links import LinkReports
 
 PUBLISHED = {"planetoid/cora": {1: 71.2, 2: 71.0, 3: 71.0, 4: 77.0, 5: 84.5, 6: 86.4, 8: 87.1}}
 _MOST_CLAIMS = 1_000_000
@@ -81,7 +81,7 @@ def main() -> None:
         seconds = 0.0
         for part, task in zip(splits, tasks, strict=True):
             start = time.perf_counter()
-            reports = method.collect(part, Source())
+            reports = method.collect(part, SecretWords())
             fit = method.fit(reports, part, task.seed)
             seconds += time.perf_counter() - start
             for head, name in (("MLP", "mlp"), ("beliefs", "beliefs"), ("guided GCN", "gcn"), ("chosen", fit.chosen)):

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from sfumato.local import Collision, Direction, MultiBit, OneBit, Piecewise, RandomizedResponse, Source
+from sfumato.noise.coins import SecretWords
+from sfumato.randomizers import Collision, Direction, MultiBit, OneBit, Piecewise, RandomizedResponse
 
 
 def dense_multibit(values: np.ndarray, generator: np.random.Generator, epsilon: float = 1.0) -> np.ndarray:
@@ -53,7 +54,7 @@ def main() -> None:
     def encode(randomizer: Any, data: Any) -> tuple[int, Callable[[], object]]:
         cuts = np.linspace(0, data.shape[0], options.threads + 1).astype(int)
         blocks = [data[low:high] for low, high in pairwise(cuts)]
-        return data.shape[0], lambda: list(pool.map(lambda block: randomizer.encode(block, Source()), blocks))
+        return data.shape[0], lambda: list(pool.map(lambda block: randomizer.encode(block, SecretWords()), blocks))
 
     with ThreadPoolExecutor(options.threads) as pool:
         runs: dict[str, tuple[int, Callable[[], object]]] = {

@@ -16,9 +16,9 @@ import numba
 import numpy as np
 import torch
 
-from sfumato.privacy import _rounded
-from sfumato.privacy.laplace import rounded_laplace
-from sfumato.privacy.noise import rounded_gaussian
+from sfumato.noise import rectangles
+from sfumato.noise.gaussian import rounded_gaussian
+from sfumato.noise.laplace import rounded_laplace
 
 SCALE = 216815.0
 
@@ -55,16 +55,16 @@ def main() -> None:
     for name, measured in times.items():
         ratio = np.median(torch_times / measured)
         print(f"  {name}: {np.median(measured):.3f} s; {ratio:.2f} x as fast as torch.randn", flush=True)
-    for law in (_rounded.GAUSSIAN, _rounded.LAPLACE):
+    for law in (rectangles.GAUSSIAN, rectangles.LAPLACE):
         count_decisions(law, rounded_gaussian if law.square else rounded_laplace)
 
 
-def count_decisions(law: _rounded.Law, draw: Callable[..., object], size: int = 10**6) -> None:
+def count_decisions(law: rectangles.Law, draw: Callable[..., object], size: int = 10**6) -> None:
     """Print which share of draws needs the graph of f, another attempt, or the exact reference."""
-    counts, settle, exact = [], _rounded._settle, _rounded.exact
+    counts, settle, exact = [], rectangles._settle, rectangles.exact
     exacts = []
-    _rounded._settle = lambda *args: counts.append(len(args[3])) or settle(*args)  # type: ignore[assignment]
-    _rounded.exact = lambda *args: exacts.append(1) or exact(*args)  # type: ignore[assignment]
+    rectangles._settle = lambda *args: counts.append(len(args[3])) or settle(*args)  # type: ignore[assignment]
+    rectangles.exact = lambda *args: exacts.append(1) or exact(*args)  # type: ignore[assignment]
     for scale in (SCALE, 2.0**28, 2.0**35.9):
         counts.clear(), exacts.clear()
         draw(bytes(32), scale, 0, size)
@@ -72,7 +72,7 @@ def count_decisions(law: _rounded.Law, draw: Callable[..., object], size: int = 
             f"  {law.name}, scale {scale:.3g}: {counts[0] / size:.2%} not certain from the first word, "
             f"{counts[1] / size:.3%} drawn again, {len(exacts) / size:.1e} exact decisions"
         )
-    _rounded._settle, _rounded.exact = settle, exact
+    rectangles._settle, rectangles.exact = settle, exact
 
 
 if __name__ == "__main__":

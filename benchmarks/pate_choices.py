@@ -19,13 +19,13 @@ import torch
 
 from sfumato.nn.metrics import accuracy
 from sfumato.pate.aggregation import REFUSED, ConfidentGNMax, GNMax
-from sfumato.pate.cleansing import PATEPlusPlus
-from sfumato.pate.coteaching import CoTeaching, PATEPlus
-from sfumato.pate.gan import GANStudent
 from sfumato.pate.images import load_images
 from sfumato.pate.kernel import KernelEnsemble
 from sfumato.pate.plan import POOL, choose_queries
-from sfumato.pate.student import STUDENT_SETTINGS, ConsistencyStudent
+from sfumato.students.cleansing import PATEPlusPlus
+from sfumato.students.consistency import STUDENT_SETTINGS, ConsistencyStudent
+from sfumato.students.coteaching import CoTeaching, PATEPlus
+from sfumato.students.gan import GANStudent
 
 TEACHERS, TAUGHT, QUERIES = 210, 15_000, 2200
 SHARE = TEACHERS / 250

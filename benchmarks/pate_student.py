@@ -26,8 +26,8 @@ from sfumato.pate.aggregation import REFUSED, ConfidentGNMax, LNMax
 from sfumato.pate.analysis import analyze
 from sfumato.pate.images import load_images
 from sfumato.pate.plan import POOL
-from sfumato.pate.student import STUDENT_SETTINGS, ConsistencyStudent
 from sfumato.pate.votes import read_votes
+from sfumato.students.consistency import STUDENT_SETTINGS, ConsistencyStudent
 
 GOAL, DELTA, TEACHERS = 0.98, 1e-5, 250
 

@@ -17,10 +17,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sfumato.pate.cleansing import CleansedStudent, PATEPlusPlus
-from sfumato.pate.coteaching import CoTeaching, PATEPlus
-from sfumato.pate.gan import GANStudent
 from sfumato.pate.images import Images, load_images
+from sfumato.students.cleansing import CleansedStudent, PATEPlusPlus
+from sfumato.students.coteaching import CoTeaching, PATEPlus
+from sfumato.students.gan import GANStudent
 
 STUDENTS = {"pate": GANStudent, "co-teaching": CoTeaching, "pate+": PATEPlus, "pate++": PATEPlusPlus}
 WIDTHS = {"edges": (300, 150), "cnn": (32, 64, 128), "mlp": (300, 150)}

@@ -26,9 +26,9 @@ from sfumato.graph.graph import Graph
 from sfumato.local._heat import normalized_adjacency
 from sfumato.local.collection import Questions, topology
 from sfumato.local.link_prediction import LinkPrediction, received_rows
-from sfumato.local.randomness import Source
 from sfumato.nn.models import Linear, SparseRows
 from sfumato.nn.training import Adam
+from sfumato.noise.coins import SecretWords
 
 MECHANISMS = {"LM": "laplace", "PM": "piecewise", "PGC": "pgc"}
 EPSILONS = (1.0, 5.0, 9.0)
@@ -83,7 +83,7 @@ def node_accuracy(
 ) -> tuple[float, float | None]:
     """Test accuracy of the last epoch of a two-layer GCN, and the epsilon of a user."""
     graph = graph if setting.public_split else graph.with_split((0.5, 0.25, 0.25), seed=seed)
-    x, total = received_rows(asked, graph, Source())
+    x, total = received_rows(asked, graph, SecretWords())
     torch.manual_seed(seed)
     step = SparseRows(normalized_adjacency(topology(graph)))
     first, second = Linear(graph.num_features, 16), Linear(16, graph.num_classes)

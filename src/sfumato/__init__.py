@@ -7,25 +7,33 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from sfumato._lazy import lazily
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from sfumato import graph, verify
-    from sfumato.catalog import load
-    from sfumato.central.auto import Auto
-    from sfumato.central.baselines import MLP, SAGE
-    from sfumato.central.gap import GAP
-    from sfumato.central.labels import LabelMessages
-    from sfumato.central.progap import ProGAP
-    from sfumato.central.tuned import Tuned
-    from sfumato.errors import SfumatoError
-    from sfumato.method.fitted import Fitted
-    from sfumato.method.plan import Plan
-    from sfumato.privacy.budget import Budget
-    from sfumato.privacy.units import EdgeLevel, LinkLevel, LocalLevel, NodeLevel, NoPrivacy, RecordLevel
+    from sfumato import graph as graph
+    from sfumato import verify as verify
+    from sfumato.catalog import load as load
+    from sfumato.central.auto import Auto as Auto
+    from sfumato.central.baselines import MLP as MLP
+    from sfumato.central.baselines import SAGE as SAGE
+    from sfumato.central.gap import GAP as GAP
+    from sfumato.central.labels import LabelMessages as LabelMessages
+    from sfumato.central.progap import ProGAP as ProGAP
+    from sfumato.central.tuned import Tuned as Tuned
+    from sfumato.errors import SfumatoError as SfumatoError
+    from sfumato.method.fitted import Fitted as Fitted
+    from sfumato.method.plan import Plan as Plan
+    from sfumato.privacy.budget import Budget as Budget
+    from sfumato.privacy.units import EdgeLevel as EdgeLevel
+    from sfumato.privacy.units import LinkLevel as LinkLevel
+    from sfumato.privacy.units import LocalLevel as LocalLevel
+    from sfumato.privacy.units import NodeLevel as NodeLevel
+    from sfumato.privacy.units import NoPrivacy as NoPrivacy
+    from sfumato.privacy.units import RecordLevel as RecordLevel
 
 _HOME = {
     "Auto": "central.auto",
@@ -59,41 +67,18 @@ _MODULES = (
     "local",
     "method",
     "nn",
+    "noise",
+    "pate",
     "privacy",
+    "randomizers",
+    "record",
     "report",
+    "students",
     "verify",
 )
 
-__all__ = [
-    "GAP",
-    "MLP",
-    "SAGE",
-    "Auto",
-    "Budget",
-    "EdgeLevel",
-    "Fitted",
-    "LabelMessages",
-    "LinkLevel",
-    "LocalLevel",
-    "NoPrivacy",
-    "NodeLevel",
-    "Plan",
-    "ProGAP",
-    "RecordLevel",
-    "SfumatoError",
-    "Tuned",
-    "graph",
-    "load",
-    "verify",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-    if name in _MODULES:
-        return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+_names, __getattr__, _dir = lazily(__name__, _HOME, _MODULES)
+__all__ = [*_names, "graph", "verify"]
 
 
 def __dir__() -> list[str]:

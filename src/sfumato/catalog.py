@@ -19,7 +19,7 @@ from sfumato.local.lpgnn import LPGNN
 from sfumato.local.presets import preset as published
 from sfumato.method.fitted import Fitted
 from sfumato.method.method import Method
-from sfumato.privacy.release_folder import read_release
+from sfumato.record.release_folder import read_release
 
 METHODS: dict[str, type[Any]] = {
     "label-messages": LabelMessages,

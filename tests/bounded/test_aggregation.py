@@ -9,7 +9,8 @@ from sfumato.bounded.aggregation import Arcs, neighborhood_sum, noisy_neighborho
 from sfumato.bounded.degree import by_destination
 from sfumato.bounded.kernels import UNIT, pack, quantize
 from sfumato.errors import InputError
-from sfumato.privacy.noise import derive_key, operand_mac, rounded_gaussian
+from sfumato.noise.gaussian import rounded_gaussian
+from sfumato.noise.keys import derive_key, operand_mac
 
 KEY = bytes(32)
 # 0 -> 1, 0 -> 2, 2 -> 1; node 3 is alone

@@ -8,13 +8,13 @@ import pytest
 import scipy.sparse as sp
 
 import sfumato as sf
-from sfumato._verify_plan import _release_faults
 from sfumato.bounded.aggregation import normalize_rows
 from sfumato.central import gap
 from sfumato.central._learning import num_parameters
 from sfumato.errors import InputError
 from sfumato.graph.synthetic import stochastic_block_model
 from sfumato.verify import verify
+from sfumato.verify.plan import _release_faults
 
 EDGE, NODE = sf.EdgeLevel(directed=False), sf.NodeLevel(max_out_degree=6)
 BUDGET = sf.Budget(epsilon=4.0, delta=1e-6)

@@ -8,14 +8,13 @@ import scipy.sparse as sp
 import torch
 
 import sfumato as sf
-from sfumato import _verify_methods
-from sfumato._verify_words import origin_faults
 from sfumato.central import labels
 from sfumato.central.labels import LabelMessages
 from sfumato.errors import DataError, InputError, UnsupportedUnitError
 from sfumato.graph.graph import Graph
 from sfumato.graph.synthetic import stochastic_block_model
-from sfumato.verify import verify
+from sfumato.verify import methods, verify
+from sfumato.verify.words import origin_faults
 
 ARC, EDGE, NODE = sf.EdgeLevel(directed=True), sf.EdgeLevel(directed=False), sf.NodeLevel()
 NONE, BUDGET = sf.NoPrivacy(), sf.Budget(epsilon=4.0, delta=1e-6)
@@ -125,9 +124,9 @@ def test_refusals_teach():
 
 def test_the_verifier_knows_what_the_method_refuses():
     certificate = fit(small(), NODE).certificate.values
-    assert not [*_verify_methods.settings_faults(certificate), *origin_faults(certificate)]
+    assert not [*methods.settings_faults(certificate), *origin_faults(certificate)]
     more = {**certificate, "settings": {**certificate["settings"], "num_hops": 3}}
-    assert [*_verify_methods.settings_faults(more)] == [
+    assert [*methods.settings_faults(more)] == [
         "certificate.json: settings.num_hops: expected 1 under unit node, got 3"
     ]
     origin = [{"ledger_head": "0" * 64, "epsilon": 1.0, "delta": 1e-6}]

@@ -14,9 +14,9 @@ from sfumato.central import gap
 from sfumato.cli.options import set_threads
 from sfumato.errors import InputError, LedgerError
 from sfumato.graph.synthetic import stochastic_block_model
-from sfumato.privacy.dataset_ledger import DatasetLedger, read_account
-from sfumato.privacy.ledger import Chain
-from sfumato.privacy.resume import FitState
+from sfumato.record.dataset_ledger import DatasetLedger, read_account
+from sfumato.record.ledger import Chain
+from sfumato.record.resume import FitState
 
 GRAPH = stochastic_block_model(40, 2, mean_degree=8, num_features=3, seed=1).with_split(seed=0)
 UNITS = {"edge": sf.EdgeLevel(directed=False), "node": sf.NodeLevel(max_out_degree=4)}

@@ -16,9 +16,9 @@ from sfumato.errors import DataError, InputError, SfumatoError, UnsupportedUnitE
 from sfumato.graph.synthetic import stochastic_block_model
 from sfumato.method.plan import Plan
 from sfumato.privacy.accounting import central_limit_mu, epsilon
-from sfumato.privacy.dataset_ledger import DatasetLedger
 from sfumato.privacy.events import GaussianEvent, SelectionEvent
-from sfumato.privacy.ledger import Release, canonical_json
+from sfumato.record.dataset_ledger import DatasetLedger
+from sfumato.record.ledger import Release, canonical_json
 from sfumato.verify import verify
 
 BUDGET = sf.Budget(2.0, 1e-6)

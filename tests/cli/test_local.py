@@ -18,7 +18,7 @@ from sfumato.errors import InputError
 from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.local.hybrid import Hybrid
 from sfumato.local.presets import preset
-from sfumato.privacy.noise import SAMPLER_TAU
+from sfumato.noise.rectangles import SAMPLER_TAU
 from sfumato.report.run import read_run, run_page
 
 ASKED = ("--epsilon-y", "1")

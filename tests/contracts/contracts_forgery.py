@@ -3,7 +3,7 @@
 import hashlib
 import json
 
-from sfumato.privacy.ledger import canonical_json
+from sfumato.record.ledger import canonical_json
 from sfumato.verify import verify
 
 

@@ -9,7 +9,8 @@ import torch
 import sfumato as sf
 from sfumato.errors import DataError, InputError, UnsupportedUnitError
 from sfumato.graph.synthetic import stochastic_block_model
-from sfumato.local import Blink, NeighborLists
+from sfumato.local import Blink
+from sfumato.randomizers import NeighborLists
 from sfumato.verify import verify
 
 GRAPH = stochastic_block_model(121, 3, mean_degree=12, homophily=0.9, num_features=4, seed=0)

@@ -14,8 +14,8 @@ from sfumato.catalog import METHODS
 from sfumato.errors import DataError, InputError, UnsupportedUnitError
 from sfumato.graph.synthetic import campus, stochastic_block_model
 from sfumato.local.method import LocalMethod
-from sfumato.privacy.resume import FitState
 from sfumato.privacy.units import LocalLevel
+from sfumato.record.resume import FitState
 
 QUICK = {"label-only": {}, "lpgnn": {"epochs": 2}}
 BUDGETS = {

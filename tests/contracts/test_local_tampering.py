@@ -8,15 +8,15 @@ import pytest
 from contracts_forgery import event, everywhere, problems, release, rewrite, seal, setting
 from safetensors.numpy import load_file, save_file
 
-from sfumato._verify_reports import report_faults
 from sfumato.errors import InputError
 from sfumato.graph import PublicFacts, stochastic_block_model
 from sfumato.local.collection import LABEL_MECHANISMS, LABELS, MECHANISMS, Questions
 from sfumato.local.label_only import LabelOnly
 from sfumato.local.lpgnn import LPGNN
-from sfumato.privacy.certificate import FIXED
 from sfumato.privacy.events import GaussianEvent, PureEvent
+from sfumato.record.certificate import FIXED
 from sfumato.verify import describe, verify
+from sfumato.verify.reports import report_faults
 
 GRAPH = stochastic_block_model(120, 3, mean_degree=12, homophily=0.8, num_features=71, seed=0).with_split(
     (0.5, 0.25, 0.25)

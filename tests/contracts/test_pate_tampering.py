@@ -16,7 +16,7 @@ from sfumato.pate.aggregation import ConfidentGNMax, GNMax, LNMax
 from sfumato.pate.folder import load_student
 from sfumato.pate.images import Images
 from sfumato.pate.plan import Settings, make_plan
-from sfumato.privacy.certificate import FIXED
+from sfumato.record.certificate import FIXED
 from sfumato.verify import describe, verify
 
 POOL, QUERIES, CAP, CLASSES = 60, 30, 15, 2

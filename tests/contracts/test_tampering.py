@@ -18,7 +18,7 @@ from safetensors.numpy import load_file, save_file
 import sfumato as sf
 from sfumato.errors import InputError, LedgerError
 from sfumato.graph import stochastic_block_model
-from sfumato.privacy.ledger import canonical_json
+from sfumato.record.ledger import canonical_json
 from sfumato.verify import describe, verify
 
 NODE = sf.NodeLevel(max_out_degree=10)

@@ -11,7 +11,7 @@ import pytest
 
 from sfumato.cli import invoke
 from sfumato.errors import InputError
-from sfumato.experiments import pate
+from sfumato.experiments import pate, pate_settings, pate_votes
 from sfumato.experiments.results import belonging, read, summarize
 from sfumato.experiments.runner import run
 from sfumato.experiments.spec import SPECS, Spec, find
@@ -154,11 +154,11 @@ def test_students_of_a_seed_learn_from_the_same_answers(path, trained, tmp_path,
 
 
 def test_a_second_process_waits_for_the_first(path, trained, tmp_path):
-    settings = pate.PateCell(teachers=3, queries=20).plan_settings(4.0, 1e-5)
+    settings = pate_settings.PateCell(teachers=3, queries=20).plan_settings(4.0, 1e-5)
     images = pate._images("mnist", "")
 
     def bank(_):
-        return pate.banked(pate.PateCell(), settings, images, tmp_path, tmp_path / "out")
+        return pate_votes.banked(pate_settings.PateCell(), settings, images, tmp_path, tmp_path / "out")
 
     with ThreadPoolExecutor(2) as pool:
         (first, key), (second, same) = pool.map(bank, range(2))
@@ -168,11 +168,11 @@ def test_a_second_process_waits_for_the_first(path, trained, tmp_path):
 
 
 def test_other_images_of_the_same_name_get_votes_of_their_own(trained, tmp_path):
-    chosen, images = pate.PateCell(teachers=3, queries=20), pate._images("mnist", "")
+    chosen, images = pate_settings.PateCell(teachers=3, queries=20), pate._images("mnist", "")
     settings = chosen.plan_settings(4.0, 1e-5)
 
     def banked(one):
-        return pate.banked(chosen, settings, one, tmp_path, tmp_path / "out")
+        return pate_votes.banked(chosen, settings, one, tmp_path, tmp_path / "out")
 
     _, key = banked(images)
     others = [
@@ -192,24 +192,24 @@ def test_official_votes_are_read_whatever_the_images(trained, tmp_path):
     (tmp_path / "data" / "pate_votes").mkdir()
     stored = np.tile([200.0, 50.0], (60, 1))
     np.save(tmp_path / "data" / "pate_votes" / "mnist_250_teachers.npy", stored)
-    chosen, images = pate.PateCell(votes="official", queries=20), pate._images("mnist", "")
+    chosen, images = pate_settings.PateCell(votes="official", queries=20), pate._images("mnist", "")
     given = chosen, chosen.plan_settings(4.0, 1e-5), images, tmp_path / "data", tmp_path / "out"
-    votes, key = pate.banked(*given)
+    votes, key = pate_votes.banked(*given)
     assert (votes == stored).all()
-    assert pate.banked(*given)[1] == key
+    assert pate_votes.banked(*given)[1] == key
     assert trained == []
 
 
 def test_damaged_votes_are_named(path, trained, tmp_path):
-    settings = pate.PateCell(teachers=3, queries=20).plan_settings(4.0, 1e-5)
-    given = pate.PateCell(), settings, pate._images("mnist", ""), tmp_path, tmp_path / "out"
-    pate.banked(*given)
+    settings = pate_settings.PateCell(teachers=3, queries=20).plan_settings(4.0, 1e-5)
+    given = pate_settings.PateCell(), settings, pate._images("mnist", ""), tmp_path, tmp_path / "out"
+    pate_votes.banked(*given)
     (file,) = (tmp_path / "out" / "teachers").glob("*.npy")
     np.save(file, np.load(file)[:50])
     with pytest.raises(
         InputError, match=r"to hold 60 rows of 2 classes and 3 votes, got '\[50, 2\], 3 votes a row'. Delete"
     ):
-        pate.banked(*given)
+        pate_votes.banked(*given)
 
 
 def test_votes_above_the_budget_are_refused(path, trained, tmp_path):
@@ -258,7 +258,7 @@ def test_settings_become_those_of_the_plan():
         "max_answers": 640,
         "student": "pate-plus",
     }
-    chosen = pate.PateCell.read({**flat, "student_noise_rate": 0.3, "student_widths": "8,16,32"})
+    chosen = pate_settings.PateCell.read({**flat, "student_noise_rate": 0.3, "student_widths": "8,16,32"})
     settings = chosen.plan_settings(4.0, 1e-5, seed=3, device="cuda")
     assert settings.mechanism == ConfidentGNMax(200.0, 150.0, 40.0)
     assert (settings.num_queries, settings.answers, settings.seed) == (640, 640, 3)

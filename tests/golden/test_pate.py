@@ -23,7 +23,7 @@ from sfumato.pate.data_dependent import (
     log_answer_probability,
     to_epsilon,
 )
-from sfumato.pate.release import published_release
+from sfumato.pate.epsilon_release import published_release
 from sfumato.pate.smooth import gnss_renyi, published_gnss_renyi
 from sfumato.pate.votes import read_votes
 from sfumato.privacy import accounting

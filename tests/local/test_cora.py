@@ -5,7 +5,8 @@ import pytest
 from scipy import sparse
 
 from sfumato.graph.datasets import load_dataset
-from sfumato.local import Collision, Direction, MultiBit, Source
+from sfumato.noise.coins import SecretWords
+from sfumato.randomizers import Collision, Direction, MultiBit
 
 pytestmark = pytest.mark.data
 
@@ -18,7 +19,7 @@ def words(data_dir):
 
 def errors(randomizer, values):
     """Mean squared error a coordinate: the closed form, and one measured draw."""
-    error = randomizer.estimate(randomizer.encode(values, Source(bytes(32)))).toarray() - values.toarray()
+    error = randomizer.estimate(randomizer.encode(values, SecretWords(bytes(32)))).toarray() - values.toarray()
     return randomizer.variance(values).mean(), np.mean(error**2)
 
 

@@ -7,8 +7,10 @@ import pytest
 import scipy.sparse as sp
 
 from sfumato.errors import InputError
-from sfumato.local import CommunityTrees, Source, SubsetSelection
+from sfumato.local import CommunityTrees
 from sfumato.local.dendrogram import Dendrogram
+from sfumato.noise.coins import SecretWords
+from sfumato.randomizers import SubsetSelection
 
 TWO_PAIRS = sp.csr_matrix([[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]])
 PRIOR = np.array([0.5, 0.3, 0.2])
@@ -81,7 +83,7 @@ def test_noisy_cliques_are_read_right():
     y = block % 3
     labels = SubsetSelection(3, epsilon=1.0)
     known = np.random.default_rng(0).random(len(y)) < 0.75
-    reports = np.where(known, labels.encode(y, Source(bytes(32))).values[:, 0], -1)
+    reports = np.where(known, labels.encode(y, SecretWords(bytes(32))).values[:, 0], -1)
     smoothed = CommunityTrees().fit(adjacency, reports, known, labels.transition)
     assert (smoothed.probabilities.argmax(axis=1) == y)[~known].mean() > 0.85
     np.testing.assert_allclose(smoothed.probabilities.sum(axis=1), 1)

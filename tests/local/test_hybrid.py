@@ -8,7 +8,7 @@ from sfumato.graph import campus, interests
 from sfumato.local import Hybrid
 from sfumato.local.collection import encode, received
 from sfumato.local.hybrid import _weigh
-from sfumato.local.randomness import Source
+from sfumato.noise.coins import SecretWords
 from sfumato.privacy.units import LocalLevel
 
 
@@ -49,7 +49,7 @@ def test_no_features_are_asked_for_at_epsilon_zero():
 def test_the_same_reports_give_the_same_answer_and_nothing_else_is_read():
     graph = campus(600, seed=0).with_split((0.5, 0.25, 0.25), seed=0)
     method, public = Hybrid(epsilon_x=2.0, epsilon_y=2.0, cap=4), graph.public_facts(LocalLevel())
-    reports = encode(method, graph, public, Source(bytes(32)))
+    reports = encode(method, graph, public, SecretWords(bytes(32)))
     got = received(method, graph, public, reports)
     first = method.learn(got, graph.num_classes, session())
     assert np.array_equal(first["probabilities"], method.learn(got, graph.num_classes, session())["probabilities"])

@@ -5,8 +5,9 @@ import pytest
 
 from sfumato.graph.graph import PublicFacts
 from sfumato.graph.synthetic import interests
-from sfumato.local import Source, propagate_labels
+from sfumato.local import propagate_labels
 from sfumato.local.collection import Questions, topology
+from sfumato.noise.coins import SecretWords
 
 SEED = bytes(range(32))
 
@@ -41,7 +42,7 @@ def test_mechanisms_are_told_apart(graph, epsilon):
     reached = {}
     for mechanism in ("collision", "multi-bit", "one-bit"):
         randomizer = Questions(epsilon, None, mechanism=mechanism, cap=8).features(public)
-        reports = randomizer.encode(graph.x, Source(SEED))
+        reports = randomizer.encode(graph.x, SecretWords(SEED))
         reached[mechanism] = linear_accuracy(graph, randomizer.estimate(reports).toarray())
     assert reached["collision"] > reached["multi-bit"] + 0.03
     assert reached["multi-bit"] > reached["one-bit"] + 0.015

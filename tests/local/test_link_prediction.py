@@ -10,7 +10,7 @@ from sfumato.graph.datasets import load_dataset
 from sfumato.graph.graph import Graph
 from sfumato.graph.synthetic import stochastic_block_model
 from sfumato.local.link_prediction import LinkPrediction, auc, average_precision, non_edges, split_edges
-from sfumato.local.randomness import Source
+from sfumato.noise.coins import SecretWords
 
 
 def keys(pairs):
@@ -79,7 +79,7 @@ def test_a_user_spends_the_budget_of_every_feature(blocks, mechanism, total):
 
 def test_reports_are_all_that_is_read_of_features(blocks):
     def fitted(graph, epsilon):
-        return LinkPrediction(epsilon, max_epochs=20).fit(graph, seed=0, source=Source(bytes(32)))
+        return LinkPrediction(epsilon, max_epochs=20).fit(graph, seed=0, source=SecretWords(bytes(32)))
 
     hidden = replace(blocks, y=None, classes=())
     assert fitted(blocks, 1.0) == fitted(blocks, 1.0) == fitted(hidden, 1.0)

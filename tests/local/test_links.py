@@ -15,9 +15,9 @@ from sfumato.errors import DataError, InputError
 from sfumato.graph.graph import Graph
 from sfumato.local.blink import Blink, choose
 from sfumato.local.denoising import beliefs, beta_model, denoise, expected_degrees, posterior
-from sfumato.local.links import LinkReports, NeighborLists
-from sfumato.local.randomness import Source
+from sfumato.noise.coins import SecretWords
 from sfumato.privacy.units import LinkLevel
+from sfumato.randomizers.links import LinkReports, NeighborLists
 
 
 def symmetric(n, seed=0, share=0.1):
@@ -36,7 +36,7 @@ def blocks(classes, inside=0.08, across=0.004, seed=0):
     return (upper | upper.T).astype(np.float32)
 
 
-class Fixed(Source):
+class Fixed(SecretWords):
     """A source that hands out given bytes in order."""
 
     def __init__(self, stream):
@@ -53,7 +53,7 @@ def test_flips_follow_their_law():
     for epsilon in (0.5, 2.0, 5.0):
         lists = NeighborLists(epsilon)
         dense = symmetric(n)
-        wrong = unpacked(lists.encode(sp.csr_matrix(dense), Source(bytes(32)))) != dense
+        wrong = unpacked(lists.encode(sp.csr_matrix(dense), SecretWords(bytes(32)))) != dense
         off = ~np.eye(n, dtype=bool)
         flip = float(lists.bit_law[1])
         for part in (dense == 1, (dense == 0) & off):
@@ -67,7 +67,7 @@ def test_flips_follow_their_law():
 
 def test_both_ends_toss_coins_of_their_own():
     n, lists = 400, NeighborLists(2.0)
-    reports = lists.encode(sp.csr_matrix((n, n)), Source(bytes(32)))
+    reports = lists.encode(sp.csr_matrix((n, n)), SecretWords(bytes(32)))
     bits, flip, pairs = unpacked(reports), float(lists.bit_law[1]), n * (n - 1) / 2
 
     def both(said):
@@ -95,7 +95,7 @@ def test_a_flip_has_exactly_its_share_of_words():
 
 def test_degrees_carry_discrete_laplace_noise():
     n, lists = 2000, NeighborLists(4.0, degree_share=0.2)
-    noise = lists.encode(sp.csr_matrix((n, n)), Source(bytes(32))).degrees
+    noise = lists.encode(sp.csr_matrix((n, n)), SecretWords(bytes(32))).degrees
     rate = float(lists.degree_epsilon)
     values = np.arange(-3, 4)
     law = np.tanh(rate / 2) * np.exp(-rate * np.abs(values))
@@ -106,7 +106,7 @@ def test_degrees_carry_discrete_laplace_noise():
 
 
 def test_reports_hold_no_bit_about_oneself_or_beyond_the_users():
-    reports = NeighborLists(0.1).encode(sp.csr_matrix(np.ones((13, 13))), Source(bytes(32)))
+    reports = NeighborLists(0.1).encode(sp.csr_matrix(np.ones((13, 13))), SecretWords(bytes(32)))
     whole = np.unpackbits(reports.bits, axis=1, bitorder="little")
     assert not whole[:, 13:].any()
     assert not whole[np.arange(13), np.arange(13)].any()
@@ -115,7 +115,7 @@ def test_reports_hold_no_bit_about_oneself_or_beyond_the_users():
 
 def test_almost_no_noise_gives_the_lists_back():
     dense = symmetric(50)
-    reports = NeighborLists(200.0).encode(sp.csr_matrix(dense), Source())
+    reports = NeighborLists(200.0).encode(sp.csr_matrix(dense), SecretWords())
     assert (unpacked(reports) == dense).all()
     assert (reports.degrees == dense.sum(1)).all()
     assert (denoise(reports, NeighborLists(200.0), rule="hard").links.toarray() > 0.5).tolist() == (dense == 1).tolist()
@@ -190,7 +190,7 @@ def dense_denoise(reports, lists, groups, rule):
 def test_sparse_result_is_the_dense_formula(epsilon, grouped, rule):
     classes = np.arange(30) % 2
     lists = NeighborLists(epsilon)
-    reports = lists.encode(sp.csr_matrix(blocks(classes, 0.4, 0.05)), Source(bytes(32)))
+    reports = lists.encode(sp.csr_matrix(blocks(classes, 0.4, 0.05)), SecretWords(bytes(32)))
     groups = classes if grouped else None
     found = denoise(reports, lists, groups, rule)
     wanted, expected = dense_denoise(reports, lists, groups, rule)
@@ -209,7 +209,7 @@ def test_beta_model_gives_back_its_degrees():
 def test_expected_degrees_are_nearer_than_noisy_ones():
     truth = np.random.default_rng(0).poisson(4, 800)
     lists = NeighborLists(2.0)
-    noise = lists.encode(sp.csr_matrix((800, 800)), Source(bytes(32))).degrees
+    noise = lists.encode(sp.csr_matrix((800, 800)), SecretWords(bytes(32))).degrees
     ours = expected_degrees(truth + noise, float(lists.degree_epsilon))
     assert ((ours - truth) ** 2).mean() < 0.1 * (noise**2).mean()
     assert ours.mean() == pytest.approx(truth.mean(), abs=0.6)
@@ -219,7 +219,7 @@ def test_memory_stays_far_below_a_matrix_of_floats():
     n, lists = 4000, NeighborLists(5.0)
     ring = sp.diags([np.ones(n - 1), np.ones(n - 1)], [-1, 1], format="csr")
     tracemalloc.start()
-    found = denoise(lists.encode(ring, Source()), lists)
+    found = denoise(lists.encode(ring, SecretWords()), lists)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2 * n * n, "half of what a matrix of float32 takes"
@@ -229,7 +229,7 @@ def test_memory_stays_far_below_a_matrix_of_floats():
 def test_beliefs_read_the_claims_and_keep_what_is_known():
     classes = np.arange(300) % 3
     lists = NeighborLists(4.0)
-    reports = lists.encode(sp.csr_matrix(blocks(classes)), Source(bytes(32)))
+    reports = lists.encode(sp.csr_matrix(blocks(classes)), SecretWords(bytes(32)))
     generator = np.random.default_rng(0)
     known = generator.random(300) < 0.5
     start = np.log(np.full((300, 3), 1 / 3))
@@ -268,7 +268,7 @@ def test_fit_learns_from_reports_and_never_reads_links():
     classes = np.arange(400) % 3
     graph = graph_of(classes, blocks(classes), signal=1.0)
     blink = Blink(epsilon=6.0, epochs=80)
-    reports = blink.collect(graph, Source(bytes(32)))
+    reports = blink.collect(graph, SecretWords(bytes(32)))
     fit = blink.fit(reports, without_links(graph))
     right = {name: (rows.argmax(1) == graph.y)[graph.test_mask].mean() for name, rows in fit.scores.items()}
     assert fit.chosen != "mlp"
@@ -280,7 +280,7 @@ def test_links_that_say_nothing_leave_the_features_alone():
     classes = np.arange(400) % 3
     graph = graph_of(classes, symmetric(400, share=0.02), signal=1.5)
     blink = Blink(epsilon=8.0, epochs=80)
-    assert blink.fit(blink.collect(graph, Source(bytes(32))), graph).chosen == "mlp"
+    assert blink.fit(blink.collect(graph, SecretWords(bytes(32))), graph).chosen == "mlp"
 
 
 def test_prices_and_releases_add_up():
@@ -311,13 +311,13 @@ def test_wrong_input_is_refused():
     with pytest.raises(InputError, match="epsilon"):
         NeighborLists(1e-7)
     with pytest.raises(InputError, match="lists"):
-        NeighborLists(1.0).encode(sp.csr_matrix((3, 4)), Source())
+        NeighborLists(1.0).encode(sp.csr_matrix((3, 4)), SecretWords())
     with pytest.raises(InputError, match="rule"):
         Blink(rule="soft")
     directed = Graph.from_edges([0], [1], 3, directed=True)
     with pytest.raises(InputError, match="undirected"):
-        Blink().collect(directed, Source())
-    reports = Blink().collect(graph, Source())
+        Blink().collect(directed, SecretWords())
+    reports = Blink().collect(graph, SecretWords())
     with pytest.raises(DataError, match="features"):
         Blink().fit(reports, replace(graph, x=None))
     with pytest.raises(DataError, match="validation"):

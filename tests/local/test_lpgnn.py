@@ -15,7 +15,7 @@ from sfumato.local.presets import PRESETS, preset
 from sfumato.method.fitted import Fitted
 from sfumato.nn.gnn import GNN
 from sfumato.nn.training import Adam
-from sfumato.privacy.release_folder import read_release
+from sfumato.record.release_folder import read_release
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,11 @@ import pytest
 import scipy.sparse as sp
 
 from sfumato.errors import InputError
-from sfumato.local import Source, SubsetSelection
 from sfumato.local._heat import HeatKernel, heat, lanczos, normalized_adjacency
 from sfumato.local._smoothed import class_prior
 from sfumato.local.smoothing import PROPAGATIONS, HeatKernelRidge, best_propagation, propagate_labels
+from sfumato.noise.coins import SecretWords
+from sfumato.randomizers import SubsetSelection
 
 TWO_PAIRS = sp.csr_matrix([[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]])
 ENDS_KNOWN = np.array([True, False, True, False])
@@ -272,7 +273,7 @@ def test_best_propagation_is_one_of_the_tried_and_reads_sets():
     size, labels = 40, SubsetSelection(5, epsilon=2.0)
     y = np.repeat(np.arange(5), size)
     blocks = sp.csr_matrix(np.kron(np.eye(5), np.ones((size, size))) - np.eye(5 * size))
-    reports = labels.encode(y, Source(bytes(32))).values[:, 0].astype(np.int64)
+    reports = labels.encode(y, SecretWords(bytes(32))).values[:, 0].astype(np.int64)
     known = np.random.default_rng(1).random(len(y)) < 0.7
     scores = best_propagation(blocks, reports, known, labels.transition)
     assert (scores.argmax(axis=1) == y).mean() > 0.95
@@ -285,6 +286,6 @@ def test_many_sets_of_classes_need_no_matrix_over_them():
     labels = SubsetSelection(18, epsilon=0.5)
     y = np.arange(180) % 18
     blocks = sp.csr_matrix((y[:, None] == y).astype(float) - np.eye(180))
-    reports = labels.encode(y, Source(bytes(32))).values[:, 0].astype(np.int64)
+    reports = labels.encode(y, SecretWords(bytes(32))).values[:, 0].astype(np.int64)
     smoothed = HeatKernelRidge(widths=(8.0,), shares=(0.9,)).fit(blocks, reports, np.ones(180, bool), labels.transition)
     assert (smoothed.probabilities.argmax(axis=1) == y).mean() > 2 / 18

@@ -32,7 +32,7 @@ def test_package_loads_nothing_else():
     [
         "sfumato.graph",
         "sfumato.privacy.accounting",
-        "sfumato.privacy.noise",
+        "sfumato.noise.keys",
         "sfumato.audit.bounds",
         "sfumato.verify",
         "sfumato.cli",
@@ -52,7 +52,7 @@ def test_local_family_loads_neither_torch_nor_numba():
 
 
 def test_randomizers_need_only_numpy_scipy_and_cryptography():
-    packages = packages_of("sfumato.local.collision") | packages_of("sfumato.local.privunit")
+    packages = packages_of("sfumato.randomizers.collision") | packages_of("sfumato.randomizers.privunit")
     assert {"numpy", "scipy", "cryptography"} <= packages
     assert not packages & (HEAVY | {"numba", "mpmath", "filelock", "typer", "rich"})
 

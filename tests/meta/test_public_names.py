@@ -7,7 +7,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[2] / "src" / "sfumato"
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
-# Names of privacy/ and bounded/ that go without a doctest, and why. A name that gains one leaves this list.
+# Names of these packages that go without a doctest, and why. A name that gains one leaves this list.
 NO_EXAMPLE = {
     "bounded.aggregation.Arcs": "only holds two arrays",
     "bounded.aggregation.neighborhood_sum": "a view of noisy_neighborhood_sum without noise",
@@ -20,13 +20,19 @@ NO_EXAMPLE = {
     "privacy.accounting.central_limit_epsilon": "a starting point for calibration, claims nothing",
     "privacy.accounting.gaussian_log_delta": "logarithm of what accounting.delta shows",
     "privacy.accounting.rough_epsilon": "a starting point for calibration, claims nothing",
-    "privacy.certificate.Certificate": "exists only after a run",
-    "privacy.certificate.certify": "needs a finished ledger",
-    "privacy.certificate.total_draws": "a sum over releases",
-    "privacy.ledger.Ledger": "needs a plan",
-    "privacy.noise.Stream": "raw cipher blocks; shown by rounded_gaussian and coins",
-    "privacy.release_folder.read_release": "needs a run folder",
-    "privacy.release_folder.write_release": "needs a finished run",
+    "record.certificate.Certificate": "exists only after a run",
+    "record.certificate.certify": "needs a finished ledger",
+    "record.certificate.total_draws": "a sum over releases",
+    "record.ledger.Ledger": "needs a plan",
+    "noise.rectangles.Law": "the sampler's inside; shown by rounded_gaussian",
+    "noise.rectangles.Layers": "the sampler's inside; shown by rounded_gaussian",
+    "noise.rectangles.draw": "the sampler's inside; shown by rounded_gaussian",
+    "noise.rectangles.exact": "the sampler's inside; shown by rounded_gaussian",
+    "noise.rectangles.layers": "the sampler's inside; shown by rounded_gaussian",
+    "record.sealed.read_sealed": "shown by write_sealed",
+    "noise.keys.Stream": "raw cipher blocks; shown by rounded_gaussian and coins",
+    "record.release_folder.read_release": "needs a run folder",
+    "record.release_folder.write_release": "needs a finished run",
 }
 
 
@@ -58,11 +64,11 @@ def docstring_faults(package: Path) -> list[str]:
 
 
 def without_example(package: Path) -> set[str]:
-    """Public functions and classes of privacy/ and bounded/ with no doctest; private modules are not public."""
+    """Public functions and classes of the guarantee's packages with no doctest; private modules are not public."""
     return {
         name
         for name, node in definitions(package)
-        if name.split(".")[0] in ("privacy", "bounded")
+        if name.split(".")[0] in ("noise", "privacy", "bounded", "record")
         and not name.split(".")[1].startswith("_")
         and name.count(".") == 2
         and ">>> " not in (ast.get_docstring(node) or "")

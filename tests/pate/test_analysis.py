@@ -93,7 +93,7 @@ def test_ten_times_a_delta_is_seen():
 
 def test_analysis_loads_nothing_heavy():
     probe = (
-        "import sys, sfumato.pate.release, sfumato.pate.teachers;"
+        "import sys, sfumato.pate.epsilon_release, sfumato.pate.teachers;"
         "print([name for name in ('torch', 'sklearn', 'numba', 'duckdb') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True)

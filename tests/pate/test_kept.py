@@ -18,9 +18,9 @@ from sfumato.pate.folder import load_student
 from sfumato.pate.kept import holds_answers
 from sfumato.pate.plan import Settings
 from sfumato.pate.run import run
-from sfumato.pate.sealed import read_sealed, write_sealed
-from sfumato.privacy import release_folder
-from sfumato.privacy.dataset_ledger import DatasetLedger, read_account
+from sfumato.record import release_folder
+from sfumato.record.dataset_ledger import DatasetLedger, read_account
+from sfumato.record.sealed import read_sealed, write_sealed
 from sfumato.verify import verify
 
 SETTINGS = Settings(50, 30, 20.0, student_settings={"width": 4, "steps": 3, "batch_size": 8}, controls=False)

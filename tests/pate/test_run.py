@@ -17,8 +17,8 @@ from sfumato.pate.folder import load_student
 from sfumato.pate.plan import ACCOUNTING, MECHANISMS, STUDENTS, Settings, choose_queries, make_plan
 from sfumato.pate.run import run
 from sfumato.privacy import accounting
-from sfumato.privacy.dataset_ledger import DatasetLedger, read_account
-from sfumato.privacy.ledger import Chain
+from sfumato.record.dataset_ledger import DatasetLedger, read_account
+from sfumato.record.ledger import Chain
 from sfumato.verify import verify
 
 TINY = {"student_settings": {"width": 4, "steps": 4, "batch_size": 8}, "controls": False}

@@ -12,7 +12,7 @@ from scipy.special import ndtr
 from scipy.stats import binom, norm
 
 from sfumato.errors import InputError
-from sfumato.privacy._bounded import laplace, randomized_response
+from sfumato.privacy._bounded_losses import laplace, randomized_response
 from sfumato.privacy._pairs import Mixture, Swapped
 from sfumato.privacy.accounting import central_limit_epsilon, delta, epsilon, rough_epsilon
 from sfumato.privacy.events import (

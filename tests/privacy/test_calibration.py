@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import InputError
+from sfumato.noise.rectangles import SAMPLER_TAU
 from sfumato.privacy.accounting import epsilon as epsilon_of
 from sfumato.privacy.calibration import calibrate, effective_delta, gaussian_noise_multiplier
 from sfumato.privacy.events import (
@@ -16,7 +17,6 @@ from sfumato.privacy.events import (
     RepeatedGaussianEvent,
     ZCDPEvent,
 )
-from sfumato.privacy.noise import SAMPLER_TAU
 
 EPSILONS = st.floats(-4, 3).map(lambda power: 10.0**power)
 DELTAS = st.floats(-100, -1).map(lambda power: 10.0**power)

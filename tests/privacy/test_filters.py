@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from sfumato.errors import BudgetExceededError, InputError
+from sfumato.noise.rectangles import SAMPLER_TAU
 from sfumato.privacy import accounting
 from sfumato.privacy.calibration import effective_delta, gaussian_noise_multiplier
 from sfumato.privacy.events import (
@@ -21,7 +22,6 @@ from sfumato.privacy.events import (
     ZCDPEvent,
 )
 from sfumato.privacy.filters import BasicFilter, Charge, GaussianFilter, RenyiFilter, gaussian_mu
-from sfumato.privacy.noise import SAMPLER_TAU
 
 NODES = np.linspace(-12, 12, 40_001)
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from sfumato._verify_epsilon import epsilon_bracket
 from sfumato.errors import InputError
 from sfumato.privacy.accounting import delta, epsilon
 from sfumato.privacy.calibration import calibrate, gaussian_noise_multiplier
@@ -24,6 +23,7 @@ from sfumato.privacy.events import (
 )
 from sfumato.privacy.filters import RenyiFilter, gaussian_mu
 from sfumato.privacy.selection import _law, draw_trials, log_ratio, negative_binomial_renyi, poisson_renyi
+from sfumato.verify.epsilon import epsilon_bracket
 
 ORDERS = 1 + np.geomspace(0.05, 300, 60)
 

@@ -20,8 +20,8 @@ from safetensors.numpy import load_file
 
 from sfumato import verify
 from sfumato.cli import invoke
-from sfumato.privacy.dataset_ledger import read_account
-from sfumato.privacy.ledger import Chain
+from sfumato.record.dataset_ledger import read_account
+from sfumato.record.ledger import Chain
 
 UNITS = {
     "edge": ("--unit", "edge", "--epsilon", "1", "--delta", "1e-6"),

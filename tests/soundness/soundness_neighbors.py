@@ -13,7 +13,7 @@ import numpy as np
 from sfumato.bounded import aggregation, degree
 from sfumato.bounded.aggregation import Arcs, affected_coordinates, hop_sensitivity, normalize_rows
 from sfumato.bounded.kernels import UNIT
-from sfumato.privacy.noise import derive_key
+from sfumato.noise.keys import derive_key
 from sfumato.privacy.units import EdgeLevel, NodeLevel
 
 NODES, WIDTH = 5, 4

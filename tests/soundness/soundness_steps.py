@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from sfumato.bounded import gradients
 from sfumato.bounded.gradients import PrivateSGD, rounding_margin
 from sfumato.nn.models import MLP, Encoder, MultiHopClassifier
-from sfumato.privacy.noise import coins, derive_key, operand_mac
+from sfumato.noise.coins import coins
+from sfumato.noise.keys import derive_key, operand_mac
 
 KEY, CLIP, RECORDS, GRID = bytes(32), 0.05, 6, 2.0**24
 IDS = np.array([0, 2, 3, 7, 11, 40])

@@ -17,8 +17,8 @@ from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.method.method import Session
 from sfumato.method.plan import Plan
+from sfumato.noise.keys import derive_key
 from sfumato.privacy.budget import Budget
-from sfumato.privacy.noise import derive_key
 from sfumato.privacy.units import NodeLevel
 
 HOPS, CAP = 2, 2

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from sfumato.local.links import NeighborLists
+from sfumato.randomizers.links import NeighborLists
 
 EXACT = Context(prec=60)
 USERS = 4

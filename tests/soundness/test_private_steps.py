@@ -11,7 +11,8 @@ from sfumato.bounded import gradients
 from sfumato.bounded.gradients import PrivateSGD, clipped_gradient_sum, private_steps, rounding_margin
 from sfumato.errors import InputError
 from sfumato.nn.models import MLP, Encoder
-from sfumato.privacy.noise import coins, derive_key
+from sfumato.noise.coins import coins
+from sfumato.noise.keys import derive_key
 
 KEY = bytes(32)
 

@@ -17,8 +17,8 @@ from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.method.method import Session
 from sfumato.method.plan import Plan
 from sfumato.nn.progressive import StageNetwork
+from sfumato.noise.keys import derive_key
 from sfumato.privacy.budget import Budget
-from sfumato.privacy.noise import derive_key
 
 CAP = 2
 UNITS = {"arc": ARC, "edge": EDGE, "node, remove": node_unit("remove", CAP), "node, replace": node_unit("replace", CAP)}

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sfumato.privacy.discrete import _Bits, _decays, discrete_gaussian, discrete_laplace
-from sfumato.privacy.noise import Stream
+from sfumato.noise.discrete import _Bits, _decays, discrete_gaussian, discrete_laplace
+from sfumato.noise.keys import Stream
 
 SIZE = 100_000
 ACCEPT, REJECT = 1e-4, 1e-9

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sfumato.privacy import noise
-from sfumato.privacy.laplace import rounded_laplace
+from sfumato.noise import keys
+from sfumato.noise.laplace import rounded_laplace
 
-LAWS = {"gaussian": (noise.rounded_gaussian, stats.norm), "laplace": (rounded_laplace, stats.laplace)}
+LAWS = {"gaussian": (keys.rounded_gaussian, stats.norm), "laplace": (rounded_laplace, stats.laplace)}
 CASES = [(law, scale) for law in LAWS for scale in (0.4, 3.3, 216815.3, 1e9)]
 SIZE = 1_000_000
 ACCEPT, REJECT = 1e-4, 1e-12
@@ -76,7 +76,7 @@ def test_steps_inside_a_rectangle_are_uniform(draws, law):
 @pytest.mark.parametrize(("law", "scale"), CASES)
 def test_neighbors_and_streams_are_uncorrelated(draws, law, scale):
     values = draws[law, scale].astype(float)
-    other = LAWS[law][0](noise.derive_key(bytes(32), "other"), scale, 0, SIZE).astype(float)
+    other = LAWS[law][0](keys.derive_key(bytes(32), "other"), scale, 0, SIZE).astype(float)
     pairs = [(values[:-lag], values[lag:]) for lag in (1, 2, 16)] + [(values, other)]
     for left, right in pairs:
         for power in (1, 2):
@@ -86,7 +86,7 @@ def test_neighbors_and_streams_are_uncorrelated(draws, law, scale):
 
 @pytest.mark.parametrize("probability", [0.001, 0.37, 0.5, 0.999])
 def test_coins_fall_with_their_probability(probability):
-    heads = int(noise.coins(bytes(32), probability, np.arange(SIZE)).sum())
+    heads = int(keys.coins(bytes(32), probability, np.arange(SIZE)).sum())
     assert stats.binomtest(heads, SIZE, probability).pvalue > ACCEPT
     assert stats.binomtest(heads, SIZE, probability + 0.01 * (1 if probability < 0.5 else -1)).pvalue < REJECT
 
@@ -96,11 +96,11 @@ def test_coins_are_never_above_their_probability(monkeypatch, probability):
     """Heads for words 0 to t - 1 and no other, so the probability is t / 2^64 with t the floor of q 2^64."""
     t = int(Fraction(probability) * 2**64)
     words = np.array([[0, 0], [t - 1, 0], [t, 0], [2**64 - 1, 0]], np.uint64)
-    monkeypatch.setattr(noise.Stream, "at", lambda self, index, attempt: words)
-    assert noise.coins(bytes(32), probability, np.arange(4)).tolist() == [True, True, False, False]
+    monkeypatch.setattr(keys.Stream, "at", lambda self, index, attempt: words)
+    assert keys.coins(bytes(32), probability, np.arange(4)).tolist() == [True, True, False, False]
 
 
 def test_certain_coins():
-    assert noise.coins(bytes(32), 1, np.arange(1000)).all()
-    assert not noise.coins(bytes(32), 0, np.arange(1000)).any()
-    assert not noise.coins(bytes(32), 2.0**-70, np.arange(1000)).any()
+    assert keys.coins(bytes(32), 1, np.arange(1000)).all()
+    assert not keys.coins(bytes(32), 0, np.arange(1000)).any()
+    assert not keys.coins(bytes(32), 2.0**-70, np.arange(1000)).any()

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
-from sfumato.privacy import _noise_kernel, _rounded
-from sfumato.privacy._noise_kernel import KEPT, OPEN, REJECTED
-from sfumato.privacy._rounded import GAUSSIAN, LAPLACE, exact, layers
-from sfumato.privacy.laplace import rounded_laplace
-from sfumato.privacy.noise import Stream, rounded_gaussian
+from sfumato.noise import _kernel, rectangles
+from sfumato.noise._kernel import KEPT, OPEN, REJECTED
+from sfumato.noise.gaussian import rounded_gaussian
+from sfumato.noise.keys import Stream
+from sfumato.noise.laplace import rounded_laplace
+from sfumato.noise.rectangles import GAUSSIAN, LAPLACE, exact, layers
 
 LAWS = [GAUSSIAN, LAPLACE]
 SCALES = [0.4, 3.3, 216815.3, 1e9]
@@ -27,14 +28,22 @@ def fast(law, scale, words, heights):
         np.empty(len(words), np.int32),
         np.empty(len(words), np.uint64),
     )
-    count = _noise_kernel.decode(words, step, stack.limit, _rounded._MARGIN, out, where, pending)
+    count = _kernel.decode(words, step, stack.limit, rectangles._MARGIN, out, where, pending)
     found = where[:count]
     assert np.array_equal(words[found], pending[:count])
     alone = np.ones(len(words), bool)
     alone[found] = False
     assert len(np.unique(found)) == len(found)
-    values, status = _noise_kernel.judge(
-        words, heights, step, stack.limit, _rounded._MARGIN, stack.half_width, stack.levels, _rounded._ORDER, law.square
+    values, status = _kernel.judge(
+        words,
+        heights,
+        step,
+        stack.limit,
+        rectangles._MARGIN,
+        stack.half_width,
+        stack.levels,
+        rectangles._ORDER,
+        law.square,
     )
     assert (status[alone] == KEPT).all()
     assert np.array_equal(values, out)
@@ -95,7 +104,7 @@ def test_next_to_the_graph(law, scale):
         with mp.workprec(300):
             x = mpf(stack.half_width[layer]) * (mpf(bits) + 0.5) / 2**53
             edge = (law.graph(x) - stack.bottom[layer]) / stack.rise[layer] * 2**64
-            band = (2 * law.graph(x) * _rounded._ORDER + stack.rise[layer] / 2**63) / stack.rise[layer] * 2**64
+            band = (2 * law.graph(x) * rectangles._ORDER + stack.rise[layer] / 2**63) / stack.rise[layer] * 2**64
             heights += [int(edge + shift * band) for shift in shifts]
         words += [layer + (bits << BITS)] * len(shifts)
     status, _ = assert_agree(law, scale, words, heights)
@@ -153,11 +162,11 @@ def test_extreme_words(law):
 def test_the_fallback_alone_draws_the_same(monkeypatch, law, draw, scale, name):
     """With an endless margin the reference takes every decision, or every one about the graph: the same values."""
     quick, calls = draw(bytes(32), scale, 0, 3000), []
-    monkeypatch.setattr(_rounded, name, 1e300)
-    monkeypatch.setattr(_rounded, "exact", lambda *args: calls.append(args) or exact(*args))
+    monkeypatch.setattr(rectangles, name, 1e300)
+    monkeypatch.setattr(rectangles, "exact", lambda *args: calls.append(args) or exact(*args))
     assert np.array_equal(draw(bytes(32), scale, 0, 3000), quick)
     assert len(calls) > 3000 if name == "_MARGIN" else 10 < len(calls) < 100
-    monkeypatch.setattr(_rounded, "exact", lambda *args: (exact(*args)[0], True))
+    monkeypatch.setattr(rectangles, "exact", lambda *args: (exact(*args)[0], True))
     assert not np.array_equal(draw(bytes(32), scale, 0, 3000), quick), "a reference that keeps everything is noticed"
 
 
@@ -171,7 +180,7 @@ def test_further_bits_decide_open_words():
 @pytest.mark.parametrize("law", LAWS)
 def test_rectangles_have_equal_areas_and_cover_the_graph(law):
     stack = layers(law)
-    assert _noise_kernel.LAYER_BITS == _rounded._LAYER_BITS == BITS
+    assert _kernel.LAYER_BITS == rectangles._LAYER_BITS == BITS
     with mp.workprec(400):
         tops = [bottom + rise for bottom, rise in zip(stack.bottom, stack.rise, strict=True)]
         assert stack.bottom[0] == 0

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from sfumato._validate import check_real, fail
 from sfumato.bounded.kernels import UNIT, pack, quantize, sum_rows
 from sfumato.errors import UnsupportedUnitError
-from sfumato.privacy.noise import Key, derive_key, operand_mac, rounded_gaussian
+from sfumato.noise.gaussian import rounded_gaussian
+from sfumato.noise.keys import Key, derive_key, operand_mac
 from sfumato.privacy.units import EdgeLevel, NodeLevel, Unit
 
 _BLOCK = 1 << 16

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import check_int
-from sfumato.privacy.noise import Key, Stream, derive_key
+from sfumato.noise.keys import Key, Stream, derive_key
 
 
 def cap_out_degree(

@@ -32,7 +32,9 @@ from torch import Tensor, nn
 from sfumato._validate import check_int, check_real, fail
 from sfumato.nn.models import SparseRows
 from sfumato.nn.training import Adam
-from sfumato.privacy.noise import Key, coins, derive_key, operand_mac, rounded_gaussian
+from sfumato.noise.coins import coins
+from sfumato.noise.gaussian import rounded_gaussian
+from sfumato.noise.keys import Key, derive_key, operand_mac
 from sfumato.privacy.splitting import MOST_SGD_NOISE
 
 _GRID_BITS = 24

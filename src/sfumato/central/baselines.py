@@ -28,8 +28,8 @@ from sfumato.method.plan import Plan, make_plan
 from sfumato.nn import models
 from sfumato.nn.training import train_full_batch
 from sfumato.privacy.budget import Budget
-from sfumato.privacy.ledger import Release
 from sfumato.privacy.units import NodeLevel, NoPrivacy, Unit
+from sfumato.record.ledger import Release
 
 
 @dataclass(frozen=True)

@@ -47,12 +47,12 @@ from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.method.method import Arrays, GraphKey, Session
 from sfumato.method.plan import Plan, make_plan
 from sfumato.nn.models import Encoder, MultiHopClassifier
+from sfumato.noise.keys import new_key
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.events import GaussianEvent
-from sfumato.privacy.ledger import Release
-from sfumato.privacy.noise import new_key
 from sfumato.privacy.splitting import SGD_WEIGHT, Part, balance
 from sfumato.privacy.units import NodeLevel, NoPrivacy, Unit
+from sfumato.record.ledger import Release
 
 
 @dataclass(frozen=True)

@@ -69,12 +69,12 @@ from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.method.method import Arrays, Session
 from sfumato.method.plan import Plan, make_plan
 from sfumato.nn.models import Linear, SparseRows
+from sfumato.noise.keys import new_key
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.events import Event, GaussianEvent, SelectionEvent
-from sfumato.privacy.ledger import Release
-from sfumato.privacy.noise import new_key
 from sfumato.privacy.splitting import MOST_SGD_NOISE, SGD_WEIGHT, Part, balance
 from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy, Unit
+from sfumato.record.ledger import Release
 
 _EDGE_SHARE, _NODE_SHARE = 0.5, 0.1
 

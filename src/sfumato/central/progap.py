@@ -45,9 +45,9 @@ from sfumato.nn.models import SparseRows
 from sfumato.nn.progressive import StageNetwork
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.events import GaussianEvent
-from sfumato.privacy.ledger import Release
 from sfumato.privacy.splitting import SGD_WEIGHT, Part, balance
 from sfumato.privacy.units import NodeLevel, NoPrivacy, Unit
+from sfumato.record.ledger import Release
 
 _PRIVATE_EPOCHS = 5
 Inputs = tuple[Tensor | SparseRows, ...]

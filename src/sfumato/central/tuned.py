@@ -27,14 +27,15 @@ from sfumato.errors import DataError, SfumatoError
 from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.method.method import Arrays, Method, Session, settings_of
 from sfumato.method.plan import Plan, make_plan
+from sfumato.noise.gaussian import rounded_gaussian
+from sfumato.noise.keys import Key, derive_key, operand_mac
 from sfumato.privacy.accounting import central_limit_mu
 from sfumato.privacy.budget import Budget
-from sfumato.privacy.certificate import total_draws
 from sfumato.privacy.events import GaussianEvent, SelectionEvent, check_rule, leaves
-from sfumato.privacy.ledger import Ledger, Release, canonical_json
-from sfumato.privacy.noise import Key, derive_key, operand_mac, rounded_gaussian
 from sfumato.privacy.selection import draw_trials
 from sfumato.privacy.units import NoPrivacy, Unit
+from sfumato.record.certificate import total_draws
+from sfumato.record.ledger import Ledger, Release, canonical_json
 
 SCORE_SHARE = 0.1
 """Share of a trial's squared loss, by the central limit, that a private score gets beside what it scores."""

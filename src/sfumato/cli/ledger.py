@@ -12,7 +12,7 @@ import typer
 from sfumato.cli.output import plain_console
 
 if TYPE_CHECKING:
-    from sfumato.privacy.dataset_ledger import Account
+    from sfumato.record.dataset_ledger import Account
 
 app = typer.Typer(help="The budget of a data set.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -28,7 +28,7 @@ def show(
     as_json: bool = typer.Option(False, "--json", help="One JSON object on standard output."),
 ) -> None:
     """List the runs in a ledger, what they spent together and what is left. Exit code 1 if the file is damaged."""
-    from sfumato.privacy.dataset_ledger import read_account
+    from sfumato.record.dataset_ledger import read_account
 
     account = read_account(file)
     if as_json:

@@ -175,7 +175,7 @@ def look(options: Options, graph: Graph, asked: Any) -> None:
 
 
 def _check_gaussian(asked: Any, num_features: int) -> None:
-    from sfumato.privacy.noise import SAMPLER_TAU
+    from sfumato.noise.rectangles import SAMPLER_TAU
 
     total = asked.epsilon_x + (asked.epsilon_y or 0.0)
     most = math.log(asked.delta) - math.log(SAMPLER_TAU * num_features)
@@ -223,9 +223,9 @@ def build(options: Options) -> Any:
 
 def train_links(options: Options, as_json: bool) -> None:
     """Score held-out links from feature reports; every feature costs epsilon_x. Nothing is released."""
-    from sfumato.evaluation import Summary
+    from sfumato.evaluation.scores import Summary
     from sfumato.local.link_prediction import LinkPrediction
-    from sfumato.privacy.release_folder import check_new_folder
+    from sfumato.record.release_folder import check_new_folder
 
     check_new_folder(options.out)
     epsilon = None if _clear(options.epsilon_x) else options.epsilon_x

@@ -16,8 +16,8 @@ from sfumato.privacy.units import WORDS, Unit, unit_named
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph
-    from sfumato.privacy.dataset_ledger import DatasetLedger
-    from sfumato.privacy.resume import FitState
+    from sfumato.record.dataset_ledger import DatasetLedger
+    from sfumato.record.resume import FitState
 
 UNIT = typer.Option(
     None, "--unit", help="What is protected: none, arc, edge, node or record (local and link: implied)."
@@ -225,7 +225,7 @@ def shared_ledger(
             if value is not None:
                 raise InputError(f"Expected {option} with --ledger FILE only. Name the ledger, or drop it.")
         return None
-    from sfumato.privacy.dataset_ledger import DatasetLedger
+    from sfumato.record.dataset_ledger import DatasetLedger
 
     return DatasetLedger(ledger, total_epsilon, total_delta, composition)
 
@@ -252,7 +252,7 @@ def take_up(run: Path, context: typer.Context, values: dict[str, Any]) -> tuple[
     Raises:
         InputError: the run is finished or cannot be resumed, or an option differs.
     """
-    from sfumato.privacy.resume import FitState
+    from sfumato.record.resume import FitState
 
     private = run / PRIVATE
     if not (private / "state.json").exists():

@@ -73,7 +73,7 @@ def analyze(
 ) -> None:
     """Print what asking the teachers costs, and whether the number may leave."""
     from sfumato.pate.analysis import analyze as analyze_votes
-    from sfumato.pate.release import release_epsilon
+    from sfumato.pate.epsilon_release import release_epsilon
     from sfumato.pate.votes import read_votes
 
     given = {"--scale": scale, "--sigma1": sigma1, "--sigma2": sigma2, "--threshold": threshold}

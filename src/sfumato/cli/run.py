@@ -79,7 +79,7 @@ def _infer(
     fitted: Fitted, graph: Graph, epsilon: float | None, delta: float | None, new_run: Path | None, quiet: bool
 ) -> Fitted:
     from sfumato.privacy.budget import Budget
-    from sfumato.privacy.release_folder import check_new_folder
+    from sfumato.record.release_folder import check_new_folder
 
     if fitted.plan.unit.name in local.OF_UNIT:
         raise InputError(
@@ -124,7 +124,7 @@ def _write_predictions(out: Path, graph: Graph, classes: tuple[str, ...], probab
 def evaluate(run: Path = RUN, as_json: bool = JSON) -> None:
     """Score a run on its test nodes again. Reads true labels: outside the guarantee."""
     from sfumato.catalog import load
-    from sfumato.evaluation import majority_share, score
+    from sfumato.evaluation.scores import majority_share, score
 
     fitted = load(run)
     source = data.Source.of_run(run)

@@ -15,7 +15,7 @@ from sfumato.errors import InputError, UnsupportedUnitError
 if TYPE_CHECKING:
     from sfumato.cli.data import Source
     from sfumato.cli.options import Options
-    from sfumato.evaluation import Summary
+    from sfumato.evaluation.scores import Summary
     from sfumato.graph.graph import Graph
     from sfumato.method.fitted import Fitted
     from sfumato.method.method import Progress
@@ -44,7 +44,7 @@ def note_uncharged(options: Options) -> None:
 
 def check_splits(source: Source, graph: Graph, seeds: int) -> None:
     """Refuse a graph of which one of the splits cannot be scored."""
-    from sfumato.evaluation import check_scorable
+    from sfumato.evaluation.scores import check_scorable
 
     for seed in range(seeds):
         check_scorable(source.with_roles(graph, seed))
@@ -60,7 +60,7 @@ def repeat(
     seconds: float = 0.0,
 ) -> Outcome:
     """Score the first fit (made here unless given) and further ones, each on its own split."""
-    from sfumato.evaluation import Summary, score
+    from sfumato.evaluation.scores import Summary, score
 
     scores = []
     for seed in range(seeds):
@@ -98,7 +98,7 @@ def _prefixed(report: Progress, label: str) -> Progress:
 
 def summarize(unit: str, plan: Plan, outcome: Outcome, controls: dict[str, Outcome]) -> dict[str, Any]:
     """What metrics.json holds of scores and privacy."""
-    from sfumato.evaluation import graph_gain_recovered
+    from sfumato.evaluation.scores import graph_gain_recovered
 
     low, high = (controls[name].accuracy.mean if name in controls else None for name in ("floor", "ceiling"))
     shares = _shares(plan) if is_local(plan) else {}

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sfumato.method.fitted import Fitted
     from sfumato.method.method import Progress
     from sfumato.method.plan import Plan
-    from sfumato.privacy.resume import FitState
+    from sfumato.record.resume import FitState
 
 
 def train(
@@ -95,7 +95,7 @@ def _train(options: Options, state: FitState | None, as_json: bool, verbose: boo
         local.train_links(replace(options, threads=set_threads(options.threads)), as_json)
         return
     out, source = options.out, options.source()
-    from sfumato.privacy.release_folder import check_new_folder, read_sign_key
+    from sfumato.record.release_folder import check_new_folder, read_sign_key
 
     if state is None:
         check_new_folder(out)
@@ -147,7 +147,7 @@ def _fit(
     options: Options, plan: Plan, first: Graph, state: FitState | None, report: Progress | None
 ) -> tuple[Fitted, float]:
     """The fit that is kept: charged, saved, and then without its key. A refusal leaves nothing behind."""
-    from sfumato.privacy.release_folder import LEDGER
+    from sfumato.record.release_folder import LEDGER
 
     out, resumed = options.out, state is not None
     if options.resumable and state is None:
@@ -182,7 +182,7 @@ def _fit(
 
 
 def _new_state(options: Options) -> FitState:
-    from sfumato.privacy.resume import FitState
+    from sfumato.record.resume import FitState
 
     print(
         f"Warning: until this run has finished, {options.out / PRIVATE} holds its noise key. Whoever reads it can remove "

@@ -77,7 +77,7 @@ def tune(
 
 
 def _tune(chosen: Options, tuned: Tuned, dry_run: bool, as_json: bool) -> None:
-    from sfumato.privacy.release_folder import check_new_folder, read_sign_key
+    from sfumato.record.release_folder import check_new_folder, read_sign_key
 
     if not dry_run:
         check_new_folder(chosen.out)
@@ -149,7 +149,7 @@ def _cost(tuned: Tuned, plan: Plan) -> dict[str, Any]:
 
 
 def _words(tuned: Tuned, plan: Plan, cost: dict[str, Any]) -> str:
-    from sfumato.privacy.certificate import round_up
+    from sfumato.record.certificate import round_up
 
     assert plan.epsilon is not None
     lines = [
@@ -173,7 +173,7 @@ def _words(tuned: Tuned, plan: Plan, cost: dict[str, Any]) -> str:
 
 def _fit(chosen: Options, plan: Plan, first: Any) -> Fitted:
     """The selection, in silence, and what it leaves."""
-    from sfumato.privacy.release_folder import LEDGER
+    from sfumato.record.release_folder import LEDGER
 
     print("tuning ...", file=sys.stderr, flush=True)
     fitted = plan.fit(first, ledger=chosen.out / "release" / LEDGER, dataset_ledger=chosen.dataset_ledger())
@@ -186,7 +186,7 @@ def _evaluate(
     chosen: Options, fitted: Fitted, graph: Any, quiet: bool
 ) -> tuple[dict[str, Any], Outcome, dict[str, Outcome]]:
     """Score the chosen run beside its controls, as train does; seconds and memory would tell the number of trials."""
-    from sfumato.evaluation import Summary, score
+    from sfumato.evaluation.scores import Summary, score
 
     source = chosen.source()
     accuracy, macro_f1 = score(fitted, source.with_roles(graph, 0))

@@ -17,8 +17,8 @@ from sfumato import __version__
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.experiments.runs import Settings, constructor
 from sfumato.privacy.budget import Budget
-from sfumato.privacy.ledger import canonical_json
 from sfumato.privacy.units import unit_named
+from sfumato.record.ledger import canonical_json
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph
@@ -71,7 +71,7 @@ def run_cell(cell: Cell, data_dir: str | None) -> Row:
     """Fit and score one cell in this process; what its line holds beyond the cell itself."""
     start = time.perf_counter()
     from sfumato.catalog import method_named
-    from sfumato.evaluation import check_scorable, score
+    from sfumato.evaluation.scores import check_scorable, score
 
     reset_peak()
     graph = _graph(cell.dataset, data_dir, cell.split)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import DataError
-from sfumato.evaluation import Summary
+from sfumato.evaluation.scores import Summary
 from sfumato.experiments.cells import Row
 from sfumato.experiments.runs import Run
 from sfumato.experiments.spec import Published, Spec

@@ -11,7 +11,7 @@ from typing import Any
 from sfumato._validate import check_real, fail, require
 from sfumato.errors import UnsupportedUnitError
 from sfumato.experiments._tables import build, known, single
-from sfumato.experiments.pate import METHOD as PATE
+from sfumato.experiments.pate_settings import METHOD as PATE
 from sfumato.graph.graph import PublicFacts
 from sfumato.privacy.units import WORDS, unit_named
 
@@ -34,8 +34,8 @@ class Run:
             budgets are the settings ``epsilon_x`` and ``epsilon_y`` ("inf" or TOML's inf: in the clear).
         delta: needed with ``epsilons``, but under unit link, where it is 0.
         max_degree: arcs that an owner keeps (unit node).
-        settings: constructor arguments of the method, or those of method "pate" (:mod:`sfumato.experiments.pate`). A value
-            is one for all epsilons, or pairs (epsilon, value).
+        settings: constructor arguments of the method, or of :class:`~sfumato.experiments.pate_settings.PateCell`. A value is
+            one for all epsilons, or pairs (epsilon, value).
         preset: a published form of "lpgnn" that gives the other settings, for the data set and the budgets.
         role: method, floor (graph-free), ceiling, label-control or no-information (features that tell nothing).
         vary: a setting of the method, or ``max_degree``; None for none.

@@ -17,8 +17,8 @@ from sfumato._validate import check_int, check_real, fail
 from sfumato.errors import InputError
 from sfumato.experiments._tables import build, known, single, tables
 from sfumato.experiments.cells import Cell, digest
-from sfumato.experiments.pate import METHOD as PATE
 from sfumato.experiments.pate import check_run
+from sfumato.experiments.pate_settings import METHOD as PATE
 from sfumato.experiments.runs import Run, check_unique, read_run, written
 
 SPECS = Path(__file__).with_name("specs")

@@ -2,69 +2,51 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from sfumato._lazy import lazily
 
 if TYPE_CHECKING:
-    from sfumato.graph.convert import from_networkx, from_pyg, to_networkx, to_pyg
-    from sfumato.graph.datasets import list_datasets, load_dataset
-    from sfumato.graph.graph import Graph, PublicFacts
-    from sfumato.graph.io import read_csv, read_parquet, read_sql
-    from sfumato.graph.schema import Schema
-    from sfumato.graph.splits import random_roles, stratified_roles
-    from sfumato.graph.subgraph import induced
-    from sfumato.graph.synthetic import campus, interests, rmat, stochastic_block_model
+    from sfumato.graph.convert import from_networkx as from_networkx
+    from sfumato.graph.convert import from_pyg as from_pyg
+    from sfumato.graph.convert import to_networkx as to_networkx
+    from sfumato.graph.convert import to_pyg as to_pyg
+    from sfumato.graph.datasets import list_datasets as list_datasets
+    from sfumato.graph.datasets import load_dataset as load_dataset
+    from sfumato.graph.graph import Graph as Graph
+    from sfumato.graph.graph import PublicFacts as PublicFacts
+    from sfumato.graph.io import read_csv as read_csv
+    from sfumato.graph.io import read_parquet as read_parquet
+    from sfumato.graph.io import read_sql as read_sql
+    from sfumato.graph.schema import Schema as Schema
+    from sfumato.graph.splits import random_roles as random_roles
+    from sfumato.graph.splits import stratified_roles as stratified_roles
+    from sfumato.graph.subgraph import induced as induced
+    from sfumato.graph.synthetic import campus as campus
+    from sfumato.graph.synthetic import interests as interests
+    from sfumato.graph.synthetic import rmat as rmat
+    from sfumato.graph.synthetic import stochastic_block_model as stochastic_block_model
 
 _HOME = {
-    "Graph": "graph",
-    "PublicFacts": "graph",
-    "Schema": "schema",
     "campus": "synthetic",
     "from_networkx": "convert",
     "from_pyg": "convert",
+    "Graph": "graph",
     "induced": "subgraph",
     "interests": "synthetic",
     "list_datasets": "datasets",
     "load_dataset": "datasets",
+    "PublicFacts": "graph",
     "random_roles": "splits",
     "read_csv": "io",
     "read_parquet": "io",
     "read_sql": "io",
     "rmat": "synthetic",
+    "Schema": "schema",
     "stochastic_block_model": "synthetic",
     "stratified_roles": "splits",
     "to_networkx": "convert",
     "to_pyg": "convert",
 }
 
-__all__ = [
-    "Graph",
-    "PublicFacts",
-    "Schema",
-    "campus",
-    "from_networkx",
-    "from_pyg",
-    "induced",
-    "interests",
-    "list_datasets",
-    "load_dataset",
-    "random_roles",
-    "read_csv",
-    "read_parquet",
-    "read_sql",
-    "rmat",
-    "stochastic_block_model",
-    "stratified_roles",
-    "to_networkx",
-    "to_pyg",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__all__, __getattr__, __dir__ = lazily(__name__, _HOME)

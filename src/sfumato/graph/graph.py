@@ -26,6 +26,19 @@ from sfumato.graph.arcs import (
 )
 from sfumato.graph.checks import check_features, check_labels, check_node_ids, check_roles
 from sfumato.graph.splits import DEFAULT_FRACTIONS, random_roles, split_sizes
+from sfumato.graph.storage import load_arrays, save_arrays
+
+_STORED = (
+    "directed",
+    "name",
+    "max_degree",
+    "mean_degree",
+    "merged",
+    "classes",
+    "feature_names",
+    "assumed_public",
+    "num_features",
+)
 
 
 @dataclass(frozen=True)
@@ -310,9 +323,14 @@ class Graph:
 
     def save(self, directory: str | Path) -> Path:
         """Write the graph as .npy files and graph.json into a new directory, whole or not at all."""
-        from sfumato.graph.storage import save_graph
-
-        return save_graph(self, Path(directory))
+        arrays: dict[str, Any] = {"indptr": self.indptr, "indices": self.indices, "y": self.y}
+        arrays |= {"node_ids": self.node_ids, "roles": self.roles}
+        if isinstance(self.x, sp.csr_matrix):
+            arrays |= {"x_data": self.x.data, "x_indices": self.x.indices, "x_indptr": self.x.indptr}
+        else:
+            arrays["x"] = self.x
+        there = {name: array for name, array in arrays.items() if array is not None}
+        return save_arrays(Path(directory), there, {name: getattr(self, name) for name in _STORED})
 
     @classmethod
     def load(cls, directory: str | Path, mmap: bool = True) -> Graph:
@@ -320,6 +338,12 @@ class Graph:
 
         Arcs are checked again; features, ids and the reverse of every arc are trusted as saved.
         """
-        from sfumato.graph.storage import load_graph
-
-        return load_graph(cls, Path(directory), mmap)
+        arrays, facts = load_arrays(Path(directory), _STORED, mmap)
+        if "x_data" in arrays:
+            shape = (len(arrays["indptr"]) - 1, facts["num_features"])
+            arrays["x"] = sp.csr_matrix((arrays.pop("x_data"), arrays.pop("x_indices"), arrays.pop("x_indptr")), shape)
+        indptr, indices = check_arcs(arrays.pop("indptr"), arrays.pop("indices"))
+        fields: dict[str, Any] = {name: facts[name] for name in _STORED if name != "num_features"}
+        fields |= {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
+        checked = (indptr, indices, fields["directed"], fields["max_degree"], arrays.get("x"), arrays.get("node_ids"))
+        return cls(indptr, indices, **arrays, **fields, _checked=checked)

@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 from sfumato._validate import check_choice, check_int, check_real, fail
 from sfumato.errors import DataError, UnsupportedUnitError
 from sfumato.graph.graph import Graph, PublicFacts
-from sfumato.local._exact import round_up
 from sfumato.local.collection import topology
 from sfumato.local.denoising import RULES, Denoised, beliefs, denoise
-from sfumato.local.links import LinkReports, NeighborLists
 from sfumato.local.method import AskingMethod, coins, pure_sum
-from sfumato.local.randomness import Source
 from sfumato.method.method import Arrays, Session
 from sfumato.method.plan import Plan
+from sfumato.noise.coins import SecretWords
+from sfumato.noise.exact import round_up
 from sfumato.privacy.events import PureEvent
-from sfumato.privacy.ledger import Release
 from sfumato.privacy.units import LinkLevel, Unit
+from sfumato.randomizers.links import LinkReports, NeighborLists
+from sfumato.record.ledger import Release
 
 DEGREES, BITS = "degree-reports", "link-reports"
 _CERTAIN = 0.999
@@ -58,7 +58,7 @@ class Blink(AskingMethod):
     :math:`w - l > 2 \sqrt{w + l}` with w and l the users that only it, or only the MLP, has right. So up to the chance of
     that comparison it never falls below what features alone give.
 
-    **Formal guarantee.** That of :class:`~sfumato.local.links.NeighborLists`: epsilon-LDP of one bit of one list, 2 epsilon
+    **Formal guarantee.** That of :class:`~sfumato.randomizers.links.NeighborLists`: epsilon-LDP of one bit of one list, 2 epsilon
     of a relationship that both ends report. Features, labels and roles are public. All but ``collect`` is post-processing.
     ``calibrate`` claims the exact sum over both reports, rounded upward, under :class:`~sfumato.privacy.units.LinkLevel`.
 
@@ -145,7 +145,7 @@ class Blink(AskingMethod):
         (found,) = weights.values()
         return np.asarray(found)
 
-    def collect(self, graph: Graph, source: Source) -> LinkReports:
+    def collect(self, graph: Graph, source: SecretWords) -> LinkReports:
         """Ask every user once: the only call that reads links."""
         if graph.directed:
             raise fail("graph", graph.name, "to be undirected", "Both ends of a link report it; declare it undirected.")

@@ -15,20 +15,20 @@ from sfumato._validate import check_choice, check_int, check_real, fail
 from sfumato.errors import DataError
 from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.graph.subgraph import adjacency
-from sfumato.local._values import Floats, to_csr
-from sfumato.local.collision import Collision
-from sfumato.local.direction import Direction
-from sfumato.local.gaussian import Gaussian
-from sfumato.local.laplace import Laplace
-from sfumato.local.multibit import MultiBit, OneBit
-from sfumato.local.pgc import PGC
-from sfumato.local.piecewise import Piecewise
-from sfumato.local.randomized_response import RandomizedResponse
-from sfumato.local.randomizer import Estimate, Randomizer, Reports
-from sfumato.local.randomness import Source
-from sfumato.local.subset import SubsetSelection
+from sfumato.noise.coins import SecretWords
 from sfumato.privacy.events import Event, GaussianEvent, PureEvent
-from sfumato.privacy.ledger import Release
+from sfumato.randomizers.collision import Collision
+from sfumato.randomizers.direction import Direction
+from sfumato.randomizers.gaussian import Gaussian
+from sfumato.randomizers.laplace import Laplace
+from sfumato.randomizers.multibit import MultiBit, OneBit
+from sfumato.randomizers.pgc import PGC
+from sfumato.randomizers.piecewise import Piecewise
+from sfumato.randomizers.randomized_response import RandomizedResponse
+from sfumato.randomizers.randomizer import Estimate, Randomizer, Reports
+from sfumato.randomizers.subset import SubsetSelection
+from sfumato.randomizers.values import Floats, to_csr
+from sfumato.record.ledger import Release
 
 MECHANISMS = ("multi-bit", "one-bit", "laplace", "gaussian", "piecewise", "pgc", "collision", "direction")
 LABEL_MECHANISMS = ("subset", "randomized-response")
@@ -140,7 +140,7 @@ def _event(randomizer: Randomizer) -> Event:
 
 def report_width(randomizer: Randomizer, num_features: int) -> int:
     """Integers in a report."""
-    return len(randomizer.encode(np.zeros((1, num_features)), Source(bytes(32))).key(0))
+    return len(randomizer.encode(np.zeros((1, num_features)), SecretWords(bytes(32))).key(0))
 
 
 def packed(reports: Reports) -> NDArray[np.integer]:
@@ -188,7 +188,7 @@ class Collection:
         return len(self.transition)
 
 
-def encode(asked: Questions, graph: Graph, public: PublicFacts, source: Source) -> dict[str, NDArray[Any]]:
+def encode(asked: Questions, graph: Graph, public: PublicFacts, source: SecretWords) -> dict[str, NDArray[Any]]:
     """Ask every user once: the only function of this family that reads a graph's features and labels privately.
 
     Returns:

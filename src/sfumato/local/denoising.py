@@ -1,6 +1,6 @@
 r"""What a server makes of reported neighbor lists: Bayesian denoising to a sparse graph, and beliefs from all claims.
 
-Everything here is post-processing of :class:`~sfumato.local.links.LinkReports` and of public features and labels.
+Everything here is post-processing of :class:`~sfumato.randomizers.links.LinkReports` and of public features and labels.
 The posterior of a pair depends on the cells of its two users and on how many of the two claim the link (0, 1, 2), so it is
 a small table; pairs are only counted into it, and those that are kept are listed: as many as links are expected, up to
 a share of all pairs where epsilon is too small to tell them apart.
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from scipy.special import expit, log_softmax, logit
 
 from sfumato._validate import check_choice
-from sfumato.local._values import Floats
-from sfumato.local.links import LinkReports, NeighborLists
+from sfumato.randomizers.links import LinkReports, NeighborLists
+from sfumato.randomizers.values import Floats
 
 RULES = ("expected", "hard")
 _TINY = 1e-12

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from sfumato._validate import check_int, fail
 from sfumato.local._heat import Floats, normalized_adjacency
-from sfumato.local.randomizer import Estimate
+from sfumato.randomizers.randomizer import Estimate
 
 _PROBES = 128
 _SEED = 0
@@ -29,7 +29,7 @@ def propagate(
 
     Args:
         adjacency: [n, n], symmetric; weights and self-loops are ignored.
-        values: X, an :class:`~sfumato.local.randomizer.Estimate` or a dense array [n, d].
+        values: X, an :class:`~sfumato.randomizers.randomizer.Estimate` or a dense array [n, d].
         steps: the largest k.
         weight: W [d, width], a network's or a public sketch's; an estimate needs one, so that it never becomes dense.
 

@@ -20,9 +20,9 @@ from sfumato._validate import check_int, check_real, fail
 from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.local import collection
 from sfumato.local._heat import normalized_adjacency
-from sfumato.local._values import Floats, to_csr
 from sfumato.local.collection import FEATURES, Questions
-from sfumato.local.randomness import Source
+from sfumato.noise.coins import SecretWords
+from sfumato.randomizers.values import Floats, to_csr
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -144,7 +144,7 @@ class LinkPrediction:
         """What users are asked: features alone, each with its own budget."""
         return Questions(self.epsilon_x, None, mechanism=self.mechanism, per_feature=True, low=self.low, high=self.high)
 
-    def fit(self, graph: Graph, seed: int = 0, source: Source | None = None) -> LinkResult:
+    def fit(self, graph: Graph, seed: int = 0, source: SecretWords | None = None) -> LinkResult:
         """Split the edges by ``seed``, ask every user once, train, and score the held-out edges.
 
         ``source`` is the users' secret randomness, fresh from the operating system by default.
@@ -155,7 +155,7 @@ class LinkPrediction:
         from sfumato.nn.vgae import VGAE, log_odds, train_vgae
 
         split = split_edges(graph, seed)
-        x, total = received_rows(self.asked, graph, source or Source())
+        x, total = received_rows(self.asked, graph, source or SecretWords())
         generator = np.random.default_rng([seed, 1])
 
         def absent(count: int) -> Tensor:
@@ -174,7 +174,7 @@ class LinkPrediction:
         return LinkResult(auc(*scores), average_precision(*scores), epochs, self.epsilon_x, total)
 
 
-def received_rows(asked: Questions, graph: Graph, source: Source) -> tuple[Tensor | SparseRows, float | None]:
+def received_rows(asked: Questions, graph: Graph, source: SecretWords) -> tuple[Tensor | SparseRows, float | None]:
     """Ask for features and return their estimate, dense float32 [n, d], with the epsilon of a user.
 
     Rows that are read in the clear come sparse, and with None.

@@ -14,20 +14,20 @@ from numpy.typing import NDArray
 from sfumato._validate import fail
 from sfumato.errors import DataError, UnsupportedUnitError
 from sfumato.graph.graph import Graph, PublicFacts
-from sfumato.local._exact import round_up
 from sfumato.local._smoothed import MOST_CONDITION
 from sfumato.local.collection import Collection, Questions, encode, received
-from sfumato.local.randomness import Source
 from sfumato.method.method import Arrays, Session
 from sfumato.method.plan import Plan
+from sfumato.noise.coins import SecretWords
+from sfumato.noise.exact import round_up
+from sfumato.noise.keys import derive_key
 from sfumato.privacy import accounting
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.calibration import effective_delta
-from sfumato.privacy.certificate import total_draws
 from sfumato.privacy.events import GaussianEvent
-from sfumato.privacy.ledger import Release
-from sfumato.privacy.noise import derive_key
 from sfumato.privacy.units import LocalLevel, NoPrivacy, Unit
+from sfumato.record.certificate import total_draws
+from sfumato.record.ledger import Release
 
 
 class AskingMethod(ABC):
@@ -165,9 +165,9 @@ class LocalMethod(Questions, AskingMethod):
         """Log-probabilities of every node, float32 [n, C]."""
 
 
-def coins(session: Session) -> Source:
+def coins(session: Session) -> SecretWords:
     """The coins of all reports of a fit: secret and new, and the same again when it is resumed on the same graph."""
-    return Source(derive_key(session.key, "reports"))
+    return SecretWords(derive_key(session.key, "reports"))
 
 
 def pure_sum(releases: Sequence[Release]) -> Fraction:

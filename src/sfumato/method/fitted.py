@@ -17,10 +17,10 @@ from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.method.method import Arrays, GraphKey, Method, settings_of
 from sfumato.method.plan import Plan, make_plan
 from sfumato.privacy.budget import Budget
-from sfumato.privacy.certificate import Certificate
-from sfumato.privacy.ledger import Ledger, Release
-from sfumato.privacy.release_folder import StoredRun, write_release
 from sfumato.privacy.units import Unit, unit_from_dict, unit_to_dict
+from sfumato.record.certificate import Certificate
+from sfumato.record.ledger import Ledger, Release
+from sfumato.record.release_folder import StoredRun, write_release
 
 _CACHE = "cache/"
 

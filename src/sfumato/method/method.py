@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError
 from sfumato.graph.graph import Graph, PublicFacts
-from sfumato.privacy.ledger import Ledger, Release
-from sfumato.privacy.noise import Key, derive_key, operand_mac
-from sfumato.privacy.resume import FitState
+from sfumato.noise.keys import Key, derive_key, operand_mac
 from sfumato.privacy.units import Unit
+from sfumato.record.ledger import Ledger, Release
+from sfumato.record.resume import FitState
 
 if TYPE_CHECKING:
     from sfumato.method.plan import Plan

@@ -19,17 +19,18 @@ from sfumato.errors import DataError, LedgerError, UnsupportedUnitError
 from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.graph.splits import DEFAULT_FRACTIONS
 from sfumato.method.method import GraphKey, Method, Progress, Session, settings_of
+from sfumato.noise.keys import Key, derive_key, new_key, operand_mac
+from sfumato.noise.rectangles import SAMPLER_TAU
 from sfumato.privacy import accounting
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.calibration import calibrate, effective_delta, gaussian_noise_multiplier
-from sfumato.privacy.certificate import certify, round_up, total_draws
-from sfumato.privacy.dataset_ledger import Claim, DatasetLedger, new_run
 from sfumato.privacy.events import Event, GaussianEvent, PoissonGaussianEvent
-from sfumato.privacy.ledger import Ledger, Release, canonical_json
-from sfumato.privacy.noise import SAMPLER_TAU, Key, derive_key, new_key, operand_mac
-from sfumato.privacy.resume import FitState
 from sfumato.privacy.splitting import MOST_SGD_NOISE
 from sfumato.privacy.units import LOCAL_UNITS, EdgeLevel, NoPrivacy, Unit, unit_to_dict
+from sfumato.record.certificate import certify, round_up, total_draws
+from sfumato.record.dataset_ledger import Claim, DatasetLedger, new_run
+from sfumato.record.ledger import Ledger, Release, canonical_json
+from sfumato.record.resume import FitState
 
 if TYPE_CHECKING:
     from sfumato.method.fitted import Fitted

@@ -2,88 +2,55 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from sfumato._lazy import lazily
 
 if TYPE_CHECKING:
-    from sfumato.pate.aggregation import Answers, ConfidentGNMax, GNMax, InteractiveGNMax, LNMax
-    from sfumato.pate.analysis import Analysis, analyze
-    from sfumato.pate.cleansing import PATEPlusPlus
-    from sfumato.pate.coteaching import CoTeaching, PATEPlus
-    from sfumato.pate.ensemble import IMAGE_SETTINGS, Ensemble, TorchTeacher
-    from sfumato.pate.folder import load_student
-    from sfumato.pate.gan import GANStudent
-    from sfumato.pate.graph_teachers import GraphTeachers
-    from sfumato.pate.images import load_images
-    from sfumato.pate.release import Released, published_release, release_epsilon
-    from sfumato.pate.student import ConsistencyStudent
-    from sfumato.pate.teachers import assign, parts, train_each
-    from sfumato.pate.votes import count_votes, read_votes
+    from sfumato.pate.aggregation import Answers as Answers
+    from sfumato.pate.aggregation import ConfidentGNMax as ConfidentGNMax
+    from sfumato.pate.aggregation import GNMax as GNMax
+    from sfumato.pate.aggregation import InteractiveGNMax as InteractiveGNMax
+    from sfumato.pate.aggregation import LNMax as LNMax
+    from sfumato.pate.analysis import Analysis as Analysis
+    from sfumato.pate.analysis import analyze as analyze
+    from sfumato.pate.ensemble import IMAGE_SETTINGS as IMAGE_SETTINGS
+    from sfumato.pate.ensemble import Ensemble as Ensemble
+    from sfumato.pate.ensemble import TorchTeacher as TorchTeacher
+    from sfumato.pate.epsilon_release import Released as Released
+    from sfumato.pate.epsilon_release import published_release as published_release
+    from sfumato.pate.epsilon_release import release_epsilon as release_epsilon
+    from sfumato.pate.folder import load_student as load_student
+    from sfumato.pate.graph_teachers import GraphTeachers as GraphTeachers
+    from sfumato.pate.images import load_images as load_images
+    from sfumato.pate.teachers import assign as assign
+    from sfumato.pate.teachers import parts as parts
+    from sfumato.pate.teachers import train_each as train_each
+    from sfumato.pate.votes import count_votes as count_votes
+    from sfumato.pate.votes import read_votes as read_votes
 
 _HOME = {
-    "IMAGE_SETTINGS": "ensemble",
     "Analysis": "analysis",
+    "analyze": "analysis",
     "Answers": "aggregation",
-    "CoTeaching": "coteaching",
+    "assign": "teachers",
     "ConfidentGNMax": "aggregation",
-    "ConsistencyStudent": "student",
+    "count_votes": "votes",
     "Ensemble": "ensemble",
-    "GANStudent": "gan",
     "GNMax": "aggregation",
     "GraphTeachers": "graph_teachers",
+    "IMAGE_SETTINGS": "ensemble",
     "InteractiveGNMax": "aggregation",
     "LNMax": "aggregation",
-    "PATEPlus": "coteaching",
-    "PATEPlusPlus": "cleansing",
-    "Released": "release",
-    "TorchTeacher": "ensemble",
-    "analyze": "analysis",
-    "assign": "teachers",
-    "count_votes": "votes",
     "load_images": "images",
     "load_student": "folder",
     "parts": "teachers",
-    "published_release": "release",
+    "published_release": "epsilon_release",
     "read_votes": "votes",
-    "release_epsilon": "release",
+    "release_epsilon": "epsilon_release",
+    "Released": "epsilon_release",
+    "TorchTeacher": "ensemble",
     "train_each": "teachers",
 }
 
-__all__ = [
-    "IMAGE_SETTINGS",
-    "Analysis",
-    "Answers",
-    "CoTeaching",
-    "ConfidentGNMax",
-    "ConsistencyStudent",
-    "Ensemble",
-    "GANStudent",
-    "GNMax",
-    "GraphTeachers",
-    "InteractiveGNMax",
-    "LNMax",
-    "PATEPlus",
-    "PATEPlusPlus",
-    "Released",
-    "TorchTeacher",
-    "analyze",
-    "assign",
-    "count_votes",
-    "load_images",
-    "load_student",
-    "parts",
-    "published_release",
-    "read_votes",
-    "release_epsilon",
-    "train_each",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__all__, __getattr__, __dir__ = lazily(__name__, _HOME)

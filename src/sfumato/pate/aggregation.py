@@ -9,7 +9,7 @@ multipliers are sigma / sqrt 2, b / 2 and sigma_1.
 **Noise.** Counts are whole numbers of grid steps of 2^-20 vote; noise is drawn as whole numbers of steps by the keyed
 samplers, :math:`\mathrm{round}(2^{20} \sigma Z)` or :math:`\mathrm{round}(2^{20} b L)`, and the answer is the class of the
 largest sum, the first one in a tie. Rounding commutes with adding whole steps, so an answer is post-processing of the Gaussian or
-Laplace mechanism on counts. A draw is within ``SAMPLER_TAU`` of its law (:mod:`sfumato.privacy.noise`).
+Laplace mechanism on counts. A draw is within ``SAMPLER_TAU`` of its law (:mod:`sfumato.noise.keys`).
 
 **Release order.** Queries are fixed by index before the first answer and answered in that order. A refused query has been
 asked, and costs as much as the threshold does. Only answers leave: counts, noisy or not, do not.
@@ -25,11 +25,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import check_int, check_real, fail
+from sfumato.noise.gaussian import rounded_gaussian
+from sfumato.noise.keys import Key, derive_key, new_key, operand_mac
+from sfumato.noise.laplace import rounded_laplace
 from sfumato.pate.data_dependent import GRID, Floats
 from sfumato.pate.votes import Votes, check_votes
 from sfumato.privacy.events import Event, GaussianEvent, LaplaceEvent
-from sfumato.privacy.laplace import rounded_laplace
-from sfumato.privacy.noise import Key, derive_key, new_key, operand_mac, rounded_gaussian
 
 L2_SENSITIVITY = math.sqrt(2)  # of one query's counts
 L1_SENSITIVITY = 2

@@ -2,7 +2,7 @@
 
 A data-dependent epsilon is computed from private votes. It bounds the loss of the run on *this* data against every neighbor,
 is valid only for queries fixed before the first answer, and must not be published, nor stop, tune or choose anything: see
-:mod:`sfumato.pate.release` for a noisy version that may leave.
+:mod:`sfumato.pate.epsilon_release` for a noisy version that may leave.
 
 By default costs are true bounds on Renyi divergences (:mod:`sfumato.pate.data_dependent`), converted tightly over many orders,
 and the exact data-independent value is reported where it is smaller. ``as_published`` repeats the papers: their orders, the

@@ -31,10 +31,10 @@ from sfumato._validate import fail
 from sfumato.errors import DataError, SfumatoError
 from sfumato.pate.aggregation import LNMax
 from sfumato.pate.plan import STUDENTS, UNIT, Plan, Settings
-from sfumato.privacy.certificate import Certificate, certify
-from sfumato.privacy.ledger import Ledger
-from sfumato.privacy.release_folder import Arrays, read_release, write_release
 from sfumato.privacy.units import unit_to_dict
+from sfumato.record.certificate import Certificate, certify
+from sfumato.record.ledger import Ledger
+from sfumato.record.release_folder import Arrays, read_release, write_release
 
 if TYPE_CHECKING:
     from sfumato.pate.images import Images
@@ -172,7 +172,7 @@ def load_student(path: str | Path) -> Student:
 def weights_of(student: Any) -> dict[str, NDArray[Any]]:
     """The networks of a trained student by name: what a release holds.
 
-    >>> from sfumato.pate.student import NetworkStudent, edge_network
+    >>> from sfumato.students.consistency import NetworkStudent, edge_network
     >>> len(weights_of(NetworkStudent(edge_network(4, 2))))
     4
     """
@@ -210,13 +210,13 @@ def _rebuilt(chosen: dict[str, Any], public: dict[str, Any], weights: Arrays) ->
     import torch
 
     from sfumato.nn.gan import Discriminator
-    from sfumato.pate.gan import TrainedStudent
-    from sfumato.pate.histograms import EDGES
-    from sfumato.pate.student import NetworkStudent, edge_network
+    from sfumato.students.consistency import NetworkStudent, edge_network
+    from sfumato.students.gan import TrainedStudent
+    from sfumato.students.histograms import EDGES
 
     module, name = STUDENTS[chosen["name"]]
     values = {key: tuple(value) if isinstance(value, list) else value for key, value in chosen.items() if key != "name"}
-    settings = getattr(import_module(f"sfumato.pate.{module}"), name)(num_classes=public["num_classes"], **values)
+    settings = getattr(import_module(f"sfumato.students.{module}"), name)(num_classes=public["num_classes"], **values)
     if chosen["name"] == "consistency":
         student: Any = NetworkStudent(edge_network(settings.width, settings.num_classes), settings.slanted)
     else:

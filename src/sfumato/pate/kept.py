@@ -28,11 +28,11 @@ from sfumato._validate import fail
 from sfumato.errors import InputError, LedgerError, SfumatoError
 from sfumato.pate.aggregation import REFUSED, Answers
 from sfumato.pate.plan import UNIT
-from sfumato.pate.sealed import MALFORMED, damaged, digest, read_sealed, write_sealed
-from sfumato.privacy.dataset_ledger import Claim, DatasetLedger, new_run
-from sfumato.privacy.ledger import Ledger, sync_folder
-from sfumato.privacy.release_folder import LEDGER, check_new_folder
 from sfumato.privacy.units import unit_to_dict
+from sfumato.record.dataset_ledger import Claim, DatasetLedger, new_run
+from sfumato.record.ledger import Ledger, sync_folder
+from sfumato.record.release_folder import LEDGER, check_new_folder
+from sfumato.record.sealed import MALFORMED, damaged, digest, read_sealed, write_sealed
 
 if TYPE_CHECKING:
     from sfumato.pate.images import Images

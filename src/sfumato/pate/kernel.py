@@ -1,6 +1,6 @@
 r"""Teachers without training steps: kernel ridge regression on the edges of images.
 
-An image is a row h of :func:`sfumato.pate.histograms.edge_histograms`. A teacher whose n records have the rows H and the
+An image is a row h of :func:`sfumato.students.histograms.edge_histograms`. A teacher whose n records have the rows H and the
 one-hot classes Y scores a query q by
 
 .. math:: k(q, H) \left(k(H, H) + \lambda I\right)^{-1} (Y - 1 / C), \qquad k(a, b) = e^{-\|a - b\|^2 / m},
@@ -26,8 +26,8 @@ import torch
 from numpy.typing import NDArray
 
 from sfumato._validate import check_int, check_real, fail
-from sfumato.pate.histograms import SIDE, edge_histograms, upright
 from sfumato.pate.teachers import Ids, Progress, SeparateTeachers, Teachers, assign, train_each
+from sfumato.students.histograms import SIDE, edge_histograms, upright
 
 _AT_ONCE = 500
 _MOST_RECORDS = 10_000  # the kernel of a teacher's records with themselves is held whole

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from sfumato._validate import check_choice, check_int, check_real, fail
 from sfumato.errors import InputError
+from sfumato.noise.rectangles import SAMPLER_TAU
 from sfumato.pate.aggregation import L1_SENSITIVITY, ConfidentGNMax, GNMax, LNMax, Mechanism
-from sfumato.pate.release import Released, release_epsilon
+from sfumato.pate.epsilon_release import Released, release_epsilon
 from sfumato.pate.votes import Votes
 from sfumato.privacy import accounting, calibration
 from sfumato.privacy.events import LaplaceEvent
-from sfumato.privacy.ledger import Release
-from sfumato.privacy.noise import SAMPLER_TAU
 from sfumato.privacy.units import RecordLevel, unit_to_dict
+from sfumato.record.ledger import Release
 
 POOL = 9000
 """Rows of the test file before this one are the public pool; this one and later ones measure."""
@@ -27,7 +27,7 @@ MECHANISMS = {kind.name: kind for kind in (ConfidentGNMax, GNMax, LNMax)}
 ACCOUNTING = ("data-independent", "released", "as-published")
 TEACHERS = ("kernel", "cnn")
 STUDENTS = {
-    "consistency": ("student", "ConsistencyStudent"),
+    "consistency": ("consistency", "ConsistencyStudent"),
     "gan": ("gan", "GANStudent"),
     "coteaching": ("coteaching", "CoTeaching"),
     "pate-plus": ("coteaching", "PATEPlus"),
@@ -57,7 +57,7 @@ class Settings:
         student: one of ``STUDENTS``.
         student_settings: of its constructor, beside the number of classes and the seed.
         quick: at most 50 teachers and 100 queries, small networks, few steps.
-        gnss: order, beta and noise of the released epsilon, see :func:`sfumato.pate.release.release_epsilon`.
+        gnss: order, beta and noise of the released epsilon, see :func:`sfumato.pate.epsilon_release.release_epsilon`.
         controls: whether the ceiling, a second student on true labels, is trained.
         seed: of teachers, queries and student. Public; noise has a key of its own.
         device: of cnn teachers, "cpu" or "cuda".
@@ -154,7 +154,7 @@ def make_plan(settings: Settings, num_classes: int = 10) -> Plan:
 
     With ``accounting="released"`` the plan holds the answers alone, and ``epsilon`` is theirs. Telling the epsilon afterwards is
     a release too, but no event of it can be charged beforehand: its cost is known at one order only, is added to the divergence
-    of the answers there, and so is part of the number told (:func:`sfumato.pate.release.release_epsilon`).
+    of the answers there, and so is part of the number told (:func:`sfumato.pate.epsilon_release.release_epsilon`).
 
     Raises:
         InputError: a mechanism with given noise costs more, or cannot tell its epsilon; noise that the sampler does not draw.

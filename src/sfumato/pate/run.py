@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from sfumato._validate import fail
 from sfumato.errors import SfumatoError
 from sfumato.nn.metrics import accuracy, macro_f1
+from sfumato.noise.keys import Key
 from sfumato.pate.aggregation import REFUSED, Answers, ConfidentGNMax, Mechanism
 from sfumato.pate.analysis import analyze
 from sfumato.pate.ensemble import IMAGE_SETTINGS, Ensemble
@@ -40,12 +41,11 @@ from sfumato.pate.images import Images
 from sfumato.pate.kept import Kept, charged, forget, keep, noted, reserve, spend, take_up, terms_of
 from sfumato.pate.kernel import KernelEnsemble
 from sfumato.pate.plan import POOL, STUDENTS, UNIT, Plan, Settings, choose_queries, make_plan, told
-from sfumato.pate.ridge import Ridge
-from sfumato.pate.student import STUDENT_SETTINGS
 from sfumato.pate.votes import Votes
-from sfumato.privacy.dataset_ledger import DatasetLedger
-from sfumato.privacy.noise import Key
-from sfumato.privacy.release_folder import read_sign_key
+from sfumato.record.dataset_ledger import DatasetLedger
+from sfumato.record.release_folder import read_sign_key
+from sfumato.students.consistency import STUDENT_SETTINGS
+from sfumato.students.ridge import Ridge
 
 QUICK: dict[str, dict[str, Any]] = {
     **{name: {"epochs": 3} for name in STUDENTS},
@@ -161,7 +161,7 @@ def make_student(settings: Settings, dataset: str, num_classes: int) -> Any:
         chosen |= STUDENT_SETTINGS.get(dataset, {})
     if settings.quick:
         chosen |= QUICK[settings.student]
-    return getattr(import_module(f"sfumato.pate.{module}"), name)(**{**chosen, **settings.student_settings})
+    return getattr(import_module(f"sfumato.students.{module}"), name)(**{**chosen, **settings.student_settings})
 
 
 def _answered(

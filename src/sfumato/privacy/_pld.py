@@ -17,7 +17,7 @@ import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.optimize import minimize_scalar
 
-from sfumato.privacy._bounded import Bounded
+from sfumato.privacy._bounded_losses import Bounded
 from sfumato.privacy._pairs import Pair
 
 Array = np.ndarray

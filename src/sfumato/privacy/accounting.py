@@ -27,7 +27,7 @@ from scipy.special import erfcx, ndtr
 
 from sfumato._validate import check_choice, check_real
 from sfumato.privacy import _pld
-from sfumato.privacy._bounded import Bounded, exponential, laplace, randomized_response, round_up
+from sfumato.privacy._bounded_losses import Bounded, exponential, laplace, randomized_response, round_up
 from sfumato.privacy._pairs import Mixture, Pair, Revealed, Swapped
 from sfumato.privacy.events import (
     Event,

@@ -34,8 +34,8 @@ import numpy as np
 
 from sfumato._validate import check_int, check_real, fail
 from sfumato.errors import BudgetExceededError
+from sfumato.noise.rectangles import SAMPLER_TAU
 from sfumato.privacy.events import Event, GaussianEvent, flatten
-from sfumato.privacy.noise import SAMPLER_TAU
 
 _SAMPLER_SHARE = Fraction(1, 2**32)  # of a Gaussian filter's delta
 _MARGIN = 1e-10  # on log delta and, relative, on Renyi divergences; covers their rounding

@@ -24,8 +24,8 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 
+from sfumato.noise.keys import Key, derive_key
 from sfumato.privacy.events import check_rule
-from sfumato.privacy.noise import Key, derive_key
 
 _ETA = {"logarithmic": 0.0, "geometric": 1.0}
 _MARGIN = 1e-12  # relative; covers the rounding of what is added

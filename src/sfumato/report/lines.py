@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sfumato.evaluation import graph_gain_recovered
+from sfumato.evaluation.scores import graph_gain_recovered
 from sfumato.experiments.results import Line
 
 _EDGES = ("arc", "edge")

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import DataError
-from sfumato.evaluation import Summary
+from sfumato.evaluation.scores import Summary
 from sfumato.experiments.results import FILE
 from sfumato.graph.graph import Graph
-from sfumato.privacy.release_folder import read_release
+from sfumato.record.release_folder import read_release
 from sfumato.report.html import to_html
 from sfumato.report.page import Code, Facts, Items, Page, Part, Section, Table
 from sfumato.report.run_figures import Bucket, curves_figure, degree_figure, projections, quantity

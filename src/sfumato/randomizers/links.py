@@ -1,0 +1,185 @@
+r"""Links as private values: every user randomizes its own neighbor list; features and labels are public here.
+
+A device sends its degree with discrete Laplace noise, and one bit for each other user by randomized response. The
+server's side is in :mod:`sfumato.local.denoising` and :mod:`sfumato.local.blink`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato._validate import check_real, fail
+from sfumato.noise.coins import SecretWords
+from sfumato.noise.discrete import discrete_laplace
+from sfumato.noise.exact import WORDS, check_epsilon, hit_share, probabilities, realized, round_up
+
+_STEPS = 1 << 20  # of the degree's epsilon: a small denominator keeps the exact sampler quick
+_BLOCK = 1 << 17  # bytes of coins at a time
+_PAIRS = 1 << 20  # pairs unpacked at a time
+_BIT = np.uint8(1) << np.arange(8, dtype=np.uint8)
+
+
+@dataclass(frozen=True, eq=False)
+class LinkReports:
+    """What n users send: a bit about every pair of users from either end, packed, and a noisy degree each.
+
+    Shapes: ``degrees`` int64 [n]; ``bits`` uint8 [n, ceil(n / 8)], bit j % 8 of byte j // 8 of row i is what i says of j;
+    a user sends none about itself (0).
+
+    >>> LinkReports(np.array([1, 0]), np.array([[2], [0]], np.uint8)).ones([(0, 1), (1, 0)]).tolist()
+    [1, 0]
+    """
+
+    degrees: NDArray[np.int64]
+    bits: NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.degrees)
+
+    def ones(self, pairs: Any) -> NDArray[np.uint8]:
+        """What the first of each pair says of the second."""
+        first, second = np.asarray(pairs).T
+        return (self.bits[first, second // 8] >> (second % 8).astype(np.uint8)) & 1
+
+    def agreement(self) -> Iterator[tuple[slice, NDArray[np.uint8]]]:
+        """Blocks of rows [r, n] that count who of a pair claims it: 0, 1 or 2; memory O(r n) bytes."""
+        n = len(self)
+        step = max(8, _PAIRS // n // 8 * 8)
+        for start in range(0, n, step):
+            rows = slice(start, min(start + step, n))
+            columns = self.bits[:, start // 8 : -(-rows.stop // 8)]
+            said = np.unpackbits(self.bits[rows], axis=1, count=n, bitorder="little")
+            heard = np.unpackbits(columns, axis=1, count=rows.stop - start, bitorder="little")
+            yield rows, said + heard.T
+
+
+@dataclass(frozen=True)
+class NeighborLists:
+    r"""Randomizer of neighbor lists: degree plus discrete Laplace noise, and every bit kept with probability p, else flipped.
+
+    With :math:`\epsilon_d` of the budget on the degree and :math:`\epsilon_b = \epsilon - \epsilon_d` on the bits,
+    :math:`P(\text{noise} = x) \propto e^{-\epsilon_d |x|}` and :math:`p = e^{\epsilon_b} / (e^{\epsilon_b} + 1)`.
+
+    **Formal guarantee.** Two lists that differ in *one bit* give reports within :math:`e^{\epsilon}`, epsilon being
+    ``realized_epsilon``, delta 0: local DP of one bit of one list. Proof: their degrees differ by 1, so the noisy degree has
+    ratio at most :math:`e^{\epsilon_d}`; one bit of n - 1 has another law, of ratio p / (1 - p) at most :math:`e^{\epsilon_b}`
+    for the rationals in use; all draws are independent. A *relationship* that both ends report is a bit of two lists,
+    each with coins of its own: ``relationship_epsilon`` = 2 epsilon. A whole list of k links costs its owner k epsilon.
+    Computational: coins come from AES-256.
+
+    Args:
+        epsilon: of one bit of one list.
+        degree_share: of epsilon, spent on the degree, above 0 and below 1.
+
+    Raises:
+        InputError: a setting is out of range.
+
+    >>> lists = NeighborLists(4.0)
+    >>> round(lists.realized_epsilon, 6), round(lists.relationship_epsilon, 6)
+    (4.0, 8.0)
+
+    Source: Zhu, Tan and Xiao (2023), Blink: Link Local Differential Privacy in Graph Neural Networks, algorithm 1.
+    """
+
+    epsilon: float
+    degree_share: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        check_real(low=0, high=1, open_low=True, open_high=True, degree_share=self.degree_share)
+        if self.degree_epsilon <= 0:
+            raise fail("epsilon", self.epsilon, f"to leave the degree at least {1 / _STEPS:.1g}", "Raise degree_share.")
+        _ = self.realized_epsilon
+
+    @cached_property
+    def degree_epsilon(self) -> Fraction:
+        """What the noisy degree costs, exactly: the share rounded down to a multiple of 2^-20."""
+        return Fraction(int(Fraction(self.epsilon) * Fraction(self.degree_share) * _STEPS), _STEPS)
+
+    @cached_property
+    def _hit(self) -> int:
+        rest = Fraction(self.epsilon) - self.degree_epsilon
+        return hit_share(-round_up(-rest), 1, 1)
+
+    @property
+    def bit_law(self) -> tuple[Fraction, Fraction]:
+        """Exact probabilities that a bit is kept, and flipped."""
+        return probabilities(self._hit, 1, 1)
+
+    @cached_property
+    def bits_epsilon(self) -> float:
+        """What the bits cost, rounded upward."""
+        return realized(self._hit, 1, 1)
+
+    @cached_property
+    def realized_epsilon(self) -> float:
+        """Of one bit of one list, rounded upward."""
+        return round_up(self.degree_epsilon + Fraction(self.bits_epsilon))
+
+    @property
+    def relationship_epsilon(self) -> float:
+        """Of a relationship, which both of its ends report."""
+        return 2 * self.realized_epsilon
+
+    def describe(self) -> str:
+        """Both prices, in words."""
+        one, both = self.realized_epsilon, self.relationship_epsilon
+        return f"one bit of one neighbor list: epsilon {one:.6g}; a relationship, which both ends report: epsilon {both:.6g}"
+
+    def bits(self, num_users: int) -> int:
+        """Size of one report on the wire."""
+        return num_users - 1 + (3 * num_users).bit_length()
+
+    def encode(self, lists: Any, source: SecretWords) -> LinkReports:
+        """Randomize n lists: the only call that reads them.
+
+        Args:
+            lists: CSR [n, n], an entry (not zero) for each bit of row i's list; the diagonal is no part of a list.
+            source: secret coins.
+
+        Returns:
+            Reports; degrees are clipped to -n..2n, which is post-processing.
+        """
+        n = lists.shape[0]
+        if lists.shape != (n, n) or n < 2:
+            raise fail("lists", lists.shape, "to be n lists over n >= 2 users", "Pass one row and one column a user.")
+        entries = lists.tocoo()
+        real = (entries.data != 0) & (entries.row != entries.col)
+        rows, columns = np.unique(np.stack((entries.row[real], entries.col[real])), axis=1).astype(np.int64)
+        noise = discrete_laplace(source.bytes(32), 1 / self.degree_epsilon, 0, n)
+        degrees = np.clip(noise, -4 * n, 4 * n) + np.bincount(rows, minlength=n)
+        bits = self._flips(n, source)
+        np.bitwise_xor.at(bits, (rows, columns // 8), _BIT[columns % 8])
+        own = np.arange(n)
+        bits[own, own // 8] &= ~_BIT[own % 8]
+        if n % 8:
+            bits[:, -1] &= np.uint8((1 << n % 8) - 1)
+        return LinkReports(np.clip(degrees, -n, 2 * n).astype(np.int64), bits)
+
+    def _flips(self, n: int, source: SecretWords) -> NDArray[np.uint8]:
+        r"""Packed coins, each 1 with probability exactly :math:`F / 2^{64}`, F words of the flip; few words are drawn.
+
+        Let :math:`2^{63} \le 2^k F < 2^{64}`. The AND of k fair bits is 1 with probability 2^-k; such a candidate is kept if
+        a word of its own is below 2^k F: together 2^-k 2^k F / 2^64.
+        """
+        flipped = WORDS - self._hit
+        halvings = 64 - flipped.bit_length()
+        threshold = np.uint64(flipped << halvings)
+        width = -(-n // 8)
+        bits = np.empty(n * width, np.uint8)
+        for start in range(0, bits.size, _BLOCK):
+            block = bits[start : start + _BLOCK]
+            block[:] = 255
+            for _ in range(halvings):
+                block &= np.frombuffer(source.bytes(block.size), np.uint8)
+            candidates = np.flatnonzero(np.unpackbits(block, bitorder="little"))
+            dropped = candidates[source.words(candidates.shape) >= threshold]
+            np.bitwise_xor.at(block, dropped // 8, _BIT[dropped % 8])
+        return bits.reshape(n, width)

@@ -1,0 +1,62 @@
+"""Private graph convolution's randomizer: one bit about every feature, with a budget for each of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from sfumato.noise.exact import hit_share, realized
+from sfumato.randomizers.multibit import Bits
+
+
+@dataclass(frozen=True)
+class PGC(Bits):
+    r"""PGC mechanism: every feature sends one bit at :math:`\epsilon` **of its own**; a user spends :math:`d \epsilon`.
+
+    With :math:`\alpha` = ``low`` and :math:`\Delta` = ``high`` - ``low``, a feature x sends 1 with probability
+    :math:`\frac{1}{e^\epsilon + 1} + \frac{x - \alpha}{\Delta} \cdot \frac{e^\epsilon - 1}{e^\epsilon + 1}`, decoded
+    to :math:`\frac{(e^\epsilon + 1) b - 1}{e^\epsilon - 1} \Delta + \alpha`, of variance
+    :math:`\Delta^2 \frac{e^\epsilon}{(e^\epsilon - 1)^2} + (x - \alpha)(\beta - x)`.
+
+    **Formal guarantee.** ``total_epsilon``-LDP, ``total_epsilon`` <= d * epsilon, for all features of a user together;
+    ``realized_epsilon`` <= epsilon for one feature with the others fixed. Proof: d independent bits, each of
+    probability ratio at most e^epsilon, and composition. The published tables print the budget of one feature.
+
+    Args:
+        num_features: d.
+        epsilon: for each single feature.
+        low, high: public range, a number or a tuple of d; values outside are clipped.
+
+    Shapes: reports hold bits uint8 [n, d].
+
+    Raises:
+        InputError: a setting is out of range, or a value is NaN.
+
+    >>> PGC(1433, epsilon=1.0).describe()
+    'PGC: epsilon 1433 a user, 1433 bits a report (epsilon 1 for each of 1433 features)'
+
+    Source: Sajadmanesh and Gatica-Perez (2020), When Differential Privacy Meets Graph Neural Networks, equations 2.3 to 2.5.
+    """
+
+    @property
+    def m(self) -> int:
+        """All features."""
+        return self.num_features
+
+    @cached_property
+    def _hit(self) -> int:
+        return hit_share(self.epsilon, 1, 1)
+
+    @cached_property
+    def realized_epsilon(self) -> float:
+        """The guarantee of one feature, rounded upward."""
+        return realized(self._hit, 1, 1)
+
+    @cached_property
+    def total_epsilon(self) -> float:
+        """What a user spends over its d features, rounded upward."""
+        return realized(self._hit, 1, 1, self.num_features)
+
+    def describe(self) -> str:
+        """One line that says the total first."""
+        return f"{super().describe()} (epsilon {self.epsilon:g} for each of {self.num_features} features)"

@@ -1,0 +1,265 @@
+"""Labels: k-ary randomized response, optimized unary encoding, optimized local hashing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import product
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from sfumato._validate import check_int, fail
+from sfumato.noise.coins import SecretWords
+from sfumato.noise.exact import WORDS, check_epsilon, hit_share, probabilities, realized
+from sfumato.randomizers.collision import Collision
+from sfumato.randomizers.randomizer import Estimate, Pmf, Randomizer, Reports
+from sfumato.randomizers.values import Floats
+
+_MOST_CLASSES_FOR_PMF = 20
+
+
+@dataclass(frozen=True)
+class Labels(Randomizer):
+    """Randomizers of one label among public classes: what they share; not used alone.
+
+    Values are integers 0, ..., num_classes - 1, one a user; the estimate is an unbiased one-hot row.
+
+    >>> from sfumato.local import RandomizedResponse
+    >>> RandomizedResponse(4, epsilon=1.0).num_classes
+    4
+    """
+
+    num_classes: int
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        check_int(low=2, high=2**31, num_classes=self.num_classes)
+        check_epsilon(self.epsilon)
+        _ = self.realized_epsilon
+
+    def _labels(self, values: ArrayLike) -> NDArray[np.int64]:
+        labels = np.asarray(values)
+        if labels.ndim != 1 or labels.dtype.kind not in "iu":
+            raise fail("labels", f"{labels.dtype} of shape {labels.shape}", "to be integers of shape [users]")
+        if labels.size and not 0 <= labels.min() <= labels.max() < self.num_classes:
+            wrong = labels[(labels < 0) | (labels >= self.num_classes)][0]
+            raise fail("labels", int(wrong), f"to be in 0..{self.num_classes - 1}", "Leave out users without a label.")
+        return labels.astype(np.int64)
+
+    def _variance(self, values: ArrayLike | None, p: float, q: float) -> Floats:
+        """Of (support - q) / (p - q), where the true class is supported with probability p and others with q."""
+        true, other = (share * (1 - share) / (p - q) ** 2 for share in (p, q))
+        if values is None:
+            return np.full(self.num_classes, max(true, other))
+        return np.where(self._labels(values)[:, None] == np.arange(self.num_classes), true, other)
+
+
+@dataclass(frozen=True)
+class RandomizedResponse(Labels):
+    r"""k-ary randomized response: the true class with probability :math:`p = e^\epsilon / (e^\epsilon + k - 1)`, else another.
+
+    Each other class has probability q = (1 - p) / (k - 1). The one-hot row is estimated by
+    :math:`(1[y' = j] - q) / (p - q)`, of variance p (1 - p) / (p - q)^2 at the true class, q (1 - q) / (p - q)^2 elsewhere.
+
+    **Formal guarantee.** ``realized_epsilon``-LDP, delta 0. Proof: every report has probability p or q whatever the
+    label, and p / q <= e^epsilon for the rationals in use.
+
+    Args:
+        num_classes: k.
+        epsilon: of the label.
+
+    Shapes: values are integers [n]; reports hold classes int32 [n, 1]; estimates are [n, k] with n entries.
+
+    Raises:
+        InputError: a setting is out of range, or a label is not one of the classes.
+
+    >>> RandomizedResponse(7, epsilon=1.0).transition.round(4)[0].tolist()
+    [0.3118, 0.1147, 0.1147, 0.1147, 0.1147, 0.1147, 0.1147]
+
+    Source: Kairouz, Bonawitz and Ramage (2016), Discrete Distribution Estimation under Local Privacy, section 3.1.
+    """
+
+    @cached_property
+    def _hit(self) -> int:
+        return hit_share(self.epsilon, 1, self.num_classes - 1)
+
+    @cached_property
+    def realized_epsilon(self) -> float:
+        """The guarantee of the thresholds in use, rounded upward."""
+        return realized(self._hit, 1, self.num_classes - 1)
+
+    @cached_property
+    def _keep_and_other(self) -> tuple[float, float]:
+        keep, other = probabilities(self._hit, 1, self.num_classes - 1)
+        return float(keep), float(other)
+
+    @property
+    def transition(self) -> Floats:
+        """P[report j | label i], shape [k, k], of the probabilities in use."""
+        keep, other = self._keep_and_other
+        return np.full((self.num_classes, self.num_classes), other) + (keep - other) * np.eye(self.num_classes)
+
+    @property
+    def bits(self) -> int:
+        """One class."""
+        return (self.num_classes - 1).bit_length()
+
+    def encode(self, values: ArrayLike, source: SecretWords, users: NDArray[np.integer] | None = None) -> Reports:
+        """Keep a label, or send one of the others; ``users`` is not needed."""
+        labels = self._labels(values)
+        others = source.below(self.num_classes - 1, labels.shape)
+        others += others >= labels
+        kept = source.words(labels.shape) < np.uint64(self._hit)
+        return Reports(np.where(kept, labels, others).astype(np.int32)[:, None])
+
+    def estimate(self, reports: Reports) -> Estimate:
+        """Unbiased one-hot rows: one entry a user."""
+        keep, other = self._keep_and_other
+        n, scale = len(reports), 1 / (keep - other)
+        matrix = sparse.csr_matrix(
+            (np.full(n, scale), reports.values[:, 0], np.arange(n + 1)), shape=(n, self.num_classes)
+        )
+        return Estimate(matrix, np.full(self.num_classes, -other * scale))
+
+    def variance(self, values: ArrayLike | None = None) -> Floats:
+        """Variance a coordinate: [n, k], or [k] at its largest."""
+        return self._variance(values, *self._keep_and_other)
+
+    def pmf(self, value: ArrayLike, user: int = 0) -> Pmf:
+        """Exact probability of every class on one label."""
+        label = int(self._labels(np.atleast_1d(value))[0])
+        keep, other = probabilities(self._hit, 1, self.num_classes - 1)
+        return {(j,): keep if j == label else other for j in range(self.num_classes)}
+
+
+@dataclass(frozen=True)
+class UnaryEncoding(Labels):
+    r"""Optimized unary encoding: a bit a class, 1 with probability 1/2 at the label, :math:`q = 1 / (e^\epsilon + 1)` elsewhere.
+
+    The one-hot row is estimated by (b - q) / (1/2 - q). Better than randomized response for k > 3 e^epsilon + 2.
+
+    **Formal guarantee.** ``realized_epsilon``-LDP, delta 0. Proof: two labels change the law of two bits, each drawn once
+    and independent; the ratio is at most ((1/2) / q) ((1 - q) / (1/2)) = (1 - q) / q <= e^epsilon.
+
+    Args:
+        num_classes: k.
+        epsilon: of the label.
+
+    Shapes: values are integers [n]; reports hold bits uint8 [n, k].
+
+    Raises:
+        InputError: a setting is out of range, or a label is not one of the classes.
+
+    >>> UnaryEncoding(100, epsilon=1.0).variance().round(2)[0].item()
+    4.68
+
+    Source: T. Wang, Blocki, Li and Jha (2017), Locally Differentially Private Protocols for Frequency Estimation, section 4.2.
+    """
+
+    @cached_property
+    def _other(self) -> int:
+        return WORDS - hit_share(self.epsilon, 1, 1)
+
+    @cached_property
+    def realized_epsilon(self) -> float:
+        """The guarantee of the thresholds in use, rounded upward."""
+        return realized(WORDS - self._other, 1, 1)
+
+    @property
+    def bits(self) -> int:
+        """One a class."""
+        return self.num_classes
+
+    def encode(self, values: ArrayLike, source: SecretWords, users: NDArray[np.integer] | None = None) -> Reports:
+        """Send one bit a class, each drawn once; ``users`` is not needed."""
+        labels = self._labels(values)
+        thresholds = np.full((len(labels), self.num_classes), np.uint64(self._other))
+        thresholds[np.arange(len(labels)), labels] = WORDS // 2
+        return Reports((source.words(thresholds.shape) < thresholds).view(np.uint8))
+
+    def estimate(self, reports: Reports) -> Estimate:
+        """Unbiased one-hot rows: an entry for every bit set."""
+        q = self._other / WORDS
+        return Estimate(sparse.csr_matrix(reports.values / (0.5 - q)), np.full(self.num_classes, -q / (0.5 - q)))
+
+    def variance(self, values: ArrayLike | None = None) -> Floats:
+        """Variance a coordinate: [n, k], or [k] at its largest."""
+        return self._variance(values, 0.5, self._other / WORDS)
+
+    def pmf(self, value: ArrayLike, user: int = 0) -> Pmf:
+        """Exact probability of every row of bits on one label."""
+        if self.num_classes > _MOST_CLASSES_FOR_PMF:
+            raise fail("num_classes", self.num_classes, f"to be at most {_MOST_CLASSES_FOR_PMF} for an exact pmf")
+        label, ones = int(self._labels(np.atleast_1d(value))[0]), Fraction(self._other, WORDS)
+        result = {}
+        for bits in product((0, 1), repeat=self.num_classes):
+            chance = Fraction(1, 2)
+            for j, bit in enumerate(bits):
+                chance *= 1 if j == label else (ones if bit else 1 - ones)
+            result[bits] = chance
+        return result
+
+
+@dataclass(frozen=True)
+class LocalHashing(Labels):
+    r"""Optimized local hashing: randomized response on a public hash of the label to about :math:`e^\epsilon + 1` buckets.
+
+    :class:`~sfumato.randomizers.collision.Collision` with a set of one: a user's hash follows from the collection and its id.
+
+    **Formal guarantee.** ``realized_epsilon``-LDP, delta 0, as randomized response on the bucket; the hash is public.
+
+    Args:
+        num_classes: k.
+        epsilon: of the label.
+        collection: public name that fixes all hashes; use a new one for every collection.
+
+    Shapes: values are integers [n]; reports hold buckets int32 [n, 1].
+
+    Raises:
+        InputError: a setting is out of range, or a label is not one of the classes.
+
+    >>> LocalHashing(1000, epsilon=1.0).bits, UnaryEncoding(1000, epsilon=1.0).bits
+    (2, 1000)
+
+    Source: T. Wang, Blocki, Li and Jha (2017), section 4.3.
+    """
+
+    collection: str = "collection"
+
+    @cached_property
+    def _sets(self) -> Collision:
+        return Collision(self.num_classes, self.epsilon, 1, self.collection)
+
+    @cached_property
+    def realized_epsilon(self) -> float:
+        """The guarantee of the thresholds in use, rounded upward."""
+        return self._sets.realized_epsilon
+
+    @property
+    def bits(self) -> int:
+        """One bucket."""
+        return self._sets.bits
+
+    def _one_hot(self, values: ArrayLike) -> sparse.csr_matrix:
+        labels = self._labels(values)
+        n = len(labels)
+        return sparse.csr_matrix((np.ones(n), labels, np.arange(n + 1)), (n, self.num_classes))
+
+    def encode(self, values: ArrayLike, source: SecretWords, users: NDArray[np.integer] | None = None) -> Reports:
+        """Report one bucket a user; ``users`` are the public ids that fix the hashes (row numbers by default)."""
+        return self._sets.encode(self._one_hot(values), source, users)
+
+    def estimate(self, reports: Reports) -> Estimate:
+        """Unbiased one-hot rows: an entry for every class that the reported bucket supports."""
+        return self._sets.estimate(reports)
+
+    def variance(self, values: ArrayLike | None = None) -> Floats:
+        """Variance a coordinate over hash and report: [n, k], or [k] at its largest."""
+        return self._sets.variance(None if values is None else self._one_hot(values))
+
+    def pmf(self, value: ArrayLike, user: int = 0) -> Pmf:
+        """Exact probability of every bucket on one label, given the user's public hash."""
+        return self._sets.pmf(self._one_hot(np.atleast_1d(value)).toarray()[0], user)

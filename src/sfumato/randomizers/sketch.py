@@ -1,0 +1,119 @@
+"""A public low-dimensional projection in front of any randomizer: fewer columns, each reported with less noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from sfumato._validate import check_int, fail
+from sfumato.noise.coins import PublicWords, SecretWords
+from sfumato.randomizers.randomizer import Estimate, Pmf, Randomizer, Reports
+from sfumato.randomizers.values import Floats, Values, check_values, dense, no_nan, row_blocks
+
+
+@dataclass(frozen=True)
+class Sketch(Randomizer):
+    r"""Public projection of d features to k, then a randomizer of k features: the estimate is of the k.
+
+    The matrix P [d, k] holds :math:`\pm 1 / \sqrt k`, from the collection alone: :math:`E[P P^\top] = I`, so inner products and
+    norms of rows are kept on average, within about :math:`\sqrt{2 / k}` of their norms.
+
+    **Formal guarantee.** That of ``inner``, for all d features together: the projection is a fixed function of one user's
+    values and public coins.
+
+    Args:
+        num_features: d.
+        inner: a randomizer of k features, with a public range or norm for the projected values, which it clips to.
+        collection: public name that fixes the matrix.
+
+    Shapes: values are [n, d]; reports and estimates are those of ``inner``, [n, k]. O(k) a non-zero entry.
+
+    Raises:
+        InputError: a setting is out of range, or a value is NaN.
+
+    >>> from sfumato.local import Direction
+    >>> sketch = Sketch(1433, Direction(64, epsilon=1.0, norm=5.0))
+    >>> sketch.matrix.shape, sketch.bits, sketch.total_epsilon <= 1
+    ((1433, 64), 1, True)
+
+    Source: Johnson and Lindenstrauss (1984); signs, Achlioptas (2003), theorem 1.1.
+    """
+
+    num_features: int
+    inner: Any
+    collection: str = "collection"
+
+    def __post_init__(self) -> None:
+        check_int(low=1, high=2**31, num_features=self.num_features)
+        if not isinstance(self.inner, Randomizer) or not hasattr(self.inner, "num_features"):
+            raise fail(
+                "inner",
+                self.inner,
+                "to be a randomizer of features",
+                "For example Direction(64, epsilon=1.0, norm=5.0).",
+            )
+
+    @property
+    def epsilon(self) -> float:  # type: ignore[override]
+        """Requested by ``inner``."""
+        return float(self.inner.epsilon)
+
+    @property
+    def delta(self) -> float:  # type: ignore[override]
+        """Of ``inner``."""
+        return float(self.inner.delta)
+
+    @property
+    def realized_epsilon(self) -> float:
+        """Of ``inner``."""
+        return float(self.inner.realized_epsilon)
+
+    @property
+    def total_epsilon(self) -> float:
+        """Of ``inner``."""
+        return float(self.inner.total_epsilon)
+
+    @property
+    def bits(self) -> int:
+        """Of ``inner``."""
+        return int(self.inner.bits)
+
+    @cached_property
+    def matrix(self) -> Floats:
+        """The public projection, [d, k]."""
+        width = self.inner.num_features
+        words = PublicWords(self.collection, "sketch").grid(np.arange(self.num_features), -(-width // 64))
+        signs = np.unpackbits(words.astype("<u8").view(np.uint8), axis=1)[:, :width]
+        return (2.0 * signs - 1.0) / np.sqrt(width)
+
+    def project(self, values: Values) -> Floats:
+        """Values as ``inner`` sees them, [n, k]; secret like the values."""
+        values = check_values(values, self.num_features)
+        if sparse.issparse(values):
+            no_nan(values.data)
+            return np.asarray(values @ self.matrix)
+        result = np.empty((values.shape[0], self.inner.num_features))
+        for rows, block in row_blocks(values, self.num_features):
+            result[rows] = block @ self.matrix
+        return result
+
+    def encode(self, values: Values, source: SecretWords, users: NDArray[np.integer] | None = None) -> Reports:
+        """Project, then randomize."""
+        return self.inner.encode(self.project(values), source, users)
+
+    def estimate(self, reports: Reports) -> Estimate:
+        """Unbiased estimate of the projected (and clipped) values."""
+        return self.inner.estimate(reports)
+
+    def variance(self, values: Values | None = None) -> Floats:
+        """Variance a coordinate of the projected values."""
+        return self.inner.variance(None if values is None else self.project(values))
+
+    def pmf(self, value: NDArray[np.generic], user: int = 0) -> Pmf:
+        """Exact probability of every report on one value of d features."""
+        return self.inner.pmf(self.project(dense(np.asarray(value)[None]))[0], user)

@@ -1,0 +1,156 @@
+"""Labels: subset selection, the randomizer of most information for few classes and a small epsilon."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from sfumato._validate import check_int
+from sfumato.noise.coins import SecretWords
+from sfumato.noise.exact import WORDS, hit_share, probabilities, realized
+from sfumato.randomizers.randomized_response import Labels
+from sfumato.randomizers.randomizer import Estimate, Pmf, Reports
+from sfumato.randomizers.values import Floats
+
+_MOST_SUBSETS = 1 << 16
+
+
+@dataclass(frozen=True)
+class SubsetSelection(Labels):
+    r"""Subset selection: report a set of k classes, :math:`e^\epsilon` times as likely if the label is in it.
+
+    The label is in the set with probability :math:`p = k e^\epsilon / (k e^\epsilon + C - k)`; the rest of the set is even.
+    Another class is in it with probability :math:`q = (p (k - 1) + (1 - p) k) / (C - 1)`, and the one-hot row is
+    estimated by :math:`(1[j \in S] - q) / (p - q)`. k is the one of most mutual information between a uniform label and
+    the report, among those with at most 65,536 sets; k = 1 is randomized response. At C = 7 it tells 1.6 times as
+    much as randomized response at epsilon 0.5, 1.3 times at 1, and as much at 2.
+
+    **Formal guarantee.** ``realized_epsilon``-LDP, delta 0. Proof: given the label, each of the C(C - 1, k - 1) sets that
+    hold it has one probability h, each other one probability l, whatever the label is, with h / l <= e^epsilon for the
+    rationals in use: whether the set holds the label is one of 2^64 words below a threshold, the rest an exactly
+    uniform draw.
+
+    Args:
+        num_classes: C.
+        epsilon: of the label.
+        size: k; None takes the best.
+
+    Shapes: values are integers [n]; reports hold the place of the set in lexicographic order, int32 [n, 1]; estimates are
+    [n, C] with n k entries.
+
+    Raises:
+        InputError: a setting is out of range, or a label is not one of the classes.
+
+    >>> labels = SubsetSelection(7, epsilon=0.5)
+    >>> labels.chosen, labels.bits, round(labels.information, 4)
+    (3, 6, 0.0311)
+
+    Source: Ye and Barg (2018), Optimal Schemes for Discrete Distribution Estimation under LDP, section III.
+    """
+
+    size: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.size is not None:
+            check_int(low=1, high=self.num_classes - 1, size=self.size)
+        super().__post_init__()
+
+    @cached_property
+    def chosen(self) -> int:
+        """The size k of the sets."""
+        if self.size is not None:
+            return self.size
+        sizes = (k for k in range(1, self.num_classes // 2 + 1) if math.comb(self.num_classes, k) <= _MOST_SUBSETS)
+        return max(sizes, key=self._information, default=1)
+
+    def _information(self, k: int) -> float:
+        share = k / self.num_classes
+        log_odds = min(self.epsilon, 700.0) + math.log(share / (1 - share))
+        p = 1 / (1 + math.exp(-log_odds))
+        missed = 1 / (1 + math.exp(log_odds))
+        return p * math.log(p / share) + (missed * math.log(missed / (1 - share)) if missed else 0.0)
+
+    @property
+    def information(self) -> float:
+        """Mutual information between a uniform label and its report, in nats."""
+        return self._information(self.chosen)
+
+    @cached_property
+    def _in_and_out(self) -> tuple[int, int]:
+        """How many sets hold a given class, and how many do not."""
+        c, k = self.num_classes, self.chosen
+        return math.comb(c - 1, k - 1), math.comb(c - 1, k)
+
+    @cached_property
+    def _hit(self) -> int:
+        return hit_share(self.epsilon, *self._in_and_out)
+
+    @cached_property
+    def realized_epsilon(self) -> float:
+        """The guarantee of the thresholds in use, rounded upward."""
+        return realized(self._hit, *self._in_and_out)
+
+    @cached_property
+    def sets(self) -> NDArray[np.int32]:
+        """Members of every set, [R, k], in lexicographic order."""
+        return np.array(list(combinations(range(self.num_classes), self.chosen)), np.int32)
+
+    @cached_property
+    def _holding(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Places of the sets that hold each class, [C, in], and of those that do not, [C, out]."""
+        held = np.zeros((self.num_classes, len(self.sets)), bool)
+        held[self.sets.T, np.arange(len(self.sets))] = True
+        inside, outside = (np.nonzero(mask)[1].reshape(self.num_classes, -1) for mask in (held, ~held))
+        return inside, outside
+
+    @cached_property
+    def transition(self) -> Floats:
+        """P[set r | label i], shape [C, R], of the probabilities in use."""
+        hit, miss = probabilities(self._hit, *self._in_and_out)
+        table = np.full((self.num_classes, len(self.sets)), float(miss))
+        table[np.arange(self.num_classes)[:, None], self._holding[0]] = float(hit)
+        return table
+
+    @property
+    def bits(self) -> int:
+        """The place of one set."""
+        return (sum(self._in_and_out) - 1).bit_length()
+
+    def encode(self, values: ArrayLike, source: SecretWords, users: NDArray[np.integer] | None = None) -> Reports:
+        """Send a set that holds the label, or one that does not; ``users`` is not needed."""
+        labels = self._labels(values)
+        (inside, outside), (hits, misses) = self._holding, self._in_and_out
+        held = source.words(labels.shape) < np.uint64(hits * self._hit)
+        with_label, without = source.below(hits, labels.shape), source.below(misses, labels.shape)
+        reports = np.where(held, inside[labels, with_label], outside[labels, without])
+        return Reports(reports.astype(np.int32)[:, None])
+
+    @cached_property
+    def _p_and_q(self) -> tuple[float, float]:
+        c, k, p = self.num_classes, self.chosen, self._in_and_out[0] * self._hit / WORDS
+        return p, (p * (k - 1) + (1 - p) * k) / (c - 1)
+
+    def estimate(self, reports: Reports) -> Estimate:
+        """Unbiased one-hot rows: k entries a user."""
+        (p, q), n, k = self._p_and_q, len(reports), self.chosen
+        members = self.sets[reports.values[:, 0]]
+        starts = np.arange(0, n * k + 1, k)
+        matrix = sparse.csr_matrix((np.full(n * k, 1 / (p - q)), members.ravel(), starts), (n, self.num_classes))
+        return Estimate(matrix, np.full(self.num_classes, -q / (p - q)))
+
+    def variance(self, values: ArrayLike | None = None) -> Floats:
+        """Variance a coordinate: [n, C], or [C] at its largest."""
+        return self._variance(values, *self._p_and_q)
+
+    def pmf(self, value: ArrayLike, user: int = 0) -> Pmf:
+        """Exact probability of every set on one label."""
+        label = int(self._labels(np.atleast_1d(value))[0])
+        hit, miss = probabilities(self._hit, *self._in_and_out)
+        held = set(self._holding[0][label].tolist())
+        return {(place,): hit if place in held else miss for place in range(len(self.sets))}

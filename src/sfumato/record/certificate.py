@@ -1,0 +1,289 @@
+"""The certificate: what is claimed, about what, released to whom, under which assumptions.
+
+Its form is the JSON Schema ``certificate-2.schema.json`` beside this file, which maps every field to the question of
+NIST SP 800-226 that it answers. Sentences that hold for every run are constants; those that depend on the run follow
+from unit, direction and mechanisms (:func:`caveats`), and those of a method come with it. The verifier holds its own copy
+of all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal
+from typing import Any
+
+from sfumato.errors import LedgerError
+from sfumato.noise.rectangles import SAMPLER_TAU
+from sfumato.privacy.events import SelectionEvent, flatten, leaves
+from sfumato.privacy.units import LOCAL_UNITS, EdgeLevel, LinkLevel, Unit, unit_to_dict
+from sfumato.record.ledger import Ledger, Release, canonical_json
+
+FORMAT = 2
+FIXED: Mapping[str, Any] = {
+    "trust_model": "trusted curator",
+    "adversary": "Anyone who reads everything shown to anyone, knows every other record, the code and the settings, and "
+    "cannot break AES-256 or HMAC-SHA256: the guarantee is computational.",
+    "randomness": "Noise and sampling coins come from AES-256 and HMAC-SHA256 under a 256-bit key drawn from the operating "
+    "system for this run alone.",
+    "assumptions": [
+        "Whoever runs the training may see the data and follows the method.",
+        "The key, the sampling coins and every value before its noise stay secret.",
+        "Settings and budget were chosen without looking at protected data, and what is listed as public may be known.",
+    ],
+    "side_channels": [
+        "Floating point: noise is whole numbers added to whole numbers, so the spacing of floats reveals nothing.",
+        "Time and memory: running time, memory use, file sizes and power draw are not protected.",
+        "Messages: whether a run stops, its errors and its logs are not protected.",
+        "Evaluation: accuracies, curves and controls read true labels and are not protected.",
+    ],
+    "data_collection": "Not covered: how the data was collected, stored and accessed before and beside this run.",
+}
+LOCAL: Mapping[str, Any] = {
+    "trust_model": "local: users trust nobody",
+    "randomness": "Coins of every report come from AES-256 under a 256-bit key drawn from the operating system. Devices draw "
+    "their own; this run simulated them in one process, under a key for this run alone.",
+    "assumptions": [
+        "Every device randomizes its own values, follows the method and keeps its coins to itself. This run simulated the "
+        "devices: whoever ran it held the values, and the guarantee is about everyone who sees only what was sent.",
+        "Links and roles are public, and so is who reports a label. A user's values may still be inferred from what linked "
+        "users report.",
+        "One collection: a second one, or anything else that is told about a user, adds up.",
+        "Settings, ranges and budget were chosen without looking at protected data, and what is listed as public may be known.",
+    ],
+    "side_channels": [
+        "Floating point: reports are whole numbers, so the spacing of floats reveals nothing.",
+        "Time and memory: a device's running time, memory use and power draw are not protected.",
+        "Messages: whether a device reports, its errors and its logs are not protected.",
+        "Evaluation: accuracies, curves and controls read true labels and are not protected.",
+    ],
+}
+"""What stands in place of the same fields of ``FIXED`` under unit local."""
+LINK: Mapping[str, Any] = {
+    **LOCAL,
+    "assumptions": [
+        LOCAL["assumptions"][0],
+        "Features, labels and roles are public. A link may still be inferred from them, from other users' lists, and from the "
+        "list of the user at its other end.",
+        *LOCAL["assumptions"][2:],
+    ],
+}
+"""The same under unit link."""
+SELECTED = (
+    "The settings are part of what the charged selection released. Its rule and its list of candidates were chosen without "
+    "looking at protected data. The number of trials, and every trial but the best, stay secret."
+)
+COVERS = "This run alone: other releases about the same data add up."
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A claim of privacy for one run; exists only when the ledger holds exactly the plan's releases.
+
+    ``values`` is the JSON form (`certificate.json`); ``str()`` gives the plain words.
+    """
+
+    values: Mapping[str, Any]
+
+    @property
+    def epsilon(self) -> float | None:
+        """The claimed epsilon; None without privacy."""
+        return self.values["claim"]["epsilon"]
+
+    @property
+    def delta(self) -> float | None:
+        """The claimed delta; None without privacy."""
+        return self.values["claim"]["delta"]
+
+    def to_json(self) -> str:
+        """The canonical JSON text."""
+        return canonical_json(self.values) + "\n"
+
+    def __str__(self) -> str:
+        claim, unit = self.values["claim"], self.values["unit"]
+        if claim["epsilon"] is None:
+            return "No privacy: this run was trained without any guarantee; nothing of it may be released."
+        lines = [
+            f"Protects {self.values['protects']}.",
+            f"Whoever sees the release learns at most epsilon = {round_up(claim['epsilon'])}, delta = {claim['delta']:.3g} "
+            f"about it (unit {unit['name']}, relation {unit['relation']}).",
+            *_shares(self.values),
+            f"Trust model: {self.values['trust_model']}.",
+            f"Adversary: {self.values['adversary']}",
+        ]
+        for who, what in self.values["who_may_see"].items():
+            if what:
+                lines.append(
+                    f"{who.capitalize()} may see: {'; '.join(what)}."
+                    if who != "never"
+                    else f"Never to be shown: {'; '.join(what)}."
+                )
+        if self.values["assumed_public"]:
+            lines.append("Assumed public, read from the data: " + "; ".join(self.values["assumed_public"]) + ".")
+        lines += [*self.values["assumptions"], *self.values["caveats"], self.values["randomness"]]
+        lines += [*self.values["side_channels"], self.values["composition"]["covers"]]
+        lines += [
+            f"The weights come from another run (ledger {run['ledger_head'][:16]}, epsilon {run['epsilon']}, delta "
+            f"{run['delta']}), which this certificate does not cover: for records in both graphs the costs add up."
+            for run in self.values["composition"]["builds_on"]
+        ]
+        return "\n".join([*lines, self.values["data_collection"], *self.values["notes"]])
+
+
+def certify(
+    ledger: Ledger,
+    *,
+    version: str,
+    settings: Mapping[str, Any],
+    unit: Unit,
+    budget: Mapping[str, float] | None,
+    accounting: str,
+    public_facts: Mapping[str, Any],
+    assumed_public: Sequence[str],
+    who_may_see: Mapping[str, Sequence[str]],
+    builds_on: Sequence[Mapping[str, Any]] = (),
+    notes: Sequence[str] = (),
+    assumptions: Sequence[str] = (),
+    limits: Sequence[str] = (),
+) -> Certificate:
+    """Write the certificate of a finished run.
+
+    Args:
+        ledger: holds the plan and every one of its releases.
+        version: of the library.
+        settings: public hyper-parameters.
+        unit: of privacy.
+        budget: epsilon and delta that were allowed, or None without privacy.
+        accounting: ``gaussian``, ``pld``, ``renyi``, ``sum`` (of a user's reports) or ``none``.
+        public_facts: what calibration read.
+        assumed_public: which of them were read off protected data.
+        who_may_see: outputs for ``anyone``, ``the node itself`` and ``never``.
+        builds_on: runs whose weights this one uses: ``ledger_head``, ``epsilon`` and ``delta`` of each.
+        notes: free text, outside the claim; nothing checks it.
+        assumptions: of the method, beside those of a trusted curator.
+        limits: caveats that follow from the method.
+
+    Raises:
+        LedgerError: the ledger does not hold every planned release.
+    """
+    if not ledger.complete:
+        raise LedgerError(
+            f"Expected {len(ledger.releases)} releases in the ledger, got {len(ledger.entries) - 1}. "
+            "No certificate is written for a run that did not finish its plan."
+        )
+    plan = ledger.plan
+    return Certificate(
+        {
+            "format": FORMAT,
+            "version": version,
+            "method": plan["method"],
+            "settings": dict(settings),
+            "unit": unit_to_dict(unit),
+            "protects": unit.describe(),
+            "claim": plan["claim"],
+            "budget": dict(budget) if budget else {"epsilon": None, "delta": None},
+            "releases": [release.to_dict() for release in ledger.releases],
+            "accounting": {"method": accounting, "delta_sampler": plan["delta_sampler"], "sampler_tau": SAMPLER_TAU},
+            "public_facts": dict(public_facts),
+            "assumed_public": list(assumed_public),
+            "who_may_see": {who: list(what) for who, what in who_may_see.items()},
+            "caveats": [
+                *caveats(unit, bool(public_facts.get("directed")), ledger.releases),
+                *each_feature(settings, public_facts),
+                *(both_ends(plan["claim"]["epsilon"]) if isinstance(unit, LinkLevel) else ()),
+                *limits,
+            ],
+            "composition": {"covers": COVERS, "builds_on": [dict(run) for run in builds_on]},
+            "notes": list(notes),
+            "ledger_head": ledger.head,
+            **FIXED,
+            **(LINK if isinstance(unit, LinkLevel) else LOCAL if isinstance(unit, LOCAL_UNITS) else {}),
+            **({"assumptions": [*FIXED["assumptions"], *assumptions]} if assumptions else {}),
+        }
+    )
+
+
+def _shares(values: Mapping[str, Any]) -> list[str]:
+    """What each report takes of epsilon, where that is not all of it."""
+    whose = {"local": "a user's", "link": "this"}.get(values["unit"]["name"])
+    if whose is None or len(values["releases"]) < 2:
+        return []
+    taken = {one["name"]: one["event"].get("epsilon") for one in values["releases"]}
+    rest = values["claim"]["epsilon"] - sum(part or 0.0 for part in taken.values())
+    shown = (f"{name} {round_up(rest if part is None else part)}" for name, part in taken.items())
+    return [f"Of {whose} epsilon: {', '.join(shown)}."]
+
+
+def caveats(unit: Unit, directed: bool, releases: Sequence[Release]) -> list[str]:
+    """Limits that follow from the unit, from whether the graph is directed, and from the mechanisms.
+
+    >>> from sfumato.privacy.units import NodeLevel
+    >>> caveats(NodeLevel(max_out_degree=10), True, ())
+    ["A node's label may still be inferred from what other nodes' records say about it."]
+    """
+    found = []
+    if isinstance(unit, EdgeLevel) and unit.directed and not directed:
+        found.append(
+            "The graph is undirected and the unit is one arc, half of an edge: for a whole undirected edge epsilon is "
+            "larger (the sensitivity is sqrt 2). This is the published convention, not the honest default."
+        )
+    if unit.name == "node":
+        found.append("A node's label may still be inferred from what other nodes' records say about it.")
+        if not directed:
+            found.append(
+                "Each end of an undirected edge owns its own arc: the other end's record of it is not protected."
+            )
+    events = [release.event for release in releases]
+    if any(isinstance(event, SelectionEvent) for event, _ in flatten(events)):
+        found.append(SELECTED)
+    if any(hasattr(event, "sampling_prob") for event in leaves(events)):
+        found.append(
+            "Floating-point error moves a sum of clipped gradients by at most 2^-20 of the clip norm a record: a margin "
+            "that is stated, not proved."
+        )
+    return found
+
+
+def each_feature(settings: Mapping[str, Any], public_facts: Mapping[str, Any]) -> list[str]:
+    """The caveat of a budget that was set for every feature by itself.
+
+    >>> each_feature({"epsilon_x": 1.0, "per_feature": True}, {"num_features": 1433})
+    ['epsilon_x = 1 is spent on each of the 1433 features, as first published: a user spends up to 1433 times as much.']
+    """
+    if not (settings.get("per_feature") and settings.get("epsilon_x")):
+        return []
+    count = public_facts["num_features"]
+    return [
+        f"epsilon_x = {settings['epsilon_x']:g} is spent on each of the {count} features, as first published: a user "
+        f"spends up to {count} times as much."
+    ]
+
+
+def both_ends(epsilon: float) -> list[str]:
+    """The caveat of links, each of which is a bit of two lists.
+
+    >>> both_ends(5.0)[0]
+    'epsilon = 5 is that of one bit of one list. A relationship that both of its ends report costs epsilon = 10.'
+    """
+    return [
+        f"epsilon = {round_up(epsilon)} is that of one bit of one list. A relationship that both of its ends report costs "
+        f"epsilon = {round_up(2 * epsilon)}.",
+        "A whole neighbor list costs epsilon for every bit in which it could differ: about how many links a user has is not "
+        "hidden.",
+    ]
+
+
+def round_up(epsilon: float) -> str:
+    """Print an epsilon with six decimals, never below its value.
+
+    >>> round_up(7.994783104)
+    '7.994784'
+    >>> round_up(10.0)
+    '10'
+    """
+    return f"{Decimal(epsilon).quantize(Decimal('0.000001'), ROUND_CEILING).normalize():f}"
+
+
+def total_draws(releases: Sequence[Release]) -> int:
+    """Noise draws that one record can touch in a plan: the factor of ``SAMPLER_TAU`` in delta."""
+    return sum(release.draws for release in releases)

@@ -1,0 +1,181 @@
+"""The `release/` folder of a run: certificate, ledger, weights, released arrays, spec, manifest.
+
+Only these files may leave; the manifest is written last, so an interrupted write never verifies.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import DataError, InputError
+from sfumato.record.certificate import Certificate
+from sfumato.record.ledger import Ledger, canonical_json
+
+Arrays = dict[str, NDArray[Any]]
+LEDGER = "ledger.jsonl"
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """What :func:`read_release` found: JSON values and arrays.
+
+    >>> StoredRun({}, {}, {}, {}, "").ledger_text
+    ''
+    """
+
+    certificate: dict[str, Any]
+    spec: dict[str, Any]
+    weights: Arrays
+    released: Arrays
+    ledger_text: str
+
+
+def check_new_folder(directory: Path) -> None:
+    """Refuse a run folder that exists and is not empty.
+
+    >>> check_new_folder(Path("/nonexistent/run"))
+    """
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise InputError(
+            f"Expected out to be a new folder, got {str(directory)!r}, which exists. Choose another name or remove it."
+        )
+
+
+def write_release(
+    run: Path,
+    certificate: Certificate | None,
+    ledger: Ledger,
+    spec: dict[str, Any],
+    weights: Arrays,
+    released: Arrays,
+    sign_key: Path | None = None,
+) -> Path:
+    """Write ``run/release/``; the run folder must be new, or hold nothing but this run's own ledger.
+
+    Args:
+        run: the run folder.
+        certificate: of this run; None if its cost cannot be derived again from what leaves.
+        ledger: of this run, in memory or already in ``run`` or ``run/release``.
+        spec: how to load the run: method, settings, public facts, graph key.
+        weights: trained arrays.
+        released: released arrays, by release name.
+        sign_key: PEM file of an Ed25519 private key; adds ``signature.json`` over the manifest.
+
+    Raises:
+        InputError: the folder holds something else, or the key is not Ed25519.
+    """
+    from safetensors.numpy import save
+
+    release = run / "release"
+    if ledger.path != release / LEDGER:
+        check_new_folder(release if ledger.path == run / LEDGER else run)
+    signer = read_sign_key(sign_key) if sign_key is not None else None
+    release.mkdir(parents=True, exist_ok=True)
+    files = {
+        **({} if certificate is None else {"certificate.json": certificate.to_json().encode()}),
+        LEDGER: ledger.text().encode(),
+        "spec.json": (canonical_json(spec) + "\n").encode(),
+        "model.safetensors": save({key: np.ascontiguousarray(value) for key, value in weights.items()}),
+        "releases.safetensors": save({key: np.ascontiguousarray(value) for key, value in released.items()}),
+    }
+    for name, content in files.items():
+        _write(release / name, content)
+    digests = {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())}
+    manifest = (canonical_json({"format": 1, "files": digests}) + "\n").encode()
+    if signer is not None:
+        _write(release / "signature.json", (canonical_json(signer(manifest)) + "\n").encode())
+    _write(release / "manifest.json", manifest)
+    return run
+
+
+def read_release(run: Path, *, on_graph: bool = True) -> StoredRun:
+    """Read a run folder back, refusing files that do not match the manifest.
+
+    Args:
+        run: the run folder, or the release folder in it.
+        on_graph: refuse a run of PATE, which learns from no graph. One that is read may have no certificate, which is empty then.
+
+    Raises:
+        InputError: the run is one of PATE.
+        DataError: a file is missing, unreadable or altered.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    release = run / "release" if (run / "release").is_dir() else run
+    try:
+        digests = json.loads((release / "manifest.json").read_bytes())["files"]
+        contents = {name: (release / name).read_bytes() for name in digests}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(
+            f"Expected {str(run)!r} to be a finished run folder, but release/manifest.json or a file it lists cannot be "
+            f"read ({type(error).__name__}). Train again, or check the path."
+        ) from error
+    for name, content in contents.items():
+        if hashlib.sha256(content).hexdigest() != digests[name]:
+            raise DataError(f"File release/{name} of {str(run)!r} differs from its manifest. See `sfumato verify`.")
+    try:
+        spec = json.loads(contents["spec.json"])
+        pate = isinstance(spec, dict) and spec.get("method") == "pate"
+        stored = StoredRun(
+            json.loads(contents.get("certificate.json", b"{}") if pate else contents["certificate.json"]),
+            spec,
+            load(contents["model.safetensors"]),
+            load(contents["releases.safetensors"]),
+            contents[LEDGER].decode(),
+        )
+    except (KeyError, ValueError, SafetensorError) as error:
+        raise DataError(
+            f"A file of {str(release)!r} is missing or malformed: {error}. See `sfumato verify`."
+        ) from error
+    if pate and on_graph:
+        raise InputError(
+            f"Expected {str(run)!r} to be a run on a graph, got one of PATE. Load its student with "
+            "sfumato.pate.load_student; check it with `sfumato verify`."
+        )
+    return stored
+
+
+def _write(path: Path, content: bytes) -> None:
+    partial = path.with_name(path.name + ".partial")
+    with partial.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+
+
+def read_sign_key(path: Path) -> Callable[[bytes], dict[str, str]]:
+    """Read an Ed25519 private key (PEM): a function from the manifest's bytes to ``signature.json``.
+
+    Raises:
+        InputError: the file cannot be read, has a password or is no Ed25519 key.
+
+    >>> read_sign_key(Path("/nonexistent/key.pem"))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    sfumato.errors.InputError: Expected sign_key to be a PEM file without password, got '/nonexistent/key.pem' ...
+    """
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
+
+    try:
+        key = load_pem_private_key(path.read_bytes(), password=None)
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(
+            f"Expected sign_key to be a PEM file without password, got {str(path)!r} ({error})."
+        ) from error
+    if not isinstance(key, Ed25519PrivateKey):
+        raise InputError(
+            f"Expected sign_key {str(path)!r} to be an Ed25519 key. Make one with: openssl genpkey -algorithm ed25519"
+        )
+    public = key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw).hex()
+    return lambda data: {"algorithm": "ed25519", "public_key": public, "signature": key.sign(data).hex()}

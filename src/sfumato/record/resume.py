@@ -1,0 +1,244 @@
+"""The private state of a resumable fit: its key, and MACs that tell whether a repetition computes the same.
+
+A killed fit can be repeated with the same key: equal operands give equal noise, so the same bits come out and nothing
+more is learned. The state makes that sound: the graph, the plan and every release's operand are bound to it by MACs as
+they are first seen, and a repetition that computes another operand stops before anything is released.
+
+Whoever reads the state can remove the noise. It lies in a folder of its own that only its owner can read, never under
+`release/`, and is removed when the run has finished.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as package_version
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from sfumato import __version__
+from sfumato.errors import InputError, LedgerError
+from sfumato.noise.keys import Key, derive_key, new_key
+from sfumato.record.ledger import canonical_json, sync_folder
+
+_FILE, _LOCK = "state.json", "lock"
+_COMPUTES = ("numpy", "scipy", "numba", "torch")
+
+
+def versions() -> dict[str, str]:
+    """What decides the bits of a computation: this package, Python, the processor, and the numeric packages.
+
+    >>> sorted(versions())[:3]
+    ['machine', 'numba', 'numpy']
+    """
+    found = {"sfumato": __version__, "python": platform.python_version(), "machine": platform.machine()}
+    for package in _COMPUTES:
+        try:
+            found[package] = package_version(package)
+        except PackageNotFoundError:
+            found[package] = "absent"
+    return found
+
+
+def threads() -> dict[str, int | None]:
+    """How many threads Torch and Numba compute with; None for one that is not loaded, and none is loaded here.
+
+    >>> sorted(threads())
+    ['numba', 'torch']
+    """
+    torch, numba = sys.modules.get("torch"), sys.modules.get("numba")
+    of_torch = None if torch is None else int(torch.get_num_threads())
+    of_numba = None if numba is None else int(numba.get_num_threads())
+    if torch is not None and torch.get_num_threads() != of_torch:  # Numba starts its threads when asked
+        torch.set_num_threads(of_torch)
+    return {"numba": of_numba, "torch": of_torch}
+
+
+@dataclass
+class FitState:
+    """The private state of one resumable fit, locked while this process holds it.
+
+    **Formal guarantee.** A repetition with the same state draws the same noise for the same operand; for another one it
+    raises :class:`~sfumato.errors.LedgerError` before that release is computed (a DP-SGD run: before it is stored). So
+    a repeated fit reveals what an uninterrupted one would, and is charged once.
+
+    ``options`` is for the caller (the command line keeps its arguments there); ``run`` names the run in a data set's
+    ledger.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     state = FitState.create(Path(folder) / "private")
+    ...     state.bind("graph", b"mac")
+    ...     len(state.run), state.bound("graph"), state.bound("aggregate/1")
+    ...     state.remove()
+    (32, True, False)
+    """
+
+    directory: Path
+    values: dict[str, Any]
+    _lock: FileLock = field(repr=False)
+
+    @classmethod
+    def create(cls, directory: Path, options: Mapping[str, Any] | None = None) -> FitState:
+        """Start a state with a fresh key in a new folder (mode 0700, its files 0600).
+
+        Raises:
+            InputError: the folder exists.
+        """
+        try:
+            directory.parent.mkdir(parents=True, exist_ok=True)
+            directory.mkdir(mode=0o700)
+        except FileExistsError as error:
+            raise InputError(
+                f"Expected a new folder for the private state, got {str(directory)!r}, which exists. Resume that run."
+            ) from error
+        sync_folder(directory.parent)
+        values = {
+            "format": 1,
+            "key": new_key().hex(),
+            "run": os.urandom(16).hex(),
+            "versions": versions(),
+            "options": dict(options or {}),
+            "bound": {},
+        }
+        state = cls(directory, values, _locked(directory))
+        state._write()
+        return state
+
+    @classmethod
+    def open(cls, directory: Path) -> FitState:
+        """Take up the state of a fit that was stopped.
+
+        Raises:
+            InputError: there is none, or another process holds it.
+            LedgerError: it is damaged, or was made by other versions, which need not compute the same bits.
+        """
+        path = directory / _FILE
+        if not path.exists():
+            raise InputError(
+                f"Expected the private state of a resumable run at {str(directory)!r}, got none. Only a run that was "
+                "started as resumable and has not finished can be resumed; any other stays charged. Start a new run."
+            )
+        lock = _locked(directory)
+        try:
+            values = json.loads(path.read_bytes())
+            bytes.fromhex(values["key"]), values["bound"], values["options"], values["run"]
+            made_by = dict(values["versions"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise LedgerError(f"The private state {str(path)!r} is damaged ({error}). Start a new run.") from error
+        for name, found in versions().items():
+            if made_by.get(name) != found:
+                raise LedgerError(
+                    f"Expected {name} {made_by.get(name)}, with which this run was started, got {found}: the same bits "
+                    f"need the same versions. Install {name} {made_by.get(name)}, or start a new run."
+                )
+        return cls(directory, values, lock)
+
+    @property
+    def key(self) -> Key:
+        """The fit key. Secret."""
+        return bytes.fromhex(self.values["key"])
+
+    @property
+    def run(self) -> str:
+        """A random name of this run; not secret."""
+        return str(self.values["run"])
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What the caller stored."""
+        return dict(self.values["options"])
+
+    def bound(self, name: str) -> bool:
+        """Whether something was bound under a name."""
+        return name in self.values["bound"]
+
+    def bind(self, name: str, content: bytes) -> None:
+        """Store a MAC of ``content`` under a name, on disk; from then on nothing else is accepted there.
+
+        Raises:
+            LedgerError: something else was bound: the repetition computes something else than the first attempt did.
+        """
+        mac = self._mac(name, content)
+        bound = self.values["bound"]
+        if name not in bound:
+            bound[name] = mac
+            self._write()
+        elif bound[name] != mac:
+            raise LedgerError(
+                f"The repeated run differs from the stopped one in {name!r}: data, settings, code or threads changed. "
+                "Nothing was released. Restore them and resume again, or start a new run; this one stays charged."
+            )
+
+    def bind_plan(self, terms: Mapping[str, Any]) -> None:
+        """Bind, as ``plan``, everything that decides what is computed: ``terms``, the threads and the versions.
+
+        The terms are kept beside the MAC, so that a refusal can name what to restore; the MAC alone decides.
+
+        Raises:
+            LedgerError: the plan that was bound had other terms.
+        """
+        terms = json.loads(canonical_json({**terms, "threads": threads(), "versions": versions()}))
+        content = canonical_json(terms).encode()
+        kept = self.values.get("terms", {})
+        if not self.bound("plan"):
+            self.values["terms"] = terms
+        elif self.values["bound"]["plan"] != self._mac("plan", content):
+            changed = "; ".join(_differences(kept, terms)) or "a term that the private state does not show"
+            raise LedgerError(
+                f"The repeated run differs from the stopped one in 'plan'. Nothing was released. Restore {changed}, and "
+                "resume again, or start a new run; this one stays charged."
+            )
+        self.bind("plan", content)
+
+    def remove(self) -> None:
+        """Delete the state, and with it the key."""
+        for path in self.directory.iterdir():
+            path.unlink()
+        self.directory.rmdir()
+        sync_folder(self.directory.parent)
+        self.close()
+
+    def close(self) -> None:
+        """Let another process take the state up."""
+        self._lock.release()
+
+    def _mac(self, name: str, content: bytes) -> str:
+        return derive_key(self.key, "resume", name, content).hex()
+
+    def _write(self) -> None:
+        partial = self.directory / (_FILE + ".partial")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        with open(os.open(partial, flags, 0o600), "wb") as file:
+            file.write((canonical_json(self.values) + "\n").encode())
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(self.directory / _FILE)
+        sync_folder(self.directory)
+
+
+def _differences(kept: Any, found: Any, name: str = "") -> list[str]:
+    """What of two JSON values differs, by name, each with what it was."""
+    if isinstance(kept, dict) and isinstance(found, dict):
+        names = sorted({*kept, *found})
+        parts = (_differences(kept.get(one), found.get(one), f"{name}.{one}" if name else one) for one in names)
+        return [line for part in parts for line in part]
+    return [] if kept == found else [f"{name} {json.dumps(kept)} (now {json.dumps(found)})"]
+
+
+def _locked(directory: Path) -> FileLock:
+    lock = FileLock(directory / _LOCK, timeout=0, mode=0o600)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise InputError(
+            f"Expected the private state {str(directory)!r} to be free, but another process holds it. Let it finish."
+        ) from error
+    return lock

@@ -1,0 +1,88 @@
+"""Private files of a run: for their owner alone, whole or not at all, and with their own SHA-256."""
+
+from __future__ import annotations
+
+import json
+import os
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import LedgerError
+from sfumato.record.ledger import canonical_json, sync_folder
+
+MALFORMED = (ValueError, KeyError, TypeError, IndexError, OverflowError, AttributeError, RecursionError)
+
+
+def digest(*arrays: NDArray[Any]) -> str:
+    """SHA-256 of arrays with their types and shapes.
+
+    >>> digest(np.zeros(2)) == digest(np.zeros((2, 1)))
+    False
+    """
+    found = sha256()
+    for array in arrays:
+        found.update(f"{array.dtype.str} {array.shape} ".encode())
+        found.update(np.ascontiguousarray(array).data)
+    return found.hexdigest()
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file that its owner alone reads, whole or not at all.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_private(Path(folder) / "key", b"secret")
+    ...     oct((Path(folder) / "key").stat().st_mode)[-3:]
+    '600'
+    """
+    partial = path.with_name(path.name + ".partial")
+    with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+    sync_folder(path.parent)
+
+
+def write_sealed(path: Path, content: dict[str, Any]) -> None:
+    """Write an object with the SHA-256 of its canonical JSON.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_sealed(Path(folder) / "run.json", {"run": "a"})
+    ...     read_sealed(Path(folder) / "run.json")
+    {'run': 'a'}
+    """
+    found = sha256(canonical_json(content).encode()).hexdigest()
+    write_private(path, canonical_json({**content, "sha256": found}).encode())
+
+
+def read_sealed(path: Path) -> dict[str, Any]:
+    """Read back what :func:`write_sealed` wrote.
+
+    Raises:
+        LedgerError: the file is damaged.
+    """
+    try:
+        stored: dict[str, Any] = json.loads(path.read_bytes())
+        expected = stored.pop("sha256")
+        found = sha256(canonical_json(stored).encode()).hexdigest()
+    except MALFORMED as error:
+        raise damaged(path, repr(error)) from error
+    if found != expected:
+        raise damaged(path, "its SHA-256 is another")
+    return stored
+
+
+def damaged(path: Path, why: str) -> LedgerError:
+    """The error for a file that is not what a run wrote.
+
+    >>> damaged(Path("answers.json"), "it is empty").args[0][:58]
+    "'answers.json', which a stopped run kept, is damaged (it i"
+    """
+    remedy = "Start another run in a new folder; this one stays charged."
+    return LedgerError(f"{str(path)!r}, which a stopped run kept, is damaged ({why}). {remedy}")

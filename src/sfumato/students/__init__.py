@@ -1,0 +1,24 @@
+"""Plain learners from public rows and given labels: what they do is post-processing of the labels. No torch here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sfumato._lazy import lazily
+
+if TYPE_CHECKING:
+    from sfumato.students.cleansing import PATEPlusPlus as PATEPlusPlus
+    from sfumato.students.consistency import ConsistencyStudent as ConsistencyStudent
+    from sfumato.students.coteaching import CoTeaching as CoTeaching
+    from sfumato.students.coteaching import PATEPlus as PATEPlus
+    from sfumato.students.gan import GANStudent as GANStudent
+
+_HOME = {
+    "ConsistencyStudent": "consistency",
+    "CoTeaching": "coteaching",
+    "GANStudent": "gan",
+    "PATEPlus": "coteaching",
+    "PATEPlusPlus": "cleansing",
+}
+
+__all__, __getattr__, __dir__ = lazily(__name__, _HOME)

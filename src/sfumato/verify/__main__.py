@@ -1,0 +1,7 @@
+"""``python -m sfumato.verify`` is this."""
+
+import sys
+
+from .verifier import main
+
+sys.exit(main())

@@ -1,0 +1,207 @@
+"""The verifier's own accountant: bounds on epsilon on both sides, from NumPy alone.
+
+Part of the verifier: it needs NumPy and ``verify/losses.py``. Gaussian releases use the closed form of Balle and Wang
+(2018). Mixtures with Poisson-subsampled Gaussians, Laplace and randomized response are bracketed by privacy loss
+distributions. Selections (Papernot and Steinke 2022, theorems 2 and 6) are bounded from above, by Renyi divergences.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from .losses import ROUNDING, Sampled, Symmetric, refine
+
+KNOWN_EVENTS = ("gaussian", "poisson-gaussian", "laplace", "randomized-response", "pure", "selection")
+_ORDERS = 1 + np.geomspace(0.01, 1e6, 700)
+SAMPLER_TAU = 2.0**-100
+_MAX_PARTS, _MAX_STEPS = 32, 1e8
+
+
+def simple_events(events: Iterable[dict[str, Any]], times: int = 1) -> Iterator[tuple[dict[str, Any], int]]:
+    """Walk a tree of events: each simple event, and how often it runs (its own count or steps included).
+
+    >>> laplace = {"type": "laplace", "noise_multiplier": 2.0, "count": 3}
+    >>> [n for _, n in simple_events([{"type": "composed", "events": [laplace], "count": 5}])]
+    [15]
+    """
+    for event in events:
+        rounds = times * math.ceil(event.get("steps") or event.get("count") or event["mean_trials"])
+        if event["type"] == "composed":
+            yield from simple_events(event["events"], rounds)
+        else:
+            yield event, rounds
+
+
+def leaves(events: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Every simple event, a selection before those of all its candidates.
+
+    >>> [event["type"] for event in leaves([{"type": "pure", "epsilon": 0.1, "count": 3}])]
+    ['pure']
+    """
+    for event, _ in simple_events(events):
+        yield event
+        for candidate in event.get("candidates", ()):
+            yield from leaves(candidate)
+
+
+@np.errstate(all="ignore")
+def epsilon_bracket(events: list[dict[str, Any]], delta: float) -> tuple[float, float]:
+    """Return a lower and an upper bound on the epsilon of all events together at ``delta``, each relation as stated.
+
+    Realistic plans are bracketed within 0.05 %; with very rare sampling (1e-5) the lower one stays loose, and what is
+    beyond floating-point reach or 1e8 steps, or of a type not in ``KNOWN_EVENTS``, gives (0, inf).
+
+    >>> low, high = epsilon_bracket([{"type": "gaussian", "noise_multiplier": 5.0, "count": 2}], 1e-6)
+    >>> round(low, 6), round(high, 6)
+    (1.211967, 1.211967)
+    """
+    if not events:
+        return 0.0, 0.0
+    try:
+        if delta == 0:
+            return _pure_epsilon(events)
+        if any(event["type"] == "selection" for event in leaves(events)):
+            return 0.0, _renyi_epsilon(events, delta)
+        mu, parts = _parts(events)
+        if delta <= 0 or mu > 1e50 or len(parts) > _MAX_PARTS:
+            return 0.0, math.inf
+        alone = _gaussian_epsilon(mu, delta)
+        if not parts:
+            return alone
+        if sum(part.steps for part in parts) > _MAX_STEPS:
+            return 0.0, math.inf
+        both = [*parts, Sampled(1.0, 1 / mu, False, 1)] if mu > 1e-10 else parts
+        low, high = refine(both, delta, False, 0.0)
+        if any(isinstance(part, Sampled) and not part.replace for part in parts):
+            low, high = map(max, (low, high), refine(both, delta, True, low))
+    except (ValueError, OverflowError, ZeroDivisionError):
+        return 0.0, math.inf
+    pure = [part.steps * part.bound for part in parts if isinstance(part, Symmetric)]
+    if len(pure) == len(parts):  # what pure mechanisms cost at most, on top of the Gaussians
+        low, high = max(low, alone[0]), min(high, alone[1] + sum(pure))
+    return (low, high) if low <= high else (0.0, math.inf)
+
+
+def _pure_epsilon(events: list[dict[str, Any]]) -> tuple[float, float]:
+    """At delta 0 pure mechanisms cost the sum of their epsilons, exactly; everything else has no bound."""
+    mu, parts = _parts(events)
+    if mu or not all(isinstance(part, Symmetric) for part in parts):
+        return 0.0, math.inf
+    total = sum((Fraction(part.bound) * part.steps for part in parts if isinstance(part, Symmetric)), Fraction())
+    nearest = float(total)
+    low = nearest if Fraction(nearest) <= total else math.nextafter(nearest, 0.0)
+    return low, nearest if Fraction(nearest) >= total else math.nextafter(nearest, math.inf)
+
+
+def _parts(events: list[dict[str, Any]]) -> tuple[float, list[Sampled | Symmetric]]:
+    """The mu of all plain Gaussians together, and everything else."""
+    mu_squared = 0.0
+    steps: Counter[tuple[Any, ...]] = Counter()
+    for event, times in simple_events(events):
+        kind, replace = event["type"], event.get("relation") == "replace"
+        if kind not in KNOWN_EVENTS or kind == "selection":
+            raise ValueError(kind)
+        if kind == "gaussian" or event.get("sampling_prob") == 1:
+            ratio = (1 + replace) / event["noise_multiplier"]
+            mu_squared += times * ratio * ratio
+        elif kind == "poisson-gaussian":
+            steps[Sampled, event["sampling_prob"], event["noise_multiplier"], replace] += times
+        elif kind == "laplace":
+            steps[Symmetric, 1 / event["noise_multiplier"], 0] += times
+        else:  # a pure mechanism is dominated by binary randomized response
+            steps[Symmetric, event["epsilon"], event.get("num_outcomes", 2)] += times
+    return math.sqrt(mu_squared), [key[0](*key[1:], count) for key, count in steps.items()]
+
+
+def _gaussian_epsilon(mu: float, delta: float) -> tuple[float, float]:
+    low, high = 0.0, 1.0
+    while gaussian_delta(mu, high) > delta:
+        low, high = high, 2 * high
+    if gaussian_delta(mu, 0.0) <= delta:
+        return 0.0, 0.0
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if gaussian_delta(mu, middle) > delta else (low, middle)
+    return low * (1 - 1e-9), high * (1 + 1e-9)
+
+
+def gaussian_delta(mu: float, epsilon: float) -> float:
+    """Balle and Wang's formula as phi(a) (R(a) - R(b)), with R the Mills ratio: no overflow, no lost digits."""
+    if mu == 0:
+        return 0.0
+    a, b = epsilon / mu - mu / 2, epsilon / mu + mu / 2
+    density = math.exp(-a * a / 2) / math.sqrt(2 * math.pi)
+    upper = math.erfc(a / math.sqrt(2)) / 2 if a < 6 else density * _mills(a)
+    return upper - density * _mills(b)
+
+
+def _mills(x: float) -> float:
+    """(1 - Phi(x)) / phi(x) for x > 0; a continued fraction where erfc loses digits."""
+    if x < 6:
+        return math.erfc(x / math.sqrt(2)) / 2 * math.exp(x * x / 2) * math.sqrt(2 * math.pi)
+    value = x
+    for k in range(60, 0, -1):
+        value = x + k / value
+    return 1 / value
+
+
+def _renyi_epsilon(events: list[dict[str, Any]], delta: float) -> float:
+    """An upper bound on epsilon by Renyi divergences (conversion of Canonne, Kamath and Steinke 2020)."""
+    bounds = _renyi(events) + np.log1p(-1 / _ORDERS) - (math.log(delta) + np.log(_ORDERS)) / (_ORDERS - 1)
+    return max(0.0, float(np.nanmin(bounds))) * (1 + ROUNDING)
+
+
+def _renyi(events: list[dict[str, Any]]) -> np.ndarray:
+    """Divergences of everything together at ``_ORDERS``."""
+    mu, parts = _parts([event for event in events if event["type"] != "selection"])
+    total = _ORDERS * mu * mu / 2
+    for part in parts:
+        if not isinstance(part, Sampled):
+            raise ValueError("only Gaussians, sampled or not, have divergences here")
+        total = total + part.steps * _sampled_renyi(part)
+    for event in events:
+        if event["type"] == "selection":
+            total = total + _selection(event)
+    return np.asarray(total)
+
+
+def _sampled_renyi(part: Sampled) -> np.ndarray:
+    """Both directions by the trapezoidal rule, which converges geometrically for sums of Gaussians; else no sampling."""
+    reach = 105 if part.replace else 60  # the integrand peaks at orders / s or, replacing, (2 orders - 1) / s
+    result, x = _ORDERS * ((1 + part.replace) / part.s) ** 2 / 2, np.linspace(-reach, reach, 100 * reach + 1)
+    moved, other = (np.logaddexp(math.log1p(-part.q), math.log(part.q) + d * x / part.s - 1 / (2 * part.s**2))
+                    for d in (1, -1))  # fmt: skip
+    other = other if part.replace else 0 * x
+    for i in np.flatnonzero((_ORDERS / part.s < 45) & (part.s > 0.2)):
+        moments = [np.exp(a * p + (1 - a) * q - x * x / 2).sum() * 0.02 / math.sqrt(2 * math.pi)
+                   for a in _ORDERS[i : i + 1] for p, q in ((moved, other), (other, moved))]  # fmt: skip
+        result[i] = min(result[i], (max(0.0, math.log(max(moments))) + 1e-14) / (_ORDERS[i] - 1))
+    return np.asarray(result)
+
+
+def _selection(event: dict[str, Any]) -> np.ndarray:
+    """Divergences of the best of K trials; a trial has at most the largest ones of its candidates."""
+    curves, mean = [_renyi(candidate) for candidate in event["candidates"]], event["mean_trials"]
+    base = np.max(curves, axis=0)
+    if event["rule"] == "poisson":
+        epsilons = -np.log1p(-1 / _ORDERS)
+        tails = (_ORDERS - 1) * (base - epsilons[:, None] + np.log1p(-1 / _ORDERS)) - np.log(_ORDERS)
+        deltas = np.exp(np.minimum(tails.min(axis=1), 0))
+        if all(one["type"] == "gaussian" for candidate in event["candidates"] for one in leaves(candidate)):
+            mu = max(_parts(candidate)[0] for candidate in event["candidates"])
+            deltas = np.array([gaussian_delta(mu, epsilon) for epsilon in epsilons])
+        return np.logaddexp(-mean, (_ORDERS - 1) * (base + mean * deltas) + math.log(mean)) / (_ORDERS - 1)
+    eta = {"geometric": 1, "logarithmic": 0}[event["rule"]]
+    low, high = 0.0, 2 * math.log(mean) + 2  # log 1 / gamma, where the law has this mean
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (low, middle) if math.exp(middle) - 1 > mean * middle else (middle, high)
+    log_ratio = math.log(mean) if eta else high
+    free = min(log_ratio, float(np.nanmin((1 - 1 / _ORDERS) * base + log_ratio / _ORDERS)))
+    return np.asarray(base + (1 + eta) * free + math.log(mean) / (_ORDERS - 1))

@@ -1,0 +1,71 @@
+"""Scores, their interval over seeds, and the share of the graph's gain that is kept."""
+
+import numpy as np
+import pytest
+
+from sfumato.errors import DataError
+from sfumato.evaluation.scores import Summary, check_scorable, graph_gain_recovered, majority_share, score
+from sfumato.graph.graph import Graph
+
+
+def path_of_four(y, roles):
+    return Graph.from_edges([0, 1, 2], [1, 2, 3], 4, directed=False, y=y, classes=("a", "b"), roles=roles)
+
+
+class Says:
+    """Predicts what it was told."""
+
+    def __init__(self, *classes):
+        self.classes = classes
+
+    def predict(self, graph):
+        return np.array(self.classes)
+
+
+def test_the_interval_is_students_with_one_degree_of_freedom_less():
+    summary = Summary.of([0.70, 0.72, 0.74])
+    half = 4.302652729911275 * 0.02 / np.sqrt(3)  # t(0.975, 2) of any table of Student's t
+    assert (summary.mean, summary.low, summary.high) == pytest.approx((0.72, 0.72 - half, 0.72 + half))
+    assert summary.to_dict() == {"mean": summary.mean, "low": summary.low, "high": summary.high, "seeds": 3}
+    assert str(Summary(0.5, 0.4, 0.6, 3)) == "50.0 % [40.0, 60.0]"
+
+
+def test_one_seed_has_no_interval():
+    assert Summary.of([0.7]).to_dict() == {"mean": 0.7, "low": None, "high": None, "seeds": 1}
+    assert str(Summary.of([0.7])) == "70.0 %"
+
+
+def test_scores_read_labeled_test_nodes_alone():
+    graph = path_of_four([0, 1, 0, 1], [0, 2, 2, 2])
+    accuracy, macro_f1 = score(Says(1, 1, 0, 0), graph)
+    assert accuracy == pytest.approx(2 / 3)
+    assert macro_f1 == pytest.approx(2 / 3)
+    assert score(Says(1, 1, 0, 0), path_of_four([0, 1, -1, -1], [0, 2, 2, 2]))[0] == 1
+    assert score(Says(0, 1, 0, 0), path_of_four([0, 1, 0, 1], [0, 0, 1, 2]))[0] == 0
+
+
+def test_the_majority_is_that_of_training():
+    assert majority_share(path_of_four([0, 0, 1, 1], [0, 0, 2, 2])) == 0
+    assert majority_share(path_of_four([0, 0, 1, 0], [0, 0, 2, 2])) == 0.5
+    assert majority_share(path_of_four([1, 0, 1, -1], [0, 1, 2, 2])) == 1
+
+
+@pytest.mark.parametrize(
+    ("reached", "floor", "ceiling", "share"),
+    [(0.65, 0.5, 0.8, 0.5), (0.4, 0.5, 0.8, -1 / 3), (0.9, 0.5, 0.8, 4 / 3), (0.8, 0.5, 0.8, 1.0)],
+)
+def test_the_share_of_the_gain(reached, floor, ceiling, share):
+    assert graph_gain_recovered(reached, floor, ceiling) == pytest.approx(share)
+
+
+@pytest.mark.parametrize(("floor", "ceiling"), [(None, 0.8), (0.5, None), (0.8, 0.8), (0.8, 0.5)])
+def test_no_gain_no_share(floor, ceiling):
+    assert graph_gain_recovered(0.7, floor, ceiling) is None
+
+
+def test_a_split_without_labeled_test_node_is_refused():
+    check_scorable(path_of_four([0, 1, 0, 1], [0, 0, 1, 2]))
+    with pytest.raises(DataError, match="labeled test node"):
+        check_scorable(path_of_four([0, 1, 0, -1], [0, 0, 1, 2]))
+    with pytest.raises(DataError, match="labeled test node"):
+        check_scorable(path_of_four([0, 1, 0, 1], [0, 0, 1, 3]))

@@ -1,0 +1,95 @@
+"""Discrete noise depends on key, law, parameter and coordinate alone; parameters are exact."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from sfumato.errors import InputError
+from sfumato.noise.discrete import _Bits, discrete_gaussian, discrete_laplace
+from sfumato.noise.keys import Stream, derive_key, operand_mac
+
+KEY = bytes(range(32))
+SAMPLERS = [discrete_laplace, discrete_gaussian]
+SIZE = 3000
+
+
+class Words:
+    """A stream that hands out the given block of 128 bits, then zeros."""
+
+    def __init__(self, first):
+        self.first = first
+
+    def at(self, index, attempts):
+        """Blocks by attempt, as the stream does."""
+        blocks = b"".join((0 if t else self.first).to_bytes(16, "little") for t in attempts)
+        return np.frombuffer(blocks, "<u8").reshape(-1, 2)
+
+
+@pytest.fixture(scope="module", params=SAMPLERS)
+def whole(request):
+    return request.param, request.param(KEY, Fraction(1000, 3), 0, SIZE)
+
+
+def test_blocks_in_any_order_give_the_same_values(whole):
+    draw, values = whole
+    parts = {low: draw(KEY, Fraction(1000, 3), low, min(low + 701, SIZE)) for low in (1402, 0, 2804, 2103, 701)}
+    assert [value for low in sorted(parts) for value in parts[low]] == values
+    assert draw(KEY, Fraction(2000, 6), 17, 18) == values[17:18]
+    assert draw(KEY, Fraction(1000, 3), 9, 9) == []
+
+
+def test_another_operand_key_law_or_parameter_gives_independent_noise(whole):
+    draw, values = whole
+    (other_law,) = set(SAMPLERS) - {draw}
+    operands = [np.arange(4), np.array([0, 1, 2, 4])]
+    others = [draw(derive_key(KEY, operand_mac(KEY, a)), Fraction(1000, 3), 0, SIZE) for a in operands]
+    others += [
+        draw(KEY, Fraction(999, 3), 0, SIZE),
+        draw(KEY, 400, 0, SIZE),
+        other_law(KEY, Fraction(1000, 3), 0, SIZE),
+    ]
+    others += [values[1:] + values[:1]]
+    for other in others:
+        assert abs(np.corrcoef(values, other)[0, 1]) < 5 / np.sqrt(SIZE)
+    again = derive_key(KEY, operand_mac(KEY, operands[0].copy()))
+    assert draw(again, Fraction(1000, 3), 0, 50) == others[0][:50]
+
+
+@pytest.mark.parametrize("draw", SAMPLERS)
+def test_parameters_of_any_size(draw):
+    assert draw(KEY, Fraction(1, 1000), 0, 500) == [0] * 500
+    assert max(abs(x) for x in draw(KEY, 10**60, 0, 20)) > 10**28
+    assert len(set(draw(KEY, 10**60, 2**63 - 4, 2**63 - 1))) == 3
+
+
+@pytest.mark.parametrize("value", [0, -1, Fraction(-1, 2), 2.5, True, "3", np.float64(1)])
+@pytest.mark.parametrize(("draw", "name"), [(discrete_laplace, "scale"), (discrete_gaussian, "variance")])
+def test_parameters_are_positive_fractions(draw, name, value):
+    with pytest.raises(InputError, match=f"Expected {name} to be a positive int or Fraction"):
+        draw(KEY, value, 0, 1)
+
+
+@pytest.mark.parametrize(("start", "stop"), [(-1, 3), (4, 3), (0, 2**63)])
+@pytest.mark.parametrize("draw", SAMPLERS)
+def test_positions_out_of_range(draw, start, stop):
+    with pytest.raises(InputError, match="start, stop"):
+        draw(KEY, 1, start, stop)
+
+
+def test_bits_are_handed_out_once_and_in_order():
+    blocks = Stream(KEY).at(np.full(16, 5, np.uint64), np.arange(16, dtype=np.uint64))
+    string = int.from_bytes(blocks.tobytes(), "little")
+    bits, used = _Bits(Stream(KEY), 5), 0
+    for count in (1, 0, 63, 64, 900, 1, 600, 300):
+        assert bits.take(count) == string >> used & ((1 << count) - 1)
+        used += count
+
+
+@pytest.mark.parametrize("bound", [1, 2, 3, 5, 8, 2**100 + 1])
+def test_uniform_integers_skip_what_is_not_below_the_bound(bound):
+    """Of the numbers of that many bits, those below the bound come through unchanged and no other does."""
+    width = (bound - 1).bit_length()
+    for first in {0, bound // 2, bound - 1, bound, (1 << width) - 1}:
+        bits = _Bits(Words(first), 0)
+        assert bits.below(bound) == (first if first < bound else 0)

@@ -1,0 +1,207 @@
+"""Noise depends on key, law, scale and position alone."""
+
+import numba
+import numpy as np
+import pytest
+
+from sfumato.errors import InputError
+from sfumato.noise import keys, rectangles
+from sfumato.noise.coins import coins
+from sfumato.noise.gaussian import rounded_gaussian
+from sfumato.noise.keys import Stream, derive_key, law_stream, new_key, operand_mac
+from sfumato.noise.laplace import rounded_laplace
+
+KEY = bytes(range(32))
+SIZE = 400_000
+SAMPLERS = [rounded_gaussian, rounded_laplace]
+
+
+@pytest.fixture
+def threads():
+    before = numba.get_num_threads()
+    yield numba.set_num_threads
+    numba.set_num_threads(before)
+
+
+@pytest.fixture(scope="module", params=SAMPLERS)
+def whole(request):
+    return request.param, request.param(KEY, 3.3, 0, SIZE)
+
+
+@pytest.mark.parametrize(
+    ("start", "stop"), [(0, 0), (7, 7), (0, 1), (1, 2), (32_767, 32_770), (99_999, 200_000), (1, SIZE), (2, SIZE - 1)]
+)
+def test_a_slice_draws_what_the_whole_draws_there(whole, start, stop):
+    draw, values = whole
+    assert np.array_equal(draw(KEY, 3.3, start, stop), values[start:stop])
+
+
+def test_blocks_in_any_order_give_the_same_values(whole):
+    draw, values = whole
+    parts = {
+        low: draw(KEY, 3.3, low, min(low + 70_001, SIZE)) for low in (140_002, 350_005, 0, 70_001, 210_003, 280_004)
+    }
+    assert np.array_equal(np.concatenate([parts[low] for low in sorted(parts)]), values)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_thread_count_does_not_matter(whole, threads, count):
+    if count > numba.config.NUMBA_NUM_THREADS:
+        pytest.skip("one thread only on this machine")
+    threads(count)
+    draw, values = whole
+    assert np.array_equal(draw(KEY, 3.3, 0, SIZE), values)
+
+
+@pytest.mark.parametrize("chunk", [2, 64, 1000])
+def test_chunks_and_spans_do_not_matter(whole, monkeypatch, chunk):
+    monkeypatch.setattr(rectangles, "_CHUNK", chunk)
+    monkeypatch.setattr(rectangles, "_SPAN", 777)
+    draw, values = whole
+    assert np.array_equal(draw(KEY, 3.3, 5, 2006), values[5:2006])
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_work_is_split_over_the_threads_allowed(monkeypatch, threads, count):
+    if count > numba.config.NUMBA_NUM_THREADS:
+        pytest.skip("one thread only on this machine")
+    threads(count)
+    spans, fill = [], rectangles._fill
+    monkeypatch.setattr(rectangles, "_fill", lambda *args: spans.append(args[-1].size) or fill(*args))
+    rounded_gaussian(KEY, 3.3, 0, SIZE)
+    assert spans == [SIZE // count] * count
+
+
+@pytest.mark.parametrize("draw", SAMPLERS)
+def test_positions_far_out_are_reachable(draw):
+    last = 2**63 - 1
+    assert len(set(draw(KEY, 1e9, last - 4, last).tolist())) == 4
+
+
+@pytest.mark.parametrize("other", [derive_key(KEY, 1), KEY[:-1] + b"\xff"])
+def test_another_key_gives_other_noise(whole, other):
+    draw, values = whole
+    assert abs(np.corrcoef(values, draw(other, 3.3, 0, SIZE))[0, 1]) < 5 / np.sqrt(SIZE)
+
+
+def test_another_scale_or_law_gives_independent_noise(whole):
+    """Otherwise two draws for one operand would cancel: s + round(a Z) and s + round(b Z) give s away."""
+    draw, values = whole
+    (other_law,) = set(SAMPLERS) - {draw}
+    for others in (draw(KEY, 3.4, 0, SIZE), draw(KEY, 6.6, 0, SIZE), other_law(KEY, 3.3, 0, SIZE)):
+        assert abs(np.corrcoef(values, others)[0, 1]) < 5 / np.sqrt(SIZE)
+
+
+def test_law_streams_are_told_apart():
+    streams = [law_stream(KEY, 0, 1, *parts) for parts in (("a", "b"), ("ab",), ("a", "c"), ("a",))]
+    assert len({bytes(stream.at(np.zeros(1, np.uint64), 0)) for stream in streams}) == 4
+
+
+@pytest.mark.parametrize("draw", SAMPLERS)
+def test_a_changed_operand_gives_independent_noise(draw):
+    operand = np.arange(12, dtype=np.int16).reshape(3, 4)
+    nudged = operand.copy()
+    nudged[2, 3] += 1
+    draws = [draw(derive_key(KEY, operand_mac(KEY, a)), 100.0, 0, 50_000) for a in (operand, nudged)]
+    assert np.array_equal(draw(derive_key(KEY, operand_mac(KEY, operand.copy())), 100.0, 0, 50_000), draws[0])
+    assert abs(np.corrcoef(*draws)[0, 1]) < 5 / np.sqrt(50_000)
+
+
+def test_mac_sees_values_shape_type_order_and_split():
+    a = np.arange(6, dtype=np.int16)
+    operands = [
+        (a,),
+        (a.reshape(2, 3),),
+        (a.reshape(3, 2),),
+        (a.view(np.uint16),),
+        (a[:3], a[3:]),
+        (a[3:], a[:3]),
+        (a, a[:0]),
+    ]
+    assert len({operand_mac(KEY, *operand) for operand in operands}) == len(operands)
+    assert operand_mac(KEY, a) != operand_mac(new_key(), a)
+    assert operand_mac(KEY, a) != derive_key(KEY, "mac")
+
+
+def test_mac_does_not_depend_on_memory_layout():
+    a = np.arange(12).reshape(3, 4)
+    assert operand_mac(KEY, np.asfortranarray(a)) == operand_mac(KEY, a)
+    assert operand_mac(KEY, np.repeat(a, 2, axis=1)[:, ::2]) == operand_mac(KEY, a)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (("ab", "c"), ("a", "bc")),
+        (("ab",), ("a", "b")),
+        (("a", ""), ("a",)),
+        (("noise", 1, 2), ("noise", 12)),
+        ((), ("",)),
+    ],
+)
+def test_derived_keys_cannot_be_confused(left, right):
+    assert derive_key(KEY, *left) != derive_key(KEY, *right)
+
+
+def test_derived_keys_are_stable_and_depend_on_the_key():
+    assert derive_key(KEY, "aggregate", 1) == derive_key(KEY, "aggregate", 1)
+    assert derive_key(KEY, "aggregate", 1) != derive_key(bytes(32), "aggregate", 1)
+    assert len(derive_key(KEY, "aggregate", 1)) == 32
+
+
+def test_new_keys_differ():
+    assert new_key() != new_key()
+
+
+def test_stream_blocks_are_distinct_and_agree_between_both_readings():
+    stream = Stream(KEY)
+    counter = stream.counter_mode(5).update(bytes(16 * 295))
+    assert counter == stream.at(np.arange(5, 300, dtype=np.uint64), 0).tobytes()
+    attempts = np.array([0, 1, 2, 1 << 62, 1 << 63], np.uint64)
+    blocks = [stream.at(np.arange(100, dtype=np.uint64), int(t)) for t in attempts]
+    assert len(np.unique(np.concatenate(blocks), axis=0)) == 500
+    assert np.array_equal(stream.at(np.full(5, 7, np.uint64), attempts), [block[7] for block in blocks])
+
+
+def test_coins_depend_on_the_id_alone():
+    ids = np.arange(1000)
+    order = np.random.default_rng(0).permutation(1000)
+    assert np.array_equal(coins(KEY, 0.3, ids)[order], coins(KEY, 0.3, ids[order]))
+    assert not np.array_equal(coins(KEY, 0.3, ids), coins(derive_key(KEY, 1), 0.3, ids))
+
+
+def test_coins_with_a_larger_probability_keep_the_heads():
+    few, many = (coins(KEY, q, np.arange(1000)) for q in (0.3, 0.6))
+    assert many[few].all()
+    assert many.sum() > few.sum()
+
+
+@pytest.mark.parametrize("scale", [0, -1.0, 2.0**-21, 2.0**36, float("nan"), float("inf"), "3"])
+@pytest.mark.parametrize(("draw", "name"), [(rounded_gaussian, "stddev"), (rounded_laplace, "scale")])
+def test_scale_out_of_range(draw, name, scale):
+    with pytest.raises(InputError, match=f"Expected {name} "):
+        draw(KEY, scale, 0, 1)
+
+
+@pytest.mark.parametrize("scale", [2.0**-20, np.nextafter(2.0**36, 0)])
+@pytest.mark.parametrize(("draw", "ratio"), [(rounded_gaussian, 1), (rounded_laplace, np.sqrt(2))])
+def test_extreme_scales_are_drawn(draw, ratio, scale):
+    values = draw(KEY, scale, 0, 10_000)
+    assert (values == 0).all() if scale < 1 else values.std() == pytest.approx(scale * ratio, rel=0.04)
+
+
+@pytest.mark.parametrize(("start", "stop"), [(-1, 3), (4, 3), (0, 2**63)])
+@pytest.mark.parametrize("draw", SAMPLERS)
+def test_positions_out_of_range(draw, start, stop):
+    with pytest.raises(InputError, match="start, stop"):
+        draw(KEY, 1.0, start, stop)
+
+
+@pytest.mark.parametrize("probability", [-0.1, 1.1, float("nan")])
+def test_probability_out_of_range(probability):
+    with pytest.raises(InputError, match="probability"):
+        coins(KEY, probability, np.arange(3))
+
+
+def test_guarantee_is_stated():
+    assert keys.SAMPLER_TAU == 2.0**-100

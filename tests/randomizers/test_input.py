@@ -1,0 +1,154 @@
+"""Wrong settings and values are refused with a line that teaches; randomness is new unless a key is given."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.stats import chisquare
+
+from sfumato.errors import InputError
+from sfumato.noise.coins import PublicWords, SecretWords, scaled_down
+from sfumato.randomizers import (
+    Collision,
+    Direction,
+    Gaussian,
+    Laplace,
+    LocalHashing,
+    MultiBit,
+    OneBit,
+    Piecewise,
+    PrivUnit,
+    RandomizedResponse,
+    Sketch,
+)
+from sfumato.randomizers.laplace import discrete_laplace
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: MultiBit(0, 1.0), "num_features"),
+        (lambda: MultiBit(3, 0.0), "epsilon"),
+        (lambda: MultiBit(3, float("nan")), "epsilon"),
+        (lambda: MultiBit(3, 1.0, low=1.0), "high.*Drop constant columns"),
+        (lambda: MultiBit(3, 1.0, low=(0.0, 0.0)), "low.*hold 3"),
+        (lambda: MultiBit(3, 1.0, high=(1.0, float("inf"), 1.0)), "high.*finite"),
+        (lambda: MultiBit(3, 1.0, rule="floor"), "rule.*best, paper"),
+        (lambda: MultiBit(3, 1.0, sampled=4), "sampled"),
+        (lambda: OneBit(10**6, 1e-16), "epsilon.*grid"),
+        (lambda: Piecewise(3, 1.0, cells=1), "cells"),
+        (lambda: Gaussian(3, 1.0, delta=0.0), "delta"),
+        (lambda: Gaussian(3, 1.0, delta=1e-31), "delta.*sampler"),
+        (lambda: RandomizedResponse(1, 1.0), "num_classes"),
+        (lambda: Collision(5, 1.0, cap=6), "cap"),
+        (lambda: Collision(5, 1.0, cap=3, buckets=3), "buckets"),
+        (lambda: Direction(5, 1.0, norm=0.0), "norm"),
+        (lambda: PrivUnit(5, 1.0, norm=1.0, candidates=1), "candidates"),
+        (lambda: Sketch(5, RandomizedResponse(3, 1.0)), "inner"),
+        (lambda: SecretWords(b"short"), "key"),
+    ],
+)
+def test_wrong_settings_are_refused(build, message):
+    with pytest.raises(InputError, match=message) as caught:
+        build()
+    assert "\n" not in str(caught.value)
+
+
+FEATURES = [
+    MultiBit(3, 1.0),
+    OneBit(3, 1.0),
+    Laplace(3, 1.0),
+    Piecewise(3, 1.0),
+    Collision(3, 1.0, cap=2),
+    Direction(3, 1.0, norm=1.0),
+    PrivUnit(3, 1.0, norm=1.0, candidates=4),
+    Sketch(3, MultiBit(2, 1.0)),
+]
+
+
+@pytest.mark.parametrize("randomizer", FEATURES, ids=lambda case: type(case).__name__)
+def test_values_that_cannot_be_encoded_are_refused(randomizer):
+    for wrong in (np.ones((2, 4)), np.ones(3), np.array([["a", "b", "c"]])):
+        with pytest.raises(InputError, match=r"values to be numbers of shape \[users, 3\]"):
+            randomizer.encode(wrong, SecretWords())
+    nan = np.full((4, 3), np.nan)
+    for values in (nan, sparse.csr_matrix(nan)):
+        with pytest.raises(InputError, match=r"NaN.*Fill missing"):
+            randomizer.encode(values, SecretWords())
+    for randomizer in (Direction(3, 1.0, norm=1.0), PrivUnit(3, 1.0, norm=1.0)):
+        with pytest.raises(InputError, match="infinite norm"):
+            randomizer.encode(np.array([[1.0, np.inf, 0.0]]), SecretWords())
+    with pytest.raises(InputError, match="users"):
+        Direction(3, 1.0, norm=1.0).encode(np.ones((2, 3)), SecretWords(), np.array([-1, 2]))
+    assert len(randomizer.encode(np.ones((0, 3)), SecretWords())) == 0
+
+
+def test_labels_outside_the_classes_are_refused():
+    for randomizer in (RandomizedResponse(3, 1.0), LocalHashing(3, 1.0)):
+        with pytest.raises(InputError, match=r"labels to be in 0..2, got -1. Leave out users without a label"):
+            randomizer.encode(np.array([0, -1]), SecretWords())
+        with pytest.raises(InputError, match="integers"):
+            randomizer.encode(np.array([0.5]), SecretWords())
+
+
+def test_values_outside_the_range_are_clipped():
+    low, high = (0.0, -1.0), (1.0, 3.0)
+    inside, outside = np.array([[0.0, 3.0]]), np.array([[-np.inf, 1e300]])
+    for randomizer in (MultiBit(2, 1.0, low, high), OneBit(2, 1.0, low, high), Piecewise(2, 1.0, low, high, sampled=1)):
+        assert randomizer.pmf(inside[0]) == randomizer.pmf(outside[0])
+    laplace = Laplace(2, 1.0, low, high)
+    one, two = (laplace.encode(values, SecretWords(bytes(32))).values for values in (inside, outside))
+    assert (one == two).all()
+
+
+def test_reports_are_new_unless_the_key_is_given():
+    values = np.full((200, 5), 0.5)
+    one, two = (OneBit(5, 1.0).encode(values, SecretWords()).values for _ in range(2))
+    assert (one != two).any()
+    three, four = (OneBit(5, 1.0).encode(values, SecretWords(bytes(32))).values for _ in range(2))
+    assert (three == four).all()
+    source = SecretWords(bytes(32))
+    assert (OneBit(5, 1.0).encode(values, source).values != OneBit(5, 1.0).encode(values, source).values).any()
+
+
+def test_subsets_are_uniform_and_distinct():
+    chosen = SecretWords(bytes(32)).subsets(40000, 6, 3)
+    assert (np.diff(chosen, axis=1) > 0).all()
+    _, counts = np.unique(chosen @ [36, 6, 1], return_counts=True)
+    assert len(counts) == 20
+    assert chisquare(counts).pvalue > 1e-4
+    lopsided = np.sort(np.random.default_rng(0).choice(6, (40000, 3), p=[0.2, 0.2, 0.15, 0.15, 0.15, 0.15]), axis=1)
+    _, wrong = np.unique(lopsided[(np.diff(lopsided, axis=1) > 0).all(axis=1)] @ [36, 6, 1], return_counts=True)
+    assert chisquare(wrong).pvalue < 1e-4
+
+
+@pytest.mark.parametrize(("bound", "classes"), [(1, 1), (2, 2), (10, 10), (3 * 2**30, 3), (2**32, 4)])
+def test_integers_are_uniform_below_a_bound(bound, classes):
+    """3 * 2^30 without rejection would give every third value twice the chance of the others."""
+    drawn = SecretWords(bytes(32)).below(bound, (30000,))
+    assert 0 <= drawn.min() <= drawn.max() < bound
+    assert classes == 1 or chisquare(np.bincount(drawn % classes, minlength=classes)).pvalue > 1e-4
+
+
+def test_discrete_laplace_law():
+    scale, count = 3, 60000
+    drawn = discrete_laplace(SecretWords(bytes(32)), scale, count)
+    values = np.arange(-12, 13)
+    law = np.tanh(1 / (2 * scale)) * np.exp(-np.abs(values) / scale)
+    observed = np.array([(drawn == value).sum() for value in values])
+
+    def p_value(expected):
+        return chisquare(
+            np.append(observed, count - observed.sum()), np.append(expected, 1 - expected.sum()) * count
+        ).pvalue
+
+    assert p_value(law) > 1e-4
+    doubled_zero = np.where(values == 0, 1.5, 1) * law
+    assert p_value(doubled_zero / doubled_zero.sum() * law.sum()) < 1e-4
+
+
+def test_public_words_are_spread_evenly():
+    words = PublicWords("c", "p").grid(np.arange(300), 201)
+    assert words.shape == (300, 201)
+    assert len(np.unique(words)) == words.size
+    assert chisquare(np.bincount(scaled_down(words.ravel(), 7))).pvalue > 1e-4
+    assert (PublicWords("c", "q").grid(np.arange(3), 4) != words[:3, :4]).all()

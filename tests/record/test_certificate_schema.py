@@ -1,0 +1,159 @@
+"""The schema, the writer, the verifier and the documentation know the same fields and the same sentences."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from sfumato.noise import keys
+from sfumato.pate.folder import ASSUMPTIONS
+from sfumato.privacy import events
+from sfumato.privacy.units import EdgeLevel, LinkLevel, LocalLevel, NodeLevel, NoPrivacy, RecordLevel
+from sfumato.record.certificate import COVERS, FIXED, FORMAT, LINK, LOCAL, certify
+from sfumato.record.ledger import Ledger, Release
+from sfumato.verify import documents
+from sfumato.verify.epsilon import SAMPLER_TAU
+
+SCHEMA = json.loads(documents.SCHEMA.read_text())
+FORMS = SCHEMA["$defs"]
+FIELDS = FORMS["certificate"]["properties"]
+PAGE = Path(__file__).parents[2] / "docs" / "certificate.md"
+FACTS = {"num_nodes": 4, "num_train": 3, "num_features": 0, "num_classes": 2, "directed": False,
+         "max_degree": None, "mean_degree": 2.5}  # fmt: skip
+UNITS = [NoPrivacy(), EdgeLevel(directed=True), NodeLevel(max_out_degree=3), NodeLevel(arcs="incident"),
+         RecordLevel(relation="replace"), LocalLevel(), LocalLevel(features=False), LinkLevel()]  # fmt: skip
+EVENTS = [
+    events.GaussianEvent(2.0), events.PoissonGaussianEvent(0.1, 1.0, 3), events.LaplaceEvent(2.0),
+    events.RepeatedGaussianEvent(0.1, 4, 1.0, 3, "replace"), events.RandomizedResponseEvent(1.0, 3),
+    events.ExponentialEvent(0.5), events.PureEvent(0.1), events.ZCDPEvent(0.5),
+    events.SelectionEvent(((events.GaussianEvent(2.0),), ()), "poisson", 2.5),
+    events.ComposedEvent((events.LaplaceEvent(1.0), events.ComposedEvent((events.PureEvent(0.1),), 2)), 3),
+]  # fmt: skip
+
+
+def written(unit, event):
+    """A certificate as the library writes it, read back."""
+    release = Release("aggregate/1", event, (4, 2), 4)
+    plan = {"method": "gap", "unit": {}, "claim": {"epsilon": 1.0, "delta": 1e-7}, "delta_sampler": 0.0}
+    ledger = Ledger(plan, [release])
+    ledger.charge("aggregate/1")
+    certificate = certify(
+        ledger, version="0.1.0", settings={}, unit=unit, budget=None, accounting="pld", public_facts=FACTS,
+        assumed_public=[], who_may_see={"anyone": ["weights"], "the node itself": [], "never": []}, notes=("free",),
+        builds_on=[{"ledger_head": "0" * 64, "epsilon": None, "delta": None}],
+    )  # fmt: skip
+    return json.loads(certificate.to_json())
+
+
+def faults(value, form="certificate"):
+    return list(documents.form_faults(value, FORMS[form], ""))
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_the_writer_fills_exactly_the_fields_of_the_schema(unit):
+    values = written(unit, EVENTS[0])
+    assert faults(values) == []
+    assert values.keys() == FIELDS.keys()
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.type)
+def test_every_event_of_the_library_has_a_form(event):
+    assert faults(written(UNITS[1], event)) == []
+    values = events.event_to_dict(event)
+    for key in values.keys() - {"type"}:
+        assert faults({**values, key: "x"}, "event")
+        assert faults({k: v for k, v in values.items() if k != key}, "event") == [f"{key}: is missing"]
+
+
+def test_the_events_above_are_all_there_are():
+    assert {type(event) for event in EVENTS} == set(events.EVENTS)
+    cases = [case["properties"]["type"]["const"] for case in FORMS["event"]["oneOf"]]
+    assert sorted(cases) == sorted(event.type for event in EVENTS)
+
+
+NEAR_MISSES = [
+    ("flag", [True, False], [1, 0, None, "true"]),
+    ("count", [1, 2**53], [0, True, 1.0, "1", 2**53 + 1, -1]),
+    ("positive", [1, 1e-300, 1e300], [0, -1.0, True, float("nan"), float("inf"), 10**400]),
+    ("rate", [1, 1.0, 1e-9], [0, 1.0000001, None]),
+    ("index", [0, 2**53], [-1, True, 0.0, None]),
+    ("epsilon", [None, 0, 3.5], [-1e-9, True, "1", float("nan")]),
+    ("delta", [None, 0, 0.99], [1, 1.0, -1e-9]),
+    ("number", [-1e300, 0, 2.5], [True, None, float("inf"), float("nan"), -(10**400)]),
+    ("votes", [2**-10, 40, 2.0**15], [2**-11, 0, -1.0, 32768.1, True]),
+    ("classes", [2, 10], [1, 2.0, True]),
+    ("counts", [[], [1, 3]], [[0], 3, [1.5], None]),
+    ("text", ["a"], ["", None, ["a"]]),
+    ("hash", ["0" * 64], ["0" * 63, "0" * 65, "0" * 64 + "\n", "A" * 64, "g" * 64, "\u0660" * 64]),
+    ("relation", ["replace"], ["Replace", "remove", None, ["replace"]]),
+    ("texts", [[], ["a"]], ["a", [""], {"a": 1}, None]),
+]
+
+
+@pytest.mark.parametrize(("form", "right", "wrong"), NEAR_MISSES, ids=[row[0] for row in NEAR_MISSES])
+def test_every_simple_form_refuses_near_misses(form, right, wrong):
+    assert [faults(value, form) for value in right] == [[]] * len(right)
+    assert all(faults(value, form) for value in wrong)
+
+
+def forms(node):
+    """Every schema inside a schema."""
+    yield node
+    children = [*node.get("properties", {}).values(), *node.get("oneOf", []), *node.get("$defs", {}).values()]
+    for child in [*children, *node.get("anyOf", []), *([node["items"]] if "items" in node else [])]:
+        yield from forms(child)
+
+
+def test_the_schema_uses_only_what_the_verifier_reads():
+    """So that the verifier's small interpreter means what any JSON Schema validator means."""
+    read = {"type", "const", "enum", "oneOf", "anyOf", "items", "properties", "minimum", "maximum", "exclusiveMinimum",
+            "exclusiveMaximum", "minLength", "pattern", "required", "additionalProperties", "title", "description"}  # fmt: skip
+    for form in forms(SCHEMA):
+        if form is SCHEMA:
+            continue
+        if "$ref" in form:
+            assert form.keys() <= {"$ref", "description"}
+            assert form["$ref"].removeprefix("#/$defs/") in FORMS
+            continue
+        assert form.keys() <= read
+        assert {"type", "const", "enum", "anyOf"} & form.keys()
+        assert {frozenset(case) for case in form.get("anyOf", [])} in (
+            set(),
+            {frozenset(["const"])},
+            {frozenset(["$ref"])},
+        )
+        if "properties" in form:
+            assert form["type"] == "object"
+            assert form["additionalProperties"] is False
+            assert sorted(form["required"]) == sorted(form["properties"])
+        if "oneOf" in form:
+            (tag,) = form["required"]
+            assert all("const" in case["properties"][tag] for case in form["oneOf"])
+
+
+def test_sentences_and_constants_are_the_same_everywhere():
+    either = {field: [case["const"] for case in form["anyOf"]] for field, form in FIELDS.items() if "anyOf" in form}
+    of_pate = [*FIXED["assumptions"], *ASSUMPTIONS]
+    assert either == {
+        field: [FIXED[field], LOCAL[field], *([LINK[field], of_pate] if field == "assumptions" else [])]
+        for field in LOCAL
+    }
+    assert [field for field in LOCAL if LINK[field] != LOCAL[field]] == ["assumptions"]
+    assert {field: form["const"] for field, form in FIELDS.items() if "const" in form} == {
+        field: text for field, text in FIXED.items() if field not in LOCAL
+    }
+    assert FIELDS["composition"]["properties"]["covers"]["const"] == COVERS
+    assert FIELDS["format"]["minimum"] == FIELDS["format"]["maximum"] == FORMAT
+    tau = FIELDS["accounting"]["properties"]["sampler_tau"]
+    assert tau["minimum"] == tau["maximum"] == SAMPLER_TAU == keys.SAMPLER_TAU
+    assert SCHEMA["$id"].endswith(f":{FORMAT}")
+    assert documents.SCHEMA.name == f"certificate-{FORMAT}.schema.json"
+
+
+def test_every_field_names_its_question_and_stands_in_the_documentation():
+    assert all(len(field["description"]) > 20 for field in FIELDS.values())
+    rows = re.findall(r"^\| (`[^|]+`) \|(.*)\|$", PAGE.read_text(), re.MULTILINE)
+    documented = [name for cell, _ in rows for name in re.findall(r"`(\w+)`", cell)]
+    assert sorted(documented) == sorted(FIELDS)
+    assert all(len([cell for cell in rest.split("|") if cell.strip()]) == 3 for _, rest in rows)

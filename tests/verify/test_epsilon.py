@@ -1,0 +1,281 @@
+"""The verifier's own accountant against closed forms, reference tables and an independent accountant."""
+
+import math
+
+import pytest
+
+from sfumato.verify.claim import claim_faults
+from sfumato.verify.epsilon import KNOWN_EVENTS, epsilon_bracket
+
+
+def poisson(q, noise, steps, relation="add-remove"):
+    return {
+        "type": "poisson-gaussian", "sampling_prob": q, "noise_multiplier": noise, "steps": steps, "relation": relation,
+    }  # fmt: skip
+
+
+def gaussian(noise, count=1):
+    return {"type": "gaussian", "noise_multiplier": noise, "count": count}
+
+
+def laplace(noise, count=1):
+    return {"type": "laplace", "noise_multiplier": noise, "count": count}
+
+
+def response(epsilon, outcomes=2, count=1):
+    return {"type": "randomized-response", "epsilon": epsilon, "num_outcomes": outcomes, "count": count}
+
+
+def pure(epsilon, count=1):
+    return {"type": "pure", "epsilon": epsilon, "count": count}
+
+
+def composed(*events, count=1):
+    return {"type": "composed", "events": list(events), "count": count}
+
+
+# Closed form, Balle and Wang 2018, Theorem 8 (reference table 4.2: sigma, K, epsilon at delta 1e-6).
+GAUSSIAN_ROWS = [(1, 1, 4.886554), (1, 5, 12.595247), (2, 1, 2.254085), (2, 3, 4.151817), (5, 2, 1.211967),
+                 (5, 5, 1.994527), (0.5, 1, 10.997151), (2.5, 5, 4.305841)]  # fmt: skip
+# Privacy loss distribution on a 1e-5 grid (reference table 4.1, delta 1e-5).
+POISSON_ROWS = [
+    (4, 100, 0.079514, "add-remove"), (4, 2500, 0.446003, "add-remove"), (4, 10000, 0.946868, "add-remove"),
+    (4, 40000, 2.033070, "add-remove"), (2, 700, 0.515295, "add-remove"), (8, 10000, 0.437252, "add-remove"),
+    (4, 10000, 1.993139, "replace"), (2, 700, 0.990870, "replace"), (4, 100, 0.160220, "replace"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("noise", "count", "expected"), GAUSSIAN_ROWS)
+def test_gaussian_golden(noise, count, expected):
+    low, high = epsilon_bracket([gaussian(noise, count)], 1e-6)
+    assert low == pytest.approx(expected, abs=1e-6)
+    assert low <= high <= low * (1 + 1e-8)
+
+
+@pytest.mark.parametrize(("noise", "steps", "expected", "relation"), POISSON_ROWS)
+def test_poisson_golden(noise, steps, expected, relation):
+    low, high = epsilon_bracket([poisson(0.01, noise, steps, relation)], 1e-5)
+    assert high <= 1.0005 * low
+    assert low <= expected
+    assert high == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.soak
+def test_rare_sampling_is_confirmed():
+    """Reference table 4.6: at most 0.0592 on the finest grid tried there."""
+    low, high = epsilon_bracket([poisson(1e-5, 1.0, 10**6)], 1e-8)
+    assert 0.04 < low <= high <= 0.0592
+
+
+def test_gaussian_closed_form_keeps_its_digits():
+    mpmath = pytest.importorskip("mpmath")
+    with mpmath.workdps(60):
+        for mu, delta in ((0.01, 1e-12), (0.3, 1e-30), (3, 1e-9), (40, 1e-6), (200, 1e-5)):
+            low, high = epsilon_bracket([gaussian(1 / mu)], delta)
+
+            def exact(epsilon, mu=mu):
+                a, b = epsilon / mu - mpmath.mpf(mu) / 2, epsilon / mu + mpmath.mpf(mu) / 2
+                return (mpmath.erfc(a / mpmath.sqrt(2)) - mpmath.exp(epsilon) * mpmath.erfc(b / mpmath.sqrt(2))) / 2
+
+            assert exact(mpmath.mpf(low)) > delta > exact(mpmath.mpf(high))
+
+
+def test_subsampling_everything_is_the_gaussian():
+    assert epsilon_bracket([poisson(1, 5.0, 2)], 1e-6) == epsilon_bracket([gaussian(5.0, 2)], 1e-6)
+    assert epsilon_bracket([poisson(1.0, 5.0, 2, "replace")], 1e-6) == epsilon_bracket([gaussian(2.5, 2)], 1e-6)
+    low, high = epsilon_bracket([poisson(1 - 1e-12, 5.0, 2)], 1e-6)
+    assert low <= 1.211967 <= high <= 1.0005 * low
+
+
+def test_at_delta_0_pure_mechanisms_cost_their_exact_sum():
+    assert epsilon_bracket([pure(1.0), pure(0.5, 2), composed(response(0.25, 4), count=4), laplace(2.0)], 0.0) == (
+        3.5,
+        3.5,
+    )
+    low, high = epsilon_bracket([pure(0.1, 3)], 0.0)
+    assert low < high == math.nextafter(low, 1)
+    assert low <= 0.30000000000000004 <= high
+
+
+@pytest.mark.parametrize("event", [gaussian(1.0), poisson(0.1, 1.0, 3), poisson(1, 1.0, 1)])
+def test_at_delta_0_noise_without_a_pure_bound_is_not_confirmed(event):
+    assert epsilon_bracket([pure(1.0), event], 0.0) == (0.0, math.inf)
+
+
+MIXED = [
+    ([gaussian(1.0, 2), poisson(256 / 14235, 1.0, 1112)], 1e-5),
+    ([gaussian(3.0, 2), poisson(0.01, 1.0, 1)], 1e-5),
+    ([poisson(0.9, 1.0, 3)], 1e-5),
+    ([poisson(0.05, 0.7, 30), poisson(0.2, 2.0, 20)], 1e-8),
+]
+
+
+@pytest.mark.parametrize(("events", "delta"), MIXED)
+@pytest.mark.parametrize("relation", ["add-remove", "replace"])
+def test_brackets_the_oracle(events, delta, relation):
+    dp_accounting = pytest.importorskip("dp_accounting")
+    from dp_accounting.pld import PLDAccountant
+
+    replace = relation == "replace"
+    relations = dp_accounting.NeighboringRelation
+    oracle = PLDAccountant(relations.REPLACE_ONE if replace else relations.ADD_OR_REMOVE_ONE, 1e-4)
+    for event in events:
+        if event["type"] == "gaussian":  # its multiplier already holds the relation; the oracle doubles under replace
+            one = dp_accounting.GaussianDpEvent(event["noise_multiplier"] * (2 if replace else 1))
+        else:
+            one = dp_accounting.GaussianDpEvent(event["noise_multiplier"])
+            one = dp_accounting.PoissonSampledDpEvent(event["sampling_prob"], one)
+        oracle.compose(dp_accounting.SelfComposedDpEvent(one, event.get("count") or event["steps"]))
+    stated = [{**event, "relation": relation} if "steps" in event else event for event in events]
+    low, high = epsilon_bracket(stated, delta)
+    assert low <= oracle.get_epsilon(delta) <= 1.0005 * high
+    assert high <= 1.0005 * min(low, oracle.get_epsilon(delta))
+
+
+def exact_responses(epsilon, outcomes, count, delta):
+    """The cost of ``count`` randomized responses, from their trinomial law."""
+    top = 1 / (1 + (outcomes - 1) * math.exp(-epsilon))
+    chances = (top, top * math.exp(-epsilon), (outcomes - 2) * top * math.exp(-epsilon))
+    law = {}
+    for up in range(count + 1):
+        for down in range(count + 1 - up):
+            rest = count - up - down
+            ways = math.comb(count, up) * math.comb(count - up, down)
+            mass = ways * math.prod(p**k for p, k in zip(chances, (up, down, rest), strict=True))
+            law[up - down] = law.get(up - down, 0.0) + mass
+    low, high = 0.0, count * epsilon
+    for _ in range(60):
+        middle = (low + high) / 2
+        cost = sum(mass * max(0.0, -math.expm1(middle - epsilon * k)) for k, mass in law.items() if k > 0)
+        low, high = (middle, high) if cost > delta else (low, middle)
+    return high
+
+
+RESPONSES = [(1.0, 2, 1, 1e-6), (1.0, 4, 1, 1e-6), (0.5, 2, 5, 1e-6), (0.1, 2, 100, 1e-6), (0.1, 3, 60, 1e-9),
+             (8.0, 2, 3, 1e-6), (3.0, 6, 4, 1e-12), (1e-3, 2, 1, 1e-6)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("epsilon", "outcomes", "count", "delta"), RESPONSES)
+def test_brackets_exact_randomized_response(epsilon, outcomes, count, delta):
+    exact = exact_responses(epsilon, outcomes, count, delta)
+    low, high = epsilon_bracket([response(epsilon, outcomes, count)], delta)
+    assert low <= exact * (1 + 1e-9)
+    assert exact * (1 - 1e-9) <= high <= 1.0005 * low
+    if outcomes == 2:
+        assert epsilon_bracket([pure(epsilon, count)], delta) == (low, high)
+
+
+@pytest.mark.parametrize("noise", [0.5, 1.0, 3.0, 10.0])
+def test_brackets_one_laplace(noise):
+    """delta(epsilon) = 1 - exp((epsilon - 1 / b) / 2), in closed form."""
+    exact = 1 / noise + 2 * math.log1p(-1e-6)
+    low, high = epsilon_bracket([laplace(noise)], 1e-6)
+    assert low <= exact <= high <= 1.0001 * low
+
+
+SYMMETRIC = [
+    ([laplace(2.0, 10)], 1e-6), ([laplace(10.0, 100)], 1e-6), ([gaussian(2.0), laplace(2.0)], 1e-6),
+    ([gaussian(2.0), response(1.0)], 1e-6), ([gaussian(2.0), response(0.5, 4, 3), laplace(3.0, 2)], 1e-6),
+    ([gaussian(1.0), laplace(1.0), laplace(1.7), response(0.3)], 1e-6), ([gaussian(5.0, 2), pure(0.01)], 1e-6),
+    ([gaussian(3.0, 2), poisson(0.01, 1.0, 700), laplace(10.0)], 1e-5), ([gaussian(2.0), response(8.0)], 1e-6),
+    ([poisson(0.01, 2.0, 700, "replace"), laplace(4.0, 2)], 1e-5),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("events", "delta"), SYMMETRIC)
+def test_brackets_the_oracle_with_laplace_and_randomized_response(events, delta):
+    pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
+    from dp_accounting.pld.common import DifferentialPrivacyParameters
+
+    grid, total = {"value_discretization_interval": 1e-4}, None
+    for event in events:
+        if event["type"] == "laplace":
+            one = pld.from_laplace_mechanism(event["noise_multiplier"], **grid)
+        elif event["type"] == "randomized-response":
+            k = event["num_outcomes"]
+            noise = k / (k - 1) * (1 - 1 / (1 + (k - 1) * math.exp(-event["epsilon"])))
+            one = pld.from_randomized_response(noise, k, **grid)
+        elif event["type"] == "pure":
+            one = pld.from_privacy_parameters(DifferentialPrivacyParameters(event["epsilon"], 0), **grid)
+        else:
+            replace = pld.NeighborRel.REPLACE_ONE if event.get("relation") == "replace" else None
+            how = {} if replace is None else {"neighboring_relation": replace}
+            one = pld.from_gaussian_mechanism(
+                event["noise_multiplier"], sampling_prob=event.get("sampling_prob", 1.0), **grid, **how
+            )
+        one = one.self_compose(event.get("count") or event["steps"])
+        total = one if total is None else total.compose(one)
+    low, high = epsilon_bracket(events, delta)
+    oracle = total.get_epsilon_for_delta(delta)
+    assert low <= oracle
+    assert high <= 1.0005 * low
+    assert oracle <= 1.002 * high  # pessimistic on its grid
+
+
+def test_laplace_composes_below_randomized_response_of_the_same_epsilon():
+    _, below = epsilon_bracket([laplace(5.0, 30)], 1e-6)
+    low, high = epsilon_bracket([response(0.2, 2, 30)], 1e-6)
+    assert below < low
+    assert high < 30 * 0.2
+    assert epsilon_bracket([response(0.2, 9, 30)], 1e-6)[1] < low
+
+
+def test_composed_events_are_their_parts():
+    tree = [composed(gaussian(5.0), composed(laplace(2.0, 2), count=3), count=2)]
+    assert epsilon_bracket(tree, 1e-6) == epsilon_bracket([gaussian(5.0, 2), laplace(2.0, 12)], 1e-6)
+    assert epsilon_bracket([composed(gaussian(5.0, 2))], 1e-6) == epsilon_bracket([gaussian(5.0, 2)], 1e-6)
+
+
+def certificate_of(events, epsilon):
+    releases = [{"affected_coordinates": 1, "event": event} for event in events]
+    claim = {"epsilon": epsilon, "delta": 1e-6}
+    draws = sum(event["count"] for event in events)
+    return {"unit": {"name": "node"}, "claim": claim, "budget": claim, "releases": releases,
+            "accounting": {"method": "pld", "delta_sampler": (1 + math.exp(epsilon)) * 2.0**-100 * draws}}  # fmt: skip
+
+
+def test_claims_over_laplace_and_randomized_response_are_held():
+    events = [gaussian(2.0), laplace(3.0, 2), response(0.5, 4)]
+    truth = epsilon_bracket(events, 1e-6)[1]
+    assert claim_faults(certificate_of(events, truth))[0] == []
+    for share in (0.5, 0.998):
+        (problem,), (low, high) = claim_faults(certificate_of(events, share * truth))
+        assert problem.startswith("certificate.json: claim.epsilon: ")
+        assert share * truth < low <= high
+
+
+@pytest.mark.parametrize("kind", ["repeated-gaussian", "exponential", "zcdp"])
+def test_other_events_are_said_to_be_beyond_this_verifier(kind):
+    assert kind not in KNOWN_EVENTS
+    event = {"type": kind, "epsilon": 0.1, "count": 1}
+    expected = f"certificate.json: releases[1].event.type: {kind} cannot be verified here"
+    for nested in (event, composed(gaussian(9.0), event)):
+        found, bracket = claim_faults(certificate_of([gaussian(5.0), nested], 50.0))
+        assert (found, bracket) == ([expected], (None, None))
+        assert epsilon_bracket([gaussian(5.0), nested], 1e-6) == (0.0, math.inf)
+
+
+def test_the_worse_direction_counts():
+    """One step with q = 0.01: removal costs 0.1994, addition at most -log(0.99) = 0.01005."""
+    low, _ = epsilon_bracket([poisson(0.01, 1.0, 1)], 1e-5)
+    assert low > 0.19
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [gaussian(1e-300)], [gaussian(1.0, 2**53), poisson(0.5, 1e-300, 2**53)], [poisson(1e-300, 1.0, 1)],
+        [poisson(0.5, 1e-4, 10)], [pure(1e300)], [laplace(1e-300)], [laplace(1e300)], [response(1e-300, 2**53, 2**53)],
+        [composed(composed(pure(1e-3, 2**53), count=2**53), count=2**53)], [poisson(q / 100, 1.0, 1) for q in range(1, 60)],
+    ],
+)  # fmt: skip
+def test_what_is_out_of_reach_is_never_confirmed(events):
+    low, high = epsilon_bracket(events, 1e-5)
+    assert 0 <= low <= high
+    assert high == math.inf or high > 0
+
+
+def test_no_events_cost_nothing_and_no_delta_buys_nothing():
+    assert epsilon_bracket([], 1e-5) == (0.0, 0.0)
+    assert epsilon_bracket([gaussian(1.0)], 0.0) == (0.0, math.inf)
+    assert epsilon_bracket([gaussian(1e300)], 1e-5) == (0.0, 0.0)
