@@ -9,7 +9,8 @@
     ├── LedgerError              the ledger is damaged, or disagrees with the plan
     └── MissingDependencyError   an optional package is not installed (an ImportError; exit code 2)
 
-Messages name the argument, its value, what was expected and what to do.
+Messages name the argument, its value, what was expected and what to do. They may reach whoever reads a log, so they never
+hold a value of a feature or label or the end of an edge, which some unit protects: they name file, row and column instead.
 """
 
 
@@ -26,7 +27,7 @@ class DataError(InputError):
 
 
 class SchemaError(InputError):
-    """A public schema that is malformed, or that the data contradicts."""
+    """A public schema that is malformed, or that a table does not fit."""
 
 
 class UnsupportedUnitError(InputError):

@@ -80,14 +80,14 @@ def test_pyg_columns_of_labels_and_partial_masks(new_data):
 @pytest.mark.parametrize(
     ("fields", "directed", "message"),
     [
-        ({"edge_index": [[0], [1]]}, False, "0 -> 1 has no reverse"),
+        ({"edge_index": [[0], [1]]}, False, "arc 0, .* has no reverse"),
         ({"edge_index": [[0], [1]]}, None, "Declare the direction"),
         ({"edge_index": [[0, 1]]}, True, r"shape \[2, num_arcs\], got \(1, 2\)"),
-        ({"edge_index": [[0], [9]]}, True, r"target\[0\] = 9"),
+        ({"edge_index": [[0], [9]]}, True, r"target\[0\] is no node"),
         ({}, True, "edge_index, got Data without it"),
         ({"edge_index": [[0], [1]], "y": [[0, 1], [1, 0], [1, 1]]}, True, "Multi-label"),
         ({"edge_index": [[0], [1]], "y": [0.5, 1.0, 2.0]}, True, "Regression"),
-        ({"edge_index": [[0], [1]], "x": [[float("nan")], [0.0], [0.0]]}, True, r"x\[0, 0\] = nan"),
+        ({"edge_index": [[0], [1]], "x": [[float("nan")], [0.0], [0.0]]}, True, r"x\[0, 0\] is not"),
         ({"edge_index": [[0], [1]], "train_mask": [[True], [False], [True]]}, True, "Choose one split"),
         ({"edge_index": [[0], [1]], "train_mask": [0, 1, 2]}, True, "train_mask to be bool"),
         (
@@ -135,7 +135,12 @@ def test_networkx_attributes_are_encoded_like_columns():
     assert graph.assumed_public == ("num_features", "categories of column dorm", "classes")
     schema = {"classes": [2001, 2002, 2003], "columns": {"age": {}, "dorm": {"categories": ["n", "s"]}}}
     assert from_networkx(g, label="year", features=["age", "dorm"], schema=schema).assumed_public == ()
-    with pytest.raises(SchemaError, match="node 'a' has '2001'"):
+    partly = from_networkx(
+        g, label="year", features=["age"], schema={"classes": [2002], "columns": {"age": {"max": 2}}}
+    )
+    assert (partly.y.tolist(), partly.x.ravel().tolist()) == ([-1, 0, -1], [1, 2, 2])
+    assert partly.outside == {"age": 1, "year": 2}
+    with pytest.raises(SchemaError, match="'year' to hold some of the classes 1999, got none"):
         from_networkx(g, label="year", schema={"classes": [1999]})
     with pytest.raises(SchemaError, match="directed=True in g beside directed=False"):
         from_networkx(g, schema={"directed": False})
@@ -163,7 +168,7 @@ def test_networkx_errors_teach(g, how, message):
 @pytest.mark.parametrize(
     ("values", "features", "message"),
     [
-        (([1.0, 2.0], None), "v", "list of 2 numbers on every node, but node 1 has None"),
+        (([1.0, 2.0], None), "v", "list of 2 numbers on every node, but node 1 has something else"),
         (([1.0, 2.0], [1.0]), "v", "list of 2 numbers"),
         ((1.0, 2.0), "v", "list of some numbers"),
         ((["a"], ["b"]), "v", "list of 1 numbers"),

@@ -152,9 +152,7 @@ def noisy_neighborhood_sum(
         raise fail("rows", f"an array of shape {rows.shape}", f"to be a matrix of {arcs.num_nodes} rows, one a node")
     longest = float(np.sqrt(np.square(rows, dtype=np.float64).sum(axis=1).max(initial=0.0)))
     if longest > 1 + 1e-5:
-        raise fail(
-            "rows", f"a row of norm {longest:.6g}", "to have norm at most 1", "Normalize rows before sending them."
-        )
+        raise fail("rows", "a longer row", "to have norm at most 1", "Normalize rows before sending them.")
     steps = to_steps(rows)
     packed = pack(steps)
     release_key = derive_key(key, operand_mac(key, steps, arcs.offsets, arcs.sources)) if noise_stddev else key

@@ -123,7 +123,8 @@ def _train(options: Options, state: FitState | None, as_json: bool, verbose: boo
     result["seconds"] = {"load": loaded - start, "train": outcome.seconds, "total": time.perf_counter() - start}
     result["peak_mb"] = peak_mb()
     result["device"], result["out"] = options.device, str(out)
-    (out / "evaluation" / "metrics.json").write_text(json.dumps(result, indent=1) + "\n")
+    metrics = result | ({"outside_schema": graph.outside} if graph.outside else {})
+    (out / "evaluation" / "metrics.json").write_text(json.dumps(metrics, indent=1) + "\n")
     (out / "evaluation" / "curves.json").write_text(json.dumps(dict(outcome.first.curves)) + "\n")
     if as_json:
         typer.echo(json.dumps(result))

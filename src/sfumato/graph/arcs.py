@@ -104,10 +104,10 @@ def check_node_ids_in_range(name: str, values: Any, num_nodes: int) -> np.ndarra
         )
     if len(nodes) and (nodes.min() < 0 or nodes.max() >= num_nodes):
         row = int(np.argmax((nodes < 0) | (nodes >= num_nodes)))
-        kind = "is negative" if nodes[row] < 0 else "is not a node"
+        kind = "negative" if nodes[row] < 0 else "no node"
         raise DataError(
-            f"Expected {name} to hold node indices from 0 to {num_nodes - 1}, but {name}[{row}] = {int(nodes[row])} "
-            f"{kind}. Correct the row or raise num_nodes."
+            f"Expected {name} to hold node indices from 0 to {num_nodes - 1}, but {name}[{row}] is {kind}. "
+            "Correct the row or raise num_nodes."
         )
     return nodes
 
@@ -137,11 +137,10 @@ def check_symmetric(indptr: np.ndarray, indices: np.ndarray) -> None:
     back.sort()
     if np.array_equal(keys, back):
         return
-    lonely = np.setdiff1d(keys, back)
-    source, target = divmod(int(lonely[0]), num_nodes)
+    lonely = int(np.argmax(np.isin(keys, back, assume_unique=True, invert=True)))
     raise DataError(
-        f"Expected both arcs of every edge because directed=False, but {source} -> {target} has no reverse "
-        f"({len(lonely)} such arcs). Declare directed=True, or pass one row an edge to Graph.from_edges."
+        f"Expected both arcs of every edge because directed=False, but arc {lonely}, counted from 0 in order of source and "
+        "target, has no reverse. Declare directed=True, or pass one row an edge to Graph.from_edges."
     )
 
 
@@ -162,7 +161,7 @@ def _endpoints(source: Any, target: Any, num_nodes: int, self_loops: str) -> tup
     if self_loops == "error":
         row = int(np.argmax(loops))
         raise DataError(
-            f"Expected no self-loops, but row {row} links node {int(source[row])} to itself. "
+            f"Expected no self-loops, but source[{row}] and target[{row}] are one node. "
             "Remove it, or pass self_loops='remove' or 'keep'."
         )
     merged["self_loops"] = int(loops.sum())

@@ -1,4 +1,4 @@
-"""Checks on what a graph carries: features, labels, node ids and roles."""
+"""Checks on what a graph carries: features, labels, node ids and roles. Errors name a place, never what stands there."""
 
 from __future__ import annotations
 
@@ -42,8 +42,7 @@ def _check_finite(x: np.ndarray | sp.csr_matrix) -> None:
     else:
         row, column = divmod(bad, x.shape[1])
     raise DataError(
-        f"Expected x to be finite in float32, but x[{row}, {column}] = {values[bad]}. "
-        "Fill, rescale or drop that value first."
+        f"Expected x to be finite in float32, but x[{row}, {column}] is not. Fill, rescale or drop that value first."
     )
 
 
@@ -68,8 +67,7 @@ def check_labels(y: Any, num_nodes: int, num_classes: int) -> np.ndarray | None:
         row = int(np.argmax((labels < -1) | ((labels >= num_classes) if num_classes else False)))
         known = f"0 to {num_classes - 1} ({num_classes} classes)" if num_classes else "0 and above"
         raise DataError(
-            f"Expected y to be a class from {known} or -1 for missing, but y[{row}] = {int(labels[row])}. "
-            "Correct the label or declare its class."
+            f"Expected y to be a class from {known} or -1 for missing, but y[{row}] is not. Correct that label."
         )
     if labels.max() < 0:
         raise DataError("Expected at least one label, but every label is missing (-1). Pass y=None, or add labels.")
@@ -79,12 +77,12 @@ def check_labels(y: Any, num_nodes: int, num_classes: int) -> np.ndarray | None:
 def _refuse_regression(y: np.ndarray) -> None:
     if not np.isfinite(y).all():
         row = int(np.argmin(np.isfinite(y)))
-        raise DataError(f"Expected y to be class numbers, but y[{row}] = {y[row]}. Write -1 for a missing label.")
+        raise DataError(f"Expected y to be class numbers, but y[{row}] is not finite. Write -1 for a missing label.")
     fractional = y != np.floor(y)
     if fractional.any():
         row = int(np.argmax(fractional))
         raise DataError(
-            f"Expected y to be class numbers, but y[{row}] = {y[row]:g} has a fraction. "
+            f"Expected y to be class numbers, but y[{row}] has a fraction. "
             "Regression targets are not supported: bin them into classes."
         )
 
@@ -122,7 +120,5 @@ def check_roles(roles: Any, num_nodes: int) -> np.ndarray | None:
         )
     if values.min() < 0 or values.max() > 3:
         row = int(np.argmax((values < 0) | (values > 3)))
-        raise DataError(
-            f"Expected roles to be 0 train, 1 val, 2 test or 3 none, but roles[{row}] = {int(values[row])}. Correct it."
-        )
+        raise DataError(f"Expected roles to be 0 train, 1 val, 2 test or 3 none, but roles[{row}] is not. Correct it.")
     return values.astype(np.uint8, copy=False)

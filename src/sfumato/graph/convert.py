@@ -197,11 +197,15 @@ def _networkx_fields(
             raise DataError(f"Expected nodes to have the attribute {attribute!r}, got none with it. Check its name.")
         try:
             return pa.chunked_array([pa.array(values)])
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            raise DataError(f"Expected the attribute {attribute!r} to hold values of one kind: {error}.") from None
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+            raise DataError(
+                f"Expected the attribute {attribute!r} to hold values of one kind: all text, or all 64-bit numbers. Convert "
+                "the others."
+            ) from None
 
     fields: dict[str, Any] = {"node_ids": ids, "max_degree": schema.max_degree, "mean_degree": schema.mean_degree}
     assumed: list[str] = []
+    outside: dict[str, int] = {}
     if isinstance(features, str):
         fields["x"] = _vectors(features, column(features), ids)
         assumed += ["num_features"] * (schema.num_features is None)
@@ -211,12 +215,15 @@ def _networkx_fields(
         declared = schema.num_features is not None or set(features) <= set(schema.columns)
         assumed += ["num_features"] * (not declared) + list(encoded.assumed)
         fields |= {"x": encoded.x, "feature_names": encoded.names}
+        outside |= encoded.outside
     if label is not None:
-        fields["y"], fields["classes"] = encode.encode_labels(label, column(label), schema, ids)
+        labels = encode.encode_labels(label, column(label), schema, ids)
+        fields |= {"y": labels.y, "classes": labels.classes}
+        outside |= labels.outside
         assumed += ["classes"] * (schema.classes is None)
     if role is not None:
         fields["roles"] = encode.encode_roles(role, column(role), ids)
-    return fields | {"assumed_public": tuple(assumed)}
+    return fields | {"assumed_public": tuple(assumed), "outside": outside}
 
 
 def _vectors(attribute: str, column: Any, ids: np.ndarray) -> np.ndarray:
@@ -226,6 +233,6 @@ def _vectors(attribute: str, column: Any, ids: np.ndarray) -> np.ndarray:
         if not isinstance(row, list) or len(row) != width or not all(isinstance(value, int | float) for value in row):
             raise DataError(
                 f"Expected the attribute {attribute!r} to hold a list of {width or 'some'} numbers on every node, but "
-                f"node {node.item()!r} has {row!r}. Fill it, or pass a list of scalar attributes."
+                f"node {node.item()!r} has something else. Fill it, or pass a list of scalar attributes."
             )
     return np.array(rows, dtype=np.float32)

@@ -1,4 +1,7 @@
-"""Arrow columns as arrays: node ids, one-hot and numeric features, class numbers, roles."""
+"""Arrow columns as arrays: node ids, one-hot and numeric features, class numbers, roles.
+
+Features and labels are protected under some units: no error here holds a value, and none of Arrow's, which do, leaves.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +27,24 @@ _ROLE_NAMES |= {str(code): code for code in range(4)}
 
 @dataclass(frozen=True)
 class Features:
-    """Encoded columns: ``x`` float32 [num_nodes, num_features], column names, and what was read off the data."""
+    """Encoded columns: ``x`` float32 [num_nodes, num_features], column names, what was read off the data.
+
+    ``outside`` counts, by column, the values beyond the schema: clipped numbers, and categories that it does not list.
+    """
 
     x: np.ndarray | sp.csr_matrix | None
     names: tuple[str, ...]
     assumed: tuple[str, ...]
+    outside: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Class numbers int64 [num_nodes], -1 for missing; class names; ``outside`` as in :class:`Features`."""
+
+    y: np.ndarray
+    classes: tuple[str, ...]
+    outside: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -74,33 +90,35 @@ def positions(values: pa.Array, known: pa.Array) -> np.ndarray:
 
 
 def encode_features(columns: dict[str, pa.ChunkedArray], schema: Schema, ids: np.ndarray) -> Features:
-    """One-hot text and boolean columns (missing is all zero), numbers as they are.
+    """One-hot text and boolean columns (all zero where missing or not declared), numbers clipped to a declared range.
 
     The result is CSR when it has more than 64 columns and fewer than a quarter of its entries differ from zero.
     """
     blocks: list[_Block] = []
     assumed: list[str] = []
+    outside: dict[str, int] = {}
     for name, column in columns.items():
         declared = schema.columns.get(name)
         if (declared and declared.categories is None) or (not declared and _is_number(column.type)):
-            numbers = _scaled(_numbers(name, column, schema, ids), declared)
-            blocks.append(_Block((name,), numbers, number=True))
+            numbers = _numbers(name, column, declared, ids)
+            clipped = declared.clip(numbers) if declared else numbers
+            outside[name] = int(np.count_nonzero(clipped != numbers))
+            blocks.append(_Block((name,), _single(name, _scaled(clipped, declared), ids), number=True))
             continue
         values = _categorical(name, column)
         categories = declared.categories if declared else None
         if categories is None:
-            categories, read_off = _seen(name, column, values)
+            categories, read_off = _seen(name, column, values, ids)
             assumed += [f"categories of column {name}"] * read_off
         codes = positions(values, pa.array(categories, pa.large_string()))
-        if declared:
-            schema.check_codes(name, values.to_numpy(zero_copy_only=False), codes, ids)
+        outside[name] = _unlisted(values, codes)
         blocks.append(_Block(tuple(f"{name}={category}" for category in categories), codes, number=False))
     names = tuple(name for block in blocks for name in block.names)
-    return Features(_assemble(blocks, len(names), len(ids)), names, tuple(assumed))
+    return Features(_assemble(blocks, len(names), len(ids)), names, tuple(assumed), _counted(outside))
 
 
-def encode_labels(name: str, column: pa.ChunkedArray, schema: Schema, ids: np.ndarray) -> tuple[np.ndarray, Any]:
-    """Class numbers int64 [num_nodes], -1 for missing, and the class names: declared, or those seen, sorted."""
+def encode_labels(name: str, column: pa.ChunkedArray, schema: Schema, ids: np.ndarray) -> Labels:
+    """Number the labels by declared classes, of which others count as missing, or by those seen, sorted."""
     kind = _plain(column.type)
     if pt.is_nested(kind):
         raise DataError(
@@ -119,18 +137,21 @@ def encode_labels(name: str, column: pa.ChunkedArray, schema: Schema, ids: np.nd
         seen = pc.unique(column.drop_null()).cast(_sortable(_plain(column.type))).to_pylist()
         classes = tuple(str(value).lower() if isinstance(value, bool) else str(value) for value in sorted(seen))
     codes = positions(values, pa.array(classes, pa.large_string()))
-    schema.check_codes(name, values.to_numpy(zero_copy_only=False), codes, ids)
-    return codes, classes
+    if codes.max() < 0:
+        raise SchemaError(
+            f"Expected label column {name!r} to hold some of the classes {', '.join(classes)}, got none of them. Correct the "
+            "names of the classes, or choose another column."
+        )
+    return Labels(codes, classes, _counted({name: _unlisted(values, codes)}))
 
 
 def encode_roles(name: str, column: pa.ChunkedArray, ids: np.ndarray) -> np.ndarray:
     """Roles uint8 [num_nodes] from train, val, test and none (or 0 to 3); missing is none."""
-    values = pc.utf8_lower(_categorical(name, _whole(column)))
+    values = pc.utf8_lower(_categorical(name, column))
     codes = positions(values, pa.array(_ROLE_NAMES, pa.large_string()))
-    texts = values.to_numpy(zero_copy_only=False)
-    for row in np.flatnonzero(codes < 0):
-        if texts[row] is not None:
-            raise contradiction(name, texts[row], ids[row], "a role: train, val, test or none")
+    if _unlisted(values, codes):
+        wrong = (codes < 0) & values.is_valid().to_numpy(zero_copy_only=False)
+        raise contradiction(name, ids[np.argmax(wrong)], "a role: train, val, test or none")
     roles: np.ndarray = np.append(np.array(list(_ROLE_NAMES.values())), 3)[codes].astype(np.uint8)
     return roles
 
@@ -181,7 +202,7 @@ def _whole_labels(name: str, column: pa.ChunkedArray, ids: np.ndarray) -> pa.Chu
         values = numbers.to_numpy()
         row = int(np.argmax((values != np.floor(values)) & ~np.isnan(values)))
         raise DataError(
-            f"Expected label column {name!r} to hold classes, but node {ids[row].item()!r} has {values[row]:g}. "
+            f"Expected label column {name!r} to hold classes, but node {ids[row].item()!r} has a number with a fraction. "
             "Regression targets are not supported: bin them into classes."
         ) from None
 
@@ -201,51 +222,74 @@ def _categorical(name: str, column: pa.ChunkedArray) -> pa.Array:
         ) from None
 
 
-def _seen(name: str, column: pa.ChunkedArray, values: pa.Array) -> tuple[tuple[str, ...], bool]:
+def _unlisted(values: pa.Array, codes: np.ndarray) -> int:
+    """How many values are there, but not among those that ``codes`` number."""
+    return int(np.count_nonzero(codes < 0)) - values.null_count
+
+
+def _counted(outside: dict[str, int]) -> dict[str, int]:
+    return {name: count for name, count in outside.items() if count}
+
+
+def _seen(name: str, column: pa.ChunkedArray, values: pa.Array, ids: np.ndarray) -> tuple[tuple[str, ...], bool]:
     """The categories of a column that no schema declares, and whether they were read off the data."""
     if pt.is_boolean(column.type):
         return ("false", "true"), False
     seen = tuple(sorted(pc.unique(values.drop_null()).to_pylist()))
     stray = [value for value in seen if not _reads_as_number(value)]
     if stray and 2 * len(stray) < len(seen):
+        row = pc.index(values, stray[0]).as_py()
         raise DataError(
-            f"Expected column {name!r} to hold numbers or categories, got numbers beside {stray[0]!r}. "
-            "Correct that value, or declare the column's categories in the schema."
+            f"Expected column {name!r} to hold numbers or categories, got numbers beside text at node {ids[row].item()!r}. "
+            "Correct that row, or declare the column's categories in the schema."
         )
     return seen, True
 
 
-def _numbers(name: str, column: pa.ChunkedArray, schema: Schema, ids: np.ndarray) -> np.ndarray:
+def _numbers(name: str, column: pa.ChunkedArray, declared: Column | None, ids: np.ndarray) -> np.ndarray:
+    """A number in every row, float64; infinite ones stay."""
+    flat = _flat(column)
+    flat = pc.utf8_trim_whitespace(flat) if _is_text(flat.type) else flat
     try:
-        flat = _flat(column)
-        numbers = (pc.utf8_trim_whitespace(flat) if _is_text(flat.type) else flat).cast(pa.float64())
+        numbers = flat.cast(pa.float64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        row, value = next((i, v) for i, v in enumerate(column.to_pylist()) if not _reads_as_number(v))
-        raise contradiction(name, value, ids[row], schema.columns[name].describe()) from None
-    if numbers.null_count:
-        row = int(np.argmax(numbers.is_null().to_numpy(zero_copy_only=False)))
+        row = next((i for i in range(len(flat)) if not _is_float(flat[i])), 0)
+        raise contradiction(name, ids[row], (declared or Column()).describe()) from None
+    values: np.ndarray = numbers.to_numpy(zero_copy_only=False)
+    if np.isnan(values).any():
+        row = int(np.argmax(np.isnan(values)))
         raise DataError(
             f"Expected column {name!r} to hold a number in every row, but node {ids[row].item()!r} has none. "
             "Fill it, or declare categories for the column in the schema."
         )
-    values: np.ndarray = numbers.to_numpy(zero_copy_only=False)
-    with np.errstate(over="ignore"):
-        single = values.astype(np.float32)
-    if not np.isfinite(single).all():
-        row = int(np.argmin(np.isfinite(single)))
-        raise DataError(
-            f"Expected column {name!r} to be finite in float32, but node {ids[row].item()!r} has {values[row]:g}. "
-            "Fill or rescale that value."
-        )
-    schema.check_numbers(name, values, ids)
     return values
 
 
+def _single(name: str, values: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        single: np.ndarray = values.astype(np.float32)
+    if not np.isfinite(single).all():
+        row = int(np.argmin(np.isfinite(single)))
+        raise DataError(
+            f"Expected column {name!r} to be finite in float32, but the number of node {ids[row].item()!r} is not. "
+            "Correct it there, or declare min and max, if they are known without this data: it is then clipped."
+        )
+    return single
+
+
+def _is_float(value: pa.Scalar) -> bool:
+    try:
+        value.cast(pa.float64())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return False
+    return True
+
+
 def _scaled(values: np.ndarray, declared: Column | None) -> np.ndarray:
-    """Numbers as float32; from a declared range to [0, 1], so that ages do not dwarf one-hot columns."""
+    """From a declared range to [0, 1], so that ages do not dwarf one-hot columns."""
     if declared and declared.min is not None and declared.max is not None:
-        values = (values - declared.min) / ((declared.max - declared.min) or 1.0)
-    return values.astype(np.float32)
+        return (values - declared.min) / ((declared.max - declared.min) or 1.0)
+    return values
 
 
 def _reads_as_number(value: Any) -> bool:
@@ -275,6 +319,6 @@ def check_num_features(features: Features, schema: Schema) -> None:
     """Refuse a table that encodes to another number of columns than the schema promised."""
     if schema.num_features is not None and len(features.names) != schema.num_features:
         raise SchemaError(
-            f"Expected num_features={schema.num_features} columns after encoding, got {len(features.names)}. "
-            "Declare the categories of every text column, or correct num_features."
+            f"Expected num_features={schema.num_features} columns after encoding, got another number. Declare the "
+            "categories of every text column, or correct num_features."
         )

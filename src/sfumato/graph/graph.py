@@ -34,6 +34,7 @@ _STORED = (
     "max_degree",
     "mean_degree",
     "merged",
+    "outside",
     "classes",
     "feature_names",
     "assumed_public",
@@ -75,11 +76,12 @@ class Graph:
     ``max_degree`` bounds the out-arcs and the in-arcs of every node, ``mean_degree`` is an estimate: both are public
     promises. ``assumed_public`` names what was read from the data although a schema could have declared it; classes
     that are not given are numbered from the labels and listed there. ``merged`` counts what construction merged or
-    removed.
+    removed; ``outside`` counts, by column, values beyond the schema, which were clipped or taken as missing. Both are
+    private, for evaluation only.
 
     Errors: :class:`~sfumato.errors.DataError` for wrong shapes, indices out of range, values that are not finite,
     repeated arcs or ids, labels outside the classes, multi-label or regression targets, or a missing reverse arc;
-    :class:`~sfumato.errors.SchemaError` for a node above the promised ``max_degree``.
+    :class:`~sfumato.errors.SchemaError` for a node above the promised ``max_degree``. They name a place, never a value.
 
     >>> graph = Graph.from_edges([0, 1, 2], [1, 2, 3], 4, directed=False, y=[0, 0, 1, 1])
     >>> graph
@@ -102,6 +104,7 @@ class Graph:
     mean_degree: float | None = None
     assumed_public: tuple[str, ...] = ()
     merged: dict[str, int] = field(default_factory=nothing_merged)
+    outside: dict[str, int] = field(default_factory=dict)
     _checked: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
@@ -148,8 +151,8 @@ class Graph:
         for kind, degrees in (("out", np.diff(indptr)), ("in", np.bincount(indices, minlength=self.num_nodes))):
             if degrees.max() > self.max_degree:
                 raise SchemaError(
-                    f"Expected every node to have at most max_degree={self.max_degree} {kind}-arcs, but node "
-                    f"{int(degrees.argmax())} has {int(degrees.max())}. Raise the promised max_degree or remove arcs."
+                    f"Expected every node to have at most max_degree={self.max_degree} {kind}-arcs, but the node in row "
+                    f"{int(degrees.argmax())} has more. Remove arcs, or promise a bound that is known without this data."
                 )
 
     def _check_classes(self) -> None:
@@ -338,7 +341,7 @@ class Graph:
 
         Arcs are checked again; features, ids and the reverse of every arc are trusted as saved.
         """
-        arrays, facts = load_arrays(Path(directory), _STORED, mmap)
+        arrays, facts = load_arrays(Path(directory), _STORED, {"outside": {}}, mmap)
         if "x_data" in arrays:
             shape = (len(arrays["indptr"]) - 1, facts["num_features"])
             arrays["x"] = sp.csr_matrix((arrays.pop("x_data"), arrays.pop("x_indices"), arrays.pop("x_indptr")), shape)

@@ -1,12 +1,14 @@
 """Readers: a node table and an edge table, from CSV, Parquet or a database, become a :class:`Graph`.
 
-DuckDB reads the files; one path of Arrow tables follows, so that every source obeys the same rules.
+DuckDB reads the files; one path of Arrow tables follows, so that every source obeys the same rules. Node ids and names of
+columns are public; values and the ends of edges may not be, so errors name their row and column instead.
 """
 
 from __future__ import annotations
 
 import csv
 import gzip
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -23,6 +25,7 @@ from sfumato.graph.schema import Schema
 
 _ID_NAMES = ("id", "node_id", "node", "nodeid")
 _SOURCE_NAMES = ("source", "src", "from", "u", "node1", "node_1", "source_id", "from_id")
+_ABOUT_NAMES = ("Binder", "Catalog", "IO", "Parser", "Permission", "Syntax")
 _TARGET_NAMES = ("target", "dst", "to", "v", "node2", "node_2", "target_id", "to_id")
 
 
@@ -66,10 +69,11 @@ def read_csv(
     columns, weights among them, are ignored. Undirected (the default, unless the schema says otherwise): a row beside
     its reverse is merged and counted in ``Graph.merged``.
     ``schema`` declares what is public (see :class:`Schema`); what it leaves open is read off the data and listed in
-    ``Graph.assumed_public``.
+    ``Graph.assumed_public``. Numbers beyond a declared range are clipped to it; a category or class that is not declared
+    counts as missing; ``Graph.outside`` counts both.
 
-    Errors: :class:`~sfumato.errors.DataError` naming file, column, row and value;
-    :class:`~sfumato.errors.SchemaError` where the data contradicts the schema.
+    Errors: :class:`~sfumato.errors.DataError` naming file, column and row, never a value;
+    :class:`~sfumato.errors.SchemaError` where a table does not fit the schema.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -145,9 +149,10 @@ def build_graph(nodes: Any, edges: Any, how: Reading, places: tuple[str, str], f
     assumed = list(features.assumed)
     if schema.num_features is None and not set(columns) <= set(schema.columns):
         assumed.insert(0, "num_features")
-    y, classes = None, schema.classes or ()
+    y, classes, outside = None, schema.classes or (), features.outside
     if label is not None:
-        y, classes = encode.encode_labels(label, nodes.column(label), schema, id_array)
+        labels = encode.encode_labels(label, nodes.column(label), schema, id_array)
+        y, classes, outside = labels.y, labels.classes, outside | labels.outside
         assumed += ["classes"] * (schema.classes is None)
     source, target = _endpoints(edges, ids, how, places, first_row)
     return Graph.from_edges(
@@ -166,6 +171,7 @@ def build_graph(nodes: Any, edges: Any, how: Reading, places: tuple[str, str], f
         max_degree=schema.max_degree,
         mean_degree=schema.mean_degree,
         assumed_public=tuple(assumed),
+        outside=outside,
     )
 
 
@@ -180,8 +186,7 @@ def _endpoints(
         codes = encode.positions(values, ids)
         if len(codes) and codes.min() < 0:
             row = int(np.argmin(codes))
-            value = values[row].as_py()
-            problem = "no node" if value is None else f"the unknown node {value!r}"
+            problem = "an unknown node" if values[row].is_valid else "no node"
             raise DataError(
                 f"Expected every edge to link nodes of {places[0]}, but row {row + first_row} of {places[1]} has "
                 f"{problem} in column {column!r}. Add the node or remove the edge."
@@ -279,8 +284,17 @@ def _guarded(read: Callable[[], Any], place: str) -> Any:
     try:
         return read()
     except duckdb.Error as error:
-        reason = " ".join(line.strip() for line in str(error).splitlines()[:3])
-        raise DataError(f"Expected {place} to be readable, got: {reason} Correct the input.") from None
+        raise DataError(f"Expected {place} to be readable, got {_reason(error)}. Correct the input.") from None
+
+
+def _reason(error: Exception) -> str:
+    """What DuckDB says of files, columns and queries; of anything else, which may quote values, its kind, row and column."""
+    kind, text = type(error).__name__.removesuffix("Exception"), str(error)
+    if kind in _ABOUT_NAMES:
+        return " ".join(line.strip() for line in text.splitlines()[:3]).rstrip(".")
+    row, column = re.match(r"[^\n]*Line: (\d+)", text), re.search(r'^Error when converting column "(\w+)"', text, re.M)
+    where = (f" in row {row[1]}" if row else "") + (f", column {column[1]!r}" if column else "")
+    return f"an error of kind {kind}{where}"
 
 
 def _table(read: Callable[[], Any], place: str) -> Any:
@@ -301,7 +315,7 @@ def _csv_table(connection: Any, path: str | Path, texts: Callable[[list[str]], s
         raise
     if all(name.strip().lstrip("-").isdigit() for name in names):
         raise DataError(
-            f"Expected the first row of {place} to name the columns, got {', '.join(names)}. Add a row such as id,..."
+            f"Expected the first row of {place} to name the columns, got whole numbers. Add a row such as id,..."
         )
     types = {name: "VARCHAR" for name in names if name in texts(names)}
     return _table(partial(read, dtype=types), place)

@@ -13,7 +13,9 @@
     min = 0
     max = 120
 
-What a schema does not declare is read off the data, and listed as assumed public.
+What a schema does not declare is read off the data, and listed as assumed public. What the data says beyond the schema
+never changes it, and is not told: a number outside ``min`` and ``max`` is clipped, a category or class that is not listed
+counts as missing. ``Graph.outside`` counts such values, for evaluation only.
 """
 
 from __future__ import annotations
@@ -59,11 +61,14 @@ class Column:
         bounds = [f"{word} {value:g}" for word, value in (("from", self.min), ("to", self.max)) if value is not None]
         return " ".join(["a number", *bounds])
 
-    def outside(self, values: np.ndarray) -> np.ndarray:
-        """Say which numbers lie outside the range: bool, the shape of ``values``."""
+    def clip(self, values: np.ndarray) -> np.ndarray:
+        """Move numbers outside the range to its nearer end.
+
+        >>> Column(min=0, max=120).clip(np.array([-1.0, 30.0, np.inf])).tolist()
+        [0.0, 30.0, 120.0]
+        """
         low, high = -np.inf if self.min is None else self.min, np.inf if self.max is None else self.max
-        bad: np.ndarray = (values < low) | (values > high)
-        return bad
+        return np.clip(values, low, high)
 
 
 @dataclass(frozen=True)
@@ -131,34 +136,13 @@ class Schema:
             reason = str(error).replace("\n", " ")
             raise SchemaError(f"In schema {path}: {reason}") from None
 
-    def check_codes(self, column: str, values: np.ndarray, codes: np.ndarray, ids: np.ndarray) -> None:
-        """Refuse a value of ``column`` that its categories (or the classes) do not list; missing is None.
 
-        ``codes`` holds -1 for a value that is missing or unknown. Shapes: all [num_nodes].
-        """
-        unknown = np.flatnonzero(codes < 0)
-        unknown = unknown[[values[row] is not None for row in unknown]] if len(unknown) else unknown
-        if not len(unknown):
-            return
-        expected = "one of the classes " + ", ".join(self.classes or ())
-        if column in self.columns:
-            expected = self.columns[column].describe()
-        raise contradiction(column, values[unknown[0]], ids[unknown[0]], expected)
-
-    def check_numbers(self, column: str, values: np.ndarray, ids: np.ndarray) -> None:
-        """Refuse a number of ``column`` outside its declared range. Shapes: all [num_nodes]."""
-        bad = self.columns[column].outside(values) if column in self.columns else np.zeros(len(values), dtype=bool)
-        if bad.any():
-            row = int(np.argmax(bad))
-            raise contradiction(column, values[row].item(), ids[row], self.columns[column].describe())
-
-
-def contradiction(column: str, value: Any, row_id: Any, expected: str) -> SchemaError:
-    """Build the error for a value that the schema does not allow."""
+def contradiction(column: str, row_id: Any, expected: str) -> SchemaError:
+    """Build the error for a value of another kind than declared; it names the row, never the value."""
     row_id = row_id.item() if isinstance(row_id, np.generic) else row_id
     return SchemaError(
-        f"Expected column {column!r} to hold {expected}, but node {row_id!r} has {value!r}. "
-        "Correct the value or declare it in the schema."
+        f"Expected column {column!r} to hold {expected}, but the row of node {row_id!r} does not. Look at that row, and "
+        "correct it there."
     )
 
 

@@ -35,19 +35,23 @@ def save_arrays(directory: Path, arrays: Mapping[str, np.ndarray], facts: Mappin
     return directory
 
 
-def load_arrays(directory: Path, known: Collection[str], mmap: bool) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Read the arrays and the facts that :func:`save_arrays` wrote; the facts are exactly those ``known``."""
-    facts = _facts(directory / "graph.json", known)
+def load_arrays(
+    directory: Path, known: Collection[str], absent: Mapping[str, Any], mmap: bool
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Read arrays and facts that :func:`save_arrays` wrote: exactly the facts ``known``, where ``absent`` fills old files."""
+    facts = _facts(directory / "graph.json", known, absent)
     return {name: _array(directory / f"{name}.npy", mmap) for name in facts["arrays"]}, facts
 
 
-def _facts(path: Path, known: Collection[str]) -> dict[str, Any]:
+def _facts(path: Path, known: Collection[str], absent: Mapping[str, Any]) -> dict[str, Any]:
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise DataError(f"Expected a saved graph, but {path} is missing. Pass a folder of Graph.save.") from None
     except ValueError as error:
         raise DataError(f"Expected {path} to be JSON, got: {error}. Save the graph again.") from None
+    if isinstance(facts, dict):
+        facts = {**absent, **facts}
     if not isinstance(facts, dict) or facts.get("format") != FORMAT or set(facts) != {*known, "format", "arrays"}:
         raise DataError(f"Expected {path} to describe a graph of format {FORMAT}. Save the graph again.")
     return facts

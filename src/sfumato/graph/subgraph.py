@@ -29,7 +29,7 @@ def induced(graph: Graph, nodes: Sequence[int] | NDArray[np.integer]) -> Graph |
     y = None if y is None or (y < 0).all() else y
     ids = chosen if graph.node_ids is None else graph.node_ids[chosen]
     indptr, indices = part.indptr.astype(np.int64), part.indices.astype(np.int32)
-    return replace(graph, indptr=indptr, indices=indices, x=x, y=y, roles=roles, node_ids=ids, merged={})
+    return replace(graph, indptr=indptr, indices=indices, x=x, y=y, roles=roles, node_ids=ids, merged={}, outside={})
 
 
 def induced_arcs(indptr: np.ndarray, indices: np.ndarray, keep: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -214,7 +214,7 @@ def received(asked: Questions, graph: Graph, public: PublicFacts, reports: dict[
         estimate = features.estimate(unpacked(reports[FEATURES], features))
         noise = np.sqrt(features.variance())
     elif asked.epsilon_x is None:
-        rows = to_csr(_rows(graph)).astype(np.float64)
+        rows = to_csr(_rows(graph))
         estimate, noise = Estimate(rows, np.zeros(rows.shape[1])), np.zeros(rows.shape[1])
     if labels is None:
         answers, transition = np.where(_asked(graph), _labels(graph), -1), np.eye(public.num_classes)

@@ -186,7 +186,7 @@ def received_rows(asked: Questions, graph: Graph, source: SecretWords) -> tuple[
     public = PublicFacts(graph.num_nodes, 0, graph.num_features, graph.num_classes, graph.directed)
     features = asked.features(public)
     if features is None:
-        return SparseRows(to_csr(collection._rows(graph))), None
+        return SparseRows(to_csr(collection._rows(graph)).astype(np.float32)), None
     reports = collection.encode(asked, graph, public, source)[FEATURES]
     estimate = features.estimate(collection.unpacked(reports, features))
     rows = estimate.sparse.astype(np.float32).toarray()

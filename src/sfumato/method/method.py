@@ -96,9 +96,8 @@ class GraphKey:
         for what in ("feature_names", "classes"):
             trained, found = getattr(self, what), getattr(graph, what)
             if trained != found and (found or what != "classes"):
-                strange = next((name for name in found if name not in trained), f"{len(found)} in another order")
                 raise InputError(
-                    f"Expected graph {graph.name!r} to have the {len(trained)} {what} of training, got {strange!r}. "
+                    f"Expected graph {graph.name!r} to have the {len(trained)} {what} of training in their order, got others. "
                     "Read both tables with one schema."
                 )
 

@@ -98,5 +98,6 @@ def _labeled(images: Path, labels: Path) -> tuple[NDArray[np.float32], NDArray[n
             f"Expected {images.name} of the shape [n, 28, 28] and {labels.name} of the shape [n], got {x.shape} and {y.shape}."
         )
     if y.size and y.max() >= _CLASSES:
-        raise DataError(f"Expected labels 0 to {_CLASSES - 1} in {str(labels)!r}, got {y.max()}.")
+        row = int(np.argmax(y >= _CLASSES))
+        raise DataError(f"Expected labels 0 to {_CLASSES - 1} in {str(labels)!r}, but label {row}, from 0, is none.")
     return (x[:, None] / np.float32(255)).astype(np.float32, copy=False), y.astype(np.int64)

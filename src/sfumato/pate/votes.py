@@ -69,17 +69,13 @@ def check_votes(votes: NDArray[Any]) -> Votes:
     if wrong.any():
         row, column = np.argwhere(wrong)[0]
         name = f"votes[{row}, {column}]"
-        raise fail(
-            name, votes[row, column].item(), "to be a whole number of votes, 0 or more", "Pass counts, not shares."
-        )
+        raise fail(name, "another number", "to be a whole number of votes, 0 or more", "Pass counts, not shares.")
     counts = votes.astype(np.int64)
     sums = counts.sum(axis=1)
     if (sums != sums[0]).any() or sums[0] == 0:
         row = int(np.argmax(sums != sums[0]))
         remedy = "Every teacher votes once on every query."
-        raise fail(
-            f"the sum of votes[{row}]", int(sums[row]), f"to be the number of teachers, {sums[0]} in row 0", remedy
-        )
+        raise fail(f"the sum of votes[{row}]", "another", "to be the number of teachers, as in every row", remedy)
     return counts
 
 
@@ -95,8 +91,7 @@ def count_votes(predictions: NDArray[np.integer], num_classes: int) -> Votes:
         found = f"{predictions.dtype}{list(predictions.shape)}"
         raise fail("predictions", found, "to be whole numbers of the shape [teachers, queries]")
     if predictions.size and not 0 <= predictions.min() <= predictions.max() < num_classes:
-        shown = (int(predictions.min()), int(predictions.max()))
-        raise fail("predictions", shown, f"to lie in 0 to {num_classes - 1}", "A teacher must name a class.")
+        raise fail("predictions", "others", f"to lie in 0 to {num_classes - 1}", "A teacher must name a class.")
     places = predictions + num_classes * np.arange(predictions.shape[1])
     counts = np.bincount(places.ravel(), minlength=num_classes * predictions.shape[1])
     return counts.reshape(-1, num_classes).astype(np.int64)

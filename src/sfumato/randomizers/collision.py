@@ -46,7 +46,7 @@ class Collision(Randomizer):
     estimate. Encoding is O(members).
 
     Raises:
-        InputError: a setting is out of range, or a value is NaN.
+        InputError: a setting is out of range.
 
     >>> from sfumato.local import MultiBit
     >>> collision = Collision(1433, epsilon=1.0, cap=30)
@@ -128,6 +128,10 @@ class Collision(Randomizer):
             rows, columns = rows[kept], columns[kept]
         starts = np.searchsorted(rows, np.arange(matrix.shape[0] + 1))
         return sparse.csr_matrix((np.ones(len(rows)), columns, starts), matrix.shape)
+
+    def clipped(self, values: Values) -> sparse.csr_matrix:
+        """The sets that are reported: see ``members``."""
+        return self.members(values)
 
     def encode(self, values: Values, source: SecretWords, users: NDArray[np.integer] | None = None) -> Reports:
         """Report one bucket a user; ``users`` are the public ids that fix the hashes (row numbers by default)."""

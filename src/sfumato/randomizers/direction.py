@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from sfumato._validate import check_int, check_real, fail
+from sfumato._validate import check_int, check_real
 from sfumato.noise.coins import PublicWords, SecretWords, normals, user_ids
 from sfumato.noise.exact import WORDS, check_epsilon, hit_share, realized
 from sfumato.randomizers.randomizer import Estimate, Pmf, Randomizer, Reports
-from sfumato.randomizers.values import Floats, Values, check_values, csr_blocks, dense
+from sfumato.randomizers.values import Floats, Values, check_values, csr_blocks, dense, finite
 
 
 def pad(block: Floats, norm: float) -> Floats:
@@ -24,6 +24,7 @@ def pad(block: Floats, norm: float) -> Floats:
     >>> pad(np.array([[3.0, 0.0], [0.0, 10.0]]), 5.0).tolist()
     [[3.0, 0.0, 4.0], [0.0, 5.0, 0.0]]
     """
+    block = finite(block)
     factor, rest = shrink(np.linalg.norm(block, axis=1), norm)
     return np.hstack([block * factor[:, None], rest[:, None]])
 
@@ -34,10 +35,6 @@ def shrink(lengths: Floats, norm: float) -> tuple[Floats, Floats]:
     >>> [part.tolist() for part in shrink(np.array([3.0, 10.0]), 5.0)]
     [[1.0, 0.5], [4.0, 0.0]]
     """
-    if not np.isfinite(lengths).all():
-        raise fail(
-            "values", "a row of infinite norm", "to have rows of finite norm", "Clip entries to their range first."
-        )
     rest = np.sqrt(np.maximum(norm**2 - np.minimum(lengths, norm) ** 2, 0.0))
     return norm / np.maximum(lengths, norm), rest
 
@@ -71,7 +68,7 @@ class Direction(Randomizer):
     :class:`~sfumato.randomizers.sketch.Sketch` in front of wide data. Encoding is O(non-zero entries).
 
     Raises:
-        InputError: a setting is out of range, or a value is NaN.
+        InputError: a setting is out of range.
 
     >>> direction = Direction(1433, epsilon=1.0, norm=30 ** 0.5)
     >>> direction.bits, round(float(direction.variance()[0]), 1)
@@ -126,6 +123,10 @@ class Direction(Randomizer):
             positive[rows] = products + rest * last >= 0
         return positive
 
+    def clipped(self, values: Values) -> Floats:
+        """Finite vectors, scaled down to the norm."""
+        return pad(dense(check_values(values, self.num_features)), self.norm)[:, :-1]
+
     def encode(self, values: Values, source: SecretWords, users: NDArray[np.integer] | None = None) -> Reports:
         """Send one bit a user; ``users`` are the public ids that fix the directions (row numbers by default)."""
         values = check_values(values, self.num_features)
@@ -143,7 +144,7 @@ class Direction(Randomizer):
     def variance(self, values: Values | None = None) -> Floats:
         """Variance a coordinate over direction and report: [n, d], or [d] at its largest (x = 0)."""
         largest = np.full(self.num_features, self._scale**2)
-        return largest if values is None else largest - pad(dense(values), self.norm)[:, :-1] ** 2
+        return largest if values is None else largest - self.clipped(values) ** 2
 
     def pmf(self, value: NDArray[np.generic], user: int = 0) -> Pmf:
         """Exact probability of both bits, given the user's public direction."""

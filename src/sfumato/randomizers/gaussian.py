@@ -46,7 +46,7 @@ class Gaussian(Ranged):
     Error bound: the estimate aims at the value on the grid, at most w / 2K away (``grid_error``).
 
     Raises:
-        InputError: a setting is out of range, delta does not cover the sampler, or a value is NaN.
+        InputError: a setting is out of range, or delta does not cover the sampler.
 
     >>> gaussian = Gaussian(1433, epsilon=1.0, delta=1e-10)
     >>> round(float(gaussian.variance()[0] / 1433), 2)

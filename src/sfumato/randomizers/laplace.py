@@ -46,7 +46,7 @@ class Laplace(Ranged):
     less than t e^-59 steps.
 
     Raises:
-        InputError: a setting is out of range, or a value is NaN.
+        InputError: a setting is out of range.
 
     >>> laplace = Laplace(10, epsilon=1.0)
     >>> round(float(laplace.variance()[0]), 3), float(laplace.grid_error[0])

@@ -141,7 +141,7 @@ class NeighborLists:
         """Randomize n lists: the only call that reads them.
 
         Args:
-            lists: CSR [n, n], an entry (not zero) for each bit of row i's list; the diagonal is no part of a list.
+            lists: CSR [n, n], an entry (not zero, not NaN) for each bit of row i's list; the diagonal is no part of a list.
             source: secret coins.
 
         Returns:
@@ -151,7 +151,7 @@ class NeighborLists:
         if lists.shape != (n, n) or n < 2:
             raise fail("lists", lists.shape, "to be n lists over n >= 2 users", "Pass one row and one column a user.")
         entries = lists.tocoo()
-        real = (entries.data != 0) & (entries.row != entries.col)
+        real = (entries.data != 0) & ~np.isnan(entries.data) & (entries.row != entries.col)
         rows, columns = np.unique(np.stack((entries.row[real], entries.col[real])), axis=1).astype(np.int64)
         noise = discrete_laplace(source.bytes(32), 1 / self.degree_epsilon, 0, n)
         degrees = np.clip(noise, -4 * n, 4 * n) + np.bincount(rows, minlength=n)

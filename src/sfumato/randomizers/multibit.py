@@ -19,7 +19,7 @@ from sfumato._validate import check_choice, check_int, fail
 from sfumato.noise.coins import SecretWords
 from sfumato.noise.exact import WORDS, hit_share, realized
 from sfumato.randomizers.randomizer import Estimate, Pmf, Ranged, Reports, bit_thresholds
-from sfumato.randomizers.values import Floats, Values, check_values, dense, entries, no_nan
+from sfumato.randomizers.values import Floats, Values, check_values, dense, entries
 
 _PAPER_BUDGET_A_BIT = 2.18
 _BLOCK = 1 << 21
@@ -81,7 +81,7 @@ class Bits(Ranged):
         step = max(1, _BLOCK // self.num_features)
         for start in range(0, values.shape[0], step):
             block = values[start : start + step]
-            unit = self.to_unit(no_nan(block.toarray() if sparse.issparse(block) else block))
+            unit = self.to_unit(dense(block))
             bits[start : start + step] = source.words(unit.shape) < bit_thresholds(unit, self._hit)
         return bits
 
@@ -144,7 +144,7 @@ class MultiBit(Bits):
     Shapes: reports hold bits uint8 [n, m] and indices [n, m] ascending; the estimate has n m entries. O(n m) time.
 
     Raises:
-        InputError: a setting is out of range, or an entry read is NaN.
+        InputError: a setting is out of range.
 
     >>> MultiBit(1433, epsilon=4.0).m, MultiBit(1433, epsilon=4.0, rule="paper").m
     (2, 1)
@@ -185,7 +185,7 @@ class OneBit(Bits):
     Shapes: reports hold bits uint8 [n, d].
 
     Raises:
-        InputError: a setting is out of range, or a value is NaN.
+        InputError: a setting is out of range.
 
     >>> round(float(OneBit(1433, epsilon=1.0).variance()[0] / MultiBit(1433, epsilon=1.0).variance()[0]))
     1224

@@ -30,7 +30,7 @@ class PGC(Bits):
     Shapes: reports hold bits uint8 [n, d].
 
     Raises:
-        InputError: a setting is out of range, or a value is NaN.
+        InputError: a setting is out of range.
 
     >>> PGC(1433, epsilon=1.0).describe()
     'PGC: epsilon 1433 a user, 1433 bits a report (epsilon 1 for each of 1433 features)'

@@ -102,7 +102,7 @@ class Piecewise(Ranged):
     Shapes: reports hold cells int32 [n, m] and indices [n, m] ascending (none where m = d). O(n m) time.
 
     Raises:
-        InputError: a setting is out of range, or an entry read is NaN.
+        InputError: a setting is out of range.
 
     >>> round(float(Piecewise(1, epsilon=1.0, low=-1.0).variance()[0]), 2)
     5.21

@@ -47,7 +47,7 @@ class PrivUnit(Randomizer):
     :class:`~sfumato.randomizers.sketch.Sketch` in front of wide data.
 
     Raises:
-        InputError: a setting is out of range, or a value is NaN.
+        InputError: a setting is out of range.
 
     >>> from sfumato.local import Direction
     >>> one_bit, unit = Direction(64, epsilon=3.0, norm=1.0), PrivUnit(64, epsilon=3.0, norm=1.0, candidates=256)
@@ -120,6 +120,10 @@ class PrivUnit(Randomizer):
             products = np.einsum("inj,ij->in", directions, pad(block, self.norm))
             yield rows, np.argpartition(-products, self.nearest - 1, axis=1)
 
+    def clipped(self, values: Values) -> Floats:
+        """Finite vectors, scaled down to the norm."""
+        return pad(dense(check_values(values, self.num_features)), self.norm)[:, :-1]
+
     def encode(self, values: Values, source: SecretWords, users: NDArray[np.integer] | None = None) -> Reports:
         """Send one index a user; ``users`` are the public ids that fix the candidates (row numbers by default)."""
         values = check_values(values, self.num_features)
@@ -145,7 +149,7 @@ class PrivUnit(Randomizer):
         scale, growth = (self.norm / along) ** 2, (square - 1 - along**2) / along**2
         if values is None:
             return np.full(self.num_features, scale + max(0.0, growth) * self.norm**2)
-        return scale + growth * pad(dense(values), self.norm)[:, :-1] ** 2
+        return scale + growth * self.clipped(values) ** 2
 
     def pmf(self, value: NDArray[np.generic], user: int = 0) -> Pmf:
         """Exact probability of every index, given the user's public candidates."""

@@ -16,7 +16,7 @@ from sfumato.noise.coins import SecretWords
 from sfumato.noise.exact import WORDS, check_epsilon, hit_share, probabilities, realized
 from sfumato.randomizers.collision import Collision
 from sfumato.randomizers.randomizer import Estimate, Pmf, Randomizer, Reports
-from sfumato.randomizers.values import Floats
+from sfumato.randomizers.values import Floats, check_array
 
 _MOST_CLASSES_FOR_PMF = 20
 
@@ -40,21 +40,19 @@ class Labels(Randomizer):
         check_epsilon(self.epsilon)
         _ = self.realized_epsilon
 
-    def _labels(self, values: ArrayLike) -> NDArray[np.int64]:
-        labels = np.asarray(values)
-        if labels.ndim != 1 or labels.dtype.kind not in "iu":
-            raise fail("labels", f"{labels.dtype} of shape {labels.shape}", "to be integers of shape [users]")
-        if labels.size and not 0 <= labels.min() <= labels.max() < self.num_classes:
-            wrong = labels[(labels < 0) | (labels >= self.num_classes)][0]
-            raise fail("labels", int(wrong), f"to be in 0..{self.num_classes - 1}", "Leave out users without a label.")
-        return labels.astype(np.int64)
+    def clipped(self, values: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Class numbers; what is none of the classes is class 0."""
+        check_array("labels", values)
+        if values.ndim != 1 or values.dtype.kind not in "iu":
+            raise fail("labels", f"{values.dtype} of shape {values.shape}", "to be integers of shape [users]")
+        return np.where((values >= 0) & (values < self.num_classes), values, 0).astype(np.int64)
 
-    def _variance(self, values: ArrayLike | None, p: float, q: float) -> Floats:
+    def _variance(self, values: NDArray[np.integer] | None, p: float, q: float) -> Floats:
         """Of (support - q) / (p - q), where the true class is supported with probability p and others with q."""
         true, other = (share * (1 - share) / (p - q) ** 2 for share in (p, q))
         if values is None:
             return np.full(self.num_classes, max(true, other))
-        return np.where(self._labels(values)[:, None] == np.arange(self.num_classes), true, other)
+        return np.where(self.clipped(values)[:, None] == np.arange(self.num_classes), true, other)
 
 
 @dataclass(frozen=True)
@@ -74,7 +72,7 @@ class RandomizedResponse(Labels):
     Shapes: values are integers [n]; reports hold classes int32 [n, 1]; estimates are [n, k] with n entries.
 
     Raises:
-        InputError: a setting is out of range, or a label is not one of the classes.
+        InputError: a setting is out of range.
 
     >>> RandomizedResponse(7, epsilon=1.0).transition.round(4)[0].tolist()
     [0.3118, 0.1147, 0.1147, 0.1147, 0.1147, 0.1147, 0.1147]
@@ -107,9 +105,11 @@ class RandomizedResponse(Labels):
         """One class."""
         return (self.num_classes - 1).bit_length()
 
-    def encode(self, values: ArrayLike, source: SecretWords, users: NDArray[np.integer] | None = None) -> Reports:
+    def encode(
+        self, values: NDArray[np.integer], source: SecretWords, users: NDArray[np.integer] | None = None
+    ) -> Reports:
         """Keep a label, or send one of the others; ``users`` is not needed."""
-        labels = self._labels(values)
+        labels = self.clipped(values)
         others = source.below(self.num_classes - 1, labels.shape)
         others += others >= labels
         kept = source.words(labels.shape) < np.uint64(self._hit)
@@ -124,13 +124,13 @@ class RandomizedResponse(Labels):
         )
         return Estimate(matrix, np.full(self.num_classes, -other * scale))
 
-    def variance(self, values: ArrayLike | None = None) -> Floats:
+    def variance(self, values: NDArray[np.integer] | None = None) -> Floats:
         """Variance a coordinate: [n, k], or [k] at its largest."""
         return self._variance(values, *self._keep_and_other)
 
     def pmf(self, value: ArrayLike, user: int = 0) -> Pmf:
         """Exact probability of every class on one label."""
-        label = int(self._labels(np.atleast_1d(value))[0])
+        label = int(self.clipped(np.atleast_1d(value))[0])
         keep, other = probabilities(self._hit, 1, self.num_classes - 1)
         return {(j,): keep if j == label else other for j in range(self.num_classes)}
 
@@ -151,7 +151,7 @@ class UnaryEncoding(Labels):
     Shapes: values are integers [n]; reports hold bits uint8 [n, k].
 
     Raises:
-        InputError: a setting is out of range, or a label is not one of the classes.
+        InputError: a setting is out of range.
 
     >>> UnaryEncoding(100, epsilon=1.0).variance().round(2)[0].item()
     4.68
@@ -173,9 +173,11 @@ class UnaryEncoding(Labels):
         """One a class."""
         return self.num_classes
 
-    def encode(self, values: ArrayLike, source: SecretWords, users: NDArray[np.integer] | None = None) -> Reports:
+    def encode(
+        self, values: NDArray[np.integer], source: SecretWords, users: NDArray[np.integer] | None = None
+    ) -> Reports:
         """Send one bit a class, each drawn once; ``users`` is not needed."""
-        labels = self._labels(values)
+        labels = self.clipped(values)
         thresholds = np.full((len(labels), self.num_classes), np.uint64(self._other))
         thresholds[np.arange(len(labels)), labels] = WORDS // 2
         return Reports((source.words(thresholds.shape) < thresholds).view(np.uint8))
@@ -185,7 +187,7 @@ class UnaryEncoding(Labels):
         q = self._other / WORDS
         return Estimate(sparse.csr_matrix(reports.values / (0.5 - q)), np.full(self.num_classes, -q / (0.5 - q)))
 
-    def variance(self, values: ArrayLike | None = None) -> Floats:
+    def variance(self, values: NDArray[np.integer] | None = None) -> Floats:
         """Variance a coordinate: [n, k], or [k] at its largest."""
         return self._variance(values, 0.5, self._other / WORDS)
 
@@ -193,7 +195,7 @@ class UnaryEncoding(Labels):
         """Exact probability of every row of bits on one label."""
         if self.num_classes > _MOST_CLASSES_FOR_PMF:
             raise fail("num_classes", self.num_classes, f"to be at most {_MOST_CLASSES_FOR_PMF} for an exact pmf")
-        label, ones = int(self._labels(np.atleast_1d(value))[0]), Fraction(self._other, WORDS)
+        label, ones = int(self.clipped(np.atleast_1d(value))[0]), Fraction(self._other, WORDS)
         result = {}
         for bits in product((0, 1), repeat=self.num_classes):
             chance = Fraction(1, 2)
@@ -219,7 +221,7 @@ class LocalHashing(Labels):
     Shapes: values are integers [n]; reports hold buckets int32 [n, 1].
 
     Raises:
-        InputError: a setting is out of range, or a label is not one of the classes.
+        InputError: a setting is out of range.
 
     >>> LocalHashing(1000, epsilon=1.0).bits, UnaryEncoding(1000, epsilon=1.0).bits
     (2, 1000)
@@ -243,12 +245,14 @@ class LocalHashing(Labels):
         """One bucket."""
         return self._sets.bits
 
-    def _one_hot(self, values: ArrayLike) -> sparse.csr_matrix:
-        labels = self._labels(values)
+    def _one_hot(self, values: NDArray[np.integer]) -> sparse.csr_matrix:
+        labels = self.clipped(values)
         n = len(labels)
         return sparse.csr_matrix((np.ones(n), labels, np.arange(n + 1)), (n, self.num_classes))
 
-    def encode(self, values: ArrayLike, source: SecretWords, users: NDArray[np.integer] | None = None) -> Reports:
+    def encode(
+        self, values: NDArray[np.integer], source: SecretWords, users: NDArray[np.integer] | None = None
+    ) -> Reports:
         """Report one bucket a user; ``users`` are the public ids that fix the hashes (row numbers by default)."""
         return self._sets.encode(self._one_hot(values), source, users)
 
@@ -256,7 +260,7 @@ class LocalHashing(Labels):
         """Unbiased one-hot rows: an entry for every class that the reported bucket supports."""
         return self._sets.estimate(reports)
 
-    def variance(self, values: ArrayLike | None = None) -> Floats:
+    def variance(self, values: NDArray[np.integer] | None = None) -> Floats:
         """Variance a coordinate over hash and report: [n, k], or [k] at its largest."""
         return self._sets.variance(None if values is None else self._one_hot(values))
 

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from scipy import sparse
 from sfumato._validate import check_int, fail
 from sfumato.noise.coins import SecretWords
 from sfumato.noise.exact import WORDS, check_epsilon
-from sfumato.randomizers.values import Floats, Values, check_range, dense
+from sfumato.randomizers.values import Floats, Values, check_range, dense, floats
 
 Pmf = dict[tuple[int, ...], Fraction]
 
@@ -92,11 +93,17 @@ class Randomizer(ABC):
     * ``epsilon``: requested. ``realized_epsilon``: of the integer thresholds, rounded upward, never above it.
     * ``total_epsilon``: what a user spends, over all its features. Differs from ``realized_epsilon`` only for PGC.
     * ``delta``: 0 but for Gaussian noise. ``bits``: of one report on the wire.
-    * ``encode(values, source, users=None)``: [n, d] values to n :class:`Reports`; values outside a public range or cap are
-      clipped, NaN among the entries read is refused.
+    * ``encode(values, source, users=None)``: [n, d] values to n :class:`Reports`.
+    * ``clipped(values)``: the allowed values that ``encode`` takes ``values`` for.
     * ``estimate(reports)``: unbiased :class:`Estimate` of the (clipped) values.
     * ``variance(values)``: closed form, a coordinate of the estimate, [n, d]; without values the largest possible, [d].
     * ``pmf(value, user=0)``: exact probability of every report as fractions, for small d.
+
+    **Every value has a report.** Whether a device reports, refuses or fails would itself tell of its value. So ``encode``
+    refuses only what is public, before it draws the first coin: container, dtype, shape, and user ids. Entries never stop
+    it: a number outside a range, norm or size is clipped, an infinite one too; NaN counts as the middle of a range, and as
+    0 where there is none; a label that is none of the classes counts as class 0. The report is the one that
+    ``clipped(values)`` would get from the same coins.
 
     >>> from sfumato.local import MultiBit
     >>> MultiBit(1433, epsilon=1.0).describe()
@@ -124,6 +131,10 @@ class Randomizer(ABC):
     @abstractmethod
     def encode(self, values: Values, source: SecretWords, users: NDArray[np.integer] | None = None) -> Reports:
         """Randomize the values of n users: the only call that reads them."""
+
+    @abstractmethod
+    def clipped(self, values: Values) -> Any:
+        """The allowed values that ``encode`` takes these for."""
 
     @abstractmethod
     def estimate(self, reports: Reports) -> Estimate:
@@ -191,10 +202,10 @@ class Ranged(Randomizer):
         return self.start + self.width / 2
 
     def to_unit(self, block: NDArray[np.generic], columns: NDArray[np.integer] | slice = slice(None)) -> Floats:
-        """Clip to the range and scale it to [0, 1]."""
+        """Clip to the range and scale it to [0, 1]; NaN counts as the middle."""
         start, width = self.start[columns], self.width[columns]
         with np.errstate(over="ignore"):
-            return np.clip((np.asarray(block, np.float64) - start) / width, 0.0, 1.0)
+            return np.nan_to_num(np.clip((floats(block) - start) / width, 0.0, 1.0), nan=0.5)
 
     def clipped(self, values: Values) -> Floats:
         """Values as the estimate aims at them, [n, d]."""

@@ -13,7 +13,7 @@ from scipy import sparse
 from sfumato._validate import check_int, fail
 from sfumato.noise.coins import PublicWords, SecretWords
 from sfumato.randomizers.randomizer import Estimate, Pmf, Randomizer, Reports
-from sfumato.randomizers.values import Floats, Values, check_values, dense, no_nan, row_blocks
+from sfumato.randomizers.values import Floats, Values, check_values, dense, finite, row_blocks, to_csr
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Sketch(Randomizer):
     Shapes: values are [n, d]; reports and estimates are those of ``inner``, [n, k]. O(k) a non-zero entry.
 
     Raises:
-        InputError: a setting is out of range, or a value is NaN.
+        InputError: a setting is out of range.
 
     >>> from sfumato.local import Direction
     >>> sketch = Sketch(1433, Direction(64, epsilon=1.0, norm=5.0))
@@ -95,12 +95,15 @@ class Sketch(Randomizer):
         """Values as ``inner`` sees them, [n, k]; secret like the values."""
         values = check_values(values, self.num_features)
         if sparse.issparse(values):
-            no_nan(values.data)
-            return np.asarray(values @ self.matrix)
+            return np.asarray(to_csr(values) @ self.matrix)
         result = np.empty((values.shape[0], self.inner.num_features))
         for rows, block in row_blocks(values, self.num_features):
-            result[rows] = block @ self.matrix
+            result[rows] = finite(block) @ self.matrix
         return result
+
+    def clipped(self, values: Values) -> Floats:
+        """Finite values [n, d]; ``inner`` clips their projection."""
+        return finite(dense(check_values(values, self.num_features)))
 
     def encode(self, values: Values, source: SecretWords, users: NDArray[np.integer] | None = None) -> Reports:
         """Project, then randomize."""

@@ -45,7 +45,7 @@ class SubsetSelection(Labels):
     [n, C] with n k entries.
 
     Raises:
-        InputError: a setting is out of range, or a label is not one of the classes.
+        InputError: a setting is out of range.
 
     >>> labels = SubsetSelection(7, epsilon=0.5)
     >>> labels.chosen, labels.bits, round(labels.information, 4)
@@ -122,9 +122,11 @@ class SubsetSelection(Labels):
         """The place of one set."""
         return (sum(self._in_and_out) - 1).bit_length()
 
-    def encode(self, values: ArrayLike, source: SecretWords, users: NDArray[np.integer] | None = None) -> Reports:
+    def encode(
+        self, values: NDArray[np.integer], source: SecretWords, users: NDArray[np.integer] | None = None
+    ) -> Reports:
         """Send a set that holds the label, or one that does not; ``users`` is not needed."""
-        labels = self._labels(values)
+        labels = self.clipped(values)
         (inside, outside), (hits, misses) = self._holding, self._in_and_out
         held = source.words(labels.shape) < np.uint64(hits * self._hit)
         with_label, without = source.below(hits, labels.shape), source.below(misses, labels.shape)
@@ -144,13 +146,13 @@ class SubsetSelection(Labels):
         matrix = sparse.csr_matrix((np.full(n * k, 1 / (p - q)), members.ravel(), starts), (n, self.num_classes))
         return Estimate(matrix, np.full(self.num_classes, -q / (p - q)))
 
-    def variance(self, values: ArrayLike | None = None) -> Floats:
+    def variance(self, values: NDArray[np.integer] | None = None) -> Floats:
         """Variance a coordinate: [n, C], or [C] at its largest."""
         return self._variance(values, *self._p_and_q)
 
     def pmf(self, value: ArrayLike, user: int = 0) -> Pmf:
         """Exact probability of every set on one label."""
-        label = int(self._labels(np.atleast_1d(value))[0])
+        label = int(self.clipped(np.atleast_1d(value))[0])
         hit, miss = probabilities(self._hit, *self._in_and_out)
         held = set(self._holding[0][label].tolist())
         return {(place,): hit if place in held else miss for place in range(len(self.sets))}

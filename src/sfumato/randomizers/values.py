@@ -1,4 +1,4 @@
-"""Values as they come (dense rows or CSR), read at the entries that a report needs, clipped to a public range."""
+"""Values as they come (dense rows or CSR), read at the entries that a report needs; what they are is never an error."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ _FARTHEST = 1e100
 
 
 def check_values(values: Values, num_features: int) -> Values:
-    """Refuse values that are not numbers in rows of ``num_features``; nothing is read yet."""
-    if not sparse.issparse(values):
-        values = np.asarray(values)
-    elif values.format != "csr":
+    """Refuse values that are not numbers in rows of ``num_features``: kind and shape, which are public; no entry is read."""
+    check_array("values", values)
+    if sparse.issparse(values) and values.format != "csr":
         values = values.tocsr()
     if values.ndim != 2 or values.shape[1] != num_features or values.dtype.kind not in "biuf":
         shape = f"{values.dtype} of shape {values.shape}"
@@ -42,20 +41,33 @@ def check_range(name: str, bound: float | tuple[float, ...], num_features: int) 
     return np.broadcast_to(np.array(entries, np.float64), num_features)
 
 
-def no_nan(block: NDArray[np.generic]) -> NDArray[np.generic]:
-    """Refuse NaN: it has no place in a range, and clipping would hide it."""
-    if block.dtype.kind == "f" and np.isnan(block).any():
-        raise fail("values", "NaN", "to hold no NaN", "Fill missing entries with a public value before encoding.")
-    return block
+def check_array(name: str, values: Values) -> None:
+    """Refuse a list: what kind of array it becomes, and so whether it is refused, would depend on its entries."""
+    if not isinstance(values, np.ndarray) and not sparse.issparse(values):
+        raise fail(name, f"a {type(values).__name__}", "to be a NumPy array or a SciPy matrix", "Choose its dtype.")
+
+
+def floats(block: NDArray[np.generic]) -> Floats:
+    """Entries as float64, without a warning whatever they are."""
+    with np.errstate(all="ignore"):
+        return np.asarray(block).astype(np.float64, copy=False)
+
+
+def finite(block: NDArray[np.generic]) -> Floats:
+    """Entries as floats within 1e100 of 0, so that squares and sums stay finite; NaN becomes 0.
+
+    >>> finite(np.array([np.nan, -np.inf, 2.0])).tolist()
+    [0.0, -1e+100, 2.0]
+    """
+    return np.clip(np.nan_to_num(floats(block), nan=0.0), -_FARTHEST, _FARTHEST)
 
 
 def entries(values: Values, columns: NDArray[np.integer]) -> NDArray[np.generic]:
     """Entries (i, columns[i, j]) as an array [users, m]: O(users * m) for dense values."""
     users, width = columns.shape
     if not sparse.issparse(values):
-        return no_nan(np.asarray(values)[np.arange(users)[:, None], columns])
-    read = values[np.repeat(np.arange(users), width), columns.ravel()]
-    return no_nan(np.asarray(read).reshape(users, width))
+        return np.asarray(values[np.arange(users)[:, None], columns])
+    return np.asarray(values[np.repeat(np.arange(users), width), columns.ravel()]).reshape(users, width)
 
 
 def row_blocks(values: Values, width: int) -> Iterator[tuple[slice, Floats]]:
@@ -63,8 +75,7 @@ def row_blocks(values: Values, width: int) -> Iterator[tuple[slice, Floats]]:
     step = max(1, _BLOCK // max(1, width))
     for start in range(0, values.shape[0], step):
         rows = slice(start, min(start + step, values.shape[0]))
-        block = values[rows].toarray() if sparse.issparse(values) else np.asarray(values[rows])
-        yield rows, no_nan(block).astype(np.float64, copy=False)
+        yield rows, dense(values[rows])
 
 
 def csr_blocks(values: Values) -> Iterator[tuple[slice, Any]]:
@@ -72,18 +83,18 @@ def csr_blocks(values: Values) -> Iterator[tuple[slice, Any]]:
     step = max(1, _BLOCK // max(1, values.shape[1]))
     for start in range(0, values.shape[0], step):
         rows = slice(start, min(start + step, values.shape[0]))
-        yield rows, to_csr(values[rows]).astype(np.float64)
+        yield rows, to_csr(values[rows])
 
 
 def to_csr(values: Values) -> sparse.csr_matrix:
-    """Non-zero entries, rows sorted, without explicit zeros."""
-    matrix = sparse.csr_matrix(values, copy=True)
-    no_nan(matrix.data)
+    """Non-zero entries, finite float64, rows sorted, repeated entries added; NaN is zero, and no zero is stored."""
+    matrix = sparse.csr_matrix(values if sparse.issparse(values) else floats(values), copy=True)
     matrix.sum_duplicates()
+    matrix.data = finite(matrix.data)
     matrix.eliminate_zeros()
     return matrix
 
 
 def dense(values: Values) -> Floats:
-    """All entries as floats, for closed forms on small data."""
-    return no_nan(values.toarray() if sparse.issparse(values) else np.asarray(values)).astype(np.float64, copy=False)
+    """All entries as floats."""
+    return floats(values.toarray() if sparse.issparse(values) else values)
