@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -84,6 +85,7 @@ def test_show_says_what_is_left_and_what_is_broken(train, sfumato, ledger):
     assert "unit edge (add-remove), at most epsilon 2 and delta 1e-05 together; rule gdp" in shown.out
     assert "mu^2: spent 0.05602" in shown.out
     assert "is whole" in shown.out
+    assert " spent " in next(line for line in shown.out.splitlines() if " gap " in line)
     ledger.write_text(ledger.read_text().replace('"draws":', '"draws":1'))
     shown = sfumato("ledger", "show", ledger)
     assert shown.code == 1
@@ -131,7 +133,8 @@ def test_a_stopped_run_is_finished_with_its_own_options(stopped, sfumato, tmp_pa
     assert (values["method"], values["unit"], values["test_accuracy"]["seeds"]) == ("gap", "edge", 2)
     assert sfumato("verify", "run").code == 0
     assert {path.name for path in stopped.iterdir()} == {"release", "evaluation"}
-    assert len((tmp_path / "l").read_text().splitlines()) == 2
+    runs = json.loads(sfumato("ledger", "show", "l", "--json").out)["runs"]
+    assert [run["state"] for run in runs] == ["spent"]
     again = sfumato("train", "--resume", "run")
     assert again.code == 2
     assert "is finished" in again.err
@@ -157,6 +160,37 @@ def test_changed_data_is_not_resumed(stopped, sfumato, tables, tmp_path):
     assert result.code == 1
     assert "'graph'" in result.err
     assert {path.name for path in (stopped / "release").iterdir()} == {"ledger.jsonl"}
+
+
+def test_a_folder_put_back_as_it_was_draws_the_same_bits_or_nothing(
+    train, sfumato, tables, ledger, tmp_path, monkeypatch
+):
+    """Copied before the fit, which had bound neither plan nor graph to its key."""
+    from sfumato.method.plan import Plan
+
+    run, copy, real = tmp_path / "run", tmp_path / "copy", Plan.fit
+    with monkeypatch.context() as patch:
+        patch.setattr(Plan, "fit", lambda *given, **named: shutil.copytree(run, copy) and real(*given, **named))
+        assert train("run", "--resumable", "--ledger", ledger, "--total-epsilon", "1.5").code == 0
+    released = (run / "release" / "releases.safetensors").read_bytes()
+    edges = Path(tables["first"][3])
+    whole = edges.read_text()
+    for changed in (True, False):
+        shutil.rmtree(run)
+        shutil.copytree(copy, run)
+        try:
+            edges.write_text(whole[: whole.rstrip().rindex("\n") + 1] if changed else whole)
+            result = sfumato("train", "--resume", run, "--json")
+        finally:
+            edges.write_text(whole)
+        if changed:
+            assert (result.code, result.out) == (1, "")
+            assert "is spent: its first noise was drawn already" in result.err
+            assert not (run / "release").exists()
+        else:
+            assert result.code == 0, result.err
+            assert (run / "release" / "releases.safetensors").read_bytes() == released
+    assert len(json.loads(sfumato("ledger", "show", ledger, "--json").out)["runs"]) == 1
 
 
 def test_a_plain_stopped_run_stays_charged(train, sfumato, refused, ledger, tmp_path, monkeypatch):

@@ -18,7 +18,8 @@ from sfumato.privacy.calibration import gaussian_noise_multiplier
 from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
 from sfumato.privacy.units import LinkLevel, LocalLevel, unit_to_dict
 from sfumato.record import dataset_ledger
-from sfumato.record.dataset_ledger import Claim, DatasetLedger, new_run, read_account
+from sfumato.record.claims import FIRST_NOISE, Claim, new_run
+from sfumato.record.dataset_ledger import DatasetLedger, read_account
 from sfumato.record.ledger import Release, canonical_json, chained
 
 UNIT = {"name": "edge", "relation": "add-remove", "directed": False}
@@ -180,6 +181,118 @@ class TestHeader:
         reserve(DatasetLedger(path), last)
         with pytest.raises(BudgetExceededError):
             reserve(DatasetLedger(path), claim())
+
+
+class TestSpent:
+    """The first mark of a claim stands; whoever shows another one is refused, and nothing is written."""
+
+    @pytest.fixture
+    def one(self, ledger):
+        one = claim()
+        reserve(ledger, one)
+        return one
+
+    def test_a_claim_is_reserved_then_spent(self, ledger, path, one):
+        other = claim()
+        reserve(ledger, other)
+        ledger.spend(one.run, "mark", FIRST_NOISE)
+        account = read_account(path)
+        assert [account.state(each) for each in (one, other)] == ["spent", "reserved"]
+        assert account.marks == {one.run: {FIRST_NOISE: "mark"}, other.run: {}}
+        assert account.spent()["epsilon"] == Fraction("0.2")
+        assert account.problem is None
+
+    def test_the_same_mark_is_accepted_again_and_another_is_refused(self, ledger, path, one):
+        ledger.spend(one.run, "mark", FIRST_NOISE)
+        ledger.spend(one.run, "other", "aggregate/1")
+        before = files(path)
+        ledger.spend(one.run, "mark", FIRST_NOISE)
+        ledger.spend(one.run, "other", "aggregate/1")
+        ledger.reserve(one, unit=UNIT, dataset=DATASET, mark="mark")
+        for what, mark in ((FIRST_NOISE, "other"), ("aggregate/1", "mark")):
+            with pytest.raises(LedgerError, match=rf"run {one.run[:8]} .* is spent: its {what} was drawn already"):
+                ledger.spend(one.run, mark, what)
+        for mark in (None, "other"):
+            with pytest.raises(LedgerError, match="is spent"):
+                ledger.reserve(one, unit=UNIT, dataset=DATASET, mark=mark)
+        assert files(path) == before
+
+    def test_a_claim_that_an_older_copy_lost_is_not_drawn_under(self, ledger, path, one):
+        older = files(path)
+        late = claim()
+        reserve(ledger, late)
+        for name, content in older.items():
+            (path.parent / name).write_bytes(content)
+        with pytest.raises(LedgerError, match="holds no claim of run"):
+            ledger.spend(late.run, "mark", FIRST_NOISE)
+        assert files(path) == older
+
+    def test_a_mark_that_a_dying_writer_left_half_written_was_not_made(self, ledger, path, one):
+        whole = path.read_bytes()
+        ledger.spend(one.run, "first", FIRST_NOISE)
+        line = path.read_bytes()[len(whole) :]
+        lines = whole.splitlines()
+        path.with_name(path.name + ".head").write_text(
+            canonical_json({"entries": 2, "hash": json.loads(lines[1])["hash"]}) + "\n"
+        )
+        path.write_bytes(whole + line[:-9])
+        assert read_account(path).state(one) == "reserved"
+        ledger.spend(one.run, "second", FIRST_NOISE)
+        assert read_account(path).marks[one.run] == {FIRST_NOISE: "second"}
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"mark": "other"},
+            {"mark": None},
+            {"what": "x", "mark": 3},
+            {"what": ["x"]},
+            {"run": "0" * 32},
+            {"run": None},
+        ],
+    )
+    def test_a_chain_of_strange_marks_is_damaged(self, ledger, path, one, changes):
+        ledger.spend(one.run, "mark", FIRST_NOISE)
+        entries = [json.loads(line) for line in path.read_text().splitlines()]
+        body = {"kind": "spent", "run": one.run, "what": FIRST_NOISE, "mark": "mark", **changes}
+        path.write_text(path.read_text() + canonical_json(chained(entries, body)) + "\n")
+        assert "line 4 is not the claim of a run, nor its mark" in read_account(path).problem
+        with pytest.raises(LedgerError, match="damaged"):
+            ledger.spend(one.run, "mark", FIRST_NOISE)
+
+    def test_two_processes_that_spend_one_claim_have_one_winner(self, path, one):
+        pipe = subprocess.PIPE
+        command = [sys.executable, "-c", SPEND, str(path), one.run]
+        racers = [subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) for _ in range(4)]
+        done = _start_together(racers)
+        assert [error for _, error in done] == [""] * 4
+        (won,) = [out.strip() for out, _ in done if out.strip()]
+        assert read_account(path).marks[one.run] == {FIRST_NOISE: won}
+
+    @pytest.mark.parametrize("after", [False, True])
+    def test_every_failing_sync_leaves_the_claim_reserved_or_spent_with_this_mark(
+        self, ledger, path, after, monkeypatch
+    ):
+        sync = os.fsync
+        for allowed in range(3):
+            one, calls = claim(0.01, 1e-9), []
+            reserve(ledger, one)
+
+            def failing(descriptor, calls=calls, allowed=allowed):
+                calls.append(descriptor)
+                if len(calls) <= allowed or after:
+                    sync(descriptor)
+                if len(calls) > allowed:
+                    raise OSError(errno.ENOSPC, "No space left on device")
+
+            with monkeypatch.context() as patch:
+                patch.setattr(os, "fsync", failing)
+                with pytest.raises(OSError, match="No space"):
+                    ledger.spend(one.run, "mark", FIRST_NOISE)
+            account = read_account(path)
+            assert account.problem is None
+            assert account.marks[one.run] in ({}, {FIRST_NOISE: "mark"})
+            ledger.spend(one.run, "mark", FIRST_NOISE)
 
 
 class TestDamage:
@@ -348,7 +461,8 @@ RACE = """
 import sys
 from pathlib import Path
 from sfumato.errors import BudgetExceededError
-from sfumato.record.dataset_ledger import Claim, DatasetLedger, new_run
+from sfumato.record.claims import Claim, new_run
+from sfumato.record.dataset_ledger import DatasetLedger
 ledger = DatasetLedger(Path(sys.argv[1]), 1.0, 1e-5)
 sys.stdin.readline()
 won = 0
@@ -360,6 +474,22 @@ for _ in range(3):
     except BudgetExceededError:
         pass
 print(won)
+"""
+
+
+SPEND = """
+import sys
+from pathlib import Path
+from sfumato.errors import LedgerError
+from sfumato.record.claims import FIRST_NOISE, new_run
+from sfumato.record.dataset_ledger import DatasetLedger
+ledger, mark = DatasetLedger(Path(sys.argv[1])), new_run()
+sys.stdin.readline()
+try:
+    ledger.spend(sys.argv[2], mark, FIRST_NOISE)
+    print(mark)
+except LedgerError:
+    pass
 """
 
 

@@ -150,7 +150,9 @@ class Tuned:
                 "The selection came out empty, as the rule poisson may: nothing is released, and the charge stays. "
                 "Another attempt is another charge; the other rules always run at least one trial."
             )
-        session.chosen = best[1]
+        session.chosen, *arrays = best[1:]
+        if plan.releases:
+            session.bind("tuned", *(values[name] for values in arrays for name in sorted(values)))
         return best[2], best[3]
 
     def scores(self, plan: Plan, weights: Arrays, released: Arrays, graph: Graph) -> Any:

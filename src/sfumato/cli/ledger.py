@@ -12,7 +12,7 @@ import typer
 from sfumato.cli.output import plain_console
 
 if TYPE_CHECKING:
-    from sfumato.record.dataset_ledger import Account
+    from sfumato.record.claims import Account
 
 app = typer.Typer(help="The budget of a data set.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -27,7 +27,11 @@ def show(
     file: Path = typer.Argument(..., help="A data set's ledger, as train --ledger makes it."),
     as_json: bool = typer.Option(False, "--json", help="One JSON object on standard output."),
 ) -> None:
-    """List the runs in a ledger, what they spent together and what is left. Exit code 1 if the file is damaged."""
+    """List the runs in a ledger, what they claim together and what is left. Exit code 1 if the file is damaged.
+
+    A claim is "reserved" until noise is drawn under it and "spent" from then on; both count in full, and for good. The state is
+    "unknown" in a ledger of format 1, which did not say.
+    """
     from sfumato.record.dataset_ledger import read_account
 
     account = read_account(file)
@@ -41,7 +45,7 @@ def show(
 def _values(account: Account) -> dict[str, Any]:
     return {
         "header": account.header,
-        "runs": [asdict(claim) for claim in account.claims],
+        "runs": [{**asdict(claim), "state": account.state(claim)} for claim in account.claims],
         "spent": {name: float(amount) for name, amount in account.spent().items()},
         "left": account.left(),
         "valid": account.problem is None,
@@ -63,12 +67,13 @@ def _print(account: Account, file: Path) -> None:
         highlight=False,
         soft_wrap=True,
     )
-    table = Table("", "run", "method", box=box.SIMPLE_HEAD)
+    table = Table("", "run", "method", "state", box=box.SIMPLE_HEAD)
     for column in ("epsilon", "delta", "mu"):
         table.add_column(column, justify="right")
     for number, claim in enumerate(account.claims, start=1):
         mu = "-" if claim.mu is None else f"{claim.mu:.6g}"
-        table.add_row(str(number), claim.run[:8], claim.method, f"{claim.epsilon:.9g}", f"{claim.delta:.6g}", mu)
+        names = (str(number), claim.run[:8], claim.method, account.state(claim))
+        table.add_row(*names, f"{claim.epsilon:.9g}", f"{claim.delta:.6g}", mu)
     console.print(table)
     total, left = account.total(), account.left()
     for name, spent in account.spent().items():

@@ -56,7 +56,10 @@ CONTROLS = typer.Option(
     None, "--controls/--no-controls", help="Floor and ceiling (default: named data without --ledger)."
 )
 LEDGER = typer.Option(
-    None, "--ledger", help="The data set's ledger, shared by all runs on it: the claim is charged there first."
+    None,
+    "--ledger",
+    help="The data set's ledger, shared by all runs on it: the claim is charged there first, and marked as spent before "
+    "noise is drawn.",
 )
 TOTAL_EPSILON = typer.Option(
     None, "--total-epsilon", help="Most that all runs in the ledger may spend; fixed by the first."

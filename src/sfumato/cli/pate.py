@@ -132,7 +132,12 @@ def run(
     composition: str | None = options.COMPOSITION,
     sign_key: Path | None = options.SIGN_KEY,
     threads: int | None = options.THREADS,
-    out: Path = typer.Option(..., "--out", help="New run folder, or that of a stopped run with these options."),
+    out: Path = typer.Option(
+        ...,
+        "--out",
+        help="New run folder, or that of a stopped run with these options. Without --ledger, nobody can tell an old copy of "
+        "it: never put one back.",
+    ),
     as_json: bool = typer.Option(False, "--json", help="One JSON object on standard output."),
 ) -> None:
     """Train teachers, ask them privately, and train a student that may leave."""

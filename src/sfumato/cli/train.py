@@ -66,7 +66,8 @@ def train(
     resumable: bool = typer.Option(
         False,
         "--resumable",
-        help="Let --resume finish it after a stop: keeps the noise key under OUT/private until then.",
+        help="Let --resume finish it after a stop: keeps the noise key under OUT/private until then. Without --ledger, "
+        "nobody can tell an old copy of OUT: never put one back.",
     ),
     resume: Path | None = typer.Option(
         None, "--resume", help="Finish this stopped --resumable run, with its own METHOD and options."

@@ -4,7 +4,7 @@
 ``<results>/teachers/<digest>.key`` the noise key; the digest is of the images, their labels and the ensemble, so that other
 images of the same name get votes of their own. All cells of a seed share both files, so that students under one mechanism
 learn from the same answers: released once, charged once. Both are private (mode 600): whoever reads them reads clean votes.
-Delete the folder to train anew.
+Delete the folder to train anew; a new key draws new answers, whose cost no ledger adds.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from sfumato.errors import InputError
 from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.noise.keys import Key, derive_key, operand_mac
 from sfumato.privacy.units import Unit
+from sfumato.record.claims import FIRST_NOISE
 from sfumato.record.ledger import Ledger, Release
 from sfumato.record.resume import FitState
 
@@ -47,7 +48,8 @@ class Method(Protocol):
 class Session:
     """What one fit holds: its ledger, its secret key, a public seed for initialization, and where progress goes.
 
-    ``state`` is there if the fit can be resumed. ``chosen`` is set by a method that picks another: the run becomes its.
+    ``state`` is there if the fit can be resumed. ``spend`` notes, in the data set's ledger, the mark of what noise is drawn
+    from; ``mark`` is that of the first noise. ``chosen`` is set by a method that picks another: the run becomes its.
     """
 
     ledger: Ledger
@@ -56,17 +58,24 @@ class Session:
     report: Progress | None = None
     curves: dict[str, list[float]] = field(default_factory=dict)
     state: FitState | None = None
+    spend: Callable[[str, str], None] | None = None
+    mark: str = ""
     chosen: Method | None = None
 
     def charge(self, name: str) -> Key:
         """Charge the next planned release and return its own key; nothing of it may be computed before."""
         self.ledger.charge(name)
+        if self.spend is not None:
+            self.spend(self.mark, FIRST_NOISE)
         return derive_key(self.key, name)
 
     def bind(self, name: str, *operand: NDArray[Any]) -> None:
         """Tell what a charged release reads; a resumed fit that reads something else stops here."""
-        if self.state is not None:
-            self.state.bind(name, operand_mac(derive_key(self.key, "resume"), *operand))
+        if self.state is None:
+            return
+        self.state.bind(name, operand_mac(derive_key(self.key, "resume"), *operand))
+        if self.spend is not None:
+            self.spend(self.state.mark(name), name)
 
     def progress(self, stage: str) -> Callable[[int, int], None] | None:
         """A callback (done, total) for one stage of the work."""

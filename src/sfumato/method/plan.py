@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,8 @@ from sfumato.privacy.events import Event, GaussianEvent, PoissonGaussianEvent
 from sfumato.privacy.splitting import MOST_SGD_NOISE
 from sfumato.privacy.units import LOCAL_UNITS, EdgeLevel, NoPrivacy, Unit, unit_to_dict
 from sfumato.record.certificate import certify, round_up, total_draws
-from sfumato.record.dataset_ledger import Claim, DatasetLedger, new_run
+from sfumato.record.claims import Claim, new_run
+from sfumato.record.dataset_ledger import DatasetLedger
 from sfumato.record.ledger import Ledger, Release, canonical_json
 from sfumato.record.resume import FitState
 
@@ -162,6 +164,7 @@ class Plan:
                 }
             )
             state.bind("graph", _graph_mac(graph, identity, key))
+        spend, mark = None, new_run() if state is None else state.mark("plan", "graph")
         if dataset_ledger is not None:
             if self.epsilon is None or self.delta is None:
                 raise fail(
@@ -170,7 +173,8 @@ class Plan:
             run = state.run if state is not None else new_run()
             claim = Claim.of(run, self.method.name, self.epsilon, self.delta, self.releases, planned.head)
             dataset = {"name": identity.name, "ids_digest": identity.ids_digest}
-            dataset_ledger.reserve(claim, unit=unit_to_dict(self.unit), dataset=dataset)
+            dataset_ledger.reserve(claim, unit=unit_to_dict(self.unit), dataset=dataset, mark=mark)
+            spend = partial(dataset_ledger.spend, run)
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
         opened = Ledger(planned.plan, self.releases, path, resume=resume)
@@ -179,7 +183,7 @@ class Plan:
             raise LedgerError(
                 f"The ledger {path} lacks the release {lost[0]!r}, which was computed: it was cut. Restore it."
             )
-        return Session(opened, key, seed, state=state)
+        return Session(opened, key, seed, state=state, spend=spend, mark=mark)
 
     def check(self, graph: Graph) -> None:
         """Refuse a graph that contradicts the public facts this plan was calibrated for, or has nothing to learn."""

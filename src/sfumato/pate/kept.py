@@ -2,10 +2,14 @@
 
 **Formal guarantee.** A run that goes on from kept answers asks no teacher, draws no noise and tells no epsilon: it releases a
 student of the answers that were drawn before, and was charged for them once. Neither votes nor the key of the noise are
-written. One that goes on before its first answer uses the claim that was reserved for it, once: ``private/run.json`` names the
-claim, is bound to its folder, and is removed when the ledger of the run is charged, before an answer is drawn. (An old copy
-of the folder that is put back in its place would draw again under one claim: do not.) Either way the claim is reserved again
-under its name, so that a data set's ledger which lost it has it again, or is refused as damaged.
+written. One that goes on before its first answer uses the claim that was reserved for it, which ``private/run.json`` names, in
+its own folder alone. Before an answer is drawn, the data set's ledger says that the claim is spent, with a random mark that is
+kept with the answers: so an old copy of the folder that is put back draws no second time (*proof:*
+:mod:`sfumato.record.dataset_ledger`), and a run that was killed between mark and kept answers is refused. Without a data
+set's ledger nothing tells an old copy from the run itself: each draws, and their costs add up.
+
+A claim is reserved again under its name, and its mark noted again, by a run that goes on from its answers: a data set's ledger
+which lost them has them again, or is refused as damaged.
 
 ``private/answers.json`` (its owner alone reads it) also holds scores of clean votes against true labels, so it must stay. Both
 files are written whole or not at all, carry their own SHA-256, and are gone when the run has finished.
@@ -29,7 +33,8 @@ from sfumato.errors import InputError, LedgerError, SfumatoError
 from sfumato.pate.aggregation import REFUSED, Answers
 from sfumato.pate.plan import UNIT
 from sfumato.privacy.units import unit_to_dict
-from sfumato.record.dataset_ledger import Claim, DatasetLedger, new_run
+from sfumato.record.claims import FIRST_NOISE, Claim, new_run
+from sfumato.record.dataset_ledger import DatasetLedger
 from sfumato.record.ledger import Ledger, sync_folder
 from sfumato.record.release_folder import LEDGER, check_new_folder
 from sfumato.record.sealed import MALFORMED, damaged, digest, read_sealed, write_sealed
@@ -54,6 +59,7 @@ class Kept:
         scores: of answers and votes, against true labels.
         seconds: that teachers took.
         run: the name of its claim; None without a ledger of the data set.
+        mark: that the data set's ledger has of them.
 
     >>> Kept(Answers(np.array([3]), 1), {"epsilon": 1.0}, {}, 2.5).answers.answered
     1
@@ -64,6 +70,7 @@ class Kept:
     scores: dict[str, Any]
     seconds: float
     run: str | None = None
+    mark: str | None = None
 
 
 def terms_of(settings: Settings, plan: Plan, images: Images, dataset_ledger: DatasetLedger | None) -> dict[str, Any]:
@@ -107,8 +114,14 @@ def check_folder(run: Path) -> None:
     >>> check_folder(Path("no-such-run"))
     """
     begun = run.is_dir() and all(path.relative_to(run).as_posix() in _BEFORE_ANSWERS for path in run.rglob("*"))
-    if not begun and not holds_answers(run):
-        check_new_folder(run)
+    if begun or holds_answers(run):
+        return
+    if (run / LEDGER).exists() and not (run / "release").exists():
+        raise InputError(
+            f"Expected out to be a new folder, got {str(run)!r}: the run in it is charged, and has no answers, since it was "
+            "stopped while it drew them, or none was given. Choose a new folder; another run costs anew."
+        )
+    check_new_folder(run)
 
 
 def reserve(
@@ -141,13 +154,18 @@ def reserve(
     head = Ledger(plan.to_dict(), plan.releases).head
     claim = Claim.of(name, "pate", plan.epsilon, plan.delta, plan.releases, head)
     ids = sha256("\n".join(map(str, range(len(images.train_y)))).encode()).hexdigest()
+    dataset = {"name": images.name, "ids_digest": ids}
     try:
-        dataset_ledger.reserve(claim, unit=unit_to_dict(UNIT), dataset={"name": images.name, "ids_digest": ids})
+        dataset_ledger.reserve(
+            claim, unit=unit_to_dict(UNIT), dataset=dataset, mark=None if kept is None else kept.mark
+        )
     except SfumatoError:
         if new:
             forget(run)
             run.rmdir()
         raise
+    if kept is not None and kept.mark is not None:
+        dataset_ledger.spend(name, kept.mark, FIRST_NOISE)
     return name
 
 
@@ -163,8 +181,9 @@ def keep(run: Path, terms: dict[str, Any], kept: Kept) -> None:
     [3, -1]
     """
     content = {
-        "format": 1,
+        "format": 2,
         "run": kept.run,
+        "mark": kept.mark,
         "terms": terms,
         "labels": kept.answers.labels.tolist(),
         "asked": kept.answers.asked,
@@ -204,9 +223,10 @@ def take_up(run: Path, terms: dict[str, Any]) -> Kept | None:
             and type(asked) is int
             and np.flatnonzero(labels != REFUSED).max() < asked <= len(labels)
             and all(type(privacy[name]) is bool for name in ("releasable", "certificate"))
-            and isinstance(stored["run"], str) is (terms["dataset_ledger"] is not None)
+            and all(isinstance(stored[name], str) is (terms["dataset_ledger"] is not None) for name in ("run", "mark"))
         )
-        kept = Kept(Answers(labels, asked), privacy, dict(stored["scores"]), float(stored["seconds"]), stored["run"])
+        told = (privacy, dict(stored["scores"]), float(stored["seconds"]), stored["run"], stored["mark"])
+        kept = Kept(Answers(labels, asked), *told)
     except MALFORMED as error:
         raise damaged(path, repr(error)) from error
     if not sound:
@@ -238,19 +258,17 @@ def charged(run: Path, plan: Plan, *, new: bool) -> Ledger:
     return _in_full(plan, path, resume=not new)
 
 
-def spend(run: Path) -> None:
-    """Use the reserved claim up, before an answer is drawn: nobody draws under it again.
+def spend(name: str | None, dataset_ledger: DatasetLedger | None) -> str | None:
+    """Use the reserved claim up, before an answer is drawn: nobody draws under it again. Returns its mark.
 
     Raises:
-        LedgerError: another process did.
+        LedgerError: another run did, or the data set's ledger is damaged.
     """
-    try:
-        (run / PRIVATE / _RUN).unlink()
-    except FileNotFoundError as error:
-        raise LedgerError(
-            f"Another run in {str(run)!r} has used its claim. Start another run in a new folder."
-        ) from error
-    forget(run)
+    if name is None or dataset_ledger is None:
+        return None
+    mark = new_run()
+    dataset_ledger.spend(name, mark, FIRST_NOISE)
+    return mark
 
 
 def forget(run: Path) -> None:

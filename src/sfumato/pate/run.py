@@ -21,7 +21,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -82,7 +82,7 @@ def run(
     Raises:
         InputError: the folder holds something else, or a setting does not fit.
         BudgetExceededError: the data set's ledger has less left than the plan costs.
-        LedgerError: the kept answers, their ledger or that of the data set were altered.
+        LedgerError: the kept answers, their ledger or that of the data set were altered, or the claim is spent.
         SfumatoError: the teachers answered no query.
     """
     out, start = Path(out), time.perf_counter()
@@ -100,7 +100,9 @@ def run(
     name = reserve(out, terms, kept, settings, plan, images, dataset_ledger)
     if kept is None:
         asked_votes = _ask(ensemble, images, rows, progress) if votes is None else votes[rows]
-        kept = _answered(out, name, settings, plan, asked_votes, images.test_y[rows], time.perf_counter() - start)
+        mark = spend(name, dataset_ledger)
+        answered = _answered(out, settings, plan, asked_votes, images.test_y[rows], time.perf_counter() - start)
+        kept = replace(answered, run=name, mark=mark)
         keep(out, terms, kept)
     ledger = charged(out, plan, new=False)
     if resumed and progress is not None:
@@ -165,12 +167,11 @@ def make_student(settings: Settings, dataset: str, num_classes: int) -> Any:
 
 
 def _answered(
-    out: Path, name: str | None, settings: Settings, plan: Plan, votes: Votes, truth: NDArray[np.int64], seconds: float
+    out: Path, settings: Settings, plan: Plan, votes: Votes, truth: NDArray[np.int64], seconds: float
 ) -> Kept:
-    """Charge the plan to the run's ledger, use the claim up, then answer, and say what that cost."""
+    """Charge the plan to the run's ledger, which ends the wait for a claim, then answer, and say what that cost."""
     charged(out, plan, new=True)
-    if name is not None:
-        spend(out)
+    forget(out)
     answers = answer(plan.mechanism, votes, settings)
     if not answers.answered:
         raise SfumatoError(
@@ -183,7 +184,7 @@ def _answered(
         "plurality_accuracy": accuracy(truth, votes.argmax(1)),
         "plurality_accuracy_answered": accuracy(truth[given], votes[given].argmax(1)),
     }
-    return Kept(answers, _privacy(settings, plan, votes), scores, seconds, name)
+    return Kept(answers, _privacy(settings, plan, votes), scores, seconds)
 
 
 def _ask(

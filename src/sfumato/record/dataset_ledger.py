@@ -9,17 +9,34 @@ together are (total epsilon, total delta)-DP under the ledger's unit, if all of 
 :class:`~sfumato.privacy.filters.GaussianFilter`. The rule is fixed in the header: the better of two filters, chosen
 afterwards, is none. A number counts as the decimal that ledger and certificate print; sums are exact.
 
+**One draw a claim.** Before noise is drawn under a claim, a line with a *mark* says that the claim is spent. Whoever draws
+under it later must show the same mark, or is refused. *So, after any sequence of kills, copies and restored copies of run
+folders, all that was ever released under one claim is one draw.* Proof. Lines are appended under the lock and never removed,
+so all calls of :meth:`DatasetLedger.spend` for one run and one name that ever return carry one mark. Marks are of two kinds.
+
+* A fit without kept key, and PATE, draw the mark at random when they spend, and a key for the noise beside it, which is not
+  written. Another process has the same mark with probability 2^-128. So the process that wrote the mark alone draws, once.
+  PATE keeps the mark with its answers: who goes on from them shows it, and draws nothing.
+* A resumable fit derives its marks from its stored key by HMAC-SHA256: that of the first noise from the MACs of plan, settings,
+  versions, threads and graph, and that of a release from the MAC of its operand. Equal marks mean an equal key and equal
+  operands (else HMAC collides), and noise is a function of these: it is the same noise. A release has its mark before it is
+  computed; a DP-SGD run and a selection, each one release, before their result is stored. Local reports are functions of
+  the key and of the graph alone.
+
+A kill after the mark and before anything is kept leaves the claim spent: the second kind draws the same bits again, the first
+is refused. Marks tell nothing: they are random, or pseudo-random to all who lack the key, which is removed with the run.
+
 **Damage.** ``FILE.head`` names the last whole entry, so that a file that lost entries (a cut, an old copy) is told from
-one whose last line was being written by a process that died, which is dropped: that run had read nothing yet.
+one whose last line was being written by a process that died, which is dropped: that run had drawn nothing yet.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -27,110 +44,14 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from sfumato._validate import check_choice, check_real
-from sfumato.errors import BudgetExceededError, InputError, LedgerError
-from sfumato.privacy.filters import BasicFilter, Charge, GaussianFilter, gaussian_mu, show
-from sfumato.record.ledger import Chain, Release, append_line, canonical_json, chained, sync_folder
+from sfumato.errors import InputError, LedgerError
+from sfumato.record.claims import FIRST_NOISE, Account, Claim
+from sfumato.record.ledger import Chain, append_line, canonical_json, chained, sync_folder
 
 RULES = ("basic", "gdp")
 _WAIT_SECONDS = 60.0
+_FORMATS = (1, 2)  # 1: runs did not mark what they spent
 _HEADER = {"format", "unit", "dataset", "total_epsilon", "total_delta", "composition"}
-
-
-def new_run() -> str:
-    """A random name for a run.
-
-    >>> len(new_run())
-    32
-    """
-    return os.urandom(16).hex()
-
-
-@dataclass(frozen=True)
-class Claim:
-    """What one run asks for: its claim, and what the rule ``gdp`` needs (``mu`` is None unless all events are Gaussian).
-
-    Args:
-        run: its random name; the same run is charged once.
-        method: such as ``gap``.
-        epsilon: claimed, >= 0.
-        delta: claimed, in [0, 1).
-        mu: Gaussian parameter of all its events together, rounded up.
-        draws: noise draws that one record can touch.
-        plan: hash of the plan entry in the run's own ledger.
-
-    >>> from sfumato.privacy.events import GaussianEvent
-    >>> release = Release("aggregate/1", GaussianEvent(2.0, count=4), (4, 16), 32)
-    >>> Claim.of("run", "gap", 4.0, 1e-7, [release], "0" * 64).mu
-    1.0
-    """
-
-    run: str
-    method: str
-    epsilon: float
-    delta: float
-    mu: float | None
-    draws: int
-    plan: str
-
-    def __post_init__(self) -> None:
-        _ = self.charge  # checks the values
-
-    @classmethod
-    def of(cls, run: str, method: str, epsilon: float, delta: float, releases: Sequence[Release], plan: str) -> Claim:
-        """The claim of a plan with these releases."""
-        mu = gaussian_mu([release.event for release in releases])
-        return cls(run, method, epsilon, delta, mu, sum(release.draws for release in releases), plan)
-
-    @property
-    def charge(self) -> Charge:
-        """What a filter counts."""
-        return Charge(self.epsilon, self.delta, self.mu, self.draws)
-
-
-@dataclass(frozen=True)
-class Account:
-    """The sound content of a ledger file: header and claims, and what is wrong with the rest (None: nothing).
-
-    >>> Account({"composition": "basic", "total_epsilon": 1.0, "total_delta": 1e-6}, ()).left()
-    {'epsilon': 1.0, 'delta': 1e-06}
-    """
-
-    header: dict[str, Any]
-    claims: tuple[Claim, ...]
-    problem: str | None = None
-
-    def filter(self) -> BasicFilter | GaussianFilter:
-        """The header's rule, with all claims counted."""
-        rule = BasicFilter if self.header["composition"] == "basic" else GaussianFilter
-        charges = [claim.charge for claim in self.claims]
-        return rule(self.header["total_epsilon"], self.header["total_delta"], charges)
-
-    def left(self) -> dict[str, float]:
-        """What another claim may cost at most, rounded down."""
-        return self.filter().remaining
-
-    def total(self) -> dict[str, float]:
-        """The most that all claims may cost together, rounded down."""
-        return replace(self, claims=()).left()
-
-    def spent(self) -> dict[str, Fraction]:
-        """What all claims cost together."""
-        rule = self.filter()
-        prices = [rule.price(claim.charge) for claim in self.claims]
-        return {name: sum((price[name] for price in prices), Fraction(0)) for name in rule.remaining}
-
-    def check(self, claim: Claim, path: Path) -> None:
-        """Refuse a claim that costs more than what is left, naming the shortfall exactly."""
-        if self.header["composition"] == "gdp" and claim.mu is None:
-            raise InputError(
-                f"Expected a plan of Gaussian releases only, as the ledger's rule gdp composes them, got {claim.method!r} "
-                "with others. Give this data set a ledger with --composition basic from its first run on."
-            )
-        try:
-            self.filter().charge(claim.charge)
-        except BudgetExceededError as error:
-            spent = ", ".join(f"{name} {show(amount)}" for name, amount in self.spent().items())
-            raise BudgetExceededError(f"Ledger {path}, with {spent} spent: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -173,29 +94,29 @@ class DatasetLedger:
                 "together may spend: --total-epsilon E (total_epsilon)."
             )
 
-    def reserve(self, claim: Claim, *, unit: Mapping[str, Any], dataset: Mapping[str, Any]) -> None:
+    def reserve(
+        self, claim: Claim, *, unit: Mapping[str, Any], dataset: Mapping[str, Any], mark: str | None = None
+    ) -> None:
         """Charge a run's whole claim, on disk before this returns, under an exclusive lock; a run is charged once.
 
         Args:
             claim: what the run asks for.
             unit: its privacy unit, as JSON values.
             dataset: what identifies the data set: ``name`` and ``ids_digest``.
+            mark: of the first noise, for a run that has one; a claim that is spent is refused without it.
 
         Raises:
             BudgetExceededError: less is left; the message names the shortfall. Nothing was written.
             InputError: the ledger is another data set's, has another unit, or contradicts an option.
-            LedgerError: the file is damaged, or another process keeps it locked.
+            LedgerError: the file is damaged, the claim is spent, or another process keeps the file locked.
         """
         with _locked(self.path):
             exists = _begun(self.path)
-            account = read_account(self.path) if exists else self._opened(claim, unit, dataset)
-            if account.problem:
-                raise LedgerError(
-                    f"The ledger {self.path} is damaged: {account.problem}. Nothing was released or charged."
-                )
+            account = self._sound() if exists else self._opened(claim, unit, dataset)
             self._agree(account.header, unit, dataset)
             known = next((old for old in account.claims if old.run == claim.run), None)
             if known == claim:
+                account.marked(claim.run, FIRST_NOISE, mark, self.path)
                 return
             if known is not None:
                 raise LedgerError(f"Run {claim.run} is in the ledger {self.path} with another claim. Start a new run.")
@@ -203,6 +124,33 @@ class DatasetLedger:
             if not exists:
                 _append(self.path, {"kind": "header", "header": account.header})
             _append(self.path, {"kind": "run", "claim": asdict(claim)})
+
+    def spend(self, run: str, mark: str, what: str) -> None:
+        """Say, on disk before this returns, that noise is drawn under a run's claim; the same mark is accepted again.
+
+        Args:
+            run: that reserved a claim.
+            mark: of what the noise is drawn from, 128 random or pseudo-random bits at least.
+            what: ``FIRST_NOISE``, or a release by its name.
+
+        Raises:
+            LedgerError: it has another mark, has no claim here, or the file is damaged or stays locked. Do not draw.
+        """
+        with _locked(self.path):
+            account = self._sound()
+            if all(claim.run != run for claim in account.claims):
+                raise LedgerError(
+                    f"The ledger {self.path} holds no claim of run {run[:8]}, which reserved one: an older copy was put in its "
+                    "place. Nothing was drawn. Restore the newest ledger with its .head file."
+                )
+            if not account.marked(run, what, mark, self.path):
+                _append(self.path, {"kind": "spent", "run": run, "what": what, "mark": mark})
+
+    def _sound(self) -> Account:
+        account = read_account(self.path)
+        if account.problem:
+            raise LedgerError(f"The ledger {self.path} is damaged: {account.problem}. Nothing was released or charged.")
+        return account
 
     def _opened(self, claim: Claim, unit: Mapping[str, Any], dataset: Mapping[str, Any]) -> Account:
         """The account that a new file starts with."""
@@ -212,7 +160,7 @@ class DatasetLedger:
             pure = unit.get("name") in ("local", "link")  # a whole ledger of delta 0
             check_real("The run claims no delta: pass --total-delta.", low=0, open_low=not pure, total_delta=delta)
         header = {
-            "format": 1,
+            "format": _FORMATS[-1],
             "unit": dict(unit),
             "dataset": dict(dataset),
             "total_epsilon": self.total_epsilon,
@@ -258,17 +206,24 @@ def read_account(path: Path) -> Account:
     if not _is_header(header):
         raise InputError(
             f"Expected {str(path)!r} to be the ledger of a data set, as --ledger makes it, but its first line is no "
-            "header. Check the path."
+            "header of format 1 or 2. Check the path."
         )
     problem = chain.problem or _head_problem(path, chain, head)
     claims: list[Claim] = []
+    marks: dict[str, dict[str, str]] = {}
     for number, entry in enumerate(chain.entries[1:], start=2):
         try:
-            claims.append(Claim(**entry["claim"]))
+            if entry["kind"] == "spent":
+                own, what = marks[entry["run"]], entry["what"]
+                if own.setdefault(what, entry["mark"]) != entry["mark"] or not isinstance(entry["mark"], str):
+                    raise TypeError("a second mark")
+            else:
+                claims.append(Claim(**entry["claim"]))
+                marks.setdefault(claims[-1].run, {})
         except (KeyError, TypeError, InputError):
-            problem = f"line {number} is not the claim of a run"
+            problem = f"line {number} is not the claim of a run, nor its mark"
             break
-    return Account(header, tuple(claims), problem)
+    return Account(header, tuple(claims), problem, marks)
 
 
 @contextmanager
@@ -304,6 +259,8 @@ def _append(path: Path, body: dict[str, Any]) -> None:
 
 def _is_header(header: Any) -> bool:
     if not isinstance(header, dict) or set(header) != _HEADER or header["composition"] not in RULES:
+        return False
+    if header["format"] not in _FORMATS:
         return False
     numbers = all(isinstance(header[name], float) for name in ("total_epsilon", "total_delta"))
     return numbers and header["total_epsilon"] > 0 and header["total_delta"] >= 0

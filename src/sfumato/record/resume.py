@@ -4,6 +4,10 @@ A killed fit can be repeated with the same key: equal operands give equal noise,
 more is learned. The state makes that sound: the graph, the plan and every release's operand are bound to it by MACs as
 they are first seen, and a repetition that computes another operand stops before anything is released.
 
+An old copy of the state lacks what was bound later. A data set's ledger keeps a mark of each
+(:mod:`sfumato.record.dataset_ledger`), so that such a copy draws the same bits or is refused. Without that ledger nothing
+tells an old copy: never put one back.
+
 Whoever reads the state can remove the noise. It lies in a folder of its own that only its owner can read, never under
 `release/`, and is removed when the run has finished.
 """
@@ -197,6 +201,10 @@ class FitState:
                 "resume again, or start a new run; this one stays charged."
             )
         self.bind("plan", content)
+
+    def mark(self, *names: str) -> str:
+        """What a data set's ledger may hold of what is bound under these names: pseudo-random without the key."""
+        return derive_key(self.key, "mark", *names, *(self.values["bound"][name] for name in names)).hex()
 
     def remove(self) -> None:
         """Delete the state, and with it the key."""

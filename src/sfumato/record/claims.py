@@ -1,0 +1,137 @@
+"""What the ledger of a data set holds: claims, the marks of those that are spent, and the rule by which claims add up."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from sfumato.errors import BudgetExceededError, InputError, LedgerError
+from sfumato.privacy.filters import BasicFilter, Charge, GaussianFilter, gaussian_mu, show
+from sfumato.record.ledger import Release
+
+FIRST_NOISE = "first noise"
+
+
+def new_run() -> str:
+    """A random name for a run.
+
+    >>> len(new_run())
+    32
+    """
+    return os.urandom(16).hex()
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What one run asks for: its claim, and what the rule ``gdp`` needs (``mu`` is None unless all events are Gaussian).
+
+    Args:
+        run: its random name; the same run is charged once.
+        method: such as ``gap``.
+        epsilon: claimed, >= 0.
+        delta: claimed, in [0, 1).
+        mu: Gaussian parameter of all its events together, rounded up.
+        draws: noise draws that one record can touch.
+        plan: hash of the plan entry in the run's own ledger.
+
+    >>> from sfumato.privacy.events import GaussianEvent
+    >>> release = Release("aggregate/1", GaussianEvent(2.0, count=4), (4, 16), 32)
+    >>> Claim.of("run", "gap", 4.0, 1e-7, [release], "0" * 64).mu
+    1.0
+    """
+
+    run: str
+    method: str
+    epsilon: float
+    delta: float
+    mu: float | None
+    draws: int
+    plan: str
+
+    def __post_init__(self) -> None:
+        _ = self.charge  # checks the values
+
+    @classmethod
+    def of(cls, run: str, method: str, epsilon: float, delta: float, releases: Sequence[Release], plan: str) -> Claim:
+        """The claim of a plan with these releases."""
+        mu = gaussian_mu([release.event for release in releases])
+        return cls(run, method, epsilon, delta, mu, sum(release.draws for release in releases), plan)
+
+    @property
+    def charge(self) -> Charge:
+        """What a filter counts."""
+        return Charge(self.epsilon, self.delta, self.mu, self.draws)
+
+
+@dataclass(frozen=True)
+class Account:
+    """The sound content of a ledger file: header, claims, their marks, and what is wrong with the rest (None: nothing).
+
+    ``marks`` holds, by run, what its noise was drawn from: a mark of its first noise, and of each release that it bound.
+
+    >>> Account({"composition": "basic", "total_epsilon": 1.0, "total_delta": 1e-6}, ()).left()
+    {'epsilon': 1.0, 'delta': 1e-06}
+    """
+
+    header: dict[str, Any]
+    claims: tuple[Claim, ...]
+    problem: str | None = None
+    marks: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def state(self, claim: Claim) -> str:
+        """``spent`` once noise was drawn under a claim, ``reserved`` before; ``unknown`` if format 1 does not say."""
+        if self.marks.get(claim.run):
+            return "spent"
+        return "unknown" if self.header["format"] == 1 else "reserved"
+
+    def marked(self, run: str, what: str, mark: str | None, path: Path) -> bool:
+        """Whether a run has this mark already; a run with another one is refused.
+
+        Raises:
+            LedgerError: it was drawn from something else, or what it drew was lost.
+        """
+        found = self.marks.get(run, {}).get(what)
+        if found in (None, mark):
+            return found is not None
+        raise LedgerError(
+            f"The claim of run {run[:8]} in the ledger {path} is spent: its {what} was drawn already, from another state of its "
+            "folder or from other data, settings or code, and one claim pays for one draw. Nothing was drawn now. Put folder "
+            "and data back as that run left them, or start a new run in a new folder, which costs anew."
+        )
+
+    def filter(self) -> BasicFilter | GaussianFilter:
+        """The header's rule, with all claims counted."""
+        rule = BasicFilter if self.header["composition"] == "basic" else GaussianFilter
+        charges = [claim.charge for claim in self.claims]
+        return rule(self.header["total_epsilon"], self.header["total_delta"], charges)
+
+    def left(self) -> dict[str, float]:
+        """What another claim may cost at most, rounded down."""
+        return self.filter().remaining
+
+    def total(self) -> dict[str, float]:
+        """The most that all claims may cost together, rounded down."""
+        return replace(self, claims=()).left()
+
+    def spent(self) -> dict[str, Fraction]:
+        """What all claims cost together."""
+        rule = self.filter()
+        prices = [rule.price(claim.charge) for claim in self.claims]
+        return {name: sum((price[name] for price in prices), Fraction(0)) for name in rule.remaining}
+
+    def check(self, claim: Claim, path: Path) -> None:
+        """Refuse a claim that costs more than what is left, naming the shortfall exactly."""
+        if self.header["composition"] == "gdp" and claim.mu is None:
+            raise InputError(
+                f"Expected a plan of Gaussian releases only, as the ledger's rule gdp composes them, got {claim.method!r} "
+                "with others. Give this data set a ledger with --composition basic from its first run on."
+            )
+        try:
+            self.filter().charge(claim.charge)
+        except BudgetExceededError as error:
+            spent = ", ".join(f"{name} {show(amount)}" for name, amount in self.spent().items())
+            raise BudgetExceededError(f"Ledger {path}, with {spent} spent: {error}") from error
