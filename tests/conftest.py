@@ -16,3 +16,8 @@ def data_dir() -> Path:
     if not (path / "README.md").exists():
         pytest.skip(f"real data not found at {path}; set SFUMATO_DATA")
     return path
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let calibration warn: most tests plan on graphs of a few nodes, of which every such warning is true."""
+    config.addinivalue_line("filterwarnings", "ignore::sfumato.errors.SfumatoWarning")

@@ -4,6 +4,8 @@
 Weights depend on the machine's arithmetic: compare on one machine, with one number of threads.
 """
 
+# ruff: noqa: E402 - the randomness is fixed before anything is imported
+
 from __future__ import annotations
 
 import hashlib
@@ -32,7 +34,12 @@ CENTRAL = {
     "label-messages": sf.LabelMessages(),
     "mlp": sf.MLP(epochs=3),
 }
-LOCAL = {"lpgnn": LPGNN(epochs=12), "hybrid": Hybrid(), "label-only": LabelOnly(), "blink": Blink(epsilon=6.0, epochs=5)}
+LOCAL = {
+    "lpgnn": LPGNN(epochs=12),
+    "hybrid": Hybrid(),
+    "label-only": LabelOnly(),
+    "blink": Blink(epsilon=6.0, epochs=5),
+}
 
 
 def digest(array: Any) -> str:

@@ -9,6 +9,8 @@
     ├── LedgerError              the ledger is damaged, or disagrees with the plan
     └── MissingDependencyError   an optional package is not installed (an ImportError; exit code 2)
 
+    SfumatoWarning               a promise that holds and yet says little (a UserWarning; nothing stops)
+
 Messages name the argument, its value, what was expected and what to do. They may reach whoever reads a log, so they never
 hold a value of a feature or label or the end of an edge, which some unit protects: they name file, row and column instead.
 """
@@ -16,6 +18,10 @@ hold a value of a feature or label or the end of an edge, which some unit protec
 
 class SfumatoError(Exception):
     """Anything that Sfumato raises on purpose."""
+
+
+class SfumatoWarning(UserWarning):
+    """Something public about a plan is implausible: it holds, and yet promises or learns little."""
 
 
 class InputError(SfumatoError, ValueError):

@@ -74,7 +74,7 @@ def test_campus_end_to_end(sfumato, tmp_path):
     assert names(out / "release") == RELEASE
     assert names(out / "evaluation") == {"metrics.json", "curves.json", "source.json"}
     assert json.loads((out / "evaluation" / "metrics.json").read_text()) == loads(result.out)
-    assert loads(sfumato("verify", out, "--json").out) == {"valid": True, "problems": []}
+    assert loads(sfumato("verify", out, "--json").out) == {"valid": True, "problems": [], "caveats": []}
     again = loads(sfumato("evaluate", out, "--json").out)
     assert again["test_accuracy"] == pytest.approx(reached)
     assert sfumato("predict", out).code == 0

@@ -316,6 +316,7 @@ def test_command_prints_one_object(images, tmp_path, capsys, monkeypatch):
     )
     assert "teachers" in err
     assert "private" not in err
+    assert [line.rpartition("[")[2] for line in err.splitlines() if line.startswith("Warning: ")] == ["epsilon-large]"]
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,8 @@ def build(unit=None, charges=2, epsilon=1.0, delta=1e-7, releases=RELEASES, **ch
         ledger.charge(release.name)
     arguments = {
         "version": "0.1.0", "settings": {"num_hops": 2}, "unit": unit or EdgeLevel(directed=False),
-        "budget": {"epsilon": 1.0, "delta": 1e-7}, "accounting": "gaussian", "public_facts": {"num_nodes": 4, "directed": False},
+        "budget": {"epsilon": 1.0, "delta": 1e-7}, "accounting": "gaussian",
+        "public_facts": {"num_nodes": 60, "num_classes": 0, "directed": False},
         "assumed_public": [], "who_may_see": VISIBLE,
     }  # fmt: skip
     return certify(ledger, **{**arguments, **changes}), ledger

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 
 import typer
 
 from sfumato import __version__
 from sfumato.cli import budget, data, experiment, ledger, pate, report, run, train, tune
-from sfumato.errors import InputError, MissingDependencyError, SfumatoError
+from sfumato.errors import InputError, MissingDependencyError, SfumatoError, SfumatoWarning
 
 app = typer.Typer(
     name="sfumato",
@@ -65,7 +66,9 @@ def main(arguments: list[str] | None = None) -> None:
 def invoke(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code."""
     try:
-        code = typer.main.get_command(app).main(arguments, prog_name="sfumato", standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SfumatoWarning)  # commands print these themselves
+            code = typer.main.get_command(app).main(arguments, prog_name="sfumato", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except (InputError, MissingDependencyError) as error:
         return _fail(str(error), 2)

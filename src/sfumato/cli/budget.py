@@ -7,6 +7,7 @@ import json
 import typer
 
 from sfumato._validate import check_choice
+from sfumato.cli.output import tell
 from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
 
 app = typer.Typer(help="Privacy accounting without data.", no_args_is_help=True, rich_markup_mode=None)
@@ -35,10 +36,12 @@ def epsilon(
 ) -> None:
     """Print the epsilon that a Gaussian mechanism costs."""
     from sfumato.privacy import accounting
+    from sfumato.privacy.promises import weak
 
     check_choice(("pld", "rdp", "moments"), method=method)
     events = [_event(noise_multiplier, sampling_prob, steps, relation)]
     value = accounting.epsilon(events, delta, method="best" if method == "pld" else method)
+    tell(weak(value, delta))
     typer.echo(json.dumps({"epsilon": value, "method": method}) if as_json else f"epsilon = {value:.6f} ({method})")
 
 
@@ -53,12 +56,14 @@ def noise(
 ) -> None:
     """Print the noise multiplier that an epsilon needs."""
     from sfumato.privacy import accounting, calibration
+    from sfumato.privacy.promises import weak
 
     if sampling_prob == 1:
         unit = _event(1.0, sampling_prob, steps, relation)
         value = calibration.gaussian_noise_multiplier(target, delta, steps) / unit.noise_multiplier
     else:
         value = calibration.calibrate(lambda z: [_event(z, sampling_prob, steps, relation)], target, delta)
+    tell(weak(target, delta))
     reached = accounting.epsilon([_event(value, sampling_prob, steps, relation)], delta)
     if as_json:
         typer.echo(json.dumps({"noise_multiplier": value, "epsilon": reached, "method": "pld"}))

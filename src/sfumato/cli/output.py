@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from sfumato.method.method import Progress
+    from sfumato.privacy.promises import Caveat
 
 
 def plain_console(*, stderr: bool = False) -> Console:
@@ -48,6 +49,15 @@ def write_page(path: Path, text: str) -> None:
         raise InputError(
             f"Cannot write {str(path)!r}: {error.strerror or error}. Make room, or name another file with --out."
         ) from error
+
+
+def tell(caveats: Iterable[Caveat]) -> None:
+    """Print what is implausible about a plan, on standard error.
+
+    >>> tell([])
+    """
+    for code, text in caveats:
+        print(f"Warning: {text} [{code}]", file=sys.stderr)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import typer
 
 from sfumato._validate import check_choice
 from sfumato.cli import options
-from sfumato.cli.output import peak_mb, stage_bars, write_page
+from sfumato.cli.output import peak_mb, stage_bars, tell, write_page
 from sfumato.errors import BudgetExceededError, InputError
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def run(
     from sfumato.cli.options import set_threads as use_threads
     from sfumato.pate.images import load_images
     from sfumato.pate.kept import check_folder
-    from sfumato.pate.plan import Settings
+    from sfumato.pate.plan import Settings, make_plan
     from sfumato.pate.run import run as run_pate
 
     given = {"--scale": scale, "--sigma1": sigma1, "--sigma2": sigma2, "--threshold": threshold}
@@ -174,6 +174,7 @@ def run(
         try:
             with stage_bars(quiet=False) as progress:
                 images = load_images(dataset, data_dir)
+                tell(make_plan(settings, images.num_classes).caveats(settings.num_teachers))
                 told = run_pate(settings, images, out, progress=progress, dataset_ledger=shared, sign_key=sign_key)
         except BaseException as error:
             for note in getattr(error, "__notes__", ()):

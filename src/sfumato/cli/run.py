@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from sfumato.cli import data, local
+from sfumato.cli.output import tell
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ def _infer(
         raise InputError("Expected no --epsilon or --delta for a run without privacy. Drop them.")
     asked = Budget(epsilon, delta) if epsilon is not None and delta is not None else None
     plan = fitted.calibrate_inference(asked, fitted.plan.unit, graph.public_facts(fitted.plan.unit))
+    tell(plan.caveats)
     if new_run is not None:
         check_new_folder(new_run)
     if not quiet:
@@ -160,7 +162,9 @@ def verify(
     except verifier.VerifyInputError as error:
         raise InputError(str(error)) from error
     if as_json:
-        typer.echo(json.dumps({"valid": result.valid, "problems": list(result.problems)}))
+        typer.echo(
+            json.dumps({"valid": result.valid, "problems": list(result.problems), "caveats": list(result.caveats)})
+        )
     else:
         typer.echo(verifier.describe(run, result))
     raise typer.Exit(0 if result.valid else 1)

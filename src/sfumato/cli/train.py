@@ -13,7 +13,7 @@ import typer
 
 from sfumato.cli import data, local, options
 from sfumato.cli.options import HOPS, PRIVATE, Options, set_threads, take_up
-from sfumato.cli.output import peak_mb, stage_bars
+from sfumato.cli.output import peak_mb, stage_bars, tell
 from sfumato.cli.scores import check_splits, note_uncharged, repeat, run_controls, show, summarize
 from sfumato.errors import SfumatoError
 from sfumato.privacy.units import Unit
@@ -112,6 +112,7 @@ def _train(options: Options, state: FitState | None, as_json: bool, verbose: boo
         print(f"auto: {plan.method.name}, by unit, budget and promised mean degree.", file=sys.stderr)
     plan.check(first)
     check_splits(source, graph, options.seeds)
+    tell(plan.caveats)
     if verbose:
         print(plan, file=sys.stderr)
     note_uncharged(options)

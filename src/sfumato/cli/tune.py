@@ -18,7 +18,7 @@ import typer
 from sfumato._validate import check_choice
 from sfumato.cli import data, options
 from sfumato.cli.options import Options, set_threads
-from sfumato.cli.output import stage_bars
+from sfumato.cli.output import stage_bars, tell
 from sfumato.cli.scores import Outcome, check_splits, note_uncharged, run_controls, show, summarize
 from sfumato.errors import InputError
 
@@ -91,6 +91,7 @@ def _tune(chosen: Options, tuned: Tuned, dry_run: bool, as_json: bool) -> None:
     plan = tuned.calibrate(chosen.budget(), unit, first.public_facts(unit))
     plan.check(first)
     check_splits(source, graph, 1)
+    tell(plan.caveats)
     cost = _cost(tuned, plan)
     print(_words(tuned, plan, cost), file=sys.stderr)
     if dry_run:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -46,8 +46,9 @@ _STORED = (
 class PublicFacts:
     """What calibration may know about a graph: facts that are public under one privacy unit.
 
-    ``num_train`` counts train roles, which are public because roles are fixed over public ids. ``assumed`` names the
-    facts that were read off protected data because no schema declared them.
+    ``num_train`` counts train roles, which are public because roles are fixed over public ids. ``num_arcs`` is there where
+    arcs are public, ``untrained_classes`` (classes without a labeled training node) where labels and roles are. ``assumed``
+    names the facts that were read off protected data because no schema declared them.
 
     >>> PublicFacts(num_nodes=4, num_train=3, num_features=2, num_classes=2, directed=False).assumed
     ()
@@ -60,7 +61,17 @@ class PublicFacts:
     directed: bool
     max_degree: int | None = None
     mean_degree: float | None = None
+    num_arcs: int | None = None
+    untrained_classes: int | None = None
     assumed: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The form that certificates and run folders keep: ``num_arcs`` and ``untrained_classes`` only where they are known."""
+        return {
+            name: value
+            for name, value in asdict(self).items()
+            if value is not None or name not in ("num_arcs", "untrained_classes")
+        }
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -321,8 +332,15 @@ class Graph:
             directed=self.directed,
             max_degree=self.max_degree,
             mean_degree=self.mean_degree,
+            num_arcs=self.num_arcs if "arcs" in unit.public else None,
+            untrained_classes=self._untrained_classes() if {"labels", "roles"} <= {*unit.public} else None,
             assumed=tuple(protected),
         )
+
+    def _untrained_classes(self) -> int | None:
+        if self.y is None or self.roles is None:
+            return None
+        return self.num_classes - np.unique(self.y[self.train_mask & (self.y >= 0)]).size
 
     def save(self, directory: str | Path) -> Path:
         """Write the graph as .npy files and graph.json into a new directory, whole or not at all."""

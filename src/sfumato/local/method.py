@@ -59,12 +59,12 @@ class AskingMethod(ABC):
         if isinstance(unit, NoPrivacy):
             if budget is not None:
                 raise fail("budget", budget, "to be None where everything is read in the clear", "Drop it.")
-            return Plan(self, unit, None, public, (), None, None)
+            return Plan(self, unit, None, public, (), None, None).warned()
         epsilon, delta = self._claim(releases)
         if budget is not None and (epsilon > budget.epsilon or delta > budget.delta):
             expected = f"to cover epsilon = {epsilon:g}, delta = {delta:g}, which the reports of {self.name!r} cost"
             raise fail("budget", budget, expected, "Raise it, or lower the method's own epsilon.")
-        return Plan(self, unit, budget, public, releases, epsilon, delta)
+        return Plan(self, unit, budget, public, releases, epsilon, delta).warned()
 
     @abstractmethod
     def run(self, plan: Plan, graph: Graph, session: Session) -> tuple[Arrays, Arrays]:

@@ -112,7 +112,7 @@ class Fitted:
             "settings": settings_of(plan.method),
             "unit": unit_to_dict(plan.unit),
             "budget": asdict(plan.budget) if plan.budget else None,
-            "public": asdict(plan.public),
+            "public": plan.public.to_dict(),
             "graph": asdict(self.graph_key),
         }
         private = plan.epsilon is not None

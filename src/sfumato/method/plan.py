@@ -26,6 +26,7 @@ from sfumato.privacy import accounting
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.calibration import calibrate, effective_delta, gaussian_noise_multiplier
 from sfumato.privacy.events import Event, GaussianEvent, PoissonGaussianEvent
+from sfumato.privacy.promises import Caveat, implausible, warn
 from sfumato.privacy.splitting import MOST_SGD_NOISE
 from sfumato.privacy.units import LOCAL_UNITS, EdgeLevel, NoPrivacy, Unit, unit_to_dict
 from sfumato.record.certificate import certify, round_up, total_draws
@@ -64,6 +65,20 @@ class Plan:
         if self.epsilon is None or not draws:
             return 0.0
         return float((1 + np.exp(self.epsilon)) * SAMPLER_TAU * draws)
+
+    @property
+    def caveats(self) -> tuple[Caveat, ...]:
+        """What is implausible about the plan, from public facts alone; its certificate says so too."""
+        claim = {"epsilon": self.epsilon, "delta": self.delta}
+        learns = not hasattr(self.method, "base")
+        return implausible(
+            self.method.name, self.unit, claim, asdict(self.public), settings_of(self.method), learns=learns
+        )
+
+    def warned(self) -> Plan:
+        """The plan, once Python's warnings were told of its caveats."""
+        warn(self.caveats)
+        return self
 
     def __str__(self) -> str:
         if self.epsilon is None:
@@ -124,7 +139,7 @@ class Plan:
             unit=self.unit,
             budget=asdict(self.budget) if self.budget else None,
             accounting="none" if self.epsilon is None else _accountant(self.unit, self.releases),
-            public_facts={k: v for k, v in asdict(self.public).items() if k != "assumed"},
+            public_facts={k: v for k, v in self.public.to_dict().items() if k != "assumed"},
             assumed_public=self.public.assumed,
             who_may_see=plan.method.who_may_see(self.unit),
             builds_on=getattr(self.method, "builds_on", ()),
@@ -160,7 +175,7 @@ class Plan:
                         derive_key(key, "resume"), names, *(weights[name] for name in sorted(weights))
                     ).hex(),
                     "seed": seed,
-                    "public": asdict(self.public),
+                    "public": self.public.to_dict(),
                 }
             )
             state.bind("graph", _graph_mac(graph, identity, key))
@@ -213,7 +228,7 @@ class Plan:
 
 
 def make_plan(method: Method, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
-    """Find the noise for a budget before any data is seen.
+    """Find the noise for a budget before any data is seen; warn of what is implausible about the plan.
 
     Raises:
         InputError: a budget is missing, or given without privacy.
@@ -224,7 +239,7 @@ def make_plan(method: Method, budget: Budget | None, unit: Unit, public: PublicF
             raise fail(
                 "budget", budget, "to be None under NoPrivacy", "Choose a unit such as EdgeLevel to spend a budget."
             )
-        return Plan(method, unit, None, public, (), None, None)
+        return Plan(method, unit, None, public, (), None, None).warned()
     if isinstance(unit, LOCAL_UNITS):
         raise UnsupportedUnitError(
             f"Method {method.name!r} has no proof under unit {unit.name}: it reads values before noise. Use sfumato.local."
@@ -237,7 +252,7 @@ def make_plan(method: Method, budget: Budget | None, unit: Unit, public: PublicF
         )
     sketch = method.releases(unit, public, 1.0)
     if not sketch:
-        return Plan(method, unit, budget, public, (), 0.0, 0.0)
+        return Plan(method, unit, budget, public, (), 0.0, 0.0).warned()
     delta = effective_delta(budget.delta, budget.epsilon, total_draws(sketch))
     gaussian = [r.event for r in sketch if isinstance(r.event, GaussianEvent) and r.event.noise_multiplier == 1]
     if len(gaussian) == len(sketch):
@@ -254,7 +269,7 @@ def make_plan(method: Method, budget: Budget | None, unit: Unit, public: PublicF
                 "Raise epsilon or delta.",
             )
     epsilon = accounting.epsilon([release.event for release in releases], delta)
-    return Plan(method, unit, budget, public, releases, epsilon, budget.delta)
+    return Plan(method, unit, budget, public, releases, epsilon, budget.delta).warned()
 
 
 def _graph_mac(graph: Graph, identity: GraphKey, key: Key) -> bytes:

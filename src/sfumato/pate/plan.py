@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from sfumato.pate.epsilon_release import Released, release_epsilon
 from sfumato.pate.votes import Votes
 from sfumato.privacy import accounting, calibration
 from sfumato.privacy.events import LaplaceEvent
+from sfumato.privacy.promises import Caveat, implausible, warn
 from sfumato.privacy.units import RecordLevel, unit_to_dict
 from sfumato.record.ledger import Release
 
@@ -144,6 +145,15 @@ class Plan:
             "delta_sampler": self.delta_sampler,
         }
 
+    def caveats(self, num_teachers: int) -> tuple[Caveat, ...]:
+        """What is implausible about the plan; the number of teachers, each of some record, stands for that of the records.
+
+        >>> [caveat.code for caveat in make_plan(Settings(50, 9000, 1.0)).caveats(50)]
+        ['noisy-votes']
+        """
+        settings = {"num_teachers": num_teachers, "mechanism": asdict(self.mechanism)}
+        return implausible("pate", UNIT, self.to_dict()["claim"], {}, settings)
+
 
 def make_plan(settings: Settings, num_classes: int = 10) -> Plan:
     """Fix the noise and what it costs, from public numbers alone.
@@ -155,6 +165,8 @@ def make_plan(settings: Settings, num_classes: int = 10) -> Plan:
     With ``accounting="released"`` the plan holds the answers alone, and ``epsilon`` is theirs. Telling the epsilon afterwards is
     a release too, but no event of it can be charged beforehand: its cost is known at one order only, is added to the divergence
     of the answers there, and so is part of the number told (:func:`sfumato.pate.epsilon_release.release_epsilon`).
+
+    Warns of what is implausible about the plan.
 
     Raises:
         InputError: a mechanism with given noise costs more, or cannot tell its epsilon; noise that the sampler does not draw.
@@ -188,7 +200,9 @@ def make_plan(settings: Settings, num_classes: int = 10) -> Plan:
         raise fail("epsilon", epsilon, f"to be at least {cost:.4f}, what this noise costs", remedy)
     if settings.accounting == "released":  # whether it can be told is known before data is read
         told(np.full((1, num_classes), settings.num_teachers), mechanism, settings)
-    return Plan(mechanism, releases, cost, delta, (1 + math.exp(cost)) * SAMPLER_TAU * draws)
+    plan = Plan(mechanism, releases, cost, delta, (1 + math.exp(cost)) * SAMPLER_TAU * draws)
+    warn(plan.caveats(settings.num_teachers))
+    return plan
 
 
 def choose_queries(num_queries: int, seed: int) -> NDArray[np.int64]:

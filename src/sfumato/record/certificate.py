@@ -2,7 +2,8 @@
 
 Its form is the JSON Schema ``certificate-2.schema.json`` beside this file, which maps every field to the question of
 NIST SP 800-226 that it answers. Sentences that hold for every run are constants; those that depend on the run follow
-from unit, direction and mechanisms (:func:`caveats`), and those of a method come with it. The verifier holds its own copy
+from unit, direction and mechanisms (:func:`caveats`) or from implausible public facts (:mod:`~sfumato.privacy.promises`),
+and those of a method come with it. The verifier holds its own copy
 of all of them.
 """
 
@@ -16,6 +17,7 @@ from typing import Any
 from sfumato.errors import LedgerError
 from sfumato.noise.rectangles import SAMPLER_TAU
 from sfumato.privacy.events import SelectionEvent, flatten, leaves
+from sfumato.privacy.promises import implausible
 from sfumato.privacy.units import LOCAL_UNITS, EdgeLevel, LinkLevel, Unit, unit_to_dict
 from sfumato.record.ledger import Ledger, Release, canonical_json
 
@@ -192,6 +194,12 @@ def certify(
                 *each_feature(settings, public_facts),
                 *(both_ends(plan["claim"]["epsilon"]) if isinstance(unit, LinkLevel) else ()),
                 *limits,
+                *(
+                    text
+                    for _, text in implausible(
+                        plan["method"], unit, plan["claim"], public_facts, settings, learns=not builds_on
+                    )
+                ),
             ],
             "composition": {"covers": COVERS, "builds_on": [dict(run) for run in builds_on]},
             "notes": list(notes),

@@ -126,7 +126,7 @@ def form_faults(value: Any, form: dict[str, Any], path: str) -> Iterator[str]:
         for key in sorted(known.keys() | value.keys()):
             if key in known and key in value:
                 yield from form_faults(value[key], known[key], f"{path}{dot}{plain(key)}")
-            else:
+            elif key not in known or key in form["required"]:
                 yield f"{path}{dot}{plain(key)}: is {'missing' if key in known else 'not a known field'}"
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import pate
+from .caveats import stated
 from .claim import NULLS
 from .documents import differences, plain
 from .epsilon import leaves, simple_events
@@ -56,7 +57,9 @@ def _pate_faults(
     certificate: dict[str, Any], released: dict[str, list[int]] | None, weights: dict[str, list[int]] | None
 ) -> Iterator[str]:
     """PATE, of which settings and public facts imply all else: fields, tensors and networks."""
-    for field, value in pate.implied(certificate).items():
+    implied = pate.implied(certificate)
+    implied["caveats"] = [*implied["caveats"], *stated(certificate)]
+    for field, value in implied.items():
         found = differences(certificate[field], value, field)
         yield from (f"certificate.json: {text} (compared with what the settings imply)" for text in found)
     strange = list(pate.settings_faults(certificate))

@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from . import pate
+from .caveats import implausible
 from .claim import claim_faults
 from .documents import canonical, differences, form_faults, forms, parse, plain
 from .local import LOCAL_UNITS
@@ -41,7 +42,8 @@ class Verification:
     """What :func:`verify` found; ``valid`` means no problems, ``signed`` that a signature is there and holds.
 
     ``epsilon_low`` and ``epsilon_high`` bracket the events' epsilon at ``claim_delta`` less the sampler's share.
-    ``builds_on`` are the runs that the weights come from, which the claim excludes.
+    ``builds_on`` are the runs that the weights come from, which the claim excludes; ``caveats`` say what is implausible about
+    claim and public facts, derived anew.
     """
 
     valid: bool
@@ -53,6 +55,7 @@ class Verification:
     unit: dict[str, Any] | None = None
     signed: bool = False
     builds_on: tuple[dict[str, Any], ...] = ()
+    caveats: tuple[str, ...] = ()
 
 
 def verify(run: Path, public_key: Path | None = None) -> Verification:
@@ -104,7 +107,8 @@ def verify(run: Path, public_key: Path | None = None) -> Verification:
         problems.append("certificate.json: is nested too deep to be compared")
     stated = certificate["claim"]["epsilon"], certificate["claim"]["delta"], certificate["unit"]
     origins = tuple(certificate["composition"]["builds_on"])
-    return Verification(not problems, tuple(problems), *bracket, *stated, signed, origins)
+    caveats = tuple(text for _, text in implausible(certificate))
+    return Verification(not problems, tuple(problems), *bracket, *stated, signed, origins, caveats)
 
 
 def _method_form_faults(certificate: dict[str, Any]) -> Iterator[str]:
@@ -252,6 +256,7 @@ def describe(run: Path, result: Verification) -> str:
         f"delta {one['delta']}, which was not checked here; if its data are the same people's, the costs add up"
         for one in result.builds_on
     )
+    lines.extend(f"caveat: {text}" for text in result.caveats)
     lines.append(
         "signature: " + ("holds" if result.signed else "none that holds; consistency was checked, origin was not")
     )

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
+from .caveats import fact_faults, stated
 from .documents import differences, plain
 from .epsilon import leaves
 from .methods import EVERYTHING, INDUCTIVE, WHO_MAY_SEE
@@ -21,7 +22,12 @@ def words_faults(certificate: dict[str, Any]) -> Iterator[str]:
     unit, method = certificate["unit"], certificate["method"]
     expected: dict[str, Any] = {
         "protects": _protects(unit),
-        "caveats": [*_caveats(certificate), *_each_feature(certificate), *_both_ends(certificate)],
+        "caveats": [
+            *_caveats(certificate),
+            *_each_feature(certificate),
+            *_both_ends(certificate),
+            *stated(certificate),
+        ],
     }
     seen = EVERYTHING if unit["name"] == "none" else WHO_MAY_SEE.get(method, {}).get(unit["name"])
     if method not in WHO_MAY_SEE:
@@ -34,6 +40,7 @@ def words_faults(certificate: dict[str, Any]) -> Iterator[str]:
         found = differences(certificate[field], value, field)
         yield from (f"certificate.json: {text} (compared with what unit and method imply)" for text in found)
     yield from _assumed_faults(certificate)
+    yield from fact_faults(certificate)
 
 
 def origin_faults(certificate: dict[str, Any]) -> Iterator[str]:

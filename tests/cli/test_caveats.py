@@ -1,0 +1,142 @@
+"""An implausible promise from the command line: warned of when it is made, stated in what leaves, not to be hidden."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from sfumato.cli import invoke
+from sfumato.record.ledger import canonical_json
+from sfumato.verify import verify
+
+WEAK = ("--unit", "node", "--max-degree", "5", "--epsilon", "20", "--delta", "0.5")
+CODES = ["delta-per-record", "delta-large", "epsilon-large"]
+
+
+def codes(err):
+    """Codes of the warnings, in order."""
+    return [line.rpartition("[")[2][:-1] for line in err.splitlines() if line.startswith("Warning: ")]
+
+
+@pytest.fixture(scope="module")
+def weak(tables, tmp_path_factory):
+    """A run at delta 0.5 on a graph of 200 nodes; tests must not write into it."""
+    out = tmp_path_factory.mktemp("weak") / "run"
+    assert invoke(["train", "gap", *tables["first"], *WEAK, "--hops", "1", "--out", str(out), "--json"]) == 0
+    return out
+
+
+def test_train_and_tune_warn_before_anything_is_spent(sfumato, tables, tmp_path):
+    run = sfumato("train", "mlp", *tables["first"], *WEAK[:2], *WEAK[4:], "--out", tmp_path / "run", "--json")
+    assert run.code == 0
+    assert codes(run.err) == CODES
+    assert "SfumatoWarning" not in run.err
+    asked = ("--delta", "0.5", "--unit", "edge", "--epsilon", "4", "--dry-run")
+    tuned = sfumato("tune", "gap", *tables["first"], *asked)
+    assert tuned.code == 0
+    assert codes(tuned.err) == ["delta-per-record", "delta-large"]
+
+
+def test_predict_warns_of_its_own_claim(sfumato, tables, weak, tmp_path):
+    asked = ("--epsilon", "2", "--delta", "0.006", "--new-run", tmp_path / "new", "--out", tmp_path / "p.csv", "--json")
+    result = sfumato("predict", weak, *tables["second"], *asked)
+    assert result.code == 0
+    assert codes(result.err) == ["delta-per-record", "delta-large"]
+    assert verify(tmp_path / "new").valid
+
+
+def test_budget_warns_of_the_claim_alone(sfumato):
+    assert codes(sfumato("budget", "noise", "--epsilon", "11", "--delta", "0.01").err) == [
+        "delta-large",
+        "epsilon-large",
+    ]
+    asked = ("budget", "epsilon", "--noise-multiplier", "4", "--steps", "2", "--delta")
+    assert codes(sfumato(*asked, "0.01").err) == ["delta-large"]
+    assert codes(sfumato(*asked, "1e-6").err) == []
+
+
+def test_a_label_column_of_ids_is_questioned(sfumato, tables, tmp_path):
+    nodes = tmp_path / "nodes.csv"
+    header, *rows = Path(tables["first"][1]).read_text().splitlines()
+    nodes.write_text("\n".join([f"{header},id2", *(f"{row},{i}" for i, row in enumerate(rows))]) + "\n")
+    asked = ("--nodes", nodes, *tables["first"][2:4], "--label", "id2", "--epsilon", "1", "--delta", "1e-6")
+    for unit, more in (("edge", ["untrained-class"]), ("node", ["hidden-classes"])):
+        result = sfumato("train", "mlp", *asked, "--unit", unit, "--out", tmp_path / unit, "--json")
+        assert result.code == 0
+        assert codes(result.err) == ["many-classes", *more]
+        assert verify(tmp_path / unit).problems == ()
+
+
+def test_a_graph_without_arcs_is_questioned_only_where_arcs_are_public(sfumato, tables, tmp_path):
+    edges = tmp_path / "edges.csv"
+    edges.write_text("source,target\nn0,n1\n")
+    asked = ("label-messages", *tables["first"][:2], "--edges", edges, "--label", "year")
+    silent = sfumato("train", *asked, "--unit", "edge", "--epsilon", "1", "--delta", "1e-6", "--out", tmp_path / "a")
+    assert (silent.code, codes(silent.err)) == (0, [])
+    told = sfumato("train", *asked, "--unit", "none", "--out", tmp_path / "b")
+    assert (told.code, codes(told.err)) == (0, ["few-arcs"])
+
+
+def test_certificate_verdict_and_report_state_them(sfumato, weak, tmp_path):
+    certificate = json.loads((weak / "release" / "certificate.json").read_text())
+    result = verify(weak)
+    assert result.valid
+    assert len(result.caveats) == len(CODES)
+    assert certificate["caveats"][-3:] == list(result.caveats)
+    shown = sfumato("verify", weak)
+    assert all(f"caveat: {text}" in shown.out for text in result.caveats)
+    assert json.loads(sfumato("verify", weak, "--json").out)["caveats"] == list(result.caveats)
+    assert sfumato("report", weak, "--out", tmp_path / "page.html").code == 0
+    assert "delta = 0.5 exceeds 0.001" in (tmp_path / "page.html").read_text()
+
+
+def forged(run, folder, change):
+    """A copy whose certificate and spec were changed and whose manifest was sealed again."""
+    files = {path.name: path.read_bytes() for path in (run / "release").iterdir()}
+    del files["manifest.json"]
+    for name in ("certificate.json", "spec.json"):
+        value = json.loads(files[name])
+        change(value)
+        files[name] = (canonical_json(value) + "\n").encode()
+    digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    files["manifest.json"] = (canonical_json({"format": 1, "files": digests}) + "\n").encode()
+    (folder / "release").mkdir(parents=True)
+    for name, content in files.items():
+        (folder / "release" / name).write_bytes(content)
+    return folder
+
+
+def without(*words):
+    """Leave out the caveats that hold one of the words."""
+
+    def change(value):
+        if "caveats" in value:
+            value["caveats"] = [text for text in value["caveats"] if not any(word in text for word in words)]
+
+    return change
+
+
+@pytest.mark.parametrize("words", [("delta = 0.5",), ("exceeds 10",), ("delta = 0.5", "exceeds 10")])
+def test_a_certificate_cannot_hide_what_its_claim_implies(weak, tmp_path, words):
+    result = verify(forged(weak, tmp_path / "forged", without(*words)))
+    assert any(text.startswith("certificate.json: caveats") for text in result.problems)
+    assert len(result.caveats) == len(CODES)
+
+
+def test_what_runs_did_not_state_before_is_said_by_the_verdict_and_not_demanded(weak, tmp_path):
+    def thin(value):
+        value["public_facts" if "public_facts" in value else "public"]["mean_degree"] = 0.2
+
+    result = verify(forged(weak, tmp_path / "forged", thin))
+    assert result.problems == ()
+    assert "A node has 0.2 arcs on average as promised" in result.caveats[-1]
+
+
+@pytest.mark.parametrize("fact", ["num_arcs", "untrained_classes"])
+def test_a_count_of_what_is_protected_is_no_public_fact(weak, tmp_path, fact):
+    def tell(value):
+        value["public_facts" if "public_facts" in value else "public"][fact] = 3
+
+    result = verify(forged(weak, tmp_path / "forged", tell))
+    assert f"certificate.json: public_facts.{fact}: is protected under unit node" in result.problems
