@@ -8,6 +8,7 @@ import scipy.sparse as sp
 import torch
 
 import sfumato as sf
+from sfumato.bounded.exact import WholeRows
 from sfumato.central import labels
 from sfumato.central.labels import LabelMessages
 from sfumato.errors import DataError, InputError, UnsupportedUnitError
@@ -75,8 +76,10 @@ def test_rows_are_the_same_however_features_are_stored(unit, fixed_key):
     for scores in others:
         np.testing.assert_allclose(scores, dense, atol=1e-4)
     rows = labels._chosen(labels._beside(np.ones((80, 3)), parts))(np.arange(80))
-    torch.testing.assert_close(rows.squares, rows.matrix.to_dense().square().sum(1))
-    assert rows.squares.max() < 4 + 1e-6
+    whole = WholeRows.of(torch.from_numpy(labels._beside(np.ones((80, 3)), parts).toarray()).double(), bias=True)
+    assert torch.equal(rows.matrix.to_dense(), whole.matrix)
+    assert torch.equal(rows.ones, whole.ones)
+    assert rows.norms.max() < 5**0.5 + 1e-3
 
 
 def test_a_column_that_is_flat_for_learners_stays_small_elsewhere():

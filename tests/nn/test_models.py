@@ -19,17 +19,16 @@ def sparse(rows, columns, density=0.4, seed=0):
     return sp.random(rows, columns, density, format="csr", dtype=np.float32, random_state=seed)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_sparse_product_and_its_gradient_equal_the_dense_ones(dtype):
+def test_sparse_product_and_its_gradient_equal_the_dense_ones():
     matrix = sparse(9, 6)
-    weight = torch.randn(6, 4, dtype=dtype, requires_grad=True)
-    factor = torch.randn(9, 4, dtype=dtype)
+    weight = torch.randn(6, 4, requires_grad=True)
+    factor = torch.randn(9, 4)
     results = []
-    for left in (SparseRows(matrix, dtype), torch.from_numpy(matrix.toarray()).to(dtype)):
+    for left in (SparseRows(matrix), torch.from_numpy(matrix.toarray())):
         product = left @ weight
         results.append((product, *torch.autograd.grad((product.tanh() * factor).sum(), weight)))
     for one, other in zip(*results, strict=True):
-        assert one.dtype == dtype
+        assert one.dtype == torch.float32
         assert torch.allclose(one, other, rtol=1e-5, atol=1e-6)
     assert results[0][1].abs().max() > 0
 
@@ -126,4 +125,4 @@ def test_graphsage_on_four_nodes_takes_the_mean_of_neighbors():
 
 def test_sparse_rows_sum_entries_stored_twice():
     matrix = sp.csr_matrix((np.array([1.0, 2.0], np.float32), np.array([0, 0]), np.array([0, 2])), shape=(1, 2))
-    assert SparseRows(matrix).squares.tolist() == [9.0]
+    assert SparseRows(matrix).matrix.to_dense().tolist() == [[3.0, 0.0]]

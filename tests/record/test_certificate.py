@@ -58,8 +58,8 @@ CAVEATS = [
     (EdgeLevel(directed=True), True, RELEASES, []),
     (EdgeLevel(directed=True), False, RELEASES, ["half of an edge"]),
     (NodeLevel(max_out_degree=5), True, RELEASES, ["still be inferred"]),
-    (NodeLevel(max_out_degree=5), False, (*RELEASES, SGD), ["still be inferred", "Each end", "stated, not proved"]),
-    (RecordLevel(), False, (SGD,), ["stated, not proved"]),
+    (NodeLevel(max_out_degree=5), False, (*RELEASES, SGD), ["still be inferred", "Each end", "takes for granted"]),
+    (RecordLevel(), False, (SGD,), ["takes for granted"]),
 ]
 
 

@@ -12,12 +12,13 @@ from soundness_neighbors import Case, Measured
 from torch import Tensor, nn
 
 from sfumato.bounded import gradients
-from sfumato.bounded.gradients import PrivateSGD, rounding_margin
+from sfumato.bounded.gradients import SUM_BITS, PrivateSGD, rounding_margin, to_grid
 from sfumato.nn.models import MLP, Encoder, MultiHopClassifier
 from sfumato.noise.coins import coins
 from sfumato.noise.keys import derive_key, operand_mac
 
 KEY, CLIP, RECORDS, GRID = bytes(32), 0.05, 6, 2.0**24
+ONE_CLIP = 2.0**SUM_BITS  # in steps of a clipped sum
 IDS = np.array([0, 2, 3, 7, 11, 40])
 SETTINGS = PrivateSGD(sampling_prob=0.7, steps=3, l2_clip_norm=CLIP, noise_multiplier=1.5, learning_rate=0.1)
 MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
@@ -66,11 +67,6 @@ def build(name: str) -> nn.Module:
     """The same weights each time."""
     torch.manual_seed(0)
     return MODELS[name][0]().double()
-
-
-def flat(parts: list[Tensor]) -> np.ndarray:
-    """All parameters' parts as one vector."""
-    return torch.cat([part.reshape(-1) for part in parts]).detach().numpy()
 
 
 class Still:
@@ -133,8 +129,8 @@ def measure_clip(name: str, relation: str, num_sets: int = 15) -> Measured:
     """How far one record moves the clipped sum, in clips."""
     model, pairs, worst, touched, heard = build(name), set(), 0.0, 0, set()
     for left, right, v in training_pairs(MODELS[name][1], relation, num_sets):
-        sums = [flat(gradients.clipped_gradient_sum(model, [d.x], d.y, CLIP)) for d in (left, right)]
-        worst = max(worst, float(np.linalg.norm(sums[0] - sums[1])) / CLIP)
+        sums = [gradients.clipped_gradient_sum(model, [d.x], d.y, CLIP) for d in (left, right)]
+        worst = max(worst, float(np.linalg.norm(sums[0] - sums[1])) / ONE_CLIP)
         touched = max(touched, int((sums[0] != sums[1]).sum()))
         heard |= {v} if (sums[0] != sums[1]).any() else set()
         pairs.add(b"".join(part.numpy().tobytes() for d in (left, right) for part in (d.x, d.y)))
@@ -197,7 +193,7 @@ def rebuilt_steps(
                 continue
             *inputs, targets = batch(chosen)
             sums = gradients.clipped_gradient_sum(model, inputs, targets, settings.l2_clip_norm)
-            steps_ = np.rint(flat(sums) / grid).astype(np.int64)
+            steps_ = to_grid(sums)
             noise_key = key if one_key else derive_key(key, "noise", step, operand_mac(key, steps_))
             noise = gradients.rounded_gaussian(noise_key, stddev, 0, size - bare_last)
             noisy = steps_ + np.resize(noise, size)
@@ -212,7 +208,7 @@ def clip_case(name: str, relation: str) -> Case:
     return Case(
         "clipped_gradient_sum",
         f"{name}, record {relation}",
-        {"remove": 1.0, "replace": 2.0}[relation] * (1 + 1e-9),
+        {"remove": 1.0, "replace": 2.0}[relation],
         size_of(name),
         lambda: measure_clip(name, relation),
     )

@@ -1,5 +1,6 @@
 """Clipped gradient sums against per-example gradients, one record's share, and the models that are refused."""
 
+import numpy as np
 import pytest
 import soundness_steps as steps
 import torch
@@ -8,7 +9,7 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 
 from sfumato.bounded import gradients
-from sfumato.bounded.gradients import clipped_gradient_sum
+from sfumato.bounded.gradients import SUM_BITS, clipped_gradient_sum
 from sfumato.errors import InputError
 from sfumato.nn.models import MLP, Encoder, MultiHopClassifier
 
@@ -26,8 +27,14 @@ def build(name, seed=0, batch=12, scale=1.0):
     return make().double(), torch.randn(batch, *shape, dtype=torch.float64) * scale, torch.arange(batch) % 3
 
 
-def flat(parts):
-    return torch.cat([part.reshape(-1) for part in parts])
+def in_clips(sums):
+    """A sum in multiples of the clip norm."""
+    return torch.from_numpy(sums).double() / 2.0**SUM_BITS
+
+
+def in_steps(sums, clip):
+    """A sum of gradients as the library hands it over."""
+    return (sums.nan_to_num() / clip * 2.0**SUM_BITS).clamp(-(2.0**62), 2.0**62).to(torch.int64).numpy()
 
 
 def per_example(model, x, y):
@@ -50,7 +57,8 @@ def test_sum_equals_per_example_clipping(name, clip):
     grads = per_example(model, x, y)
     norms = grads.norm(dim=1, keepdim=True)
     expected = (grads * (clip / norms).clamp(max=1)).sum(0)
-    assert torch.allclose(flat(clipped_gradient_sum(model, [x], y, clip)), expected, rtol=1e-10, atol=1e-10)
+    found = clip * in_clips(clipped_gradient_sum(model, [x], y, clip))
+    assert torch.allclose(found, expected, rtol=1e-3, atol=1e-4 * min(clip, float(norms.max())))
     if clip in (0.01, 100.0):
         assert ((norms > clip) == (clip < 1)).all(), "both sides of the clip must be met"
 
@@ -60,17 +68,17 @@ def test_missing_labels_contribute_nothing(name):
     model, x, y = build(name)
     labeled = y != 1
     masked = torch.where(labeled, y, -1)
-    left, right = (flat(clipped_gradient_sum(model, [a], b, 0.5)) for a, b in ((x, masked), (x[labeled], y[labeled])))
-    assert torch.allclose(left, right, rtol=1e-12, atol=1e-12)
-    assert (flat(clipped_gradient_sum(model, [x], torch.full_like(y, -1), 0.5)) == 0).all()
+    left, right = (clipped_gradient_sum(model, [a], b, 0.5) for a, b in ((x, masked), (x[labeled], y[labeled])))
+    assert np.array_equal(left, right)
+    assert left.any()
+    assert not clipped_gradient_sum(model, [x], torch.full_like(y, -1), 0.5).any()
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_an_empty_batch_has_a_zero_sum(name):
     model, x, y = build(name)
     sums = clipped_gradient_sum(model, [x[:0]], y[:0], 1.0)
-    assert [s.shape for s in sums] == [p.shape for p in model.parameters()]
-    assert (flat(sums) == 0).all()
+    assert sums.tolist() == [0] * sum(p.numel() for p in model.parameters())
 
 
 def assert_clipped(gradient_sum, clip):
@@ -80,10 +88,13 @@ def assert_clipped(gradient_sum, clip):
         for scale in (1e-30, 1.0, 1e3, 1e10, 3e38):
             model, x, y = build(name, batch=4, scale=scale)
             for i in range(4):
-                norm = float(flat(gradient_sum(model, [x[i : i + 1]], y[i : i + 1], clip)).norm())
-                assert norm <= clip * (1 + 1e-12), f"{name}: one record contributes {norm:g}, more than {clip:g}"
-                reached = max(reached, norm)
-        assert reached >= 0.99 * clip
+                added = gradient_sum(model, [x[i : i + 1]], y[i : i + 1], clip).tolist()
+                norm = sum(step * step for step in added)  # whole numbers of any size
+                assert norm <= 4**SUM_BITS, (
+                    f"{name}: one record contributes {(norm / 4**SUM_BITS) ** 0.5:g}, more than 1"
+                )
+                reached = max(reached, norm / 4**SUM_BITS)
+        assert reached >= 0.99
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e200])
@@ -95,9 +106,8 @@ def test_an_example_that_overflows_contributes_nothing(value):
     others = torch.tensor([0, 1, 3, 4])
     with_it = clipped_gradient_sum(model, [x], y, 1.0)
     without = clipped_gradient_sum(model, [x[others]], y[others], 1.0)
-    assert all(torch.isfinite(part).all() for part in with_it)
-    apart = sum(float((a - b).square().sum()) for a, b in zip(with_it, without, strict=True)) ** 0.5
-    assert apart <= 1 + 1e-9
+    assert np.array_equal(with_it, without)
+    assert without.any()
 
 
 def test_one_record_never_exceeds_the_clip():
@@ -111,21 +121,20 @@ def test_sensitivity_is_never_above_the_claim_and_reached(case):
 
 def skipped(model, inputs, targets, clip):
     """No clip."""
-    return clipped_gradient_sum(model, inputs, targets, 1e300)
+    return in_steps(per_example(model, *inputs, targets).sum(0), clip)
 
 
 def by_layer(model, inputs, targets, clip):
     """Every layer clipped on its own, and the sum instead of the examples."""
-    return [s * min(1.0, clip / max(float(s.norm()), 1e-300)) for s in skipped(model, inputs, targets, clip)]
+    parts = per_example(model, *inputs, targets).sum(0).split([p.numel() for p in model.parameters()])
+    return in_steps(torch.cat([s * min(1.0, clip / max(float(s.norm()), 1e-300)) for s in parts]), clip)
 
 
 def without_bias(model, inputs, targets, clip):
     """Norms that count weights alone: the + 1 of the norm trick forgotten."""
     grads = per_example(model, *inputs, targets)
     weights = torch.cat([torch.full((p.numel(),), float(p.ndim == 2)) for p in model.parameters()])
-    sums = (grads * (clip / (grads * weights).norm(dim=1, keepdim=True)).clamp(max=1)).sum(0)
-    sizes = [p.numel() for p in model.parameters()]
-    return [part.view_as(p) for part, p in zip(sums.split(sizes), model.parameters(), strict=True)]
+    return in_steps((grads * (clip / (grads * weights).norm(dim=1, keepdim=True)).clamp(max=1)).sum(0), clip)
 
 
 @pytest.mark.parametrize("fault", [skipped, by_layer, without_bias])

@@ -1,19 +1,32 @@
-r"""DP-SGD: Poisson samples, per-example clipping by the norm trick, noise on a grid.
+r"""DP-SGD: Poisson samples, per-example clipping by the norm trick, exact sums, noise on a grid.
 
 For a linear layer :math:`z = W a + b` that each example meets once, the example's gradient is the outer product
-:math:`g a^\top`, so its squared norm is :math:`\|g\|^2 (\|a\|^2 + 1)` (the 1 is the bias): no per-example gradient is
-stored, and one re-weighted product a layer gives the clipped sum.
+:math:`g \tilde a^\top` of the gradient g in z and :math:`\tilde a = (a, 1)` (the 1 is the bias), so its norm is
+:math:`\|g\| \|\tilde a\|`: no per-example gradient is stored, and one product a layer gives the clipped sum.
 
 **Formal guarantee** of :func:`private_steps`: a :class:`~sfumato.privacy.events.PoissonGaussianEvent` under
 add/remove, where removing a record makes its contribution zero. Each public id in the training role is drawn with
 probability q by a secret coin of its own; an example's clipped gradient, over all parameters jointly, has norm at
 most C; the divisor is the public ``q * num_ids``; empty samples are noised and counted.
 
-**Grid.** Everything is computed in float64 and the clipped sum is rounded to multiples of :math:`C / 2^{24}`. Two
-neighbouring sums then differ by at most :math:`C (1 + \eta)`, :math:`\eta = 2^{-20} + 2^{-24} \sqrt P` for P
-parameters: :math:`2^{-24} \sqrt P` bounds the two roundings, and :math:`2^{-20}` is a stated (not proved) margin, a
-thousandfold or more above the float64 error that one example can cause in the others' part of the sum. Noise has
-standard deviation z C (1 + eta).
+**Proof of the sum.** In layer l, :math:`\tilde a_l` is kept as whole numbers :math:`p_l`, :math:`\|p_l\| \le 2^s`, and
+:math:`g_l`, clipped, as whole numbers :math:`q_l` with :math:`\sum_l \|q_l\|^2 \le 2^{2t}`
+(:mod:`~sfumato.bounded.exact`: s = 16, t = 22). Both inequalities are checked on the whole numbers, exactly; where one
+fails (a number overflows), :math:`p_l` or all :math:`q_l` become zero. An example thus adds the whole numbers
+:math:`q_l p_l^\top`, in units of :math:`C / 2^{s + t}`, of joint norm
+:math:`\left(\sum_l \|q_l\|^2 \|p_l\|^2\right)^{1/2} \le 2^{s + t}`: at most C, whatever floating point did before.
+Sums over chunks of 2^15 examples are exact in float64 in any order, and chunks are added as int64. So two samples that
+differ in one example have sums that differ by *exactly* what this example adds, and an empty record, which adds zero,
+gives the sum of the sample without it: whether its coin fell makes no difference.
+
+**Grid.** The sum is rounded to multiples of :math:`C / 2^{24}`, in whole numbers. Rounding changes the difference of two
+sums by less than one step a coordinate, so the rounded sums differ by at most :math:`C (1 + \eta)`,
+:math:`\eta = 2^{-24} \sqrt P` for P parameters. Noise has standard deviation z C (1 + eta).
+
+**What is assumed.** What an example adds has to be a function of its own row and of the weights. All products of layers
+are exact, so they are. Between them stand functions of single numbers (SELU, exp) and sums along one row (norms,
+softmax). Torch is assumed to compute them to the same bits wherever in a batch the row stands and whatever the other
+rows hold. Tests check this on every network that is trained so.
 
 Source: Abadi et al. (2016), algorithm 1; norm trick: Goodfellow (2015).
 """
@@ -21,8 +34,10 @@ Source: Abadi et al. (2016), algorithm 1; norm trick: Goodfellow (2015).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -30,7 +45,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sfumato._validate import check_int, check_real, fail
-from sfumato.nn.models import SparseRows
+from sfumato.bounded.exact import GRADIENT_BITS, ROW_BITS, ExactLinear, WholeRows
 from sfumato.nn.training import Adam
 from sfumato.noise.coins import coins
 from sfumato.noise.gaussian import rounded_gaussian
@@ -38,7 +53,9 @@ from sfumato.noise.keys import Key, derive_key, operand_mac
 from sfumato.privacy.splitting import MOST_SGD_NOISE
 
 _GRID_BITS = 24
-Batch = Callable[[NDArray[np.int64]], Sequence[Tensor | SparseRows]]
+SUM_BITS = ROW_BITS + GRADIENT_BITS
+"""A clipped sum is whole numbers of steps of C / 2^SUM_BITS."""
+Batch = Callable[[NDArray[np.int64]], Sequence[Tensor | WholeRows]]
 
 
 @dataclass(frozen=True)
@@ -71,65 +88,83 @@ class PrivateSGD:
 
 
 def rounding_margin(num_parameters: int) -> float:
-    """eta: how far grid and float error may carry a clipped sum beyond C, as a fraction of C.
+    """eta: how far the grid may carry a clipped sum beyond C, as a fraction of C.
 
     >>> rounding_margin(10000) < 1e-5
     True
     """
-    return 2.0**-20 + 2.0**-_GRID_BITS * math.sqrt(num_parameters)
+    return 2.0**-_GRID_BITS * math.sqrt(num_parameters)
+
+
+def to_grid(sums: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Round sums in steps of C / 2^SUM_BITS to steps of C / 2^24, halves upward.
+
+    >>> to_grid(np.array([2**38, 2**13 - 1, 2**13])).tolist()
+    [16777216, 0, 1]
+    """
+    shift = SUM_BITS - _GRID_BITS
+    return (sums + (1 << (shift - 1))) >> shift
 
 
 def clipped_gradient_sum(
-    model: nn.Module, inputs: Sequence[Tensor | SparseRows], targets: Tensor, l2_clip_norm: float
-) -> list[Tensor]:
+    model: nn.Module, inputs: Sequence[Tensor | WholeRows], targets: Tensor, l2_clip_norm: float
+) -> NDArray[np.int64]:
     """Sum over examples of the cross-entropy gradient, each clipped to ``l2_clip_norm`` over all parameters jointly.
 
-    Examples with target -1 (an empty record) have zero loss; one whose gradient overflows adds zero too. Every parameter
-    must belong to an ``nn.Linear`` that an example meets once; batch norm and shared weights are refused.
-    A ``forward`` that mixes rows in other ways cannot be seen from here: pass networks of `nn/models.py`.
+    The result is exact: whole numbers of steps of ``l2_clip_norm`` / 2^38, of which an example adds a vector of norm at
+    most 2^38. One with target -1 (an empty record) has zero loss and adds zero; so does one whose gradient overflows.
+    Every parameter must belong to an ``nn.Linear`` that an example meets once; batch norm and shared weights are refused.
+    A ``forward`` that mixes rows in other ways cannot be seen from here: pass networks of `nn/`.
 
-    Shapes: ``inputs`` [batch, ...], ``targets`` int64 [batch]; the result matches ``model.parameters()``.
+    Shapes: ``inputs`` [batch, ...], ``targets`` int64 [batch]; the result is [num_parameters], in the order of
+    ``model.parameters()``.
     """
     layers = _linear_layers(model)
-    captured: dict[int, tuple[Tensor | SparseRows, Tensor]] = {}
-
-    def capture(layer: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
-        if id(layer) in captured:
-            raise fail("model", type(model).__name__, "to use each Linear layer once an example")
-        captured[id(layer)] = (args[0], output)
-
-    hooks = [layer.register_forward_hook(capture) for layer in layers]
-    try:
+    with _exact(layers) as met:
         scores = model(*inputs)
         loss = nn.functional.cross_entropy(scores, targets, ignore_index=-1, reduction="sum")
-    finally:
-        for hook in hooks:
-            hook.remove()
-    outputs = [captured[id(layer)][1] for layer in layers]
-    grads = torch.autograd.grad(loss, outputs)
-    squares = torch.zeros(len(targets), dtype=scores.dtype)
+    grads = torch.autograd.grad(loss, [met[layer][1] for layer in layers])
+    squares = torch.zeros(len(targets), dtype=torch.float64)
     for layer, grad in zip(layers, grads, strict=True):
-        squares += grad.square().sum(1) * (_squares(captured[id(layer)][0]) + float(layer.bias is not None))
-    finite = torch.isfinite(squares)
-    weight = l2_clip_norm / squares.sqrt().clamp_min(l2_clip_norm)
+        squares += grad.square().sum(1) * met[layer][0].norms.square()
+    room = 2.0**GRADIENT_BITS - math.sqrt(sum(layer.out_features for layer in layers)) / 2 - 1  # norm before rounding
+    factor = (room / squares.sqrt()).clamp_max(2.0**GRADIENT_BITS / l2_clip_norm)
+    whole = [
+        (grad * (factor * met[layer][0].norms)[:, None]).round_() for layer, grad in zip(layers, grads, strict=True)
+    ]
+    lost = ~(torch.stack([part.square().sum(1) for part in whole]).sum(0) <= 4**GRADIENT_BITS)
     sums: dict[int, Tensor] = {}
-    for layer, grad in zip(layers, grads, strict=True):
-        weighted = torch.where(finite[:, None], grad * weight[:, None], 0.0)
-        sums[id(layer.weight)] = _outer(weighted, captured[id(layer)][0], finite)
+    for layer, part in zip(layers, whole, strict=True):
+        outer, ones = met[layer][0].outer_sums(part.masked_fill_(lost[:, None], 0.0))
+        sums[id(layer.weight)] = outer
         if layer.bias is not None:
-            sums[id(layer.bias)] = weighted.sum(0)
-    return [sums[id(parameter)] for parameter in model.parameters()]
+            sums[id(layer.bias)] = ones
+    return torch.cat([sums[id(parameter)].reshape(-1) for parameter in model.parameters()]).numpy()
 
 
-def _squares(entering: Tensor | SparseRows) -> Tensor:
-    return entering.squares if isinstance(entering, SparseRows) else entering.detach().square().sum(1)
+@contextmanager
+def _exact(layers: Sequence[nn.Linear]) -> Iterator[dict[nn.Linear, tuple[WholeRows, Tensor]]]:
+    """Let layers compute by exact products, and keep what entered and left each."""
+    met: dict[nn.Linear, tuple[WholeRows, Tensor]] = {}
 
+    def forward(layer: nn.Linear, entering: Tensor | WholeRows) -> Tensor:
+        if layer in met:
+            raise fail("model", type(layer).__name__, "to use each Linear layer once an example")
+        if isinstance(entering, WholeRows):
+            rows, dense = entering, None
+        else:
+            rows, dense = WholeRows.of(entering.detach(), bias=layer.bias is not None), entering
+        out: Tensor = ExactLinear.apply(dense, layer.weight, layer.bias, rows)  # type: ignore[no-untyped-call]
+        met[layer] = rows, out
+        return out
 
-def _outer(weighted: Tensor, entering: Tensor | SparseRows, finite: Tensor) -> Tensor:
-    """Sum over finite rows of (weighted row) x (entering row); stored features are finite."""
-    if isinstance(entering, SparseRows):
-        return (entering.transposed @ weighted).T
-    return weighted.T @ torch.where(finite[:, None], entering.detach(), 0.0)
+    for layer in layers:
+        layer.forward = partial(forward, layer)  # type: ignore[method-assign]
+    try:
+        yield met
+    finally:
+        for layer in layers:
+            del layer.forward
 
 
 def _linear_layers(model: nn.Module) -> list[nn.Linear]:
@@ -181,8 +216,7 @@ def private_steps(
         chosen = np.flatnonzero(coins(derive_key(key, "sample", step), settings.sampling_prob, ids))
         *inputs, targets = batch(chosen)
         assert isinstance(targets, Tensor)
-        sums = clipped_gradient_sum(model, inputs, targets, settings.l2_clip_norm)
-        flat = np.rint(torch.cat([s.reshape(-1) for s in sums]).numpy() / step_size).astype(np.int64)
+        flat = to_grid(clipped_gradient_sum(model, inputs, targets, settings.l2_clip_norm))
         mac = operand_mac(key, flat)
         operands = derive_key(operands, mac)
         noise_key = derive_key(key, "noise", step, mac)

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from sfumato.bounded.exact import WholeRows
 from sfumato.bounded.gradients import PrivateSGD, private_steps
 from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.method.method import Arrays, Session
@@ -23,7 +24,8 @@ from sfumato.privacy.events import PoissonGaussianEvent
 from sfumato.privacy.units import Unit
 
 _PUBLIC_EPOCHS, _PRIVATE_EPOCHS = 100, 10
-Rows = Callable[[NDArray[np.integer]], Tensor | SparseRows | tuple[Tensor | SparseRows, ...]]
+Input = Tensor | SparseRows | WholeRows
+Rows = Callable[[NDArray[np.integer]], Input | tuple[Input, ...]]
 """What a network takes of these nodes: one input, or several."""
 
 
@@ -123,15 +125,15 @@ def _train_private(
     network.float().eval()
 
 
-def _inputs(rows: Tensor | SparseRows | tuple[Tensor | SparseRows, ...]) -> tuple[Tensor | SparseRows, ...]:
+def _inputs(rows: Input | tuple[Input, ...]) -> tuple[Input, ...]:
     return rows if isinstance(rows, tuple) else (rows,)
 
 
-def _double(rows: Tensor | SparseRows) -> Tensor | SparseRows:
-    """In float64; rows that are sparse in float32 are small batches, and dense ones are faster."""
-    if not isinstance(rows, SparseRows):
-        return rows.double()
-    return rows if rows.matrix.dtype == torch.float64 else rows.matrix.to_dense().double()
+def _double(rows: Input) -> Tensor | WholeRows:
+    """In float64; sparse rows are small batches here, and dense ones are faster."""
+    if isinstance(rows, WholeRows):
+        return rows
+    return (rows.matrix.to_dense() if isinstance(rows, SparseRows) else rows).double()
 
 
 def labeled(graph: Graph) -> tuple[Tensor, NDArray[np.int64], NDArray[np.int64]]:

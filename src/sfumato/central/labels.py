@@ -46,6 +46,7 @@ from torch import Tensor, nn
 from sfumato._validate import check_int, check_real, fail
 from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum, normalize_rows
 from sfumato.bounded.degree import by_destination, cap_out_degree
+from sfumato.bounded.exact import WholeRows
 from sfumato.bounded.kernels import UNIT
 from sfumato.bounded.routing import (
     one_way,
@@ -291,13 +292,13 @@ def _beside(direction: NDArray[np.float64], x: Any) -> NDArray[np.float32] | sp.
 
 
 def _chosen(inputs: NDArray[np.float32] | sp.csr_matrix) -> Rows:
-    """Rows of some nodes. Full batches ask for the same ones at every step."""
+    """Rows of some nodes, sparse ones for DP-SGD. Full batches ask for the same ones at every step."""
     if isinstance(inputs, np.ndarray):
         return lambda ids: torch.from_numpy(inputs[ids])
 
     @lru_cache(maxsize=1)
-    def rows(ids: bytes) -> SparseRows:
-        return SparseRows(inputs[np.frombuffer(ids, np.int64)], torch.float64)
+    def rows(ids: bytes) -> WholeRows:
+        return WholeRows.of_csr(inputs[np.frombuffer(ids, np.int64)])
 
     return lambda ids: rows(ids.astype(np.int64).tobytes())
 

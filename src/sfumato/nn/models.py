@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -22,24 +21,16 @@ class SparseRows:
     (3, 4)
     """
 
-    def __init__(self, matrix: sp.csr_matrix, dtype: torch.dtype = torch.float32) -> None:
+    def __init__(self, matrix: sp.csr_matrix) -> None:
         if not matrix.has_canonical_format:
             matrix = matrix.copy()
             matrix.sum_duplicates()
         self.shape = matrix.shape
-        self.matrix = _to_torch(matrix, dtype)
-        self.transposed = _to_torch(matrix.T.tocsr(), dtype)
+        self.matrix = _to_torch(matrix, torch.float32)
+        self.transposed = _to_torch(matrix.T.tocsr(), torch.float32)
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         return _SparseProduct.apply(self, dense)
-
-    @cached_property
-    def squares(self) -> Tensor:
-        """Squared norms of the rows, float64."""
-        values = self.matrix.values().double().square()
-        ones = torch.ones(self.shape[1], 1, dtype=torch.float64)
-        squared = csr_tensor(self.matrix.crow_indices(), self.matrix.col_indices(), values, self.shape)
-        return (squared @ ones)[:, 0]
 
 
 def _to_torch(matrix: sp.csr_matrix, dtype: torch.dtype) -> Tensor:

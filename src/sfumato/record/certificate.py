@@ -246,8 +246,8 @@ def caveats(unit: Unit, directed: bool, releases: Sequence[Release]) -> list[str
         found.append(SELECTED)
     if any(hasattr(event, "sampling_prob") for event in leaves(events)):
         found.append(
-            "Floating-point error moves a sum of clipped gradients by at most 2^-20 of the clip norm a record: a margin "
-            "that is stated, not proved."
+            "DP-SGD takes for granted that functions of one number, and sums along one record's row, give the same bits "
+            "wherever in a batch the row stands. Products, and sums over records, are exact."
         )
     return found
 

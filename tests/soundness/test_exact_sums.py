@@ -1,0 +1,192 @@
+"""One record changes a clipped sum by exactly what it adds alone: on every network, in any batch, on hostile data."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from torch.nn.functional import linear
+
+from sfumato.bounded import exact, gradients
+from sfumato.bounded.exact import ExactLinear, WholeRows
+from sfumato.bounded.gradients import (
+    SUM_BITS,
+    PrivateSGD,
+    clipped_gradient_sum,
+    private_steps,
+    rounding_margin,
+    to_grid,
+)
+from sfumato.central import labels
+from sfumato.nn.models import MLP, Encoder, Linear, MultiHopClassifier
+from sfumato.nn.progressive import StageNetwork
+
+NETWORKS = {
+    "head": (lambda: Linear(50, 7), [(50,)]),
+    "mlp": (lambda: MLP((50, 33, 16, 7)), [(50,)]),
+    "encoder": (lambda: Encoder(50, 16, 7, batch_norm=False), [(50,)]),
+    "hops": (lambda: MultiHopClassifier(2, 16, 7, batch_norm=False), [(3, 16)]),
+    "stage": (lambda: StageNetwork((9, 16), 16, 7, num_layers=2, frozen=5, batch_norm=False), [(9,), (16,), (5,)]),
+}
+
+
+def build(name, records, scale=1.0):
+    torch.manual_seed(0)
+    make, shapes = NETWORKS[name]
+    model = make().double()
+    inputs = [torch.randn(records, *shape, dtype=torch.float64) * scale for shape in shapes]
+    return model, inputs, torch.arange(records) % 7
+
+
+def beyond_its_own(model, inputs, targets, v):
+    """How far record v moves the sum beyond what it adds alone, in steps."""
+    others = [i for i in range(len(targets)) if i != v]
+    whole, without, alone = (
+        clipped_gradient_sum(model, [x[rows] for x in inputs], targets[rows], 0.1)
+        for rows in (slice(None), others, slice(v, v + 1))
+    )
+    return int(np.abs(whole - without - alone).max())
+
+
+@pytest.mark.parametrize("records", [2, 3, 8, 9, 33, 257, 1100])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_record_changes_the_sum_by_exactly_what_it_adds_alone(name, records):
+    """Also the one assumption of the proof: what a row adds depends on no other row, on no place, on no batch size."""
+    for scale in (1.0, 1e6):
+        model, inputs, targets = build(name, records, scale)
+        assert clipped_gradient_sum(model, inputs, targets, 0.1).any()
+        assert [beyond_its_own(model, inputs, targets, v) for v in (0, records // 2, records - 1)] == [0, 0, 0]
+
+
+def cancelling(records=40):
+    """Rows that a layer maps to zero but for rounding, which the network then scales to norm 1."""
+    model = Encoder(50, 16, 7, num_layers=1, batch_norm=False).double()
+    with torch.no_grad():
+        model.mlp.layers[0].weight[:, 25:] = -model.mlp.layers[0].weight[:, :25]
+        model.mlp.layers[0].bias.zero_()
+    half = torch.randn(records, 25, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) * 1e9
+    return model, [torch.cat([half, half], dim=1)], torch.arange(records) % 7
+
+
+class Plain:
+    """The layers' products in plain floating point: another size of batch, other bits."""
+
+    @staticmethod
+    def apply(entering, weight, bias, rows):
+        return linear(entering.requires_grad_(), weight, bias)
+
+
+def inexact_rows(rows, *, bias=False):
+    """Rows that are not rounded."""
+    whole = WholeRows.of(rows, bias=bias)
+    return WholeRows(rows * (2.0**exact.ROW_BITS / whole.norms)[:, None], whole.ones, whole.norms)
+
+
+def test_rows_that_cancel_are_the_same_in_any_batch(monkeypatch):
+    model, inputs, targets = cancelling()
+    for records in range(2, 40):
+        part = [x[:records] for x in inputs]
+        assert beyond_its_own(model, part, targets[:records], records - 1) == 0
+    monkeypatch.setattr(gradients, "ExactLinear", Plain)
+    moved = [beyond_its_own(model, [x[:n] for x in inputs], targets[:n], n - 1) for n in range(2, 40)]
+    assert max(moved) > 0.01 * 2.0**SUM_BITS, "plain products have to be caught"
+
+
+def test_sums_of_rows_that_are_not_whole_are_caught(monkeypatch):
+    model, inputs, targets = build("mlp", 33)
+
+    class Faulty(WholeRows):
+        of = staticmethod(inexact_rows)
+
+    monkeypatch.setattr(gradients, "WholeRows", Faulty)
+    assert max(beyond_its_own(model, inputs, targets, v) for v in range(5)) > 0
+
+
+def test_an_empty_record_and_a_record_that_was_not_drawn_are_alike():
+    model, inputs, targets = build("encoder", 33)
+    emptied, kept = targets.clone(), [i for i in range(33) if i != 5]
+    emptied[5], inputs[0][5] = -1, 0
+    drawn = clipped_gradient_sum(model, inputs, emptied, 0.1)
+    assert np.array_equal(drawn, clipped_gradient_sum(model, [inputs[0][kept]], targets[kept], 0.1))
+
+
+def crossing(power, small):
+    """Records 0 to 2^(power + 1) bring a partial sum to 2^power + 1/2 clips; without record 0 it stays at 2^power.
+
+    The small ones after it, each 1.5 units in the last place below 2^power, then round one way or the other.
+    """
+    many = 2 ** (power + 1) + 1
+    column = np.concatenate([np.ones(many), np.full(small, 1.5 * 2.0 ** (power - 53))]).astype(np.float32)
+    y = torch.from_numpy(np.repeat([0, 1], [many, small]))
+    return sp.csr_matrix(column[:, None]), y
+
+
+class Still:
+    """Stands in for the optimizer, which never moves."""
+
+    def __init__(self, parameters, learning_rate):
+        self.grad = torch.zeros(sum(p.numel() for p in parameters), dtype=torch.float64)
+
+    def step(self):
+        pass
+
+
+def released_sum(monkeypatch, x, y):
+    """The grid sum of one full-batch step of the sparse head, before noise."""
+    sums = []
+    monkeypatch.setattr(gradients, "Adam", Still)
+    monkeypatch.setattr(gradients, "operand_mac", lambda key, array: (sums.append(array), b"")[1])
+    head, rows = labels._zero(Linear(1, 2)).double(), labels._chosen(x)
+    private_steps(
+        head, lambda chosen: (rows(chosen), y[chosen]), np.arange(len(y)), PrivateSGD(1, 1, 1, 1, 1), bytes(32)
+    )
+    return sums[0]
+
+
+def test_a_partial_sum_that_crosses_a_power_of_two_moves_no_other_term(monkeypatch):
+    """562,145 records, of which the first one made 300,000 others round differently: 4.4e-6 clips beyond its own."""
+    x, y = crossing(17, 300_000)
+    emptied, missing = x.copy(), y.clone()
+    emptied.data[0], missing[0] = 0, -1
+    emptied.eliminate_zeros()
+    left, right = released_sum(monkeypatch, x, y), released_sum(monkeypatch, emptied, missing)
+    moved = np.linalg.norm((left - right).astype(float)) / 2.0**24
+    assert 0.999 < moved <= 1 + rounding_margin(4)
+
+
+def test_crossing_in_small_is_exact_too():
+    x, y = crossing(3, 500)
+    head = labels._zero(Linear(1, 2)).double()
+    whole, without, alone = (
+        clipped_gradient_sum(head, [WholeRows.of_csr(x[part])], y[part], 1.0)
+        for part in (slice(None), slice(1, None), slice(0, 1))
+    )
+    assert np.array_equal(whole - without, alone)
+
+
+def test_the_grid_reaches_beyond_the_clip_and_never_beyond_the_margin():
+    """Nine coordinates that all round up: a margin without sqrt P is exceeded."""
+    added = np.full(9, 2**SUM_BITS // 3)
+    assert np.linalg.norm(added.astype(float)) <= 2.0**SUM_BITS
+    others = np.full(9, 2 ** (SUM_BITS - 25) - 1)
+    moved = np.linalg.norm((to_grid(others + added) - to_grid(others)).astype(float)) / 2.0**24
+    assert 1 < moved <= 1 + rounding_margin(9)
+
+
+@pytest.mark.parametrize("parameters", [1, 4, 1000])
+def test_the_margin_covers_random_sums(parameters):
+    generator = np.random.default_rng(0)
+    for _ in range(200):
+        added = generator.normal(size=parameters)
+        added = np.trunc(added * (2.0**SUM_BITS / np.linalg.norm(added))).astype(np.int64)
+        others = generator.integers(-(2**50), 2**50, parameters)
+        moved = np.linalg.norm((to_grid(others + added) - to_grid(others)).astype(float)) / 2.0**24
+        assert moved <= 1 + rounding_margin(parameters)
+
+
+def test_the_exact_layer_is_the_layer():
+    x, layer = torch.randn(9, 6, dtype=torch.float64, requires_grad=True), Linear(6, 4).double()
+    out = ExactLinear.apply(x, layer.weight, layer.bias, WholeRows.of(x.detach(), bias=True))
+    torch.testing.assert_close(out, layer(x), rtol=1e-3, atol=1e-4)
+    factor = torch.randn(9, 4, dtype=torch.float64)
+    left, right = (torch.autograd.grad((o * factor).sum(), x)[0] for o in (out, layer(x)))
+    torch.testing.assert_close(left, right, rtol=1e-3, atol=1e-3)
