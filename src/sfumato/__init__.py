@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato._lazy import lazily
+from sfumato._optional import lazily
 
 __version__ = "0.1.0"
 
@@ -55,31 +55,7 @@ _HOME = {
     "Tuned": "central.tuned",
     "load": "catalog",
 }
-_MODULES = (
-    "audit",
-    "bounded",
-    "catalog",
-    "central",
-    "errors",
-    "evaluation",
-    "experiments",
-    "graph",
-    "local",
-    "method",
-    "nn",
-    "noise",
-    "pate",
-    "privacy",
-    "randomizers",
-    "record",
-    "report",
-    "students",
-    "verify",
-)
 
-_names, __getattr__, _dir = lazily(__name__, _HOME, _MODULES)
-__all__ = [*_names, "graph", "verify"]
+__all__ = sorted({*_HOME, "graph", "verify"})
 
-
-def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+__getattr__, __dir__ = lazily(__name__, _HOME)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from importlib import import_module
 from numbers import Integral, Real
-from types import ModuleType
 from typing import Any
 
-from sfumato.errors import InputError, MissingDependencyError
+from sfumato.errors import InputError
 
 
 def fail(name: str, value: Any, expected: str, remedy: str = "") -> InputError:
@@ -62,13 +60,3 @@ def check_choice(choices: tuple[str, ...], remedy: str = "", **kwargs: Any) -> s
     if value not in choices:
         raise fail(name, value, "to be one of " + ", ".join(choices), remedy)
     return str(value)
-
-
-def require(module: str, extra: str) -> ModuleType:
-    """Import an optional package, or say which extra installs it."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"This call needs the package {module.split('.')[0]!r}; install it with: pip install 'sfumato[{extra}]'"
-        ) from error

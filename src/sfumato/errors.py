@@ -7,7 +7,7 @@
     │   └── UnsupportedUnitError no proof for this method under this privacy unit
     ├── BudgetExceededError      a release would cost more than the plan or the data set's budget allows
     ├── LedgerError              the ledger is damaged, or disagrees with the plan
-    └── MissingDependencyError   an optional package is not installed (an ImportError; exit code 2)
+    └── MissingDependencyError   an optional package is not installed (a ModuleNotFoundError; exit code 2)
 
     SfumatoWarning               a promise that holds and yet says little (a UserWarning; nothing stops)
 
@@ -48,5 +48,5 @@ class LedgerError(SfumatoError):
     """The record of what was spent is damaged or disagrees with the plan."""
 
 
-class MissingDependencyError(SfumatoError, ImportError):
+class MissingDependencyError(SfumatoError, ModuleNotFoundError):
     """An optional package is needed for this call."""

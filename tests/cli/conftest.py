@@ -1,7 +1,10 @@
-"""A small generated graph as CSV files, and the command line in this process."""
+"""A small generated graph as CSV files, and the command line in this process or in one of its own that gets a signal."""
 
 import csv
+import os
 import re
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,6 +72,34 @@ def tables(tmp_path_factory):
         "second": write_tables(root / "second", 2, prefix="m"),
         "wider": write_tables(root / "wider", 3, num_features=5, prefix="w"),
     }
+
+
+SIGNALED = """
+import os, signal, sys
+from unittest.mock import patch
+from sfumato.cli import main
+
+def get(*_, **__):
+    os.kill(os.getpid(), signal.{signal})
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+{before}
+with patch({at!r}, get):
+    main(sys.argv[1:])
+"""
+
+
+@pytest.fixture
+def signaled():
+    """Run one command in a process of its own, which gets a signal when it calls the function of this name."""
+
+    def run(at, *arguments, signal="SIGINT", before=""):
+        command = [sys.executable, "-c", SIGNALED.format(at=at, signal=signal, before=before), *map(str, arguments)]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+        return Result(done.returncode, done.stdout, done.stderr)
+
+    return run
 
 
 @pytest.fixture

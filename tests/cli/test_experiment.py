@@ -4,7 +4,6 @@ import errno
 import os
 import re
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -136,11 +135,10 @@ def test_report_on_a_full_disk_leaves_nothing_behind(sfumato, small, tmp_path, m
     assert sfumato("experiment", "run", small, "--quick", "--results", tmp_path).code == 0
     before = sorted(tmp_path.rglob("*"))
 
-    def full(path, text, **how):
-        path.touch()
+    def full(descriptor):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(os, "fsync", full)
     result = sfumato("experiment", "report", small, "--results", tmp_path)
     assert (result.code, result.err.count("\n")) == (2, 1)
     assert f"Cannot write '{tmp_path / 'small' / 'report.html'}': No space left on device. Make room" in result.err

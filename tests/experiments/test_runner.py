@@ -275,6 +275,6 @@ def test_control_c_says_how_to_go_on(small, tmp_path):
     os.killpg(process.pid, signal.SIGINT)
     _, error = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "Run the same command again to go on." in error
+    assert "Nothing was charged. Run the same command again to go on." in error
     assert "Traceback" not in error
     assert f"{len(read(path))} of 600 cells" in error

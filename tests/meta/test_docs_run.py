@@ -93,13 +93,18 @@ def run_page(tmp_path, monkeypatch, capsys):
 
 
 def write_tables(folder):
-    """The tables that pages speak of: 80 people with dorm, age and year, each with six friends; votes of 250 teachers."""
+    """The tables that pages speak of: 80 people with dorm, age and year, each with six friends; as many others without year;
+    votes of 250 teachers.
+    """
     generator = np.random.default_rng(0)
-    rows = ["person,dorm,age,year"]
-    rows += [f"p{i},{'north' if i % 3 else 'south'},{generator.integers(18, 25)},{2004 + i % 3}" for i in range(80)]
-    edges = ["from,to"] + [f"p{i},p{(i + step) % 80}" for i in range(80) for step in (3, 6, 7)]
-    (folder / "nodes.csv").write_text("\n".join(rows) + "\n")
-    (folder / "edges.csv").write_text("\n".join(edges) + "\n")
+    for start, p, year in (("", "p", True), ("other-", "q", False)):
+        rows = ["person,dorm,age" + ",year" * year]
+        for i in range(80):
+            row = f"{p}{i},{'north' if i % 3 else 'south'},{generator.integers(18, 25)}"
+            rows.append(row + f",{2004 + i % 3}" * year)
+        edges = ["from,to"] + [f"{p}{i},{p}{(i + step) % 80}" for i in range(80) for step in (3, 6, 7)]
+        (folder / f"{start}nodes.csv").write_text("\n".join(rows) + "\n")
+        (folder / f"{start}edges.csv").write_text("\n".join(edges) + "\n")
     (folder / "data" / "pate_votes").mkdir(parents=True)
     votes = generator.multinomial(250, np.r_[0.7, np.full(9, 1 / 30)], 640)
     np.save(folder / "data" / "pate_votes" / "mnist_250_teachers.npy", votes.astype(float))

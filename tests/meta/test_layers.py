@@ -12,8 +12,8 @@ PACKAGE = Path(__file__).parents[2] / "src" / "sfumato"
 
 # From the base up. Parts of one layer are siblings: they never import each other.
 LAYERS = (
-    ("errors", "_lazy"),
-    ("_validate",),
+    ("errors",),
+    ("_validate", "_optional", "_files"),
     ("noise",),
     ("graph", "nn", "privacy"),
     ("bounded", "record", "randomizers"),

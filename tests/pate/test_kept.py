@@ -310,16 +310,19 @@ def test_a_folder_with_files_of_others_is_left_alone(images, votes, tmp_path):
 
 
 @pytest.mark.parametrize("last", ["certificate.json", "releases.safetensors", "manifest.json"])
-def test_a_half_written_release_never_verifies_and_is_written_anew(images, votes, tmp_path, monkeypatch, last):
-    real, out = release_folder._write, tmp_path / "run"
+def test_a_release_that_was_not_finished_leaves_nothing_and_is_written_anew(images, votes, tmp_path, monkeypatch, last):
+    real, out = release_folder.whole_file, tmp_path / "run"
 
-    def write(path, content):
-        return stop() if path.name == last else real(path, content)
+    def write(path):
+        return stop() if path.name == last else real(path)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(release_folder, "_write", write)
+        patch.setattr(release_folder, "whole_file", write)
         with pytest.raises(KeyboardInterrupt):
             run(SETTINGS, images, out, votes=votes)
+    assert sorted(path.name for path in out.iterdir()) == ["evaluation", "ledger.jsonl", "private"]
+    (out / "release").mkdir()
+    (out / "release" / "spec.json").write_text("{}")  # as a kill leaves it
     assert "manifest.json: is missing" in verify(out).problems
     with pytest.raises(DataError, match="finished run folder"):
         load_student(out)

@@ -1,1 +1,5 @@
 """Methods of the trusted-curator model, one published method a file."""
+
+from sfumato._optional import lazily
+
+__getattr__, __dir__ = lazily(__name__)

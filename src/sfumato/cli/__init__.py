@@ -13,11 +13,14 @@ import warnings
 import typer
 
 from sfumato import __version__
+from sfumato._optional import explained
 from sfumato.cli import budget, data, experiment, ledger, pate, report, run, train, tune
+from sfumato.cli.stopped import StopError, StoppableGroup, notes_of
 from sfumato.errors import InputError, MissingDependencyError, SfumatoError, SfumatoWarning
 
 app = typer.Typer(
     name="sfumato",
+    cls=StoppableGroup,
     help="Differentially private learning on graphs, with guarantees a reviewer can check.",
     no_args_is_help=True,
     add_completion=False,
@@ -71,17 +74,23 @@ def invoke(arguments: list[str] | None = None) -> int:
             code = typer.main.get_command(app).main(arguments, prog_name="sfumato", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except (InputError, MissingDependencyError) as error:
-        return _fail(str(error), 2)
+        return _fail(error, 2)
     except SfumatoError as error:
-        return _fail(str(error), 1)
-    except (KeyboardInterrupt, typer.Abort):
-        return _fail("Stopped. Releases that the ledger names stay charged.", 130)
+        return _fail(error, 1)
+    except StopError as error:
+        print(error, file=sys.stderr)
+        return 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
-        return _fail(f"{error.strerror or error}{where}. Check the path, its rights and the disk.", 2)
+        return _fail(error, 2, f"{error.strerror or error}{where}. Check the path, its rights and the disk.")
+    except ModuleNotFoundError as error:
+        missing = explained(error)
+        if missing is error:
+            raise
+        return _fail(error, 2, str(missing))
     except Exception as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             print(error, file=sys.stderr)
@@ -89,10 +98,11 @@ def invoke(arguments: list[str] | None = None) -> int:
         if hasattr(error, "format_message") and hasattr(error, "exit_code"):
             about = getattr(getattr(error, "param", None), "help", None) if "Missing" in type(error).__name__ else None
             said = error.format_message() or "See --help."
-            return _fail(f"{said} Expected: {about}" if about else said, int(error.exit_code))
+            return _fail(error, int(error.exit_code), f"{said} Expected: {about}" if about else said)
         raise
 
 
-def _fail(message: str, code: int) -> int:
-    print("Error: " + " ".join(message.split()), file=sys.stderr)
+def _fail(error: Exception, code: int, message: str | None = None) -> int:
+    text = f"{str(error) if message is None else message} {notes_of(error)}"
+    print("Error: " + " ".join(text.split()), file=sys.stderr)
     return code

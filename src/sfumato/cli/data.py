@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sfumato.cli.output import plain_console
+from sfumato.cli.output import plain_console, write_values
 from sfumato.errors import DataError, InputError
 
 if TYPE_CHECKING:
@@ -106,9 +106,7 @@ class Source:
         paths = ("data_dir", "nodes", "edges", "schema")
         absolute = {name: str(Path(getattr(self, name)).resolve()) for name in paths if getattr(self, name)}
         values = {**asdict(self), **absolute}
-        folder = run / "evaluation"
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "source.json").write_text(json.dumps(values, indent=1) + "\n")
+        write_values(run / "evaluation" / "source.json", values)
 
     @classmethod
     def of_run(cls, run: Path) -> Source:

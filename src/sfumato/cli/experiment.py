@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from sfumato._optional import TRAIN, check_installed
 from sfumato._validate import fail
 from sfumato.cli import data
 from sfumato.cli.output import plain_console, write_page
@@ -68,6 +69,7 @@ def run_spec(
 
     Exit code 2 if nothing could be run, 130 after Ctrl-C.
     """
+    check_installed(*TRAIN)
     from sfumato.experiments.results import read, summarize
     from sfumato.experiments.runner import run
     from sfumato.experiments.spec import find
@@ -92,6 +94,7 @@ def report_spec(
     ),
 ) -> None:
     """Write one page: tables beside the published numbers, curves, costs and privacy statements."""
+    check_installed(*TRAIN, "matplotlib", "jinja2")
     from sfumato.experiments.results import belonging, read
     from sfumato.experiments.spec import find
 
@@ -129,7 +132,7 @@ def _close(outcome: Outcome) -> None:
     for reason in outcome.reasons:
         print(f"Skipped: {reason}", file=sys.stderr)
     if outcome.interrupted:
-        print(f"Stopped: {kept}. Run the same command again to go on.", file=sys.stderr)
+        print(f"Stopped: {kept}. Nothing was charged. Run the same command again to go on.", file=sys.stderr)
         raise typer.Exit(130)
     print(f"{kept[0].upper()}{kept[1:]}; {skipped} skipped.", file=sys.stderr)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sfumato._validate import check_choice, check_real
+from sfumato.cli.output import write_values
 from sfumato.errors import DataError, InputError
 
 if TYPE_CHECKING:
@@ -256,7 +257,7 @@ def train_links(options: Options, as_json: bool) -> None:
         "out": str(options.out),
     }
     options.source().write(options.out)
-    (options.out / "evaluation" / "metrics.json").write_text(json.dumps(result, indent=1) + "\n")
+    write_values(options.out / "evaluation" / "metrics.json", result)
     if as_json:
         typer.echo(json.dumps(result))
         return

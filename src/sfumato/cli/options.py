@@ -10,6 +10,7 @@ import typer
 
 from sfumato._validate import check_choice, check_int
 from sfumato.cli import data, local
+from sfumato.cli.stopped import PRIVATE
 from sfumato.errors import InputError
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import WORDS, Unit, unit_named
@@ -74,7 +75,6 @@ OUT = typer.Option(None, "--out", help="New run folder.")
 JSON = typer.Option(False, "--json", help="One JSON object on standard output.")
 METHODS = ("auto", "label-messages", "progap", "gap", "mlp", "sage")
 HOPS = {"label-messages": "num_hops", "progap": "depth", "gap": "num_hops"}
-PRIVATE = "private"
 _PATHS = ("data_dir", "nodes", "edges", "schema", "ledger", "sign_key", "out")
 _ANY_TIME = ("resume", "as_json", "verbose")
 
@@ -198,9 +198,8 @@ class Options:
 
     def dataset_ledger(self) -> DatasetLedger | None:
         """The ledger shared by all runs on the data set."""
-        if self.ledger is not None and self.unit == "none":
-            raise InputError("Expected --ledger with a privacy unit, got none: nothing bounds what it spends. Drop it.")
-        return shared_ledger(self.ledger, self.total_epsilon, self.total_delta, self.composition)
+        totals = (self.total_epsilon, self.total_delta, self.composition)
+        return shared_ledger(self.ledger, *totals, private=self.unit != "none")
 
     @property
     def beside(self) -> bool:
@@ -219,9 +218,16 @@ class Options:
 
 
 def shared_ledger(
-    ledger: Path | None, total_epsilon: float | None, total_delta: float | None, composition: str | None
+    ledger: Path | None,
+    total_epsilon: float | None,
+    total_delta: float | None,
+    composition: str | None,
+    *,
+    private: bool = True,
 ) -> DatasetLedger | None:
-    """The ledger that the options name, or None; its totals and rule need one."""
+    """The ledger that the options name, or None; its totals and rule need one, and it needs a run with privacy."""
+    if ledger is not None and not private:
+        raise InputError("Expected --ledger with a privacy unit, got none: nothing bounds what it spends. Drop it.")
     if ledger is None:
         rules = {"--total-epsilon": total_epsilon, "--total-delta": total_delta, "--composition": composition}
         for option, value in rules.items():

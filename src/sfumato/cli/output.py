@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import resource
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sfumato._files import whole_file
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,22 +31,27 @@ def plain_console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, markup=False, emoji=False)
 
 
+def write_values(path: Path, values: object) -> None:
+    """Write JSON under its name once it is whole, in a folder that is made.
+
+    Raises:
+        OSError: folder or disk refuses it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(path) as file:
+        file.write((json.dumps(values, indent=1) + "\n").encode())
+
+
 def write_page(path: Path, text: str) -> None:
     """Write a text file under its name once it is whole, and leave nothing else behind.
 
     Raises:
         InputError: folder or disk refuses it.
     """
-    partial = path.with_name(path.name + ".partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            partial.write_text(text, encoding="utf-8")
-            partial.replace(path)
-        except BaseException:
-            with suppress(OSError):
-                partial.unlink()
-            raise
+        with whole_file(path) as file:
+            file.write(text.encode())
     except OSError as error:
         raise InputError(
             f"Cannot write {str(path)!r}: {error.strerror or error}. Make room, or name another file with --out."

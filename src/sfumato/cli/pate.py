@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from sfumato._optional import TRAIN, check_installed
 from sfumato._validate import check_choice
 from sfumato.cli import options
-from sfumato.cli.output import peak_mb, stage_bars, tell, write_page
+from sfumato.cli.output import peak_mb, stage_bars, tell, write_values
+from sfumato.cli.stopped import leaving_pate
 from sfumato.errors import BudgetExceededError, InputError
 
 if TYPE_CHECKING:
@@ -141,6 +143,7 @@ def run(
     as_json: bool = typer.Option(False, "--json", help="One JSON object on standard output."),
 ) -> None:
     """Train teachers, ask them privately, and train a student that may leave."""
+    check_installed(*TRAIN)
     from sfumato.cli.options import set_threads as use_threads
     from sfumato.pate.images import load_images
     from sfumato.pate.kept import check_folder
@@ -171,17 +174,13 @@ def run(
         if shared is not None:
             typer.echo("Note: scores read clean votes and true labels: they are not charged to the ledger.", err=True)
         use_threads(threads)
-        try:
+        with leaving_pate(out, ledger):
             with stage_bars(quiet=False) as progress:
                 images = load_images(dataset, data_dir)
                 tell(make_plan(settings, images.num_classes).caveats(settings.num_teachers))
                 told = run_pate(settings, images, out, progress=progress, dataset_ledger=shared, sign_key=sign_key)
-        except BaseException as error:
-            for note in getattr(error, "__notes__", ()):
-                typer.echo(note, err=True)
-            raise
-    told = {**told, "peak_mb": peak_mb(), "out": str(out)}
-    write_page(out / "evaluation" / "metrics.json", json.dumps(told, indent=1) + "\n")
+            told = {**told, "peak_mb": peak_mb(), "out": str(out)}
+            write_values(out / "evaluation" / "metrics.json", told)
     typer.echo(json.dumps(told) if as_json else "\n".join(_run_lines(told)))
     if accounting == "released" and not told["privacy"]["releasable"]:
         raise BudgetExceededError(
@@ -197,7 +196,9 @@ def _named_by_options() -> Iterator[None]:
         yield
     except InputError as error:
         named = re.sub(r"^Expected (\w+)(?= )", lambda found: f"Expected {OPTIONS.get(found[1], found[1])}", str(error))
-        raise type(error)(named) from error
+        renamed = type(error)(named)
+        renamed.__notes__ = getattr(error, "__notes__", [])
+        raise renamed from error
 
 
 def _run_lines(told: dict[str, Any]) -> list[str]:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from sfumato.cli import data, local
+from sfumato._files import whole_file
+from sfumato._optional import TRAIN, check_installed
+from sfumato.cli import data, local, options
 from sfumato.cli.output import tell
+from sfumato.cli.stopped import leaving
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph
     from sfumato.method.fitted import Fitted
+    from sfumato.record.dataset_ledger import DatasetLedger
 
 RUN = typer.Argument(..., help="A run folder.")
 JSON = typer.Option(False, "--json", help="One JSON object on standard output.")
@@ -33,13 +38,22 @@ def predict(
     out: Path | None = typer.Option(None, "--out", help="CSV to write (default: predictions.csv in the run folder)."),
     epsilon: float | None = typer.Option(None, "--epsilon", help="Budget for reading ANOTHER private graph."),
     delta: float | None = typer.Option(None, "--delta", help="Its delta."),
-    new_run: Path | None = typer.Option(None, "--new-run", help="Run folder for that other graph's own release."),
+    new_run: Path | None = typer.Option(
+        None, "--new-run", help="New run folder of that other graph: its ledger is there before its first release."
+    ),
+    ledger: Path | None = options.LEDGER,
+    total_epsilon: float | None = options.TOTAL_EPSILON,
+    total_delta: float | None = options.TOTAL_DELTA,
+    composition: str | None = options.COMPOSITION,
     as_json: bool = JSON,
 ) -> None:
     """Predict every node's class. On the graph of the run this spends nothing; another graph is a new, charged release."""
+    check_installed(*TRAIN)
     from sfumato.catalog import load
 
     fitted = load(run)
+    private = fitted.plan.epsilon is not None
+    shared = options.shared_ledger(ledger, total_epsilon, total_delta, composition, private=private)
     given = any(value is not None for value in (dataset, nodes, edges))
     source = (
         data.Source(dataset, _text(data_dir), _text(nodes), _text(edges), label, _text(schema), directed).check(
@@ -53,13 +67,19 @@ def predict(
         typer.echo("These are the node ids of the run: its cached releases are used, the edges are not read.", err=True)
     out = out or run / "predictions.csv"
     if out.exists():
-        raise InputError(f"Expected out to be a new file, got {str(out)!r}, which exists. Name another with --out.")
-    if not _same_graph(fitted, graph):
-        fitted = _infer(fitted, graph, epsilon, delta, new_run, as_json)
-    elif epsilon is not None or new_run is not None:
-        raise InputError("Expected --epsilon and --new-run only for another graph: predicting on this one is free.")
-    probabilities = fitted.predict_proba(graph)
-    _write_predictions(out, graph, fitted.graph_key.classes, probabilities)
+        raise InputError(
+            f"Expected out to be a new file, got {str(out)!r}, which exists. Predictions are never overwritten: read them "
+            "there, or name another file with --out."
+        )
+    if _same_graph(fitted, graph):
+        if any(value is not None for value in (epsilon, delta, new_run, ledger)):
+            raise InputError(
+                "Expected --epsilon, --delta, --new-run and --ledger only for another graph: predicting on this one is "
+                "free. Drop them."
+            )
+        _write_predictions(out, graph, fitted)
+    else:
+        fitted = _infer(fitted, graph, source, out, epsilon, delta, new_run, shared, as_json)
     if as_json:
         spent = fitted.certificate.epsilon if given and new_run else 0.0
         typer.echo(json.dumps({"out": str(out), "nodes": graph.num_nodes, "epsilon_spent": spent}))
@@ -77,10 +97,19 @@ def _same_graph(fitted: Fitted, graph: Graph) -> bool:
 
 
 def _infer(
-    fitted: Fitted, graph: Graph, epsilon: float | None, delta: float | None, new_run: Path | None, quiet: bool
+    fitted: Fitted,
+    graph: Graph,
+    source: data.Source,
+    out: Path,
+    epsilon: float | None,
+    delta: float | None,
+    new_run: Path | None,
+    shared: DatasetLedger | None,
+    quiet: bool,
 ) -> Fitted:
+    """Charge the release of another graph, keep it, and predict from it."""
     from sfumato.privacy.budget import Budget
-    from sfumato.record.release_folder import check_new_folder
+    from sfumato.record.release_folder import LEDGER
 
     if fitted.plan.unit.name in local.OF_UNIT:
         raise InputError(
@@ -99,32 +128,56 @@ def _infer(
     plan = fitted.calibrate_inference(asked, fitted.plan.unit, graph.public_facts(fitted.plan.unit))
     tell(plan.caveats)
     if new_run is not None:
-        check_new_folder(new_run)
+        _check_new_run(new_run)
     if not quiet:
         typer.echo(str(plan), err=True)
-    inferred = plan.fit(graph)
-    if new_run is not None:
+    if new_run is None:
+        inferred = plan.fit(graph)
+        _write_predictions(out, graph, inferred)
+        return inferred
+    free = f"Its predictions are not, and cost nothing more: sfumato predict {new_run} --out FILE"
+    with leaving(new_run, None if shared is None else shared.path, free):
+        inferred = plan.fit(graph, ledger=new_run / "release" / LEDGER, dataset_ledger=shared)
+        source.write(new_run)
         inferred.save(new_run)
+        _write_predictions(out, graph, inferred)
     return inferred
 
 
-def _write_predictions(out: Path, graph: Graph, classes: tuple[str, ...], probabilities: object) -> None:
-    import numpy as np
+def _check_new_run(new_run: Path) -> None:
+    """Refuse a folder that is taken; that of this graph's release answers for free."""
+    from sfumato.record.release_folder import check_new_folder
 
-    table = np.asarray(probabilities)
+    if (new_run / "release" / "manifest.json").exists():
+        raise InputError(
+            f"Expected --new-run to be a new folder, got {str(new_run)!r}, which holds a release. If it is that of this "
+            f"graph, predict from it for free: sfumato predict {new_run} --out FILE. Another release costs again, in "
+            "another folder."
+        )
+    if (new_run / "release").exists():
+        raise InputError(
+            f"Expected --new-run to be a new folder, got {str(new_run)!r}, whose prediction was stopped. It cannot go on, "
+            "and what its ledgers name stays charged. Another release costs again, in another folder."
+        )
+    check_new_folder(new_run)
+
+
+def _write_predictions(out: Path, graph: Graph, fitted: Fitted) -> None:
+    table, classes = fitted.predict_proba(graph), fitted.graph_key.classes
     ids = range(graph.num_nodes) if graph.node_ids is None else graph.node_ids.tolist()
     out.parent.mkdir(parents=True, exist_ok=True)
-    partial = out.with_name(out.name + ".partial")
-    with partial.open("w", newline="", encoding="utf-8") as file:
+    with whole_file(out) as binary:
+        file = io.TextIOWrapper(binary, encoding="utf-8", newline="")
         writer = csv.writer(file)
         writer.writerow(["node", "predicted", *(f"p({name})" for name in classes)])
         for node, best, row in zip(ids, table.argmax(1), table, strict=True):
             writer.writerow([node, classes[best], *(f"{value:.6f}" for value in row)])
-    partial.replace(out)
+        file.detach()  # its text is written; the file is still to be synced
 
 
 def evaluate(run: Path = RUN, as_json: bool = JSON) -> None:
     """Score a run on its test nodes again. Reads true labels: outside the guarantee."""
+    check_installed(*TRAIN)
     from sfumato.catalog import load
     from sfumato.evaluation.scores import majority_share, score
 

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from sfumato._optional import TRAIN, check_installed
 from sfumato.cli import data, local, options
-from sfumato.cli.options import HOPS, PRIVATE, Options, set_threads, take_up
-from sfumato.cli.output import peak_mb, stage_bars, tell
-from sfumato.cli.scores import check_splits, note_uncharged, repeat, run_controls, show, summarize
-from sfumato.errors import SfumatoError
+from sfumato.cli.options import HOPS, Options, set_threads, take_up
+from sfumato.cli.output import peak_mb, stage_bars, tell, write_values
+from sfumato.cli.scores import Outcome, check_splits, note_uncharged, repeat, run_controls, show, summarize
+from sfumato.cli.stopped import PRIVATE, leaving
 from sfumato.privacy.units import Unit
 
 if TYPE_CHECKING:
@@ -91,17 +92,32 @@ def train(
 
 def _train(options: Options, state: FitState | None, as_json: bool, verbose: bool) -> None:
     start = time.perf_counter()
+    check_installed(*TRAIN)
     options.check()
     if options.task == "link":
         local.train_links(replace(options, threads=set_threads(options.threads)), as_json)
         return
-    out, source = options.out, options.source()
     from sfumato.record.release_folder import check_new_folder, read_sign_key
 
     if state is None:
-        check_new_folder(out)
+        check_new_folder(options.out)
     if options.sign_key is not None:
         read_sign_key(options.sign_key)
+    scores = f"Its scores are not: sfumato evaluate {options.out}"
+    hint = "" if options.method in local.WORDS else "With --resumable it could."
+    with leaving(options.out, options.ledger, scores, resumed=state is not None, hint=hint):
+        result, outcome, controls = _run(options, state, start, as_json, verbose)
+    if as_json:
+        typer.echo(json.dumps(result))
+    else:
+        show(result, outcome, controls, options.out)
+
+
+def _run(
+    options: Options, state: FitState | None, start: float, quiet: bool, verbose: bool
+) -> tuple[dict[str, Any], Outcome, dict[str, Outcome]]:
+    """Fit, save, score; what metrics.json holds, and the scores of the run and its controls."""
+    source = options.source()
     graph = source.load()
     loaded = time.perf_counter()
     options = replace(options, threads=set_threads(options.threads))
@@ -116,7 +132,7 @@ def _train(options: Options, state: FitState | None, as_json: bool, verbose: boo
     if verbose:
         print(plan, file=sys.stderr)
     note_uncharged(options)
-    with stage_bars(quiet=as_json) as report:
+    with stage_bars(quiet) as report:
         fitted, seconds = _fit(options, plan, first, state, report)
         outcome = repeat(plan, source, graph, options.seeds, report, fitted, seconds)
         controls = run_controls(plan, source, graph, options.seeds, report) if options.beside else {}
@@ -124,14 +140,11 @@ def _train(options: Options, state: FitState | None, as_json: bool, verbose: boo
     result["dataset"] = options.dataset or str(options.nodes)
     result["seconds"] = {"load": loaded - start, "train": outcome.seconds, "total": time.perf_counter() - start}
     result["peak_mb"] = peak_mb()
-    result["device"], result["out"] = options.device, str(out)
+    result["device"], result["out"] = options.device, str(options.out)
     metrics = result | ({"outside_schema": graph.outside} if graph.outside else {})
-    (out / "evaluation" / "metrics.json").write_text(json.dumps(metrics, indent=1) + "\n")
-    (out / "evaluation" / "curves.json").write_text(json.dumps(dict(outcome.first.curves)) + "\n")
-    if as_json:
-        typer.echo(json.dumps(result))
-    else:
-        show(result, outcome, controls, out)
+    write_values(options.out / "evaluation" / "metrics.json", metrics)
+    write_values(options.out / "evaluation" / "curves.json", dict(outcome.first.curves))
+    return result, outcome, controls
 
 
 def _chosen(options: Options, graph: Graph) -> tuple[Any, Unit]:
@@ -149,10 +162,10 @@ def _chosen(options: Options, graph: Graph) -> tuple[Any, Unit]:
 def _fit(
     options: Options, plan: Plan, first: Graph, state: FitState | None, report: Progress | None
 ) -> tuple[Fitted, float]:
-    """The fit that is kept: charged, saved, and then without its key. A refusal leaves nothing behind."""
+    """The fit that is kept: charged, saved, and then without its key."""
     from sfumato.record.release_folder import LEDGER
 
-    out, resumed = options.out, state is not None
+    out = options.out
     if options.resumable and state is None:
         state = _new_state(options)
     start = time.perf_counter()
@@ -173,11 +186,6 @@ def _fit(
         fitted.save(out, sign_key=options.sign_key)
         if state is not None:
             state.remove()
-    except SfumatoError:
-        if state is not None and not resumed and not (out / "release").exists():
-            state.remove()
-            out.rmdir()
-        raise
     finally:
         if state is not None:
             state.close()

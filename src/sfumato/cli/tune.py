@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from sfumato._optional import TRAIN, check_installed
 from sfumato._validate import check_choice
 from sfumato.cli import data, options
 from sfumato.cli.options import Options, set_threads
-from sfumato.cli.output import stage_bars, tell
+from sfumato.cli.output import stage_bars, tell, write_values
 from sfumato.cli.scores import Outcome, check_splits, note_uncharged, run_controls, show, summarize
+from sfumato.cli.stopped import leaving
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
@@ -70,6 +72,7 @@ def tune(
     check_choice(_METHODS, "Only these train under a guarantee.", method=method)
     chosen = Options.given(shared | ({"out": Path()} if dry_run and out is None else {}), "tune")
     chosen.check()
+    check_installed(*TRAIN)
     from sfumato.central.tuned import Tuned
     from sfumato.experiments.candidates import read_candidates
 
@@ -100,14 +103,17 @@ def _tune(chosen: Options, tuned: Tuned, dry_run: bool, as_json: bool) -> None:
         return
     note_uncharged(chosen)
     start = time.time_ns()
-    fitted = _fit(chosen, plan, first)
-    _date(chosen.out, start)
-    result, outcome, controls = _evaluate(chosen, fitted, graph, as_json)
-    result["tuning"] = {**cost["tuning"], "chosen": fitted.certificate.values["settings"]}
-    folder = chosen.out / "evaluation"
-    (folder / "metrics.json").write_text(json.dumps(result, indent=1) + "\n")
-    (folder / "curves.json").write_text("{}\n")
-    _date(chosen.out, start)
+    try:
+        with leaving(chosen.out, chosen.ledger, f"Its scores are not: sfumato evaluate {chosen.out}"):
+            fitted = _fit(chosen, plan, first)
+            _date(chosen.out, start)
+            result, outcome, controls = _evaluate(chosen, fitted, graph, as_json)
+            result["tuning"] = {**cost["tuning"], "chosen": fitted.certificate.values["settings"]}
+            write_values(chosen.out / "evaluation" / "metrics.json", result)
+            write_values(chosen.out / "evaluation" / "curves.json", {})
+    finally:
+        if chosen.out.exists():
+            _date(chosen.out, start)
     if as_json:
         typer.echo(json.dumps(result))
     else:

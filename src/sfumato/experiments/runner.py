@@ -25,6 +25,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from sfumato._files import whole_file
 from sfumato._validate import check_int, fail
 from sfumato.errors import InputError, SfumatoError
 from sfumato.experiments.cells import Cell, Row, empty_row, peak_mb, reset_peak, run_cell, skipped_row
@@ -33,7 +34,7 @@ from sfumato.experiments.pate_settings import METHOD as PATE
 from sfumato.experiments.results import FILE, parse, split_torn
 from sfumato.experiments.spec import Spec
 from sfumato.pate.images import IMAGE_DATASETS
-from sfumato.record.ledger import append_line, canonical_json, sync_folder
+from sfumato.record.ledger import append_line, canonical_json
 
 _STAYED = "Finished cells are kept: make room or correct the path, and run the same command again."
 Report = Callable[[Cell, Row, int, int], None]
@@ -196,13 +197,8 @@ def _open(path: Path, wanted: set[str]) -> set[str]:
     rows = parse(whole, path)
     kept = [row for row in rows if row["status"] == "done" or row["id"] not in wanted]
     if torn or len(kept) < len(rows):
-        partial = path.with_name(path.name + ".partial")
-        with partial.open("wb") as file:
+        with whole_file(path) as file:
             file.write("".join(canonical_json(row) + "\n" for row in kept).encode())
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-        sync_folder(path.parent)
     return {row["id"] for row in kept}
 
 

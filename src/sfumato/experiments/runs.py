@@ -8,7 +8,8 @@ from dataclasses import dataclass, fields
 from itertools import product
 from typing import Any
 
-from sfumato._validate import check_real, fail, require
+from sfumato._optional import require
+from sfumato._validate import check_real, fail
 from sfumato.errors import UnsupportedUnitError
 from sfumato.experiments._tables import build, known, single
 from sfumato.experiments.pate_settings import METHOD as PATE
@@ -94,7 +95,7 @@ class Run:
         self._check_method()
 
     def _check_method(self) -> None:
-        require("torch", "train")
+        require("torch")
         if self.method == PATE:
             return  # checked with its data set, by the specification
         from sfumato.catalog import METHODS

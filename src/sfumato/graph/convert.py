@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from sfumato._validate import fail, require
+from sfumato._optional import require
+from sfumato._validate import fail
 from sfumato.errors import DataError, SchemaError
 from sfumato.graph.checks import ROLES
 from sfumato.graph.graph import Graph
@@ -70,7 +71,7 @@ def to_pyg(graph: Graph) -> Data:
     >>> to_pyg(Graph.from_edges([0], [1], 2, directed=False)).edge_index.tolist()
     [[0, 1], [1, 0]]
     """
-    torch, pyg = require("torch", "train"), require("torch_geometric.data", "train")
+    torch, pyg = require("torch"), require("torch_geometric.data")
     source = np.repeat(np.arange(graph.num_nodes), np.diff(graph.indptr))
     data = pyg.Data(edge_index=torch.tensor(np.stack([source, graph.indices])), num_nodes=graph.num_nodes)
     if graph.x is not None:
@@ -103,7 +104,7 @@ def from_networkx(
     >>> from_networkx(nx.path_graph(4))
     Graph('graph', 4 nodes, 3 undirected edges, 0 features, 0 classes)
     """
-    require("networkx", "networkx")
+    require("networkx")
     if g.is_multigraph():
         raise DataError(f"Expected a simple graph, got {type(g).__name__}. Merge parallel edges: nx.Graph(g).")
     ids, index = _networkx_ids(g)
@@ -128,7 +129,7 @@ def to_networkx(graph: Graph) -> nx.Graph:
     >>> sorted(to_networkx(Graph.from_edges([0, 1], [1, 2], 3, directed=False)).edges)
     [(0, 1), (1, 2)]
     """
-    nx = require("networkx", "networkx")
+    nx = require("networkx")
     g = nx.DiGraph() if graph.directed else nx.Graph()
     ids = list(range(graph.num_nodes)) if graph.node_ids is None else graph.node_ids.tolist()
     g.add_nodes_from(ids)
@@ -188,7 +189,7 @@ def _networkx_ids(g: nx.Graph) -> tuple[np.ndarray, dict[Any, int]]:
 def _networkx_fields(
     g: nx.Graph, ids: np.ndarray, label: str | None, features: str | Sequence[str], role: str | None, schema: Schema
 ) -> dict[str, Any]:
-    pa = require("pyarrow", "train")
+    pa = require("pyarrow")
     from sfumato.graph import encode
 
     def column(attribute: str) -> Any:

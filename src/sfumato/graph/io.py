@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato._validate import require
+from sfumato._optional import require
 from sfumato.errors import DataError, SchemaError
 from sfumato.graph.graph import Graph
 from sfumato.graph.schema import Schema
@@ -93,7 +93,7 @@ def read_csv(
     def edge_texts(names: list[str]) -> set[str | None]:
         return set(_edge_names(names, how, str(edges)))
 
-    with require("duckdb", "train").connect() as connection:
+    with require("duckdb").connect() as connection:
         node_table = _csv_table(connection, nodes, node_texts)
         edge_table = _csv_table(connection, edges, edge_texts)
     return build_graph(node_table, edge_table, how, (str(nodes), str(edges)), first_row=2)
@@ -101,7 +101,7 @@ def read_csv(
 
 def read_parquet(nodes: str | Path, edges: str | Path, **how: Any) -> Graph:
     """Read a graph from a node file and an edge file, both Parquet. Keyword arguments as :func:`read_csv`."""
-    with require("duckdb", "train").connect() as connection:
+    with require("duckdb").connect() as connection:
         node_table, edge_table = (
             _table(partial(connection.read_parquet, str(_existing(path))), str(path)) for path in (nodes, edges)
         )
@@ -121,7 +121,7 @@ def read_sql(connection: Any, nodes: str, edges: str, **how: Any) -> Graph:
     Graph('graph', 3 nodes, 2 undirected edges, 1 features, 0 classes)
     """
     if isinstance(connection, str | Path):
-        duckdb, path = require("duckdb", "train"), _existing(connection)
+        duckdb, path = require("duckdb"), _existing(connection)
         with _guarded(partial(duckdb.connect, str(path), read_only=True), str(path)) as opened:
             return read_sql(opened, nodes, edges, **how)
     node_table = _table(partial(connection.sql, nodes), "the nodes query")
@@ -280,7 +280,7 @@ def _existing(path: str | Path) -> Path:
 
 
 def _guarded(read: Callable[[], Any], place: str) -> Any:
-    duckdb = require("duckdb", "train")
+    duckdb = require("duckdb")
     try:
         return read()
     except duckdb.Error as error:

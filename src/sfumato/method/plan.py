@@ -34,6 +34,7 @@ from sfumato.record.claims import Claim, new_run
 from sfumato.record.dataset_ledger import DatasetLedger
 from sfumato.record.ledger import Ledger, Release, canonical_json
 from sfumato.record.resume import FitState
+from sfumato.record.stopped import noting_charges
 
 if TYPE_CHECKING:
     from sfumato.method.fitted import Fitted
@@ -116,6 +117,8 @@ class Plan:
             DataError: the graph contradicts the plan's public facts.
             BudgetExceededError: the data set's ledger has less left than the plan costs.
             LedgerError: a resumed fit does not repeat what the stopped one did.
+
+        Whatever stops it carries a note (``__notes__``) of what the ledgers on disk are charged.
         """
         graph = graph if graph.roles is not None else graph.with_split(getattr(self.unit, "split", DEFAULT_FRACTIONS))
         self.check(graph)
@@ -125,9 +128,11 @@ class Plan:
             "claim": {"epsilon": self.epsilon, "delta": self.delta},
             "delta_sampler": self.delta_sampler,
         }
-        session = self._open(Ledger(entry, self.releases), graph, seed, ledger, dataset_ledger, state)
-        session.report = progress
-        weights, released = self.method.run(self, graph, session)
+        run = new_run() if state is None else state.run
+        with noting_charges(ledger, None if dataset_ledger is None else dataset_ledger.path, run):
+            session = self._open(Ledger(entry, self.releases), graph, seed, ledger, dataset_ledger, state, run)
+            session.report = progress
+            weights, released = self.method.run(self, graph, session)
         plan = self if session.chosen is None else replace(self, method=session.chosen)
         key = GraphKey.of(graph)
         if not key.classes:
@@ -157,6 +162,7 @@ class Plan:
         path: Path | None,
         dataset_ledger: DatasetLedger | None,
         state: FitState | None,
+        run: str,
     ) -> Session:
         """Bind the state, reserve the claim, open the ledger: in this order, so that a kill never leaves less charged."""
         key, resume, identity = new_key(), False, GraphKey.of(graph)
@@ -185,7 +191,6 @@ class Plan:
                 raise fail(
                     "dataset_ledger", str(dataset_ledger.path), "to be None without privacy", "Nothing is claimed."
                 )
-            run = state.run if state is not None else new_run()
             claim = Claim.of(run, self.method.name, self.epsilon, self.delta, self.releases, planned.head)
             dataset = {"name": identity.name, "ids_digest": identity.ids_digest}
             dataset_ledger.reserve(claim, unit=unit_to_dict(self.unit), dataset=dataset, mark=mark)

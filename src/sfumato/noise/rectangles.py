@@ -37,7 +37,7 @@ import numpy as np
 from mpmath import mp, mpf
 from numpy.typing import NDArray
 
-from sfumato._validate import require
+from sfumato._optional import require
 from sfumato.noise.keys import Stream
 
 SAMPLER_TAU = 2.0**-100
@@ -122,7 +122,7 @@ def exact(law: Law, scale: float, word: int, height: int, further_u: int, furthe
 
 def draw(law: Law, scale: float, stream: Stream, start: int, stop: int) -> IntArray:
     """Values ``start`` to ``stop``: candidate i is word i mod 2 of block (0, i // 2), its retries read blocks (t, i)."""
-    numba = require("numba", "train")
+    numba = require("numba")
     out = np.empty(stop - start, np.int64)
     step = scale * layers(law).half_width * 2.0**-53
     spans = max(1, min(int(numba.get_num_threads()), out.size // _SPAN))

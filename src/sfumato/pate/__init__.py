@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato._lazy import lazily
+from sfumato._optional import lazily
 
 if TYPE_CHECKING:
     from sfumato.pate.aggregation import Answers as Answers
@@ -53,4 +53,6 @@ _HOME = {
     "train_each": "teachers",
 }
 
-__all__, __getattr__, __dir__ = lazily(__name__, _HOME)
+__all__ = sorted(_HOME)
+
+__getattr__, __dir__ = lazily(__name__, _HOME)

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato._files import sync_folder
 from sfumato._validate import fail
 from sfumato.errors import InputError, LedgerError, SfumatoError
 from sfumato.pate.aggregation import REFUSED, Answers
@@ -35,7 +36,7 @@ from sfumato.pate.plan import UNIT
 from sfumato.privacy.units import unit_to_dict
 from sfumato.record.claims import FIRST_NOISE, Claim, new_run
 from sfumato.record.dataset_ledger import DatasetLedger
-from sfumato.record.ledger import Ledger, sync_folder
+from sfumato.record.ledger import Ledger
 from sfumato.record.release_folder import LEDGER, check_new_folder
 from sfumato.record.sealed import MALFORMED, damaged, digest, read_sealed, write_sealed
 

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato._files import whole_file
 from sfumato._validate import fail
 from sfumato.errors import SfumatoError
 from sfumato.nn.metrics import accuracy, macro_f1
@@ -125,7 +126,8 @@ def run(
             },
         }
         (out / "evaluation").mkdir(exist_ok=True)
-        (out / "evaluation" / "metrics.json").write_text(json.dumps(metrics, indent=1) + "\n")
+        with whole_file(out / "evaluation" / "metrics.json") as file:
+            file.write((json.dumps(metrics, indent=1) + "\n").encode())
         if kept.privacy["releasable"]:
             released = {"queries": rows, "answers": kept.answers.labels.astype(np.int64)}
             told_after = None if kept.privacy["certificate"] else kept.privacy

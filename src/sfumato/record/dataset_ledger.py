@@ -43,10 +43,11 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from sfumato._files import whole_file
 from sfumato._validate import check_choice, check_real
 from sfumato.errors import InputError, LedgerError
 from sfumato.record.claims import FIRST_NOISE, Account, Claim
-from sfumato.record.ledger import Chain, append_line, canonical_json, chained, sync_folder
+from sfumato.record.ledger import Chain, append_line, canonical_json, chained
 
 RULES = ("basic", "gdp")
 _WAIT_SECONDS = 60.0
@@ -247,14 +248,8 @@ def _append(path: Path, body: dict[str, Any]) -> None:
             os.fsync(file.fileno())
     entry = chained(chain.entries, body)
     append_line(path, canonical_json(entry), new=not path.exists())
-    head = _head_path(path)
-    partial = head.with_name(head.name + ".partial")
-    with partial.open("w", encoding="utf-8") as file:
-        file.write(canonical_json({"entries": entry["index"] + 1, "hash": entry["hash"]}) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(head)
-    sync_folder(path.parent)
+    with whole_file(_head_path(path)) as head:
+        head.write((canonical_json({"entries": entry["index"] + 1, "hash": entry["hash"]}) + "\n").encode())
 
 
 def _is_header(header: Any) -> bool:

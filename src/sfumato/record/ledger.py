@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sfumato._files import name_file, sync_folder
 from sfumato.errors import BudgetExceededError, LedgerError
 from sfumato.privacy.events import Event, event_from_dict, event_to_dict, repeats
 
@@ -147,26 +148,13 @@ def append_line(path: Path, line: str, *, new: bool) -> None:
             os.fsync(file.fileno())
             if new:
                 sync_folder(path.parent)
-        except BaseException:
+        except BaseException as error:
             with suppress(OSError):
                 os.ftruncate(file.fileno(), size)
                 if new:
                     path.unlink()
+            name_file(error, path)
             raise
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable.
-
-    >>> sync_folder(Path("."))
-    """
-    if os.name != "posix":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @dataclass

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato._files import whole_file
+from sfumato._optional import require
 from sfumato.errors import DataError, InputError
 from sfumato.record.certificate import Certificate
 from sfumato.record.ledger import Ledger, canonical_json
@@ -73,13 +75,11 @@ def write_release(
     Raises:
         InputError: the folder holds something else, or the key is not Ed25519.
     """
-    from safetensors.numpy import save
-
+    save = require("safetensors.numpy").save
     release = run / "release"
     if ledger.path != release / LEDGER:
         check_new_folder(release if ledger.path == run / LEDGER else run)
     signer = read_sign_key(sign_key) if sign_key is not None else None
-    release.mkdir(parents=True, exist_ok=True)
     files = {
         **({} if certificate is None else {"certificate.json": certificate.to_json().encode()}),
         LEDGER: ledger.text().encode(),
@@ -87,14 +87,29 @@ def write_release(
         "model.safetensors": save({key: np.ascontiguousarray(value) for key, value in weights.items()}),
         "releases.safetensors": save({key: np.ascontiguousarray(value) for key, value in released.items()}),
     }
-    for name, content in files.items():
-        _write(release / name, content)
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())}
     manifest = (canonical_json({"format": 1, "files": digests}) + "\n").encode()
     if signer is not None:
-        _write(release / "signature.json", (canonical_json(signer(manifest)) + "\n").encode())
-    _write(release / "manifest.json", manifest)
+        files["signature.json"] = (canonical_json(signer(manifest)) + "\n").encode()
+    _write_all(release, {**files, "manifest.json": manifest}, ledger.path)
     return run
+
+
+def _write_all(release: Path, files: dict[str, bytes], ledger: Path | None) -> None:
+    """Write the files in order. If one fails, leave nothing but the ledger that was there."""
+    made = [folder for folder in (release, release.parent) if not folder.exists()]
+    try:
+        release.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            with whole_file(release / name) as file:
+                file.write(content)
+    except BaseException:
+        with suppress(OSError):
+            for path in {release / name for name in files} - {ledger}:
+                path.unlink(missing_ok=True)
+            for folder in made:
+                folder.rmdir()
+        raise
 
 
 def read_release(run: Path, *, on_graph: bool = True) -> StoredRun:
@@ -108,9 +123,7 @@ def read_release(run: Path, *, on_graph: bool = True) -> StoredRun:
         InputError: the run is one of PATE.
         DataError: a file is missing, unreadable or altered.
     """
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
+    refusal, load = require("safetensors").SafetensorError, require("safetensors.numpy").load
     release = run / "release" if (run / "release").is_dir() else run
     try:
         digests = json.loads((release / "manifest.json").read_bytes())["files"]
@@ -133,7 +146,7 @@ def read_release(run: Path, *, on_graph: bool = True) -> StoredRun:
             load(contents["releases.safetensors"]),
             contents[LEDGER].decode(),
         )
-    except (KeyError, ValueError, SafetensorError) as error:
+    except (KeyError, ValueError, refusal) as error:
         raise DataError(
             f"A file of {str(release)!r} is missing or malformed: {error}. See `sfumato verify`."
         ) from error
@@ -143,15 +156,6 @@ def read_release(run: Path, *, on_graph: bool = True) -> StoredRun:
             "sfumato.pate.load_student; check it with `sfumato verify`."
         )
     return stored
-
-
-def _write(path: Path, content: bytes) -> None:
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
 
 
 def read_sign_key(path: Path) -> Callable[[bytes], dict[str, str]]:

@@ -28,9 +28,10 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from sfumato import __version__
+from sfumato._files import sync_folder, whole_file
 from sfumato.errors import InputError, LedgerError
 from sfumato.noise.keys import Key, derive_key, new_key
-from sfumato.record.ledger import canonical_json, sync_folder
+from sfumato.record.ledger import canonical_json
 
 _FILE, _LOCK = "state.json", "lock"
 _COMPUTES = ("numpy", "scipy", "numba", "torch")
@@ -222,14 +223,8 @@ class FitState:
         return derive_key(self.key, "resume", name, content).hex()
 
     def _write(self) -> None:
-        partial = self.directory / (_FILE + ".partial")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-        with open(os.open(partial, flags, 0o600), "wb") as file:
+        with whole_file(self.directory / _FILE, 0o600) as file:
             file.write((canonical_json(self.values) + "\n").encode())
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(self.directory / _FILE)
-        sync_folder(self.directory)
 
 
 def _differences(kept: Any, found: Any, name: str = "") -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato._files import whole_file
 from sfumato.errors import LedgerError
-from sfumato.record.ledger import canonical_json, sync_folder
+from sfumato.record.ledger import canonical_json
 
 MALFORMED = (ValueError, KeyError, TypeError, IndexError, OverflowError, AttributeError, RecursionError)
 
@@ -39,13 +39,8 @@ def write_private(path: Path, content: bytes) -> None:
     ...     oct((Path(folder) / "key").stat().st_mode)[-3:]
     '600'
     """
-    partial = path.with_name(path.name + ".partial")
-    with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+    with whole_file(path, 0o600) as file:
         file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
-    sync_folder(path.parent)
 
 
 def write_sealed(path: Path, content: dict[str, Any]) -> None:

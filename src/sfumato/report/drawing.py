@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
 
-from sfumato._validate import require
+from sfumato._optional import require
 from sfumato.report.words import clean
 
 # At least 3 : 1 against white and against the pages' dark ground; told apart without red or green by lightness, and
@@ -77,7 +77,7 @@ class Figure:
 @contextmanager
 def style() -> Iterator[None]:
     """The one look of all figures; missing glyphs do not matter, since text stays text."""
-    matplotlib = require("matplotlib", "report")
+    matplotlib = require("matplotlib")
     with matplotlib.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="(?s)Glyph .* missing from font")
         matplotlib.rcdefaults()
@@ -87,7 +87,7 @@ def style() -> Iterator[None]:
 
 def canvas(height: float, width: float = WIDTH) -> tuple[Any, Any]:
     """An empty figure of ``width`` x ``height`` inches and its axes."""
-    figure = require("matplotlib.figure", "report").Figure(figsize=(width, height), layout="constrained")
+    figure = require("matplotlib.figure").Figure(figsize=(width, height), layout="constrained")
     return figure, figure.add_subplot()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato import __version__
-from sfumato._validate import require
+from sfumato._optional import require
 from sfumato.report.page import Page
 from sfumato.report.words import clean
 
@@ -27,8 +27,8 @@ def to_html(page: Page) -> str:
 
 @cache
 def _environment() -> Any:
-    jinja2 = require("jinja2", "report")
-    markup = require("markupsafe", "report").Markup
+    jinja2 = require("jinja2")
+    markup = require("markupsafe").Markup
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES),
         autoescape=True,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato._validate import require
+from sfumato._optional import require
 from sfumato.report.drawing import MARKERS, PALETTE, Figure, canvas, finish, ink, legend, style
 
 MOST_NODES = 2000
@@ -92,7 +92,7 @@ def _pca(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.flo
 
 
 def _tsne(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    manifold = require("sklearn.manifold", "train")
+    manifold = require("sklearn.manifold")
     perplexity = min(30.0, (len(rows) - 1) / 3)
     found = manifold.TSNE(perplexity=perplexity, init="pca", random_state=0, max_iter=500).fit_transform(rows)
     return np.asarray(found, np.float64)

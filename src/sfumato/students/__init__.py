@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato._lazy import lazily
+from sfumato._optional import lazily
 
 if TYPE_CHECKING:
     from sfumato.students.cleansing import PATEPlusPlus as PATEPlusPlus
@@ -21,4 +21,6 @@ _HOME = {
     "PATEPlusPlus": "cleansing",
 }
 
-__all__, __getattr__, __dir__ = lazily(__name__, _HOME)
+__all__ = sorted(_HOME)
+
+__getattr__, __dir__ = lazily(__name__, _HOME)

@@ -1,0 +1,113 @@
+"""Packages that an extra installs, and attributes of our own packages that are imported when they are asked for (PEP 562)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from pkgutil import iter_modules
+from types import ModuleType
+from typing import Any
+
+from sfumato.errors import MissingDependencyError
+
+EXTRAS = {
+    "torch": "train",
+    "torch_geometric": "train",
+    "numba": "train",
+    "sklearn": "train",
+    "duckdb": "train",
+    "pyarrow": "train",
+    "safetensors": "train",
+    "networkx": "networkx",
+    "matplotlib": "report",
+    "jinja2": "report",
+    "markupsafe": "report",
+}
+"""Import name of each optional package, and the extra of this one that brings it."""
+TRAIN = ("torch", "numba", "safetensors")
+"""What every fit needs, from its first step to the saved run."""
+
+
+def not_installed(*packages: str) -> MissingDependencyError:
+    """The error for optional packages that are absent, with the extras that bring them.
+
+    >>> print(not_installed("numba", "jinja2"))
+    This needs the packages numba, jinja2, which are not installed. Install them: pip install 'sfumato[train,report]'
+    """
+    what = (
+        f"the package {packages[0]}, which is"
+        if len(packages) == 1
+        else f"the packages {', '.join(packages)}, which are"
+    )
+    extras = ",".join(dict.fromkeys(EXTRAS[name] for name in packages))
+    them = "it" if len(packages) == 1 else "them"
+    return MissingDependencyError(
+        f"This needs {what} not installed. Install {them}: pip install 'sfumato[{extras}]'", name=packages[0]
+    )
+
+
+def explained(error: ModuleNotFoundError) -> ModuleNotFoundError:
+    """The same error with its remedy, if it is about an optional package.
+
+    >>> type(explained(ModuleNotFoundError(name="numba.core"))).__name__
+    'MissingDependencyError'
+    """
+    package = (error.name or "").split(".")[0]
+    known = package in EXTRAS and not isinstance(error, MissingDependencyError)
+    return not_installed(package) if known else error
+
+
+def require(module: str) -> ModuleType:
+    """Import an optional package, or say which extra installs it."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        raise explained(error) from error
+
+
+def check_installed(*packages: str) -> None:
+    """Refuse at once what would need an absent package later, without importing any.
+
+    >>> check_installed()
+    """
+    absent = [name for name in packages if not _found(name)]
+    if absent:
+        raise not_installed(*absent)
+
+
+def _found(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def lazily(
+    package: str, homes: Mapping[str, str] | None = None
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """``__getattr__`` and ``__dir__`` of a package: its public modules, and names from their home modules.
+
+    >>> find, _ = lazily("sfumato", {"Budget": "privacy.budget"})
+    >>> find("Budget").__name__, find("privacy").__name__
+    ('Budget', 'sfumato.privacy')
+    """
+    homes = homes or {}
+
+    def find(name: str) -> Any:
+        module = f"{package}.{homes.get(name, name)}"
+        if name.startswith("_") or (name not in homes and find_spec(module) is None):
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        try:
+            found = import_module(module)
+        except ModuleNotFoundError as error:
+            raise explained(error) from error
+        return getattr(found, name) if name in homes else found
+
+    def names() -> list[str]:
+        own = sys.modules[package]
+        modules = {module.name for module in iter_modules(own.__path__) if not module.name.startswith("_")}
+        return sorted({*homes, *modules, *(name for name in vars(own) if name.startswith("__"))})
+
+    return find, names

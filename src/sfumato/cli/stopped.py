@@ -1,0 +1,146 @@
+"""What a command that fails or is stopped by Ctrl-C leaves behind, and what it says."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from typer.core import TyperGroup
+
+PRIVATE = "private"
+_LEDGER = "ledger.jsonl"
+_NOTHING = "Nothing was charged."
+
+
+class StopError(Exception):
+    """Ctrl-C: its text says what is charged and how to go on."""
+
+
+class StoppableGroup(TyperGroup):
+    """Commands that say what Ctrl-C cost; Typer's own would end in silence."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise StopError(f"Stopped. {notes_of(error) or _NOTHING}") from error
+
+
+def notes_of(error: BaseException) -> str:
+    """What was added to an error on its way, as one text.
+
+    >>> notes_of(KeyboardInterrupt())
+    ''
+    """
+    return " ".join(getattr(error, "__notes__", ()))
+
+
+@contextmanager
+def leaving(out: Path, shared: Path | None, finished: str, *, resumed: bool = False, hint: str = "") -> Iterator[None]:
+    """While a run is made in a new folder: clear up after a failure, and add to it what is charged and how to go on.
+
+    Of a run that is charged stay its ledger, and its private state if it has one; of one that is not, nothing stays.
+
+    Args:
+        out: the run folder, which was checked to be new (unless ``resumed``).
+        shared: the data set's ledger.
+        finished: what to do if the run is saved already.
+        resumed: whether the folder holds a stopped run.
+        hint: how the command makes runs that can go on, if it does.
+    """
+    made = not out.exists()
+    try:
+        yield
+    except BaseException as error:
+        from sfumato.record.stopped import charges
+
+        release = out / "release"
+        note = None if notes_of(error) else charges(release / _LEDGER, shared)
+        if note is not None:
+            error.add_note(note)
+        charged = bool(notes_of(error))
+        if not charged and isinstance(error, (OSError, KeyboardInterrupt)):
+            error.add_note(_NOTHING)
+        if (release / "manifest.json").exists():
+            error.add_note(f"The run is saved in {out}. {finished}")
+        elif charged or resumed:
+            _remove(out / "evaluation")
+            error.add_note(_how_to_go_on(out, hint))
+        else:
+            _remove(release, out / "evaluation", out / PRIVATE)
+        _remove_empty(release, *([out] if made else []))
+        raise
+
+
+@contextmanager
+def leaving_pate(out: Path, shared: Path | None) -> Iterator[None]:
+    """The same for a run of PATE, which goes on by the same command until its answers are drawn, and once they are kept."""
+    made, unpaid = not out.exists(), not (out / _LEDGER).exists()
+    new = unpaid and not (out / PRIVATE).exists()
+    try:
+        yield
+    except BaseException as error:
+        from sfumato.pate.kept import forget, holds_answers
+        from sfumato.record.stopped import charges
+
+        if unpaid and not _drawn(out / _LEDGER):
+            (out / _LEDGER).unlink(missing_ok=True)
+        told, note = notes_of(error), charges(out / _LEDGER, shared, _claimed(out))
+        if note is not None:
+            error.add_note(note)
+            if isinstance(error, (OSError, KeyboardInterrupt)) and not told:
+                error.add_note(_how_pate_goes_on(out, holds_answers(out)))
+        elif new:
+            forget(out)
+            if isinstance(error, (OSError, KeyboardInterrupt)):
+                error.add_note(_NOTHING)
+        _remove_empty(out / PRIVATE, *([out] if made else []))
+        raise
+
+
+def _remove(*folders: Path) -> None:
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_empty(*folders: Path) -> None:
+    for folder in folders:
+        with suppress(OSError):
+            folder.rmdir()
+
+
+def _drawn(ledger: Path) -> bool:
+    """Whether answers may have been drawn: not before every release is charged."""
+    from sfumato.record.ledger import Chain
+
+    entries = Chain.parse(ledger.read_bytes()).entries if ledger.exists() else ()
+    return bool(entries) and len(entries) == 1 + len(entries[0]["plan"]["releases"])
+
+
+def _claimed(out: Path) -> str | None:
+    """The name of the claim that a stopped run of PATE keeps, if it does."""
+    for path in (out / PRIVATE / "run.json", out / PRIVATE / "answers.json"):
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            return json.loads(path.read_bytes())["run"]
+    return None
+
+
+def _how_pate_goes_on(out: Path, answered: bool) -> str:
+    if (out / "release" / "manifest.json").exists():
+        return f"The run is saved in {out}: check it with sfumato verify {out}"
+    if answered:
+        return "The same command goes on from the teachers' answers, without another charge."
+    if (out / _LEDGER).exists():
+        return "This run cannot go on, since its answers are lost: a new one costs again, in another folder."
+    return "The same command goes on with this charge."
+
+
+def _how_to_go_on(out: Path, hint: str) -> str:
+    if (out / PRIVATE / "state.json").exists():
+        return f"To go on without another charge: sfumato train --resume {out}"
+    return f"This run cannot go on, since its noise cannot be repeated: a new one costs again. {hint}".rstrip()

@@ -1,0 +1,68 @@
+"""What a run that was stopped, or failed, is charged: read from the ledgers on disk, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sfumato.errors import SfumatoError
+from sfumato.record.certificate import round_up
+from sfumato.record.dataset_ledger import Account, read_account
+from sfumato.record.ledger import Chain
+
+
+def charges(own: Path | None, shared: Path | None = None, run: str | None = None) -> str | None:
+    """What stays charged and what is left of the data set's budget, in one or two sentences; None if nothing is charged.
+
+    Args:
+        own: the run's own ledger, which may not exist.
+        shared: the data set's ledger, which may not exist.
+        run: the name of the run's claim there; without it the claim is known by the plan of ``own``.
+
+    >>> charges(Path("/nonexistent/ledger.jsonl"))
+    """
+    try:
+        chain = Chain.parse(own.read_bytes()) if own is not None and own.exists() else Chain()
+        account = read_account(shared) if shared is not None and shared.exists() else None
+        told = None if account is None else _of_account(account, shared, chain, run)
+        return told or _of_chain(chain, own)
+    except (OSError, SfumatoError) as error:
+        return f"What is charged cannot be read: see {own or shared} ({error})."
+
+
+@contextmanager
+def noting_charges(own: Path | None, shared: Path | None, run: str) -> Iterator[None]:
+    """Add to whatever stops a run what the run is charged.
+
+    >>> with noting_charges(None, None, "run"):
+    ...     pass
+    """
+    try:
+        yield
+    except BaseException as error:
+        note = charges(own, shared, run)
+        if note is not None:
+            error.add_note(note)
+        raise
+
+
+def _of_account(account: Account, shared: Path | None, chain: Chain, run: str | None) -> str | None:
+    plan = chain.entries[0]["hash"] if chain.entries else None
+    for claim in account.claims:
+        if claim.run == run or (run is None and claim.plan == plan):
+            left = ", ".join(f"{name} {amount}" for name, amount in account.left().items())
+            return f"{_cost(claim.epsilon, claim.delta)} stay charged to the ledger {shared}, in which {left} are left."
+    return None
+
+
+def _of_chain(chain: Chain, own: Path | None) -> str | None:
+    released = [entry["release"]["name"] for entry in chain.entries if entry["kind"] == "release"]
+    if not released:
+        return None
+    claim = chain.entries[0]["plan"]["claim"]
+    return f"{_cost(claim['epsilon'], claim['delta'])} stay charged: {own} names {', '.join(released)}."
+
+
+def _cost(epsilon: float, delta: float) -> str:
+    return f"epsilon = {round_up(epsilon)} and delta = {delta:g}"

@@ -1,0 +1,170 @@
+"""A base installation: what needs an optional package names the extra that brings it, and the rest works."""
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import sfumato as sf
+from sfumato._optional import EXTRAS, check_installed, lazily, not_installed, require
+from sfumato.errors import MissingDependencyError
+
+ROOT = Path(__file__).parents[1]
+BASE = """
+import contextlib, io, json, sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {absent}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Absent())
+for name in {halted}:
+    sys.modules[name] = None
+"""
+COMMANDS = """
+from sfumato.cli import invoke
+results = []
+for command in json.loads(sys.argv[1]):
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = invoke(command)
+    results.append((code, err.getvalue()))
+print(json.dumps(results))
+"""
+EDGE = ["--unit", "edge", "--epsilon", "1", "--delta", "1e-6"]
+NEED = {
+    "train": ["train", "auto", "--dataset", "campus", *EDGE, "--out", "run"],
+    "predict": ["predict", "run"],
+    "evaluate": ["evaluate", "run"],
+    "tune": ["tune", "gap", "--dataset", "campus", *EDGE, "--out", "run"],
+    "experiment run": ["experiment", "run", "lpgnn-table-3-4-cora", "--results", "results"],
+    "experiment report": ["experiment", "report", "lpgnn-table-3-4-cora", "--results", "results"],
+    "experiment list": ["experiment", "list"],
+    "pate run": ["pate", "run", "--dataset", "mnist", "--data-dir", ".", "--queries", "9", "--epsilon", "9", "--out", "run"],
+    "report": ["report", "run"],
+}  # fmt: skip
+WORK = {
+    "datasets": ["datasets"],
+    "budget": ["budget", "noise", "--epsilon", "1", "--delta", "1e-6"],
+    "help": ["train", "--help"],
+}
+
+
+def base(code, *arguments, absent=tuple(EXTRAS), halted=(), folder=None):
+    """Run code in a Python that has none of these packages."""
+    script = BASE.replace("{absent}", repr(set(absent))).replace("{halted}", repr(tuple(halted))) + code
+    done = subprocess.run([sys.executable, "-c", script, *arguments], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_commands_name_the_extra_and_leave_nothing(tmp_path):
+    asked = {**NEED, **WORK}
+    results = json.loads(base(COMMANDS, json.dumps(list(asked.values())), folder=tmp_path))
+    for name, (code, err) in zip(asked, results, strict=True):
+        if name in WORK:
+            assert (code, err) == (0, ""), name
+            continue
+        assert code == 2, name
+        assert err.count("\n") == 1, err
+        extras = "train,report" if "report" in name else "train"
+        assert re.fullmatch(
+            rf"Error: This needs .* not installed\. Install \w+: pip install 'sfumato\[{extras}\]'\n", err
+        ), err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("package", ["torch", "numba", "safetensors"])
+def test_training_is_refused_before_the_charge_whatever_is_missing(package, tmp_path):
+    shared = ["--ledger", "l.jsonl", "--total-epsilon", "3"]
+    command = ["train", "gap", "--dataset", "campus", *EDGE, "--out", "run", *shared]
+    ((code, err),) = json.loads(base(COMMANDS, json.dumps([command]), absent=(), halted=(package,), folder=tmp_path))
+    assert (code, err) == (2, f"Error: {not_installed(package)}\n")
+    assert not list(tmp_path.iterdir())
+
+
+def test_attributes_name_the_extra_too():
+    code = """
+import sfumato as sf
+found = {}
+for dotted in ("LabelMessages", "load", "central.gap", "graph.read_csv", "pate.Ensemble", "graph.to_networkx"):
+    thing = sf
+    try:
+        for name in dotted.split("."):
+            thing = getattr(thing, name)
+        if dotted == "graph.to_networkx":
+            thing(sf.graph.campus(100))
+    except ModuleNotFoundError as error:
+        found[dotted] = f"{type(error).__name__}: {error}"
+print(json.dumps([found, [sf.graph.__name__, sf.pate.__name__, sf.local.Blink.__name__, sf.audit.bounds.__name__]]))
+"""
+    found, light = json.loads(base(code))
+    assert set(found) == {"LabelMessages", "load", "central.gap", "pate.Ensemble", "graph.to_networkx"}
+    for name, error in found.items():
+        extra = "networkx" if name.endswith("networkx") else "train"
+        assert error.startswith("MissingDependencyError: This needs the package "), name
+        assert error.endswith(f"pip install 'sfumato[{extra}]'"), name
+    assert light == ["sfumato.graph", "sfumato.pate", "Blink", "sfumato.audit.bounds"]
+
+
+def test_the_table_is_that_of_the_package():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    imported = {"scikit-learn": "sklearn"}
+    declared = {
+        imported.get(name, name): extra
+        for extra in ("train", "networkx", "report")
+        for name in (re.split(r"[<>=]", line)[0] for line in project[extra])
+    }
+    assert {**declared, "markupsafe": "report"} == EXTRAS  # Jinja2 brings MarkupSafe
+
+
+def test_every_optional_import_is_in_the_table():
+    import ast
+
+    base_packages = {"numpy", "scipy", "mpmath", "cryptography", "filelock", "typer", "rich", "sfumato"}
+    for path in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+            roots = {name.split(".")[0] for name in names} - set(sys.stdlib_module_names) - base_packages
+            assert roots <= set(EXTRAS), path
+
+
+def test_subpackages_are_attributes():
+    for name in (
+        "audit",
+        "bounded",
+        "central",
+        "experiments",
+        "graph",
+        "local",
+        "method",
+        "nn",
+        "pate",
+        "privacy",
+        "report",
+    ):
+        assert getattr(sf, name).__name__ == f"sfumato.{name}"
+        assert name in dir(sf)
+    assert sf.privacy.accounting.__name__ == "sfumato.privacy.accounting"
+    assert sf.audit.bounds.__name__ == "sfumato.audit.bounds"
+    assert sf.pate.GNMax(2.0).name == "gnmax"
+    for package, name in ((sf, "nothing"), (sf.privacy, "_pairs_"), (sf.pate, "nothing")):
+        with pytest.raises(AttributeError, match=f"module '{package.__name__}' has no attribute '{name}'"):
+            getattr(package, name)
+
+
+def test_an_error_about_another_package_stays_as_it_is():
+    with pytest.raises(ModuleNotFoundError, match="no_such_package") as caught:
+        require("no_such_package")
+    assert not isinstance(caught.value, MissingDependencyError)
+    assert not_installed("numba").name == "numba"
+    check_installed(*EXTRAS)
+    find, names = lazily("sfumato.audit")
+    assert "bounds" in names()
+    assert find("bounds") is sf.audit.bounds
