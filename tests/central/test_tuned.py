@@ -79,7 +79,8 @@ def test_the_best_trial_is_a_run_of_its_method_that_verifies_and_loads(unit, can
     assert fitted.plan.method in candidates
     assert fitted.certificate.values["method"] == candidates[0].name
     assert [entry["kind"] for entry in fitted.ledger.entries] == ["plan", "release"]
-    assert all(canonical_json(module.settings_of(one)) in fitted.certificate.values["notes"][0] for one in candidates)
+    listed = [{"method": one.name, "settings": module.settings_of(one)} for one in candidates]
+    assert fitted.certificate.values["candidates"] == listed
     run = fitted.save(tmp_path / "run")
     assert verify(run).problems == ()
     loaded = sf.load(run)
@@ -186,6 +187,7 @@ def test_no_trial_at_all_releases_nothing_and_stays_charged(monkeypatch, tmp_pat
 def test_what_spends_nothing_is_tuned_for_nothing(tmp_path):
     fitted = plan_of(EDGE, MLPS).fit(GRAPH)
     assert (fitted.plan.releases, fitted.certificate.epsilon) == ((), 0.0)
+    assert "candidates" not in fitted.certificate.values
     assert verify(fitted.save(tmp_path / "run")).problems == ()
 
 
@@ -195,6 +197,7 @@ def test_what_spends_nothing_is_tuned_for_nothing(tmp_path):
         (lambda: Tuned(GAPS[:1]), InputError, "candidates"),
         (lambda: Tuned((GAPS[0], GAPS[0])), InputError, "candidates.*different"),
         (lambda: Tuned((GAPS[0], MLPS[0])), InputError, "one method"),
+        (lambda: Tuned(tuple(sf.MLP(epochs=k) for k in range(1, 1002))), InputError, "candidates.*at most 1000.*1001"),
         (lambda: Tuned(GAPS, "uniform"), InputError, "rule"),
         (lambda: Tuned(GAPS, mean_trials=1), InputError, "mean_trials"),
         (lambda: plan_of(sf.NoPrivacy(), budget=None), InputError, "unit of privacy"),

@@ -74,7 +74,12 @@ def test_campus_end_to_end(sfumato, tmp_path):
     assert names(out / "release") == RELEASE
     assert names(out / "evaluation") == {"metrics.json", "curves.json", "source.json"}
     assert json.loads((out / "evaluation" / "metrics.json").read_text()) == loads(result.out)
-    assert loads(sfumato("verify", out, "--json").out) == {"valid": True, "problems": [], "caveats": []}
+    verdict = loads(sfumato("verify", out, "--json").out)
+    assert verdict["claim"].pop("epsilon") == pytest.approx(4, rel=1e-3)
+    assert verdict == {
+        "valid": True, "problems": [], "unit": {"name": "edge", "relation": "add-remove", "directed": False},
+        "claim": {"delta": 1e-5}, "key": None, "origin_checked": False, "caveats": [],
+    }  # fmt: skip
     again = loads(sfumato("evaluate", out, "--json").out)
     assert again["test_accuracy"] == pytest.approx(reached)
     assert sfumato("predict", out).code == 0
@@ -183,7 +188,13 @@ def test_every_unit_works_or_says_why_not(method, unit, tables, sfumato, refused
 
 def test_a_signed_run_verifies_with_its_key_alone(tables, sfumato, tmp_path):
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+        PublicFormat,
+        load_pem_public_key,
+    )
 
     for name in ("mine", "other"):
         key = Ed25519PrivateKey.generate()
@@ -195,10 +206,23 @@ def test_a_signed_run_verifies_with_its_key_alone(tables, sfumato, tmp_path):
     arguments = ["train", "mlp", *tables["first"], "--unit", "record", *BUDGET, "--sign-key", tmp_path / "mine.pem"]
     assert sfumato(*arguments, "--out", run, "--json").code == 0
     assert names(run / "release") == {*RELEASE, "signature.json"}
-    assert sfumato("verify", run, "--public-key", tmp_path / "mine.pub").code == 0
+    unasked = sfumato("verify", run)
+    assert unasked.code == 0
+    assert "origin: not checked" in unasked.out
+    mine = sfumato("verify", run, "--public-key", tmp_path / "mine.pub", "--json")
+    assert mine.code == 0
+    raw = load_pem_public_key((tmp_path / "mine.pub").read_bytes()).public_bytes_raw()
+    assert (loads(mine.out)["key"], loads(mine.out)["origin_checked"]) == (raw.hex(), True)
     other = sfumato("verify", run, "--public-key", tmp_path / "other.pub", "--json")
     assert other.code == 1
-    assert loads(other.out)["valid"] is False
+    found = loads(other.out)
+    assert (found["valid"], found["key"], found["origin_checked"]) == (False, raw.hex(), False)
+    (tmp_path / "weak").write_text("01" + 62 * "0")
+    weak = sfumato("verify", run, "--public-key", tmp_path / "weak")
+    assert (weak.code, weak.out) == (2, "")
+    (run / "release" / "certificate.json").unlink()
+    gone = loads(sfumato("verify", run, "--json").out)
+    assert (gone["valid"], gone["unit"], gone["claim"]) == (False, None, None)
 
 
 def test_an_unsigned_run_does_not_pass_for_a_signed_one(trained, sfumato, tmp_path):

@@ -170,6 +170,15 @@ TENSORS = {
         "releases", lambda t: t.update({"degree-reports": t["degree-reports"].astype(np.float64)}),
         "header: is not a valid safetensors header: degree-reports has dtype F64, expected I64",
     ),
+    "bits of nobody": (
+        "releases", lambda t: t["link-reports"].__ior__(np.uint8([0] * 15 + [128])), "link-reports: holds bits beyond the 121",
+    ),
+    "one's own link": (
+        "releases", lambda t: t["link-reports"][0].__ior__(np.uint8(1)), "link-reports: holds links of users with themselves",
+    ),
+    "arcs in place of degrees": (
+        "releases", lambda t: t["degree-reports"].__iadd__(1 << 40), "degree-reports: holds answers from 10995",
+    ),
     "an unknown learner": ("model", renamed("arcs"), "arcs: belongs to no network of this method"),
     "two learners": (
         "model", lambda t: t.update({name: np.zeros((121, 3), np.float32) for name in ("mlp", "gcn")}),

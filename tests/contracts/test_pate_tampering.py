@@ -323,7 +323,7 @@ def test_tensors_are_what_was_answered_and_learned(run, name, change, named):
         ({"network": "mlp"}, "discriminator/1.layers.0.weight: expected shape [2, 784]"),
         ({"network": "edges"}, "discriminator/1.layers.0.weight: expected shape [2, 588]"),
         ({"name": "gan"}, "settings.student.noise_rate: is not a known field"),
-        ({"device": 3}, "settings.student.device: expected a text, got 3"),
+        ({"device": 3}, "settings.student.device: expected cpu or cuda, got 3"),
     ],
 )
 def test_networks_are_those_of_the_settings(tmp_path, small, named):

@@ -138,6 +138,14 @@ LOOK_ALIKE = "Whoever runs the training may see the data and follows the method.
 EDITS = [
     ("certificate", "format", 1, "format"),
     ("certificate", "version", "", "version"),
+    ("certificate", "version", "1.0 0,1 0,2", "version"),
+    ("certificate", "version", "1." + 100 * "0", "version"),
+    ("certificate", "notes", ["0,1"] * 9, "notes: expected a list of at most 8 items"),
+    ("certificate", "notes", ["0,1 " * 126], "notes[0]: expected a text of 1 to 500 characters"),
+    ("certificate", "notes", ["a\tb \t"], "notes[0]: expected printable characters"),
+    ("certificate", "notes", ["a\u200bb\u2060"], "notes[0]: expected printable characters"),
+    ("certificate", "notes", ["safe\x1b[2K"], "notes[0]: expected printable characters"),
+    ("certificate", "composition.builds_on", 17 * [{}], "composition.builds_on: expected a list of at most 16"),
     ("certificate", "method", "mlp", "method"),
     ("certificate", "method", "g\u0430p", "method"),
     ("certificate", "settings.width", 17, "spec.json: settings.width"),
@@ -200,6 +208,10 @@ EDITS = [
     ("spec", "graph.classes", lambda old: old[1:], "graph.classes"),
     ("spec", "graph.feature_names", ["a"], "graph.feature_names"),
     ("spec", "graph.ids_digest", "none", "graph.ids_digest"),
+    ("spec", "graph.name", 201 * "a", "graph.name: expected a name of at most 200 characters"),
+    ("spec", "graph.name", "moon\u2063\u2064", "graph.name: expected printable characters"),
+    ("spec", "graph.classes.0", "0\u200d", "graph.classes[0]: expected printable characters"),
+    ("spec", "graph.classes.0", "0,1 " * 51, "graph.classes[0]: expected a name of at most 200 characters"),
     ("spec", "noise_multiplier", 0.001, "noise_multiplier"),
     ("spec", "graph", ..., "graph"),
 ]  # fmt: skip
@@ -426,6 +438,9 @@ FORGERIES = {
     ),
     "facts that are not protected": (
         lambda c: c.update(assumed_public=["classes", "classes"]), "assumed_public[1]: classes appears twice",
+    ),
+    "arcs among the facts": (
+        lambda c: c.update(assumed_public=["0,1 0,2"]), "assumed_public[0]: 0,1 0,2 is no fact that is read off data",
     ),
     "a smaller claim": (lambda c: c["claim"].update(epsilon=c["claim"]["epsilon"] * 0.99), "claim.epsilon"),
     "a smaller delta": (lambda c: c["claim"].update(delta=c["claim"]["delta"] * 0.9), "claim.epsilon"),

@@ -17,6 +17,7 @@ PREDICTIONS = {
     "edge": [0.386743, 0.392134, 0.492548, 0.284874],
     "node": [0.366137, 0.263541, 0.311105, 0.477442],
 }
+TUNED = [0.440091, 0.315966, 0.469876, 0.334017]
 
 
 def path_graph():
@@ -51,3 +52,12 @@ def test_a_kept_run_that_was_changed_does_not_pass(unit, tmp_path):
     path = run / "release" / "releases.safetensors"
     path.write_bytes(path.read_bytes()[:-1] + b"\x01")
     assert any(text.startswith("releases.safetensors: ") for text in verify(run).problems)
+
+
+def test_a_kept_tuned_run_verifies_loads_and_lists_its_candidates():
+    """Best of a random number of trials at node level, records replaced; unsigned."""
+    result = verify(KEPT / "tuned")
+    assert (result.problems, result.unit["relation"]) == ((), "replace")
+    fitted = sf.load(KEPT / "tuned")
+    assert [one["settings"]["num_hops"] for one in fitted.certificate.values["candidates"]] == [1, 2]
+    np.testing.assert_allclose(fitted.predict_proba(path_graph())[:, 1], TUNED, atol=1e-5)

@@ -32,7 +32,7 @@ EVENTS = [
 ]  # fmt: skip
 
 
-def written(unit, event):
+def written(unit, event, candidates=()):
     """A certificate as the library writes it, read back."""
     release = Release("aggregate/1", event, (4, 2), 4)
     plan = {"method": "gap", "unit": {}, "claim": {"epsilon": 1.0, "delta": 1e-7}, "delta_sampler": 0.0}
@@ -41,7 +41,7 @@ def written(unit, event):
     certificate = certify(
         ledger, version="0.1.0", settings={}, unit=unit, budget=None, accounting="pld", public_facts=FACTS,
         assumed_public=[], who_may_see={"anyone": ["weights"], "the node itself": [], "never": []}, notes=("free",),
-        builds_on=[{"ledger_head": "0" * 64, "epsilon": None, "delta": None}],
+        builds_on=[{"ledger_head": "0" * 64, "epsilon": None, "delta": None}], candidates=candidates,
     )  # fmt: skip
     return json.loads(certificate.to_json())
 
@@ -54,7 +54,10 @@ def faults(value, form="certificate"):
 def test_the_writer_fills_exactly_the_fields_of_the_schema(unit):
     values = written(unit, EVENTS[0])
     assert faults(values) == []
-    assert values.keys() == FIELDS.keys()
+    assert values.keys() == FIELDS.keys() - {"candidates"}
+    tuned = [{"method": "gap", "settings": {"num_hops": hops}} for hops in (1, 2)]
+    assert faults(written(unit, EVENTS[0], tuned)) == []
+    assert written(unit, EVENTS[0], tuned)["candidates"] == tuned
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.type)
@@ -84,7 +87,10 @@ NEAR_MISSES = [
     ("votes", [2**-10, 40, 2.0**15], [2**-11, 0, -1.0, 32768.1, True]),
     ("classes", [2, 10], [1, 2.0, True]),
     ("counts", [[], [1, 3]], [[0], 3, [1.5], None]),
-    ("text", ["a"], ["", None, ["a"]]),
+    ("text", ["a", "a" * 500], ["", None, ["a"], "a" * 501]),
+    ("name", ["", "\u0430", "a" * 200], [None, "a" * 201]),
+    ("device", ["cpu", "cuda", "cuda:1"], ["", "cpu ", "cuda:arc", None]),
+    ("version", ["0.1.0", "1!2.0rc1+local"], ["", "1.0 ", "1.0\n", "\u0661", "1" * 51]),
     ("hash", ["0" * 64], ["0" * 63, "0" * 65, "0" * 64 + "\n", "A" * 64, "g" * 64, "\u0660" * 64]),
     ("relation", ["replace"], ["Replace", "remove", None, ["replace"]]),
     ("texts", [[], ["a"]], ["a", [""], {"a": 1}, None]),
@@ -108,7 +114,8 @@ def forms(node):
 def test_the_schema_uses_only_what_the_verifier_reads():
     """So that the verifier's small interpreter means what any JSON Schema validator means."""
     read = {"type", "const", "enum", "oneOf", "anyOf", "items", "properties", "minimum", "maximum", "exclusiveMinimum",
-            "exclusiveMaximum", "minLength", "pattern", "required", "additionalProperties", "title", "description"}  # fmt: skip
+            "exclusiveMaximum", "minLength", "maxLength", "maxItems", "pattern", "required", "additionalProperties", "title",
+            "description"}  # fmt: skip
     for form in forms(SCHEMA):
         if form is SCHEMA:
             continue
@@ -126,7 +133,10 @@ def test_the_schema_uses_only_what_the_verifier_reads():
         if "properties" in form:
             assert form["type"] == "object"
             assert form["additionalProperties"] is False
-            assert sorted(form["required"]) == sorted(form["properties"])
+            assert form["properties"].keys() - set(form["required"]) == (
+                {"candidates"} if form is FORMS["certificate"] else set()
+            )
+            assert set(form["required"]) <= form["properties"].keys()
         if "oneOf" in form:
             (tag,) = form["required"]
             assert all("const" in case["properties"][tag] for case in form["oneOf"])

@@ -97,7 +97,8 @@ def test_without_evaluation_or_graph(edge_run):
 
 
 def test_hostile_names_stay_text(edge_run):
-    certificate = {**edge_run.certificate, "protects": HOSTILE, "notes": [HOSTILE], "settings": {HOSTILE: HOSTILE}}
+    certificate = {**edge_run.certificate, "protects": HOSTILE, "notes": [HOSTILE], "settings": {HOSTILE: HOSTILE},
+                   "candidates": [{"method": HOSTILE, "settings": {HOSTILE: HOSTILE}}]}  # fmt: skip
     page = run_page(
         replace(edge_run, classes=(HOSTILE, "_b", ""), graph=HOSTILE, folder=HOSTILE, certificate=certificate)
     )
@@ -183,3 +184,10 @@ def test_unknown_events_are_shown_as_they_are():
     assert event_words({"type": "composed", "events": [inner, inner], "count": 3}).startswith(
         "3 times: a mechanism of pure"
     )
+
+
+def test_what_a_tuned_run_was_chosen_among_is_shown(edge_run):
+    candidates = [{"method": "gap", "settings": {"num_hops": hops}} for hops in (1, 2)]
+    page = run_page(replace(edge_run, certificate={**edge_run.certificate, "candidates": candidates}))
+    assert "Chosen among: gap with num_hops 1." in page
+    assert "Chosen among: gap with num_hops 2." in page

@@ -95,13 +95,18 @@ def describe(events, epsilon, delta=1e-6, unit=None):
 
 
 def safetensors(shapes, numbers="F32"):
-    header, end = {}, 0
-    for name, shape in shapes.items():
+    fields, end = {}, 0
+    for name, shape in sorted(shapes.items(), key=lambda item: (not item[0].endswith(".num_batches_tracked"), item[0])):
         dtype = "I64" if name.endswith(".num_batches_tracked") else numbers
         start, end = end, end + _BYTES[dtype] * math.prod(shape)
-        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [start, end]}
-    text = json.dumps(header).encode()
-    return struct.pack("<Q", len(text)) + text + bytes(end)
+        fields[name] = {"dtype": dtype, "shape": shape, "data_offsets": [start, end]}
+    return header(fields, bytes(end))
+
+
+def header(fields, body=b""):
+    text = json.dumps(fields, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + body
 
 
 def chain(lines):
@@ -477,11 +482,6 @@ def test_evaluation_beside_the_release_does_not_matter(folder):
     assert verify(folder.parent).valid
 
 
-def header(fields, body=b""):
-    text = json.dumps(fields).encode()
-    return struct.pack("<Q", len(text)) + text + body
-
-
 def tensor(**fields):
     return {"dtype": "I64", "shape": [4, 3], "data_offsets": [0, 96], **fields}
 
@@ -529,7 +529,7 @@ def keys(tmp_path):
     form = serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     (tmp_path / "key.pem").write_bytes(public.public_bytes(*form))
     (tmp_path / "key.hex").write_text(public.public_bytes_raw().hex() + "\n")
-    (tmp_path / "other.hex").write_text("00" * 32)
+    (tmp_path / "other.hex").write_text("ab" * 32)
     (tmp_path / "x25519.pem").write_bytes(X25519PrivateKey.generate().public_key().public_bytes(*form))
     (tmp_path / "junk.pem").write_text("junk")
 

@@ -40,6 +40,7 @@ from sfumato.record.ledger import Ledger, Release, canonical_json
 SCORE_SHARE = 0.1
 """Share of a trial's squared loss, by the central limit, that a private score gets beside what it scores."""
 _MOST_NOISE = 1e4
+_MOST_CANDIDATES = 1000
 _NOISES = (1e-8, 1e14)
 
 
@@ -51,12 +52,14 @@ class Tuned:
     e^-mean_trials: then nothing is released, and the charge stays.
 
     Args:
-        candidates: the same method with at least two different settings, chosen without looking at protected data.
+        candidates: the same method with 2 to 1000 different settings, chosen without looking at protected data; the
+            certificate lists them.
         rule: law of the number of trials: ``logarithmic`` (the cheapest), ``geometric`` or ``poisson``.
         mean_trials: expected number of trials, in (1, 10000].
 
     Raises:
-        InputError: candidates of several methods, fewer than two, or one twice; an unknown rule; a mean out of range.
+        InputError: candidates of several methods, fewer than 2 or more than 1000, or one twice; an unknown rule; a mean out
+            of range.
 
     >>> from sfumato.central.gap import GAP
     >>> Tuned((GAP(num_hops=1), GAP(num_hops=2)), mean_trials=5).name
@@ -72,6 +75,8 @@ class Tuned:
         settings = [canonical_json(settings_of(candidate)) for candidate in self.candidates]
         if len(set(settings)) < max(len(settings), 2):
             raise fail("candidates", self.candidates, "to be at least two, all different", "A single one is not tuned.")
+        if len(settings) > _MOST_CANDIDATES:
+            raise fail("candidates", len(settings), f"to be at most {_MOST_CANDIDATES}", "Trials pick at random.")
         if len({type(candidate) for candidate in self.candidates}) > 1:
             raise fail("candidates", self.candidates, "to be settings of one method")
         check_rule(self.rule, self.mean_trials)
@@ -80,13 +85,6 @@ class Tuned:
     def name(self) -> str:
         """That of the candidates: what leaves is a run of their method."""
         return self.candidates[0].name
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """The public list, for the certificate."""
-        return (
-            f"Candidates of the selection: {'; '.join(canonical_json(settings_of(one)) for one in self.candidates)}.",
-        )
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
         """Find the noise of all candidates at which the whole selection costs at most ``budget``; never sees data.

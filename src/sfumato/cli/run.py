@@ -215,9 +215,17 @@ def verify(
     except verifier.VerifyInputError as error:
         raise InputError(str(error)) from error
     if as_json:
-        typer.echo(
-            json.dumps({"valid": result.valid, "problems": list(result.problems), "caveats": list(result.caveats)})
-        )
+        known = result.unit is not None
+        found = {
+            "valid": result.valid,
+            "problems": list(result.problems),
+            "unit": result.unit,
+            "claim": {"epsilon": result.claim_epsilon, "delta": result.claim_delta} if known else None,
+            "key": result.key,
+            "origin_checked": result.origin_checked,
+            "caveats": list(result.caveats),
+        }
+        typer.echo(json.dumps(found))
     else:
         typer.echo(verifier.describe(run, result))
     raise typer.Exit(0 if result.valid else 1)

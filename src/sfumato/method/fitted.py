@@ -18,7 +18,7 @@ from sfumato.method.method import Arrays, GraphKey, Method, settings_of
 from sfumato.method.plan import Plan, make_plan
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import Unit, unit_from_dict, unit_to_dict
-from sfumato.record.certificate import Certificate
+from sfumato.record.certificate import MOST_ORIGINS, Certificate
 from sfumato.record.ledger import Ledger, Release
 from sfumato.record.release_folder import StoredRun, write_release
 
@@ -86,7 +86,11 @@ class Fitted:
             trained, found = getattr(self.plan.public, name), getattr(public, name)
             if trained != found:
                 raise fail(f"public.{name}", found, f"to be {trained} as in training", "Read both with one schema.")
-        return make_plan(inductive(self.weights, self.graph_key, self._origin()), budget, unit, public)
+        origin = self._origin()
+        if len(origin) > MOST_ORIGINS:
+            remedy = "Infer with the model that was trained, not with one that was inferred."
+            raise fail("builds_on", len(origin), f"to hold at most {MOST_ORIGINS} runs", remedy)
+        return make_plan(inductive(self.weights, self.graph_key, origin), budget, unit, public)
 
     def _origin(self) -> tuple[dict[str, Any], ...]:
         """For the certificate of an inference: the runs its weights come from."""

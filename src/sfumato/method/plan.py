@@ -36,6 +36,7 @@ from sfumato.record.ledger import Ledger, Release, canonical_json
 from sfumato.record.resume import FitState
 from sfumato.record.stopped import noting_charges
 
+_LONGEST_NAME = 200
 if TYPE_CHECKING:
     from sfumato.method.fitted import Fitted
 
@@ -148,11 +149,17 @@ class Plan:
             assumed_public=self.public.assumed,
             who_may_see=plan.method.who_may_see(self.unit),
             builds_on=getattr(self.method, "builds_on", ()),
-            notes=getattr(self.method, "notes", ()),
+            candidates=self._candidates(),
         )
         from sfumato.method.fitted import Fitted  # which plans inference on other graphs
 
         return Fitted(plan, weights, released, certificate, session.ledger, key, session.curves)
+
+    def _candidates(self) -> list[dict[str, Any]]:
+        """What a charged selection chooses from."""
+        if not self.releases:
+            return []
+        return [{"method": one.name, "settings": settings_of(one)} for one in getattr(self.method, "candidates", ())]
 
     def _open(
         self,
@@ -208,6 +215,12 @@ class Plan:
     def check(self, graph: Graph) -> None:
         """Refuse a graph that contradicts the public facts this plan was calibrated for, or has nothing to learn."""
         facts = graph.public_facts(self.unit)
+        for text in (graph.name, *graph.classes, *graph.feature_names, *self.public.assumed):
+            if len(text) > _LONGEST_NAME or not text.isprintable():
+                raise DataError(
+                    f"Expected names of graph, classes and columns to have at most {_LONGEST_NAME} characters, all printable, "
+                    f"since the release holds them; got {text[:20]!r}, of length {len(text)}. Rename it."
+                )
         learns = not hasattr(self.method, "base")
         for name in ("num_nodes", "num_features", "directed", *(("num_train", "num_classes") if learns else ())):
             planned, found = getattr(self.public, name), getattr(facts, name)

@@ -22,6 +22,8 @@ from sfumato.privacy.units import LOCAL_UNITS, EdgeLevel, LinkLevel, Unit, unit_
 from sfumato.record.ledger import Ledger, Release, canonical_json
 
 FORMAT = 2
+MOST_ORIGINS = 16
+"""Most runs that weights may come from, one after another."""
 FIXED: Mapping[str, Any] = {
     "trust_model": "trusted curator",
     "adversary": "Anyone who reads everything shown to anyone, knows every other record, the code and the settings, and "
@@ -129,6 +131,7 @@ class Certificate:
             f"{run['delta']}), which this certificate does not cover: for records in both graphs the costs add up."
             for run in self.values["composition"]["builds_on"]
         ]
+        lines += [f"Chosen among: {canonical_json(one)}." for one in self.values.get("candidates", ())]
         return "\n".join([*lines, self.values["data_collection"], *self.values["notes"]])
 
 
@@ -144,6 +147,7 @@ def certify(
     assumed_public: Sequence[str],
     who_may_see: Mapping[str, Sequence[str]],
     builds_on: Sequence[Mapping[str, Any]] = (),
+    candidates: Sequence[Mapping[str, Any]] = (),
     notes: Sequence[str] = (),
     assumptions: Sequence[str] = (),
     limits: Sequence[str] = (),
@@ -161,6 +165,7 @@ def certify(
         assumed_public: which of them were read off protected data.
         who_may_see: outputs for ``anyone``, ``the node itself`` and ``never``.
         builds_on: runs whose weights this one uses: ``ledger_head``, ``epsilon`` and ``delta`` of each.
+        candidates: what a charged selection chose from, in its order: ``method`` and ``settings`` of each.
         notes: free text, outside the claim; nothing checks it.
         assumptions: of the method, beside those of a trusted curator.
         limits: caveats that follow from the method.
@@ -180,6 +185,7 @@ def certify(
             "version": version,
             "method": plan["method"],
             "settings": dict(settings),
+            **({"candidates": [dict(one) for one in candidates]} if candidates else {}),
             "unit": unit_to_dict(unit),
             "protects": unit.describe(),
             "claim": plan["claim"],

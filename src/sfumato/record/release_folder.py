@@ -24,6 +24,7 @@ from sfumato.record.ledger import Ledger, canonical_json
 
 Arrays = dict[str, NDArray[Any]]
 LEDGER = "ledger.jsonl"
+_TYPES = ("U64", "I64", "F64", "F32", "U32", "I32", "F16", "U16", "I16", "I8", "U8")
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,6 @@ def write_release(
     Raises:
         InputError: the folder holds something else, or the key is not Ed25519.
     """
-    save = require("safetensors.numpy").save
     release = run / "release"
     if ledger.path != release / LEDGER:
         check_new_folder(release if ledger.path == run / LEDGER else run)
@@ -84,8 +84,8 @@ def write_release(
         **({} if certificate is None else {"certificate.json": certificate.to_json().encode()}),
         LEDGER: ledger.text().encode(),
         "spec.json": (canonical_json(spec) + "\n").encode(),
-        "model.safetensors": save({key: np.ascontiguousarray(value) for key, value in weights.items()}),
-        "releases.safetensors": save({key: np.ascontiguousarray(value) for key, value in released.items()}),
+        "model.safetensors": _tensor_file(weights),
+        "releases.safetensors": _tensor_file(released),
     }
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())}
     manifest = (canonical_json({"format": 1, "files": digests}) + "\n").encode()
@@ -123,7 +123,7 @@ def read_release(run: Path, *, on_graph: bool = True) -> StoredRun:
         InputError: the run is one of PATE.
         DataError: a file is missing, unreadable or altered.
     """
-    refusal, load = require("safetensors").SafetensorError, require("safetensors.numpy").load
+    refusal = require("safetensors").SafetensorError
     release = run / "release" if (run / "release").is_dir() else run
     try:
         digests = json.loads((release / "manifest.json").read_bytes())["files"]
@@ -142,8 +142,8 @@ def read_release(run: Path, *, on_graph: bool = True) -> StoredRun:
         stored = StoredRun(
             json.loads(contents.get("certificate.json", b"{}") if pate else contents["certificate.json"]),
             spec,
-            load(contents["model.safetensors"]),
-            load(contents["releases.safetensors"]),
+            _tensors(contents["model.safetensors"]),
+            _tensors(contents["releases.safetensors"]),
             contents[LEDGER].decode(),
         )
     except (KeyError, ValueError, refusal) as error:
@@ -156,6 +156,45 @@ def read_release(run: Path, *, on_graph: bool = True) -> StoredRun:
             "sfumato.pate.load_student; check it with `sfumato verify`."
         )
     return stored
+
+
+def _tensor_file(arrays: Arrays) -> bytes:
+    """The one safetensors file of these arrays; its bytes say nothing but their names, types, shapes and numbers."""
+    plain = {name: np.ascontiguousarray(value, value.dtype.newbyteorder("<")) for name, value in arrays.items()}
+    order = _file_order(plain)
+    return b"".join((_tensor_header(order), *(value.data for value in order.values())))
+
+
+def _tensors(content: bytes) -> Arrays:
+    """Read a safetensors file whose header is the one of its arrays.
+
+    Raises:
+        ValueError: the header is spelled otherwise, so that it could hold more than that.
+    """
+    arrays = require("safetensors.numpy").load(content)
+    if not content.startswith(_tensor_header(_file_order(arrays))):
+        raise ValueError("the header of a safetensors file is not in canonical form")
+    return arrays
+
+
+def _file_order(arrays: Arrays) -> Arrays:
+    """Arrays by type, then by name."""
+    return dict(sorted(arrays.items(), key=lambda item: (_TYPES.index(_type(item[1])), item[0])))
+
+
+def _tensor_header(arrays: Arrays) -> bytes:
+    """Length and JSON of a safetensors header: no spaces but those up to a multiple of 8 bytes, no metadata."""
+    entries, end = {}, 0
+    for name, value in arrays.items():
+        start, end = end, end + value.nbytes
+        entries[name] = {"dtype": _type(value), "shape": list(value.shape), "data_offsets": [start, end]}
+    text = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text
+
+
+def _type(array: NDArray[Any]) -> str:
+    return f"{array.dtype.kind.upper()}{8 * array.itemsize}"
 
 
 def read_sign_key(path: Path) -> Callable[[bytes], dict[str, str]]:

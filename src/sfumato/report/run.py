@@ -195,6 +195,9 @@ def _builds_on(values: Mapping[str, Any]) -> list[str]:
         f"{one['delta']}), which this certificate does not cover: for records in both graphs the costs add up."
         for one in runs
     ]
+    found += [
+        f"Chosen among: {one['method']} with {_settings(one['settings'])}." for one in values.get("candidates", ())
+    ]
     return [*found, *(f"Note, which nothing checks: {note}" for note in values.get("notes", ()))]
 
 

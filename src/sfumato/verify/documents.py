@@ -81,13 +81,26 @@ def parse(where: str, contents: dict[str, bytes], form: str, problems: list[str]
         return None
     try:
         value = loads(contents[where])
-        faults = list(form_faults(value, forms()[form], ""))
+        faults = [*form_faults(value, forms()[form], ""), *_unprintable(value, "")]
         if not faults and canonical(value) + b"\n" != contents[where]:
             faults = ["is not canonical JSON (sorted keys, no spaces, one newline at the end)"]
     except (ValueError, RecursionError) as error:
         faults = [f"is not valid JSON: {plain(str(error))}"]
     problems.extend(f"{where}: {fault}" for fault in faults)
     return None if faults else value
+
+
+def _unprintable(value: Any, path: str) -> Iterator[str]:
+    """Texts that hold a control, formatting or private character: they look like others, and could hide anything."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _unprintable(key, f"{path}.{plain(key)}")
+            yield from _unprintable(inner, f"{path}.{plain(key)}")
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _unprintable(inner, f"{path}[{index}]")
+    elif isinstance(value, str) and not value.isprintable():
+        yield f"{path.removeprefix('.')}: expected printable characters, got {plain(value)}"
 
 
 @cache
@@ -142,11 +155,13 @@ def _fits(value: Any, form: dict[str, Any]) -> bool:
         above, below = form.get("exclusiveMinimum", -math.inf), form.get("exclusiveMaximum", math.inf)
         return bool(low <= value <= high and above < value < below)
     if isinstance(value, str):
-        return len(value) >= form.get("minLength", 0) and bool(re.fullmatch(form.get("pattern", "(?s).*"), value))
-    return True
+        fits = form.get("minLength", 0) <= len(value) <= form.get("maxLength", math.inf)
+        return fits and bool(re.fullmatch(form.get("pattern", "(?s).*"), value))
+    return not isinstance(value, list) or len(value) <= form.get("maxItems", math.inf)
 
 
 def _expected(form: dict[str, Any]) -> str:
     if "enum" in form:
         return "one of " + ", ".join(form["enum"])
-    return str(form.get("title") or {"object": "an object", "array": "a list"}[form["type"]])
+    most = f" of at most {form['maxItems']} items" if "maxItems" in form else ""
+    return str(form.get("title") or {"object": "an object", "array": "a list"}[form["type"]] + most)

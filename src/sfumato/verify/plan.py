@@ -12,8 +12,8 @@ from typing import Any
 
 from . import pate
 from .caveats import stated
-from .claim import NULLS
-from .documents import differences, plain
+from .copies import ledger_faults, spec_faults
+from .documents import canonical, differences, plain
 from .epsilon import leaves, simple_events
 from .local import DEGREES, LINKS, LOCAL_UNITS, REPORTS, unit_faults
 from .methods import (
@@ -40,17 +40,24 @@ def disagreements(
 ) -> Iterator[str]:
     """Everything below but the claim; None stands for a file that cannot be read, which is a problem already."""
     if entries is not None:
-        yield from _ledger_faults(entries, certificate)
+        yield from ledger_faults(entries, certificate)
     if spec is not None:
-        yield from _spec_faults(spec, certificate)
+        yield from spec_faults(spec, certificate)
+    tuned = any(event["type"] == "selection" for event in leaves(one["event"] for one in certificate["releases"]))
+    if tuned != ("candidates" in certificate):
+        yield f"certificate.json: candidates: {'is missing' if tuned else 'not expected, since no selection was charged'}"
     if certificate["method"] == pate.METHOD:
         yield from _pate_faults(certificate, released, weights)
         return
     yield from words_faults(certificate)
     yield from settings_faults(certificate)
     yield from origin_faults(certificate)
-    tuned = any(event["type"] == "selection" for event in leaves(one["event"] for one in certificate["releases"]))
-    yield from (_selection_faults if tuned else _output_faults)(certificate, released, weights)
+    yield from _fact_faults(certificate)
+    if not tuned:
+        yield from _release_faults(certificate)
+        yield from _output_faults(certificate, released, weights)
+    elif "candidates" in certificate:
+        yield from _selection_faults(certificate, released, weights)
 
 
 def _pate_faults(
@@ -88,8 +95,7 @@ def _tensor_faults(file: str, tensors: dict[str, list[int]], expected: dict[str,
 def _output_faults(
     certificate: dict[str, Any], released: dict[str, list[int]] | None, weights: dict[str, list[int]] | None
 ) -> Iterator[str]:
-    """Releases, tensors and weights that are not those of the method."""
-    yield from _release_faults(certificate)
+    """Tensors and weights that are not those of the method."""
     if released is not None:
         yield from _released_faults(released, certificate)
     if weights is not None and certificate["unit"]["name"] != "none":
@@ -99,99 +105,85 @@ def _output_faults(
 def _selection_faults(
     certificate: dict[str, Any], released: dict[str, list[int]] | None, weights: dict[str, list[int]] | None
 ) -> Iterator[str]:
-    """A tuned run: one selection, in which a candidate releases what the settings and the tensors say."""
-    releases, where = certificate["releases"], "certificate.json: releases"
-    if [(release["name"], release["event"]["type"]) for release in releases] != [("tuned", "selection")]:
-        yield f"{where}: expected one selection, named tuned, and nothing beside it"
+    """A tuned run: one selection, each candidate of which is held to the rules of a run with its settings alone."""
+    where, releases, candidates = "certificate.json: ", certificate["releases"], certificate["candidates"]
+    found = [(release["name"], release["event"]["type"], release["shape"]) for release in releases]
+    if found != [("tuned", "selection", [1])] or certificate["unit"]["name"] in LOCAL_UNITS:
+        yield f"{where}releases: expected one selection, named tuned, of shape [1], and nothing beside it"
         return
-    names, scored = release_names(certificate), ["score"] * (certificate["unit"]["name"] != "edge")
-    fitting = [
-        list(_candidate_faults(certificate, names, events, released, weights))
-        for events in releases[0]["event"]["candidates"]
-        if len(events) == len(names) + len(scored)
-        and all((event["type"], event.get("count")) == ("gaussian", 1) for event in events[len(names) :])
-    ]
-    if not fitting:
-        yield f"{where}[0].event.candidates: none has events for {[*names, *scored]}, as method and settings imply"
-    else:
-        yield from (f"{fault} (of the candidate that fits best)" for fault in min(fitting, key=len))
-
-
-def _candidate_faults(
-    certificate: dict[str, Any],
-    names: list[str],
-    events: list[dict[str, Any]],
-    released: dict[str, list[int]] | None,
-    weights: dict[str, list[int]] | None,
-) -> Iterator[str]:
-    """Hold the outputs against one candidate, as if it had been the plan; an event beyond the names is its score's."""
-    touched = touched_rows(certificate) or 0
-    plan, draws = [], 1 + len(events) - len(names)
-    for name, event in zip(names, events[: len(names)], strict=True):
-        size = sum(_size(shape) for key, shape in (weights or {}).items() if key.startswith(name + "."))
-        shape = (released or {}).get(name, []) if name.startswith("aggregate/") else [size]
-        affected = (
-            min(touched, shape[0]) * _size(shape[1:]) if name.startswith("aggregate/") and shape else _size(shape)
-        )
-        plan.append({"name": name, "event": event, "shape": shape, "affected_coordinates": affected})
-        draws += sum(affected * times for _, times in simple_events([event]))
-    yield from _output_faults({**certificate, "releases": plan}, released, weights)
-    if certificate["releases"][0]["affected_coordinates"] < draws:
-        yield f"certificate.json: releases[0].affected_coordinates: expected at least {draws}, the draws of one trial"
-
-
-def _ledger_faults(entries: list[dict[str, Any]], certificate: dict[str, Any]) -> Iterator[str]:
-    """Releases that were not planned, or plans that are not those of the certificate."""
-    plan, made = entries[0]["plan"], [entry["release"] for entry in entries[1:]]
-    if len(made) != len(plan["releases"]):
-        yield f"ledger.jsonl: {len(made)} releases were made, but {len(plan['releases'])} were planned"
-    for line, pair in enumerate(zip(made, plan["releases"], strict=False), start=2):
-        yield from (
-            f"ledger.jsonl line {line}: {text} (compared with its plan)" for text in differences(*pair, "release")
-        )
-    stated = {**certificate, "delta_sampler": certificate["accounting"]["delta_sampler"]}
-    for field in plan:
-        found = differences(stated[field], plan[field], "accounting." * (field == "delta_sampler") + field)
-        yield from (f"certificate.json: {text} (compared with ledger.jsonl)" for text in found)
-    if certificate["ledger_head"] != entries[-1]["hash"]:
-        yield "certificate.json: ledger_head: is not the hash of the ledger's last line"
-
-
-def _spec_faults(spec: dict[str, Any], certificate: dict[str, Any]) -> Iterator[str]:
-    """Fields of spec.json that say something else than the certificate: predicting trusts the spec."""
-    public = certificate["public_facts"]
-    stated = {
-        "method": certificate["method"],
-        "settings": certificate["settings"],
-        "unit": certificate["unit"],
-        "budget": None if certificate["budget"] == NULLS else certificate["budget"],
-        "public": {**public, "assumed": certificate["assumed_public"]},
-    }
-    for field, value in stated.items():
-        yield from (
-            f"spec.json: {text} (compared with certificate.json)" for text in differences(spec[field], value, field)
-        )
-    graph = spec.get("graph")
-    if (graph is None) != (certificate["method"] == pate.METHOD):
-        yield f"spec.json: graph: does not fit method {plain(certificate['method'])}: all but {pate.METHOD} learn from one"
-    if graph is None or certificate["method"] == pate.METHOD:
+    if certificate["composition"]["builds_on"]:
+        yield f"{where}composition.builds_on: expected none, since each trial of a selection trains its own weights"
+    own = canonical({"method": certificate["method"], "settings": certificate["settings"]})
+    known, trials = [canonical(one) for one in candidates], releases[0]["event"]["candidates"]
+    if len({*known}) < max(len(known), 2):
+        yield f"{where}candidates: expected at least two, all different"
+    if own not in known:
+        yield f"{where}settings: expected those of one of candidates"
+    if len(trials) != len(known):
+        yield f"{where}releases[0].event.candidates: expected {len(known)}, as in candidates, got {len(trials)}"
         return
-    for field, size in (("num_nodes", graph["num_nodes"]), ("num_classes", len(graph["classes"]))):
-        if size != public[field]:
-            yield f"spec.json: graph.{field.replace('num_c', 'c')}: {size} differs from public_facts.{field}"
-    if len(graph["feature_names"]) not in (0, public["num_features"]):
-        yield f"spec.json: graph.feature_names: expected {public['num_features']} names or none"
+    charged, draws, strange = releases[0]["affected_coordinates"], 0, False
+    for index, (candidate, events) in enumerate(zip(candidates, trials, strict=True)):
+        alone = {**certificate, "settings": candidate["settings"], "releases": []}
+        faults = list(_trial_faults(alone, candidate["method"], events))
+        if not faults:
+            alone["releases"] = _trial_releases(alone, events)
+            faults = list(_release_faults(alone))
+            touched = ((one["affected_coordinates"], simple_events([one["event"]])) for one in alone["releases"])
+            draws = max(draws, 1 + _scores(alone) + sum(size * n for size, runs in touched for _, n in runs))
+        yield from (f"{where}candidates[{index}]: {fault.removeprefix(where)}" for fault in faults)
+        strange = strange or bool(faults)
+        if known[index] == own and not faults:
+            yield from _output_faults(alone, released, weights)
+    if not strange and charged != draws:
+        yield f"{where}releases[0].affected_coordinates: expected {draws}, the draws of one trial, got {charged}"
 
 
-def _release_faults(certificate: dict[str, Any]) -> Iterator[str]:
-    """Releases that are not those of the method, and sizes or sampling that do not follow from what is public."""
-    unit, releases, public = certificate["unit"], certificate["releases"], certificate["public_facts"]
+def _scores(certificate: dict[str, Any]) -> int:
+    """How many scores a trial releases: one, unless labels are public."""
+    return int(certificate["unit"]["name"] != "edge")
+
+
+def _trial_faults(alone: dict[str, Any], method: str, events: list[dict[str, Any]]) -> Iterator[str]:
+    """A candidate that is no setting of the method, or whose events are not one for each release and for the score."""
+    if method != alone["method"]:
+        yield f"method: expected {alone['method']}, got {plain(method)}"
+    strange = list(settings_faults(alone))
+    yield from strange
+    expected = [] if strange else [*release_names(alone), *["score"] * _scores(alone)]
+    if not strange and len(events) != len(expected):
+        yield f"events: expected {len(expected)}, of {expected}, as method and settings imply, got {len(events)}"
+    elif expected and expected[-1] == "score" and (events[-1]["type"], events[-1].get("count")) != ("gaussian", 1):
+        yield "events: expected the last one to be one Gaussian release, of the score"
+
+
+def _trial_releases(alone: dict[str, Any], events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The events of a trial as the releases that they are of, in the sizes that its settings imply."""
+    planned, weights, rows = [], network_shapes(alone), touched_rows(alone) or 0
+    for name, event in zip(release_names(alone), events, strict=False):
+        shape = [sum(_size(one) for key, one in weights.items() if key.startswith(f"{name}."))]
+        affected = shape[0]
+        if name.startswith("aggregate/"):
+            shape = [alone["public_facts"]["num_nodes"], aggregate_width(alone)]
+            affected = min(rows, shape[0]) * shape[1]
+        planned.append({"name": name, "event": event, "shape": shape, "affected_coordinates": affected})
+    return planned
+
+
+def _fact_faults(certificate: dict[str, Any]) -> Iterator[str]:
+    """Public facts that contradict the unit or each other."""
+    unit, public = certificate["unit"], certificate["public_facts"]
     if unit["name"] == "edge" and public["directed"] and not unit["directed"]:
         yield "certificate.json: unit.directed: expected true, since public_facts.directed is true"
     if public["num_train"] > public["num_nodes"]:
         yield f"certificate.json: public_facts.num_train: {public['num_train']} exceeds num_nodes"
     if unit["name"] in LOCAL_UNITS:
         yield from unit_faults(certificate)
+
+
+def _release_faults(certificate: dict[str, Any]) -> Iterator[str]:
+    """Releases that are not those of the method, and sizes or sampling that do not follow from what is public."""
+    unit, releases = certificate["unit"], certificate["releases"]
     names, expected = [release["name"] for release in releases], release_names(certificate)
     if names != expected:
         yield f"certificate.json: releases: expected {expected or 'none'}, got {plain(repr(names))}"

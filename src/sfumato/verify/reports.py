@@ -174,6 +174,8 @@ def report_form(
     settings, public = certificate["settings"], certificate["public_facts"]
     if name == LABELS:
         return "I32", 0, (0, 0), (-1, label_answers(settings, public["num_classes"]) - 1)
+    if name == DEGREES:
+        return "I64", 0, (0, 0), (-public["num_nodes"], 2 * public["num_nodes"])
     if name != FEATURES or _malformed(settings) or not settings.get("epsilon_x"):
         return None
     d, mechanism, far = public["num_features"], settings["mechanism"], 2**63 - 1

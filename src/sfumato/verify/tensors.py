@@ -5,6 +5,7 @@ Part of the verifier: it needs NumPy and the other ``_verify_*.py``.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,23 +14,24 @@ from typing import Any
 import numpy as np
 
 from .documents import loads, plain
-from .local import FEATURE_SEED, REPORT_TYPES
+from .local import FEATURE_SEED, LINKS, REPORT_TYPES
 from .reports import report_form
 
 _BYTES = {
-    "F64": 8,
-    "I64": 8,
     "U64": 8,
+    "I64": 8,
+    "F64": 8,
     "F32": 4,
-    "I32": 4,
     "U32": 4,
-    "F16": 2,
+    "I32": 4,
     "BF16": 2,
-    "I16": 2,
+    "F16": 2,
     "U16": 2,
+    "I16": 2,
     "I8": 1,
     "U8": 1,
 }
+"""Types, in the order in which a file holds them."""
 
 
 def tensor_shapes(path: Path, problems: list[str]) -> dict[str, list[int]] | None:
@@ -44,25 +46,28 @@ def tensor_shapes(path: Path, problems: list[str]) -> dict[str, list[int]] | Non
 
 
 def _shapes(path: Path) -> dict[str, list[int]]:
-    header, data = _header(path)
+    text, data = _header_text(path)
+    header = loads(text)
     if "__metadata__" in header:
         raise ValueError("it carries __metadata__, which no release needs")
-    end, shapes = 0, {name: entry["shape"] for name, entry in header.items()}
-    for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
-        start, stop = entry["data_offsets"]
-        if not all(type(n) is int and 0 <= n <= 2**53 for n in (*entry["shape"], start, stop)) or start != end:
-            raise ValueError(f"shape or data_offsets of {name}")
-        end = start + _BYTES[entry["dtype"]] * math.prod(entry["shape"])
-        if stop != end:
-            raise ValueError(f"data_offsets of {name} do not fit its shape")
-        if entry.keys() != {"dtype", "shape", "data_offsets"}:
-            raise ValueError(f"{name} carries more than dtype, shape and data_offsets")
+    end, shapes, expected, kinds = 0, {}, {}, list(_BYTES)
+    for name, entry in sorted(header.items(), key=lambda item: (kinds.index(item[1]["dtype"]), item[0])):
+        kind, shapes[name] = entry["dtype"], entry["shape"]
+        if not all(type(n) is int and 0 <= n <= 2**53 for n in shapes[name]):
+            raise ValueError(f"shape of {name}")
         # a cache: only without privacy
         integer = name.startswith("cache/") or name.endswith(".num_batches_tracked") or name == FEATURE_SEED
-        expected: tuple[str, ...] = ("I64",) if integer or path.name == "releases.safetensors" else ("F32",)
-        expected = REPORT_TYPES.get(name, expected) if path.name == "releases.safetensors" else expected
-        if entry["dtype"] not in expected:
-            raise ValueError(f"{name} has dtype {entry['dtype']}, expected {' or '.join(expected)}")
+        allowed: tuple[str, ...] = ("I64",) if integer or path.name == "releases.safetensors" else ("F32",)
+        allowed = REPORT_TYPES.get(name, allowed) if path.name == "releases.safetensors" else allowed
+        if kind not in allowed:
+            raise ValueError(f"{name} has dtype {kind}, expected {' or '.join(allowed)}")
+        start, end = end, end + _BYTES[kind] * math.prod(shapes[name])
+        expected[name] = {"dtype": kind, "shape": shapes[name], "data_offsets": [start, end]}
+    canonical = json.dumps(expected, separators=(",", ":"), ensure_ascii=False).encode()
+    if text != canonical + b" " * (-len(canonical) % 8):
+        raise ValueError(
+            "it is not canonical (by type and name, back to back, no spaces but those up to a multiple of 8)"
+        )
     if data + end != path.stat().st_size:
         raise ValueError("the tensors do not fill the file")
     return shapes
@@ -73,6 +78,9 @@ def answer_faults(path: Path, certificate: dict[str, Any]) -> Iterator[str]:
     header, data = _header(path)
     for name, entry in header.items():
         shape, where = entry["shape"], f"{path.name}: {plain(name)}: "
+        if name == LINKS:
+            bits = np.memmap(path, np.uint8, "r", data + entry["data_offsets"][0], tuple(shape))
+            yield from (f"{where}{text}" for text in _bit_faults(bits))
         form = report_form(name, certificate, shape[-1])
         if form is None or 0 in shape:
             continue
@@ -86,6 +94,16 @@ def answer_faults(path: Path, certificate: dict[str, Any]) -> Iterator[str]:
             if part.size and not low <= int(part.min()) <= int(part.max()) <= high:
                 found = f"{int(part.min())} to {int(part.max())}"
                 yield f"{where}holds answers from {found}, expected {low} to {high}, as the settings say"
+
+
+def _bit_faults(bits: np.ndarray) -> Iterator[str]:
+    """Packed neighbor lists, one of n bits a user: bits that are nobody's, and links of users with themselves."""
+    n = len(bits)
+    own = np.arange(n)
+    if n % 8 and (bits[:, -1] >> n % 8).any():
+        yield f"holds bits beyond the {n} users"
+    if (bits[own, own // 8] >> (own % 8) & 1).any():
+        yield "holds links of users with themselves"
 
 
 def whole_numbers(path: Path, name: str) -> np.ndarray:
@@ -110,9 +128,14 @@ def unreal_faults(path: Path) -> Iterator[str]:
 
 def _header(path: Path) -> tuple[Any, int]:
     """The header of a safetensors file, and where its data begin."""
+    text, data = _header_text(path)
+    return loads(text), data
+
+
+def _header_text(path: Path) -> tuple[bytes, int]:
     size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if length > min(size - 8, 10**8):
             raise ValueError(f"a header of {length} bytes does not fit a file of {size}")
-        return loads(file.read(length)), 8 + length
+        return file.read(length), 8 + length

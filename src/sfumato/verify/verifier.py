@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
@@ -26,6 +26,7 @@ from .claim import claim_faults
 from .documents import canonical, differences, form_faults, forms, parse, plain
 from .local import LOCAL_UNITS
 from .plan import disagreements
+from .signature import binds, fingerprint, signs
 from .tensors import answer_faults, tensor_shapes, unreal_faults, whole_numbers
 from .words import round_up
 
@@ -39,11 +40,12 @@ class VerifyInputError(ValueError):
 
 @dataclass(frozen=True)
 class Verification:
-    """What :func:`verify` found; ``valid`` means no problems, ``signed`` that a signature is there and holds.
+    """What :func:`verify` found; ``valid`` means no problems.
 
     ``epsilon_low`` and ``epsilon_high`` bracket the events' epsilon at ``claim_delta`` less the sampler's share.
-    ``builds_on`` are the runs that the weights come from, which the claim excludes; ``caveats`` say what is implausible about
-    claim and public facts, derived anew.
+    ``key`` is the public key (64 hexadecimal digits) whose signature is there and holds: anyone's, unless ``origin_checked``
+    says that it is the key that was given. ``builds_on`` are the runs that the weights come from, which the claim excludes.
+    ``caveats`` say what is implausible about claim and public facts, derived anew.
     """
 
     valid: bool
@@ -53,9 +55,15 @@ class Verification:
     claim_epsilon: float | None = None
     claim_delta: float | None = None
     unit: dict[str, Any] | None = None
-    signed: bool = False
+    key: str | None = None
+    origin_checked: bool = False
     builds_on: tuple[dict[str, Any], ...] = ()
     caveats: tuple[str, ...] = ()
+
+    @property
+    def signed(self) -> bool:
+        """Whether a signature is there and holds, whosever it is."""
+        return self.key is not None
 
 
 def verify(run: Path, public_key: Path | None = None) -> Verification:
@@ -80,22 +88,23 @@ def verify(run: Path, public_key: Path | None = None) -> Verification:
     expected_key = None if public_key is None else _read_key(Path(public_key))
     problems: list[str] = []
     contents = _check_files(folder, problems)
-    signed = _check_signature(contents, expected_key, problems)
+    key = _check_signature(contents, expected_key, problems)
+    signer, checked = None if key is None else key.hex(), key is not None and key == expected_key
     certificate, spec = (parse(f"{name}.json", contents, name, problems) for name in ("certificate", "spec"))
     entries = _check_chain(contents.get("ledger.jsonl"), problems)
     released, weights = (tensor_shapes(folder / f"{name}.safetensors", problems) for name in ("releases", "model"))
     if certificate is None:
-        return Verification(False, tuple(problems), signed=signed)
+        return Verification(False, tuple(problems), key=signer, origin_checked=checked)
     bracket: tuple[float | None, float | None] = (None, None)
     try:
         strange = list(_method_form_faults(certificate))
         if strange:
-            return Verification(False, (*problems, *strange), signed=signed)
+            return Verification(False, (*problems, *strange), key=signer, origin_checked=checked)
         problems.extend(_sentence_faults(certificate))
         problems.extend(disagreements(certificate, spec, entries, released, weights))
         found, bracket = claim_faults(certificate)
         problems.extend(found)
-        if not problems and certificate["unit"]["name"] == "local":
+        if not problems and certificate["unit"]["name"] in LOCAL_UNITS:
             problems.extend(answer_faults(folder / "releases.safetensors", certificate))
         if not problems and certificate["method"] == pate.METHOD and released is not None:
             queries, answers = (whole_numbers(folder / "releases.safetensors", name) for name in ("queries", "answers"))
@@ -108,7 +117,7 @@ def verify(run: Path, public_key: Path | None = None) -> Verification:
     stated = certificate["claim"]["epsilon"], certificate["claim"]["delta"], certificate["unit"]
     origins = tuple(certificate["composition"]["builds_on"])
     caveats = tuple(text for _, text in implausible(certificate))
-    return Verification(not problems, tuple(problems), *bracket, *stated, signed, origins, caveats)
+    return Verification(not problems, tuple(problems), *bracket, *stated, signer, checked, origins, caveats)
 
 
 def _method_form_faults(certificate: dict[str, Any]) -> Iterator[str]:
@@ -150,15 +159,16 @@ def _release_folder(run: Path) -> Path:
 def _read_key(path: Path) -> bytes:
     try:
         data = path.read_bytes()
-        if re.fullmatch(rb"\s*[0-9a-fA-F]{64}\s*", data):
-            return bytes.fromhex(data.decode())
-        key = load_pem_public_key(data)
+        digits = re.fullmatch(rb"\s*([0-9a-fA-F]{64})\s*", data)
+        raw = bytes.fromhex(digits[1].decode()) if digits else b""
+        key = Ed25519PublicKey.from_public_bytes(raw) if raw else load_pem_public_key(data)
     except (OSError, ValueError, UnsupportedAlgorithm):
         key = None
-    if isinstance(key, Ed25519PublicKey):
+    if isinstance(key, Ed25519PublicKey) and binds(key.public_bytes_raw()):
         return key.public_bytes_raw()
+    weak = ", of small order or misspelled, so that anybody can sign for it" * isinstance(key, Ed25519PublicKey)
     raise VerifyInputError(
-        f"Expected the public key to be an Ed25519 key, PEM or 64 hexadecimal digits, got {str(path)!r}."
+        f"Expected the public key to be an Ed25519 key, PEM or 64 hexadecimal digits, got {str(path)!r}{weak}."
     )
 
 
@@ -196,22 +206,23 @@ def _check_files(folder: Path, problems: list[str]) -> dict[str, bytes]:
     return contents
 
 
-def _check_signature(contents: dict[str, bytes], expected_key: bytes | None, problems: list[str]) -> bool:
+def _check_signature(contents: dict[str, bytes], expected_key: bytes | None, problems: list[str]) -> bytes | None:
+    """Return the key whose signature holds."""
     if "signature.json" not in contents and expected_key is not None:
         problems.append("signature.json: is missing: a public key was given, but the run is not signed")
     signature = parse("signature.json", contents, "signature", problems)
     if signature is None:
-        return False
+        return None
     key = bytes.fromhex(signature["public_key"])
     if expected_key is not None and key != expected_key:
         problems.append("signature.json: public_key: is not the key that was given")
-    try:
-        message = contents.get("manifest.json", b"")
-        Ed25519PublicKey.from_public_bytes(key).verify(bytes.fromhex(signature["signature"]), message)
-    except (InvalidSignature, ValueError):
+    if not binds(key):
+        problems.append("signature.json: public_key: is of small order or misspelled, so that anybody can sign for it")
+    elif signs(key, bytes.fromhex(signature["signature"]), contents.get("manifest.json", b"")):
+        return key
+    else:
         problems.append("signature.json: signature: does not sign manifest.json")
-        return False
-    return True
+    return None
 
 
 def _check_chain(data: bytes | None, problems: list[str]) -> list[dict[str, Any]] | None:
@@ -257,9 +268,16 @@ def describe(run: Path, result: Verification) -> str:
         for one in result.builds_on
     )
     lines.extend(f"caveat: {text}" for text in result.caveats)
-    lines.append(
-        "signature: " + ("holds" if result.signed else "none that holds; consistency was checked, origin was not")
-    )
+    if result.key is None:
+        lines.append("signature: none that holds; consistency was checked, origin was not")
+    else:
+        lines.append(f"signature: holds, by key {result.key}, fingerprint {fingerprint(result.key)}")
+        if result.origin_checked:
+            lines.append("origin: checked, this is the key that was given")
+        elif not any(text.startswith("signature.json: public_key: ") for text in result.problems):
+            lines.append(
+                "origin: not checked, since anyone can sign with a key of their own; pass the publisher's as --public-key"
+            )
     return "\n".join([*lines, *(f"problem: {problem}" for problem in result.problems)])
 
 

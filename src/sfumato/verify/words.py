@@ -151,6 +151,8 @@ def _assumed_faults(certificate: dict[str, Any]) -> Iterator[str]:
         where = f"certificate.json: assumed_public[{index}]: {plain(fact)} "
         if unit in ("none", "edge", "link"):
             yield f"{where}is not protected under unit {unit}"
+        elif fact not in ("num_features", "classes") and not fact.startswith("categories of column "):
+            yield f"{where}is no fact that is read off data"
         elif fact in facts[:index]:
             yield f"{where}appears twice"
         elif fact == "classes" and certificate["public_facts"]["num_classes"] == 0:

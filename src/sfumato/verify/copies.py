@@ -1,0 +1,56 @@
+"""Whether the ledger and the spec say what the certificate says: both repeat parts of it.
+
+Part of the verifier: it needs the standard library and the other ``_verify_*.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from .claim import NULLS
+from .documents import differences, plain
+from .pate import METHOD
+
+
+def ledger_faults(entries: list[dict[str, Any]], certificate: dict[str, Any]) -> Iterator[str]:
+    """Releases that were not planned, or plans that are not those of the certificate."""
+    plan, made = entries[0]["plan"], [entry["release"] for entry in entries[1:]]
+    if len(made) != len(plan["releases"]):
+        yield f"ledger.jsonl: {len(made)} releases were made, but {len(plan['releases'])} were planned"
+    for line, pair in enumerate(zip(made, plan["releases"], strict=False), start=2):
+        yield from (
+            f"ledger.jsonl line {line}: {text} (compared with its plan)" for text in differences(*pair, "release")
+        )
+    stated = {**certificate, "delta_sampler": certificate["accounting"]["delta_sampler"]}
+    for field in plan:
+        found = differences(stated[field], plan[field], "accounting." * (field == "delta_sampler") + field)
+        yield from (f"certificate.json: {text} (compared with ledger.jsonl)" for text in found)
+    if certificate["ledger_head"] != entries[-1]["hash"]:
+        yield "certificate.json: ledger_head: is not the hash of the ledger's last line"
+
+
+def spec_faults(spec: dict[str, Any], certificate: dict[str, Any]) -> Iterator[str]:
+    """Fields of spec.json that say something else than the certificate: predicting trusts the spec."""
+    public = certificate["public_facts"]
+    stated = {
+        "method": certificate["method"],
+        "settings": certificate["settings"],
+        "unit": certificate["unit"],
+        "budget": None if certificate["budget"] == NULLS else certificate["budget"],
+        "public": {**public, "assumed": certificate["assumed_public"]},
+    }
+    for field, value in stated.items():
+        yield from (
+            f"spec.json: {text} (compared with certificate.json)" for text in differences(spec[field], value, field)
+        )
+    graph = spec.get("graph")
+    if (graph is None) != (certificate["method"] == METHOD):
+        yield f"spec.json: graph: does not fit method {plain(certificate['method'])}: all but {METHOD} learn from one"
+    if graph is None or certificate["method"] == METHOD:
+        return
+    for field, size in (("num_nodes", graph["num_nodes"]), ("num_classes", len(graph["classes"]))):
+        if size != public[field]:
+            yield f"spec.json: graph.{field.replace('num_c', 'c')}: {size} differs from public_facts.{field}"
+    if len(graph["feature_names"]) not in (0, public["num_features"]):
+        yield f"spec.json: graph.feature_names: expected {public['num_features']} names or none"

@@ -1,0 +1,55 @@
+"""Signatures of the verifier: Ed25519 keys that bind a signer, and what they signed.
+
+Part of the verifier: it needs cryptography and the standard library. A key of small order accepts one signature for every
+message, and a second spelling of a point is a second name for one key: both are refused before any signature is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+_P = 2**255 - 19
+_D = -121665 * pow(121666, -1, _P) % _P
+_ORDER = 2**252 + 27742317777372353535851937790883648493
+
+
+def binds(key: bytes) -> bool:
+    r"""Whether a key is the one spelling of a point that is not of small order.
+
+    On the curve :math:`x^2 = (y^2 - 1) / (d y^2 + 1)`, and twice a point has :math:`y' = (y^2 + x^2) / (1 - d x^2 y^2)`.
+    Eight times one of the 8 points of small order is (0, 1), and of no other. Both points with x = 0 are among them, so
+    a sign of zero, which would be a second spelling, is refused with them.
+
+    >>> binds(bytes(32)), binds(bytes([3]) + bytes(31))
+    (False, True)
+    """
+    y = int.from_bytes(key, "little") & (2**255 - 1)
+    if y >= _P:
+        return False
+    for _ in range(3):
+        x_squared = (y * y - 1) * pow(_D * y * y + 1, _P - 2, _P) % _P
+        y = (y * y + x_squared) * pow(1 - _D * x_squared * y * y, _P - 2, _P) % _P
+    return y != 1
+
+
+def signs(key: bytes, signature: bytes, message: bytes) -> bool:
+    """Whether the signature is one of the message, in its one spelling."""
+    if int.from_bytes(signature[32:], "little") >= _ORDER:
+        return False
+    try:
+        Ed25519PublicKey.from_public_bytes(key).verify(signature, message)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def fingerprint(key: str) -> str:
+    """SHA-256 of a key of 64 hexadecimal digits.
+
+    >>> fingerprint("00" * 32)[:23]
+    'SHA256:66687aadf862bd77'
+    """
+    return "SHA256:" + hashlib.sha256(bytes.fromhex(key)).hexdigest()

@@ -1,0 +1,215 @@
+"""Tuned runs: whatever is said of a candidate that did not win is held to the rules of a run with its settings."""
+
+import shutil
+
+import pytest
+from contracts_forgery import problems, rewrite
+
+import sfumato as sf
+from sfumato.graph import stochastic_block_model
+from sfumato.verify import verify
+
+REPLACE = sf.NodeLevel(max_out_degree=5, relation="replace")
+EDGE = sf.EdgeLevel(directed=False)
+GAPS = (sf.GAP(num_hops=1, epochs=1, batch_size=45), sf.GAP(num_hops=2, epochs=1, batch_size=45))
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory):
+    """A tuned run for each unit, and the number of the candidate that lost."""
+    graph = stochastic_block_model(120, 3, mean_degree=20, num_features=5, seed=1).with_split()
+    runs = {}
+    for unit in (REPLACE, EDGE):
+        tuned = sf.Tuned(GAPS, mean_trials=4)
+        fitted = tuned.calibrate(sf.Budget(8.0, 1e-5), unit, graph.public_facts(unit)).fit(graph)
+        run = fitted.save(tmp_path_factory.mktemp(unit.name) / "run")
+        runs[unit.name] = run, 1 - GAPS.index(fitted.plan.method)
+    return runs
+
+
+def forge(honest, unit, folder, change):
+    """Let ``change(certificate, loser)`` rewrite a copy of a run, everywhere alike."""
+    kept, loser = honest[unit]
+    run = shutil.copytree(kept, folder / "run")
+    rewrite(run, lambda certificate, spec: change(certificate, loser))
+    return run
+
+
+@pytest.mark.parametrize("unit", ["node", "edge"])
+def test_the_honest_run_is_valid_and_lists_its_candidates(honest, unit, tmp_path):
+    run = forge(honest, unit, tmp_path, lambda certificate, loser: None)
+    assert verify(run).problems == ()
+    values = sf.load(run).certificate.values
+    assert [one["settings"]["num_hops"] for one in values["candidates"]] == [1, 2]
+    assert {one["method"] for one in values["candidates"]} == {"gap"}
+    assert values["settings"] in [one["settings"] for one in values["candidates"]]
+    assert values["notes"] == []
+    assert 'Chosen among: {"method":"gap","settings":{"batch_size":45,' in str(sf.load(run).certificate)
+
+
+def trial(certificate, index):
+    return certificate["releases"][0]["event"]["candidates"][index]
+
+
+def sampled(certificate, index):
+    return [event for event in trial(certificate, index) if event["type"] == "poisson-gaussian"]
+
+
+def cheaper(certificate, loser):
+    """The construction of the review: add-remove under a replace unit, with noise divided by 1.6."""
+    for event in sampled(certificate, loser):
+        event.update(relation="add-remove", noise_multiplier=event["noise_multiplier"] / 1.6)
+
+
+def nothing(certificate, loser):
+    trial(certificate, loser).clear()
+
+
+def one_gaussian(certificate, loser):
+    trial(certificate, loser)[:] = [{"type": "gaussian", "noise_multiplier": 1e6, "count": 1}]
+
+
+def rare(certificate, loser):
+    for event in sampled(certificate, loser):
+        event.update(steps=1, sampling_prob=1e-6)
+
+
+def unscored(certificate, loser):
+    del trial(certificate, loser)[-1]
+
+
+def sampled_score(certificate, loser):
+    trial(certificate, loser)[-1] = {**sampled(certificate, loser)[0], "steps": 1, "sampling_prob": 0.001}
+
+
+def swapped(certificate, loser):
+    events = trial(certificate, loser)
+    events[0], events[1] = events[1], events[0]
+
+
+def one_step_less(certificate, loser):
+    sampled(certificate, loser)[0]["steps"] -= 1
+
+
+def larger_release(certificate, loser):
+    certificate["releases"][0]["shape"] = [120, 16]
+
+
+HIDDEN = {
+    "add-remove": (cheaper, "releases[0].event.relation: expected replace, the unit's, got add-remove"),
+    "nothing": (nothing, "events: expected "),
+    "one Gaussian": (one_gaussian, "events: expected "),
+    "rarely sampled": (rare, "releases[0].event.sampling_prob: expected "),
+    "no score": (unscored, "events: expected "),
+    "a sampled score": (sampled_score, "events: expected the last one to be one Gaussian release, of the score"),
+    "hop before encoder": (swapped, "releases[0].event.type: expected poisson-gaussian, got gaussian"),
+    "a step less": (one_step_less, "releases[0].event.steps: expected "),
+}
+
+
+@pytest.mark.parametrize(("change", "named"), HIDDEN.values(), ids=HIDDEN)
+def test_the_events_of_a_losing_candidate_are_those_of_its_settings(honest, tmp_path, change, named):
+    run = forge(honest, "node", tmp_path, change)
+    assert f"certificate.json: candidates[{honest['node'][1]}]: {named}" in problems(run)
+
+
+def test_the_selection_itself_has_no_other_shape(honest, tmp_path):
+    run = forge(honest, "node", tmp_path, larger_release)
+    assert "certificate.json: releases: expected one selection, named tuned, of shape [1]" in problems(run)
+
+
+def hop_less(certificate, loser):
+    """At edge level, where a trial is its hops alone."""
+    del trial(certificate, loser)[-1]
+
+
+def test_hops_of_a_losing_candidate_are_counted(honest, tmp_path):
+    assert "]: events: expected " in problems(forge(honest, "edge", tmp_path, hop_less))
+
+
+def settings_of(certificate, index):
+    return certificate["candidates"][index]["settings"]
+
+
+def twins(certificate, loser):
+    certificate["candidates"][loser] = certificate["candidates"][1 - loser]
+
+
+def all_alike(certificate, loser):
+    twins(certificate, loser)
+    trial(certificate, loser)[:] = trial(certificate, 1 - loser)
+
+
+def reordered(certificate, loser):
+    certificate["candidates"].reverse()
+
+
+def foreign(certificate, loser):
+    certificate["candidates"][loser]["method"] = "mlp"
+
+
+def missing(certificate, loser):
+    del certificate["candidates"]
+
+
+def shorter(certificate, loser):
+    del certificate["candidates"][loser]
+
+
+def single(certificate, loser):
+    shorter(certificate, loser)
+    del certificate["releases"][0]["event"]["candidates"][loser]
+
+
+def never_tried(certificate, loser):
+    """What was chosen is taken off the list."""
+    settings_of(certificate, 1 - loser)["learning_rate"] = 0.5
+
+
+def extra(certificate, loser):
+    settings_of(certificate, loser)["arcs"] = [[1, 2]]
+
+
+def fewer_epochs(certificate, loser):
+    settings_of(certificate, loser)["epochs"] = 2
+
+
+def inferred(certificate, loser):
+    """Weights said to come from elsewhere, so that no trial trains."""
+    certificate["composition"]["builds_on"] = [{"ledger_head": "0" * 64, "epsilon": 1.0, "delta": 1e-6}]
+
+
+def other_draws(certificate, loser):
+    certificate["releases"][0]["affected_coordinates"] -= 1
+
+
+LISTS = {
+    "a candidate twice": (twins, "candidates: expected at least two, all different"),
+    "one candidate under two numbers": (all_alike, "candidates: expected at least two, all different"),
+    "another order": (reordered, "candidates[0]: events: expected "),
+    "another method": (foreign, "method: expected gap, got mlp"),
+    "no list": (missing, "candidates: is missing"),
+    "a shorter list": (shorter, "releases[0].event.candidates: expected 1, as in candidates, got 2"),
+    "nothing to choose from": (single, "candidates: expected at least two, all different"),
+    "settings that were never tried": (never_tried, "settings: expected those of one of candidates"),
+    "arcs among settings": (extra, "settings.arcs: is not a setting of method gap"),
+    "other epochs": (fewer_epochs, "releases[0].event.steps: expected "),
+    "weights from elsewhere": (inferred, "composition.builds_on: expected none"),
+    "fewer draws": (other_draws, "releases[0].affected_coordinates: expected "),
+}
+
+
+@pytest.mark.parametrize(("change", "named"), LISTS.values(), ids=LISTS)
+def test_the_list_of_candidates_is_that_of_the_charged_events(honest, tmp_path, change, named):
+    found = problems(forge(honest, "node", tmp_path, change))
+    assert named in found
+    assert "certificate.json: " in found
+
+
+def test_candidates_without_a_selection_are_refused(tmp_path):
+    graph = stochastic_block_model(60, 3, mean_degree=12, num_features=5, seed=1).with_split()
+    plan = sf.GAP(epochs=1).calibrate(sf.Budget(8.0, 1e-5), EDGE, graph.public_facts(EDGE))
+    run = plan.fit(graph).save(tmp_path / "run")
+    chosen = {"method": "gap", "settings": {"num_hops": 3, "anything": "at all"}}
+    rewrite(run, lambda certificate, spec: certificate.update(candidates=[chosen]))
+    assert problems(run) == "certificate.json: candidates: not expected, since no selection was charged"
