@@ -86,15 +86,19 @@ def leaving_pate(out: Path, shared: Path | None) -> Iterator[None]:
         yield
     except BaseException as error:
         from sfumato.pate.kept import forget, holds_answers
-        from sfumato.record.stopped import charges
+        from sfumato.record.stopped import charges, is_spent
 
         if unpaid and not _drawn(out / _LEDGER):
             (out / _LEDGER).unlink(missing_ok=True)
-        told, note = notes_of(error), charges(out / _LEDGER, shared, _claimed(out))
+        told, answered, claim = notes_of(error), holds_answers(out), _claimed(out)
+        note = charges(out / _LEDGER, shared, claim)
         if note is not None:
             error.add_note(note)
+            lost = not answered and ((out / _LEDGER).exists() or is_spent(shared, claim))
             if isinstance(error, (OSError, KeyboardInterrupt)) and not told:
-                error.add_note(_how_pate_goes_on(out, holds_answers(out)))
+                error.add_note(_how_pate_goes_on(out, answered=answered, lost=lost))
+                if lost:
+                    forget(out)
         elif new:
             forget(out)
             if isinstance(error, (OSError, KeyboardInterrupt)):
@@ -130,12 +134,12 @@ def _claimed(out: Path) -> str | None:
     return None
 
 
-def _how_pate_goes_on(out: Path, answered: bool) -> str:
+def _how_pate_goes_on(out: Path, *, answered: bool, lost: bool) -> str:
     if (out / "release" / "manifest.json").exists():
         return f"The run is saved in {out}: check it with sfumato verify {out}"
     if answered:
         return "The same command goes on from the teachers' answers, without another charge."
-    if (out / _LEDGER).exists():
+    if lost:
         return "This run cannot go on, since its answers are lost: a new one costs again, in another folder."
     return "The same command goes on with this charge."
 

@@ -48,7 +48,7 @@ class Collision(Randomizer):
     Raises:
         InputError: a setting is out of range.
 
-    >>> from sfumato.local import MultiBit
+    >>> from sfumato.randomizers import MultiBit
     >>> collision = Collision(1433, epsilon=1.0, cap=30)
     >>> collision.buckets_used, collision.bits
     (149, 8)

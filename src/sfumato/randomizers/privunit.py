@@ -49,7 +49,7 @@ class PrivUnit(Randomizer):
     Raises:
         InputError: a setting is out of range.
 
-    >>> from sfumato.local import Direction
+    >>> from sfumato.randomizers import Direction
     >>> one_bit, unit = Direction(64, epsilon=3.0, norm=1.0), PrivUnit(64, epsilon=3.0, norm=1.0, candidates=256)
     >>> round(float(one_bit.variance()[0] / unit.variance()[0]), 2), unit.bits
     (2.56, 8)

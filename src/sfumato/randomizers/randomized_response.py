@@ -27,7 +27,7 @@ class Labels(Randomizer):
 
     Values are integers 0, ..., num_classes - 1, one a user; the estimate is an unbiased one-hot row.
 
-    >>> from sfumato.local import RandomizedResponse
+    >>> from sfumato.randomizers import RandomizedResponse
     >>> RandomizedResponse(4, epsilon=1.0).num_classes
     4
     """

@@ -105,7 +105,7 @@ class Randomizer(ABC):
     0 where there is none; a label that is none of the classes counts as class 0. The report is the one that
     ``clipped(values)`` would get from the same coins.
 
-    >>> from sfumato.local import MultiBit
+    >>> from sfumato.randomizers import MultiBit
     >>> MultiBit(1433, epsilon=1.0).describe()
     'MultiBit: epsilon 1 a user, 12 bits a report'
     """
@@ -169,7 +169,7 @@ class Ranged(Randomizer):
     Raises:
         InputError: a setting is out of range.
 
-    >>> from sfumato.local import OneBit
+    >>> from sfumato.randomizers import OneBit
     >>> OneBit(2, epsilon=1.0, low=(0.0, -1.0), high=1.0).middle.tolist()
     [0.5, 0.0]
     """

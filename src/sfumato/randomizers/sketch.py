@@ -36,7 +36,7 @@ class Sketch(Randomizer):
     Raises:
         InputError: a setting is out of range.
 
-    >>> from sfumato.local import Direction
+    >>> from sfumato.randomizers import Direction
     >>> sketch = Sketch(1433, Direction(64, epsilon=1.0, norm=5.0))
     >>> sketch.matrix.shape, sketch.bits, sketch.total_epsilon <= 1
     ((1433, 64), 1, True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sfumato.errors import SfumatoError
 from sfumato.record.certificate import round_up
-from sfumato.record.dataset_ledger import Account, read_account
+from sfumato.record.dataset_ledger import read_account
 from sfumato.record.ledger import Chain
 
 
@@ -24,11 +24,22 @@ def charges(own: Path | None, shared: Path | None = None, run: str | None = None
     """
     try:
         chain = Chain.parse(own.read_bytes()) if own is not None and own.exists() else Chain()
-        account = read_account(shared) if shared is not None and shared.exists() else None
-        told = None if account is None else _of_account(account, shared, chain, run)
+        told = _of_account(shared, chain, run) if shared is not None and shared.exists() else None
         return told or _of_chain(chain, own)
     except (OSError, SfumatoError) as error:
         return f"What is charged cannot be read: see {own or shared} ({error})."
+
+
+def is_spent(shared: Path | None, run: str | None) -> bool:
+    """Whether the data set's ledger says that noise was, or may have been, drawn under a run's claim.
+
+    >>> is_spent(None, None)
+    False
+    """
+    try:
+        return shared is not None and run is not None and bool(read_account(shared).marks.get(run))
+    except (OSError, SfumatoError):
+        return True
 
 
 @contextmanager
@@ -47,8 +58,8 @@ def noting_charges(own: Path | None, shared: Path | None, run: str) -> Iterator[
         raise
 
 
-def _of_account(account: Account, shared: Path | None, chain: Chain, run: str | None) -> str | None:
-    plan = chain.entries[0]["hash"] if chain.entries else None
+def _of_account(shared: Path, chain: Chain, run: str | None) -> str | None:
+    account, plan = read_account(shared), chain.entries[0]["hash"] if chain.entries else None
     for claim in account.claims:
         if claim.run == run or (run is None and claim.plan == plan):
             left = ", ".join(f"{name} {amount}" for name, amount in account.left().items())
