@@ -1,17 +1,22 @@
 """Bounds on one answer hold against every neighbor, by exact laws, and a slightly smaller one would not."""
 
+import mpmath
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sfumato.errors import InputError
 from sfumato.pate.data_dependent import (
     GRID,
+    charged,
     confident_renyi,
     gaussian_log_q,
     gaussian_renyi,
     laplace_log_q,
     laplace_renyi,
     log_answer_probability,
+    log_tilted_weights,
     to_epsilon,
 )
 
@@ -128,3 +133,27 @@ def test_conversion_knows_its_words():
     with pytest.raises(InputError, match="tight, classic"):
         to_epsilon(np.zeros(1), np.array([2.0]), 1e-5, "loose")
     assert to_epsilon(np.zeros(1), np.array([2.0]), 0.9) == 0
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.floats(0, 6).map(lambda power: 1 + 10.0**power),
+    st.floats(-12, 10).map(lambda power: 10.0**power),
+    st.floats(-1e4, 1e4),
+)
+def test_cost_of_an_answer_at_extreme_orders_and_gaps(order, answer, distance):
+    """Against 60 digits: neither infinite where e^((a - 1) D) is, nor free where the weight is below every float."""
+    (log_weight,) = log_tilted_weights(np.array([distance]), order - 1, 1.0, order)
+    with np.errstate(over="raise", invalid="raise"):
+        (found,) = charged(np.array([answer]), np.array([log_weight]), order)
+    with mpmath.workdps(60):
+        gain = mpmath.mpf(order - 1) * mpmath.mpf(answer)
+        exact = mpmath.log1p(mpmath.exp(mpmath.mpf(log_weight)) * mpmath.expm1(gain)) / mpmath.mpf(order - 1)
+    assert found == pytest.approx(float(exact), rel=1e-9, abs=1e-300)
+    assert found <= answer * (1 + 1e-12)
+
+
+def test_weights_below_every_float_still_cost():
+    weight = log_tilted_weights(np.array([0.0]), 200.0, 2.0, 50.0)
+    assert weight < -2000
+    assert charged(np.array([100.0]), weight, 50.0) == pytest.approx(100 + weight / 49, rel=1e-12)

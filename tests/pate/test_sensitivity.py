@@ -10,7 +10,7 @@ from sfumato.pate.data_dependent import (
     gaussian_renyi,
     laplace_log_q,
     laplace_renyi,
-    tilted_weights,
+    log_tilted_weights,
 )
 from sfumato.pate.sensitivity import (
     _LaplaceLoss,
@@ -137,7 +137,7 @@ def test_extreme_noise_of_lnmax():
 def test_confident_bound_covers_the_probability_of_an_answer(exact, teachers, classes, noise, order, threshold, spread):
     def value(rows):
         answers = gaussian_renyi(gaussian_log_q(rows, noise), noise, np.array([order]))[:, 0]
-        return charged(answers, tilted_weights(rows.max(axis=1), threshold, spread, order), order)
+        return charged(answers, log_tilted_weights(rows.max(axis=1), threshold, spread, order), order)
 
     rows, truth = exact.changes(teachers, classes, value)
     bound = confident_local_sensitivities(rows, rows.max(axis=1), threshold, spread, noise, order)
@@ -149,11 +149,11 @@ def test_published_weights_miss_that_probability(exact):
 
     def value(rows):
         answers = gaussian_renyi(gaussian_log_q(rows, noise), noise, np.array([order]))[:, 0]
-        return charged(answers, tilted_weights(rows.max(axis=1), threshold, spread, order), order)
+        return charged(answers, log_tilted_weights(rows.max(axis=1), threshold, spread, order), order)
 
     rows, truth = exact.changes(8, 3, value)
-    weights = tilted_weights(rows.max(axis=1), threshold, spread, order)
-    assert (weights[:, None] * local_sensitivities(rows, noise, order) < truth).any()
+    weights = log_tilted_weights(rows.max(axis=1), threshold, spread, order)
+    assert (np.exp(weights)[:, None] * local_sensitivities(rows, noise, order) < truth).any()
 
 
 @pytest.mark.parametrize(("law", "noise"), [("gaussian", 40.0), ("laplace", 20.0)])
@@ -178,3 +178,11 @@ def test_published_conditions():
     assert conditions(30.0, 10, 25.0) == (True, True)
     with pytest.raises(InputError, match="C5 and C6"):
         local_sensitivities(np.array([[100, *[0] * 9]]), 20.0, 25.0)
+
+
+def test_extreme_orders_stay_finite():
+    """e^((a - 1) c) is above every float here; the sum is at most a whole step and a whole answer."""
+    rows = np.array([[20, 5, 0], [10, 9, 6]])
+    for noise, order in ((0.1, 14.0), (2.0**-10, 14.0), (0.01, 1000.0)):
+        bound = confident_local_sensitivities(rows, rows.max(axis=1), 15.0, 2.0, noise, order)
+        assert (bound <= 2 * order / noise**2).all()

@@ -5,7 +5,7 @@ import pytest
 
 from sfumato.errors import InputError
 from sfumato.pate import sensitivity
-from sfumato.pate.data_dependent import gaussian_log_q, gaussian_renyi, laplace_log_q, laplace_renyi, tilted_weights
+from sfumato.pate.data_dependent import gaussian_log_q, gaussian_renyi, laplace_log_q, laplace_renyi, log_tilted_weights
 from sfumato.pate.sensitivity import confident_local_sensitivities, laplace_local_sensitivities, local_sensitivities
 from sfumato.pate.smooth import gnss_renyi, published_gnss_renyi, smooth_sensitivity
 
@@ -97,7 +97,7 @@ def test_confident_bound_is_smooth_where_all_teachers_may_change(monkeypatch, te
     assert steepest() <= beta * (1 + 1e-6)
 
     def uncapped(reached, *rest):
-        return tilted_weights(reached[:, :1] + np.arange(reached.shape[1]), *rest)
+        return log_tilted_weights(reached[:, :1] + np.arange(reached.shape[1]), *rest)
 
-    monkeypatch.setattr(sensitivity, "tilted_weights", uncapped)
+    monkeypatch.setattr(sensitivity, "log_tilted_weights", uncapped)
     assert steepest() > 1.1 * beta

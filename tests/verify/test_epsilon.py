@@ -4,8 +4,11 @@ import math
 
 import pytest
 
-from sfumato.verify.claim import claim_faults
+from sfumato.privacy import accounting
+from sfumato.privacy.events import GaussianEvent, event_from_dict
+from sfumato.verify.claim import TOLERANCE, claim_faults
 from sfumato.verify.epsilon import KNOWN_EVENTS, epsilon_bracket
+from sfumato.verify.losses import Slight
 
 
 def poisson(q, noise, steps, relation="add-remove"):
@@ -60,11 +63,52 @@ def test_poisson_golden(noise, steps, expected, relation):
     assert high == pytest.approx(expected, rel=1e-3)
 
 
-@pytest.mark.soak
-def test_rare_sampling_is_confirmed():
-    """Reference table 4.6: at most 0.0592 on the finest grid tried there."""
-    low, high = epsilon_bracket([poisson(1e-5, 1.0, 10**6)], 1e-8)
-    assert 0.04 < low <= high <= 0.0592
+@pytest.mark.parametrize("event", [poisson(1e-5, 1.0, 10**6), poisson(1e-5, 1.0, 10**6, "replace")])
+def test_rare_sampling_is_confirmed(event):
+    """Reference table 4.6: at most 0.0592 in the first case, on the finest grid tried there."""
+    claim = accounting.epsilon([event_from_dict(event)], 1e-8)
+    low, high = epsilon_bracket([event], 1e-8)
+    assert 0.04 < low <= claim
+    assert high <= TOLERANCE * claim
+    if event["relation"] == "add-remove":
+        assert high <= 0.0592
+
+
+@pytest.mark.parametrize("noise", [1e17, 1e200, 1.7e308])
+def test_no_noise_is_enough_for_delta_0(noise):
+    """1e200 squared is above every float, but no Gaussian noise gives pure privacy."""
+    assert epsilon_bracket([gaussian(noise)], 0.0) == (0.0, math.inf)
+    assert epsilon_bracket([pure(1.0), gaussian(noise)], 0.0) == (0.0, math.inf)
+
+
+@pytest.mark.parametrize(("noise", "delta"), [(1e12, 1e-14), (1e17, 1e-30), (1e200, 1e-300), (1e300, 1e-310)])
+def test_small_mu_costs_what_the_library_says(noise, delta):
+    """Epsilon is 0 where delta >= 2 Phi(mu / 2) - 1, about 0.4 mu, and only there."""
+    low, high = epsilon_bracket([gaussian(noise)], delta)
+    claim = accounting.epsilon([GaussianEvent(noise)], delta)
+    assert 0 < low <= claim <= high <= low * (1 + 1e-8)
+    assert epsilon_bracket([gaussian(noise)], 0.4 / noise) == (0.0, 0.0)
+    assert epsilon_bracket([gaussian(noise)], 0.39 / noise)[0] > 0
+
+
+def test_a_slight_gaussian_may_be_the_larger_part():
+    rare = poisson(0.1, 1e10, 1, "replace")
+    together, alone = (epsilon_bracket([*parts, gaussian(1.1e10)], 1e-13) for parts in ([rare], []))
+    assert 0 < alone[0] <= together[1]
+
+
+@pytest.mark.parametrize("others", [[laplace(2.0, 3)], [poisson(0.01, 1.0, 100)]])
+@pytest.mark.parametrize("noise", [1.1e10, 1e11, 1e200])
+def test_a_slight_gaussian_is_counted_beside_other_parts(others, noise):
+    """It adds mu sqrt(-2 log(1e-9 delta)) at most, and more than nothing."""
+    delta, extra = 1e-6, 10 / noise
+    low, high = epsilon_bracket([*others, gaussian(noise)], delta)
+    plain = epsilon_bracket(others, delta)
+    slight = Slight(1 / noise, delta).atoms(1e-3, False, 0.0, 0.0, upper=True)
+    assert 8.3 / noise < slight.loss[0] < extra
+    assert math.erfc(slight.loss[0] * noise / math.sqrt(2)) / 2 <= slight.infinite <= 1.001e-9 * delta
+    assert low <= plain[1]
+    assert high == pytest.approx(plain[1], rel=2e-5, abs=extra)
 
 
 def test_gaussian_closed_form_keeps_its_digits():

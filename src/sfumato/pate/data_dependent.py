@@ -183,25 +183,30 @@ def confident_renyi(
     return np.asarray(np.maximum(*costs) / (orders - 1))
 
 
-def tilted_weights(peaks: Floats, threshold: float, threshold_stddev: float, order: float) -> Floats:
-    r"""Probability of an answer under the law that the divergence of order alpha integrates: the count alpha - 1 higher.
+def log_tilted_weights(peaks: Floats, threshold: float, threshold_stddev: float, order: float) -> Floats:
+    r"""ln Pr[answered] under the law that the divergence of order alpha integrates: the count alpha - 1 higher.
 
-    >>> tilted_weights(np.array([200.0]), 200.0, 150.0, 14.0).round(4).tolist()
-    [0.5345]
+    >>> log_tilted_weights(np.array([200.0]), 200.0, 150.0, 14.0).round(4).tolist()
+    [-0.6264]
     """
-    return np.exp(log_ndtr((np.asarray(peaks) + order - 1 - threshold + GRID) / threshold_stddev))
+    return np.asarray(log_ndtr((np.asarray(peaks) + order - 1 - threshold + GRID) / threshold_stddev))
 
 
-def charged(answers: Floats, weights: Floats, order: float) -> Floats:
+def charged(answers: Floats, log_weights: Floats, order: float) -> Floats:
     r"""Bound what an answer adds to the threshold's cost: :math:`\ln(1 + w (e^{(\alpha - 1) D} - 1)) / (\alpha - 1)`.
 
     For Gaussian noise and a count one off, :math:`p^\alpha p'^{1 - \alpha}` is :math:`e^{\alpha (\alpha - 1) / 2 \sigma_1^2}`
     times the density with the mean alpha - 1 higher: the threshold costs :math:`\alpha / 2 \sigma_1^2`, the answer this.
+    ``log_weights`` is ln w: a weight below every float still counts where e^((alpha - 1) D) is above every float.
 
-    >>> charged(np.array([0.1]), np.array([0.5]), 3.0).round(4).tolist()
-    [0.0525]
+    >>> charged(np.array([0.1, 1e4]), np.log([0.5, 0.5]), 3.0).round(4).tolist()
+    [0.0525, 9999.6534]
     """
-    return np.asarray(np.log1p(weights * np.expm1((order - 1) * answers)) / (order - 1))
+    gains = (order - 1) * np.asarray(answers)
+    with np.errstate(divide="ignore"):
+        large = np.logaddexp(_log1mexp(log_weights), log_weights + gains)
+    small = np.log1p(np.exp(log_weights) * np.expm1(np.minimum(gains, 1)))
+    return np.asarray(np.where(gains <= 1, small, large) / (order - 1))
 
 
 def to_epsilon(divergences: Floats, orders: Floats, delta: float, conversion: str = "tight") -> Floats:

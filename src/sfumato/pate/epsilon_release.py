@@ -32,7 +32,7 @@ from sfumato.pate.data_dependent import (
     laplace_log_q,
     laplace_renyi,
     log_answer_probability,
-    tilted_weights,
+    log_tilted_weights,
     to_epsilon,
 )
 from sfumato.pate.sensitivity import (
@@ -157,7 +157,9 @@ def _cost_and_sensitivities(votes: Votes, mechanism: Mechanism, order: float) ->
         return answers, local_sensitivities(votes, sigma, order).sum(axis=0)
     given = mechanism.threshold, mechanism.threshold_stddev
     peaks = votes.max(axis=1).astype(float)
-    costs = order / (2 * mechanism.threshold_stddev**2) + charged(answers, tilted_weights(peaks, *given, order), order)
+    costs = order / (2 * mechanism.threshold_stddev**2) + charged(
+        answers, log_tilted_weights(peaks, *given, order), order
+    )
     return costs, confident_local_sensitivities(votes, peaks, *given, sigma, order).sum(axis=0)
 
 

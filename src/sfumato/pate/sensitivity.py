@@ -38,12 +38,13 @@ from sfumato._validate import fail
 from sfumato.pate.data_dependent import (
     GRID,
     Floats,
+    charged,
     chunks,
     gaussian_log_tail,
     gaussian_renyi,
     laplace_log_tail,
     laplace_renyi,
-    tilted_weights,
+    log_tilted_weights,
 )
 
 _PEAK_DENSITY = 1 / math.sqrt(2 * math.pi)
@@ -119,7 +120,7 @@ def confident_local_sensitivities(
     :math:`\partial h / \partial c \le w e^x / (1 + w (e^x - 1))` and
     :math:`\partial h / \partial w \le (e^x - 1) / (\alpha - 1)`, x = (alpha - 1) c; both rise in w and c, whose largest
     values within d + 1 changes stand in (a count is at most the number of teachers). One change moves w by at most
-    :math:`1 / (\sqrt{2 \pi} \sigma_1)`.
+    :math:`1 / (\sqrt{2 \pi} \sigma_1)`, and however far w moves, h stays between 0 and c.
 
     Shapes: as :func:`local_sensitivities`.
 
@@ -129,10 +130,12 @@ def confident_local_sensitivities(
     """
     steps, answers = _steps_and_ceilings(votes, _checked(votes, noise_stddev, order))
     reached = np.minimum(peaks[:, None] + np.arange(1, steps.shape[1] + 1), steps.shape[1])
-    weights = tilted_weights(reached, threshold, threshold_stddev, order)
-    grown = np.expm1((order - 1) * answers)
-    slopes = weights * (1 + grown) / (1 + weights * grown)
-    return np.asarray(slopes * steps + grown / (order - 1) * _PEAK_DENSITY / threshold_stddev)
+    log_weights = log_tilted_weights(reached, threshold, threshold_stddev, order)
+    gains = (order - 1) * answers
+    slopes = np.exp(np.minimum(log_weights + gains - (order - 1) * charged(answers, log_weights, order), 0))
+    with np.errstate(over="ignore"):
+        moved = np.expm1(gains) / (order - 1) * _PEAK_DENSITY / threshold_stddev
+    return np.asarray(slopes * steps + np.minimum(moved, answers))
 
 
 def check_conditions(noise_stddev: float, num_classes: int, order: float) -> None:

@@ -90,6 +90,15 @@ def _reach(log_tail: float) -> float:
     return math.sqrt(-2 * log_tail)
 
 
+def _quantile(shifts: Array, probs: Array, log_tail: float) -> float:
+    """Return a point beyond which a mixture of N(shift, 1) has at most ``exp(log_tail)``."""
+    low, high = -_reach(log_tail), float(shifts[-1]) + _reach(log_tail)
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if float(probs @ ndtr(shifts - middle)) <= math.exp(log_tail) else (middle, high)
+    return high
+
+
 @dataclass(frozen=True)
 class Mixture:
     """sum_k P(k) N(k, z^2) against N(0, z^2), k ~ Binomial(occurrences, q): terms that vanish (P is "remove")."""
@@ -113,12 +122,7 @@ class Mixture:
         """Return the losses outside of which little mass lies."""
         weights = binomial(self.occurrences, self.sampling_prob, log_tail)
         z, reach = self.noise_multiplier, _reach(log_tail)
-        low, high = -reach, float(weights.values[-1]) / z + reach
-        for _ in range(60):
-            middle = (low + high) / 2
-            light = float(weights.probs @ ndtr(weights.values / z - middle)) <= math.exp(log_tail)
-            low, high = (low, middle) if light else (middle, high)
-        high = max(high, reach)
+        high = max(reach, _quantile(weights.values / z, weights.probs, log_tail))
         with np.errstate(divide="ignore"):
             logs = np.log(weights.probs) - (weights.values / z) ** 2 / 2
         low_loss, high_loss = (float(logsumexp(logs + weights.values * t / z)) for t in (-reach, high))
@@ -200,8 +204,9 @@ class Swapped:
     def span(self, log_tail: float) -> tuple[float, float]:
         """Return the losses outside of which little mass lies."""
         q, z = self.sampling_prob, self.noise_multiplier
-        top = float(np.logaddexp(math.log1p(-q), math.log(q) + 2 * _reach(log_tail) / z + 2 / z**2))
-        return -top, top
+        farthest = _quantile(np.array([0, 1 / z]), np.array([1 - q, q]), log_tail)
+        high, low = (np.logaddexp(math.log1p(-q), math.log(q) + (x - 0.5 / z) / z) for x in (farthest, -farthest))
+        return float(low - high), float(high - low)
 
     def masses(self, edges: Array, log_tail: float) -> tuple[Array, Array]:
         """Return the masses of P and Q between ``edges``."""
@@ -251,7 +256,7 @@ class Revealed:
     def span(self, log_tail: float) -> tuple[float, float]:
         """Return the losses outside of which little mass lies."""
         weights = self._weights(log_tail)
-        low, high = -1.0, 1.0
+        low, high = 0.0, 0.0
         for value, prob in zip(weights.values, weights.probs, strict=True):
             shift = value * self.mu
             reach = _reach(min(0.0, log_tail - math.log(len(weights.probs)) - math.log(max(prob, 1e-300))))

@@ -1,8 +1,9 @@
 """Privacy loss distributions of plans, on a grid that is refined until stable.
 
 "Connect the dots" (Doroshenko et al. 2022): the masses that P and Q put on a cell of losses are kept and moved to its
-two ends, which dominates the pair and costs an error of the square of the interval. Composition is one product of
-Fourier transforms of the laws tilted by exp(order * loss), so that rounding and wrapping are relative to a Chernoff
+two ends, which dominates the pair and costs an error of the square of the interval. Cells are as wide as the interval near
+no loss, where the bulk of a rarely sampled step lies, and widen by ``GROWTH`` of the loss far from it. Composition is one
+product of Fourier transforms of the laws tilted by exp(order * loss), so that rounding and wrapping are relative to a Chernoff
 bound on delta, however small delta is. A plan out of reach costs infinity here, never an overflow or a hang.
 """
 
@@ -23,41 +24,53 @@ from sfumato.privacy._pairs import Pair
 Array = np.ndarray
 Plan = Mapping[Pair, int]  # how often each pair occurs
 MAX_LOSS = 600.0  # larger losses of one step overflow exp() and count as infinite
-MAX_CELLS = 120_000  # widest grid of one step
+EVEN_CELLS = 20_000  # of one step, on each side of no loss; farther out widths grow with the loss
+GROWTH = 1e-3  # width of a far cell over its loss
 MAX_COMPOSED_CELLS = 1 << 22  # widest grid of a plan
 MIN_INTERVAL, MAX_INTERVAL = 1e-7, 1.0
 MIN_DELTA = 1e-280
 CELL_ROUNDING = 2.0**-51  # of the mass beyond a cell
 WRAPPED = 1e-11  # share of the Chernoff bound given to wrapping around
 ROUNDING = 2.0**-51  # share given to the rounding of the transforms, for each composed step
+SPARED = 1e-5  # share given to wrapping and rounding where a smaller tilt makes the law narrower
 TAIL = 1e-6  # share of delta given to infinite losses
 STABLE = 1e-4  # relative change at which refinement stops; the error left is a third of it
 COARSE, FINE = 2e-2, 1e-4  # accuracies asked of the first grids
 _WIDTH = 20.0  # standard deviations that a composed grid spans, about
 _EXPONENT = 700.0
-_SHIFTS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0)  # Chernoff orders, over what a normal law would want
+_LEAST = 1e-3  # of an order, below which it is not lowered
+_SHIFTS = (1 / 256, 1 / 64, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0)  # Chernoff orders, over what a normal law would want
 
 
 class Law(NamedTuple):
-    """The loss of each of ``repeats`` independent steps: log masses of cells ``first`` and on; ``lost`` is at infinity."""
+    """The loss of each of ``repeats`` independent steps, in intervals: log masses of ``cells``; ``lost`` is at infinity."""
 
     repeats: int
-    first: int
+    cells: Array
     logs: Array
     lost: float
 
 
-def _law(repeats: int, first: int, upper: Array, lower: Array, edges: Array, interval: float) -> Law:
-    inner = upper[1:-1]
+def _law(repeats: int, cells: Array, upper: Array, lower: Array, interval: float) -> Law:
+    inner, edges = upper[1:-1], cells * interval
     beyond = np.minimum(np.cumsum(inner) + upper[0], np.cumsum(inner[::-1])[::-1] + upper[-1])
     right = inner - np.exp(edges[:-1]) * lower[1:-1] + CELL_ROUNDING * beyond
-    right = np.clip(right / -math.expm1(-interval), 0, inner)
+    right = np.clip(right / -np.expm1(-np.diff(edges)), 0, inner)
     probs = np.zeros(len(edges))
     probs[0] = upper[0]
     probs[1:] += right
     probs[:-1] += inner - right
     with np.errstate(divide="ignore"):
-        return Law(repeats, first, np.log(probs), float(upper[-1]))
+        return Law(repeats, cells, np.log(probs), float(upper[-1]))
+
+
+def _cells(low: int, high: int) -> Array:
+    """Return multiples of the interval from ``low`` to ``high``, and two more: ever farther apart beyond ``EVEN_CELLS``."""
+    growing = math.log(max(-low, high, EVEN_CELLS) / EVEN_CELLS) / math.log1p(GROWTH)
+    far = np.rint(EVEN_CELLS * (1 + GROWTH) ** np.arange(math.ceil(growing) + 1)).astype(np.int64)
+    cells = np.concatenate([-far[::-1], np.arange(1 - EVEN_CELLS, EVEN_CELLS), far])
+    ends = [low - 2, low - 1, low, high, high + 1, high + 2]
+    return np.unique(np.concatenate([ends, cells[(low < cells) & (cells < high)]]))
 
 
 def laws(plan: Plan, delta: float, interval: float) -> list[list[Law]]:
@@ -67,12 +80,10 @@ def laws(plan: Plan, delta: float, interval: float) -> list[list[Law]]:
     log_tail = _log_tail(plan, delta)
     for pair, count in plan.items():
         first, last = (round(bound / interval) for bound in _span(pair, log_tail))
-        edges = np.arange(first - 2, last + 3) * interval
-        upper, lower = pair.masses(edges, log_tail)
-        there.append(_law(count, first - 2, upper, lower, edges, interval))
-        back.append(
-            there[-1] if pair.symmetric else _law(count, -last - 2, lower[::-1], upper[::-1], -edges[::-1], interval)
-        )
+        cells = _cells(first, last)
+        upper, lower = pair.masses(cells * interval, log_tail)
+        there.append(_law(count, cells, upper, lower, interval))
+        back.append(there[-1] if pair.symmetric else _law(count, -cells[::-1], lower[::-1], upper[::-1], interval))
     return [there] if all(pair.symmetric for pair in plan) else [there, back]
 
 
@@ -101,7 +112,7 @@ class Composition:
         return self.log_moment(order) + order * math.log(order) - (1 + order) * math.log1p(order)
 
     def _tilted(self, part: Law, order: float) -> tuple[Array, float]:
-        logs = part.logs + order * self.interval * np.arange(part.first, part.first + len(part.logs))
+        logs = part.logs + order * self.interval * part.cells
         top = float(logs.max())
         if top == -math.inf:
             raise ValueError("all mass lies off the grid")
@@ -129,13 +140,12 @@ class Composition:
         return lower if cost <= 2 else order
 
     def _moments(self, tilted: Sequence[Array]) -> tuple[list[int], float]:
-        """Return the rounded mean of each law, in cells from its first, and the deviation of the sum."""
+        """Return the rounded mean of each law, in intervals, and the deviation of the sum."""
         centers, variance = [], 0.0
         for part, probs in zip(self.parts, tilted, strict=True):
-            cells = np.arange(len(probs))
-            mean = float(cells @ probs)
+            mean = float(part.cells @ probs)
             centers.append(round(mean))
-            variance += part.repeats * float((cells - mean) ** 2 @ probs)
+            variance += part.repeats * float((part.cells - mean) ** 2 @ probs)
         return centers, math.sqrt(variance) * self.interval
 
     def masses(self, order: float) -> tuple[int, Array] | None:
@@ -144,8 +154,7 @@ class Composition:
         tilted = [probs for probs, _ in pairs]
         total = math.fsum(part.repeats * log for part, (_, log) in zip(self.parts, pairs, strict=True))
         centers, deviation = self._moments(tilted)
-        low = sum(part.repeats * part.first for part in self.parts)
-        high = sum(part.repeats * (part.first + len(part.logs) - 1) for part in self.parts)
+        low, high = (sum(part.repeats * int(part.cells[end]) for part in self.parts) for end in (0, -1))
         goal = -math.log(WRAPPED / 2)
         for factor in _SHIFTS:
             shift = factor * math.sqrt(2 * goal) / max(deviation, self.interval)
@@ -157,21 +166,29 @@ class Composition:
         size = next_fast_len(high - low + 1, real=True)
         product: Array | None = None
         for part, probs, center in zip(self.parts, tilted, centers, strict=True):
-            power = rfft(_folded(probs, center, size)) ** part.repeats
+            power = rfft(np.bincount((part.cells - center) % size, probs, size)) ** part.repeats
             product = power if product is None else product * power
-        total_center = sum(
-            part.repeats * (part.first + center) for part, center in zip(self.parts, centers, strict=True)
-        )
+        total_center = sum(part.repeats * center for part, center in zip(self.parts, centers, strict=True))
         sums = np.roll(irfft(product, size), (total_center - low) % size)
         return low, np.maximum(sums[: high - low + 1], 0)
+
+    def _fitting(self, order: float, epsilon: float) -> tuple[float, tuple[int, Array] | None]:
+        """Halve the order while the law of the sum is too wide and slack stays below ``SPARED`` of delta."""
+        spare = self.log_moment(order) - order * epsilon + max(0.0, math.log(SPARED / self.slack))
+        less = order
+        while self.log_moment(less) - less * epsilon <= spare and less > _LEAST * order:
+            if (found := self.masses(less)) is not None:
+                return less, found
+            less /= 2
+        return order, None
 
     def delta(self, epsilon: float) -> float:
         """Return an upper bound on the hockey-stick divergence at ``epsilon``."""
         if self.lost >= 1:
             return 1.0
-        order = self.best_order(lambda order, log_bound: log_bound - order * epsilon, epsilon)
+        best = self.best_order(lambda order, log_bound: log_bound - order * epsilon, epsilon)
+        order, found = self._fitting(best, epsilon)
         bound = math.exp(min(_EXPONENT, self.log_moment(order) - order * epsilon))
-        found = self.masses(order)
         if found is None:
             return min(1.0, self.lost + bound)
         first, sums = found
@@ -185,9 +202,9 @@ class Composition:
         left = delta - self.lost
         if left <= 0:
             return math.inf
-        order = self.best_order(lambda order, log_bound: (log_bound - math.log(left)) / order)
+        best = self.best_order(lambda order, log_bound: (log_bound - math.log(left)) / order)
+        order, found = self._fitting(best, (self.log_moment(best) - math.log(left)) / best)
         high = (self.log_moment(order) - math.log(left)) / order  # where the Chernoff bound is ``left``
-        found = self.masses(order)
         if found is None or high <= 0:
             return max(0.0, high)
         first, sums = found
@@ -209,21 +226,12 @@ class Composition:
         return max(0.0, min(cell, high + math.log(spare / lower[at])) if lower[at] > 0 else cell)
 
 
-def _folded(probs: Array, center: int, size: int) -> Array:
-    """Wrap a law around a circle of ``size`` cells, its cell ``center`` at 0."""
-    padded = np.zeros(-(-len(probs) // size) * size)
-    padded[: len(probs)] = probs
-    return np.roll(padded.reshape(-1, size).sum(axis=0), -center)
-
-
 def _finest_interval(plan: Plan, delta: float) -> float:
     """Return about the smallest interval that time and memory allow."""
     log_tail = _log_tail(plan, delta)
-    spans = [_span(pair, log_tail) for pair in plan]
+    widest = max(high - low for low, high in (_span(pair, log_tail) for pair in plan))
     deviation = math.sqrt(sum(count * pair.spread() ** 2 for pair, count in plan.items()))
-    return max(
-        MIN_INTERVAL, max(high - low for low, high in spans) / MAX_CELLS, _WIDTH * deviation / MAX_COMPOSED_CELLS
-    )
+    return max(MIN_INTERVAL, max(2 * widest, _WIDTH * deviation) / MAX_COMPOSED_CELLS)
 
 
 def grid_interval(plan: Plan, epsilon: float, delta: float, accuracy: float) -> float:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from .epsilon import gaussian_delta
+from .epsilon import gaussian_log_delta
 
 _MOST_DELTA, _MOST_EPSILON = 1e-3, 10.0
 _FEW_NODES, _MOST_CLASSES, _LEAST_PER_CLASS, _LEAST_DEGREE = 50, 100, 10, 0.5
@@ -115,7 +115,7 @@ def _hidden(certificate: dict[str, Any], facts: dict[str, Any], asked: Any) -> F
         degree = (facts["mean_degree"] or 0.0) * train / facts["num_nodes"]
         alone = each / (2 if unit["relation"] == "replace" else 1)
         evidence = degree * math.sqrt(each) if unit["name"] == "edge" else alone
-        hidden = bool(epsilon and delta and evidence) and gaussian_delta(1 / evidence, epsilon) > delta
+        hidden = bool(epsilon and delta and evidence) and gaussian_log_delta(1 / evidence, epsilon) > math.log(delta)
     if hidden:
         text = (
             f"With {each:.3g} training nodes a class, what a class adds is below one standard deviation of the noise: "

@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from .losses import ROUNDING, Sampled, Symmetric, refine
+from .losses import ROUNDING, Sampled, Slight, Symmetric, refine
 
 KNOWN_EVENTS = ("gaussian", "poisson-gaussian", "laplace", "randomized-response", "pure", "selection")
 _ORDERS = 1 + np.geomspace(0.01, 1e6, 700)
 SAMPLER_TAU = 2.0**-100
 _MAX_PARTS, _MAX_STEPS = 32, 1e8
+_SLIGHT = 1e-10  # a smaller mu is below every lattice
 
 
 def simple_events(events: Iterable[dict[str, Any]], times: int = 1) -> Iterator[tuple[dict[str, Any], int]]:
@@ -54,7 +55,7 @@ def leaves(events: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 def epsilon_bracket(events: list[dict[str, Any]], delta: float) -> tuple[float, float]:
     """Return a lower and an upper bound on the epsilon of all events together at ``delta``, each relation as stated.
 
-    Realistic plans are bracketed within 0.05 %; with very rare sampling (1e-5) the lower one stays loose, and what is
+    Realistic plans are bracketed within 0.05 %; with very rare sampling (1e-5) only the upper one is tight, and what is
     beyond floating-point reach or 1e8 steps, or of a type not in ``KNOWN_EVENTS``, gives (0, inf).
 
     >>> low, high = epsilon_bracket([{"type": "gaussian", "noise_multiplier": 5.0, "count": 2}], 1e-6)
@@ -76,10 +77,12 @@ def epsilon_bracket(events: list[dict[str, Any]], delta: float) -> tuple[float, 
             return alone
         if sum(part.steps for part in parts) > _MAX_STEPS:
             return 0.0, math.inf
-        both = [*parts, Sampled(1.0, 1 / mu, False, 1)] if mu > 1e-10 else parts
+        both: list[Sampled | Symmetric | Slight] = [*parts]
+        if mu:
+            both.append(Sampled(1.0, 1 / mu, False, 1) if mu > _SLIGHT else Slight(mu, delta))
         low, high = refine(both, delta, False, 0.0)
         if any(isinstance(part, Sampled) and not part.replace for part in parts):
-            low, high = map(max, (low, high), refine(both, delta, True, low))
+            low, high = map(max, (low, high), refine(both, delta, True, high))
     except (ValueError, OverflowError, ZeroDivisionError):
         return 0.0, math.inf
     pure = [part.steps * part.bound for part in parts if isinstance(part, Symmetric)]
@@ -101,48 +104,58 @@ def _pure_epsilon(events: list[dict[str, Any]]) -> tuple[float, float]:
 
 def _parts(events: list[dict[str, Any]]) -> tuple[float, list[Sampled | Symmetric]]:
     """The mu of all plain Gaussians together, and everything else."""
-    mu_squared = 0.0
+    mu = 0.0
     steps: Counter[tuple[Any, ...]] = Counter()
     for event, times in simple_events(events):
         kind, replace = event["type"], event.get("relation") == "replace"
         if kind not in KNOWN_EVENTS or kind == "selection":
             raise ValueError(kind)
         if kind == "gaussian" or event.get("sampling_prob") == 1:
-            ratio = (1 + replace) / event["noise_multiplier"]
-            mu_squared += times * ratio * ratio
+            mu = math.hypot(mu, math.sqrt(times) * (1 + replace) / event["noise_multiplier"])
         elif kind == "poisson-gaussian":
             steps[Sampled, event["sampling_prob"], event["noise_multiplier"], replace] += times
         elif kind == "laplace":
             steps[Symmetric, 1 / event["noise_multiplier"], 0] += times
         else:  # a pure mechanism is dominated by binary randomized response
             steps[Symmetric, event["epsilon"], event.get("num_outcomes", 2)] += times
-    return math.sqrt(mu_squared), [key[0](*key[1:], count) for key, count in steps.items()]
+    return mu, [key[0](*key[1:], count) for key, count in steps.items()]
 
 
 def _gaussian_epsilon(mu: float, delta: float) -> tuple[float, float]:
-    low, high = 0.0, 1.0
-    while gaussian_delta(mu, high) > delta:
-        low, high = high, 2 * high
-    if gaussian_delta(mu, 0.0) <= delta:
-        return 0.0, 0.0
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (middle, high) if gaussian_delta(mu, middle) > delta else (low, middle)
-    return low * (1 - 1e-9), high * (1 + 1e-9)
-
-
-def gaussian_delta(mu: float, epsilon: float) -> float:
-    """Balle and Wang's formula as phi(a) (R(a) - R(b)), with R the Mills ratio: no overflow, no lost digits."""
     if mu == 0:
+        return 0.0, 0.0
+    return _crossing(mu, math.log(delta) + 1e-9) * (1 - 1e-14), _crossing(mu, math.log(delta) - 1e-9) * (1 + 1e-14)
+
+
+def _crossing(mu: float, goal: float) -> float:
+    """Where log delta falls to ``goal``, as a float above which it is lower; 0 only if it never was higher."""
+    if gaussian_log_delta(mu, 0.0) <= goal:
         return 0.0
+    low, high = 0.0, mu * (mu / 2 + 2 + math.sqrt(-2 * goal))
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (middle, high) if gaussian_log_delta(mu, middle) > goal else (low, middle)
+    return high
+
+
+def gaussian_log_delta(mu: float, epsilon: float) -> float:
+    """Balle and Wang's formula, log phi(a) (R(a) - R(b)) with R the Mills ratio: neither overflow nor lost digits.
+
+    For small mu the difference is the integral of -R'(t) = 1 - t R(t) from a to b, by Simpson's rule.
+    """
     a, b = epsilon / mu - mu / 2, epsilon / mu + mu / 2
-    density = math.exp(-a * a / 2) / math.sqrt(2 * math.pi)
-    upper = math.erfc(a / math.sqrt(2)) / 2 if a < 6 else density * _mills(a)
-    return upper - density * _mills(b)
+    log_density = -a * a / 2 - math.log(2 * math.pi) / 2
+    if a > 1e4:
+        return log_density  # more than the truth, and below every float
+    if mu < 0.01:
+        left, middle, right = (1 - t * _mills(t) for t in (a, a + mu / 2, b))
+        return log_density + math.log(mu) + math.log((left + 4 * middle + right) / 6)
+    if a < 6:
+        return math.log(math.erfc(a / math.sqrt(2)) / 2 - math.exp(log_density) * _mills(b))
+    return log_density + math.log(_mills(a) - _mills(b))
 
 
 def _mills(x: float) -> float:
-    """(1 - Phi(x)) / phi(x) for x > 0; a continued fraction where erfc loses digits."""
+    """(1 - Phi(x)) / phi(x) for x > -1; a continued fraction where erfc loses digits."""
     if x < 6:
         return math.erfc(x / math.sqrt(2)) / 2 * math.exp(x * x / 2) * math.sqrt(2 * math.pi)
     value = x
@@ -195,7 +208,7 @@ def _selection(event: dict[str, Any]) -> np.ndarray:
         deltas = np.exp(np.minimum(tails.min(axis=1), 0))
         if all(one["type"] == "gaussian" for candidate in event["candidates"] for one in leaves(candidate)):
             mu = max(_parts(candidate)[0] for candidate in event["candidates"])
-            deltas = np.array([gaussian_delta(mu, epsilon) for epsilon in epsilons])
+            deltas = np.array([math.exp(gaussian_log_delta(mu, epsilon)) for epsilon in epsilons])
         return np.logaddexp(-mean, (_ORDERS - 1) * (base + mean * deltas) + math.log(mean)) / (_ORDERS - 1)
     eta = {"geometric": 1, "logarithmic": 0}[event["rule"]]
     low, high = 0.0, 2 * math.log(mean) + 2  # log 1 / gamma, where the law has this mean

@@ -15,7 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 
 _MAX_CELLS = 1 << 19
+_EVEN, _GROWTH = 10_000, 1.002  # far losses of a sampled step: beyond so many cells their widths grow
 _FFT_ERROR, ROUNDING = 1e-13, 1e-6
+_PUSHES = 2.0 ** np.arange(-2, 5)  # Chernoff orders, over the deviation
+_NOTHING = -50.0  # log of a frequency's share that cannot be told from 0
 
 
 @dataclass(frozen=True)
@@ -33,12 +36,12 @@ class Sampled:
         x = np.linspace(-reach - self.replace, 1 + reach, 4001)
         p, r = self.masses(x)
         loss, (low, high) = self.loss((x[1:] + x[:-1]) / 2), self.loss(x[[0, -1]])
-        return _Atoms(-loss if flip else loss, r if flip else p, self.steps), low, high
+        return _Atoms(-loss if flip else loss, r if flip else p, self.steps, np.zeros(0, int)), low, high
 
     def atoms(self, h: float, flip: bool, low: float, high: float, *, upper: bool) -> _Atoms:
         """The loss on the lattice, as seen by a mechanism that dominates this one (``upper``) or is dominated."""
         bound = _dominating if upper else _dominated
-        return bound(self, flip, h, math.floor(low / h), math.ceil(high / h))
+        return bound(self, flip, h, _lattice(math.floor(low / h), math.ceil(high / h)))
 
     def loss(self, x: np.ndarray) -> np.ndarray:
         """log P(x) / Q(x); increases with x."""
@@ -112,53 +115,81 @@ class Symmetric:
         mass[-1] += top
         mass[0] += top * least
         shift = -off if upper else off
-        return _Atoms(h * np.arange(-k, k + 1) - shift, mass, self.steps, -k, shift)
+        index = np.arange(-k, k + 1)
+        return _Atoms(h * index - shift, mass, self.steps, index, shift)
+
+
+@dataclass(frozen=True)
+class Slight:
+    """One Gaussian of a mu so small that no lattice shows it: a loss of at most mu x + mu^2 / 2, but for Phi(-x)."""
+
+    mu: float
+    delta: float
+    steps: int = 1
+
+    def pilot(self, delta: float, flip: bool) -> tuple[_Atoms, float, float]:
+        """No loss."""
+        return self.atoms(1.0, flip, 0.0, 0.0, upper=False), 0.0, 0.0
+
+    def atoms(self, h: float, flip: bool, low: float, high: float, *, upper: bool) -> _Atoms:
+        """From above the largest loss, infinite with 1e-9 of delta >= exp(-x^2 / 2); from below none."""
+        largest = self.mu * (math.sqrt(-2 * math.log(1e-9) - 2 * math.log(self.delta)) + self.mu / 2) if upper else 0.0
+        index = np.zeros(1, int)
+        return _Atoms(index + largest, np.ones(1), 1, index, -largest, math.nextafter(1e-9 * self.delta, 1.0) * upper)
 
 
 @dataclass(frozen=True)
 class _Atoms:
-    """A discrete privacy loss: ``mass[i]`` at (``first`` + i) * h - ``shift``, and ``infinite`` at infinity."""
+    """A discrete privacy loss: ``mass[i]`` at ``index[i]`` * h - ``shift``, and ``infinite`` at infinity."""
 
     loss: np.ndarray
     mass: np.ndarray
     steps: int
-    first: int = 0
+    index: np.ndarray
     shift: float = 0.0
     infinite: float = 0.0
 
 
-def _dominating(part: Sampled, flip: bool, h: float, first: int, last: int) -> _Atoms:
-    """Split each cell (l, l + h] onto l and l + h so that its P and Q stay: the hockey-stick curve's chords."""
-    loss = h * np.arange(first, last + 1)
-    p, r = part.masses(np.concatenate(([-np.inf], part.outcome(loss), [np.inf])))
+def _lattice(first: int, last: int) -> np.ndarray:
+    """Whole numbers from ``first`` to ``last``: every one near 0, ever fewer far from it."""
+    rounds = math.log(max(-first, last, _EVEN) / _EVEN) / math.log(_GROWTH)
+    far = np.ceil(_EVEN * _GROWTH ** np.arange(rounds + 1)).astype(int)
+    k = np.concatenate((-far[::-1], np.arange(1 - _EVEN, _EVEN), far))
+    return np.concatenate(([first], k[(first < k) & (k < last)], [last]))
+
+
+def _dominating(part: Sampled, flip: bool, h: float, k: np.ndarray) -> _Atoms:
+    """Split each cell (l, l + w] onto l and l + w so that its P and Q stay: the hockey-stick curve's chords."""
+    p, r = part.masses(np.concatenate(([-np.inf], part.outcome(h * k), [np.inf])))
     if flip:
-        loss, p, r = -loss[::-1], r[::-1], p[::-1]
-    at_left = np.exp(loss + np.log(r[1:]))
+        k, p, r = -k[::-1], r[::-1], p[::-1]
+    width, at_left = h * np.diff(k), np.exp(h * k + np.log(r[1:]))
     left = np.append(
-        np.clip((at_left[:-1] - p[1:-1] * math.exp(-h)) / -math.expm1(-h), 0, p[1:-1]), min(at_left[-1], p[-1])
+        np.clip((at_left[:-1] - p[1:-1] * np.exp(-width)) / -np.expm1(-width), 0, p[1:-1]), min(at_left[-1], p[-1])
     )
     mass = left + np.append(p[0], p[1:-1] - left[:-1])
-    return _Atoms(loss, mass, part.steps, round(loss[0] / h), 0.0, p[-1] - left[-1])
+    return _Atoms(h * k, mass, part.steps, k, 0.0, p[-1] - left[-1])
 
 
-def _dominated(part: Sampled, flip: bool, h: float, first: int, last: int) -> _Atoms:
+def _dominated(part: Sampled, flip: bool, h: float, k: np.ndarray) -> _Atoms:
     """Merge each cell around k h - shift into one outcome; move the cells until their losses are there; round down."""
-    k = np.arange(first, last + 1)[:: -1 if flip else 1] * (-1 if flip else 1)
-    middle, bend, shift = h * np.arange(first, last + 2) - h / 2, np.zeros(last - first + 2), 0.0
+    middle = h * np.concatenate(([k[0] - 0.5], (k[1:] + k[:-1]) / 2, [k[-1] + 0.5]))
+    most, bend, shift = 0.45 * h * np.diff(k), np.zeros(k.size + 1), 0.0
+    k = -k[::-1] if flip else k
     for _ in range(5):
         p, r = part.masses(part.outcome(middle + bend - (-shift if flip else shift)))
         if flip:
             p, r = r[::-1], p[::-1]
         used = (p > 1e-290) & (r > 1e-290)
         miss = np.where(used, np.log(p) - np.log(r) - h * k, -shift)
-        order = np.argsort(miss)
+        off = miss - h * np.rint(miss / h)
+        order = np.argsort(off)
         below = np.cumsum(p[order]) - p[order]
-        shift = -miss[order[np.argmin(h * below - miss[order])]]
-        step = (miss[1:] + miss[:-1]) / 2 + shift
-        bend[1:-1] = np.clip(bend[1:-1] - (-step[::-1] if flip else step), -0.45 * h, 0.45 * h)
+        shift = -off[order[np.argmin(h * below - off[order])]]
+        step = (off[1:] + off[:-1]) / 2 + shift
+        bend[1:-1] = np.clip(bend[1:-1] - (-step[::-1] if flip else step), -most, most)
     index = (k + np.floor((miss + shift) / h).astype(int))[used]
-    mass, first = np.bincount(index - index.min(), p[used]), int(index.min())
-    return _Atoms(h * np.arange(first, first + mass.size) - shift, mass, part.steps, first, shift)
+    return _Atoms(h * index - shift, p[used], part.steps, index, shift)
 
 
 def _tilted(part: _Atoms, theta: float) -> tuple[np.ndarray, float]:
@@ -173,16 +204,16 @@ def _cumulant(atoms: Iterable[_Atoms], theta: float) -> float:
     return float(sum(part.steps * _tilted(part, theta)[1] for part in atoms))
 
 
-def refine(parts: list[Sampled | Symmetric], delta: float, flip: bool, floor: float) -> tuple[float, float]:
-    """Bound epsilon in one direction on finer and finer lattices."""
+def refine(parts: list[Sampled | Symmetric | Slight], delta: float, flip: bool, floor: float) -> tuple[float, float]:
+    """Bound epsilon in one direction on finer and finer lattices, or until it is below ``floor``."""
     pilots, lows, highs = zip(*(part.pilot(delta, flip) for part in parts), strict=True)
     bounds = [(part.bound, part.steps) for part in parts if isinstance(part, Symmetric)]
     theta = _best_tilt(pilots, delta, min([1e7, *(2 / bound for bound, _ in bounds)]))
     center, spread = _moments(pilots, theta)
-    steps, width = sum(part.steps for part in parts), sum(highs) - sum(lows)
+    steps, width = sum(part.steps for part in parts), 2 * sum(bound for bound, _ in bounds)
     h = max(0.05 * spread / math.sqrt(steps), width / _MAX_CELLS, 20 * spread / _MAX_CELLS)
-    reach = sum(bound * count for bound, count in bounds) / 8  # few symmetric losses: a window that holds them all
-    spread = max(spread, 4 * h, reach if 40 * reach < _MAX_CELLS * h else 0)
+    reach = sum(bound * count for bound, count in bounds) / 4  # few symmetric losses: a window that holds them all
+    spread = max(spread, 4 * h, reach if 20 * reach < _MAX_CELLS * h else 0)
     low, high = 0.0, math.inf
     while True:
         h = _common_step(h, bounds)
@@ -193,7 +224,7 @@ def refine(parts: list[Sampled | Symmetric], delta: float, flip: bool, floor: fl
             epsilon = _compose(atoms, h, theta, center, spread, delta, upper=upper)
             low, high = (low, min(high, epsilon)) if upper else (max(low, epsilon), high)
         close = high - low <= 3e-4 * min(high, 1e9)
-        settled = cells > _MAX_CELLS / 2.5 and before - high <= 1e-4 * min(high, 1e9)
+        settled = cells > _MAX_CELLS / 2.5 and before - high <= (1e-4 if bounds else 5e-4) * min(high, 1e9)
         if close or settled or high < floor or cells > 2 * _MAX_CELLS:
             slack = 1e-12 * steps
             return max(0.0, low * (1 - ROUNDING) - slack), high * (1 + ROUNDING) + slack
@@ -232,6 +263,12 @@ def _moments(atoms: Iterable[_Atoms], theta: float) -> tuple[float, float]:
     return mean, math.sqrt(variance)
 
 
+def _fft_size(least: float) -> int:
+    """At most an eighth more cells than wanted, in a number whose transform is fast."""
+    step = 1 << max(1, math.ceil(math.log2(least)) - 4)
+    return math.ceil(least / step) * step
+
+
 def _compose(
     atoms: list[_Atoms], h: float, theta: float, center: float, spread: float, delta: float, *, upper: bool
 ) -> float:
@@ -239,12 +276,14 @@ def _compose(
 
     The tilted sum is kept on a window around ``center``; Chernoff bounds what the FFT wraps into it from outside.
     """
-    size = 1 << math.ceil(math.log2(20 * spread / h))
+    size = _fft_size(20 * spread / h)
     spectrum = np.ones(size // 2 + 1, complex)
     for part in atoms:
         weight, _ = _tilted(part, theta)
-        folded = np.bincount((part.first + np.arange(weight.size)) % size, weight, size)
-        spectrum *= np.fft.rfft(folded) ** part.steps
+        one = np.fft.rfft(np.bincount(part.index % size, weight, size))
+        seen = np.abs(one) > math.exp(_NOTHING / part.steps)
+        spectrum[seen] *= one[seen] ** part.steps
+        spectrum[~seen] = 0
     shift = sum(part.steps * part.shift for part in atoms)
     start = round((center + shift) / h) - size // 2
     loss = h * np.arange(start, start + size) - shift
@@ -252,8 +291,8 @@ def _compose(
     scale = _cumulant(atoms, theta)
     log_weight = scale - theta * loss
     outside = [
-        min(math.exp(min(0.0, _cumulant(atoms, theta + push) - scale - push * end)) for push in pushes)
-        for end, pushes in ((loss[0], (-2 / spread, -8 / spread)), (loss[-1], (2 / spread, 8 / spread)))
+        min(math.exp(min(0.0, _cumulant(atoms, theta + push) - scale - push * end)) for push in sign * _PUSHES / spread)
+        for end, sign in ((loss[0], -1), (loss[-1], 1))
     ]
     mass = np.exp(np.minimum(log_weight + np.log(tilted), 0))
     middle = loss[size // 2]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-from .epsilon import SAMPLER_TAU, gaussian_delta
+from .epsilon import SAMPLER_TAU, gaussian_log_delta
 from .local import DEGREES, FEATURES, LABELS, QUESTIONS, Values
 
 _STEPS = 2**20  # of the epsilon of a degree
@@ -95,7 +95,7 @@ def _noise_faults(where: str, release: Values, certificate: dict[str, Any], aske
         return
     left = delta - min(1.0, (1 + math.exp(min(asked, 700.0))) * SAMPLER_TAU * d)
     noise = release["event"]["noise_multiplier"]
-    spent = gaussian_delta(min(1 / noise, 1e6), asked)
+    spent = math.exp(gaussian_log_delta(min(1 / noise, 1e6), asked))
     if left <= 0 or not math.isclose(spent, left, rel_tol=1e-6):
         wanted = f"one of epsilon {asked:.9g} at delta {delta:.9g}, as the settings ask"
         yield f"{where}event.noise_multiplier: expected {wanted}, got {noise:.9g}, which has delta {spent:.9g} there"
