@@ -14,7 +14,8 @@ from sfumato.central._learning import num_parameters
 from sfumato.errors import InputError
 from sfumato.graph.synthetic import stochastic_block_model
 from sfumato.verify import verify
-from sfumato.verify.plan import _release_faults
+from sfumato.verify.methods import rules_of
+from sfumato.verify.releases import release_faults
 
 EDGE, NODE = sf.EdgeLevel(directed=False), sf.NodeLevel(max_out_degree=6)
 BUDGET = sf.Budget(epsilon=4.0, delta=1e-6)
@@ -96,9 +97,9 @@ def test_saved_run_verifies_and_predicts(tmp_path, unit):
 @pytest.mark.parametrize("unit", [EDGE, NODE], ids=["edge", "node"])
 def test_verifier_knows_what_the_switch_changes(unit):
     certificate = json.loads(fit(small(), unit).certificate.to_json())
-    assert not list(_release_faults(certificate))
+    assert not list(release_faults(certificate, rules_of("gap")))
     certificate["settings"]["encoder"] = True
-    problems = list(_release_faults(certificate))
+    problems = list(release_faults(certificate, rules_of("gap")))
     assert any("releases[0].shape: expected nodes and width, [150, 16]" in text for text in problems), problems
     assert any("releases: expected ['encoder'" in text for text in problems) == (unit is NODE)
 

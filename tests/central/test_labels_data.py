@@ -14,8 +14,9 @@ from sfumato.central.labels import LabelMessages
 from sfumato.errors import DataError, InputError, UnsupportedUnitError
 from sfumato.graph.graph import Graph
 from sfumato.graph.synthetic import stochastic_block_model
-from sfumato.verify import methods, verify
-from sfumato.verify.words import origin_faults
+from sfumato.verify import verify
+from sfumato.verify.facts import origin_faults
+from sfumato.verify.methods import rules_of
 
 ARC, EDGE, NODE = sf.EdgeLevel(directed=True), sf.EdgeLevel(directed=False), sf.NodeLevel()
 NONE, BUDGET = sf.NoPrivacy(), sf.Budget(epsilon=4.0, delta=1e-6)
@@ -127,15 +128,14 @@ def test_refusals_teach():
 
 def test_the_verifier_knows_what_the_method_refuses():
     certificate = fit(small(), NODE).certificate.values
-    assert not [*methods.settings_faults(certificate), *origin_faults(certificate)]
+    rules = rules_of("label-messages")
+    assert not [*rules.setting_faults(certificate), *origin_faults(certificate, rules)]
     more = {**certificate, "settings": {**certificate["settings"], "num_hops": 3}}
-    assert [*methods.settings_faults(more)] == [
-        "certificate.json: settings.num_hops: expected 1 under unit node, got 3"
-    ]
+    assert [*rules.setting_faults(more)] == ["certificate.json: settings.num_hops: expected 1 under unit node, got 3"]
     origin = [{"ledger_head": "0" * 64, "epsilon": 1.0, "delta": 1e-6}]
     borrowed = {**certificate, "composition": {**certificate["composition"], "builds_on": origin}}
-    assert "label-messages takes no weights from another run" in next(origin_faults(borrowed))
-    assert not [*origin_faults({**borrowed, "method": "progap"})]
+    assert "label-messages takes no weights from another run" in next(origin_faults(borrowed, rules))
+    assert not [*origin_faults(borrowed, rules_of("progap"))]
 
 
 @pytest.mark.parametrize(("unit", "more"), [(ARC, 0.3), (EDGE, 0.3), (NODE, 0.15)])

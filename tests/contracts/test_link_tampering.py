@@ -164,11 +164,11 @@ TENSORS = {
     ),
     "wider bits": (
         "releases", lambda t: t.update({"link-reports": t["link-reports"].astype(np.int64)}),
-        "header: is not a valid safetensors header: link-reports has dtype I64, expected U8",
+        "link-reports: has dtype I64, expected U8",
     ),
     "real degrees": (
         "releases", lambda t: t.update({"degree-reports": t["degree-reports"].astype(np.float64)}),
-        "header: is not a valid safetensors header: degree-reports has dtype F64, expected I64",
+        "header: is not a valid safetensors header: degree-reports has dtype F64, expected U8 or U16 or I32 or I64",
     ),
     "bits of nobody": (
         "releases", lambda t: t["link-reports"].__ior__(np.uint8([0] * 15 + [128])), "link-reports: holds bits beyond the 121",

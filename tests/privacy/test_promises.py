@@ -15,7 +15,7 @@ from sfumato.graph.synthetic import stochastic_block_model
 from sfumato.pate.plan import Settings, make_plan
 from sfumato.privacy.promises import implausible, weak
 from sfumato.privacy.units import EdgeLevel, LinkLevel, LocalLevel, NodeLevel, NoPrivacy, RecordLevel, unit_to_dict
-from sfumato.verify import caveats
+from sfumato.verify.methods import rules_of
 
 EDGE, NODE, NONE = EdgeLevel(directed=False), NodeLevel(max_out_degree=9), NoPrivacy()
 PLAIN = {"num_nodes": 1000, "num_train": 700, "num_classes": 5, "mean_degree": None}
@@ -68,7 +68,7 @@ def both(unit, epsilon, delta, facts, settings, method="gap", builds_on=()):
         "public_facts": facts,
         "settings": settings,
     }
-    theirs = caveats.implausible({**certificate, "composition": {"builds_on": builds_on}})
+    theirs = [*rules_of(method).doubts({**certificate, "composition": {"builds_on": builds_on}})]
     return [tuple(one) for one in ours], theirs
 
 
@@ -127,7 +127,7 @@ def test_pate_is_judged_by_its_teachers(teachers, epsilon, delta, codes, mechani
     assert [code for code, _ in found] == codes
     settings = {"num_teachers": teachers, "mechanism": {"name": mechanism, "noise_stddev": plan.mechanism.noise_stddev}}
     stated = {"method": "pate", "settings": settings, "claim": plan.to_dict()["claim"], "public_facts": {}}
-    assert caveats.implausible(stated) == [tuple(one) for one in found]
+    assert [*rules_of("pate").doubts(stated)] == [tuple(one) for one in found]
 
 
 def test_every_sentence_names_a_remedy():

@@ -3,161 +3,33 @@
 import hashlib
 import json
 import math
-import struct
 import subprocess
 import sys
-from fractions import Fraction
 from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from verify_written import (
+    GAP,
+    GAP_EPSILON,
+    SIGNER,
+    canonical,
+    chain,
+    change,
+    describe,
+    gaussian,
+    header,
+    poisson,
+    safetensors,
+    seal,
+    sign,
+    write,
+)  # fmt: skip
 
 from sfumato import verify as module
-from sfumato.record.certificate import COVERS, FIXED
 from sfumato.verify import VerifyInputError, main, verify
 from sfumato.verify.epsilon import epsilon_bracket
-from sfumato.verify.methods import WHO_MAY_SEE, network_shapes
-from sfumato.verify.tensors import _BYTES
-from sfumato.verify.words import _caveats, _protects
-
-SIGNER = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
-GAP = [{"type": "gaussian", "noise_multiplier": 5.0, "count": 1}] * 2
-EDGE = {"name": "edge", "relation": "add-remove", "directed": False}
-EVERYTHING = {"anyone": [], "the node itself": [], "never": ["everything in this run"]}
-GAP_EPSILON = 1.2119675  # closed form: 1.21196745
-
-
-def poisson(q, noise, steps, relation="add-remove"):
-    return {
-        "type": "poisson-gaussian", "sampling_prob": q, "noise_multiplier": noise, "steps": steps, "relation": relation,
-    }  # fmt: skip
-
-
-def gaussian(noise, count=1):
-    return {"type": "gaussian", "noise_multiplier": noise, "count": count}
-
-
-def canonical(value):
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-
-
-def release(name, event, unit, nodes, weights):
-    """An aggregate of 3 columns or a network with ``weights``, with the coordinates that one record touches."""
-    shape = [affected := sum(math.prod(s) for key, s in weights.items() if key.startswith(f"{name}."))]
-    if name.startswith("aggregate/"):
-        rows = {"edge": 1 if unit.get("directed") else 2, "node": unit.get("max_out_degree")}[unit["name"]]
-        shape, affected = [nodes, 3], 3 * min(nodes, 2 * rows if unit["relation"] == "replace" else rows)
-    return {"name": name, "event": event, "shape": shape, "affected_coordinates": affected, "visible_to": "anyone"}
-
-
-def describe(events, epsilon, delta=1e-6, unit=None):
-    """Every part of a run, consistent; tests change a part before it is written.
-
-    Gaussian events are hops of gap (by a model of another run where labels are private), a sampled one alone is mlp's
-    network, and two around hops are gap's encoder and classifier.
-    """
-    hops = sum(event["type"] == "gaussian" for event in events)
-    sampled = [event for event in events if "steps" in event]
-    unit = unit or ({"name": "record", "relation": "add-remove"} if sampled and not hops else EDGE)
-    names = [f"aggregate/{k + 1}" for k in range(hops)]
-    names = ["encoder", *names, "classifier"] if sampled and hops else names or ["network"] * len(events)
-    q = Fraction(sampled[0]["sampling_prob"] if sampled else 1).limit_denominator(20000)
-    epochs = round(sampled[0]["steps"] * q) if sampled else 1
-    nodes = q.denominator if sampled else 4
-    method = "gap" if hops else "mlp"
-    settings = {"width": 3, "batch_size": q.numerator, "epochs": epochs, "learning_rate": 0.01, "l2_clip_norm": 1.0}
-    settings |= {"num_hops": hops, "encoder": True} if hops else {}
-    public = {"num_nodes": nodes, "num_train": nodes, "num_features": 3, "num_classes": 2, "directed": False,
-              "max_degree": None, "mean_degree": None}  # fmt: skip
-    weights = network_shapes({"method": method, "settings": settings, "public_facts": public, "unit": unit})
-    releases = [release(name, event, unit, nodes, weights) for name, event in zip(names, events, strict=True)]
-    draws = sum(r["affected_coordinates"] * (r["event"].get("count") or r["event"]["steps"]) for r in releases)
-    sampler = 0.0 if epsilon is None else (1 + math.exp(epsilon)) * 2.0**-100 * draws
-    claim = {"epsilon": epsilon, "delta": delta}
-    plan = {"method": method, "unit": unit, "releases": releases, "claim": claim, "delta_sampler": sampler}
-    exact = all(event["type"] == "gaussian" for event in events)
-    cached = unit["name"] == "node" and hops and not sampled
-    certificate = {
-        **FIXED, "format": 2, "version": "0.1.0", "method": method, "unit": unit, "protects": _protects(unit),
-        "settings": settings, "claim": claim, "budget": {"epsilon": epsilon, "delta": delta}, "releases": releases,
-        "accounting": {"method": ("gaussian" if exact else "pld") if events else "none", "delta_sampler": sampler,
-                       "sampler_tau": 2.0**-100},
-        "public_facts": public, "assumed_public": [], "notes": ["hello"], "ledger_head": None,
-        "who_may_see": EVERYTHING if unit["name"] == "none" else WHO_MAY_SEE[method].get(unit["name"], EVERYTHING),
-        "composition": {"covers": COVERS, "builds_on": [{"ledger_head": "0" * 64, **claim}] if cached else []},
-    }  # fmt: skip
-    certificate["caveats"] = _caveats(certificate)
-    lines = [{"kind": "plan", "plan": plan}, *({"kind": "release", "release": r} for r in releases)]
-    tensors = {r["name"]: r["shape"] for r in releases if r["event"]["type"] == "gaussian"}
-    return json.loads(canonical({"certificate": certificate, "lines": lines, "tensors": tensors, "weights": weights}))
-
-
-def safetensors(shapes, numbers="F32"):
-    fields, end = {}, 0
-    for name, shape in sorted(shapes.items(), key=lambda item: (not item[0].endswith(".num_batches_tracked"), item[0])):
-        dtype = "I64" if name.endswith(".num_batches_tracked") else numbers
-        start, end = end, end + _BYTES[dtype] * math.prod(shape)
-        fields[name] = {"dtype": dtype, "shape": shape, "data_offsets": [start, end]}
-    return header(fields, bytes(end))
-
-
-def header(fields, body=b""):
-    text = json.dumps(fields, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    return struct.pack("<Q", len(text)) + text + body
-
-
-def chain(lines):
-    entries, previous = [], "0" * 64
-    for index, line in enumerate(lines):
-        entry = {"index": index, "previous": previous, **line}
-        previous = entry["hash"] = hashlib.sha256(canonical(entry).encode()).hexdigest()
-        entries.append(entry)
-    return entries
-
-
-def seal(folder):
-    """Write the manifest of whatever lies in the folder."""
-    names = sorted(p.name for p in folder.iterdir() if p.name not in ("manifest.json", "signature.json"))
-    files = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names}
-    (folder / "manifest.json").write_text(canonical({"format": 1, "files": files}) + "\n")
-
-
-def sign(folder, key=SIGNER):
-    public, signature = key.public_key().public_bytes_raw(), key.sign((folder / "manifest.json").read_bytes())
-    value = {"algorithm": "ed25519", "public_key": public.hex(), "signature": signature.hex()}
-    (folder / "signature.json").write_text(canonical(value) + "\n")
-
-
-def spec_of(certificate):
-    """What spec.json says beside a certificate, well formed or not."""
-    public = certificate.get("public_facts")
-    public = public if isinstance(public, dict) else {}
-    budget = certificate.get("budget")
-    graph = {"name": "graph", "num_nodes": public.get("num_nodes"), "ids_digest": "0" * 64, "classes": ["a", "b"]}
-    return {
-        "format": 1, **{field: certificate.get(field) for field in ("method", "settings", "unit")},
-        "budget": None if budget == {"epsilon": None, "delta": None} else budget,
-        "public": {**public, "assumed": certificate.get("assumed_public")}, "graph": {**graph, "feature_names": []},
-    }  # fmt: skip
-
-
-def write(run, parts):
-    folder = run / "release"
-    folder.mkdir(parents=True)
-    entries = chain(parts["lines"])
-    certificate = parts["certificate"]
-    if certificate.get("ledger_head", "") is None:
-        certificate["ledger_head"] = entries[-1]["hash"]
-    (folder / "ledger.jsonl").write_text("".join(canonical(entry) + "\n" for entry in entries))
-    (folder / "certificate.json").write_text(canonical(certificate) + "\n")
-    (folder / "spec.json").write_text(canonical(spec_of(certificate)) + "\n")
-    (folder / "model.safetensors").write_bytes(safetensors(parts["weights"]))
-    (folder / "releases.safetensors").write_bytes(safetensors(parts["tensors"], "I64"))
-    seal(folder)
-    return folder
 
 
 @pytest.fixture
@@ -228,17 +100,6 @@ def test_delta_is_held_too(tmp_path):
 def test_checking_takes_bounded_time():
     assert epsilon_bracket([poisson(1e-4, 5.0, 2 * 10**8)], 1e-6) == (0.0, math.inf)
     assert epsilon_bracket([gaussian(1e6, 2 * 10**8)], 1e-6)[1] < 1.0
-
-
-def change(parts, path, value):
-    """Set or, for ``...``, delete the field at ``path``."""
-    *parents, last = path
-    for key in parents:
-        parts = parts[key]
-    if value is ...:
-        del parts[last]
-    else:
-        parts[last] = value
 
 
 NAN, HUGE = float("nan"), 10**400
@@ -317,7 +178,7 @@ AGREED_FAULTS = [
     (GAP, ("event", "count"), 2, "event"),
     (GAP, ("event",), {"type": "laplace", "noise_multiplier": 5.0, "count": 1}, "event"),
     (TRAINED, ("affected_coordinates",), 9, "affected_coordinates"),
-    (TRAINED, ("shape",), [11], "affected_coordinates"),
+    (TRAINED, ("shape",), [11], "shape"),
     (TRAINED, ("event",), gaussian(1.0), "event.type"),
     (TRAINED, ("event", "steps"), 299, "event.steps"),
     (TRAINED, ("event", "sampling_prob"), 0.019, "event.sampling_prob"),
@@ -339,7 +200,7 @@ def test_agreed_faults_are_named(tmp_path, events, path, value, field):
     [
         ({"name": "node", "relation": "remove", "arcs": "incident", "max_out_degree": 3}, GAP, "releases[0].name"),
         ({"name": "node", "relation": "remove", "arcs": "owned", "max_out_degree": None}, GAP, "releases[0].name"),
-        ({"name": "record", "relation": "replace"}, [poisson(0.02, 1.0, 9)], "releases[0].event.relation"),
+        ({"name": "record", "relation": "replace"}, [poisson(0.02, 1.0, 50)], "releases[0].event.relation"),
     ],
 )
 def test_units_without_a_proof_are_refused(tmp_path, unit, events, field):
@@ -585,16 +446,3 @@ def test_command_line(folder):
     assert (done.returncode, done.stderr) == (1, "")
     assert done.stdout.startswith("NOT VALID: ")
     assert "problem: spec.json: its SHA-256" in done.stdout
-
-
-def test_stands_alone():
-    code = (
-        "import sys, sfumato.verify as v\n"
-        "loaded = {name.split('.')[0] for name in sys.modules}\n"
-        "assert not loaded & {'torch', 'scipy', 'dp_accounting', 'mpmath', 'numba', 'attr'}, loaded\n"
-        "ours = {name for name in sys.modules if name.startswith('sfumato') and '._verify_' not in name}\n"
-        "assert ours == {'sfumato', 'sfumato.verify'}, ours\n"
-    )
-    environment = {"PYTHONPATH": str(Path(module.__file__).parents[1]), "PATH": ""}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode == 0, done.stderr

@@ -30,7 +30,7 @@ class Release:
     Args:
         name: such as ``aggregate/1``; unique in its plan.
         event: what accounting sees.
-        shape: of the released array.
+        shape: of the released array; None for a number that chance decides, such as how many arcs are released.
         affected_coordinates: how many coordinates one record can touch, for the sampler's share of delta.
         visible_to: who may see it.
 
@@ -41,7 +41,7 @@ class Release:
 
     name: str
     event: Event
-    shape: tuple[int, ...]
+    shape: tuple[int | None, ...]
     affected_coordinates: int
     visible_to: str = "anyone"
 

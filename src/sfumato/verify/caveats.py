@@ -1,7 +1,7 @@
 """What is implausible about a claim or its public facts, derived anew: a certificate cannot leave it out, nor the verdict.
 
-Part of the verifier: it needs the standard library and the other ``_verify_*.py``. Thresholds and sentences are copies of
-those in ``privacy/promises.py``, which gives the reasons.
+Part of the verifier: it needs NumPy and the standard library. Thresholds and sentences are copies of those in
+``privacy/promises.py``, which gives the reasons. The rules of a method say which of them are asked (``Rules.doubts``).
 """
 
 from __future__ import annotations
@@ -14,48 +14,43 @@ from .epsilon import gaussian_log_delta
 
 _MOST_DELTA, _MOST_EPSILON = 1e-3, 10.0
 _FEW_NODES, _MOST_CLASSES, _LEAST_PER_CLASS, _LEAST_DEGREE = 50, 100, 10, 0.5
-_NO_LINKS = ("mlp",)
 _OF_THE_CLAIM = ("delta-per-record", "delta-large", "epsilon-large")
-_PUBLIC = {"num_arcs": ("none", "local"), "untrained_classes": ("none", "edge", "link")}
 Found = Iterator[tuple[str, str]]
 
 
-def implausible(certificate: dict[str, Any]) -> list[tuple[str, str]]:
-    """Codes and sentences that claim, unit, public facts and settings imply.
+def stated(doubts: Found, held: list[str]) -> list[str]:
+    """The sentences that a certificate's caveats must hold: all, or none beyond those of the claim, as in runs before they
+    were written.
 
-    >>> facts = {"num_nodes": 60, "num_train": 45, "num_classes": 0, "mean_degree": None}
-    >>> claim = {"epsilon": 11.0, "delta": 1e-6}
-    >>> made = {"method": "gap", "claim": claim, "public_facts": facts, "settings": {}, "composition": {"builds_on": []}}
-    >>> [code for code, _ in implausible({**made, "unit": {"name": "edge", "relation": "add-remove"}})]
-    ['epsilon-large']
+    >>> stated(iter([("epsilon-large", "Large."), ("few-nodes", "Few.")]), ["Large."])
+    ['Large.']
     """
-    facts, settings = certificate["public_facts"], certificate["settings"]
-    if certificate["method"] == "pate":
-        teachers = settings["num_teachers"]
-        return [*_claim(certificate, teachers, "teachers"), *_votes(teachers, settings["mechanism"])]
-    found = [*_claim(certificate, facts["num_nodes"], "nodes"), *_sizes(certificate["method"], facts)]
-    if not certificate["composition"]["builds_on"] and facts["num_classes"]:
-        found += [*_classes(facts), *_hidden(certificate, facts, settings.get("epsilon_y"))]
-    return found
-
-
-def stated(certificate: dict[str, Any]) -> list[str]:
-    """The sentences that its caveats must hold: all, or none beyond those of the claim, as in runs before they were written."""
-    found, held = implausible(certificate), certificate["caveats"]
+    found = list(doubts)
     old = not any(text in held for code, text in found if code not in _OF_THE_CLAIM)
     return [text for code, text in found if code in _OF_THE_CLAIM or not old]
 
 
-def fact_faults(certificate: dict[str, Any]) -> Iterator[str]:
-    """Counts that are no public facts under the unit."""
-    unit, facts = certificate["unit"], certificate["public_facts"]
-    for name, units in _PUBLIC.items():
-        labels = name == "untrained_classes" and not unit.get("labels", True)
-        if name in facts and unit["name"] not in units and not labels:
-            yield f"certificate.json: public_facts.{name}: is protected under unit {unit['name']}"
+def of_the_graph(certificate: dict[str, Any], reads_links: bool) -> Found:
+    """What its numbers of nodes, arcs and classes make implausible.
+
+    >>> facts = {"num_nodes": 60, "num_train": 45, "num_classes": 0, "mean_degree": 0.25}
+    >>> made = {"public_facts": facts, "settings": {}, "composition": {"builds_on": []}}
+    >>> [code for code, _ in of_the_graph(made, reads_links=True)]
+    ['few-arcs']
+    """
+    facts, learns = certificate["public_facts"], not certificate["composition"]["builds_on"]
+    yield from _sizes(facts, reads_links)
+    if learns and facts["num_classes"]:
+        yield from _classes(facts)
+        yield from _hidden(certificate, facts, certificate["settings"].get("epsilon_y"))
 
 
-def _claim(certificate: dict[str, Any], records: int, noun: str) -> Found:
+def of_the_claim(certificate: dict[str, Any], records: int, noun: str) -> Found:
+    """What is weak about epsilon and delta, where ``records`` is a public number that stands for that of the records.
+
+    >>> [code for code, _ in of_the_claim({"claim": {"epsilon": 11.0, "delta": 1e-6}}, 60, "nodes")]
+    ['epsilon-large']
+    """
     epsilon, delta = certificate["claim"]["epsilon"], certificate["claim"]["delta"]
     advice = "Choose delta far below 1 / (number of records), such as 1e-7."
     if delta and delta >= 1 / records:
@@ -71,23 +66,13 @@ def _claim(certificate: dict[str, Any], records: int, noun: str) -> Found:
         yield "epsilon-large", text + "likely. Choose a smaller epsilon; 1 is a common choice."
 
 
-def _votes(teachers: int, mechanism: dict[str, Any]) -> Found:
-    deviation = mechanism["scale"] * math.sqrt(2) if "scale" in mechanism else mechanism["noise_stddev"]
-    if teachers < 2 * deviation:
-        text = (
-            f"{teachers} teachers are fewer than two standard deviations of the noise on a count of votes: answers are "
-        )
-        remedy = "Take more teachers, fewer queries or a larger epsilon."
-        yield "noisy-votes", text + f"close to random even where all agree. {remedy}"
-
-
-def _sizes(method: str, facts: dict[str, Any]) -> Found:
+def _sizes(facts: dict[str, Any], reads_links: bool) -> Found:
     nodes, arcs, promised = facts["num_nodes"], facts.get("num_arcs"), facts["mean_degree"]
     if nodes < _FEW_NODES:
         text = f"The graph has {nodes} nodes, fewer than {_FEW_NODES}: too few to learn from and to measure an accuracy on. "
         yield "few-nodes", text + "Collect more."
     degree = promised if arcs is None else arcs / nodes
-    if method not in _NO_LINKS and degree is not None and degree < _LEAST_DEGREE:
+    if reads_links and degree is not None and degree < _LEAST_DEGREE:
         text = (
             f"A node has {degree:.3g} arcs on average{' as promised' * (arcs is None)}: most nodes have no neighbor to "
         )

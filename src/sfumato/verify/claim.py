@@ -1,6 +1,6 @@
 """Whether a claim holds: epsilon and delta against the events, budget and accounting that the certificate states.
 
-Part of the verifier: it needs the standard library and the other ``_verify_*.py``.
+Part of the verifier: it needs NumPy and the standard library.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 from .documents import differences
 from .epsilon import KNOWN_EVENTS, SAMPLER_TAU, epsilon_bracket, leaves, simple_events
-from .local import LOCAL_UNITS
+from .units import unit_rules
 
 TOLERANCE = 1.001
 NULLS = {"epsilon": None, "delta": None}
@@ -27,7 +27,7 @@ def claim_faults(certificate: dict[str, Any]) -> tuple[list[str], Bracket]:
         wanted = {"claim": NULLS, "budget": NULLS, "accounting": {"delta_sampler": 0.0}, "releases": []}
         faults = [f"{text[1:]} under unit none" for text in differences(stated, wanted, "")]
         return [f"certificate.json: {text}" for text in faults], (None, None)
-    local = certificate["unit"]["name"] in LOCAL_UNITS
+    local = unit_rules(certificate).reported
     numbers = [("claim", claim), *([] if local and budget == NULLS else [("budget", budget)])]  # local: limit or none
     faults = [f"{field}.{key}: expected a number, got null" for field, values in numbers for key in claim
               if values[key] is None]  # fmt: skip

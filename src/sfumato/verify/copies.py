@@ -1,6 +1,6 @@
 """Whether the ledger and the spec say what the certificate says: both repeat parts of it.
 
-Part of the verifier: it needs the standard library and the other ``_verify_*.py``.
+Part of the verifier: it needs the standard library.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import Any
 
 from .claim import NULLS
 from .documents import differences, plain
-from .pate import METHOD
+from .rules import Certificate, Rules
 
 
-def ledger_faults(entries: list[dict[str, Any]], certificate: dict[str, Any]) -> Iterator[str]:
+def ledger_faults(entries: list[dict[str, Any]], certificate: Certificate) -> Iterator[str]:
     """Releases that were not planned, or plans that are not those of the certificate."""
     plan, made = entries[0]["plan"], [entry["release"] for entry in entries[1:]]
     if len(made) != len(plan["releases"]):
@@ -30,7 +30,7 @@ def ledger_faults(entries: list[dict[str, Any]], certificate: dict[str, Any]) ->
         yield "certificate.json: ledger_head: is not the hash of the ledger's last line"
 
 
-def spec_faults(spec: dict[str, Any], certificate: dict[str, Any]) -> Iterator[str]:
+def spec_faults(spec: dict[str, Any], certificate: Certificate) -> Iterator[str]:
     """Fields of spec.json that say something else than the certificate: predicting trusts the spec."""
     public = certificate["public_facts"]
     stated = {
@@ -44,13 +44,17 @@ def spec_faults(spec: dict[str, Any], certificate: dict[str, Any]) -> Iterator[s
         yield from (
             f"spec.json: {text} (compared with certificate.json)" for text in differences(spec[field], value, field)
         )
-    graph = spec.get("graph")
-    if (graph is None) != (certificate["method"] == METHOD):
-        yield f"spec.json: graph: does not fit method {plain(certificate['method'])}: all but {METHOD} learn from one"
-    if graph is None or certificate["method"] == METHOD:
-        return
-    for field, size in (("num_nodes", graph["num_nodes"]), ("num_classes", len(graph["classes"]))):
-        if size != public[field]:
-            yield f"spec.json: graph.{field.replace('num_c', 'c')}: {size} differs from public_facts.{field}"
-    if len(graph["feature_names"]) not in (0, public["num_features"]):
-        yield f"spec.json: graph.feature_names: expected {public['num_features']} names or none"
+
+
+def graph_faults(spec: dict[str, Any], certificate: Certificate, rules: Rules) -> Iterator[str]:
+    """A graph in the spec of a method that learns from none or the reverse, or of other sizes than the public facts."""
+    graph, public = spec.get("graph"), certificate["public_facts"]
+    if (graph is not None) != rules.on_graph:
+        learns = "learns from one" if rules.on_graph else "learns from none"
+        yield f"spec.json: graph: does not fit method {plain(certificate['method'])}, which {learns}"
+    elif graph is not None:
+        for field, size in (("num_nodes", graph["num_nodes"]), ("num_classes", len(graph["classes"]))):
+            if size != public[field]:
+                yield f"spec.json: graph.{field.replace('num_c', 'c')}: {size} differs from public_facts.{field}"
+        if len(graph["feature_names"]) not in (0, public["num_features"]):
+            yield f"spec.json: graph.feature_names: expected {public['num_features']} names or none"

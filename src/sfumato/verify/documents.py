@@ -9,6 +9,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from decimal import ROUND_CEILING, Context, Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 SCHEMA = Path(__file__).with_name("certificate-2.schema.json")
 _TYPES: dict[str, Any] = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int,
                           "number": (int, float), "null": type(None)}  # fmt: skip
+_UPWARD = Context(prec=400, rounding=ROUND_CEILING)
 
 
 def plain(text: str) -> str:
@@ -26,6 +28,15 @@ def plain(text: str) -> str:
     """
     shown = ascii(text)[1:-1]
     return shown if len(shown) <= 80 else shown[:77] + "..."
+
+
+def round_up(epsilon: float) -> str:
+    """Print an epsilon with six decimals, never below its value.
+
+    >>> round_up(7.994783104)
+    '7.994784'
+    """
+    return f"{Decimal(epsilon).quantize(Decimal('0.000001'), context=_UPWARD).normalize(_UPWARD):f}"
 
 
 def canonical(value: Any) -> bytes:

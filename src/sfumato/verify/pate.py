@@ -1,7 +1,7 @@
 r"""What the verifier knows of PATE: what its settings imply, and what its answers and networks must look like.
 
-Part of the verifier: it needs NumPy and the standard library. Settings and public facts have the forms ``pate_settings`` and
-``pate_facts`` of the JSON Schema here; everything else a certificate says follows from them (:func:`implied`).
+Part of the verifier: it needs the standard library. Public facts have the form ``pate_facts`` of the JSON
+Schema; everything else that a certificate says follows from them and from the settings.
 
 One vote moves between neighbors, so the counts of a query move by :math:`\sqrt 2` in L2 and 2 in L1, and their maximum by 1:
 noise multipliers are :math:`\sigma_2 / \sqrt 2`, :math:`b / 2` and :math:`\sigma_1`. Every query is charged, refused or not.
@@ -11,61 +11,138 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
-METHOD = "pate"
-REFUSED = -1
+from .caveats import Found, of_the_claim
+from .documents import differences
+from .kinds import Answers, Planned
+from .rules import Certificate, Rules, Tensors
+from .tensors import Stored
+from .values import case_faults
+
+_MECHANISMS = {
+    "lnmax": {"scale": "votes"},
+    "gnmax": {"noise_stddev": "votes"},
+    "confident-gnmax": {"threshold": "number", "threshold_stddev": "votes", "noise_stddev": "votes"},
+}
+_NETWORK = {
+    "network": "one of edges, cnn, mlp", "widths": "counts", "epochs": "count", "batch_size": "count",
+    "learning_rate": "positive", "seed": "index", "device": "device",
+}  # fmt: skip
+_NOISY = {**_NETWORK, "noise_rate": "amount", "ramp": "count", "as_published": "flag"}
+_STUDENTS = {
+    "consistency": {
+        "width": "count", "neighbors": "count", "slanted": "flag", "steps": "count", "batch_size": "count",
+        "threshold": "amount", "learning_rate": "positive", "average": "amount", "warm_up": "amount", "max_shift": "index",
+        "max_degrees": "amount", "max_scale": "amount", "cut_out": "index", "mirror": "flag", "seed": "index",
+    },
+    "gan": _NETWORK,
+    "coteaching": _NOISY,
+    "pate-plus": _NOISY,
+    "pate-plus-plus": {**_NOISY, "removal": "amount", "decay": "amount", "per_class": "flag"},
+}  # fmt: skip
+_UNIT = {"name": "record", "relation": "replace"}
+_REFUSED = -1
 _MOST_PUBLIC = 10**7
 _EDGES = 12 * 7 * 7  # numbers that describe an image: directions by cells
 _THRESHOLDS = -(2**15), 2**40  # votes: what the library takes; every query is charged, whatever the threshold is
-# fmt: off
-WORDS: dict[str, Any] = {
-    "unit": {"name": "record", "relation": "replace"},
-    "protects": "any one record",
-    "assumed_public": [],
-    "who_may_see": {"anyone": ["student", "queries and answers"], "the node itself": [],
-                    "never": ["teachers", "votes before noise"]},
-    "caveats": [
-        "Epsilon is what the caps on queries and answers cost, whatever the votes are. An epsilon that depends on votes is not "
-        "in the claim, and must not be told without noise of its own.",
-        "A record that is added or removed is protected alike, if no other changes its id (of named images: the row in the "
-        "published file, which a removed one leaves vacant). Who has records under several ids is protected less: epsilon adds "
-        "up."],
-    "composition": {"covers": "This run alone: other releases about the same data add up.", "builds_on": []}}
-# fmt: on
 
 
-def implied(certificate: dict[str, Any]) -> dict[str, Any]:
-    """Fields of a certificate of PATE that follow from its settings and public facts: their only possible values."""
-    return {**WORDS, "releases": _releases(certificate["settings"], certificate["public_facts"]["num_classes"])}
+class PATE(Rules):
+    """Answers of teachers' votes to public queries, and a student that learned from them."""
 
-
-def _releases(settings: dict[str, Any], num_classes: int) -> list[dict[str, Any]]:
-    mechanism, queries = settings["mechanism"], settings["num_queries"]
-    if mechanism["name"] == "lnmax":
-        events = {"answers": ("laplace", mechanism["scale"] / 2, queries)}
-    else:
-        events = {"answers": ("gaussian", mechanism["noise_stddev"] / math.sqrt(2), settings["max_answers"])}
-    if mechanism["name"] == "confident-gnmax":
-        events = {"threshold": ("gaussian", float(mechanism["threshold_stddev"]), queries), **events}
-    return [
-        {
-            "name": name,
-            "event": {"type": kind, "noise_multiplier": noise, "count": count},
-            "shape": [queries],
-            "affected_coordinates": num_classes if name == "answers" else 1,
-            "visible_to": "anyone",
+    audience: ClassVar = {
+        "record": {
+            "anyone": ["student", "queries and answers"],
+            "the node itself": [],
+            "never": ["teachers", "votes before noise"],
         }
-        for name, (kind, noise, count) in events.items()
-    ]
+    }
+    settings: ClassVar = {
+        "dataset": "name", "num_teachers": "count", "teacher": "one of kernel, cnn", "num_queries": "count",
+        "max_answers": "count", "mechanism": "object", "student": "object", "quick": "flag", "seed": "index",
+    }  # fmt: skip
+    trust = "curator of records"
+    facts = "pate_facts"
+
+    def setting_faults(self, certificate: Certificate) -> Iterator[str]:
+        """Settings of another form, or that contradict each other or the public pool."""
+        settings, found = certificate["settings"], list(super().setting_faults(certificate))
+        for part, cases in (("mechanism", _MECHANISMS), ("student", _STUDENTS)) if not found else ():
+            found += case_faults(settings[part], cases, f"certificate.json: settings.{part}")
+        yield from found
+        if not found:
+            yield from _contradictions(settings, certificate["public_facts"]["num_public"])
+
+    def faults(self, certificate: Certificate) -> Iterator[str]:
+        """Another unit than a replaced record, or facts that were read off records."""
+        for field, value in (("unit", _UNIT), ("assumed_public", [])):
+            found = differences(certificate[field], value, field)
+            yield from (f"certificate.json: {text} (compared with what the method implies)" for text in found)
+
+    def releases(self, certificate: Certificate) -> list[Planned]:
+        """Threshold, if there is one, and answers; queries lie beside the answers."""
+        settings, classes = certificate["settings"], certificate["public_facts"]["num_classes"]
+        mechanism, queries = settings["mechanism"], settings["num_queries"]
+        if mechanism["name"] == "lnmax":
+            event = _event("laplace", mechanism["scale"] / 2, queries)
+        else:
+            event = _event("gaussian", mechanism["noise_stddev"] / math.sqrt(2), settings["max_answers"])
+        found: list[Planned] = [Answers("answers", [queries], classes, event, ("queries", "answers"))]
+        if mechanism["name"] != "confident-gnmax":
+            return found
+        threshold = _event("gaussian", float(mechanism["threshold_stddev"]), queries)
+        return [Answers("threshold", [queries], 1, threshold, ()), *found]
+
+    def networks(self, certificate: Certificate, found: Iterable[str] = ()) -> Tensors:
+        """Every tensor of the student's networks."""
+        student, public = certificate["settings"]["student"], certificate["public_facts"]
+        if student["name"] == "consistency":
+            layers = {"network.0": [student["width"], _EDGES], "network.2": [public["num_classes"], student["width"]]}
+        else:
+            one = _discriminator(student, public)
+            number = 1 if student["name"] == "gan" else 2
+            layers = {f"discriminator/{i}.{name}": shape for i in range(number) for name, shape in one.items()}
+        weights = {f"{name}.weight": shape for name, shape in layers.items()}
+        return weights | {f"{name}.bias": shape[:1] for name, shape in layers.items()}
+
+    def caveats(self, certificate: Certificate) -> list[str]:
+        """That votes are not in epsilon, and what an id is."""
+        return [
+            "Epsilon is what the caps on queries and answers cost, whatever the votes are. An epsilon that depends on votes is "
+            "not in the claim, and must not be told without noise of its own.",
+            "A record that is added or removed is protected alike, if no other changes its id (of named images: the row in the "
+            "published file, which a removed one leaves vacant). Who has records under several ids is protected less: epsilon "
+            "adds up.",
+        ]
+
+    def doubts(self, certificate: Certificate) -> Found:
+        """Of the claim, with teachers for records, and of teachers that the noise outvotes."""
+        teachers, mechanism = certificate["settings"]["num_teachers"], certificate["settings"]["mechanism"]
+        yield from of_the_claim(certificate, teachers, "teachers")
+        deviation = mechanism["scale"] * math.sqrt(2) if "scale" in mechanism else mechanism["noise_stddev"]
+        if teachers < 2 * deviation:
+            yield (
+                "noisy-votes",
+                f"{teachers} teachers are fewer than two standard deviations of the noise on a count of votes: answers are "
+                "close to random even where all agree. Take more teachers, fewer queries or a larger epsilon.",
+            )
+
+    def value_faults(self, certificate: Certificate, released: Mapping[str, Stored]) -> Iterator[str]:
+        """Queries and answers that are not those of the settings."""
+        found = list(super().value_faults(certificate, released))
+        yield from found or answer_faults(released["queries"].array(), released["answers"].array(), certificate)
 
 
-def settings_faults(certificate: dict[str, Any]) -> Iterator[str]:
+def _event(kind: str, noise: float, count: int) -> dict[str, Any]:
+    return {"type": kind, "noise_multiplier": noise, "count": count}
+
+
+def _contradictions(settings: dict[str, Any], pool: int) -> Iterator[str]:
     """Caps that exceed what they are of or are not the mechanism's, a threshold of no run, networks without a first layer."""
-    settings, where = certificate["settings"], "certificate.json: settings."
-    queries, answers, pool = settings["num_queries"], settings["max_answers"], certificate["public_facts"]["num_public"]
+    queries, answers, where = settings["num_queries"], settings["max_answers"], "certificate.json: settings."
     if queries > pool:
         yield f"{where}num_queries: {queries} exceeds public_facts.num_public, which is {pool}"
     if answers > queries:
@@ -80,29 +157,6 @@ def settings_faults(certificate: dict[str, Any]) -> Iterator[str]:
         return
     if len(student["widths"]) < (least := 3 if student["network"] == "cnn" else 1):
         yield f"{where}student.widths: expected at least {least} numbers, got {len(student['widths'])}"
-
-
-def released_shapes(certificate: dict[str, Any]) -> dict[str, list[int]]:
-    """What is released beside the student: which rows were asked about, and an answer or a refusal for each.
-
-    >>> released_shapes({"settings": {"num_queries": 3}})
-    {'queries': [3], 'answers': [3]}
-    """
-    return {name: [certificate["settings"]["num_queries"]] for name in ("queries", "answers")}
-
-
-def network_shapes(certificate: dict[str, Any]) -> dict[str, list[int]]:
-    """Every tensor of the student's networks."""
-    student, public = certificate["settings"]["student"], certificate["public_facts"]
-    classes = public["num_classes"]
-    if student["name"] == "consistency":
-        layers = {"network.0": [student["width"], _EDGES], "network.2": [classes, student["width"]]}
-    else:
-        one = _discriminator(student, public)
-        number = 1 if student["name"] == "gan" else 2
-        layers = {f"discriminator/{i}.{name}": shape for i in range(number) for name, shape in one.items()}
-    weights = {f"{name}.weight": shape for name, shape in layers.items()}
-    return weights | {f"{name}.bias": shape[:1] for name, shape in layers.items()}
 
 
 def _discriminator(student: dict[str, Any], public: dict[str, Any]) -> dict[str, list[int]]:
@@ -141,9 +195,9 @@ def answer_faults(queries: Any, answers: Any, certificate: dict[str, Any]) -> It
     elif queries.tolist() != _chosen(public["num_public"], settings["seed"])[: len(queries)]:
         yield f"queries: are not the rows of the pool that settings.seed, {settings['seed']}, chooses"
     low, high = int(answers.min()), int(answers.max())
-    if not REFUSED <= low <= high < public["num_classes"]:
-        yield f"answers: holds {low} to {high}, expected {REFUSED} to {public['num_classes'] - 1}"
-    given, name = int((answers != REFUSED).sum()), settings["mechanism"]["name"]
+    if not _REFUSED <= low <= high < public["num_classes"]:
+        yield f"answers: holds {low} to {high}, expected {_REFUSED} to {public['num_classes'] - 1}"
+    given, name = int((answers != _REFUSED).sum()), settings["mechanism"]["name"]
     if not given:
         yield "answers: holds none, so that no student can have learned from them"
     if given > settings["max_answers"]:

@@ -1,7 +1,7 @@
-"""What the verifier knows of reports: their number and width, what they cost, and the answers that they can hold.
+"""Reports of features and labels: their number and width, what they cost, and the answers that they can hold.
 
-Part of the verifier: it needs the standard library and the other ``_verify_*.py``. **A new mechanism adds its favored
-outcomes here**, in :func:`_outcomes`, and its reports in :func:`report_form`.
+Part of the verifier: it needs the standard library. **A new mechanism adds its name in** :data:`QUESTIONS`, its favored outcomes
+in :func:`_outcomes`, and its answers in :func:`feature_form`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,16 @@ from fractions import Fraction
 from typing import Any
 
 from .epsilon import SAMPLER_TAU, gaussian_log_delta
-from .local import DEGREES, FEATURES, LABELS, QUESTIONS, Values
+from .kinds import Form, Values
+from .rules import Audience
 
-_STEPS = 2**20  # of the epsilon of a degree
+FEATURES, LABELS = "feature-reports", "label-reports"
+SENT: Audience = {"anyone": ["reports", "weights", "predictions for all nodes"], "the node itself": [], "never": []}
+QUESTIONS = {
+    "epsilon_x": "budget or null", "epsilon_y": "budget or null",
+    "mechanism": "one of multi-bit, one-bit, laplace, gaussian, piecewise, pgc, collision, direction",
+    "label_mechanism": "one of subset, randomized-response", "paper_rule": "flag", "per_feature": "flag",
+    "low": "number", "high": "number", "cap": "count", "delta": "positive"}  # fmt: skip
 _WORDS = 2.0**64
 _LARGEST_EPSILON = 1e4
 _MOST_SETS, _MOST_BUCKETS, _CELLS = 1 << 16, 1 << 20, 1024
@@ -25,7 +32,7 @@ def report_faults(where: str, release: dict[str, Any], certificate: dict[str, An
     """One kind of report: one a user, by a mechanism of the budget asked for, of the width that it sends."""
     event, settings, public = release["event"], certificate["settings"], certificate["public_facts"]
     features = release["name"] == FEATURES
-    gaussian, shape, d = features and settings.get("mechanism") == "gaussian", release["shape"], public["num_features"]
+    gaussian, shape, d = features and settings["mechanism"] == "gaussian", release["shape"], public["num_features"]
     if shape[:1] != [public["num_nodes"]] or len(shape) != 1 + features:
         yield f"{where}shape: expected {public['num_nodes']} users{' and a width' * features}, got {shape[:4]}"
     affected = d if gaussian else 0
@@ -36,23 +43,17 @@ def report_faults(where: str, release: dict[str, Any], certificate: dict[str, An
         yield f"{where}event: expected one report of type {kind}"
         return
     name = "epsilon_x" if features else "epsilon_y"
-    asked = settings.get(name)
-    if type(asked) not in (int, float) or not 0 < asked <= _LARGEST_EPSILON or (features and d < 1):
+    asked = settings[name]
+    if asked is None or not 0 < asked <= _LARGEST_EPSILON or (features and d < 1):
         yield f"{where}event: settings.{name} and public_facts.num_features give no report: expected {name} up to 10000"
-    elif len(shape) == 1 + features and not _malformed(settings):
+    elif len(shape) == 1 + features:
         strange = list(_width_faults(where, shape, settings, d)) if features else []
         yield from strange or (_noise_faults if gaussian else _pure_faults)(where, release, certificate, float(asked))
 
 
-def _malformed(settings: Values) -> bool:
-    """Whether a setting that reports follow from has no meaning, which is a problem already."""
-    known, cap = QUESTIONS["mechanism"].removeprefix("one of ").split(", "), settings.get("cap")
-    return settings.get("mechanism") not in known or type(cap) is not int or cap < 1
-
-
 def _width_faults(where: str, shape: list[int], settings: Values, d: int) -> Iterator[str]:
     """A report of more or fewer integers than the mechanism sends, or a budget a feature where there is none."""
-    mechanism, each = settings["mechanism"], settings.get("per_feature") is True
+    mechanism, each = settings["mechanism"], settings["per_feature"]
     if (each and mechanism not in ("pgc", "piecewise", "laplace")) or (mechanism == "pgc" and not each):
         yield f"{where}event: settings.per_feature: expected {str(not each).lower()} with {mechanism}"
     m, width = drawn(settings, d, shape[1]), shape[1]
@@ -66,10 +67,10 @@ def drawn(settings: Values, d: int, width: int) -> int:
     if mechanism in ("collision", "direction"):
         return 1
     if mechanism == "piecewise":
-        return d if width == d or settings.get("per_feature") else width // 2
+        return d if width == d or settings["per_feature"] else width // 2
     if mechanism != "multi-bit":
         return d
-    if settings.get("paper_rule") or epsilon < 1:  # both rules: one
+    if settings["paper_rule"] or epsilon < 1:  # both rules: one
         return min(max(1, math.floor(epsilon / 2.18)), d)
     candidates = range(1, min(d, math.ceil(epsilon) + 1) + 1)
     return min(candidates, key=lambda m: 1 / (m * math.tanh(epsilon / (2 * m)) ** 2))
@@ -89,8 +90,8 @@ def _plausible(settings: Values, m: int, d: int) -> bool:
 
 def _noise_faults(where: str, release: Values, certificate: dict[str, Any], asked: float) -> Iterator[str]:
     """Gaussian noise: at the epsilon asked for its delta is the one asked for, less the share of the sampler."""
-    delta, d = certificate["settings"].get("delta"), certificate["public_facts"]["num_features"]
-    if type(delta) not in (int, float) or not 0 < delta < 1:
+    delta, d = certificate["settings"]["delta"], certificate["public_facts"]["num_features"]
+    if delta >= 1:
         yield f"{where}event: settings.delta: expected a number between 0 and 1"
         return
     left = delta - min(1.0, (1 + math.exp(min(asked, 700.0))) * SAMPLER_TAU * d)
@@ -105,7 +106,7 @@ def _pure_faults(where: str, release: Values, certificate: dict[str, Any], asked
     """Pure reports: an epsilon not above the one asked for, and below it by no more than the words can miss."""
     settings, public, found = certificate["settings"], certificate["public_facts"], release["event"]["epsilon"]
     features, d = release["name"] == FEATURES, public["num_features"]
-    total = asked * d if features and settings.get("per_feature") else asked
+    total = asked * d if features and settings["per_feature"] else asked
     if features and settings["mechanism"] == "laplace":
         steps, scale = _laplace_grid(total, d)
         low = high = float(Fraction(d * steps, scale))
@@ -130,7 +131,7 @@ def _outcomes(name: str, settings: Values, public: Values) -> tuple[int, int]:
     """Bounds A, N of a draw that favors k outcomes over o others: k (k + o) / o <= A and k + o <= N."""
     if name == LABELS:
         answers = label_answers(settings, public["num_classes"])
-        return answers if settings.get("label_mechanism") == "subset" else 2, answers
+        return answers if settings["label_mechanism"] == "subset" else 2, answers
     if settings["mechanism"] == "collision":
         hit = min(settings["cap"], public["num_features"])
         return hit * (hit + 1), hit + _MOST_BUCKETS
@@ -144,7 +145,7 @@ def label_answers(settings: Values, classes: int) -> int:
     (35, 7)
     """
     answers = classes
-    if settings.get("label_mechanism") == "subset":
+    if settings["label_mechanism"] == "subset":
         for k in range(2, classes // 2 + 1):
             if math.comb(classes, k) > _MOST_SETS:
                 break
@@ -167,50 +168,29 @@ def least_epsilon(epsilon: float, draws: int, favored: int, outcomes: int) -> fl
     return draws * (each - missed) * (1 - 1e-12)
 
 
-def report_form(
-    name: str, certificate: dict[str, Any], width: int
-) -> tuple[str, int, tuple[int, int], tuple[int, int]] | None:
-    """The type of reports, how many columns come first, and the range of those and of the others; None if it is unknown."""
-    settings, public = certificate["settings"], certificate["public_facts"]
-    if name == LABELS:
-        return "I32", 0, (0, 0), (-1, label_answers(settings, public["num_classes"]) - 1)
-    if name == DEGREES:
-        return "I64", 0, (0, 0), (-public["num_nodes"], 2 * public["num_nodes"])
-    if name != FEATURES or _malformed(settings) or not settings.get("epsilon_x"):
-        return None
-    d, mechanism, far = public["num_features"], settings["mechanism"], 2**63 - 1
+def label_form(certificate: dict[str, Any]) -> Form:
+    """Labels: one of the answers, or -1 of who reports none."""
+    return (
+        "I32",
+        0,
+        (0, 0),
+        (-1, label_answers(certificate["settings"], certificate["public_facts"]["num_classes"]) - 1),
+    )
+
+
+def feature_form(certificate: dict[str, Any], width: int) -> Form:
+    """Features, in reports of a width that was checked."""
+    settings, d = certificate["settings"], certificate["public_facts"]["num_features"]
+    mechanism, far = settings["mechanism"], 2**63 - 1
     m = drawn(settings, d, width)
     first = m if mechanism in ("multi-bit", "piecewise") and width == 2 * m else 0
     if mechanism == "laplace":
-        steps, scale = _laplace_grid(float(settings["epsilon_x"]) * (d if settings.get("per_feature") else 1), d)
+        steps, scale = _laplace_grid(float(settings["epsilon_x"]) * (d if settings["per_feature"] else 1), d)
         return "I64", 0, (0, 0), (-_CUT * scale, steps + _CUT * scale)
     if mechanism == "gaussian":
         return "I64", 0, (0, 0), (-far, far)
     if mechanism == "collision":
         return "I32", 0, (0, 0), (0, min(settings["cap"], d) + _MOST_BUCKETS - 1)
     if mechanism == "piecewise":
-        return "I32", first, (0, d - 1), (0, (_CELLS if first or settings.get("per_feature") else max(d, _CELLS)) - 1)
+        return "I32", first, (0, d - 1), (0, (_CELLS if first or settings["per_feature"] else max(d, _CELLS)) - 1)
     return "I32" if first else "U8", first, (0, d - 1), (0, 1)
-
-
-def link_faults(where: str, release: dict[str, Any], certificate: dict[str, Any]) -> Iterator[str]:
-    """Degrees or bits of neighbor lists: from every user, at their parts of the budget asked for."""
-    event, settings, n = release["event"], certificate["settings"], certificate["public_facts"]["num_nodes"]
-    degrees = release["name"] == DEGREES
-    expected = [n] if degrees else [n, -(-n // 8)]
-    if release["shape"] != expected:
-        yield f"{where}shape: expected {expected}, for {n} users, got {release['shape'][:4]}"
-    if release["affected_coordinates"] != 0:
-        yield f"{where}affected_coordinates: expected 0, got {release['affected_coordinates']}"
-    if event["type"] != "pure" or event["count"] != 1:
-        yield f"{where}event: expected one report of type pure"
-        return
-    asked, share = settings.get("epsilon"), settings.get("degree_share")
-    if type(asked) not in (int, float) or type(share) is not float or not (0 < asked <= 1e300 and 0 < share < 1):
-        return  # a problem already
-    part = Fraction(int(Fraction(asked) * Fraction(share) * _STEPS), _STEPS)
-    rest = float(Fraction(asked) - part)
-    low, high = (float(part),) * 2 if degrees else (least_epsilon(rest, 1, 2, 2), (1 + 1e-9) * rest)
-    if not low <= event["epsilon"] <= high:
-        wanted = float(part) if degrees else rest
-        yield f"{where}event.epsilon: expected about {wanted:.9g}, as the settings ask, got {event['epsilon']:.9g}"

@@ -7,9 +7,15 @@ message, and a second spelling of a point is a second name for one key: both are
 from __future__ import annotations
 
 import hashlib
+import re
+from pathlib import Path
 
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+from .documents import parse
+from .folder import VerifyInputError
 
 _P = 2**255 - 19
 _D = -121665 * pow(121666, -1, _P) % _P
@@ -53,3 +59,39 @@ def fingerprint(key: str) -> str:
     'SHA256:66687aadf862bd77'
     """
     return "SHA256:" + hashlib.sha256(bytes.fromhex(key)).hexdigest()
+
+
+def read_key(path: Path) -> bytes:
+    """The public key in a file, PEM or 64 hexadecimal digits."""
+    try:
+        data = path.read_bytes()
+        digits = re.fullmatch(rb"\s*([0-9a-fA-F]{64})\s*", data)
+        raw = bytes.fromhex(digits[1].decode()) if digits else b""
+        key = Ed25519PublicKey.from_public_bytes(raw) if raw else load_pem_public_key(data)
+    except (OSError, ValueError, UnsupportedAlgorithm):
+        key = None
+    if isinstance(key, Ed25519PublicKey) and binds(key.public_bytes_raw()):
+        return key.public_bytes_raw()
+    weak = ", of small order or misspelled, so that anybody can sign for it" * isinstance(key, Ed25519PublicKey)
+    raise VerifyInputError(
+        f"Expected the public key to be an Ed25519 key, PEM or 64 hexadecimal digits, got {str(path)!r}{weak}."
+    )
+
+
+def read_signature(contents: dict[str, bytes], expected_key: bytes | None, problems: list[str]) -> bytes | None:
+    """Return the key whose signature holds."""
+    if "signature.json" not in contents and expected_key is not None:
+        problems.append("signature.json: is missing: a public key was given, but the run is not signed")
+    signature = parse("signature.json", contents, "signature", problems)
+    if signature is None:
+        return None
+    key = bytes.fromhex(signature["public_key"])
+    if expected_key is not None and key != expected_key:
+        problems.append("signature.json: public_key: is not the key that was given")
+    if not binds(key):
+        problems.append("signature.json: public_key: is of small order or misspelled, so that anybody can sign for it")
+    elif signs(key, bytes.fromhex(signature["signature"]), contents.get("manifest.json", b"")):
+        return key
+    else:
+        problems.append("signature.json: signature: does not sign manifest.json")
+    return None

@@ -1,0 +1,100 @@
+"""What graph methods of a trusted curator share: noisy hops along arcs, and networks trained by DP-SGD.
+
+Part of the verifier: it needs the standard library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+from typing import ClassVar
+
+from .kinds import Matrix, Network, Planned
+from .rules import Audience, Certificate, Rules, Tensors
+from .units import public_parts
+
+Sizes = tuple[dict[str, tuple[int, int]], dict[str, int]]
+"""Of linear layers (outputs, inputs) and of batch norms (units), by module."""
+TRAINING = {"width": "count", "epochs": "count or null", "learning_rate": "positive", "batch_size": "count",
+            "l2_clip_norm": "positive"}  # fmt: skip
+OWN = ["predictions that read the node's own features (joint DP)"]
+OF_HOPS: Audience = {"anyone": ["noisy aggregates", "weights", "predictions for all nodes"], "the node itself": [],
+                     "never": ["sums before noise"]}  # fmt: skip
+
+
+class Central(Rules):
+    """Hops release one matrix each, ``aggregate/k``; networks are released where labels are private.
+
+    ``epochs`` are the passes of DP-SGD where the settings name none. ``routed`` hops send each label along one arc.
+    """
+
+    epochs: ClassVar[int] = 10
+    routed: ClassVar[bool] = False
+
+    def layers(self, certificate: Certificate) -> dict[str, Sizes]:
+        """Layers and batch norms of each network, in training order."""
+        raise NotImplementedError
+
+    def hops(self, certificate: Certificate) -> int:
+        """How many aggregates it releases."""
+        return 0
+
+    def columns(self, certificate: Certificate) -> int:
+        """Columns of an aggregate."""
+        width: int = certificate["settings"]["width"]
+        return width
+
+    def order(self, networks: list[Planned], hops: list[Planned]) -> list[Planned]:
+        """All releases, as they are made: all networks but the last before the hops."""
+        return [*networks[:-1], *hops, *networks[-1:]]
+
+    def releases(self, certificate: Certificate) -> list[Planned]:
+        """Hops and, where labels are private and weights not another run's, networks; nothing without privacy."""
+        unit, facts, hops = certificate["unit"]["name"], certificate["public_facts"], self.hops(certificate)
+        if unit == "none":
+            return []
+        nodes, aggregates = facts["num_nodes"], []
+        if hops:
+            columns, rows = self.columns(certificate), self._touched_rows(certificate)
+            touched = None if rows is None else min(rows, nodes) * columns
+            aggregates = [Matrix(f"aggregate/{k + 1}", [nodes, columns], touched) for k in range(hops)]
+        trained = "labels" not in public_parts(certificate) and not certificate["composition"]["builds_on"]
+        names = self.layers(certificate) if trained else ()
+        return self.order([self._network(certificate, name) for name in names], [*aggregates])
+
+    def networks(self, certificate: Certificate, found: Iterable[str] = ()) -> Tensors:
+        """Linear layers and, where labels are public, batch norms."""
+        shapes: Tensors = {}
+        for network, (layers, norms) in self.layers(certificate).items():
+            for module, (outputs, inputs) in layers.items():
+                name = f"{network}.{module}".rstrip(".")
+                shapes |= {f"{name}.weight": [outputs, inputs], f"{name}.bias": [outputs]}
+            for module, size in norms.items() if "labels" in public_parts(certificate) else ():
+                name = f"{network}.{module}"
+                shapes |= {f"{name}.{leaf}": [size] for leaf in ("weight", "bias", "running_mean", "running_var")}
+                shapes[f"{name}.num_batches_tracked"] = [1]
+        return shapes
+
+    def _network(self, certificate: Certificate, name: str) -> Network:
+        settings, rows = certificate["settings"], max(certificate["public_facts"]["num_train"], 1)
+        tensors = self.networks(certificate).items()
+        size = sum(prod(shape) for tensor, shape in tensors if tensor.startswith(f"{name}."))
+        batch = min(settings.get("batch_size", rows), rows)
+        steps = max(1, (settings["epochs"] or self.epochs) * rows // batch)
+        return Network(name, [size], size, batch / rows, steps)
+
+    def _touched_rows(self, certificate: Certificate) -> int | None:
+        """Rows of an aggregate that one record can change; None without a bound on its sensitivity."""
+        unit = certificate["unit"]
+        if unit["name"] == "edge":
+            return 1 if self.routed or unit["directed"] else 2
+        if unit["name"] != "node" or unit["arcs"] == "incident":
+            return None
+        rows = unit["max_out_degree"] or (certificate["public_facts"]["num_nodes"] if self.routed else None)
+        return None if rows is None else rows * (1 + (unit["relation"] == "replace"))
+
+
+def sizes(certificate: Certificate) -> tuple[int, int, int]:
+    """Width (0 without one), features and classes."""
+    public = certificate["public_facts"]
+    return certificate["settings"].get("width", 0), public["num_features"], public["num_classes"]

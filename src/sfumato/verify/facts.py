@@ -1,0 +1,56 @@
+"""Whether what a certificate calls public is public: facts of a graph, facts read off data, and runs that weights come from.
+
+Part of the verifier: it needs the standard library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .documents import plain
+from .rules import Certificate, Rules
+from .units import public_parts
+
+_COUNTS = {"num_arcs": "arcs", "untrained_classes": "labels"}  # where these are public
+_CATEGORIES = "categories of column "
+
+
+def fact_faults(certificate: Certificate) -> Iterator[str]:
+    """Facts of a graph that contradict the unit or each other, or that are no public facts under it."""
+    unit, facts, where = certificate["unit"], certificate["public_facts"], "certificate.json: "
+    if unit["name"] == "edge" and facts["directed"] and not unit["directed"]:
+        yield f"{where}unit.directed: expected true, since public_facts.directed is true"
+    if facts["num_train"] > facts["num_nodes"]:
+        yield f"{where}public_facts.num_train: {facts['num_train']} exceeds num_nodes"
+    for name, part in _COUNTS.items():
+        if name in facts and part not in public_parts(certificate):
+            yield f"{where}public_facts.{name}: is protected under unit {unit['name']}"
+    yield from _assumed_faults(certificate)
+
+
+def _assumed_faults(certificate: Certificate) -> Iterator[str]:
+    """Facts read off protected data: none where features and labels are public, and each only once."""
+    unit, facts, public = certificate["unit"]["name"], certificate["assumed_public"], certificate["public_facts"]
+    for index, fact in enumerate(facts):
+        where = f"certificate.json: assumed_public[{index}]: {plain(fact)} "
+        if {"features", "labels"} <= {*public_parts(certificate)}:
+            yield f"{where}is not protected under unit {unit}"
+        elif fact not in ("num_features", "classes") and not fact.startswith(_CATEGORIES):
+            yield f"{where}is no fact that is read off data"
+        elif fact in facts[:index]:
+            yield f"{where}appears twice"
+        elif not public["num_classes" if fact == "classes" else "num_features"]:
+            about = "num_classes" if fact == "classes" else "num_features"
+            yield f"{where}contradicts public_facts.{about}, which is 0"
+
+
+def origin_faults(certificate: Certificate, rules: Rules) -> Iterator[str]:
+    """Runs that the weights come from, of which none that learned from protected data can have cost nothing."""
+    origins, where = certificate["composition"]["builds_on"], "certificate.json: composition.builds_on"
+    if origins and not rules.inductive:
+        yield f"{where}: expected none, since {certificate['method']} takes no weights from another run"
+    for index, run in enumerate(origins):
+        for field in ("epsilon", "delta"):
+            if certificate["unit"]["name"] != "none" and not run[field]:
+                said = "weights cannot come from a run that cost nothing"
+                yield f"{where}[{index}].{field}: expected a number > 0, got {run[field]}: {said}"

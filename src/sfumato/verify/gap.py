@@ -1,0 +1,43 @@
+"""What the verifier knows of method gap. Part of the verifier: it needs the standard library."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from .central import OF_HOPS, OWN, TRAINING, Central, Sizes, sizes
+from .rules import Certificate
+
+_HOPS, _MOST = 2, 1000
+
+
+class GAP(Central):
+    """An encoder, hops on its encodings, a classifier on all of them."""
+
+    settings: ClassVar = {**TRAINING, "num_hops": "count or null", "encoder": "flag"}
+    audience: ClassVar = {
+        "edge": OF_HOPS,
+        "node": {
+            "anyone": ["noisy aggregates", "weights"],
+            "the node itself": OWN,
+            "never": ["sums before noise", "encodings of single nodes (hop 0)"],
+        },
+    }
+    inductive = True
+
+    def hops(self, certificate: Certificate) -> int:
+        """As many as the settings say, up to what is verified here."""
+        return min(certificate["settings"]["num_hops"] or _HOPS, _MOST)
+
+    def columns(self, certificate: Certificate) -> int:
+        """The encoder's, or without one those of the features."""
+        width, features, _ = sizes(certificate)
+        return width if certificate["settings"]["encoder"] else features
+
+    def layers(self, certificate: Certificate) -> dict[str, Sizes]:
+        """Of encoder, if there is one, and classifier."""
+        (width, features, classes), stages = sizes(certificate), self.hops(certificate) + 1
+        encoder = {"mlp.layers.0": (width, features), "mlp.layers.1": (width, width), "head": (classes, width)}
+        bases = {f"base.{k}": (width, self.columns(certificate)) for k in range(stages)}
+        found: dict[str, Sizes] = {"encoder": (encoder, {"mlp.norms.0": width, "mlp.norms.1": width})}
+        found["classifier"] = {**bases, "head": (classes, width * stages)}, {"norm": width * stages}
+        return found if certificate["settings"]["encoder"] else {"classifier": found["classifier"]}

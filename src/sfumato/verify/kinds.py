@@ -1,0 +1,204 @@
+"""Kinds of releases: what each leaves in a release folder, how it may be charged, and which values it can hold.
+
+Part of the verifier: it needs NumPy and the standard library. The rules of a method plan its releases as objects of these
+classes: :class:`Matrix` (noise on every entry), :class:`Network` (weights, by DP-SGD), :class:`Reports` (one a user),
+:class:`Answers` (one a query), :class:`SparseRows` and :class:`EdgeSet`. The last two hold as many lines as chance gave them:
+certificate and ledger write their number as null, and their coordinates are those that the method states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .documents import differences, plain
+from .tensors import Stored
+
+Shape = list[int | None]
+Values = dict[str, Any]
+Form = tuple[str, int, tuple[int, int], tuple[int, int]]
+"""Type of reports, how many of their columns come first, and the ranges of these and of the others."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A release that a method must have made.
+
+    Args:
+        name: as ledger and certificate call it.
+        shape: as they state it; None for a number that the release decides.
+        affected: coordinates that one record can touch; None if no bound is known.
+    """
+
+    name: str
+    shape: Shape
+    affected: int | None
+    axes: ClassVar[str] = ""
+    event: str = field(default="gaussian", kw_only=True)
+
+    def faults(self, where: str, release: Values) -> Iterator[str]:
+        """What is wrong with the release as it was charged."""
+        event = release["event"]
+        if event["type"] != self.event or event.get("count") != 1:
+            yield f"{where}event: expected one release of type {self.event}"
+        if self.affected is None:
+            yield f"{where}name: an aggregate has no bounded sensitivity under this unit"
+        else:
+            yield from self.size_faults(where, release)
+
+    def size_faults(self, where: str, release: Values) -> Iterator[str]:
+        """Another shape, or other coordinates, than were planned."""
+        for key, value, axes in (("shape", self.shape, self.axes), ("affected_coordinates", self.affected, "")):
+            if release[key] != value:
+                yield f"{where}{key}: expected {axes}{plain(repr(value))}, got {plain(repr(release[key]))}"
+
+    def tensors(self, release: Values) -> dict[str, Shape]:
+        """Tensors of ``releases.safetensors`` that hold it, with the shapes that were charged."""
+        return {self.name: release["shape"]}
+
+    def value_faults(self, stored: Mapping[str, Stored]) -> Iterator[str]:
+        """Values that the mechanism cannot release; shapes were checked."""
+        yield from type_faults(self.name, stored[self.name], "I64")
+
+
+def type_faults(name: str, stored: Stored, dtype: str) -> Iterator[str]:
+    """A tensor of another type."""
+    if stored.dtype != dtype:
+        yield f"{plain(name)}: has dtype {stored.dtype}, expected {dtype}, as the settings say"
+
+
+@dataclass(frozen=True)
+class Matrix(Planned):
+    """Whole numbers with noise on every entry."""
+
+    axes: ClassVar[str] = "nodes and width, "
+
+
+@dataclass(frozen=True)
+class Network(Planned):
+    """Weights that DP-SGD trained: they lie in ``model.safetensors``, and one record can touch all of them."""
+
+    sampling_prob: float = 1.0
+    steps: int = 1
+
+    def faults(self, where: str, release: Values) -> Iterator[str]:
+        """Sampling and steps follow from the settings and the public number of training nodes."""
+        yield from self.size_faults(where, release)
+        event = release["event"]
+        if event["type"] != "poisson-gaussian":
+            yield f"{where}event.type: expected poisson-gaussian, got {event['type']}"
+            return
+        for key, value in (("sampling_prob", self.sampling_prob), ("steps", self.steps)):
+            if event[key] != value:
+                said = "as batch_size, epochs and num_train say"
+                yield f"{where}event.{key}: expected {value:.9g} {said}, got {event[key]:.9g}"
+
+    def tensors(self, release: Values) -> dict[str, Shape]:
+        """None of ``releases.safetensors``."""
+        return {}
+
+    def value_faults(self, stored: Mapping[str, Stored]) -> Iterator[str]:
+        """Weights are checked with the model."""
+        yield from ()
+
+
+@dataclass(frozen=True)
+class Reports(Planned):
+    """One report a user: what it costs, how wide it is and what it can answer depend on the mechanism."""
+
+    check: Callable[[str, Values], Iterator[str]]
+    form: Callable[[int], Form]
+
+    def faults(self, where: str, release: Values) -> Iterator[str]:
+        """What the mechanism's own rules find; every number of the shape is stated."""
+        if None in release["shape"]:
+            yield f"{where}shape: expected whole numbers, got {release['shape'][:4]}"
+        else:
+            yield from self.check(where, release)
+
+    def value_faults(self, stored: Mapping[str, Stored]) -> Iterator[str]:
+        """Another type than the mechanism's, or answers out of its range."""
+        found = stored[self.name]
+        dtype, split, *ranges = self.form(found.shape[-1])
+        if found.dtype != dtype:
+            yield from type_faults(self.name, found, dtype)
+            return
+        answers = found.array().reshape(found.shape[0], -1)
+        for part, (low, high) in zip((answers[:, :split], answers[:, split:]), ranges, strict=True):
+            if part.size and not low <= int(part.min()) <= int(part.max()) <= high:
+                seen = f"{int(part.min())} to {int(part.max())}"
+                yield f"{self.name}: holds answers from {seen}, expected {low} to {high}, as the settings say"
+
+
+@dataclass(frozen=True)
+class Answers(Planned):
+    """Answers to queries, of which the settings imply the whole event; ``parts`` are its tensors, if not one of its name."""
+
+    charged: Values
+    parts: tuple[str, ...]
+
+    def faults(self, where: str, release: Values) -> Iterator[str]:
+        """Whatever differs from what the settings imply."""
+        planned = {"event": self.charged, "shape": self.shape, "affected_coordinates": self.affected}
+        for key, value in planned.items():
+            found = differences(release[key], value, f"{where}{key}")
+            yield from (f"{text} (compared with what the settings imply)" for text in found)
+
+    def tensors(self, release: Values) -> dict[str, Shape]:
+        """The parts, each of the shape that was charged."""
+        shape: Shape = release["shape"]
+        return dict.fromkeys(self.parts, shape)
+
+    def value_faults(self, stored: Mapping[str, Stored]) -> Iterator[str]:
+        """Parts of another type."""
+        for part in self.parts:
+            yield from type_faults(part, stored[part], "I64")
+
+
+@dataclass(frozen=True)
+class SparseRows(Planned):
+    """Entries of a matrix that is zero elsewhere: lines of row, column and value, of shape [null, 3].
+
+    ``limits`` are the numbers of rows and columns. Lines stand in the order of row and column, and no place has two: so a
+    set of entries has one spelling, and the order of lines tells nothing.
+    """
+
+    limits: tuple[int, int]
+    axes: ClassVar[str] = "lines of row, column and value, "
+
+    def value_faults(self, stored: Mapping[str, Stored]) -> Iterator[str]:
+        """Lines that are out of bounds or out of order."""
+        found = stored[self.name]
+        yield from type_faults(self.name, found, "I64")
+        lines = found.array()
+        rows, columns = lines[:, 0], lines[:, 1]
+        for axis, places, limit in (("rows", rows, self.limits[0]), ("columns", columns, self.limits[1])):
+            if places.size and not 0 <= int(places.min()) <= int(places.max()) < limit:
+                yield f"{self.name}: holds {axis} from {places.min()} to {places.max()}, expected 0 to {limit - 1}"
+        if not _ascending(rows, columns):
+            yield f"{self.name}: holds lines that are not in ascending order of row and column, each place once"
+
+
+@dataclass(frozen=True)
+class EdgeSet(SparseRows):
+    """Arcs as pairs of source and target, of shape [null, 2], sorted and each once; of undirected edges the smaller end first."""
+
+    directed: bool = True
+    axes: ClassVar[str] = "arcs and their two ends, "
+
+    def value_faults(self, stored: Mapping[str, Stored]) -> Iterator[str]:
+        """Arcs that are out of bounds or out of order, loops, and edges whose larger end comes first."""
+        yield from super().value_faults(stored)
+        sources, targets = stored[self.name].array().T
+        if (sources == targets).any() or (not self.directed and (sources > targets).any()):
+            wanted = "two different ends" if self.directed else "the smaller end first"
+            yield f"{self.name}: holds arcs that are loops or turned, expected {wanted}"
+
+
+def _ascending(rows: NDArray[Any], columns: NDArray[Any]) -> bool:
+    later, same = np.diff(rows) > 0, np.diff(rows) == 0
+    return bool((later | (same & (np.diff(columns) > 0))).all())

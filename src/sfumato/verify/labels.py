@@ -1,0 +1,52 @@
+"""What the verifier knows of method label-messages. Part of the verifier: it needs the standard library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from .central import OF_HOPS, OWN, Central, Sizes, sizes
+from .rules import Certificate
+
+_MOST_HOPS = 1000
+
+
+class LabelMessages(Central):
+    """Routed hops of labels; logistic regression on them."""
+
+    settings: ClassVar = {
+        "num_hops": "count or null",
+        "learner_share": "share or null",
+        "epochs": "count",
+        "learning_rate": "positive",
+        "l2_clip_norm": "positive",
+    }
+    audience: ClassVar = {
+        "edge": OF_HOPS,
+        "node": {"anyone": ["noisy aggregates", "weights"], "the node itself": OWN, "never": ["sums before noise"]},
+    }
+    routed = True
+
+    def setting_faults(self, certificate: Certificate) -> Iterator[str]:
+        """With more than one hop only under unit edge, where labels are public."""
+        found = list(super().setting_faults(certificate))
+        yield from found
+        hops = certificate["settings"].get("num_hops")
+        if not found and certificate["unit"]["name"] == "node" and hops not in (None, 1):
+            yield f"certificate.json: settings.num_hops: expected 1 under unit node, got {hops}"
+
+    def hops(self, certificate: Certificate) -> int:
+        """As many as the settings say, up to what is verified here."""
+        usual = 1 if certificate["unit"]["name"] == "node" else 3
+        return min(certificate["settings"]["num_hops"] or usual, _MOST_HOPS)
+
+    def columns(self, certificate: Certificate) -> int:
+        """One a class."""
+        return sizes(certificate)[2]
+
+    def layers(self, certificate: Certificate) -> dict[str, Sizes]:
+        """Logistic regression: a linear layer that is the whole network has no name of its own."""
+        _, features, classes = sizes(certificate)
+        if certificate["unit"]["name"] != "edge":
+            return {"head": ({"": (classes, classes + features)}, {})}
+        return {"prior": ({"": (classes, features)}, {}), "head": ({"": (classes, 3 * classes)}, {})}

@@ -1,0 +1,54 @@
+"""What the verifier knows of method progap. Part of the verifier: it needs the standard library."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import ClassVar
+
+from .central import OF_HOPS, OWN, TRAINING, Central, Sizes, sizes
+from .kinds import Planned
+from .rules import Certificate
+
+_MOST_STAGES, _MOST_LAYERS = 100, 10
+
+
+class ProGAP(Central):
+    """Stages, each trained on the hops of all stages before it."""
+
+    settings: ClassVar = {**TRAINING, "depth": "count or null", "base_layers": "count or null", "layerwise": "flag"}
+    audience: ClassVar = {
+        "edge": OF_HOPS,
+        "node": {
+            "anyone": ["noisy aggregates", "weights"],
+            "the node itself": OWN,
+            "never": ["sums before noise", "embeddings of single nodes that read their features"],
+        },
+    }
+    inductive = True
+    epochs = 5
+
+    def hops(self, certificate: Certificate) -> int:
+        """One less than stages, up to what is verified here."""
+        usual = 4 if certificate["unit"]["name"] == "node" else 5
+        return min(certificate["settings"]["depth"] or usual, _MOST_STAGES)
+
+    def order(self, networks: list[Planned], hops: list[Planned]) -> list[Planned]:
+        """A hop before every stage but the first."""
+        pairs = zip(hops, networks[1:], strict=True)
+        return [networks[0], *chain.from_iterable(pairs)] if networks else hops
+
+    def layers(self, certificate: Certificate) -> dict[str, Sizes]:
+        """Of every stage."""
+        return {f"stage/{k}": self._stage(certificate, k) for k in range(self.hops(certificate) + 1)}
+
+    def _stage(self, certificate: Certificate, stage: int) -> Sizes:
+        settings, (width, features, classes) = certificate["settings"], sizes(certificate)
+        depth = min(settings["base_layers"] or (2 if certificate["unit"]["name"] == "node" else 1), _MOST_LAYERS)
+        inputs = [features, *[width] * stage][stage if settings["layerwise"] else 0 :]
+        linear = {
+            f"base.{k}.{layer}": (width, width if layer else first)
+            for k, first in enumerate(inputs)
+            for layer in range(depth)
+        }
+        norms = {f"norms.{layer}": width * len(inputs) for layer in range(depth)}
+        return {**linear, "head": (classes, width * (stage + 1))}, norms

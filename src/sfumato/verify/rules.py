@@ -1,0 +1,72 @@
+"""The contract of a rules file: what the verifier knows of one method, from its certificate alone.
+
+Part of the verifier: it needs the standard library. **A new method is one class in a file of its own and one line in**
+``methods.py``; nothing else of the verifier is edited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar
+
+from .caveats import Found, of_the_claim, of_the_graph
+from .kinds import Planned
+from .tensors import Stored
+from .values import kind_faults
+
+Certificate = dict[str, Any]
+Audience = dict[str, list[str]]
+Tensors = dict[str, list[int]]
+
+
+class Rules:
+    """What must hold of a method's runs. All follows from the certificate; nothing is read off the run.
+
+    ``settings`` are the kinds of its settings (``values.py``). ``audience`` says who may see what, by the name of each unit
+    under which the method has a proof. ``trust`` replaces the unit's trust model (``sentences.py``). ``facts`` is the form of
+    its public facts in the JSON Schema. ``inductive`` says whether weights may come from another run, and ``reads_links``
+    whether it learns from neighbors.
+    """
+
+    settings: ClassVar[Mapping[str, str]] = {}
+    audience: ClassVar[Mapping[str, Audience]] = {}
+    trust: ClassVar[str | None] = None
+    facts: ClassVar[str] = "graph_facts"
+    inductive: ClassVar[bool] = False
+    reads_links: ClassVar[bool] = True
+
+    @property
+    def on_graph(self) -> bool:
+        """Whether it learns from a graph."""
+        return self.facts == "graph_facts"
+
+    def setting_faults(self, certificate: Certificate) -> Iterator[str]:
+        """Settings that are not exactly those of the method. What follows is asked only where there are none."""
+        owner = f"a setting of method {certificate['method']}"
+        return kind_faults(certificate["settings"], self.settings, "certificate.json: settings", owner)
+
+    def faults(self, certificate: Certificate) -> Iterator[str]:
+        """What else cannot be, for this method."""
+        yield from ()
+
+    def releases(self, certificate: Certificate) -> list[Planned]:
+        """What it releases under the unit, in order; weights that come from another run were charged there."""
+        return []
+
+    def networks(self, certificate: Certificate, found: Iterable[str] = ()) -> Tensors:
+        """Shape of every tensor of ``model.safetensors``; ``found`` are the names that it holds, some of which tell a choice."""
+        return {}
+
+    def caveats(self, certificate: Certificate) -> list[str]:
+        """Limits that follow from the method."""
+        return []
+
+    def doubts(self, certificate: Certificate) -> Found:
+        """Codes and sentences of what is implausible about claim and public facts."""
+        yield from of_the_claim(certificate, certificate["public_facts"]["num_nodes"], "nodes")
+        yield from of_the_graph(certificate, self.reads_links)
+
+    def value_faults(self, certificate: Certificate, released: Mapping[str, Stored]) -> Iterator[str]:
+        """Released values that cannot be; names and shapes were checked."""
+        for planned in self.releases(certificate):
+            yield from planned.value_faults(released)

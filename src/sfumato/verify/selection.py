@@ -1,0 +1,91 @@
+"""Tuned runs: one selection, each candidate of which is held to the rules of a run with its settings alone.
+
+Part of the verifier: it needs the standard library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from .documents import canonical, plain
+from .epsilon import leaves, simple_events
+from .releases import Tensors, output_faults, release_faults
+from .rules import Certificate, Rules
+from .units import public_parts, unit_rules
+
+Event = dict[str, Any]
+
+
+def is_tuned(certificate: Certificate) -> bool:
+    """Whether a selection was charged."""
+    return any(event["type"] == "selection" for event in leaves(one["event"] for one in certificate["releases"]))
+
+
+def selection_faults(certificate: Certificate, rules: Rules, released: Tensors, weights: Tensors) -> Iterator[str]:
+    """What is wrong with the selection or with one of its candidates, and outputs that are not those of the chosen one."""
+    where, releases, candidates = "certificate.json: ", certificate["releases"], certificate["candidates"]
+    found = [(release["name"], release["event"]["type"], release["shape"]) for release in releases]
+    if found != [("tuned", "selection", [1])] or unit_rules(certificate).reported:
+        yield f"{where}releases: expected one selection, named tuned, of shape [1], and nothing beside it"
+        return
+    if certificate["composition"]["builds_on"]:
+        yield f"{where}composition.builds_on: expected none, since each trial of a selection trains its own weights"
+    own = canonical({"method": certificate["method"], "settings": certificate["settings"]})
+    known, trials = [canonical(one) for one in candidates], releases[0]["event"]["candidates"]
+    if len({*known}) < max(len(known), 2):
+        yield f"{where}candidates: expected at least two, all different"
+    if own not in known:
+        yield f"{where}settings: expected those of one of candidates"
+    if len(trials) != len(known):
+        yield f"{where}releases[0].event.candidates: expected {len(known)}, as in candidates, got {len(trials)}"
+        return
+    draws, strange = 0, False
+    for index, (candidate, events) in enumerate(zip(candidates, trials, strict=True)):
+        alone = {**certificate, "settings": candidate["settings"], "releases": []}
+        faults = list(_trial_faults(alone, rules, candidate["method"], events))
+        if not faults:
+            alone["releases"] = _trial_releases(alone, rules, events)
+            faults = list(release_faults(alone, rules))
+            draws = max(draws, _draws(alone))
+        yield from (f"{where}candidates[{index}]: {fault.removeprefix(where)}" for fault in faults)
+        strange = strange or bool(faults)
+        if known[index] == own and not faults:
+            yield from output_faults(alone, rules, released, weights)
+    charged = releases[0]["affected_coordinates"]
+    if not strange and charged != draws:
+        yield f"{where}releases[0].affected_coordinates: expected {draws}, the draws of one trial, got {charged}"
+
+
+def _scores(certificate: Certificate) -> int:
+    """How many scores a trial releases: one, unless labels are public."""
+    return int("labels" not in public_parts(certificate))
+
+
+def _draws(alone: Certificate) -> int:
+    """Draws of noise that one record can touch in a trial, and one that ends it."""
+    touched = ((one["affected_coordinates"], simple_events([one["event"]])) for one in alone["releases"])
+    return 1 + _scores(alone) + sum(size * times for size, runs in touched for _, times in runs)
+
+
+def _trial_faults(alone: Certificate, rules: Rules, method: str, events: list[Event]) -> Iterator[str]:
+    """A candidate that is no setting of the method, or whose events are not one for each release and for the score."""
+    if method != alone["method"]:
+        yield f"method: expected {alone['method']}, got {plain(method)}"
+    strange = list(rules.setting_faults(alone))
+    yield from strange
+    if strange:
+        return  # releases follow from the settings
+    expected = [*(one.name for one in rules.releases(alone)), *["score"] * _scores(alone)]
+    if len(events) != len(expected):
+        yield f"events: expected {len(expected)}, of {expected}, as method and settings imply, got {len(events)}"
+    elif expected and expected[-1] == "score" and (events[-1]["type"], events[-1].get("count")) != ("gaussian", 1):
+        yield "events: expected the last one to be one Gaussian release, of the score"
+
+
+def _trial_releases(alone: Certificate, rules: Rules, events: list[Event]) -> list[dict[str, Any]]:
+    """The events of a trial as the releases that they are of, in the sizes that its settings imply."""
+    return [
+        {"name": one.name, "event": event, "shape": one.shape, "affected_coordinates": one.affected or 0}
+        for one, event in zip(rules.releases(alone), events, strict=False)
+    ]

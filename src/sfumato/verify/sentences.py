@@ -1,0 +1,75 @@
+"""The sentences of a certificate that follow from the trust model alone. **A new trust model is one entry of** :data:`SENTENCES`.
+
+Part of the verifier: it needs the standard library. Sentences that are the same in all runs stand in the JSON Schema.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_OF_A_CURATOR: dict[str, Any] = {
+    "trust_model": "trusted curator",
+    "randomness": "Noise and sampling coins come from AES-256 and HMAC-SHA256 under a 256-bit key drawn from the operating "
+    "system for this run alone.",
+    "assumptions": [
+        "Whoever runs the training may see the data and follows the method.",
+        "The key, the sampling coins and every value before its noise stay secret.",
+        "Settings and budget were chosen without looking at protected data, and what is listed as public may be known.",
+    ],
+    "side_channels": [
+        "Floating point: noise is whole numbers added to whole numbers, so the spacing of floats reveals nothing.",
+        "Time and memory: running time, memory use, file sizes and power draw are not protected.",
+        "Messages: whether a run stops, its errors and its logs are not protected.",
+        "Evaluation: accuracies, curves and controls read true labels and are not protected.",
+    ],
+}
+_OF_DEVICES: dict[str, Any] = {
+    "trust_model": "local: users trust nobody",
+    "randomness": "Coins of every report come from AES-256 under a 256-bit key drawn from the operating system. Devices draw "
+    "their own; this run simulated them in one process, under a key for this run alone.",
+    "side_channels": [
+        "Floating point: reports are whole numbers, so the spacing of floats reveals nothing.",
+        "Time and memory: a device's running time, memory use and power draw are not protected.",
+        "Messages: whether a device reports, its errors and its logs are not protected.",
+        "Evaluation: accuracies, curves and controls read true labels and are not protected.",
+    ],
+}
+
+
+def _collected(public: str) -> list[str]:
+    """Assumptions of a collection, among them what is public in it."""
+    return [
+        "Every device randomizes its own values, follows the method and keeps its coins to itself. This run simulated the "
+        "devices: whoever ran it held the values, and the guarantee is about everyone who sees only what was sent.",
+        public,
+        "One collection: a second one, or anything else that is told about a user, adds up.",
+        "Settings, ranges and budget were chosen without looking at protected data, and what is listed as public may be known.",
+    ]
+
+
+SENTENCES: dict[str, dict[str, Any]] = {
+    "curator": _OF_A_CURATOR,
+    "local": {
+        **_OF_DEVICES,
+        "assumptions": _collected(
+            "Links and roles are public, and so is who reports a label. A user's values may still be inferred from what linked "
+            "users report."
+        ),
+    },
+    "link": {
+        **_OF_DEVICES,
+        "assumptions": _collected(
+            "Features, labels and roles are public. A link may still be inferred from them, from other users' lists, and from "
+            "the list of the user at its other end."
+        ),
+    },
+    "curator of records": {
+        **_OF_A_CURATOR,
+        "assumptions": [
+            *_OF_A_CURATOR["assumptions"],
+            "Every record reaches exactly one teacher, by a hash of its id; no other teacher reads it.",
+            "The public pool holds no private record, and which of its rows were asked about was chosen without looking at "
+            "votes.",
+        ],
+    },
+}

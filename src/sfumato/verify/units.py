@@ -1,0 +1,138 @@
+"""The units of privacy as a certificate writes them. **A new unit is one entry of** :data:`UNITS`.
+
+Part of the verifier: it needs the standard library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .documents import round_up
+from .values import case_faults
+
+Unit = dict[str, Any]
+Certificate = dict[str, Any]
+
+
+def _none(_: Any) -> list[str]:
+    return []
+
+
+@dataclass(frozen=True)
+class UnitRules:
+    """What the verifier knows of one unit.
+
+    Args:
+        fields: kinds of the relation and of every parameter (``values.py``).
+        trust: the trust model whose sentences a certificate holds (``sentences.py``).
+        protects: what is protected, in plain words, from the unit as the certificate writes it.
+        public: which of features, labels and arcs are not protected.
+        caveats: sentences that follow from unit, claim and public facts.
+        verdict: further lines about a claimed epsilon.
+    """
+
+    fields: Mapping[str, str]
+    trust: str
+    protects: Callable[[Unit], str]
+    public: Callable[[Unit], tuple[str, ...]] = lambda _: ()
+    caveats: Callable[[Certificate], list[str]] = _none
+    verdict: Callable[[float], list[str]] = _none
+
+    @property
+    def reported(self) -> bool:
+        """Whether users trust nobody and send reports."""
+        return self.trust in ("local", "link")
+
+
+def unit_rules(certificate: Certificate) -> UnitRules:
+    """What is known of a certificate's unit, whose form was checked."""
+    return UNITS[certificate["unit"]["name"]]
+
+
+def public_parts(certificate: Certificate) -> tuple[str, ...]:
+    """Which of features, labels and arcs the unit leaves unprotected.
+
+    >>> public_parts({"unit": {"name": "edge", "relation": "add-remove", "directed": False}})
+    ('features', 'labels')
+    """
+    return unit_rules(certificate).public(certificate["unit"])
+
+
+def unit_form_faults(unit: Unit) -> Iterator[str]:
+    """A unit that is not known, or that has not exactly its parameters.
+
+    >>> list(unit_form_faults({"name": "record", "relation": "remove"}))
+    ['certificate.json: unit.relation: expected one of add-remove, replace, got remove']
+    """
+    return case_faults(unit, {name: rules.fields for name, rules in UNITS.items()}, "certificate.json: unit")
+
+
+def _edge(unit: Unit) -> str:
+    return "the presence of any one " + ("directed arc" if unit["directed"] else "undirected edge")
+
+
+def _half_an_edge(certificate: Certificate) -> list[str]:
+    if not certificate["unit"]["directed"] or certificate["public_facts"]["directed"]:
+        return []
+    return [
+        "The graph is undirected and the unit is one arc, half of an edge: for a whole undirected edge epsilon is "
+        "larger (the sensitivity is sqrt 2). This is the published convention, not the honest default."
+    ]
+
+
+def _node(unit: Unit) -> str:
+    if unit["arcs"] == "incident":
+        return "any one node: its features, its label and every arc in or out of it"
+    cap = unit["max_out_degree"]
+    return f"any one node: its features, its label and the {f'(at most {cap}) ' if cap else ''}out-arcs it owns"
+
+
+def _neighbors_tell(certificate: Certificate) -> list[str]:
+    other_end = "Each end of an undirected edge owns its own arc: the other end's record of it is not protected."
+    return [
+        "A node's label may still be inferred from what other nodes' records say about it.",
+        *[other_end] * (not certificate["public_facts"]["directed"]),
+    ]
+
+
+def _local(unit: Unit) -> str:
+    kept = " and ".join(word for word, held in (("features", unit["features"]), ("label", unit["labels"])) if held)
+    return f"one user's {kept}, from everyone, the server too"
+
+
+def _both_ends(certificate: Certificate) -> list[str]:
+    """A link is a bit of two lists."""
+    epsilon = certificate["claim"]["epsilon"]
+    if epsilon is None:
+        return []
+    return [
+        f"epsilon = {round_up(epsilon)} is that of one bit of one list. A relationship that both of its ends report costs "
+        f"epsilon = {round_up(2 * epsilon)}.",
+        "A whole neighbor list costs epsilon for every bit in which it could differ: about how many links a user has is not "
+        "hidden.",
+    ]
+
+
+UNITS: dict[str, UnitRules] = {
+    "none": UnitRules(
+        {"relation": "one of none"}, "curator", lambda _: "nothing: this run carries no privacy guarantee",
+        lambda _: ("features", "labels", "arcs")),
+    "edge": UnitRules(
+        {"relation": "one of add-remove", "directed": "flag"}, "curator", _edge,
+        lambda _: ("features", "labels"), _half_an_edge),
+    "node": UnitRules(
+        {"relation": "one of remove, replace", "arcs": "one of owned, incident", "max_out_degree": "count or null"}, "curator",
+        _node, caveats=_neighbors_tell),
+    "record": UnitRules({"relation": "one of add-remove, replace"}, "curator", lambda _: "any one record"),
+    "local": UnitRules(
+        {"relation": "one of replace", "features": "flag", "labels": "flag"}, "local", _local,
+        lambda unit: ("arcs", *(part for part in ("features", "labels") if not unit[part]))),
+    "link": UnitRules(
+        {"relation": "one of replace"}, "link",
+        lambda _: "one bit of one user's neighbor list, from everyone, the server too; a relationship that both ends report "
+        "costs twice the epsilon",
+        lambda _: ("features", "labels"), _both_ends,
+        lambda epsilon: [f"claim for a relationship that both ends report: epsilon {round_up(2 * epsilon)}"]),
+}  # fmt: skip
