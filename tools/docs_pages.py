@@ -21,19 +21,9 @@ from sfumato.errors import UnsupportedUnitError
 from sfumato.graph.graph import PublicFacts
 from sfumato.local.method import AskingMethod, LocalMethod
 from sfumato.method.plan import Plan
-from sfumato.privacy.units import LOCAL_UNITS, Unit
+from sfumato.privacy.units import UNITS
 
 DOCS = Path(__file__).parents[1] / "docs"
-UNITS: dict[str, tuple[Unit, ...]] = {
-    "none": (sf.NoPrivacy(),),
-    "arc": (sf.EdgeLevel(directed=True),),
-    "undirected edge": (sf.EdgeLevel(directed=False),),
-    "node, owned arcs": tuple(sf.NodeLevel(max_out_degree=100, relation=word) for word in ("remove", "replace")),
-    "node, incident arcs": tuple(sf.NodeLevel(arcs="incident", relation=word) for word in ("remove", "replace")),
-    "local": (sf.LocalLevel(),),
-    "link": (sf.LinkLevel(),),
-    "record": tuple(sf.RecordLevel(relation=word) for word in ("add-remove", "replace")),
-}
 MECHANISMS = {"gaussian": "Gaussian noise", "poisson-gaussian": "DP-SGD", "pure": "randomized by each user"}
 BEGIN, END = "<!-- methods: written by tools/docs_pages.py -->", "<!-- end of methods -->"
 _HEAD = """# Commands
@@ -66,7 +56,7 @@ def methods_table() -> str:
     lines = ["| method | unit | relation | public | released | accountant |", "|---|---|---|---|---|---|"]
     for method in METHODS:
         relations: dict[tuple[str, ...], list[str]] = {}
-        for name, units in UNITS.items():
+        for name, units in (form for unit in UNITS for form in unit.forms().items()):
             for unit in units:
                 relations.setdefault((name, *_columns(method, unit)), []).append(unit.relation)
         for (name, public, released, accountant), words in relations.items():
@@ -85,7 +75,7 @@ def _columns(method: str, unit: Any) -> tuple[str, str, str]:
 def plan_of(method: str, unit: Any) -> Plan | None:
     """A plan at epsilon 1 for some graph; None if the method refuses the unit."""
     public = PublicFacts(num_nodes=1000, num_train=750, num_features=10, num_classes=3, directed=False)
-    local, clear = issubclass(METHODS[method], AskingMethod), isinstance(unit, sf.NoPrivacy)
+    local, clear = issubclass(METHODS[method], AskingMethod), not unit.private
     budget = None if local or clear else sf.Budget(epsilon=1.0, delta=1e-6)
     settings = {"epsilon_x": None, "epsilon_y": None} if issubclass(METHODS[method], LocalMethod) and clear else {}
     try:
@@ -107,7 +97,7 @@ def _released(plan: Plan) -> str:
 def _accountant(plan: Plan) -> str:
     if not plan.releases:
         return ""
-    if isinstance(plan.unit, LOCAL_UNITS):
+    if plan.unit.trust != "curator":
         return "exact sum"
     exact = all(release.event.type == "gaussian" for release in plan.releases)
     return "closed form" if exact else "privacy loss distribution"

@@ -59,7 +59,7 @@ def fits() -> Iterator[tuple[str, Any, Any, Any, Any]]:
     small = sf.graph.campus(120, seed=2).with_split((0.5, 0.25, 0.25), seed=0)
     for name, method in CENTRAL.items():
         for unit in (EDGE, NODE, NONE):
-            yield f"{name} {unit.name}", method, unit, None if unit is NONE else BUDGET, graph
+            yield f"{name} {unit.name}", method, unit, BUDGET if unit.private else None, graph
     yield "sage none", sf.SAGE(epochs=3), NONE, None, graph
     for name, method in LOCAL.items():
         yield name, method, method.unit, None, small

@@ -7,7 +7,7 @@ import pytest
 from sfumato.errors import InputError
 from sfumato.experiments.cells import Cell
 from sfumato.experiments.spec import SPECS, Spec, find
-from sfumato.privacy.units import unit_named
+from sfumato.privacy.units import Declared, unit_named
 
 BUILTIN = sorted(SPECS.glob("*.toml"))
 DENSE = ("lpgnn-table-3-2-facebook",)  # three of its mechanisms report all of 4,714 features a user
@@ -189,7 +189,7 @@ def test_missing_file_and_unknown_name(tmp_path):
 
 
 def test_units():
-    assert unit_named("arc", False, None).arcs_per_record == 1
-    assert unit_named("edge", False, None).arcs_per_record == 2
-    assert unit_named("edge", True, None).arcs_per_record == 1
-    assert unit_named("node", False, 7).max_out_degree == 7
+    assert unit_named("arc", Declared(False)).arcs_per_record == 1
+    assert unit_named("edge", Declared(False)).arcs_per_record == 2
+    assert unit_named("edge", Declared(True)).arcs_per_record == 1
+    assert unit_named("node", Declared(False, 7)).max_out_degree == 7

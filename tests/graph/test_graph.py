@@ -14,8 +14,8 @@ import scipy.sparse as sp
 from sfumato.errors import DataError, InputError, SchemaError
 from sfumato.graph import Graph
 
-EDGE = SimpleNamespace(public=("node_ids", "roles", "features", "labels"))
-NODE = SimpleNamespace(public=("node_ids", "roles"))
+EDGE = SimpleNamespace(public=("node_ids", "roles", "features", "labels"), split=None)
+NODE = SimpleNamespace(public=("node_ids", "roles"), split=None)
 
 
 def path(**fields):

@@ -197,7 +197,7 @@ def test_what_is_said_does_not_depend_on_what_is_protected(unit):
 )
 def test_a_rule_that_reads_private_data_is_caught(unit, read):
     """Planted: the facts of a unit that protects nothing, seen as if they were public under this one."""
-    peeking = SimpleNamespace(public=(*unit.public, read))
+    peeking = SimpleNamespace(public=(*unit.public, read), split=None)
     graphs, claim = neighbors(unit), {"epsilon": 1.0, "delta": 1e-6}
     assert len({implausible("gap", unit, claim, asdict(g.public_facts(peeking)), {}) for g in graphs}) > 1
 

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from sfumato.errors import InputError
 from sfumato.privacy.units import (
+    Declared,
     EdgeLevel,
     LinkLevel,
     LocalLevel,
@@ -67,7 +68,7 @@ def test_labels_and_features_are_public_at_edge_level_only():
 def test_links_are_public_locally_and_so_is_what_is_read_in_the_clear(unit, public, words):
     assert set(unit.public) == {"node_ids", "roles", "arcs"} | public
     assert unit.describe() == words
-    assert unit_named("local", True, None) == LocalLevel()
+    assert unit_named("local", Declared(True)) == LocalLevel()
 
 
 def test_links_are_all_that_is_kept_at_link_level():
@@ -76,7 +77,7 @@ def test_links_are_all_that_is_kept_at_link_level():
         "one bit of one user's neighbor list, from everyone, the server too; a relationship that both ends report costs twice "
         "the epsilon"
     )
-    assert unit_named("link", True, None) == LinkLevel()
+    assert unit_named("link", Declared(True)) == LinkLevel()
 
 
 @pytest.mark.parametrize(

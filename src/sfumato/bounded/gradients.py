@@ -46,11 +46,13 @@ from torch import Tensor, nn
 
 from sfumato._validate import check_int, check_real, fail
 from sfumato.bounded.exact import GRADIENT_BITS, ROW_BITS, ExactLinear, WholeRows
+from sfumato.errors import UnsupportedUnitError
 from sfumato.nn.training import Adam
 from sfumato.noise.coins import coins
 from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.noise.keys import Key, derive_key, operand_mac
 from sfumato.privacy.splitting import MOST_SGD_NOISE
+from sfumato.privacy.units import NodeLevel, RecordLevel, Unit
 
 _GRID_BITS = 24
 SUM_BITS = ROW_BITS + GRADIENT_BITS
@@ -85,6 +87,23 @@ class PrivateSGD:
         check_real(low=0, open_low=True, l2_clip_norm=self.l2_clip_norm)
         check_real(low=0, high=MOST_SGD_NOISE, open_low=True, noise_multiplier=self.noise_multiplier)
         check_real(low=0, open_low=True, learning_rate=self.learning_rate)
+
+
+def check_examples(unit: Unit) -> None:
+    """Refuse a unit whose record is not one example: only then does a record change the clipped sum by at most C.
+
+    A node's record is one example where the network reads the node's own features, and earlier releases, alone.
+
+    Raises:
+        UnsupportedUnitError: a record may hold several examples, or none.
+
+    >>> check_examples(RecordLevel())
+    """
+    if not isinstance(unit, NodeLevel | RecordLevel):
+        raise UnsupportedUnitError(
+            f"DP-SGD has no bounded sensitivity when the unit is {unit.describe()}: a record may be more than one example. "
+            "Use NodeLevel or RecordLevel."
+        )
 
 
 def rounding_margin(num_parameters: int) -> float:

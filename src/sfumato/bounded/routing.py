@@ -110,6 +110,24 @@ def share(rows: NDArray[np.float32], out_degree: NDArray[np.int64]) -> NDArray[n
     return (rows * weight[:, None]).astype(np.float32)
 
 
+def needs_one_way(unit: Unit) -> bool:
+    """Whether messages must flow as :func:`one_way` says: both arcs of an undirected edge are one record.
+
+    >>> needs_one_way(EdgeLevel(directed=False)), needs_one_way(EdgeLevel(directed=True))
+    (True, False)
+    """
+    return isinstance(unit, EdgeLevel) and not unit.directed
+
+
+def can_route(unit: Unit) -> bool:
+    """Whether a hop that is routed as this module says has a bounded sensitivity.
+
+    >>> can_route(NodeLevel()), can_route(NodeLevel(arcs="incident"))
+    (True, False)
+    """
+    return isinstance(unit, EdgeLevel) or (isinstance(unit, NodeLevel) and unit.arcs == "owned")
+
+
 def routed_sensitivity(unit: Unit) -> float:
     r"""L2 sensitivity of one hop that is routed as this module says, in units of a full row.
 
@@ -129,7 +147,7 @@ def routed_sensitivity(unit: Unit) -> float:
     """
     if isinstance(unit, EdgeLevel):
         return 1.0
-    if isinstance(unit, NodeLevel) and unit.arcs == "owned":
+    if can_route(unit):
         return 1.0 if unit.relation == "remove" else 2.0
     raise UnsupportedUnitError(
         f"One hop has no bounded sensitivity when the unit is {unit.describe()}: one record could change every row. "
@@ -145,6 +163,6 @@ def routed_coordinates(unit: Unit, num_nodes: int, width: int) -> int:
     """
     if isinstance(unit, EdgeLevel):
         return width
-    cap = getattr(unit, "max_out_degree", None)
+    cap = unit.max_out_degree
     rows = num_nodes if cap is None else cap * (1 + (unit.relation == "replace"))
     return min(rows, num_nodes) * width

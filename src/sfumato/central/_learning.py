@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sfumato.bounded.exact import WholeRows
-from sfumato.bounded.gradients import PrivateSGD, private_steps
+from sfumato.bounded.gradients import PrivateSGD, check_examples, private_steps
 from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.method.method import Arrays, Session
 from sfumato.method.plan import Plan
@@ -66,7 +66,12 @@ class Features:
 def sgd_event(
     unit: Unit, public: PublicFacts, noise_multiplier: float, *, epochs: int | None, batch_size: int
 ) -> PoissonGaussianEvent:
-    """The event of one DP-SGD run: steps and sampling probability from public counts alone."""
+    """The event of one DP-SGD run: steps and sampling probability from public counts alone.
+
+    Raises:
+        UnsupportedUnitError: a record of the unit is not one example.
+    """
+    check_examples(unit)
     rows = max(public.num_train, 1)
     batch = min(batch_size, rows)
     steps = max(1, (epochs or _PRIVATE_EPOCHS) * rows // batch)

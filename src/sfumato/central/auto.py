@@ -17,13 +17,14 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+from sfumato.bounded.routing import can_route
 from sfumato.central.baselines import MLP
 from sfumato.central.labels import LabelMessages
 from sfumato.graph.graph import PublicFacts
 from sfumato.method.plan import Plan
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.calibration import gaussian_noise_multiplier
-from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy, Unit
+from sfumato.privacy.units import Unit
 
 _EDGE_LEAST, _NODE_LEAST = 0.25, 1.0
 
@@ -44,12 +45,11 @@ class Auto:
 
     def choose(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> LabelMessages | MLP:
         """The method that this unit, budget and these public facts get."""
-        hop = isinstance(unit, EdgeLevel | NoPrivacy) or (isinstance(unit, NodeLevel) and unit.arcs == "owned")
-        if not hop or public.num_classes < 2:
+        if (unit.private and not can_route(unit)) or public.num_classes < 2:
             return MLP()
-        if budget is None or isinstance(unit, NoPrivacy) or public.mean_degree is None:
+        if budget is None or not unit.private or public.mean_degree is None:
             return LabelMessages()
-        least = _NODE_LEAST if isinstance(unit, NodeLevel) else _EDGE_LEAST
+        least = _EDGE_LEAST if "labels" in unit.public else _NODE_LEAST
         return LabelMessages() if signal_to_noise(budget, unit, public) >= least else MLP()
 
 
@@ -62,7 +62,7 @@ def signal_to_noise(budget: Budget, unit: Unit, public: PublicFacts) -> float:
     """
     degree, sends = public.mean_degree or 0.0, public.num_train / public.num_nodes
     noise = gaussian_noise_multiplier(budget.epsilon, budget.delta)
-    if isinstance(unit, NodeLevel):
+    if "labels" not in unit.public:
         receives = 1 - sends * (1 - LabelMessages().shared(unit))
         noise *= math.sqrt(max(1.0, receives * degree)) * (1 + (unit.relation == "replace"))
     return sends * degree / noise

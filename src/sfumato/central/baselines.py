@@ -28,7 +28,7 @@ from sfumato.method.plan import Plan, make_plan
 from sfumato.nn import models
 from sfumato.nn.training import train_full_batch
 from sfumato.privacy.budget import Budget
-from sfumato.privacy.units import NodeLevel, NoPrivacy, Unit
+from sfumato.privacy.units import NoPrivacy, Unit
 from sfumato.record.ledger import Release
 
 
@@ -63,8 +63,8 @@ class MLP:
         return make_plan(self, budget, unit, public)
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """Nothing where labels are public; one DP-SGD run otherwise."""
-        if "labels" in unit.public:
+        """Nothing where features and labels are public; one DP-SGD run otherwise."""
+        if {"features", "labels"} <= set(unit.public):
             return ()
         with torch.device("meta"):
             size = num_parameters(self._network(public, unit))
@@ -87,10 +87,7 @@ class MLP:
 
     def who_may_see(self, unit: Unit) -> dict[str, list[str]]:
         """Who may be shown what, for the certificate."""
-        if isinstance(unit, NoPrivacy):
-            return {"anyone": [], "the node itself": [], "never": ["everything in this run"]}
-        own = ["predictions that read the node's own features (joint DP)"] if "labels" not in unit.public else []
-        return {"anyone": ["weights"] if own else ["weights", "predictions"], "the node itself": own, "never": []}
+        return unit.audience(["weights"], predictions="predictions")
 
     def _network(self, public: PublicFacts, unit: Unit) -> models.MLP:
         widths = (public.num_features, self.width, public.num_classes)
@@ -121,7 +118,7 @@ class SAGE:
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
         """None exist: training reads every arc at every step."""
-        where = "records" if isinstance(unit, NodeLevel) else "arcs"
+        where = "arcs" if "labels" in unit.public else "records"
         raise UnsupportedUnitError(
             f"Method 'sage' reads {where} in the clear and has no proof under unit {unit.name!r}. "
             "Use unit none (no guarantee), or a private method such as gap."
@@ -155,7 +152,7 @@ class SAGE:
 
     def who_may_see(self, unit: Unit) -> dict[str, list[str]]:
         """Nothing may leave."""
-        return {"anyone": [], "the node itself": [], "never": ["everything in this run"]}
+        return NoPrivacy().audience(())
 
 
 def mean_adjacency(graph: Graph) -> models.SparseRows:

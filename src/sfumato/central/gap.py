@@ -51,7 +51,7 @@ from sfumato.noise.keys import new_key
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.events import GaussianEvent
 from sfumato.privacy.splitting import SGD_WEIGHT, Part, balance
-from sfumato.privacy.units import NodeLevel, NoPrivacy, Unit
+from sfumato.privacy.units import Unit
 from sfumato.record.ledger import Release
 
 
@@ -102,7 +102,7 @@ class GAP:
 
     def hops(self, unit: Unit) -> int:
         """K under a unit."""
-        return self.num_hops or (5 if isinstance(unit, NoPrivacy) else 2)
+        return self.num_hops or (2 if unit.private else 5)
 
     def message_width(self, public: PublicFacts) -> int:
         """Columns of what is aggregated: the encoder's width, or the features'."""
@@ -157,12 +157,11 @@ class GAP:
 
     def who_may_see(self, unit: Unit) -> dict[str, list[str]]:
         """Who may be shown what, for the certificate."""
-        if isinstance(unit, NoPrivacy):
-            return {"anyone": [], "the node itself": [], "never": ["everything in this run"]}
-        own = ["predictions that read the node's own features (joint DP)"] if isinstance(unit, NodeLevel) else []
-        public = ["noisy aggregates", "weights"] + ([] if own else ["predictions for all nodes"])
-        never = ["sums before noise"] + (["encodings of single nodes (hop 0)"] if own else [])
-        return {"anyone": public, "the node itself": own, "never": never}
+        return unit.audience(
+            ["noisy aggregates", "weights"],
+            never=["sums before noise"],
+            never_of_nodes=["encodings of single nodes (hop 0)"],
+        )
 
     def trained(self, weights: Arrays, public: PublicFacts) -> tuple[Encoder | None, MultiHopClassifier]:
         """Encoder (None without) and classifier with stored weights."""
@@ -248,14 +247,14 @@ class Aggregation:
 
     def __init__(self, plan: Plan, graph: Graph, session: Session) -> None:
         self.plan, self.session, self.arcs = plan, session, graph.transpose()
-        if isinstance(plan.unit, NodeLevel) and plan.unit.max_out_degree is not None:
+        if plan.unit.max_out_degree is not None:
             capped = cap_out_degree(graph.indptr, graph.indices, plan.unit.max_out_degree, session.key)
             self.arcs = by_destination(*capped)
 
     def __call__(self, hop: int, rows: NDArray[np.float32]) -> NDArray[np.int64]:
         """Release one hop of these messages, from 1 on, int64 [num_nodes, width] in steps."""
         name, unit = f"aggregate/{hop}", self.plan.unit
-        if isinstance(unit, NoPrivacy):
+        if not unit.private:
             return noisy_neighborhood_sum(Arcs(*self.arcs), rows, 0.0, new_key())
         key, event = self.session.charge(name), self.plan.event(name)
         assert isinstance(event, GaussianEvent)

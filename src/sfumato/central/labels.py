@@ -49,6 +49,7 @@ from sfumato.bounded.degree import by_destination, cap_out_degree
 from sfumato.bounded.exact import WholeRows
 from sfumato.bounded.kernels import UNIT
 from sfumato.bounded.routing import (
+    needs_one_way,
     one_way,
     outward,
     public_order,
@@ -74,7 +75,7 @@ from sfumato.noise.keys import new_key
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.events import Event, GaussianEvent, SelectionEvent
 from sfumato.privacy.splitting import MOST_SGD_NOISE, SGD_WEIGHT, Part, balance
-from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy, Unit
+from sfumato.privacy.units import Unit
 from sfumato.record.ledger import Release
 
 _EDGE_SHARE, _NODE_SHARE = 0.5, 0.1
@@ -122,14 +123,15 @@ class LabelMessages:
 
     def shared(self, unit: Unit) -> float:
         """The share of training nodes that are learners."""
-        default = _NODE_SHARE if isinstance(unit, NodeLevel) else _EDGE_SHARE if _is_undirected(unit) else 1.0
-        return self.learner_share or default
+        if "labels" not in unit.public:
+            return self.learner_share or _NODE_SHARE
+        return self.learner_share or (_EDGE_SHARE if needs_one_way(unit) else 1.0)
 
     def hops(self, unit: Unit) -> int:
         """K under a unit."""
-        if isinstance(unit, NodeLevel) and self.num_hops not in (None, 1):
+        if "features" not in unit.public and self.num_hops not in (None, 1):
             raise fail("num_hops", self.num_hops, "to be 1 at node level", "Later hops would read protected features.")
-        return self.num_hops or (1 if isinstance(unit, NodeLevel) else 3)
+        return self.num_hops or (3 if "features" in unit.public else 1)
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
         """K aggregations; at node level one, and the head."""
@@ -148,7 +150,7 @@ class LabelMessages:
 
     def run(self, plan: Plan, graph: Graph, session: Session) -> tuple[Arrays, Arrays]:
         """Hops and heads, in turn."""
-        return (self._run_node if isinstance(plan.unit, NodeLevel) else self._run_edge)(plan, graph, session)
+        return (self._run_edge if "labels" in plan.unit.public else self._run_node)(plan, graph, session)
 
     def _run_edge(self, plan: Plan, graph: Graph, session: Session) -> tuple[Arrays, Arrays]:
         """Prior; then K times a hop and a head, whose posterior the nodes without a known label send next."""
@@ -157,7 +159,7 @@ class LabelMessages:
         features, released, arcs = Features(graph), {}, Arcs(*graph.transpose())
         sends = graph.train_mask & (graph.y >= 0)
         rank = public_order(sends, session.seed)
-        arcs = one_way(arcs, rank) if _is_undirected(plan.unit) else outward(arcs, sends)
+        arcs = one_way(arcs, rank) if needs_one_way(plan.unit) else outward(arcs, sends)
         learner = self._learners(plan.unit, sends, rank)
         prior = _prior(plan.public)
         train(self, plan, session, "prior", prior, graph, features.rows)
@@ -178,7 +180,7 @@ class LabelMessages:
         sends = graph.train_mask
         receives = ~sends | self._learners(plan.unit, sends, public_order(sends, session.seed))
         owned = to_receivers(graph.indptr, graph.indices, sends, receives)
-        if isinstance(plan.unit, NodeLevel) and plan.unit.max_out_degree is not None:
+        if plan.unit.max_out_degree is not None:
             owned = cap_out_degree(*owned, plan.unit.max_out_degree, session.key)
         messages = _codes(graph, np.zeros((graph.num_nodes, plan.public.num_classes), np.float32))
         sums = _release(plan, session, 0, Arcs(*by_destination(*owned)), share(messages, np.diff(owned[0])))
@@ -202,11 +204,7 @@ class LabelMessages:
 
     def who_may_see(self, unit: Unit) -> dict[str, list[str]]:
         """Who may be shown what, for the certificate."""
-        if isinstance(unit, NoPrivacy):
-            return {"anyone": [], "the node itself": [], "never": ["everything in this run"]}
-        own = ["predictions that read the node's own features (joint DP)"] if isinstance(unit, NodeLevel) else []
-        public = ["noisy aggregates", "weights"] + ([] if own else ["predictions for all nodes"])
-        return {"anyone": public, "the node itself": own, "never": ["sums before noise"]}
+        return unit.audience(["noisy aggregates", "weights"], never=["sums before noise"])
 
 
 def simplex(num_classes: int) -> NDArray[np.float32]:
@@ -227,13 +225,9 @@ def _codes(graph: Graph, messages: NDArray[np.float32]) -> NDArray[np.float32]:
     return messages
 
 
-def _is_undirected(unit: Unit) -> bool:
-    return isinstance(unit, EdgeLevel) and not unit.directed
-
-
 def _release(plan: Plan, session: Session, hop: int, arcs: Arcs, messages: NDArray[np.float32]) -> NDArray[np.int64]:
     """Charge a hop, then compute it."""
-    if isinstance(plan.unit, NoPrivacy):
+    if not plan.unit.private:
         return noisy_neighborhood_sum(arcs, messages, 0.0, new_key())
     name = f"aggregate/{hop + 1}"
     key = session.charge(name)
@@ -243,7 +237,7 @@ def _release(plan: Plan, session: Session, hop: int, arcs: Arcs, messages: NDArr
 
 def _stddev(plan: Plan) -> float:
     """Noise of one coordinate of one release; 0 without privacy."""
-    if isinstance(plan.unit, NoPrivacy):
+    if not plan.unit.private:
         return 0.0
     event = plan.releases[0].event
     if isinstance(event, SelectionEvent):

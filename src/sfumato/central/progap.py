@@ -46,7 +46,7 @@ from sfumato.nn.progressive import StageNetwork
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.events import GaussianEvent
 from sfumato.privacy.splitting import SGD_WEIGHT, Part, balance
-from sfumato.privacy.units import NodeLevel, NoPrivacy, Unit
+from sfumato.privacy.units import Unit
 from sfumato.record.ledger import Release
 
 _PRIVATE_EPOCHS = 5
@@ -102,7 +102,7 @@ class ProGAP:
 
     def hops(self, unit: Unit) -> int:
         """K under a unit."""
-        return self.depth or (4 if isinstance(unit, NodeLevel) else 5)
+        return self.depth or (5 if "labels" in unit.public else 4)
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
         """K aggregations; at node level each follows its stage, and the last stage ends it."""
@@ -157,12 +157,11 @@ class ProGAP:
 
     def who_may_see(self, unit: Unit) -> dict[str, list[str]]:
         """Who may be shown what, for the certificate."""
-        if isinstance(unit, NoPrivacy):
-            return {"anyone": [], "the node itself": [], "never": ["everything in this run"]}
-        own = ["predictions that read the node's own features (joint DP)"] if isinstance(unit, NodeLevel) else []
-        public = ["noisy aggregates", "weights"] + ([] if own else ["predictions for all nodes"])
-        never = ["sums before noise"] + (["embeddings of single nodes that read their features"] if own else [])
-        return {"anyone": public, "the node itself": own, "never": never}
+        return unit.audience(
+            ["noisy aggregates", "weights"],
+            never=["sums before noise"],
+            never_of_nodes=["embeddings of single nodes that read their features"],
+        )
 
     def trained(self, weights: Arrays, unit: Unit, public: PublicFacts) -> list[StageNetwork]:
         """The networks of all stages with stored weights."""
@@ -177,7 +176,7 @@ class ProGAP:
             widths[-1:] if self.layerwise else widths,
             self.width,
             public.num_classes,
-            num_layers=self.base_layers or (2 if isinstance(unit, NodeLevel) else 1),
+            num_layers=self.base_layers or (1 if "labels" in unit.public else 2),
             frozen=self.width * stage * self.layerwise,
             batch_norm="labels" in unit.public,
         )

@@ -33,7 +33,7 @@ from sfumato.privacy.accounting import central_limit_mu
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.events import GaussianEvent, SelectionEvent, check_rule, leaves
 from sfumato.privacy.selection import draw_trials
-from sfumato.privacy.units import NoPrivacy, Unit
+from sfumato.privacy.units import Unit
 from sfumato.record.certificate import total_draws
 from sfumato.record.ledger import Ledger, Release, canonical_json
 
@@ -92,7 +92,7 @@ class Tuned:
         Raises:
             InputError: without privacy, or with so little budget that only noise would be left.
         """
-        if isinstance(unit, NoPrivacy):
+        if not unit.private:
             raise fail("unit", "none", "to be a unit of privacy", "Without one, train each setting and compare.")
         plan = make_plan(self, budget, unit, public)  # type: ignore[arg-type]
         noises = [getattr(event, "noise_multiplier", 0.0) for event in leaves([r.event for r in plan.releases])]

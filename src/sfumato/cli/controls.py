@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
-from sfumato.cli.local import OF_UNIT
+from sfumato.cli.local import OF_LINKS
 from sfumato.privacy.units import NoPrivacy, Unit
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def titles(plan: Plan) -> dict[str, str]:
     """How tables name each control of a plan, the ceiling last."""
     if not is_local(plan):
         return BESIDE
-    return BESIDE_LINKS if plan.unit.name == "link" else BESIDE_LOCAL
+    return BESIDE_LINKS if plan.unit.trust == "link" else BESIDE_LOCAL
 
 
 def is_local(plan: Plan) -> bool:
@@ -72,7 +72,7 @@ def _of_local(plan: Plan) -> list[tuple[str, Any, Unit]]:
     from sfumato.local.lpgnn import LPGNN
 
     method: Any = plan.method
-    if method.name in OF_UNIT["link"]:
+    if method.name in OF_LINKS:
         return _own(floor=LPGNN(**_CLEAR, backbone="mlp"), ceiling=LPGNN(**_CLEAR, backbone="gcn"))
     labels = {"epsilon_y": method.epsilon_y, "label_mechanism": method.label_mechanism}
     alone = LabelOnly(epsilon_x=0.0 if method.epsilon_y is not None else None, **labels)

@@ -14,15 +14,17 @@ import typer
 from sfumato._validate import check_choice, check_real
 from sfumato.cli.output import write_values
 from sfumato.errors import DataError, InputError
+from sfumato.privacy.units import class_for
 
 if TYPE_CHECKING:
     from sfumato.cli.options import Options
     from sfumato.graph.graph import Graph
 
-OF_UNIT = {"local": ("lpgnn", "pgc", "label-only"), "link": ("blink",)}
-WORDS = tuple(word for words in OF_UNIT.values() for word in words)
+OF_VALUES, OF_LINKS = ("lpgnn", "pgc", "label-only"), ("blink",)
+OF_TRUST = {"local": OF_VALUES, "link": OF_LINKS}
+WORDS = (*OF_VALUES, *OF_LINKS)
 _OWN = {
-    "epsilon_x": OF_UNIT["local"], "epsilon_y": OF_UNIT["local"], "preset": ("lpgnn",), "mechanism": ("lpgnn", "pgc"),
+    "epsilon_x": OF_VALUES, "epsilon_y": OF_VALUES, "preset": ("lpgnn",), "mechanism": ("lpgnn", "pgc"),
 }  # fmt: skip
 _NOT_OF_LINKS = ("epsilon_y", "split", "controls", "preset", "sign_key")
 
@@ -32,13 +34,13 @@ def implied(values: dict[str, Any]) -> dict[str, Any]:
     if values.get("task") == "link" and values["method"] == "pgc":
         _refuse_beside_links(values)
     found = {"split": values["split"] or "50/25/25"}
-    if values["method"] in OF_UNIT["link"]:
+    if values["method"] in OF_LINKS:
         return {**found, "unit": values["unit"] or "link"}
     labels_only, published = (
         values["method"] == "label-only",
         "pgc" in (values["method"], (values.get("preset") or "")[:3]),
     )
-    in_clear = math.inf if values["unit"] == "none" else None
+    in_clear = math.inf if values["unit"] is not None and not class_for(values["unit"]).private else None
     for name, absent in (("epsilon_x", 0.0 if labels_only else None), ("epsilon_y", math.inf if published else None)):
         given = values.get(name)
         found[name] = given if given is not None else absent if absent is not None else in_clear
@@ -82,11 +84,12 @@ def check(options: Options) -> None:
             f"Expected no --resumable with {word}: devices draw their reports once, and no key of theirs is kept. Drop it; "
             "what a stopped run charged stays charged."
         )
-    if word in OF_UNIT["link"]:
+    if word in OF_LINKS:
         _check_links(options)
         return
     clear = _clear(options.epsilon_y) and (word == "label-only" or _clear(options.epsilon_x))
-    if options.unit != ("none" if clear else "local"):
+    unit = class_for(options.unit)
+    if unit.private if clear else unit.trust != "local":
         raise InputError(
             f"Expected --unit local with {word}, or none with both epsilons inf, got {options.unit}: users trust nobody "
             "here. Drop it, or name another method, such as auto."
@@ -111,7 +114,7 @@ def check(options: Options) -> None:
 def _check_links(options: Options) -> None:
     word = options.method
     refuse(options)
-    if options.unit != "link":
+    if class_for(options.unit).trust != "link":
         raise InputError(
             f"Expected --unit link with {word}, got {options.unit}: users trust nobody with their neighbor lists here. Drop "
             "it, or name another method, such as auto."
@@ -209,7 +212,7 @@ def build(options: Options) -> Any:
     """The method that the options name."""
     from sfumato.catalog import local_method, method_named
 
-    if options.method in OF_UNIT["link"]:
+    if options.method in OF_LINKS:
         return method_named(options.method, epsilon=options.epsilon)
     settings: dict[str, Any] = {} if options.mechanism is None else {"mechanism": options.mechanism}
     if options.mechanism == "pgc":

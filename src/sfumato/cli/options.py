@@ -13,15 +13,21 @@ from sfumato.cli import data, local
 from sfumato.cli.stopped import PRIVATE
 from sfumato.errors import InputError
 from sfumato.privacy.budget import Budget
-from sfumato.privacy.units import WORDS, Unit, unit_named
+from sfumato.privacy.units import UNITS, Declared, Unit, class_for, unit_named
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph
     from sfumato.record.dataset_ledger import DatasetLedger
     from sfumato.record.resume import FitState
 
+_CHOSEN, _IMPLIED = (
+    [word for unit in UNITS if (unit.trust == "curator") == chosen for word in unit.spelled()]
+    for chosen in (True, False)
+)
 UNIT = typer.Option(
-    None, "--unit", help="What is protected: none, arc, edge, node or record (local and link: implied)."
+    None,
+    "--unit",
+    help=f"What is protected: {', '.join(_CHOSEN[:-1])} or {_CHOSEN[-1]} ({' and '.join(_IMPLIED)}: implied).",
 )
 EPSILON = typer.Option(
     None,
@@ -141,10 +147,11 @@ class Options:
             raise InputError(f"Expected --hops with one of {', '.join(HOPS)}, got method {self.method!r}. Drop it.")
         (local.check if self.method in local.WORDS else local.refuse)(self)
         self.budget()
-        if self.max_degree is not None and self.unit != "node":
+        unit_named(self.unit, Declared(directed=False))
+        if self.max_degree is not None and not class_for(self.unit).takes_max_degree:
             raise InputError(f"Expected --max-degree with --unit node only, got unit {self.unit!r}. Drop it.")
         self.dataset_ledger()
-        if self.resumable and self.unit == "none":
+        if self.resumable and not class_for(self.unit).private:
             raise InputError(
                 "Expected --resumable with a privacy unit, got none: there is no noise to repeat. Drop it."
             )
@@ -168,20 +175,20 @@ class Options:
     def privacy_unit(self, graph: Graph) -> Unit:
         """The unit on this graph, whose promised degree caps a node's arcs where none is given."""
         max_degree = self.max_degree if self.max_degree is not None else graph.max_degree
-        return unit_named(self.unit, graph.directed, max_degree)
+        return unit_named(self.unit, Declared(graph.directed, max_degree))
 
     def budget(self) -> Budget | None:
         """Epsilon and delta; None without privacy."""
-        check_choice(WORDS, unit=self.unit)
+        unit = class_for(self.unit)
         if self.method in local.WORDS:
             return None
-        if self.unit in local.OF_UNIT:
-            words = ", ".join(local.OF_UNIT[self.unit])
+        if unit.trust != "curator":
+            words = ", ".join(local.OF_TRUST[unit.trust])
             raise InputError(
                 f"Expected --unit {self.unit} with one of {words}, got method {self.method!r}, which reads values "
                 "before noise. Name one of them, or another unit."
             )
-        if self.unit == "none":
+        if not unit.private:
             if self.epsilon is not None or self.delta is not None:
                 raise InputError(
                     "Expected no --epsilon or --delta with --unit none. Choose a unit such as edge to spend them."
@@ -199,7 +206,7 @@ class Options:
     def dataset_ledger(self) -> DatasetLedger | None:
         """The ledger shared by all runs on the data set."""
         totals = (self.total_epsilon, self.total_delta, self.composition)
-        return shared_ledger(self.ledger, *totals, private=self.unit != "none")
+        return shared_ledger(self.ledger, *totals, private=class_for(self.unit).private)
 
     @property
     def beside(self) -> bool:

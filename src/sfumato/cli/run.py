@@ -12,7 +12,7 @@ import typer
 
 from sfumato._files import whole_file
 from sfumato._optional import TRAIN, check_installed
-from sfumato.cli import data, local, options
+from sfumato.cli import data, options
 from sfumato.cli.output import tell
 from sfumato.cli.stopped import leaving
 from sfumato.errors import InputError
@@ -63,7 +63,7 @@ def predict(
         else data.Source.of_run(run)
     )
     graph = source.with_roles(source.load(), 0)
-    if given and not as_json and _same_graph(fitted, graph) and fitted.plan.unit.name != "local":
+    if given and not as_json and _same_graph(fitted, graph) and fitted.plan.unit.trust != "local":
         typer.echo("These are the node ids of the run: its cached releases are used, the edges are not read.", err=True)
     out = out or run / "predictions.csv"
     if out.exists():
@@ -111,7 +111,7 @@ def _infer(
     from sfumato.privacy.budget import Budget
     from sfumato.record.release_folder import LEDGER
 
-    if fitted.plan.unit.name in local.OF_UNIT:
+    if fitted.plan.unit.trust != "curator":
         raise InputError(
             f"These node ids are not those of the run: {fitted.plan.method.name!r} is a local method, which has no private "
             "inference on another graph. Collect again: sfumato train on that graph."

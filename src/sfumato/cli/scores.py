@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.cli.controls import candidates, is_local, titles
-from sfumato.cli.local import OF_UNIT
+from sfumato.cli.local import OF_LINKS
 from sfumato.cli.output import plain_console
 from sfumato.errors import InputError, UnsupportedUnitError
 
@@ -126,7 +126,7 @@ def summarize(unit: str, plan: Plan, outcome: Outcome, controls: dict[str, Outco
 def _shares(plan: Plan) -> dict[str, Any]:
     """What is asked for features and labels (None in the clear), or what a relationship costs."""
     method: Any = plan.method
-    if method.name in OF_UNIT["link"]:
+    if method.name in OF_LINKS:
         return {"relationship_epsilon": method.lists.relationship_epsilon}
     each = {"per_feature": True} if method.per_feature else {}
     return {"epsilon_x": method.epsilon_x, "epsilon_y": method.epsilon_y, **each}

@@ -150,7 +150,7 @@ def _run(
 def _chosen(options: Options, graph: Graph) -> tuple[Any, Unit]:
     if options.method in local.WORDS:
         method = local.build(options)
-        if options.method in local.OF_UNIT["local"]:
+        if options.method in local.OF_VALUES:
             local.look(options, graph, method)
         return method, method.unit
     from sfumato.catalog import method_named

@@ -17,7 +17,7 @@ from sfumato import __version__
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.experiments.runs import Settings, constructor
 from sfumato.privacy.budget import Budget
-from sfumato.privacy.units import unit_named
+from sfumato.privacy.units import Declared, class_for, unit_named
 from sfumato.record.ledger import canonical_json
 
 if TYPE_CHECKING:
@@ -80,10 +80,11 @@ def run_cell(cell: Cell, data_dir: str | None) -> Row:
 
         graph = graph.with_split(parse_fractions(cell.split), seed=cell.seed)
     check_scorable(graph)
-    budgets = {"epsilon": cell.epsilon} if cell.unit == "link" else {}
+    kind = class_for(cell.unit)
+    local = kind.trust != "curator"
+    budgets = {"epsilon": cell.epsilon} if local and "epsilon" in kind.budget else {}
     method = method_named(cell.method, **constructor(cell.settings), **budgets)
-    local = cell.unit in ("local", "link")
-    unit = method.unit if local else unit_named(cell.unit, graph.directed, cell.max_degree)
+    unit = method.unit if local else unit_named(cell.unit, Declared(graph.directed, cell.max_degree))
     try:
         plan = method.calibrate(_budget(cell), unit, graph.public_facts(unit))
     except UnsupportedUnitError as error:
@@ -105,7 +106,7 @@ def run_cell(cell: Cell, data_dir: str | None) -> Row:
 
 def _budget(cell: Cell) -> Budget | None:
     """The cell's budget; a method that spends nothing under its unit gets one that it leaves untouched, a local one none."""
-    if cell.unit in ("none", "local", "link"):
+    if "delta" not in class_for(cell.unit).budget:
         return None
     return Budget(1.0 if cell.epsilon is None else cell.epsilon, 1e-9 if cell.delta is None else cell.delta)
 

@@ -47,16 +47,17 @@ def check_run(run: Run, dataset: str) -> None:
     for value in run.values or (None,):
         for epsilon in run.epsilons or (None,):
             chosen = PateCell.read(dict(run.at(value, epsilon)[0]))
-            unit = "none" if chosen.labels == "true" else "record"
+            private = chosen.labels != "true"
+            unit = "record" if private else "none"
             if run.unit != unit:
                 raise fail("unit", run.unit, f"to be {unit}, as labels = {chosen.labels!r} needs")
-            if unit == "record" and epsilon is None:
+            if private and epsilon is None:
                 raise fail("epsilons", [], "to hold a budget, which the teachers' answers spend")
             if chosen.votes == "official" and dataset != _OFFICIAL_DATASET:
                 raise fail("dataset", dataset, f"to be {_OFFICIAL_DATASET}, whose votes are stored")
             settings = chosen.plan_settings(epsilon, run.delta)
             make_student(settings, dataset, 10)
-            if unit == "record":
+            if private:
                 make_plan(settings)
 
 

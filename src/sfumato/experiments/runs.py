@@ -14,7 +14,7 @@ from sfumato.errors import UnsupportedUnitError
 from sfumato.experiments._tables import build, known, single
 from sfumato.experiments.pate_settings import METHOD as PATE
 from sfumato.graph.graph import PublicFacts
-from sfumato.privacy.units import WORDS, unit_named
+from sfumato.privacy.units import Declared, class_for, short_words, unit_named
 
 ROLES = ("method", "floor", "ceiling", "label-control", "no-information")
 _BUDGETS = ("epsilon_x", "epsilon_y")
@@ -30,7 +30,7 @@ class Run:
     Args:
         label: how tables name it; unique in a specification.
         method: command-line name.
-        unit: none, arc, edge, node, record, local or link.
+        unit: its word, as on the command line.
         epsilons: empty without privacy, where the method releases nothing under the unit, and under unit local, whose
             budgets are the settings ``epsilon_x`` and ``epsilon_y`` ("inf" or TOML's inf: in the clear).
         delta: needed with ``epsilons``, but under unit link, where it is 0.
@@ -63,7 +63,9 @@ class Run:
         object.__setattr__(self, "values", tuple(map(written, self.values)))
         if not self.label.strip() or not self.label.isprintable():
             raise fail("label", self.label, "to be one line of printable text")
-        known("unit", self.unit, WORDS)
+        known("unit", self.unit.partition(":")[0], list(short_words()))
+        unit = class_for(self.unit)
+        takes_epsilon, takes_delta = ("epsilon" in unit.budget), ("delta" in unit.budget)
         known("role", self.role, ROLES)
         check_unique("epsilons", self.epsilons)
         check_unique("values", self.values)
@@ -71,21 +73,21 @@ class Run:
             check_real(low=0, open_low=True, epsilons=epsilon)
         if self.delta is not None:
             check_real(low=0, high=1, open_low=True, open_high=True, delta=self.delta)
-        if self.unit == "local" and (self.epsilons or self.delta is not None):
-            got = list(self.epsilons) or self.delta
-            raise fail("epsilons", got, "to be left out with unit local", "Set epsilon_x and epsilon_y of the method.")
-        if self.unit == "link" and (not self.epsilons or self.delta is not None):
+        if unit.private and not takes_epsilon and (self.epsilons or self.delta is not None):
+            got, remedy = list(self.epsilons) or self.delta, f"Set {' and '.join(unit.budget)} of the method."
+            raise fail("epsilons", got, f"to be left out with unit {self.unit}", remedy)
+        if takes_epsilon and not takes_delta and (not self.epsilons or self.delta is not None):
             got = list(self.epsilons) if self.delta is None else self.delta
-            raise fail("epsilons", got, "to hold budgets and come without delta with unit link")
-        if self.epsilons and self.unit != "link" and (self.delta is None or self.unit == "none"):
+            raise fail("epsilons", got, f"to hold budgets and come without delta with unit {self.unit}")
+        if self.epsilons and (not unit.private or (takes_delta and self.delta is None)):
             raise fail("epsilons", list(self.epsilons), "to come with a delta, and a unit other than none")
         if (self.vary is None) != (not self.values):
             raise fail("values", list(self.values), f"to say what vary = {self.vary!r} takes", "Give both or neither.")
-        if (self.max_degree is not None or self.vary == "max_degree") and self.unit != "node":
+        if (self.max_degree is not None or self.vary == "max_degree") and not unit.takes_max_degree:
             raise fail("max_degree", self.max_degree, "to come with unit node only")
         fixed = {*dict(self.settings), *(("max_degree",) if self.max_degree is not None else ())}
-        if self.unit == "link" and "epsilon" in {*fixed, self.vary}:
-            raise fail("epsilon", "a setting", "to stand in epsilons with unit link")
+        if takes_epsilon and not takes_delta and "epsilon" in {*fixed, self.vary}:
+            raise fail("epsilon", "a setting", f"to stand in epsilons with unit {self.unit}")
         for name, value in self.settings:
             if isinstance(value, tuple) and not {one for one, _ in value} <= set(self.epsilons):
                 given = [one for one, _ in value]
@@ -112,14 +114,13 @@ class Run:
             settings, max_degree = self.at(value, epsilon)
             method = chosen(**constructor(self.completed(settings, "planetoid/cora")))
             own = getattr(method, "unit", None)
-            if self.unit in ("local", "link") or own is not None:
+            if class_for(self.unit).trust != "curator" or own is not None:
                 if own is None or own.name != self.unit:
                     raise fail("unit", self.unit, f"to be {own.name if own else 'another'}, as {self.method} needs")
                 continue
             try:
-                spends = self.unit != "none" and method.releases(
-                    unit_named(self.unit, False, max_degree), _ANY_GRAPH, 1.0
-                )
+                unit = unit_named(self.unit, Declared(directed=False, max_degree=max_degree))
+                spends = unit.private and method.releases(unit, _ANY_GRAPH, 1.0)
             except UnsupportedUnitError:
                 continue  # its cells will be skipped for this reason
             if spends and not self.epsilons:

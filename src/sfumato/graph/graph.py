@@ -310,19 +310,19 @@ class Graph:
         return self.with_roles(random_roles(self.num_nodes, tuple(fractions), seed))
 
     def public_facts(self, unit: Any) -> PublicFacts:
-        """What calibration may know under a privacy unit (anything with ``public``, a tuple of names).
+        """What calibration may know under a privacy unit (anything with ``public``, a tuple of names, and ``split``).
 
-        Degrees appear only as promised; 75 % of the nodes train where roles are not set yet, or what ``unit.split`` says.
+        Degrees appear only as promised; 75 % of the nodes train where roles are not set yet, or the share in ``unit.split``.
 
         >>> from types import SimpleNamespace
         >>> graph = Graph.from_edges([0], [1], 4, directed=False, y=[0, 1, 1, -1])
-        >>> graph.public_facts(SimpleNamespace(public=("node_ids", "roles"))).assumed
+        >>> graph.public_facts(SimpleNamespace(public=("node_ids", "roles"), split=None)).assumed
         ('classes',)
         """
         protected = [
             fact for fact in self.assumed_public if ("labels" if fact == "classes" else "features") not in unit.public
         ]
-        split = getattr(unit, "split", DEFAULT_FRACTIONS)
+        split = unit.split or DEFAULT_FRACTIONS
         train = split_sizes(self.num_nodes, split)[0] if self.roles is None else int(self.train_mask.sum())
         return PublicFacts(
             num_nodes=self.num_nodes,

@@ -56,7 +56,7 @@ class AskingMethod(ABC):
             InputError: the reports cost more than ``budget``, or one is given where nothing is private.
         """
         releases = self.releases(unit, public)
-        if isinstance(unit, NoPrivacy):
+        if not unit.private:
             if budget is not None:
                 raise fail("budget", budget, "to be None where everything is read in the clear", "Drop it.")
             return Plan(self, unit, None, public, (), None, None).warned()
@@ -76,13 +76,7 @@ class AskingMethod(ABC):
 
     def who_may_see(self, unit: Unit) -> dict[str, list[str]]:
         """Anyone may see everything: nothing else ever leaves a device."""
-        if isinstance(unit, NoPrivacy):
-            return {"anyone": [], "the node itself": [], "never": ["everything in this run"]}
-        return {
-            "anyone": ["reports", "weights", "predictions for all nodes"],
-            "the node itself": [],
-            "never": [],
-        }
+        return unit.audience(["reports", "weights"])
 
 
 @dataclass(frozen=True)

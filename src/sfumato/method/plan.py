@@ -28,7 +28,7 @@ from sfumato.privacy.calibration import calibrate, effective_delta, gaussian_noi
 from sfumato.privacy.events import Event, GaussianEvent, PoissonGaussianEvent
 from sfumato.privacy.promises import Caveat, implausible, warn
 from sfumato.privacy.splitting import MOST_SGD_NOISE
-from sfumato.privacy.units import LOCAL_UNITS, EdgeLevel, NoPrivacy, Unit, unit_to_dict
+from sfumato.privacy.units import Unit, unit_to_dict
 from sfumato.record.certificate import certify, round_up, total_draws
 from sfumato.record.claims import Claim, new_run
 from sfumato.record.dataset_ledger import DatasetLedger
@@ -121,7 +121,7 @@ class Plan:
 
         Whatever stops it carries a note (``__notes__``) of what the ledgers on disk are charged.
         """
-        graph = graph if graph.roles is not None else graph.with_split(getattr(self.unit, "split", DEFAULT_FRACTIONS))
+        graph = graph if graph.roles is not None else graph.with_split(self.unit.split or DEFAULT_FRACTIONS)
         self.check(graph)
         entry = {
             "method": self.method.name,
@@ -252,22 +252,19 @@ def make_plan(method: Method, budget: Budget | None, unit: Unit, public: PublicF
         InputError: a budget is missing, or given without privacy.
         UnsupportedUnitError: the method has no proof under this unit.
     """
-    if isinstance(unit, NoPrivacy):
+    if not unit.private:
         if budget is not None:
             raise fail(
                 "budget", budget, "to be None under NoPrivacy", "Choose a unit such as EdgeLevel to spend a budget."
             )
         return Plan(method, unit, None, public, (), None, None).warned()
-    if isinstance(unit, LOCAL_UNITS):
+    if unit.trust != "curator":
         raise UnsupportedUnitError(
             f"Method {method.name!r} has no proof under unit {unit.name}: it reads values before noise. Use sfumato.local."
         )
     if budget is None:
         raise fail("budget", None, f"to be a Budget(epsilon, delta) under {type(unit).__name__}")
-    if isinstance(unit, EdgeLevel) and public.directed and not unit.directed:
-        raise fail(
-            "unit", unit, "to be EdgeLevel(directed=True) for a graph declared directed", "Its edges are single arcs."
-        )
+    unit.check_direction(public.directed)
     sketch = method.releases(unit, public, 1.0)
     if not sketch:
         return Plan(method, unit, budget, public, (), 0.0, 0.0).warned()
@@ -300,7 +297,7 @@ def _graph_mac(graph: Graph, identity: GraphKey, key: Key) -> bytes:
 
 
 def _accountant(unit: Unit, releases: Sequence[Release]) -> str:
-    if isinstance(unit, LOCAL_UNITS):
+    if unit.trust != "curator":
         return "sum"
     kinds = {release.event.type for release in releases}
     return "renyi" if "selection" in kinds else "gaussian" if kinds <= {"gaussian"} else "pld"

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 from sfumato.errors import SfumatoWarning
 from sfumato.privacy.accounting import gaussian_log_delta
-from sfumato.privacy.units import LocalLevel, Unit
+from sfumato.privacy.units import Unit
 
 MOST_DELTA = 1e-3
 """Delta is the probability with which nothing is promised. The custom is delta far below 1 / n (Dwork and Roth, 2014, section
@@ -152,11 +152,12 @@ def _hidden(
 ) -> Iterator[Caveat]:
     classes, train = facts["num_classes"], facts["num_train"]
     each, asked, hidden = train / classes, settings.get("epsilon_y"), False
-    if isinstance(unit, LocalLevel):
-        hidden = bool(asked and unit.labels and _drowns(asked, each, classes))
+    if unit.trust == "local":
+        hidden = bool(asked and "labels" not in unit.public and _drowns(asked, each, classes))
     elif epsilon and delta:
         degree = (facts.get("mean_degree") or 0.0) * train / facts["num_nodes"]
-        evidence = degree * math.sqrt(each) if unit.name == "edge" else each / (2 if unit.relation == "replace" else 1)
+        alone = each / (2 if unit.relation == "replace" else 1)
+        evidence = degree * math.sqrt(each) if "labels" in unit.public else alone
         hidden = evidence > 0 and gaussian_log_delta(1 / evidence, epsilon) > math.log(delta)
     if hidden:
         text = (

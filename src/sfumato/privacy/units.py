@@ -2,24 +2,29 @@
 
 A unit is a value that travels: every sensitivity in :mod:`sfumato.bounded` is a function of it, and an
 operation without a proof for a unit raises. ``public`` names what may be read freely under the unit
-(table in DESIGN section 5); everything else is protected.
+(table in DESIGN section 5); everything else is protected. A new unit is a class here and a line of ``UNITS``: its words,
+help, reports and tables follow. Those of users who trust nobody stand in ``_user_units``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from dataclasses import fields as dataclass_fields
 from typing import Any, ClassVar, Literal
 
 from sfumato._validate import check_choice, check_int, fail
+from sfumato.privacy._unit import EDGE_PUBLIC
+from sfumato.privacy._unit import Declared as Declared
+from sfumato.privacy._unit import Unit as Unit
+from sfumato.privacy._user_units import LinkLevel as LinkLevel
+from sfumato.privacy._user_units import LocalLevel as LocalLevel
 
-_EDGE_PUBLIC = ("node_ids", "roles", "features", "labels")
 _NODE_PUBLIC = ("node_ids", "roles")
-_LOCAL_SPLIT = (0.50, 0.25, 0.25)  # train, val, test where a graph has no roles: users of the first two report
 
 
 @dataclass(frozen=True)
-class NoPrivacy:
+class NoPrivacy(Unit):
     """No guarantee: everything is read in the clear. For ceilings and debugging.
 
     >>> NoPrivacy().describe()
@@ -27,8 +32,11 @@ class NoPrivacy:
     """
 
     name: ClassVar[str] = "none"
+    words: ClassVar[Mapping[str, str]] = {"none": "nothing: no privacy"}
+    private: ClassVar[bool] = False
+    budget: ClassVar[tuple[str, ...]] = ()
     relation: ClassVar[str] = "none"
-    public: ClassVar[tuple[str, ...]] = (*_EDGE_PUBLIC, "arcs")
+    public: ClassVar[tuple[str, ...]] = (*EDGE_PUBLIC, "arcs")
 
     def describe(self) -> str:
         """Say in plain words what is protected."""
@@ -36,7 +44,7 @@ class NoPrivacy:
 
 
 @dataclass(frozen=True)
-class EdgeLevel:
+class EdgeLevel(Unit):
     """One edge: neighbouring graphs differ in one arc (``directed``) or one undirected edge, that is two arcs.
 
     **Formal guarantee.** Relation add/remove. Node ids, roles, features and labels are public.
@@ -47,8 +55,9 @@ class EdgeLevel:
 
     directed: bool
     name: ClassVar[str] = "edge"
+    words: ClassVar[Mapping[str, str]] = {"arc": "one directed arc", "edge": "one edge"}
     relation: ClassVar[str] = "add-remove"
-    public: ClassVar[tuple[str, ...]] = _EDGE_PUBLIC
+    public: ClassVar[tuple[str, ...]] = EDGE_PUBLIC
 
     def __post_init__(self) -> None:
         if not isinstance(self.directed, bool):
@@ -63,9 +72,38 @@ class EdgeLevel:
         """Say in plain words what is protected."""
         return "the presence of any one directed arc" if self.directed else "the presence of any one undirected edge"
 
+    @classmethod
+    def parse(cls, word: str, parameter: str | None, declared: Declared) -> EdgeLevel:
+        """``arc``: one directed arc; ``edge``: an edge of a graph of declared direction."""
+        return cls(directed=word == "arc" or declared.directed)
+
+    @classmethod
+    def forms(cls) -> Mapping[str, tuple[Unit, ...]]:
+        """One arc, and one undirected edge."""
+        return {"arc": (cls(directed=True),), "undirected edge": (cls(directed=False),)}
+
+    def check_direction(self, directed: bool) -> None:
+        """Refuse undirected edges of a directed graph.
+
+        Raises:
+            InputError: the unit is one undirected edge, and the graph is declared directed.
+        """
+        if directed and not self.directed:
+            expected = "to be EdgeLevel(directed=True) for a graph declared directed"
+            raise fail("unit", self, expected, "Its edges are single arcs.")
+
+    def caveats(self, directed: bool) -> list[str]:
+        """Half of an undirected edge is protected better than all of it."""
+        if directed or not self.directed:
+            return []
+        return [
+            "The graph is undirected and the unit is one arc, half of an edge: for a whole undirected edge epsilon is "
+            "larger (the sensitivity is sqrt 2). This is the published convention, not the honest default."
+        ]
+
 
 @dataclass(frozen=True)
-class NodeLevel:
+class NodeLevel(Unit):
     """One node's record: its features, its label and arcs; neighbouring graphs differ in one record being emptied.
 
     ``arcs="owned"``: the record holds the out-arcs the node owns, capped at ``max_out_degree``; arcs that others
@@ -82,6 +120,8 @@ class NodeLevel:
     arcs: Literal["owned", "incident"] = "owned"
     relation: Literal["remove", "replace"] = "remove"
     name: ClassVar[str] = "node"
+    words: ClassVar[Mapping[str, str]] = {"node": "one node: its features, its label and the arcs it owns"}
+    takes_max_degree: ClassVar[bool] = True
     public: ClassVar[tuple[str, ...]] = _NODE_PUBLIC
 
     def __post_init__(self) -> None:
@@ -97,9 +137,28 @@ class NodeLevel:
         cap = f"(at most {self.max_out_degree}) " if self.max_out_degree is not None else ""
         return f"any one node: its features, its label and the {cap}out-arcs it owns"
 
+    @classmethod
+    def parse(cls, word: str, parameter: str | None, declared: Declared) -> NodeLevel:
+        """Owned arcs, as many as are promised."""
+        return cls(max_out_degree=declared.max_degree)
+
+    @classmethod
+    def forms(cls) -> Mapping[str, tuple[Unit, ...]]:
+        """Owned and incident arcs, under both relations."""
+        return {
+            "node, owned arcs": (cls(100), cls(100, relation="replace")),
+            "node, incident arcs": (cls(arcs="incident"), cls(arcs="incident", relation="replace")),
+        }
+
+    def caveats(self, directed: bool) -> list[str]:
+        """What others' records still tell."""
+        inferred = "A node's label may still be inferred from what other nodes' records say about it."
+        other_end = "Each end of an undirected edge owns its own arc: the other end's record of it is not protected."
+        return [inferred] if directed else [inferred, other_end]
+
 
 @dataclass(frozen=True)
-class RecordLevel:
+class RecordLevel(Unit):
     """One row of a table without links.
 
     >>> RecordLevel().relation
@@ -108,6 +167,7 @@ class RecordLevel:
 
     relation: Literal["add-remove", "replace"] = "add-remove"
     name: ClassVar[str] = "record"
+    words: ClassVar[Mapping[str, str]] = {"record": "one record"}
     public: ClassVar[tuple[str, ...]] = _NODE_PUBLIC
 
     def __post_init__(self) -> None:
@@ -117,100 +177,77 @@ class RecordLevel:
         """Say in plain words what is protected."""
         return "any one record"
 
+    @classmethod
+    def forms(cls) -> Mapping[str, tuple[Unit, ...]]:
+        """Both relations."""
+        return {"record": (cls(), cls(relation="replace"))}
 
-@dataclass(frozen=True)
-class LocalLevel:
-    """What one user keeps from everyone, the server too: neighbours differ in one user's features, label, or both.
 
-    A field that is False is public. Ids, roles and links are public, and so is who reports a label.
+UNITS: tuple[type[Unit], ...] = (
+    NoPrivacy,
+    EdgeLevel,
+    NodeLevel,
+    LocalLevel,
+    LinkLevel,
+    RecordLevel,
+)
+"""Every unit there is."""
 
-    **Formal guarantee.** Relation replace: one user's values become any others.
+
+def short_words() -> dict[str, str]:
+    """Each command-line word of a unit, and what it protects in the few words of a table.
+
+    >>> short_words()["arc"]
+    'one directed arc'
+    """
+    return {word: protected for unit in UNITS for word, protected in unit.words.items()}
+
+
+def class_named(name: object) -> type[Unit]:
+    """The class of a unit by its name in certificates.
 
     Raises:
-        InputError: nothing is kept; use :class:`NoPrivacy`.
+        InputError: no unit has this name.
 
-    >>> LocalLevel(features=False).describe()
-    "one user's label, from everyone, the server too"
+    >>> class_named("edge")
+    <class 'sfumato.privacy.units.EdgeLevel'>
     """
-
-    features: bool = True
-    labels: bool = True
-    name: ClassVar[str] = "local"
-    relation: ClassVar[str] = "replace"
-    split: ClassVar[tuple[float, ...]] = _LOCAL_SPLIT
-
-    def __post_init__(self) -> None:
-        for name in ("features", "labels"):
-            if not isinstance(getattr(self, name), bool):
-                raise fail(name, getattr(self, name), "to be True (kept) or False (public)")
-        if not (self.features or self.labels):
-            raise fail("features", False, "to be True where labels is False", "For values in the clear use NoPrivacy.")
-
-    @property
-    def public(self) -> tuple[str, ...]:
-        """What may be read freely."""
-        kept = {"features": self.features, "labels": self.labels}
-        return tuple(name for name in NoPrivacy.public if not kept.get(name))
-
-    def describe(self) -> str:
-        """Say in plain words what is protected."""
-        kept = "features and label" if self.features and self.labels else "features" if self.features else "label"
-        return f"one user's {kept}, from everyone, the server too"
+    classes = {unit.name: unit for unit in UNITS}
+    return classes[check_choice(tuple(classes), unit=name)]
 
 
-@dataclass(frozen=True)
-class LinkLevel:
-    """What one user keeps of its links from everyone, the server too: neighbors differ in one bit of one neighbor list.
+def class_for(text: str) -> type[Unit]:
+    """The class of a unit by its command-line word, or by ``word:parameter``.
 
-    Ids, roles, features and labels are public. Each of two linked users keeps a list of its own, so their relationship
-    is a bit of either list.
+    Raises:
+        InputError: no unit has this word, or a parameter is empty or not expected.
 
-    **Formal guarantee.** Relation replace: one bit of one list is the other one. At epsilon, a relationship that both
-    ends report is protected at 2 epsilon, and lists that differ in k bits at k epsilon.
-
-    >>> LinkLevel().describe().split("; ")[1]
-    'a relationship that both ends report costs twice the epsilon'
+    >>> class_for("arc").name
+    'edge'
     """
-
-    name: ClassVar[str] = "link"
-    relation: ClassVar[str] = "replace"
-    public: ClassVar[tuple[str, ...]] = _EDGE_PUBLIC
-    split: ClassVar[tuple[float, ...]] = _LOCAL_SPLIT
-
-    def describe(self) -> str:
-        """Say in plain words what is protected."""
-        return (
-            "one bit of one user's neighbor list, from everyone, the server too; a relationship that both ends report costs "
-            "twice the epsilon"
-        )
+    word, colon, parameter = text.partition(":")
+    classes = {word: unit for unit in UNITS for word in unit.words}
+    if word not in classes:
+        check_choice(tuple(classes), unit=text)
+    unit = classes[word]
+    if colon and not unit.parameter:
+        raise fail("unit", text, f"to be {word!r} alone", "This unit takes nothing after its word.")
+    if colon and not parameter:
+        raise fail("unit", text, f"to be {word}:{unit.parameter}", "Write what follows the colon, or drop the colon.")
+    return unit
 
 
-Unit = NoPrivacy | EdgeLevel | NodeLevel | RecordLevel | LocalLevel | LinkLevel
-_BY_NAME: dict[str, type] = {
-    cls.name: cls for cls in (NoPrivacy, EdgeLevel, NodeLevel, RecordLevel, LocalLevel, LinkLevel)
-}
+def unit_named(text: str, declared: Declared) -> Unit:
+    """A unit by its command-line word, or by ``word:parameter``, for data of which some facts are declared.
 
-WORDS = ("none", "arc", "edge", "node", "record", "local", "link")
-LOCAL_UNITS = (LocalLevel, LinkLevel)
-"""Units of users who trust nobody."""
+    Raises:
+        InputError: no unit has this word, or its parameter is missing, wrong or not expected.
 
-
-def unit_named(word: str, directed: bool, max_degree: int | None) -> Unit:
-    """A unit by its command-line word, for a graph of declared direction.
-
-    >>> unit_named("edge", False, None)
+    >>> unit_named("edge", Declared(directed=False))
     EdgeLevel(directed=False)
     """
-    units: dict[str, Unit] = {
-        "none": NoPrivacy(),
-        "arc": EdgeLevel(directed=True),
-        "edge": EdgeLevel(directed=directed),
-        "node": NodeLevel(max_out_degree=max_degree),
-        "record": RecordLevel(),
-        "local": LocalLevel(),
-        "link": LinkLevel(),
-    }
-    return units[check_choice(WORDS, unit=word)]
+    word, _, parameter = text.partition(":")
+    return class_for(text).parse(word, parameter or None, declared)
 
 
 def unit_to_dict(unit: Unit) -> dict[str, Any]:
@@ -229,7 +266,7 @@ def unit_from_dict(values: dict[str, Any]) -> Unit:
     EdgeLevel(directed=True)
     """
     fields = {key: value for key, value in values.items() if key != "name"}
-    cls = _BY_NAME[check_choice(tuple(_BY_NAME), unit=values.get("name"))]
+    cls = class_named(values.get("name"))
     if "relation" not in {field.name for field in dataclass_fields(cls)}:
         fields.pop("relation", None)
     return cls(**fields)

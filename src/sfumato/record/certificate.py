@@ -18,7 +18,7 @@ from sfumato.errors import LedgerError
 from sfumato.noise.rectangles import SAMPLER_TAU
 from sfumato.privacy.events import SelectionEvent, flatten, leaves
 from sfumato.privacy.promises import implausible
-from sfumato.privacy.units import LOCAL_UNITS, EdgeLevel, LinkLevel, Unit, unit_to_dict
+from sfumato.privacy.units import Unit, class_named, unit_to_dict
 from sfumato.record.ledger import Ledger, Release, canonical_json
 
 FORMAT = 2
@@ -73,6 +73,7 @@ LINK: Mapping[str, Any] = {
     ],
 }
 """The same under unit link."""
+_OF_TRUST: Mapping[str, Mapping[str, Any]] = {"curator": {}, "local": LOCAL, "link": LINK}
 SELECTED = (
     "The settings are part of what the charged selection released. Its rule and its list of candidates were chosen without "
     "looking at protected data. The number of trials, and every trial but the best, stay secret."
@@ -198,7 +199,7 @@ def certify(
             "caveats": [
                 *caveats(unit, bool(public_facts.get("directed")), ledger.releases),
                 *each_feature(settings, public_facts),
-                *(both_ends(plan["claim"]["epsilon"]) if isinstance(unit, LinkLevel) else ()),
+                *(both_ends(plan["claim"]["epsilon"]) if unit.trust == "link" else ()),
                 *limits,
                 *(
                     text
@@ -211,7 +212,7 @@ def certify(
             "notes": list(notes),
             "ledger_head": ledger.head,
             **FIXED,
-            **(LINK if isinstance(unit, LinkLevel) else LOCAL if isinstance(unit, LOCAL_UNITS) else {}),
+            **_OF_TRUST[unit.trust],
             **({"assumptions": [*FIXED["assumptions"], *assumptions]} if assumptions else {}),
         }
     )
@@ -219,9 +220,10 @@ def certify(
 
 def _shares(values: Mapping[str, Any]) -> list[str]:
     """What each report takes of epsilon, where that is not all of it."""
-    whose = {"local": "a user's", "link": "this"}.get(values["unit"]["name"])
-    if whose is None or len(values["releases"]) < 2:
+    trust = class_named(values["unit"]["name"]).trust
+    if trust == "curator" or len(values["releases"]) < 2:
         return []
+    whose = "a user's" if trust == "local" else "this"
     taken = {one["name"]: one["event"].get("epsilon") for one in values["releases"]}
     rest = values["claim"]["epsilon"] - sum(part or 0.0 for part in taken.values())
     shown = (f"{name} {round_up(rest if part is None else part)}" for name, part in taken.items())
@@ -235,18 +237,7 @@ def caveats(unit: Unit, directed: bool, releases: Sequence[Release]) -> list[str
     >>> caveats(NodeLevel(max_out_degree=10), True, ())
     ["A node's label may still be inferred from what other nodes' records say about it."]
     """
-    found = []
-    if isinstance(unit, EdgeLevel) and unit.directed and not directed:
-        found.append(
-            "The graph is undirected and the unit is one arc, half of an edge: for a whole undirected edge epsilon is "
-            "larger (the sensitivity is sqrt 2). This is the published convention, not the honest default."
-        )
-    if unit.name == "node":
-        found.append("A node's label may still be inferred from what other nodes' records say about it.")
-        if not directed:
-            found.append(
-                "Each end of an undirected edge owns its own arc: the other end's record of it is not protected."
-            )
+    found = unit.caveats(directed)
     events = [release.event for release in releases]
     if any(isinstance(event, SelectionEvent) for event, _ in flatten(events)):
         found.append(SELECTED)

@@ -46,6 +46,7 @@ from filelock import FileLock, Timeout
 from sfumato._files import whole_file
 from sfumato._validate import check_choice, check_real
 from sfumato.errors import InputError, LedgerError
+from sfumato.privacy.units import class_named
 from sfumato.record.claims import FIRST_NOISE, Account, Claim
 from sfumato.record.ledger import Chain, append_line, canonical_json, chained
 
@@ -158,7 +159,7 @@ class DatasetLedger:
         delta = self.total_delta
         if delta is None:
             delta = float(min(10 * Fraction(repr(claim.delta)), Fraction(1, 2)))
-            pure = unit.get("name") in ("local", "link")  # a whole ledger of delta 0
+            pure = "delta" not in class_named(unit.get("name")).budget  # a whole ledger of delta 0
             check_real("The run claims no delta: pass --total-delta.", low=0, open_low=not pure, total_delta=delta)
         header = {
             "format": _FORMATS[-1],

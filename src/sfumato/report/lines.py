@@ -6,18 +6,17 @@ from collections.abc import Sequence
 
 from sfumato.evaluation.scores import graph_gain_recovered
 from sfumato.experiments.results import Line
-
-_EDGES = ("arc", "edge")
+from sfumato.privacy.units import class_for
 
 
 def floor_of(line: Line, lines: Sequence[Line]) -> Line | None:
-    """The best graph-free line under the same unit and budget (arc and edge are one family: it reads no arc)."""
+    """The best graph-free line under the same unit and budget (arc and edge are one family: words of one unit)."""
     fitting = [
         one
         for one in lines
         if one.role == "floor"
         and one.score is not None
-        and (one.unit == line.unit or (one.unit in _EDGES and line.unit in _EDGES))
+        and (one.unit == line.unit or {one.unit, line.unit} <= class_for(line.unit).words.keys())
         and one.epsilon in (None, line.epsilon)
         and one.at in (None, line.at)
     ]

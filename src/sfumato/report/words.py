@@ -6,18 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from sfumato.privacy.units import short_words
 from sfumato.record.certificate import round_up
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
-_UNITS = {
-    "none": "nothing: no privacy",
-    "arc": "one directed arc",
-    "edge": "one edge",
-    "node": "one node: its features, its label and the arcs it owns",
-    "record": "one record",
-    "local": "one user's features and label, from everyone, the server too",
-    "link": "one bit of one user's neighbor list, from everyone, the server too",
-}
 ROLES = {
     "method": "method",
     "floor": "floor: graph-free",
@@ -79,12 +71,13 @@ def plain(value: Any) -> str:
 
 
 def unit_words(unit: str) -> str:
-    """What the command line's word for a unit protects.
+    """What a unit protects, by its command-line word; a parameter is shown beside it.
 
     >>> unit_words("arc")
     'one directed arc'
     """
-    return _UNITS.get(unit, unit)
+    word, colon, _ = unit.partition(":")
+    return short_words()[word] + (f" ({unit})" if colon else "")
 
 
 def claim_words(claim: Mapping[str, float | None]) -> str:

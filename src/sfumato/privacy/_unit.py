@@ -1,0 +1,143 @@
+"""What every privacy unit says about itself, so that nothing else has to ask which unit it is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+Trust = Literal["curator", "local", "link"]
+EDGE_PUBLIC = ("node_ids", "roles", "features", "labels")
+"""What may be read freely where arcs alone are protected."""
+_OWN_PREDICTIONS = "predictions that read the node's own features (joint DP)"
+
+
+@dataclass(frozen=True)
+class Declared:
+    """Public facts about the data that a word alone does not hold.
+
+    Args:
+        directed: whether the graph is declared directed.
+        max_degree: the promised bound on the arcs that a node owns; None for none.
+
+    >>> Declared(directed=False).max_degree is None
+    True
+    """
+
+    directed: bool
+    max_degree: int | None = None
+
+
+@dataclass(frozen=True)
+class Unit(ABC):
+    """What one record is. A unit is a frozen dataclass below this class and a line of the table ``units.UNITS``.
+
+    Attributes:
+        name: in certificates and ledgers.
+        words: each word that names it on the command line, and what this protects in the few words of a table.
+        parameter: what follows the word after a colon, as help shows it, such as ``SIZE``; empty for none.
+        trust: who sees the values before noise: a trusted ``curator``; nobody, since users randomize their values
+            (``local``) or their links (``link``).
+        private: whether anything is claimed.
+        budget: the numbers that state a budget under this unit.
+        takes_max_degree: whether a bound on the arcs of an owner is part of the unit.
+        split: shares of training, validation and test nodes where a graph has no roles; None for those of the graph.
+
+    >>> from sfumato.privacy.units import EdgeLevel
+    >>> EdgeLevel(directed=False).trust, EdgeLevel(directed=False).budget
+    ('curator', ('epsilon', 'delta'))
+    """
+
+    name: ClassVar[str]
+    words: ClassVar[Mapping[str, str]]
+    parameter: ClassVar[str] = ""
+    trust: ClassVar[Trust] = "curator"
+    private: ClassVar[bool] = True
+    budget: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
+    takes_max_degree: ClassVar[bool] = False
+    split: ClassVar[tuple[float, ...] | None] = None
+
+    @property
+    @abstractmethod
+    def relation(self) -> str:
+        """How neighboring data sets differ in one record."""
+
+    @property
+    @abstractmethod
+    def public(self) -> tuple[str, ...]:
+        """What may be read freely."""
+
+    @property
+    def max_out_degree(self) -> int | None:
+        """Most arcs of an owner that are read; None where there is no such bound."""
+        return None
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Say in plain words what is protected."""
+
+    @classmethod
+    def parse(cls, word: str, parameter: str | None, declared: Declared) -> Unit:
+        """The unit that a command-line word names.
+
+        Args:
+            word: one of ``words``.
+            parameter: what followed it after a colon, never empty; None if nothing did.
+            declared: public facts about the data.
+
+        Raises:
+            InputError: the parameter is missing or wrong.
+        """
+        return cls()
+
+    @classmethod
+    def forms(cls) -> Mapping[str, tuple[Unit, ...]]:
+        """The forms that tables of guarantees show, by title; units of one title differ in their relation."""
+        return {cls.name: (cls(),)}
+
+    @classmethod
+    def spelled(cls) -> tuple[str, ...]:
+        """How help texts write its words."""
+        return tuple(word + (f":{cls.parameter}" if cls.parameter else "") for word in cls.words)
+
+    def check_direction(self, directed: bool) -> None:
+        """Refuse a graph of a declared direction that contradicts the unit.
+
+        Raises:
+            InputError: a record of this unit does not exist in such a graph.
+        """
+        return
+
+    def caveats(self, directed: bool) -> list[str]:
+        """Limits of the claim that follow from the unit alone, for the certificate of a graph of declared direction."""
+        return []
+
+    def audience(
+        self,
+        outputs: Sequence[str],
+        *,
+        predictions: str = "predictions for all nodes",
+        never: Sequence[str] = (),
+        never_of_nodes: Sequence[str] = (),
+    ) -> dict[str, list[str]]:
+        """Who may see what of a run, for the certificate.
+
+        A prediction reads the node's own features. Where these are protected and not yet randomized, it is for that node
+        alone.
+
+        Args:
+            outputs: what is released.
+            predictions: how predictions are called where anyone may see them.
+            never: what stays hidden beside the data.
+            never_of_nodes: what stays hidden where single rows of features are protected.
+
+        >>> from sfumato.privacy.units import NodeLevel
+        >>> NodeLevel().audience(["weights"])["the node itself"]
+        ["predictions that read the node's own features (joint DP)"]
+        """
+        if not self.private:
+            return {"anyone": [], "the node itself": [], "never": ["everything in this run"]}
+        if self.trust == "curator" and "features" not in self.public:
+            return {"anyone": [*outputs], "the node itself": [_OWN_PREDICTIONS], "never": [*never, *never_of_nodes]}
+        return {"anyone": [*outputs, predictions], "the node itself": [], "never": [*never]}

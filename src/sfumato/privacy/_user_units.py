@@ -1,0 +1,85 @@
+"""Units of users who trust nobody: each randomizes what is its own before anyone sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sfumato._validate import fail
+from sfumato.privacy._unit import EDGE_PUBLIC, Trust, Unit
+
+_SPLIT = (0.50, 0.25, 0.25)  # users of the first two parts, training and validation, report a label
+
+
+@dataclass(frozen=True)
+class LocalLevel(Unit):
+    """What one user keeps from everyone, the server too: neighbours differ in one user's features, label, or both.
+
+    A field that is False is public. Ids, roles and links are public, and so is who reports a label.
+
+    **Formal guarantee.** Relation replace: one user's values become any others.
+
+    Raises:
+        InputError: nothing is kept; use :class:`~sfumato.privacy.units.NoPrivacy`.
+
+    >>> LocalLevel(features=False).describe()
+    "one user's label, from everyone, the server too"
+    """
+
+    features: bool = True
+    labels: bool = True
+    name: ClassVar[str] = "local"
+    words: ClassVar[Mapping[str, str]] = {"local": "one user's features and label, from everyone, the server too"}
+    trust: ClassVar[Trust] = "local"
+    budget: ClassVar[tuple[str, ...]] = ("epsilon_x", "epsilon_y")
+    relation: ClassVar[str] = "replace"
+    split: ClassVar[tuple[float, ...] | None] = _SPLIT
+
+    def __post_init__(self) -> None:
+        for name in ("features", "labels"):
+            if not isinstance(getattr(self, name), bool):
+                raise fail(name, getattr(self, name), "to be True (kept) or False (public)")
+        if not (self.features or self.labels):
+            raise fail("features", False, "to be True where labels is False", "For values in the clear use NoPrivacy.")
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        """What may be read freely."""
+        kept = {"features": self.features, "labels": self.labels}
+        return tuple(name for name in (*EDGE_PUBLIC, "arcs") if not kept.get(name))
+
+    def describe(self) -> str:
+        """Say in plain words what is protected."""
+        kept = "features and label" if self.features and self.labels else "features" if self.features else "label"
+        return f"one user's {kept}, from everyone, the server too"
+
+
+@dataclass(frozen=True)
+class LinkLevel(Unit):
+    """What one user keeps of its links from everyone, the server too: neighbors differ in one bit of one neighbor list.
+
+    Ids, roles, features and labels are public. Each of two linked users keeps a list of its own, so their relationship
+    is a bit of either list.
+
+    **Formal guarantee.** Relation replace: one bit of one list is the other one. At epsilon, a relationship that both
+    ends report is protected at 2 epsilon, and lists that differ in k bits at k epsilon.
+
+    >>> LinkLevel().describe().split("; ")[1]
+    'a relationship that both ends report costs twice the epsilon'
+    """
+
+    name: ClassVar[str] = "link"
+    words: ClassVar[Mapping[str, str]] = {"link": "one bit of one user's neighbor list, from everyone, the server too"}
+    trust: ClassVar[Trust] = "link"
+    budget: ClassVar[tuple[str, ...]] = ("epsilon",)
+    relation: ClassVar[str] = "replace"
+    public: ClassVar[tuple[str, ...]] = EDGE_PUBLIC
+    split: ClassVar[tuple[float, ...] | None] = _SPLIT
+
+    def describe(self) -> str:
+        """Say in plain words what is protected."""
+        return (
+            "one bit of one user's neighbor list, from everyone, the server too; a relationship that both ends report costs "
+            "twice the epsilon"
+        )
