@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import typer
 
 import sfumato as sf
-from sfumato.catalog import METHODS
+from sfumato.catalog import FACES, METHODS, method_named
 from sfumato.cli import app
 from sfumato.errors import UnsupportedUnitError
 from sfumato.graph.graph import PublicFacts
-from sfumato.local.method import AskingMethod, LocalMethod
 from sfumato.method.plan import Plan
 from sfumato.privacy.units import UNITS
 
@@ -75,11 +75,14 @@ def _columns(method: str, unit: Any) -> tuple[str, str, str]:
 def plan_of(method: str, unit: Any) -> Plan | None:
     """A plan at epsilon 1 for some graph; None if the method refuses the unit."""
     public = PublicFacts(num_nodes=1000, num_train=750, num_features=10, num_classes=3, directed=False)
-    local, clear = issubclass(METHODS[method], AskingMethod), not unit.private
-    budget = None if local or clear else sf.Budget(epsilon=1.0, delta=1e-6)
-    settings = {"epsilon_x": None, "epsilon_y": None} if issubclass(METHODS[method], LocalMethod) and clear else {}
+    clear = not unit.private
+    chosen = method_named(method)
+    if clear and "local" in FACES[method].units:
+        chosen = replace(chosen, epsilon_x=None, epsilon_y=None)
+    budget = None if chosen.unit or clear else sf.Budget(epsilon=1.0, delta=1e-6)
     try:
-        return METHODS[method](**settings).calibrate(budget, unit, public)
+        plan: Plan = chosen.calibrate(budget, unit, public)
+        return plan
     except UnsupportedUnitError:
         return None
 
@@ -89,7 +92,9 @@ def _released(plan: Plan) -> str:
         return "everything, without a guarantee"
     names: dict[str, list[str]] = {}
     for release in plan.releases:
-        names.setdefault(MECHANISMS[release.event.type], []).append(f"`{release.name}`")
+        names.setdefault(MECHANISMS.get(kind := release.event.type, kind.replace("-", " ")), []).append(
+            f"`{release.name}`"
+        )
     parts = [f"{', '.join(found)} ({mechanism})" for mechanism, found in names.items()]
     return "; ".join(parts) or "predictions that read no arc: epsilon 0"
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sfumato.central.progap import ProGAP as ProGAP
     from sfumato.central.tuned import Tuned as Tuned
     from sfumato.errors import SfumatoError as SfumatoError
-    from sfumato.method.fitted import Fitted as Fitted
+    from sfumato.method.plan import Fitted as Fitted
     from sfumato.method.plan import Plan as Plan
     from sfumato.privacy.budget import Budget as Budget
     from sfumato.privacy.units import EdgeLevel as EdgeLevel
@@ -39,7 +39,7 @@ _HOME = {
     "Auto": "central.auto",
     "Budget": "privacy.budget",
     "EdgeLevel": "privacy.units",
-    "Fitted": "method.fitted",
+    "Fitted": "method.plan",
     "GAP": "central.gap",
     "LabelMessages": "central.labels",
     "LinkLevel": "privacy.units",

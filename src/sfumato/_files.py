@@ -1,12 +1,20 @@
-"""Files that are whole or absent, whatever stops their writer."""
+"""The one writer of files: what it writes is whole or absent, and on disk when it returns, whatever stops it.
+
+Nothing else in the package syncs, renames or cuts a file.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
+
+PARTIAL = ".partial"
+"""What the name of a file that is being written ends in."""
 
 
 @contextmanager
@@ -20,16 +28,16 @@ def whole_file(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
     Raises:
         OSError: folder or disk refuses it; ``filename`` names it.
 
-    >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with whole_file(Path(folder) / "key", 0o600) as file:
     ...         _ = file.write(b"secret")
     ...     [path.name for path in Path(folder).iterdir()]
     ['key']
     """
-    partial = path.with_name(path.name + ".partial")
+    partial = path.with_name(path.name + PARTIAL)
     try:
-        with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
+        partial.unlink(missing_ok=True)  # of a writer that was killed: its rights may be others
+        with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -40,6 +48,80 @@ def whole_file(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
             partial.unlink()
         name_file(error, path)
         raise
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """Fill a folder under another name; it gets its own once all its files are on disk, and nothing is left behind otherwise.
+
+    Args:
+        path: must not exist, or be empty. The folder above it is made.
+
+    Raises:
+        OSError: folder or disk refuses it; ``filename`` names it.
+
+    >>> with tempfile.TemporaryDirectory() as parent:
+    ...     with whole_folder(Path(parent) / "graph") as folder:
+    ...         _ = (folder / "x.npy").write_bytes(b"1")
+    ...     [path.name for path in Path(parent, "graph").iterdir()]
+    ['x.npy']
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        yield partial
+        for member in partial.iterdir():
+            with member.open("r+b") as file:
+                os.fsync(file.fileno())
+        partial.chmod(0o755)
+        sync_folder(partial)
+        partial.rename(path)
+        sync_folder(path.parent)
+    except BaseException as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        name_file(error, path)
+        raise
+
+
+def append_line(path: Path, line: str, *, new: bool) -> None:
+    """Append to a file of lines (or create it) and return once line and file name are on disk; a failure takes it back.
+
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     append_line(Path(folder) / "ledger.jsonl", "{}", new=True)
+    ...     (Path(folder) / "ledger.jsonl").read_text()
+    '{}\\n'
+    """
+    flags = os.O_WRONLY | os.O_APPEND | (os.O_CREAT | os.O_EXCL if new else 0)
+    with open(os.open(path, flags, 0o644), "ab", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        try:
+            rest = (line + "\n").encode()
+            while rest:
+                rest = rest[file.write(rest) or 0 :]
+            os.fsync(file.fileno())
+            if new:
+                sync_folder(path.parent)
+        except BaseException as error:
+            with suppress(OSError):
+                os.ftruncate(file.fileno(), size)
+                if new:
+                    path.unlink()
+            name_file(error, path)
+            raise
+
+
+def cut_file(path: Path, size: int) -> None:
+    """Keep the first ``size`` bytes of a file, on disk when this returns.
+
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "ledger.jsonl").write_text("{}\\n{")
+    ...     cut_file(Path(folder, "ledger.jsonl"), 3)
+    ...     Path(folder, "ledger.jsonl").read_text()
+    '{}\\n'
+    """
+    with path.open("r+b") as file:
+        file.truncate(size)
+        os.fsync(file.fileno())
 
 
 def name_file(error: BaseException, path: Path) -> None:

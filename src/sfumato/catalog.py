@@ -1,71 +1,124 @@
-"""Names for the command line and stored runs: literal tables, nothing registers itself."""
+"""Names for the command line and stored runs: one line a method, imported when it is used. Nothing registers itself."""
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato._validate import check_choice, fail
-from sfumato.central.auto import Auto
-from sfumato.central.baselines import MLP, SAGE
-from sfumato.central.gap import GAP
-from sfumato.central.labels import LabelMessages
-from sfumato.central.progap import ProGAP
 from sfumato.errors import DataError
-from sfumato.local.blink import Blink
-from sfumato.local.hybrid import Hybrid
-from sfumato.local.label_only import LabelOnly
-from sfumato.local.lpgnn import LPGNN
-from sfumato.local.presets import preset as published
-from sfumato.method.fitted import Fitted
-from sfumato.method.method import Method
-from sfumato.record.release_folder import read_release
+from sfumato.method.card import Face
 
-METHODS: dict[str, type[Any]] = {
-    "label-messages": LabelMessages,
-    "progap": ProGAP,
-    "gap": GAP,
-    "mlp": MLP,
-    "sage": SAGE,
-    "label-only": LabelOnly,
-    "hybrid": Hybrid,
-    "lpgnn": LPGNN,
-    "blink": Blink,
+if TYPE_CHECKING:
+    from sfumato.method.contract import Listed, Method
+    from sfumato.method.plan import Fitted
+
+_METHODS = (
+    "central.labels:LabelMessages",
+    "central.progap:ProGAP",
+    "central.gap:GAP",
+    "central.baselines:MLP",
+    "central.baselines:SAGE",
+    "local.hybrid:Hybrid",
+    "local.lpgnn:LPGNN",
+    "local.label_only:LabelOnly",
+    "local.blink:Blink",
+)
+_CHOOSERS = ("central.auto:Auto",)  # become one of the methods when they are calibrated
+NOT_ON_A_GRAPH = {
+    "pate": "It learned from no graph. Load its student with sfumato.pate.load_student; check it with `sfumato verify`."
 }
-LOCAL_WORDS = ("lpgnn", "pgc", "label-only")
+"""Names in run folders that :func:`load` does not load, and what to do with these runs."""
+
+
+@cache
+def _face(home: str) -> Face:
+    """The literal part of a class's card, read from its file: importing it would take seconds."""
+    module, _, name = home.partition(":")
+    spec = find_spec(f"sfumato.{module}")
+    assert spec is not None
+    assert spec.origin is not None
+    tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+    (own,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
+    (card,) = (
+        node.value for node in own.body if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "card"
+    )
+    assert isinstance(card, ast.Call)
+    names = {field.name for field in fields(Face)}
+    return Face(**{one.arg: ast.literal_eval(one.value) for one in card.keywords if one.arg in names})
+
+
+_HOMES = {_face(home).name: home for home in (*_CHOOSERS, *_METHODS)}
+FACES: Mapping[str, Face] = {name: _face(home) for name, home in _HOMES.items()}
+"""What is known of each name without importing it."""
+WORDS: Mapping[str, str] = {word: name for name, face in FACES.items() for word in face.spoken}
+"""The name that each word of the command line stands for."""
+
+
+class _Classes(Mapping[str, "type[Method]"]):
+    """The class of each method, imported when it is asked for."""
+
+    def __getitem__(self, name: str) -> type[Method]:
+        return _import(_HOMES[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return (_face(home).name for home in _METHODS)
+
+    def __len__(self) -> int:
+        return len(_METHODS)
+
+
+METHODS: Mapping[str, type[Method]] = _Classes()
+
+
+def _import(home: str) -> Any:
+    module, _, name = home.partition(":")
+    return getattr(import_module(f"sfumato.{module}"), name)
+
+
+def words_with(option: str) -> tuple[str, ...]:
+    """The words of the command line that take an option.
+
+    >>> words_with("hops")
+    ('label-messages', 'progap', 'gap')
+    """
+    return tuple(word for word, name in WORDS.items() if option in FACES[name].options)
+
+
+def words_under(unit: str) -> tuple[str, ...]:
+    """The words of the methods that have a proof under a unit, by its name.
+
+    >>> words_under("link")
+    ('blink',)
+    """
+    return tuple(word for word, name in WORDS.items() if unit in FACES[name].units)
 
 
 def method_named(name: str, **settings: Any) -> Any:
-    """A method by its command-line name; ``auto`` becomes one of the others when it is calibrated.
+    """A method by its name in certificates; ``auto`` becomes one of the others when it is calibrated.
 
     >>> method_named("gap", num_hops=3).num_hops
     3
     """
-    known: dict[str, type[Any]] = {"auto": Auto, **METHODS}
-    return known[check_choice(tuple(known), method=name)](**settings)
+    return _import(_HOMES[check_choice(tuple(_HOMES), method=name)])(**settings)
 
 
-def local_method(
-    word: str, epsilon_x: float | None, epsilon_y: float | None, preset: str | None, dataset: str, **settings: Any
-) -> Any:
-    """A locally private method by its command-line word: ``lpgnn`` is the hybrid unless a published preset is named.
+def method_for(word: str, options: Mapping[str, Any], dataset: str = "") -> Any:
+    """A method by its word on the command line, with the options beside it (None: not given).
 
-    Budgets and ``settings`` go before a preset's: "pgc-2020" (the word ``pgc``) with an ``epsilon_y`` asks for labels too,
-    by randomized response, though published with labels in the clear.
-
-    >>> local_method("label-only", 0.0, 1.0, None, "campus").epsilon_y
-    1.0
+    >>> method_for("progap", {"hops": 3}).depth
+    3
+    >>> method_for("lpgnn", {"epsilon_x": 0.0, "epsilon_y": 1.0}).name
+    'hybrid'
     """
-    settings = {"epsilon_x": epsilon_x, "epsilon_y": epsilon_y, **settings}
-    if check_choice(LOCAL_WORDS, method=word) == "label-only":
-        return LabelOnly(**settings)
-    preset = "pgc-2020" if word == "pgc" else preset
-    if preset is None:
-        return Hybrid(**settings)
-    values = published(preset, dataset, epsilon_x, epsilon_y)
-    if values["loss"] == "cross-entropy":  # labels were published in the clear; this loss takes classes, not sets
-        values["label_mechanism"] = "randomized-response"
-    return LPGNN(**{**values, **settings})
+    chosen: type[Listed] = _import(_HOMES[WORDS[check_choice(tuple(WORDS), method=word)]])
+    return chosen.from_options(options, dataset)
 
 
 def load(run: str | Path) -> Fitted:
@@ -74,12 +127,14 @@ def load(run: str | Path) -> Fitted:
     Raises:
         DataError: the folder is not a finished run, or was altered.
     """
+    from sfumato.method.plan import Fitted
+    from sfumato.record.release_folder import read_release
+
     run = Path(run)
     if not run.is_dir():
         raise fail("run", str(run), "to be a run folder", "Pass the folder that `sfumato train --out` wrote.")
-    stored = read_release(run)
+    stored = read_release(run, others=NOT_ON_A_GRAPH)
     try:
-        method: Method = method_named(stored.spec["method"], **stored.spec["settings"])
-        return Fitted.from_stored(stored, method)
+        return Fitted.from_stored(stored, method_named(stored.spec["method"], **stored.spec["settings"]))
     except (IndexError, KeyError, TypeError, ValueError) as error:
         raise DataError(f"The spec of run {str(run)!r} cannot be read: {error}. See `sfumato verify`.") from error

@@ -15,4 +15,4 @@ def _one_thread():
 @pytest.fixture
 def fixed_key(monkeypatch):
     """Every fit draws the same key, so that two fits can be compared bit by bit."""
-    monkeypatch.setattr("sfumato.method.plan.new_key", lambda: bytes(range(32)))
+    monkeypatch.setattr("sfumato.method.opening.new_key", lambda: bytes(range(32)))

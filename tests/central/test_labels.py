@@ -10,9 +10,9 @@ import sfumato as sf
 from sfumato.central import labels
 from sfumato.central.labels import LabelMessages, simplex
 from sfumato.central.tuned import Tuned
-from sfumato.errors import InputError
 from sfumato.graph.graph import Graph
 from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.method import plan as plans
 from sfumato.verify import verify
 
 ARC, EDGE, NODE = sf.EdgeLevel(directed=True), sf.EdgeLevel(directed=False), sf.NodeLevel()
@@ -160,7 +160,7 @@ def test_predictions_never_read_arcs_and_outlive_storage(unit, tmp_path):
 def test_one_key_gives_the_same_bits_and_another_does_not(unit, monkeypatch):
     graph, fits = small(), []
     for key in (bytes(32), bytes(32), bytes([1] * 32)):
-        monkeypatch.setattr("sfumato.method.plan.new_key", lambda key=key: key)
+        monkeypatch.setattr("sfumato.method.opening.new_key", lambda key=key: key)
         fits.append(fit(graph, unit))
     assert not differing(fits[0].weights, fits[1].weights) | differing(fits[0].released, fits[1].released)
     assert differing(fits[0].released, fits[2].released) == set(fits[0].released)
@@ -173,9 +173,10 @@ def test_a_tuned_run_predicts_with_the_noise_of_its_candidate(unit, hops_of, tmp
     fitted = Tuned(candidates, mean_trials=2).calibrate(BUDGET, unit, graph.public_facts(unit)).fit(graph)
     chosen = candidates.index(fitted.plan.method)
     event = fitted.plan.event("tuned").candidates[chosen][0]
-    assert labels._stddev(fitted.plan) == event.noise_multiplier
+    assert labels._stddev(fitted.ran) == event.noise_multiplier
     loaded = sf.load(fitted.save(tmp_path / "run"))
+    assert loaded.ran == fitted.ran
     np.testing.assert_array_equal(loaded.predict_proba(graph), fitted.predict_proba(graph))
-    strange = replace(fitted.plan, method=LabelMessages(num_hops=None if unit is EDGE else 1, epochs=7))
-    with pytest.raises(InputError, match="those of a candidate"):
-        labels._stddev(strange)
+    strange = {**fitted.certificate.values, "settings": LabelMessages(num_hops=1, epochs=7).settings}
+    with pytest.raises(ValueError, match="not in list"):
+        plans._ran(fitted.plan, strange)

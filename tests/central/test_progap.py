@@ -17,7 +17,7 @@ from sfumato.central import gap, progap
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.graph.graph import Graph
 from sfumato.graph.synthetic import stochastic_block_model
-from sfumato.method.method import Session
+from sfumato.method.contract import Session
 
 ARC, EDGE, NODE = sf.EdgeLevel(directed=True), sf.EdgeLevel(directed=False), sf.NodeLevel(max_out_degree=6)
 REPLACE = sf.NodeLevel(max_out_degree=6, relation="replace")

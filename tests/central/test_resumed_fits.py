@@ -242,7 +242,9 @@ def test_other_weights_are_refused_for_an_inference(plan, run):
     state = FitState.open(run / "private")
     inference.fit(graph, ledger=ledger, state=state)
     with pytest.raises(LedgerError, match="Restore weights"):
-        replace(inference, method=replace(inference.method, weights=other)).fit(graph, ledger=ledger, state=state)
+        replace(inference, method=replace(inference.method, model=replace(inference.method.model, weights=other))).fit(
+            graph, ledger=ledger, state=state
+        )
     inference.fit(graph, ledger=ledger, state=state)
     state.close()
 

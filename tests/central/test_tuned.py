@@ -79,7 +79,7 @@ def test_the_best_trial_is_a_run_of_its_method_that_verifies_and_loads(unit, can
     assert fitted.plan.method in candidates
     assert fitted.certificate.values["method"] == candidates[0].name
     assert [entry["kind"] for entry in fitted.ledger.entries] == ["plan", "release"]
-    listed = [{"method": one.name, "settings": module.settings_of(one)} for one in candidates]
+    listed = [{"method": one.name, "settings": one.settings} for one in candidates]
     assert fitted.certificate.values["candidates"] == listed
     run = fitted.save(tmp_path / "run")
     assert verify(run).problems == ()
@@ -104,9 +104,9 @@ def test_the_highest_score_wins_and_ties_keep_one_of_the_best(monkeypatch):
     monkeypatch.setattr(module, "_run", lambda *args: ({"w": next(outputs)}, {}, next(scores)))
     trials_are(monkeypatch, 4)
     plan = plan_of(EDGE)
-    session = module.Session(module.Ledger({}, plan.releases), bytes(32), 0)
-    assert plan.method.run(plan, GRAPH, session)[0] == {"w": "b"}
-    assert session.chosen in GAPS
+    outcome = plan.method.run(plan, GRAPH, module.Session(module.Ledger({}, plan.releases), bytes(32), 0))
+    assert outcome.weights == {"w": "b"}
+    assert outcome.chosen.method in GAPS
 
 
 def test_trials_draw_candidates_uniformly_and_with_their_own_keys(monkeypatch):

@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sfumato.catalog import local_method
+from sfumato.catalog import method_for
 from sfumato.cli import invoke
-from sfumato.cli.controls import BESIDE_LOCAL, candidates
 from sfumato.cli.local import look
 from sfumato.cli.options import Options
 from sfumato.errors import InputError
+from sfumato.evaluation.controls import controls
 from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.local.hybrid import Hybrid
+from sfumato.local.label_only import LabelOnly
 from sfumato.local.presets import preset
 from sfumato.noise.rectangles import SAMPLER_TAU
 from sfumato.report.run import read_run, run_page
@@ -99,7 +100,7 @@ def test_lpgnn_is_the_hybrid_unless_a_preset_is_named(sfumato, tables, tmp_path)
 def test_the_floor_of_the_default_is_the_network_on_features_that_tell_nothing():
     method = Hybrid(epsilon_x=1.0, epsilon_y=0.5, label_mechanism="randomized-response")
     plan = method.calibrate(None, method.unit, PublicFacts(100, 50, 4, 3, False))
-    found = {name: control for name, control, *_ in candidates(plan)}
+    found = {name: control for name, control, *_ in controls(plan)}
     floor = found["floor"]
     assert (floor.name, floor.features_in, floor.epsilon_x, floor.steps_x, floor.scale) == (
         "lpgnn",
@@ -118,11 +119,12 @@ def test_the_floor_of_the_default_is_the_network_on_features_that_tell_nothing()
 def test_every_control_has_a_title_where_it_is_printed(trained):
     page = run_page(read_run(trained))
     values = json.loads((trained / "evaluation" / "metrics.json").read_text())
-    assert set(BESIDE_LOCAL) <= set(values)
+    assert {control.name for control in LabelOnly.card.controls} <= set(values)
     assert "default without features" not in page
     values["no_features"] = values["mlp"] = values["test_accuracy"]
     text = run_page(replace(read_run(trained), metrics=values))
-    for title in (BESIDE_LOCAL["no_features"], BESIDE_LOCAL["mlp"]):
+    titles = {control.name: control.title for control in Hybrid.card.controls}
+    for title in (titles["no_features"], titles["mlp"]):
         assert title.replace("control", "Control") in text
 
 
@@ -291,7 +293,7 @@ def test_link_scores_refuse_what_they_would_ignore(option, value, refused, table
 
 def test_an_epsilon_of_labels_goes_before_that_of_the_preset():
     assert preset("pgc-2020", "campus", 1.0, 2.0)["epsilon_y"] is None
-    asked = local_method("pgc", 1.0, 2.0, None, "campus")
+    asked = method_for("pgc", {"epsilon_x": 1.0, "epsilon_y": 2.0}, "campus")
     assert (asked.epsilon_y, asked.label_mechanism, asked.loss) == (2.0, "randomized-response", "cross-entropy")
 
 

@@ -248,7 +248,7 @@ def test_every_true_report_passes_and_less_does_not(epsilon):
         facts = {"num_nodes": 9, "num_features": d, "num_classes": classes}
         for asked in asked_at(epsilon, d):
             try:
-                releases = asked.releases(public)
+                releases = asked.reports(public)
             except InputError:  # no delta covers the sampler, or no word is left
                 assert asked.mechanism == "gaussian" or epsilon < 1e-3
                 continue

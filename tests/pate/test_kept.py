@@ -54,9 +54,11 @@ def contents(out):
 
 
 def forbid(monkeypatch):
-    """From here on nobody is asked, and nothing drawn, told or charged."""
-    for name in ("_ask", "_answered", "answer", "told", "spend"):
+    """From here on nobody is asked, nothing is drawn or told, and no ledger is written."""
+    for name in ("_ask", "_answered", "answer", "told"):
         monkeypatch.setattr(module, name, stop)
+    monkeypatch.setattr("sfumato.record.ledger.append_line", stop)
+    monkeypatch.setattr("sfumato.record.dataset_ledger.append_line", stop)
 
 
 def test_a_stopped_run_goes_on_from_its_answers(images, stopped, monkeypatch, tmp_path):

@@ -196,6 +196,7 @@ KILL = """
 import os, signal, sys
 import numpy as np
 from pathlib import Path
+from sfumato.method.engine import Spending
 from sfumato.pate import plan, run as module
 from sfumato.pate.images import Images
 from sfumato.pate.plan import Settings
@@ -204,14 +205,16 @@ from sfumato.record.dataset_ledger import DatasetLedger
 plan.POOL = module.POOL = 60
 x, y = np.zeros((80, 1, 28, 28), np.float32), np.arange(80) % 2
 votes = np.where(y[:60, None] == np.arange(2), 45, 5)
-real, at = getattr(module, sys.argv[1]), sys.argv[1]
+at = sys.argv[1]
+holder = Spending if at == "spend" else module
+real = getattr(holder, at)
 
 def killed(*given, **named):
     if sys.argv[2] == "after":
         real(*given, **named)
     os.kill(os.getpid(), signal.SIGKILL)
 
-setattr(module, at, killed)
+setattr(holder, at, killed)
 small = {"width": 4, "steps": 3, "batch_size": 8}
 ledger = DatasetLedger(Path("toy.jsonl"), 1000.0)
 settings = Settings(50, 30, 20.0, student_settings=small, controls=False)

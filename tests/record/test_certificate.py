@@ -8,7 +8,7 @@ from sfumato.errors import LedgerError
 from sfumato.noise.rectangles import SAMPLER_TAU
 from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
 from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy, RecordLevel, unit_from_dict, unit_to_dict
-from sfumato.record.certificate import COVERS, FIXED, Certificate, caveats, certify, total_draws
+from sfumato.record.certificate import COVERS, FIXED, Certificate, Statement, caveats, certify, total_draws
 from sfumato.record.ledger import Ledger, Release, canonical_json
 from sfumato.verify import words as verifier
 
@@ -31,7 +31,7 @@ def build(unit=None, charges=2, epsilon=1.0, delta=1e-7, releases=RELEASES, **ch
         "public_facts": {"num_nodes": 60, "num_classes": 0, "directed": False},
         "assumed_public": [], "who_may_see": VISIBLE,
     }  # fmt: skip
-    return certify(ledger, **{**arguments, **changes}), ledger
+    return certify(Statement(ledger, **{**arguments, **changes})), ledger
 
 
 @pytest.mark.parametrize("charges", [0, 1])

@@ -10,7 +10,7 @@ from sfumato.noise import rectangles
 from sfumato.pate.folder import ASSUMPTIONS
 from sfumato.privacy import events
 from sfumato.privacy.units import EdgeLevel, LinkLevel, LocalLevel, NodeLevel, NoPrivacy, RecordLevel, unit_to_dict
-from sfumato.record.certificate import COVERS, FIXED, FORMAT, LINK, LOCAL, certify
+from sfumato.record.certificate import COVERS, FIXED, FORMAT, LINK, LOCAL, Statement, certify
 from sfumato.record.ledger import Ledger, Release
 from sfumato.verify import documents
 from sfumato.verify.epsilon import SAMPLER_TAU
@@ -40,12 +40,12 @@ def written(unit, event, candidates=()):
     plan = {"method": "gap", "unit": {}, "claim": {"epsilon": 1.0, "delta": 1e-7}, "delta_sampler": 0.0}
     ledger = Ledger(plan, [release])
     ledger.charge("aggregate/1")
-    certificate = certify(
+    stated = Statement(
         ledger, version="0.1.0", settings={}, unit=unit, budget=None, accounting="pld", public_facts=FACTS,
         assumed_public=[], who_may_see={"anyone": ["weights"], "the node itself": [], "never": []}, notes=("free",),
         builds_on=[{"ledger_head": "0" * 64, "epsilon": None, "delta": None}], candidates=candidates,
     )  # fmt: skip
-    return json.loads(certificate.to_json())
+    return json.loads(certify(stated).to_json())
 
 
 def faults(value, form="certificate"):

@@ -9,9 +9,10 @@ import sys
 
 import pytest
 
+from sfumato._files import append_line
 from sfumato.errors import BudgetExceededError, LedgerError
 from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
-from sfumato.record.ledger import GENESIS, Chain, Ledger, Release, append_line, canonical_json
+from sfumato.record.ledger import GENESIS, Chain, Ledger, Release, canonical_json
 
 PLAN = {"method": "gap", "unit": {"name": "edge"}, "claim": {"epsilon": 1.0, "delta": 1e-7}, "delta_sampler": 1e-25}
 RELEASES = (

@@ -15,7 +15,7 @@ from sfumato.central import gap
 from sfumato.central.gap import GAP, aggregate
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.graph.graph import Graph, PublicFacts
-from sfumato.method.method import Session
+from sfumato.method.contract import Session
 from sfumato.method.plan import Plan
 from sfumato.noise.keys import derive_key
 from sfumato.privacy.budget import Budget

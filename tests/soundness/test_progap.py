@@ -14,7 +14,7 @@ from sfumato.bounded.kernels import UNIT
 from sfumato.central import gap, progap
 from sfumato.central.progap import ProGAP
 from sfumato.graph.graph import Graph, PublicFacts
-from sfumato.method.method import Session
+from sfumato.method.contract import Session
 from sfumato.method.plan import Plan
 from sfumato.nn.progressive import StageNetwork
 from sfumato.noise.keys import derive_key
@@ -48,7 +48,7 @@ def run_once(plan, adjacency, rows, earlier, key):
         patch.setattr(progap, "train", lambda settings, plan, session, stage, *rest: None)
         patch.setattr(StageNetwork, "embed", lambda self, *inputs: inputs[len(self.base) - 1])
         patch.setattr(progap.Cache, "add", lambda self, released: self.aggregates.append(torch.from_numpy(earlier)))
-        _, released = plan.method.run(plan, graph, Session(trace, key, 0))
+        released = plan.method.run(plan, graph, Session(trace, key, 0)).released
     return [released["aggregate/1"], released["aggregate/2"]], trace
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -13,11 +14,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from sfumato._validate import check_int, check_real
 from sfumato.bounded.exact import WholeRows
 from sfumato.bounded.gradients import PrivateSGD, check_examples, private_steps
 from sfumato.graph.graph import Graph, PublicFacts
-from sfumato.method.method import Arrays, Session
-from sfumato.method.plan import Plan
+from sfumato.method.contract import Arrays, Planned, Session
+from sfumato.method.curator import CuratorMethod
 from sfumato.nn.models import SparseRows
 from sfumato.nn.training import train_full_batch
 from sfumato.privacy.events import PoissonGaussianEvent
@@ -38,6 +40,33 @@ class TrainSettings(Protocol):
     def learning_rate(self) -> float: ...
     @property
     def l2_clip_norm(self) -> float: ...
+
+
+@dataclass(frozen=True)
+class NetworkMethod(CuratorMethod):
+    """A method that trains networks: full-batch where labels are public, by DP-SGD where they are not.
+
+    Args:
+        width: of hidden layers.
+        epochs: passes of each network; None takes the default.
+        learning_rate: of Adam.
+        batch_size: expected size of a Poisson sample (private labels only).
+        l2_clip_norm: clip of an example's gradient (private labels only).
+    """
+
+    width: int = 16
+    epochs: int | None = None
+    learning_rate: float = 0.01
+    batch_size: int = 256
+    l2_clip_norm: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_int(low=1, width=self.width)
+        check_int(low=1, batch_size=self.batch_size)
+        check_real(low=0, high=10, open_low=True, learning_rate=self.learning_rate)
+        check_real(low=0, open_low=True, l2_clip_norm=self.l2_clip_norm)
+        if self.epochs is not None:
+            check_int(low=1, epochs=self.epochs)
 
 
 class Features:
@@ -81,7 +110,7 @@ def sgd_event(
 
 
 def train(
-    settings: TrainSettings, plan: Plan, session: Session, stage: str, network: nn.Module, graph: Graph, rows: Rows
+    settings: TrainSettings, plan: Planned, session: Session, stage: str, network: nn.Module, graph: Graph, rows: Rows
 ) -> None:
     """Train in place: full-batch where labels are public, by DP-SGD (charged as ``stage``) where they are not."""
     (_train_public if "labels" in plan.unit.public else _train_private)(
@@ -90,11 +119,11 @@ def train(
 
 
 def _train_public(
-    settings: TrainSettings, plan: Plan, session: Session, stage: str, network: nn.Module, graph: Graph, rows: Rows
+    settings: TrainSettings, plan: Planned, session: Session, stage: str, network: nn.Module, graph: Graph, rows: Rows
 ) -> None:
     y, ids, val = labeled(graph)
     inputs, held_out = _inputs(rows(ids)), _inputs(rows(val))
-    session.curves[stage] = train_full_batch(
+    session.watch.curves[stage] = train_full_batch(
         network,
         lambda: network(*inputs),
         y[ids],
@@ -103,12 +132,12 @@ def _train_public(
         learning_rate=settings.learning_rate,
         validate=(lambda: network(*held_out)) if len(val) else None,
         validation_targets=y[val],
-        progress=session.progress(stage),
+        progress=session.watch.stage(stage),
     )
 
 
 def _train_private(
-    settings: TrainSettings, plan: Plan, session: Session, stage: str, network: nn.Module, graph: Graph, rows: Rows
+    settings: TrainSettings, plan: Planned, session: Session, stage: str, network: nn.Module, graph: Graph, rows: Rows
 ) -> None:
     event = plan.event(stage)
     assert isinstance(event, PoissonGaussianEvent)
@@ -124,7 +153,7 @@ def _train_private(
         ids,
         sgd,
         key,
-        session.progress(stage),
+        session.watch.stage(stage),
     )
     session.bind(stage, np.frombuffer(operands, np.uint8))
     network.float().eval()

@@ -21,6 +21,8 @@ from sfumato.bounded.routing import can_route
 from sfumato.central.baselines import MLP
 from sfumato.central.labels import LabelMessages
 from sfumato.graph.graph import PublicFacts
+from sfumato.method.card import Card
+from sfumato.method.contract import Listed
 from sfumato.method.plan import Plan
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.calibration import gaussian_noise_multiplier
@@ -30,14 +32,14 @@ _EDGE_LEAST, _NODE_LEAST = 0.25, 1.0
 
 
 @dataclass(frozen=True)
-class Auto:
+class Auto(Listed):
     """The recommended default: picks a method by a public rule; nothing to tune.
 
     >>> Auto().calibrate(Budget(1.0, 1e-6), NodeLevel(), PublicFacts(3000, 2250, 50, 6, False, mean_degree=4.0)).method.name
     'mlp'
     """
 
-    name: ClassVar[str] = "auto"
+    card: ClassVar[Card] = Card(name="auto", summary="label-messages or mlp, by a public rule (recommended)")
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
         """Plan a run of the chosen method within ``budget``; never sees data."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sfumato._validate import check_int, check_real
 from sfumato.central._learning import (
     Features,
+    NetworkMethod,
     labeled,
     load_weights,
     network_arrays,
@@ -23,17 +24,17 @@ from sfumato.central._learning import (
 )
 from sfumato.errors import UnsupportedUnitError
 from sfumato.graph.graph import Graph, PublicFacts
-from sfumato.method.method import Arrays, Session
-from sfumato.method.plan import Plan, make_plan
+from sfumato.method.card import Audience, Card
+from sfumato.method.contract import Arrays, Outcome, Planned, Session
+from sfumato.method.curator import CuratorMethod
 from sfumato.nn import models
 from sfumato.nn.training import train_full_batch
-from sfumato.privacy.budget import Budget
-from sfumato.privacy.units import NoPrivacy, Unit
+from sfumato.privacy.units import Unit
 from sfumato.record.ledger import Release
 
 
 @dataclass(frozen=True)
-class MLP:
+class MLP(NetworkMethod):
     """A graph-free network on the nodes' own features: plain where labels are public, DP-SGD where they are not.
 
     **Formal guarantee.** Arcs are never read, so at edge level epsilon is 0. At node and record level one DP-SGD run
@@ -43,24 +44,14 @@ class MLP:
     16
     """
 
-    width: int = 16
-    epochs: int | None = None
-    learning_rate: float = 0.01
-    batch_size: int = 256
-    l2_clip_norm: float = 1.0
-    name: ClassVar[str] = "mlp"
-
-    def __post_init__(self) -> None:
-        check_int(low=1, width=self.width)
-        check_int(low=1, batch_size=self.batch_size)
-        if self.epochs is not None:
-            check_int(low=1, epochs=self.epochs)
-        check_real(low=0, high=10, open_low=True, learning_rate=self.learning_rate)
-        check_real(low=0, open_low=True, l2_clip_norm=self.l2_clip_norm)
-
-    def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
-        """Plan a run within ``budget``; never sees data."""
-        return make_plan(self, budget, unit, public)
+    card: ClassVar[Card] = Card(
+        name="mlp",
+        summary="graph-free network",
+        units=("edge", "node", "record"),
+        candidates=({"learning_rate": 0.003}, {"learning_rate": 0.01}, {"learning_rate": 0.03}),
+        audience=Audience(("weights",), predictions="predictions"),
+        reads_links=False,
+    )
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
         """Nothing where features and labels are public; one DP-SGD run otherwise."""
@@ -71,23 +62,19 @@ class MLP:
         event = sgd_event(unit, public, noise_multiplier, epochs=self.epochs, batch_size=self.batch_size)
         return (Release("network", event, (size,), size),)
 
-    def run(self, plan: Plan, graph: Graph, session: Session) -> tuple[Arrays, Arrays]:
+    def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """Train on feature rows."""
         with seeded(session.seed):
             network = self._network(plan.public, plan.unit)
         train(self, plan, session, "network", network, graph, Features(graph).rows)
-        return network_arrays("network", network), {}
+        return Outcome(network_arrays("network", network), {})
 
-    def scores(self, plan: Plan, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
+    def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
         """The network on the nodes' own features."""
         network = self._network(plan.public, plan.unit)
         load_weights(network, weights, "network")
         with torch.no_grad():
             return network(Features(graph).rows(None)).numpy()
-
-    def who_may_see(self, unit: Unit) -> dict[str, list[str]]:
-        """Who may be shown what, for the certificate."""
-        return unit.audience(["weights"], predictions="predictions")
 
     def _network(self, public: PublicFacts, unit: Unit) -> models.MLP:
         widths = (public.num_features, self.width, public.num_classes)
@@ -95,7 +82,7 @@ class MLP:
 
 
 @dataclass(frozen=True)
-class SAGE:
+class SAGE(CuratorMethod):
     """Non-private GraphSAGE: the ceiling. Refuses every privacy unit.
 
     >>> SAGE().name
@@ -105,16 +92,12 @@ class SAGE:
     width: int = 32
     epochs: int = 100
     learning_rate: float = 0.01
-    name: ClassVar[str] = "sage"
+    card: ClassVar[Card] = Card(name="sage", summary="GraphSAGE without privacy", citations=("hamilton2017inductive",))
 
     def __post_init__(self) -> None:
         check_int(low=1, width=self.width)
         check_int(low=1, epochs=self.epochs)
         check_real(low=0, high=10, open_low=True, learning_rate=self.learning_rate)
-
-    def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
-        """Plan a run; the unit must be NoPrivacy."""
-        return make_plan(self, budget, unit, public)
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
         """None exist: training reads every arc at every step."""
@@ -124,13 +107,13 @@ class SAGE:
             "Use unit none (no guarantee), or a private method such as gap."
         )
 
-    def run(self, plan: Plan, graph: Graph, session: Session) -> tuple[Arrays, Arrays]:
+    def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """Train full-batch on all nodes."""
         with seeded(session.seed):
             network = models.GraphSAGE(plan.public.num_features, self.width, plan.public.num_classes)
         x, adjacency = Features(graph).rows(None), mean_adjacency(graph)
         y, ids, val = labeled(graph)
-        session.curves["network"] = train_full_batch(
+        session.watch.curves["network"] = train_full_batch(
             network,
             lambda: network(x, adjacency)[ids],
             y[ids],
@@ -139,20 +122,16 @@ class SAGE:
             learning_rate=self.learning_rate,
             validate=(lambda: network(x, adjacency)[val]) if len(val) else None,
             validation_targets=y[val],
-            progress=session.progress("network"),
+            progress=session.watch.stage("network"),
         )
-        return network_arrays("network", network), {}
+        return Outcome(network_arrays("network", network), {})
 
-    def scores(self, plan: Plan, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
+    def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
         """The network on features and arcs."""
         network = models.GraphSAGE(plan.public.num_features, self.width, plan.public.num_classes)
         load_weights(network, weights, "network")
         with torch.no_grad():
             return network(Features(graph).rows(None), mean_adjacency(graph)).numpy()
-
-    def who_may_see(self, unit: Unit) -> dict[str, list[str]]:
-        """Nothing may leave."""
-        return NoPrivacy().audience(())
 
 
 def mean_adjacency(graph: Graph) -> models.SparseRows:

@@ -32,7 +32,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sfumato._validate import check_int, check_real, fail
+from sfumato._validate import check_int, fail
 from sfumato.bounded.aggregation import (
     Arcs,
     affected_coordinates,
@@ -41,14 +41,22 @@ from sfumato.bounded.aggregation import (
     normalize_rows,
 )
 from sfumato.bounded.degree import by_destination, cap_out_degree
-from sfumato.central._learning import Features, load_weights, network_arrays, num_parameters, seeded, sgd_event, train
-from sfumato.errors import InputError
+from sfumato.central._learning import (
+    Features,
+    NetworkMethod,
+    load_weights,
+    network_arrays,
+    num_parameters,
+    seeded,
+    sgd_event,
+    train,
+)
 from sfumato.graph.graph import Graph, PublicFacts
-from sfumato.method.method import Arrays, GraphKey, Session
-from sfumato.method.plan import Plan, make_plan
+from sfumato.method.card import Audience, Card
+from sfumato.method.contract import Arrays, Origin, Outcome, Planned, Session
+from sfumato.method.inference import Inference
 from sfumato.nn.models import Encoder, MultiHopClassifier
 from sfumato.noise.keys import new_key
-from sfumato.privacy.budget import Budget
 from sfumato.privacy.events import GaussianEvent
 from sfumato.privacy.splitting import SGD_WEIGHT, Part, balance
 from sfumato.privacy.units import Unit
@@ -56,16 +64,11 @@ from sfumato.record.ledger import Release
 
 
 @dataclass(frozen=True)
-class GAP:
-    """GAP with public settings; None takes the public default for the unit.
+class GAP(NetworkMethod):
+    """GAP with public settings; None takes the public default for the unit: 100 epochs full-batch, 10 by DP-SGD.
 
     Args:
         num_hops: K; default 2 with privacy, 5 without.
-        width: of encodings and hops.
-        epochs: passes of encoder and of classifier; default 100 full-batch, 10 by DP-SGD.
-        learning_rate: of Adam.
-        batch_size: expected size of a Poisson sample (private labels only).
-        l2_clip_norm: clip of an example's gradient (private labels only).
         encoder: False aggregates the features themselves (the paper's ablation, figure 4.7).
 
     >>> GAP(num_hops=3).num_hops
@@ -73,32 +76,28 @@ class GAP:
     """
 
     num_hops: int | None = None
-    width: int = 16
-    epochs: int | None = None
-    learning_rate: float = 0.01
-    batch_size: int = 256
-    l2_clip_norm: float = 1.0
     encoder: bool = True
-    name: ClassVar[str] = "gap"
+    card: ClassVar[Card] = Card(
+        name="gap",
+        summary="graph network on noisy sums over neighbors",
+        options={"hops": "num_hops"},
+        defaults={"hops": "2, without privacy 5"},
+        units=("edge", "node"),
+        candidates=({"num_hops": 1}, {"num_hops": 2}, {"num_hops": 3}),
+        citations=("sajadmanesh2023gap",),
+        audience=Audience(
+            ("noisy aggregates", "weights"),
+            never=("sums before noise",),
+            never_of_nodes=("encodings of single nodes (hop 0)",),
+        ),
+    )
 
     def __post_init__(self) -> None:
-        for setting in ("num_hops", "epochs"):
-            if getattr(self, setting) is not None:
-                check_int(low=1, **{setting: getattr(self, setting)})
-        check_int(low=1, width=self.width)
-        check_int(low=1, batch_size=self.batch_size)
-        check_real(low=0, high=10, open_low=True, learning_rate=self.learning_rate)
-        check_real(low=0, open_low=True, l2_clip_norm=self.l2_clip_norm)
+        super().__post_init__()
+        if self.num_hops is not None:
+            check_int(low=1, num_hops=self.num_hops)
         if not isinstance(self.encoder, bool):
             raise fail("encoder", self.encoder, "to be True or False")
-
-    def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
-        """Plan a run within ``budget``; never sees data.
-
-        Raises:
-            UnsupportedUnitError: the unit has no bounded hop.
-        """
-        return make_plan(self, budget, unit, public)
 
     def hops(self, unit: Unit) -> int:
         """K under a unit."""
@@ -129,7 +128,7 @@ class GAP:
         )
         return (*encoder, *hops, classifier)
 
-    def run(self, plan: Plan, graph: Graph, session: Session) -> tuple[Arrays, Arrays]:
+    def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """Algorithm 6: encoder, aggregation, classifier."""
         features = Features(graph)
         with seeded(session.seed):
@@ -143,25 +142,17 @@ class GAP:
         hops = stack_hops(encoded, released)
         train(self, plan, session, "classifier", classifier, graph, lambda ids: hops[ids])
         weights = {} if encoder is None else network_arrays("encoder", encoder)
-        return {**weights, **network_arrays("classifier", classifier)}, released
+        return Outcome({**weights, **network_arrays("classifier", classifier)}, released)
 
-    def scores(self, plan: Plan, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
+    def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
         """Algorithm 7: the classifier on cached aggregates and the nodes' own features."""
         encoder, classifier = self.trained(weights, plan.public)
         with torch.no_grad():
             return classifier(stack_hops(encode(encoder, Features(graph)), released)).numpy()
 
-    def inductive(self, weights: Arrays, trained_on: GraphKey, builds_on: tuple[dict[str, Any], ...]) -> GAPInference:
+    def inductive(self, origin: Origin) -> GAPInference:
         """Algorithm 8 for a trained encoder and classifier."""
-        return GAPInference(self, weights, trained_on, builds_on)
-
-    def who_may_see(self, unit: Unit) -> dict[str, list[str]]:
-        """Who may be shown what, for the certificate."""
-        return unit.audience(
-            ["noisy aggregates", "weights"],
-            never=["sums before noise"],
-            never_of_nodes=["encodings of single nodes (hop 0)"],
-        )
+        return GAPInference(self, origin)
 
     def trained(self, weights: Arrays, public: PublicFacts) -> tuple[Encoder | None, MultiHopClassifier]:
         """Encoder (None without) and classifier with stored weights."""
@@ -181,7 +172,7 @@ class GAP:
 
 
 @dataclass(frozen=True)
-class GAPInference:
+class GAPInference(Inference):
     """Private aggregation of another graph with a trained GAP; no weight changes (algorithm 8).
 
     **Formal guarantee.** K Gaussian releases about the *new* graph, planned and charged like any other. Encoder and
@@ -190,33 +181,16 @@ class GAPInference:
     """
 
     base: GAP
-    weights: Arrays
-    trained_on: GraphKey
-    builds_on: tuple[dict[str, Any], ...]
-    name: ClassVar[str] = "gap"
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
         """K aggregations."""
-        num_hops = len(self.base.trained(self.weights, public)[1].base) - 1
+        num_hops = len(self.base.trained(self.model.weights, public)[1].base) - 1
         return aggregation_releases(unit, public, num_hops, self.base.message_width(public), noise_multiplier)
 
-    def run(self, plan: Plan, graph: Graph, session: Session) -> tuple[Arrays, Arrays]:
-        """Encode and aggregate a graph with the columns of training."""
-        self.trained_on.check_columns(graph)
-        if GraphKey.of(graph).ids_digest == self.trained_on.ids_digest:
-            raise InputError(
-                "Expected a graph with other node ids than training: that one is answered from its cached releases, free."
-            )
-        encoder, classifier = self.base.trained(self.weights, plan.public)
-        return self.weights, aggregate(plan, graph, session, encode(encoder, Features(graph)), len(classifier.base) - 1)
-
-    def scores(self, plan: Plan, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """The classifier on the new graph's aggregates."""
-        return self.base.scores(plan, weights, released, graph)
-
-    def who_may_see(self, unit: Unit) -> dict[str, list[str]]:
-        """As GAP."""
-        return self.base.who_may_see(unit)
+    def aggregate(self, plan: Planned, graph: Graph, session: Session) -> Arrays:
+        """Encode and aggregate."""
+        encoder, classifier = self.base.trained(self.model.weights, plan.public)
+        return aggregate(plan, graph, session, encode(encoder, Features(graph)), len(classifier.base) - 1)
 
 
 def aggregation_releases(
@@ -245,7 +219,7 @@ class Aggregation:
     Only hop 1 reads messages that depend on the sender's own record; later hops send what reads earlier releases.
     """
 
-    def __init__(self, plan: Plan, graph: Graph, session: Session) -> None:
+    def __init__(self, plan: Planned, graph: Graph, session: Session) -> None:
         self.plan, self.session, self.arcs = plan, session, graph.transpose()
         if plan.unit.max_out_degree is not None:
             capped = cap_out_degree(graph.indptr, graph.indices, plan.unit.max_out_degree, session.key)
@@ -264,7 +238,7 @@ class Aggregation:
         return noisy_neighborhood_sum(Arcs(*self.arcs), rows, stddev, key)
 
 
-def aggregate(plan: Plan, graph: Graph, session: Session, rows: NDArray[np.float32], num_hops: int) -> Arrays:
+def aggregate(plan: Planned, graph: Graph, session: Session, rows: NDArray[np.float32], num_hops: int) -> Arrays:
     """Algorithm 5: sum, perturb, normalize, K times."""
     released, aggregation = {}, Aggregation(plan, graph, session)
     for hop in range(1, num_hops + 1):

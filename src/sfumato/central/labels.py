@@ -68,12 +68,12 @@ from sfumato.central._learning import (
     train,
 )
 from sfumato.graph.graph import Graph, PublicFacts
-from sfumato.method.method import Arrays, Session
-from sfumato.method.plan import Plan, make_plan
+from sfumato.method.card import Audience, Card
+from sfumato.method.contract import Arrays, Outcome, Planned, Session
+from sfumato.method.curator import CuratorMethod
 from sfumato.nn.models import Linear, SparseRows
 from sfumato.noise.keys import new_key
-from sfumato.privacy.budget import Budget
-from sfumato.privacy.events import Event, GaussianEvent, SelectionEvent
+from sfumato.privacy.events import GaussianEvent
 from sfumato.privacy.splitting import MOST_SGD_NOISE, SGD_WEIGHT, Part, balance
 from sfumato.privacy.units import Unit
 from sfumato.record.ledger import Release
@@ -82,7 +82,7 @@ _EDGE_SHARE, _NODE_SHARE = 0.5, 0.1
 
 
 @dataclass(frozen=True)
-class LabelMessages:
+class LabelMessages(CuratorMethod):
     """Label messages with public settings.
 
     Args:
@@ -102,7 +102,15 @@ class LabelMessages:
     epochs: int = 100
     learning_rate: float = 0.05
     l2_clip_norm: float = 1.0
-    name: ClassVar[str] = "label-messages"
+    card: ClassVar[Card] = Card(
+        name="label-messages",
+        summary="noisy histograms of the neighbors' labels",
+        options={"hops": "num_hops"},
+        defaults={"hops": "3, node level 1"},
+        units=("edge", "node"),
+        candidates=({"learner_share": 0.05}, {"learner_share": 0.1}, {"learner_share": 0.2}),
+        audience=Audience(("noisy aggregates", "weights"), never=("sums before noise",)),
+    )
 
     def __post_init__(self) -> None:
         if self.num_hops is not None:
@@ -112,14 +120,6 @@ class LabelMessages:
         check_int(low=1, epochs=self.epochs)
         check_real(low=0, high=10, open_low=True, learning_rate=self.learning_rate)
         check_real(low=0, open_low=True, l2_clip_norm=self.l2_clip_norm)
-
-    def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
-        """Plan a run within ``budget``; never sees data.
-
-        Raises:
-            UnsupportedUnitError: the unit has no bounded hop.
-        """
-        return make_plan(self, budget, unit, public)
 
     def shared(self, unit: Unit) -> float:
         """The share of training nodes that are learners."""
@@ -148,11 +148,11 @@ class LabelMessages:
         noise = min(balance(parts, noise_multiplier)[1], MOST_SGD_NOISE)
         return *hops, Release("head", parts[1].at(noise), (size,), size)
 
-    def run(self, plan: Plan, graph: Graph, session: Session) -> tuple[Arrays, Arrays]:
+    def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """Hops and heads, in turn."""
         return (self._run_edge if "labels" in plan.unit.public else self._run_node)(plan, graph, session)
 
-    def _run_edge(self, plan: Plan, graph: Graph, session: Session) -> tuple[Arrays, Arrays]:
+    def _run_edge(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """Prior; then K times a hop and a head, whose posterior the nodes without a known label send next."""
         assert graph.y is not None
         assert graph.roles is not None
@@ -173,9 +173,9 @@ class LabelMessages:
             train(self, plan, session, "head", head, learning, _chosen(((inputs - mean) / scale).astype(np.float32)))
             _unscale(head, mean, scale)
             posterior = _probabilities(head, torch.from_numpy(inputs))
-        return {**weights, **network_arrays("head", head)}, released
+        return Outcome({**weights, **network_arrays("head", head)}, released)
 
-    def _run_node(self, plan: Plan, graph: Graph, session: Session) -> tuple[Arrays, Arrays]:
+    def _run_node(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """One hop over arcs that training nodes own and that lead to receivers; other rows are not released, and zero."""
         sends = graph.train_mask
         receives = ~sends | self._learners(plan.unit, sends, public_order(sends, session.seed))
@@ -187,24 +187,20 @@ class LabelMessages:
         sums[~receives] = 0
         released, head = {"aggregate/1": sums}, _head(plan)
         train(self, plan, session, "head", head, graph, _chosen(_inputs(plan, {}, released, Features(graph))))
-        return network_arrays("head", head), released
+        return Outcome(network_arrays("head", head), released)
 
     def _learners(self, unit: Unit, sends: NDArray[np.bool_], rank: NDArray[np.int64]) -> NDArray[np.bool_]:
         """The senders whose rows train the head: the last ones in the public order."""
         count = np.count_nonzero(sends)
         return sends & (rank >= count - np.ceil(self.shared(unit) * count))
 
-    def scores(self, plan: Plan, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
+    def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
         """The head on released rows and the nodes' own features."""
         head = _head(plan)
         load_weights(head, weights, "head")
         inputs = _inputs(plan, weights, released, Features(graph))
         with torch.no_grad():
             return head(torch.from_numpy(inputs) if isinstance(inputs, np.ndarray) else SparseRows(inputs)).numpy()
-
-    def who_may_see(self, unit: Unit) -> dict[str, list[str]]:
-        """Who may be shown what, for the certificate."""
-        return unit.audience(["noisy aggregates", "weights"], never=["sums before noise"])
 
 
 def simplex(num_classes: int) -> NDArray[np.float32]:
@@ -225,7 +221,7 @@ def _codes(graph: Graph, messages: NDArray[np.float32]) -> NDArray[np.float32]:
     return messages
 
 
-def _release(plan: Plan, session: Session, hop: int, arcs: Arcs, messages: NDArray[np.float32]) -> NDArray[np.int64]:
+def _release(plan: Planned, session: Session, hop: int, arcs: Arcs, messages: NDArray[np.float32]) -> NDArray[np.int64]:
     """Charge a hop, then compute it."""
     if not plan.unit.private:
         return noisy_neighborhood_sum(arcs, messages, 0.0, new_key())
@@ -235,32 +231,18 @@ def _release(plan: Plan, session: Session, hop: int, arcs: Arcs, messages: NDArr
     return noisy_neighborhood_sum(arcs, messages, _stddev(plan), key)
 
 
-def _stddev(plan: Plan) -> float:
+def _stddev(plan: Planned) -> float:
     """Noise of one coordinate of one release; 0 without privacy."""
     if not plan.unit.private:
         return 0.0
-    event = plan.releases[0].event
-    if isinstance(event, SelectionEvent):
-        event = _tuned(plan, event)
+    event = plan.event("aggregate/1")
     assert isinstance(event, GaussianEvent)
     return event.noise_multiplier * routed_sensitivity(plan.unit)
 
 
-def _tuned(plan: Plan, selection: SelectionEvent) -> Event:
-    """The first hop of the candidate that was chosen, known by what it releases: alike ones have the same noise."""
-    own = [_kind(release.event) for release in plan.method.releases(plan.unit, plan.public, 1.0)]
-    for events in selection.candidates:
-        scored = len(events) - ("labels" not in plan.unit.public)
-        if own == [_kind(event) for event in events[:scored]]:
-            return events[0]
-    raise fail("settings", plan.method, "to be those of a candidate of the selection", "See `sfumato verify`.")
-
-
-def _kind(event: Event) -> tuple[str, int]:
-    return event.type, getattr(event, "steps", 1)
-
-
-def _inputs(plan: Plan, weights: Arrays, released: Arrays, features: Features) -> NDArray[np.float32] | sp.csr_matrix:
+def _inputs(
+    plan: Planned, weights: Arrays, released: Arrays, features: Features
+) -> NDArray[np.float32] | sp.csr_matrix:
     """What the head reads of every node: the mean of noisy hops (their noise averages out), or the last exact one."""
     noise, classes = _stddev(plan) / np.sqrt(len(released)), plan.public.num_classes
     sums = np.mean(list(released.values()), axis=0) if noise else released[f"aggregate/{len(released)}"]
@@ -312,7 +294,7 @@ def _probabilities(network: nn.Module, rows: Tensor | SparseRows) -> NDArray[np.
         return torch.softmax(network(rows), 1).numpy()
 
 
-def _head(plan: Plan) -> nn.Linear:
+def _head(plan: Planned) -> nn.Linear:
     """Logistic regression."""
     return _private_head(plan.public) if "labels" not in plan.unit.public else _public_head(plan.public)
 

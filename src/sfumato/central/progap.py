@@ -25,25 +25,33 @@ Without private labels each stage keeps its epoch with the best validation accur
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sfumato._validate import check_int, check_real, fail
+from sfumato._validate import check_int, fail
 from sfumato.bounded.aggregation import normalize_rows
 from sfumato.bounded.kernels import UNIT
-from sfumato.central._learning import Features, load_weights, network_arrays, num_parameters, seeded, sgd_event, train
+from sfumato.central._learning import (
+    Features,
+    NetworkMethod,
+    load_weights,
+    network_arrays,
+    num_parameters,
+    seeded,
+    sgd_event,
+    train,
+)
 from sfumato.central.gap import Aggregation, aggregation_releases
-from sfumato.errors import InputError
 from sfumato.graph.graph import Graph, PublicFacts
-from sfumato.method.method import Arrays, GraphKey, Session
-from sfumato.method.plan import Plan, make_plan
+from sfumato.method.card import Audience, Card
+from sfumato.method.contract import Arrays, Origin, Outcome, Planned, Session
+from sfumato.method.inference import Inference
 from sfumato.nn.models import SparseRows
 from sfumato.nn.progressive import StageNetwork
-from sfumato.privacy.budget import Budget
 from sfumato.privacy.events import GaussianEvent
 from sfumato.privacy.splitting import SGD_WEIGHT, Part, balance
 from sfumato.privacy.units import Unit
@@ -54,17 +62,12 @@ Inputs = tuple[Tensor | SparseRows, ...]
 
 
 @dataclass(frozen=True)
-class ProGAP:
-    """ProGAP with public settings; None takes the public default for the unit.
+class ProGAP(NetworkMethod):
+    """ProGAP with public settings; None takes the public default for the unit: 100 epochs full-batch, 5 by DP-SGD.
 
     Args:
         depth: K, number of aggregations, at most 100; default 4 at node level, else 5.
         base_layers: of each base MLP, at most 10; default 2 at node level, else 1.
-        width: of bases and aggregates.
-        epochs: passes in each stage; default 100 full-batch, 5 by DP-SGD.
-        learning_rate: of Adam.
-        batch_size: expected size of a Poisson sample (private labels only).
-        l2_clip_norm: clip of an example's gradient (private labels only).
         layerwise: keep base MLPs as their own stage left them (remark 1 of the paper); cheaper.
 
     >>> ProGAP(depth=3).depth
@@ -73,32 +76,29 @@ class ProGAP:
 
     depth: int | None = None
     base_layers: int | None = None
-    width: int = 16
-    epochs: int | None = None
-    learning_rate: float = 0.01
-    batch_size: int = 256
-    l2_clip_norm: float = 1.0
     layerwise: bool = False
-    name: ClassVar[str] = "progap"
+    card: ClassVar[Card] = Card(
+        name="progap",
+        summary="graph networks stacked stage by stage on noisy sums",
+        options={"hops": "depth"},
+        defaults={"hops": "5, node level 4"},
+        units=("edge", "node"),
+        candidates=({"depth": 1}, {"depth": 2}, {"depth": 4}),
+        citations=("sajadmanesh2024progap",),
+        audience=Audience(
+            ("noisy aggregates", "weights"),
+            never=("sums before noise",),
+            never_of_nodes=("embeddings of single nodes that read their features",),
+        ),
+    )
 
     def __post_init__(self) -> None:
-        for setting, most in (("depth", 100), ("base_layers", 10), ("epochs", None)):
+        super().__post_init__()
+        for setting, most in (("depth", 100), ("base_layers", 10)):
             if getattr(self, setting) is not None:
                 check_int(low=1, high=most, **{setting: getattr(self, setting)})
-        check_int(low=1, width=self.width)
-        check_int(low=1, batch_size=self.batch_size)
-        check_real(low=0, high=10, open_low=True, learning_rate=self.learning_rate)
-        check_real(low=0, open_low=True, l2_clip_norm=self.l2_clip_norm)
         if not isinstance(self.layerwise, bool):
             raise fail("layerwise", self.layerwise, "to be True or False")
-
-    def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
-        """Plan a run within ``budget``; never sees data.
-
-        Raises:
-            UnsupportedUnitError: the unit has no bounded hop.
-        """
-        return make_plan(self, budget, unit, public)
 
     def hops(self, unit: Unit) -> int:
         """K under a unit."""
@@ -119,7 +119,7 @@ class ProGAP:
         first, *later = (Release(f"stage/{stage}", event, (size,), size) for stage, size in enumerate(sizes))
         return (first, *(release for pair in zip(hops, later, strict=True) for release in pair))
 
-    def run(self, plan: Plan, graph: Graph, session: Session) -> tuple[Arrays, Arrays]:
+    def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """Algorithm 10: train a stage, aggregate what it learned, and so on."""
         cache, aggregation = Cache(self, graph), Aggregation(plan, graph, session)
         private = "labels" not in plan.unit.public
@@ -136,9 +136,9 @@ class ProGAP:
                     network.continue_from(networks[stage - 1])
             train(settings, plan, session, f"stage/{stage}", network, graph, cache.rows)
             weights |= network_arrays(f"stage/{stage}", network)
-        return weights, released
+        return Outcome(weights, released)
 
-    def scores(self, plan: Plan, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
+    def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
         """Algorithm 9 from the cache: the last stage on released aggregates and the nodes' own features."""
         cache, networks = Cache(self, graph), self.trained(weights, plan.unit, plan.public)
         for stage, network in enumerate(networks):
@@ -149,19 +149,9 @@ class ProGAP:
         with torch.no_grad():
             return networks[-1](*cache.rows(None)).numpy()
 
-    def inductive(
-        self, weights: Arrays, trained_on: GraphKey, builds_on: tuple[dict[str, Any], ...]
-    ) -> ProGAPInference:
+    def inductive(self, origin: Origin) -> ProGAPInference:
         """Algorithm 9 on another graph, for trained stages."""
-        return ProGAPInference(self, weights, trained_on, builds_on)
-
-    def who_may_see(self, unit: Unit) -> dict[str, list[str]]:
-        """Who may be shown what, for the certificate."""
-        return unit.audience(
-            ["noisy aggregates", "weights"],
-            never=["sums before noise"],
-            never_of_nodes=["embeddings of single nodes that read their features"],
-        )
+        return ProGAPInference(self, origin)
 
     def trained(self, weights: Arrays, unit: Unit, public: PublicFacts) -> list[StageNetwork]:
         """The networks of all stages with stored weights."""
@@ -216,7 +206,7 @@ class Cache:
 
 
 @dataclass(frozen=True)
-class ProGAPInference:
+class ProGAPInference(Inference):
     """Private aggregation of another graph with a trained ProGAP; no weight changes.
 
     **Formal guarantee.** K Gaussian releases about the *new* graph, planned and charged like any other. The stages are
@@ -224,32 +214,15 @@ class ProGAPInference:
     """
 
     base: ProGAP
-    weights: Arrays
-    trained_on: GraphKey
-    builds_on: tuple[dict[str, Any], ...]
-    name: ClassVar[str] = "progap"
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
         """K aggregations."""
         return aggregation_releases(unit, public, self.base.hops(unit), self.base.width, noise_multiplier)
 
-    def run(self, plan: Plan, graph: Graph, session: Session) -> tuple[Arrays, Arrays]:
-        """Embed and aggregate a graph with the columns of training, stage after stage."""
-        self.trained_on.check_columns(graph)
-        if GraphKey.of(graph).ids_digest == self.trained_on.ids_digest:
-            raise InputError(
-                "Expected a graph with other node ids than training: that one is answered from its cached releases, free."
-            )
+    def aggregate(self, plan: Planned, graph: Graph, session: Session) -> Arrays:
+        """Embed and aggregate, stage after stage."""
         cache, aggregation, released = Cache(self.base, graph), Aggregation(plan, graph, session), {}
-        for hop, network in enumerate(self.base.trained(self.weights, plan.unit, plan.public)[:-1], start=1):
+        for hop, network in enumerate(self.base.trained(self.model.weights, plan.unit, plan.public)[:-1], start=1):
             released[f"aggregate/{hop}"] = aggregation(hop, cache.messages(network))
             cache.add(released[f"aggregate/{hop}"])
-        return self.weights, released
-
-    def scores(self, plan: Plan, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """The last stage on the new graph's aggregates."""
-        return self.base.scores(plan, weights, released, graph)
-
-    def who_may_see(self, unit: Unit) -> dict[str, list[str]]:
-        """As ProGAP."""
-        return self.base.who_may_see(unit)
+        return released

@@ -25,8 +25,9 @@ from scipy.optimize import brentq
 from sfumato._validate import fail
 from sfumato.errors import DataError, SfumatoError
 from sfumato.graph.graph import Graph, PublicFacts
-from sfumato.method.method import Arrays, Method, Session, settings_of
-from sfumato.method.plan import Plan, make_plan
+from sfumato.method.contract import Arrays, Method, Outcome, Planned, Session
+from sfumato.method.curator import CuratorMethod
+from sfumato.method.plan import Plan
 from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.noise.keys import Key, derive_key, operand_mac
 from sfumato.privacy.accounting import central_limit_mu
@@ -45,7 +46,7 @@ _NOISES = (1e-8, 1e14)
 
 
 @dataclass(frozen=True)
-class Tuned:
+class Tuned(CuratorMethod):
     """One method, its settings chosen among ``candidates`` in a random number of trials.
 
     ``fit`` of its plan ends with a run of the best candidate. Under ``poisson`` no trial at all is drawn with probability
@@ -72,7 +73,7 @@ class Tuned:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "candidates", tuple(self.candidates))
-        settings = [canonical_json(settings_of(candidate)) for candidate in self.candidates]
+        settings = [canonical_json(candidate.settings) for candidate in self.candidates]
         if len(set(settings)) < max(len(settings), 2):
             raise fail("candidates", self.candidates, "to be at least two, all different", "A single one is not tuned.")
         if len(settings) > _MOST_CANDIDATES:
@@ -80,11 +81,12 @@ class Tuned:
         if len({type(candidate) for candidate in self.candidates}) > 1:
             raise fail("candidates", self.candidates, "to be settings of one method")
         check_rule(self.rule, self.mean_trials)
+        object.__setattr__(self, "card", self.candidates[0].card)  # what leaves is a run of their method
 
     @property
-    def name(self) -> str:
-        """That of the candidates: what leaves is a run of their method."""
-        return self.candidates[0].name
+    def choices(self) -> tuple[Method, ...]:
+        """The candidates."""
+        return self.candidates
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
         """Find the noise of all candidates at which the whole selection costs at most ``budget``; never sees data.
@@ -94,7 +96,7 @@ class Tuned:
         """
         if not unit.private:
             raise fail("unit", "none", "to be a unit of privacy", "Without one, train each setting and compare.")
-        plan = make_plan(self, budget, unit, public)  # type: ignore[arg-type]
+        plan = super().calibrate(budget, unit, public)
         noises = [getattr(event, "noise_multiplier", 0.0) for event in leaves([r.event for r in plan.releases])]
         if max(noises, default=0.0) > _MOST_NOISE:
             raise fail(
@@ -131,37 +133,33 @@ class Tuned:
         if not graph.val_mask.any():
             raise DataError(f"Expected graph {graph.name!r} to have validation nodes, got none. Check the split.")
 
-    def run(self, plan: Plan, graph: Graph, session: Session) -> tuple[Arrays, Arrays]:
-        """Charge the selection, then run all trials in silence; the session learns the best one's method."""
+    def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
+        """Charge the selection, then run all trials in silence."""
         key = session.charge("tuned") if plan.releases else session.key
         trials = self._planned(plan)
-        best: tuple[int, Method, Arrays, Arrays] | None = None
+        best: tuple[int, Outcome] | None = None
         for number in range(draw_trials(self.rule, self.mean_trials, key)):
             own = derive_key(key, "trial", number)
             chosen = int.from_bytes(derive_key(own, "candidate"), "big") % len(trials)
-            trial = Plan(self.candidates[chosen], plan.unit, plan.budget, plan.public, trials[chosen], None, None)
+            trial = Planned(self.candidates[chosen], plan.unit, plan.budget, plan.public, trials[chosen], None, None)
             weights, released, score = _run(trial, graph, own, session.seed)
             if best is None or score > best[0]:
-                best = score, trial.method, weights, released
+                best = score, Outcome(weights, released, _unscored(trial))
         if best is None:
             raise SfumatoError(
                 "The selection came out empty, as the rule poisson may: nothing is released, and the charge stays. "
                 "Another attempt is another charge; the other rules always run at least one trial."
             )
-        session.chosen, *arrays = best[1:]
+        outcome = best[1]
         if plan.releases:
-            session.bind("tuned", *(values[name] for values in arrays for name in sorted(values)))
-        return best[2], best[3]
+            session.bind("tuned", *(arrays[name] for arrays in outcome[:2] for name in sorted(arrays)))
+        return outcome
 
-    def scores(self, plan: Plan, weights: Arrays, released: Arrays, graph: Graph) -> Any:
+    def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> Any:
         """Never asked: a finished run belongs to the chosen candidate."""
         raise NotImplementedError
 
-    def who_may_see(self, unit: Unit) -> dict[str, list[str]]:
-        """As the method."""
-        return self.candidates[0].who_may_see(unit)
-
-    def _planned(self, plan: Plan) -> list[tuple[Release, ...]]:
+    def _planned(self, plan: Planned) -> list[tuple[Release, ...]]:
         """Each candidate's releases with the noise that the plan has for them."""
         sketches = self.trials(plan.unit, plan.public, 1.0)
         if not plan.releases:
@@ -174,12 +172,12 @@ class Tuned:
         ]
 
 
-def _run(trial: Plan, graph: Graph, key: Key, seed: int) -> tuple[Arrays, Arrays, int]:
+def _run(trial: Planned, graph: Graph, key: Key, seed: int) -> tuple[Arrays, Arrays, int]:
     """One trial: weights, releases, and its score, noisy where labels are private. Nothing of it is written or shown."""
     score = next((release for release in trial.releases if release.name == "score"), None)
-    trial = replace(trial, releases=tuple(release for release in trial.releases if release is not score))
+    trial = _unscored(trial)
     session = Session(Ledger({}, trial.releases), key, seed)
-    weights, released = trial.method.run(trial, graph, session)
+    weights, released = trial.method.run(trial, graph, session)[:2]
     assert graph.y is not None
     seen = graph.val_mask & (graph.y >= 0)
     predicted = trial.method.scores(trial, weights, released, graph).argmax(axis=1)
@@ -189,6 +187,11 @@ def _run(trial: Plan, graph: Graph, key: Key, seed: int) -> tuple[Arrays, Arrays
         own = derive_key(key, "score", operand_mac(key, np.array([count])))
         count += int(rounded_gaussian(own, score.event.noise_multiplier, 0, 1)[0])
     return weights, released, count
+
+
+def _unscored(trial: Planned) -> Planned:
+    """What a trial releases beside its score."""
+    return replace(trial, releases=tuple(release for release in trial.releases if release.name != "score"))
 
 
 def _mu(releases: Sequence[Release]) -> float:

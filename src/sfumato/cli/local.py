@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sfumato._validate import check_choice, check_real
+from sfumato.catalog import words_under, words_with
 from sfumato.cli.output import write_values
 from sfumato.errors import DataError, InputError
 from sfumato.privacy.units import class_for
@@ -20,12 +21,10 @@ if TYPE_CHECKING:
     from sfumato.cli.options import Options
     from sfumato.graph.graph import Graph
 
-OF_VALUES, OF_LINKS = ("lpgnn", "pgc", "label-only"), ("blink",)
+OF_VALUES, OF_LINKS = words_under("local"), words_under("link")
 OF_TRUST = {"local": OF_VALUES, "link": OF_LINKS}
 WORDS = (*OF_VALUES, *OF_LINKS)
-_OWN = {
-    "epsilon_x": OF_VALUES, "epsilon_y": OF_VALUES, "preset": ("lpgnn",), "mechanism": ("lpgnn", "pgc"),
-}  # fmt: skip
+_OWN = {option: words_with(option) for option in ("epsilon_x", "epsilon_y", "preset", "mechanism")}
 _NOT_OF_LINKS = ("epsilon_y", "split", "controls", "preset", "sign_key")
 
 
@@ -108,7 +107,7 @@ def check(options: Options) -> None:
     _check_form(options)
     _check_range(options)
     if options.task == "node":
-        build(options)
+        options.chosen()
 
 
 def _check_links(options: Options) -> None:
@@ -125,7 +124,7 @@ def _check_links(options: Options) -> None:
         )
     if options.delta is not None:
         raise InputError(f"Expected no --delta with {word}, got {options.delta:g}: here delta is 0. Drop it.")
-    build(options)
+    options.chosen()
 
 
 def _check_form(options: Options) -> None:
@@ -206,23 +205,6 @@ def _lost(asked: Any, graph: Graph) -> str:
             "schema, which scales them."
         )
     return ""
-
-
-def build(options: Options) -> Any:
-    """The method that the options name."""
-    from sfumato.catalog import local_method, method_named
-
-    if options.method in OF_LINKS:
-        return method_named(options.method, epsilon=options.epsilon)
-    settings: dict[str, Any] = {} if options.mechanism is None else {"mechanism": options.mechanism}
-    if options.mechanism == "pgc":
-        settings["per_feature"] = True
-    if options.delta is not None:
-        settings["delta"] = options.delta
-    epsilon_x, epsilon_y = (None if _clear(value) else value for value in (options.epsilon_x, options.epsilon_y))
-    if options.method == "label-only" and epsilon_y is None:
-        epsilon_x = epsilon_x or None
-    return local_method(options.method, epsilon_x, epsilon_y, options.preset, options.dataset or "", **settings)
 
 
 def train_links(options: Options, as_json: bool) -> None:

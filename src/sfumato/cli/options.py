@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sfumato._validate import check_choice, check_int
+from sfumato.catalog import WORDS, method_for, words_with
 from sfumato.cli import data, local
 from sfumato.cli.stopped import PRIVATE
 from sfumato.errors import InputError
@@ -79,8 +80,7 @@ THREADS = typer.Option(None, "--threads", help="Threads (default: all cores).")
 SIGN_KEY = typer.Option(None, "--sign-key", help="Ed25519 private key (PEM) that signs the release.")
 OUT = typer.Option(None, "--out", help="New run folder.")
 JSON = typer.Option(False, "--json", help="One JSON object on standard output.")
-METHODS = ("auto", "label-messages", "progap", "gap", "mlp", "sage")
-HOPS = {"label-messages": "num_hops", "progap": "depth", "gap": "num_hops"}
+HOPS = words_with("hops")
 _PATHS = ("data_dir", "nodes", "edges", "schema", "ledger", "sign_key", "out")
 _ANY_TIME = ("resume", "as_json", "verbose")
 
@@ -138,7 +138,7 @@ class Options:
 
     def check(self) -> None:
         """Refuse what can be seen to be wrong before any file is read."""
-        check_choice((*METHODS, *local.WORDS), method=self.method)
+        check_choice(tuple(WORDS), method=self.method)
         check_choice(("cpu",), "Other devices are not supported yet.", device=self.device)
         check_int(low=1, seeds=self.seeds)
         if self.threads is not None:
@@ -171,6 +171,10 @@ class Options:
             self.min_class_size,
             self.split,
         ).check()
+
+    def chosen(self) -> Any:
+        """The method that they name."""
+        return method_for(self.method, asdict(self), self.dataset or "")
 
     def privacy_unit(self, graph: Graph) -> Unit:
         """The unit on this graph, whose promised degree caps a node's arcs where none is given."""

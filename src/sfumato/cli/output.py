@@ -16,7 +16,7 @@ from sfumato.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sfumato.method.method import Progress
+    from sfumato.method.contract import Progress
     from sfumato.privacy.promises import Caveat
 
 

@@ -19,7 +19,7 @@ from sfumato.errors import InputError
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph
-    from sfumato.method.fitted import Fitted
+    from sfumato.method.plan import Fitted
     from sfumato.record.dataset_ledger import DatasetLedger
 
 RUN = typer.Argument(..., help="A run folder.")
@@ -91,7 +91,7 @@ def predict(
 
 
 def _same_graph(fitted: Fitted, graph: Graph) -> bool:
-    from sfumato.method.method import GraphKey
+    from sfumato.method.contract import GraphKey
 
     return GraphKey.of(graph).ids_digest == fitted.graph_key.ids_digest
 

@@ -7,19 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.cli.controls import candidates, is_local, titles
-from sfumato.cli.local import OF_LINKS
 from sfumato.cli.output import plain_console
 from sfumato.errors import InputError, UnsupportedUnitError
+from sfumato.evaluation.controls import controls, repeats, titles
 
 if TYPE_CHECKING:
     from sfumato.cli.data import Source
     from sfumato.cli.options import Options
     from sfumato.evaluation.scores import Summary
     from sfumato.graph.graph import Graph
-    from sfumato.method.fitted import Fitted
-    from sfumato.method.method import Progress
-    from sfumato.method.plan import Plan
+    from sfumato.method.contract import Progress
+    from sfumato.method.plan import Fitted, Plan
 
 
 @dataclass(frozen=True)
@@ -76,19 +74,17 @@ def repeat(
 def run_controls(plan: Plan, source: Source, graph: Graph, seeds: int, report: Progress | None) -> dict[str, Outcome]:
     """Fit and score each control; what has no proof under the unit, or is the method itself, is left out."""
     outcomes = {}
-    for name, method, unit, budget in candidates(plan):
+    for name, method, unit, budget in controls(plan):
         named = None if report is None else _prefixed(report, name.replace("_", " "))
         try:
-            control = method.calibrate(budget, unit, source.with_roles(graph, 0).public_facts(unit))
+            control: Plan = method.calibrate(budget, unit, source.with_roles(graph, 0).public_facts(unit))
         except UnsupportedUnitError:
             continue
         except InputError as error:
             print(f"Note: {name.replace('_', ' ')} is left out. {error}", file=sys.stderr)
             continue
-        same = (control.method.name, control.releases) == (plan.method.name, plan.releases) and control.releases
-        if same and not is_local(plan):
-            continue
-        outcomes[name] = repeat(control, source, graph, seeds, named)
+        if not repeats(control, plan):
+            outcomes[name] = repeat(control, source, graph, seeds, named)
     return outcomes
 
 
@@ -96,12 +92,12 @@ def _prefixed(report: Progress, label: str) -> Progress:
     return lambda stage, done, total: report(f"{label}: {stage}", done, total)
 
 
-def summarize(unit: str, plan: Plan, outcome: Outcome, controls: dict[str, Outcome]) -> dict[str, Any]:
+def summarize(unit: str, plan: Plan, outcome: Outcome, beside: dict[str, Outcome]) -> dict[str, Any]:
     """What metrics.json holds of scores and privacy."""
     from sfumato.evaluation.scores import graph_gain_recovered
 
-    low, high = (controls[name].accuracy.mean if name in controls else None for name in ("floor", "ceiling"))
-    shares = _shares(plan) if is_local(plan) else {}
+    low, high = (beside[name].accuracy.mean if name in beside else None for name in ("floor", "ceiling"))
+    shares = plan.method.shares
     low = None if "epsilon_y" in shares else low  # features that tell nothing still have the graph
     return {
         "method": plan.method.name,
@@ -109,8 +105,8 @@ def summarize(unit: str, plan: Plan, outcome: Outcome, controls: dict[str, Outco
         "task": "node",
         "test_accuracy": outcome.accuracy.to_dict(),
         "test_macro_f1": outcome.macro_f1.to_dict(),
-        "label_control": None,
-        **{name: controls[name].accuracy.to_dict() if name in controls else None for name in titles(plan)},
+        **dict.fromkeys(("floor", "label_control", "ceiling")),
+        **{name: beside[name].accuracy.to_dict() if name in beside else None for name in titles(plan)},
         "graph_gain_recovered": graph_gain_recovered(outcome.accuracy.mean, low, high),
         "privacy": {
             "unit": unit,
@@ -123,23 +119,14 @@ def summarize(unit: str, plan: Plan, outcome: Outcome, controls: dict[str, Outco
     }
 
 
-def _shares(plan: Plan) -> dict[str, Any]:
-    """What is asked for features and labels (None in the clear), or what a relationship costs."""
-    method: Any = plan.method
-    if method.name in OF_LINKS:
-        return {"relationship_epsilon": method.lists.relationship_epsilon}
-    each = {"per_feature": True} if method.per_feature else {}
-    return {"epsilon_x": method.epsilon_x, "epsilon_y": method.epsilon_y, **each}
-
-
-def show(result: dict[str, Any], outcome: Outcome, controls: dict[str, Outcome], out: Path) -> None:
+def show(result: dict[str, Any], outcome: Outcome, beside: dict[str, Outcome], out: Path) -> None:
     """Print a table of scores, and the certificate."""
     from rich import box
     from rich.table import Table
 
     seeds = result["test_accuracy"]["seeds"]
     table = Table("", "test accuracy", "macro-F1", box=box.SIMPLE_HEAD, title=f"{result['dataset']} ({seeds} seed(s))")
-    shown = {name: (title, controls.get(name)) for name, title in titles(outcome.first.plan).items()}
+    shown = {name: (title, beside.get(name)) for name, title in titles(outcome.first.plan).items()}
     rows = (*list(shown.values())[:-1], (f"{result['method']} (unit {result['unit']})", outcome), shown["ceiling"])
     for title, row in rows:
         if row is not None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sfumato._optional import TRAIN, check_installed
+from sfumato.catalog import FACES, WORDS
 from sfumato.cli import data, local, options
 from sfumato.cli.options import HOPS, Options, set_threads, take_up
 from sfumato.cli.output import peak_mb, stage_bars, tell, write_values
@@ -21,18 +22,19 @@ from sfumato.privacy.units import Unit
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph
-    from sfumato.method.fitted import Fitted
-    from sfumato.method.method import Progress
-    from sfumato.method.plan import Plan
+    from sfumato.method.contract import Progress
+    from sfumato.method.plan import Fitted, Plan
     from sfumato.record.resume import FitState
+
+_SUMMARIES = "; ".join(f"{word}: {FACES[name].summary}" for word, name in WORDS.items())
+_HOPS = "; ".join(f"of {word} {FACES[WORDS[word]].defaults['hops']}" for word in HOPS)
 
 
 def train(
     context: typer.Context,
     method: str | None = typer.Argument(
         None,
-        help="auto (recommended: picks label-messages or mlp by a public rule), label-messages, progap or gap (with the "
-        "graph), mlp (graph-free), sage (no privacy); locally private: lpgnn, pgc, label-only, and blink (private links).",
+        help=_SUMMARIES + ".",
     ),
     dataset: str | None = data.DATASET,
     data_dir: Path | None = data.DATA_DIR,
@@ -57,8 +59,7 @@ def train(
     hops: int | None = typer.Option(
         None,
         "--hops",
-        help="Neighborhood sums: of label-messages (default 3; node level 1), of progap (5; node level 4), of gap (2; "
-        "without privacy 5).",
+        help=f"Neighborhood sums (default {_HOPS}).",
     ),
     ledger: Path | None = options.LEDGER,
     total_epsilon: float | None = options.TOTAL_EPSILON,
@@ -148,15 +149,10 @@ def _run(
 
 
 def _chosen(options: Options, graph: Graph) -> tuple[Any, Unit]:
-    if options.method in local.WORDS:
-        method = local.build(options)
-        if options.method in local.OF_VALUES:
-            local.look(options, graph, method)
-        return method, method.unit
-    from sfumato.catalog import method_named
-
-    settings = {HOPS[options.method]: options.hops} if options.hops is not None else {}
-    return method_named(options.method, **settings), options.privacy_unit(graph)
+    method = options.chosen()
+    if options.method in local.OF_VALUES:
+        local.look(options, graph, method)
+    return method, method.unit or options.privacy_unit(graph)
 
 
 def _fit(

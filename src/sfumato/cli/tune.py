@@ -17,6 +17,7 @@ import typer
 
 from sfumato._optional import TRAIN, check_installed
 from sfumato._validate import check_choice
+from sfumato.catalog import FACES, WORDS
 from sfumato.cli import data, options
 from sfumato.cli.options import Options, set_threads
 from sfumato.cli.output import stage_bars, tell, write_values
@@ -26,14 +27,15 @@ from sfumato.errors import InputError
 
 if TYPE_CHECKING:
     from sfumato.central.tuned import Tuned
-    from sfumato.method.fitted import Fitted
-    from sfumato.method.plan import Plan
+    from sfumato.method.plan import Fitted, Plan
 
-_METHODS = ("label-messages", "progap", "gap", "mlp")
+_METHODS = {word: FACES[name].summary for word, name in WORDS.items() if FACES[name].candidates}
+
+_SUMMARIES = "; ".join(f"{word}: {summary}" for word, summary in _METHODS.items())
 
 
 def tune(
-    method: str | None = typer.Argument(None, help="label-messages, progap or gap (with the graph), mlp (graph-free)."),
+    method: str | None = typer.Argument(None, help=_SUMMARIES + "."),
     candidates: Path | None = typer.Option(
         None, "--candidates", help="TOML file, one [[candidate]] of settings each (default: a short list)."
     ),
@@ -69,7 +71,7 @@ def tune(
     shared = {name: given[name] for name in given.keys() - {"candidates", "trials", "rule", "dry_run", "as_json"}}
     if method is None:
         raise InputError(f"Expected METHOD with tune, got none. Name one of {', '.join(_METHODS)}.")
-    check_choice(_METHODS, "Only these train under a guarantee.", method=method)
+    check_choice(tuple(_METHODS), "Only these train under a guarantee.", method=method)
     chosen = Options.given(shared | ({"out": Path()} if dry_run and out is None else {}), "tune")
     chosen.check()
     check_installed(*TRAIN)
@@ -128,16 +130,14 @@ def _date(run: Path, moment: int) -> None:
 
 def _cost(tuned: Tuned, plan: Plan) -> dict[str, Any]:
     """The claim, and each candidate's first noise multiplier beside that of training it untuned; all before any release."""
-    from sfumato.method.method import settings_of
-    from sfumato.method.plan import make_plan
     from sfumato.privacy import accounting
 
-    names = {key for one in tuned.candidates for key, value in settings_of(one).items()
-             if any(settings_of(other)[key] != value for other in tuned.candidates)}  # fmt: skip
+    names = {key for one in tuned.candidates for key, value in one.settings.items()
+             if any(other.settings[key] != value for other in tuned.candidates)}  # fmt: skip
     rows, events = [], plan.releases[0].event.candidates if plan.releases else ((),) * len(tuned.candidates)  # type: ignore[union-attr]
     for candidate, trial in zip(tuned.candidates, events, strict=True):
-        alone = make_plan(candidate, plan.budget, plan.unit, plan.public).releases
-        settings = {key: value for key, value in settings_of(candidate).items() if key in names}
+        alone = candidate.calibrate(plan.budget, plan.unit, plan.public).releases
+        settings = {key: value for key, value in candidate.settings.items() if key in names}
         noise = trial[0].noise_multiplier if trial else None
         rows.append(
             {

@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 from sfumato.errors import InputError
 from sfumato.experiments._tables import known, tables
-from sfumato.method.method import Method
-
-DEFAULTS: Mapping[str, tuple[Mapping[str, Any], ...]] = {
-    "label-messages": ({"learner_share": 0.05}, {"learner_share": 0.1}, {"learner_share": 0.2}),
-    "gap": ({"num_hops": 1}, {"num_hops": 2}, {"num_hops": 3}),
-    "progap": ({"depth": 1}, {"depth": 2}, {"depth": 4}),
-    "mlp": ({"learning_rate": 0.003}, {"learning_rate": 0.01}, {"learning_rate": 0.03}),
-}
+from sfumato.method.contract import Method
 
 
 def read_candidates(method: str, path: Path | None = None) -> tuple[Method, ...]:
@@ -34,9 +25,9 @@ def read_candidates(method: str, path: Path | None = None) -> tuple[Method, ...]
 
     chosen = METHODS[known("method", method, tuple(METHODS))]
     if path is None:
-        if method not in DEFAULTS:
+        if chosen.card.candidates is None:
             raise InputError(f"Expected --candidates FILE with {method}, which has no default list, got none.")
-        return tuple(chosen(**settings) for settings in DEFAULTS[method])
+        return tuple(chosen(**settings) for settings in chosen.card.candidates)
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from sfumato.experiments.cells import Cell
     from sfumato.experiments.runs import Run
-    from sfumato.pate.plan import Plan, Settings
+    from sfumato.pate.plan import Settings, VotePlan
 
 _OFFICIAL_DATASET = "mnist"
 _TOLERANCE = 1.005
@@ -150,7 +150,7 @@ def _answered(
     return _Taught(rows[given], labels[given], facts, seconds), certificate
 
 
-def _certificate(plan: Plan) -> dict[str, Any]:
+def _certificate(plan: VotePlan) -> dict[str, Any]:
     """What a results line holds of a certificate."""
     from sfumato.pate.plan import UNIT
 

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from sfumato._files import whole_file
+from sfumato._files import append_line, whole_file
 from sfumato._validate import check_int, fail
 from sfumato.errors import InputError, SfumatoError
 from sfumato.experiments.cells import Cell, Row, empty_row, peak_mb, reset_peak, run_cell, skipped_row
@@ -34,7 +34,7 @@ from sfumato.experiments.pate_settings import METHOD as PATE
 from sfumato.experiments.results import FILE, parse, split_torn
 from sfumato.experiments.spec import Spec
 from sfumato.pate.images import IMAGE_DATASETS
-from sfumato.record.ledger import append_line, canonical_json
+from sfumato.record.ledger import canonical_json
 
 _STAYED = "Finished cells are kept: make room or correct the path, and run the same command again."
 Report = Callable[[Cell, Row, int, int], None]

@@ -113,7 +113,7 @@ class Run:
         for value, epsilon in product(self.values or (None,), self.epsilons or (None,)):
             settings, max_degree = self.at(value, epsilon)
             method = chosen(**constructor(self.completed(settings, "planetoid/cora")))
-            own = getattr(method, "unit", None)
+            own = method.unit
             if class_for(self.unit).trust != "curator" or own is not None:
                 if own is None or own.name != self.unit:
                     raise fail("unit", self.unit, f"to be {own.name if own else 'another'}, as {self.method} needs")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sfumato._files import whole_folder
 from sfumato.errors import DataError
 
 FORMAT = 1
@@ -20,18 +19,11 @@ def save_arrays(directory: Path, arrays: Mapping[str, np.ndarray], facts: Mappin
     """Write arrays and JSON facts into a new ``directory``; nothing is left behind if it fails."""
     if directory.exists():
         raise DataError(f"Expected {directory} not to exist yet. Choose another folder or remove it first.")
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
-    try:
+    with whole_folder(directory) as folder:
         for name, array in arrays.items():
-            np.save(partial / f"{name}.npy", array, allow_pickle=False)
+            np.save(folder / f"{name}.npy", array, allow_pickle=False)
         written = {**facts, "format": FORMAT, "arrays": sorted(arrays)}
-        (partial / "graph.json").write_text(json.dumps(written, sort_keys=True, indent=1) + "\n", encoding="utf-8")
-        partial.chmod(0o755)
-        partial.rename(directory)
-    except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
+        (folder / "graph.json").write_text(json.dumps(written, sort_keys=True, indent=1) + "\n", encoding="utf-8")
     return directory
 
 

@@ -14,10 +14,11 @@ from sfumato._validate import check_choice, check_int, check_real, fail
 from sfumato.errors import DataError, UnsupportedUnitError
 from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.local.collection import topology
+from sfumato.local.controls import BESIDE_LINKS, REPORTED
 from sfumato.local.denoising import RULES, Denoised, beliefs, denoise
 from sfumato.local.method import AskingMethod, coins, pure_sum
-from sfumato.method.method import Arrays, Session
-from sfumato.method.plan import Plan
+from sfumato.method.card import Card
+from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.noise.coins import SecretWords
 from sfumato.noise.exact import round_up
 from sfumato.privacy.events import PureEvent
@@ -88,7 +89,15 @@ class Blink(AskingMethod):
     learning_rate: float = 0.01
     weight_decay: float = 1e-3
     dropout: float = 0.5
-    name: ClassVar[str] = "blink"
+    card: ClassVar[Card] = Card(
+        name="blink",
+        summary="neighbor lists randomized by each user",
+        options={"epsilon": "epsilon"},
+        units=("link",),
+        citations=("zhu2023blink",),
+        audience=REPORTED,
+        controls=BESIDE_LINKS,
+    )
 
     def __post_init__(self) -> None:
         _ = self.lists
@@ -103,6 +112,11 @@ class Blink(AskingMethod):
     def unit(self) -> Unit:
         """One bit of one neighbor list."""
         return LinkLevel()
+
+    @property
+    def shares(self) -> dict[str, Any]:
+        """What a relationship costs, which both of its ends report."""
+        return {"relationship_epsilon": self.lists.relationship_epsilon}
 
     @property
     def lists(self) -> NeighborLists:
@@ -132,15 +146,15 @@ class Blink(AskingMethod):
         """Refuse a graph that :meth:`fit` cannot learn from, before anyone is asked."""
         self._labeled(graph)
 
-    def run(self, plan: Plan, graph: Graph, session: Session) -> tuple[Arrays, Arrays]:
+    def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """Ask every user, then learn from what was received."""
         for release in plan.releases:
             session.charge(release.name)
         reports = self.collect(graph, coins(session))
         fit = self.fit(reports, graph, session.seed)
-        return {fit.chosen: fit.scores[fit.chosen]}, {DEGREES: reports.degrees, BITS: reports.bits}
+        return Outcome({fit.chosen: fit.scores[fit.chosen]}, {DEGREES: reports.degrees, BITS: reports.bits})
 
-    def scores(self, plan: Plan, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
+    def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
         """Log-probabilities [n, C] of the learner that was chosen."""
         (found,) = weights.values()
         return np.asarray(found)

@@ -53,7 +53,7 @@ class Questions:
         delta: of "gaussian" alone.
 
     **Formal guarantee.** A user's reports are :math:`(\epsilon, \delta)`-indistinguishable for any two values of the
-    features and label, with epsilon the sum over both: see ``releases``.
+    features and label, with epsilon the sum over both: see ``reports``.
     """
 
     epsilon_x: float | None = 1.0
@@ -95,7 +95,7 @@ class Questions:
         kind = SubsetSelection if self.label_mechanism == "subset" else RandomizedResponse
         return kind(public.num_classes, self.epsilon_y)
 
-    def releases(self, public: PublicFacts) -> tuple[Release, ...]:
+    def reports(self, public: PublicFacts) -> tuple[Release, ...]:
         """What users send, with the event that each report is, in order."""
         found: list[Release] = []
         features, labels = self.features(public), self.labels(public)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +13,13 @@ from scipy.special import log_softmax, softmax
 
 from sfumato.local._heat import Floats
 from sfumato.local.collection import Collection, Questions
+from sfumato.local.controls import REPORTED, beside_hybrid
 from sfumato.local.dendrogram import CommunityTrees
 from sfumato.local.lpgnn import LPGNN
 from sfumato.local.method import LocalMethod
 from sfumato.local.smoothing import HeatKernelRidge
-from sfumato.method.method import Arrays, Session
+from sfumato.method.card import Card
+from sfumato.method.contract import Arrays, Session
 
 _FLOOR = 0.01  # added to probabilities before their logarithm, so that no expert has a veto
 _STEPS = (0, 8)
@@ -52,7 +55,29 @@ class Hybrid(LocalMethod):
     """
 
     mechanism: str = "collision"
-    name: ClassVar[str] = "hybrid"
+    card: ClassVar[Card] = Card(
+        name="hybrid",
+        summary="features and labels randomized by each user (a published form with --preset)",
+        words=("lpgnn",),
+        options={
+            "epsilon_x": "epsilon_x",
+            "epsilon_y": "epsilon_y",
+            "mechanism": "mechanism",
+            "delta": "delta",
+            "preset": "",
+        },
+        units=("local",),
+        citations=("kondor2002diffusion",),
+        audience=REPORTED,
+        controls=beside_hybrid(tuple(field.name for field in fields(Questions))),
+    )
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any], dataset: str = "") -> LocalMethod:
+        """The method that a command line names: with a preset the published network."""
+        if options.get("preset") is not None:
+            return LPGNN.from_options(options, dataset)
+        return cls(**cls._asked(options))
 
     def learn(self, collection: Collection, num_classes: int, session: Session) -> Arrays:
         """Let every expert learn, then weigh them."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import check_choice, fail
 from sfumato.local.collection import Collection
+from sfumato.local.controls import BESIDE_LABELS, REPORTED
 from sfumato.local.method import LocalMethod
 from sfumato.local.smoothing import HeatKernelRidge, best_propagation
-from sfumato.method.method import Arrays, Session
+from sfumato.method.card import Card
+from sfumato.method.contract import Arrays, Session
 
 FORMS = ("heat-kernel", "propagation")
 _LEAST = 1e-12
@@ -39,13 +42,29 @@ class LabelOnly(LocalMethod):
 
     epsilon_x: float | None = 0.0
     form: str = "heat-kernel"
-    name: ClassVar[str] = "label-only"
+    card: ClassVar[Card] = Card(
+        name="label-only",
+        summary="labels randomized by each user, smoothed over the graph",
+        options={"epsilon_x": "epsilon_x", "epsilon_y": "epsilon_y", "delta": "delta"},
+        units=("local",),
+        citations=("kondor2002diffusion",),
+        audience=REPORTED,
+        controls=BESIDE_LABELS,
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice(FORMS, form=self.form)
         if self.epsilon_x:
             raise fail("epsilon_x", self.epsilon_x, "to be 0 for label-only, which asks for no features", "Drop it.")
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any], dataset: str = "") -> LabelOnly:
+        """The method that a command line names; with labels in the clear nothing is asked, so that nothing is private."""
+        asked = cls._asked(options)
+        if asked.get("epsilon_y", 0.0) is None:
+            asked["epsilon_x"] = asked.get("epsilon_x") or None
+        return cls(**asked)
 
     def learn(self, collection: Collection, num_classes: int, session: Session) -> Arrays:
         """Smooth the reported labels."""

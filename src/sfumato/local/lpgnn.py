@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,10 +13,13 @@ from numpy.typing import NDArray
 from sfumato._validate import check_choice, check_int, check_real, fail
 from sfumato.errors import DataError
 from sfumato.local.collection import Collection
+from sfumato.local.controls import BESIDE_NETWORK, REPORTED
 from sfumato.local.drop import LOSSES, SELECTIONS, Agreement, Epoch, Objective, Selection, forward_loss
 from sfumato.local.kprop import noise_scale
 from sfumato.local.method import LocalMethod
-from sfumato.method.method import Arrays, Session
+from sfumato.local.presets import preset
+from sfumato.method.card import Card
+from sfumato.method.contract import Arrays, Session
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -86,7 +90,21 @@ class LPGNN(LocalMethod):
     activation: str = "selu"
     scale: bool = True
     features_in: str = "reports"
-    name: ClassVar[str] = "lpgnn"
+    card: ClassVar[Card] = Card(
+        name="lpgnn",
+        summary="features randomized by each user, labels in the clear unless --epsilon-y says otherwise",
+        words=("pgc",),
+        options={
+            "epsilon_x": "epsilon_x",
+            "epsilon_y": "epsilon_y",
+            "mechanism": "mechanism",
+            "delta": "delta",
+        },
+        units=("local",),
+        citations=("sajadmanesh2021locally",),
+        audience=REPORTED,
+        controls=BESIDE_NETWORK,
+    )
 
     def __post_init__(self) -> None:
         check_choice(FEATURES_IN, features_in=self.features_in)
@@ -107,6 +125,20 @@ class LPGNN(LocalMethod):
         if self.loss == "cross-entropy" and self.epsilon_y is not None and self.label_mechanism == "subset":
             raise fail("loss", self.loss, "to be drop or forward where reports are sets of classes",
                        'Or ask with label_mechanism="randomized-response".')  # fmt: skip
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any], dataset: str = "") -> LPGNN:
+        """The published form that a command line names; budgets and mechanism go before those of the preset.
+
+        "pgc-2020" with an ``epsilon_y`` asks for labels too, by randomized response, though published with labels in the
+        clear.
+        """
+        asked = cls._asked(options)
+        budgets = (asked.get(name, 1.0) for name in ("epsilon_x", "epsilon_y"))
+        values = preset(options.get("preset") or "pgc-2020", dataset, *budgets)
+        if values["loss"] == "cross-entropy":  # labels were published in the clear; this loss takes classes, not sets
+            values["label_mechanism"] = "randomized-response"
+        return cls(**{**values, **asked})
 
     def learn(self, collection: Collection, num_classes: int, session: Session) -> Arrays:
         """Train, and keep the epoch that ``select`` names."""
@@ -224,7 +256,7 @@ def _train(
 
     objective = Objective(method.loss, collection, topology, method.steps_y)
     optimizer = Adam(network.parameters(), method.learning_rate, method.weight_decay)
-    judge, report = _Judge(method, collection), session.progress("network")
+    judge, report = _Judge(method, collection), session.watch.stage("network")
     val_reports = torch.from_numpy(collection.labels[judge.val])
     state, train_share = optimizer.flat.clone(), 0.0
     for number in range(method.epochs + 1):
@@ -248,5 +280,5 @@ def _train(
         optimizer.step()
         judge.curves["network"].append(train_loss.item())
     optimizer.flat.copy_(state)
-    session.curves.update(judge.curves)
+    session.watch.curves.update(judge.curves)
     return judge.verdict

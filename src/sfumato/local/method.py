@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+import math
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from sfumato.errors import DataError, UnsupportedUnitError
 from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.local._smoothed import MOST_CONDITION
 from sfumato.local.collection import Collection, Questions, encode, received
-from sfumato.method.method import Arrays, Session
+from sfumato.method.contract import Arrays, Method, Outcome, Planned, Session
 from sfumato.method.plan import Plan
 from sfumato.noise.coins import SecretWords
 from sfumato.noise.exact import round_up
@@ -30,19 +31,16 @@ from sfumato.record.certificate import total_draws
 from sfumato.record.ledger import Release
 
 
-class AskingMethod(ABC):
-    """A method whose server only ever holds what users were asked for, once, and randomized themselves."""
+class AskingMethod(Method):
+    """A method whose server only ever holds what users were asked for, once, and randomized themselves.
 
-    name: ClassVar[str]
+    Noise follows from its settings, not from the ``noise_multiplier`` of :meth:`releases`.
+    """
 
     @property
     @abstractmethod
     def unit(self) -> Unit:
         """The only unit under which there is a proof."""
-
-    @abstractmethod
-    def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float = 1.0) -> tuple[Release, ...]:
-        """What every user sends; noise follows from the settings, not from ``noise_multiplier``."""
 
     @abstractmethod
     def _claim(self, releases: tuple[Release, ...]) -> tuple[float, float]:
@@ -55,7 +53,7 @@ class AskingMethod(ABC):
             UnsupportedUnitError: another unit than :attr:`unit`.
             InputError: the reports cost more than ``budget``, or one is given where nothing is private.
         """
-        releases = self.releases(unit, public)
+        releases = self.releases(unit, public, 1.0)
         if not unit.private:
             if budget is not None:
                 raise fail("budget", budget, "to be None where everything is read in the clear", "Drop it.")
@@ -66,24 +64,12 @@ class AskingMethod(ABC):
             raise fail("budget", budget, expected, "Raise it, or lower the method's own epsilon.")
         return Plan(self, unit, budget, public, releases, epsilon, delta).warned()
 
-    @abstractmethod
-    def run(self, plan: Plan, graph: Graph, session: Session) -> tuple[Arrays, Arrays]:
-        """Ask every user, then learn from what was received."""
-
-    @abstractmethod
-    def scores(self, plan: Plan, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Log-probabilities [n, C] from weights, reports and what is public."""
-
-    def who_may_see(self, unit: Unit) -> dict[str, list[str]]:
-        """Anyone may see everything: nothing else ever leaves a device."""
-        return unit.audience(["reports", "weights"])
-
 
 @dataclass(frozen=True)
 class LocalMethod(Questions, AskingMethod):
     r"""A method that never sees a user's values: it is its own :class:`~sfumato.local.collection.Questions`.
 
-    A subclass is a frozen dataclass of flat public settings with a ``name``, :meth:`learn` and :meth:`predict`. Both get
+    A subclass is a frozen dataclass of flat public settings with a ``card``, :meth:`learn` and :meth:`predict`. Both get
     a :class:`~sfumato.local.collection.Collection` and no graph, so whatever they do is post-processing.
 
     **Formal guarantee.** ``calibrate`` claims :math:`\epsilon = \sum_i \epsilon_i` over a user's reports, exactly, rounded
@@ -97,6 +83,23 @@ class LocalMethod(Questions, AskingMethod):
             return NoPrivacy()
         return LocalLevel(features=self.epsilon_x is not None, labels=self.epsilon_y is not None)
 
+    @property
+    def shares(self) -> dict[str, Any]:
+        """What is asked for features and for the label; None where they are read in the clear."""
+        each = {"per_feature": True} if self.per_feature else {}
+        return {"epsilon_x": self.epsilon_x, "epsilon_y": self.epsilon_y, **each}
+
+    @classmethod
+    def _asked(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings that options set: an infinite budget reads in the clear, and "pgc" spends for each feature."""
+        given = {
+            setting: options[name]
+            for name, setting in cls.card.options.items()
+            if options.get(name) is not None and setting
+        }
+        settings = {setting: None if value == math.inf else value for setting, value in given.items()}
+        return {**settings, **({"per_feature": True} if settings.get("mechanism") == "pgc" else {})}
+
     def _claim(self, releases: tuple[Release, ...]) -> tuple[float, float]:
         noisy = [release.event for release in releases if isinstance(release.event, GaussianEvent)]
         pure = pure_sum([release for release in releases if release.event not in noisy])
@@ -106,14 +109,12 @@ class LocalMethod(Questions, AskingMethod):
         left = effective_delta(self.delta, most, total_draws(releases))
         return round_up(pure + Fraction(accounting.epsilon(noisy, left))), self.delta
 
-    def releases(  # type: ignore[override]
-        self, unit: Unit, public: PublicFacts, noise_multiplier: float = 1.0
-    ) -> tuple[Release, ...]:
+    def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float = 1.0) -> tuple[Release, ...]:
         """What every user sends; the noise is set by the questions, not by ``noise_multiplier``."""
         if unit != self.unit:
             asked = f"epsilon_x={self.epsilon_x}, epsilon_y={self.epsilon_y}"
             raise UnsupportedUnitError(f"Method {self.name!r} with {asked} has no proof under {unit}. Use {self.unit}.")
-        return super().releases(public)
+        return self.reports(public)
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
         """Plan the collection; see :meth:`AskingMethod.calibrate`.
@@ -138,15 +139,15 @@ class LocalMethod(Questions, AskingMethod):
                     "roles that leave some."
                 )
 
-    def run(self, plan: Plan, graph: Graph, session: Session) -> tuple[Arrays, Arrays]:
+    def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """Ask every user, then learn from what was received."""
         for release in plan.releases:
             session.charge(release.name)
         reports = encode(self, graph, plan.public, coins(session))
         collection = received(self, graph, plan.public, reports)
-        return self.learn(collection, plan.public.num_classes, session), reports
+        return Outcome(self.learn(collection, plan.public.num_classes, session), reports)
 
-    def scores(self, plan: Plan, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
+    def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
         """Log-probabilities [n, C] from released reports, topology and roles."""
         return self.predict(weights, received(self, graph, plan.public, released))
 

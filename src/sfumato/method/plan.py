@@ -1,64 +1,51 @@
-"""A plan is complete before any data is seen: noise, events, releases, and the epsilon they cost.
+"""A plan is complete before any data is seen: noise, events, releases, and the epsilon they cost. A fit keeps its promise.
 
-``fit`` is the only call that touches private data; it writes each release to the ledger before computing it and ends with
-a certificate.
+``Plan.fit`` is the only call that touches private data; it writes each release to the ledger before computing it and ends
+with a certificate. ``Fitted`` predicts from what was released, so that predicting never spends again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato import __version__
 from sfumato._validate import fail
-from sfumato.errors import DataError, LedgerError, UnsupportedUnitError
+from sfumato.errors import DataError, InputError, LedgerError
 from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.graph.splits import DEFAULT_FRACTIONS
-from sfumato.method.method import GraphKey, Method, Progress, Session, settings_of
-from sfumato.noise.keys import Key, derive_key, new_key, operand_mac
+from sfumato.method.contract import Arrays, GraphKey, Method, Origin, Planned, Progress
+from sfumato.method.engine import PlanEntry
+from sfumato.method.opening import open_session
 from sfumato.noise.rectangles import SAMPLER_TAU
-from sfumato.privacy import accounting
 from sfumato.privacy.budget import Budget
-from sfumato.privacy.calibration import calibrate, effective_delta, gaussian_noise_multiplier
-from sfumato.privacy.events import Event, GaussianEvent, PoissonGaussianEvent
+from sfumato.privacy.events import SelectionEvent
 from sfumato.privacy.promises import Caveat, implausible, warn
-from sfumato.privacy.splitting import MOST_SGD_NOISE
-from sfumato.privacy.units import Unit, unit_to_dict
-from sfumato.record.certificate import certify, round_up, total_draws
-from sfumato.record.claims import Claim, new_run
+from sfumato.privacy.units import Unit, unit_from_dict, unit_to_dict
+from sfumato.record.certificate import MOST_ORIGINS, Certificate, Statement, certify, round_up, total_draws
+from sfumato.record.claims import new_run
 from sfumato.record.dataset_ledger import DatasetLedger
-from sfumato.record.ledger import Ledger, Release, canonical_json
+from sfumato.record.ledger import Ledger, Release
+from sfumato.record.release_folder import StoredRun, write_release
 from sfumato.record.resume import FitState
 from sfumato.record.stopped import noting_charges
 
+_CACHE = "cache/"
 _LONGEST_NAME = 200
-if TYPE_CHECKING:
-    from sfumato.method.fitted import Fitted
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Planned):
     """What will run, fixed before data: every release with its event, the noise, and what it costs.
 
     ``epsilon`` and ``delta`` are the claim; None without privacy.
     """
-
-    method: Method
-    unit: Unit
-    budget: Budget | None
-    public: PublicFacts
-    releases: tuple[Release, ...]
-    epsilon: float | None
-    delta: float | None
-
-    def event(self, name: str) -> Event:
-        """The event of one planned release."""
-        return next(release.event for release in self.releases if release.name == name)
 
     @property
     def delta_sampler(self) -> float:
@@ -69,13 +56,17 @@ class Plan:
         return float((1 + np.exp(self.epsilon)) * SAMPLER_TAU * draws)
 
     @property
+    def entry(self) -> PlanEntry:
+        """What the ledger says of the plan."""
+        claim = (self.epsilon, self.delta, self.delta_sampler)
+        return PlanEntry(self.method.name, self.unit, self.releases, *claim)
+
+    @property
     def caveats(self) -> tuple[Caveat, ...]:
         """What is implausible about the plan, from public facts alone; its certificate says so too."""
-        claim = {"epsilon": self.epsilon, "delta": self.delta}
-        learns = not hasattr(self.method, "base")
-        return implausible(
-            self.method.name, self.unit, claim, asdict(self.public), settings_of(self.method), learns=learns
-        )
+        claim, method = {"epsilon": self.epsilon, "delta": self.delta}, self.method
+        learns, links = method.origin is None, method.card.reads_links
+        return implausible(method.name, self.unit, claim, asdict(self.public), method.settings, learns, links)
 
     def warned(self) -> Plan:
         """The plan, once Python's warnings were told of its caveats."""
@@ -123,94 +114,38 @@ class Plan:
         """
         graph = graph if graph.roles is not None else graph.with_split(self.unit.split or DEFAULT_FRACTIONS)
         self.check(graph)
-        entry = {
-            "method": self.method.name,
-            "unit": unit_to_dict(self.unit),
-            "claim": {"epsilon": self.epsilon, "delta": self.delta},
-            "delta_sampler": self.delta_sampler,
-        }
         run = new_run() if state is None else state.run
         with noting_charges(ledger, None if dataset_ledger is None else dataset_ledger.path, run):
-            session = self._open(Ledger(entry, self.releases), graph, seed, ledger, dataset_ledger, state, run)
-            session.report = progress
-            weights, released = self.method.run(self, graph, session)
-        plan = self if session.chosen is None else replace(self, method=session.chosen)
+            session = open_session(self, self.entry, graph, seed, ledger, dataset_ledger, state, run, progress)
+            outcome = self.method.run(self, graph, session)
+        ran, origin = outcome.chosen or self, self.method.origin
         key = GraphKey.of(graph)
-        if not key.classes:
-            key = replace(key, classes=self.method.trained_on.classes)  # type: ignore[attr-defined]
-        certificate = certify(
+        if origin is not None and not key.classes:
+            key = replace(key, classes=origin.graph.classes)
+        stated = Statement(
             session.ledger,
             version=__version__,
-            settings=settings_of(plan.method),
+            settings=ran.method.settings,
             unit=self.unit,
             budget=asdict(self.budget) if self.budget else None,
             accounting="none" if self.epsilon is None else _accountant(self.unit, self.releases),
             public_facts={k: v for k, v in self.public.to_dict().items() if k != "assumed"},
             assumed_public=self.public.assumed,
-            who_may_see=plan.method.who_may_see(self.unit),
-            builds_on=getattr(self.method, "builds_on", ()),
-            candidates=self._candidates(),
+            who_may_see=ran.method.who_may_see(self.unit),
+            builds_on=() if origin is None else origin.builds_on,
+            reads_links=ran.method.card.reads_links,
+            candidates=[{"method": one.name, "settings": one.settings} for one in self.method.choices if self.releases],
         )
-        from sfumato.method.fitted import Fitted  # which plans inference on other graphs
-
-        return Fitted(plan, weights, released, certificate, session.ledger, key, session.curves)
-
-    def _candidates(self) -> list[dict[str, Any]]:
-        """What a charged selection chooses from."""
-        if not self.releases:
-            return []
-        return [{"method": one.name, "settings": settings_of(one)} for one in getattr(self.method, "candidates", ())]
-
-    def _open(
-        self,
-        planned: Ledger,
-        graph: Graph,
-        seed: int,
-        path: Path | None,
-        dataset_ledger: DatasetLedger | None,
-        state: FitState | None,
-        run: str,
-    ) -> Session:
-        """Bind the state, reserve the claim, open the ledger: in this order, so that a kill never leaves less charged."""
-        key, resume, identity = new_key(), False, GraphKey.of(graph)
-        if state is not None:
-            if path is None:
-                raise fail("ledger", None, "to name a file for a resumable fit", "What it charged must outlive it.")
-            key, resume = state.key, state.bound("plan")
-            weights = getattr(self.method, "weights", {})
-            names = np.frombuffer(canonical_json(sorted(weights)).encode(), np.uint8)
-            state.bind_plan(
-                {
-                    "plan": planned.head,
-                    "method": self.method.name,
-                    "settings": settings_of(self.method),
-                    "weights": operand_mac(
-                        derive_key(key, "resume"), names, *(weights[name] for name in sorted(weights))
-                    ).hex(),
-                    "seed": seed,
-                    "public": self.public.to_dict(),
-                }
-            )
-            state.bind("graph", _graph_mac(graph, identity, key))
-        spend, mark = None, new_run() if state is None else state.mark("plan", "graph")
-        if dataset_ledger is not None:
-            if self.epsilon is None or self.delta is None:
-                raise fail(
-                    "dataset_ledger", str(dataset_ledger.path), "to be None without privacy", "Nothing is claimed."
-                )
-            claim = Claim.of(run, self.method.name, self.epsilon, self.delta, self.releases, planned.head)
-            dataset = {"name": identity.name, "ids_digest": identity.ids_digest}
-            dataset_ledger.reserve(claim, unit=unit_to_dict(self.unit), dataset=dataset, mark=mark)
-            spend = partial(dataset_ledger.spend, run)
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        opened = Ledger(planned.plan, self.releases, path, resume=resume)
-        lost = [r.name for r in self.releases if state and state.bound(r.name) and r.name not in opened.recorded]
-        if lost:
-            raise LedgerError(
-                f"The ledger {path} lacks the release {lost[0]!r}, which was computed: it was cut. Restore it."
-            )
-        return Session(opened, key, seed, state=state, spend=spend, mark=mark)
+        return Fitted(
+            replace(self, method=ran.method),
+            ran,
+            outcome.weights,
+            outcome.released,
+            certify(stated),
+            session.ledger,
+            key,
+            session.watch.curves,
+        )
 
     def check(self, graph: Graph) -> None:
         """Refuse a graph that contradicts the public facts this plan was calibrated for, or has nothing to learn."""
@@ -221,7 +156,7 @@ class Plan:
                     f"Expected names of graph, classes and columns to have at most {_LONGEST_NAME} characters, all printable, "
                     f"since the release holds them; got {text[:20]!r}, of length {len(text)}. Rename it."
                 )
-        learns = not hasattr(self.method, "base")
+        learns = self.method.origin is None
         for name in ("num_nodes", "num_features", "directed", *(("num_train", "num_classes") if learns else ())):
             planned, found = getattr(self.public, name), getattr(facts, name)
             if planned != found:
@@ -242,58 +177,173 @@ class Plan:
             raise DataError(
                 f"Expected at least two labeled training nodes, got {labeled}. Check the label column and roles."
             )
-        getattr(self.method, "check", lambda graph: None)(graph)
+        self.method.check(graph)
 
 
-def make_plan(method: Method, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
-    """Find the noise for a budget before any data is seen; warn of what is implausible about the plan.
+@dataclass(frozen=True)
+class Fitted:
+    """A trained model with its released aggregates and certificate.
 
-    Raises:
-        InputError: a budget is missing, or given without privacy.
-        UnsupportedUnitError: the method has no proof under this unit.
+    ``ran`` is what the weights come from: the plan, or after a selection that of the candidate that it chose.
+    ``predict`` and ``predict_proba`` answer for the graph that was fitted, from cached releases and the nodes' own
+    features: they never read arcs. For another graph see :meth:`calibrate_inference`.
     """
-    if not unit.private:
-        if budget is not None:
-            raise fail(
-                "budget", budget, "to be None under NoPrivacy", "Choose a unit such as EdgeLevel to spend a budget."
+
+    plan: Plan
+    ran: Planned
+    weights: Arrays
+    released: Arrays
+    certificate: Certificate
+    ledger: Ledger
+    graph_key: GraphKey
+    curves: Mapping[str, Sequence[float]] = field(default_factory=dict)
+
+    def predict_proba(self, graph: Graph) -> NDArray[np.float32]:
+        """Class probabilities of every node of the fitted graph, float32 [num_nodes, num_classes]; spends nothing.
+
+        Raises:
+            InputError: another graph (other node ids), whose arcs would be read: that is a new plan.
+        """
+        key = GraphKey.of(graph)
+        if (key.num_nodes, key.ids_digest) != (self.graph_key.num_nodes, self.graph_key.ids_digest):
+            raise InputError(
+                f"Expected the fitted graph ({self.graph_key.num_nodes} nodes), got {graph.name!r} with other node ids. "
+                "Predicting on another private graph spends budget: use calibrate_inference(budget, unit, public).fit(graph)."
             )
-        return Plan(method, unit, None, public, (), None, None).warned()
-    if unit.trust != "curator":
-        raise UnsupportedUnitError(
-            f"Method {method.name!r} has no proof under unit {unit.name}: it reads values before noise. Use sfumato.local."
+        self._check_features(key, graph)
+        scores = self.ran.method.scores(self.ran, self.weights, self.released, graph)
+        scores = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return scores / scores.sum(axis=1, keepdims=True)
+
+    def predict(self, graph: Graph) -> NDArray[np.int64]:
+        """Most probable class of every node, int64 [num_nodes]."""
+        return self.predict_proba(graph).argmax(axis=1)
+
+    def calibrate_inference(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
+        """Plan the private aggregation of *another* graph with this model; its charge is in the plan before it is spent.
+
+        ``plan.fit(other)`` gives a :class:`Fitted` for that graph; no weight changes.
+
+        Raises:
+            InputError: the method has no inductive form, or ``public`` has other numbers of features or classes.
+        """
+        origins = self._origins()
+        inference = self.plan.method.inductive(Origin(self.weights, self.graph_key, origins))
+        if public.num_classes == 0:
+            public = replace(public, num_classes=self.plan.public.num_classes)
+        if unit != self.plan.unit:
+            raise fail(
+                "unit",
+                unit,
+                f"to be the unit of training, {self.plan.unit}",
+                "Weights trained under another unit would be certified for more than they protect.",
+            )
+        for name in ("num_features", "num_classes"):
+            trained, found = getattr(self.plan.public, name), getattr(public, name)
+            if trained != found:
+                raise fail(f"public.{name}", found, f"to be {trained} as in training", "Read both with one schema.")
+        if len(origins) > MOST_ORIGINS:
+            remedy = "Infer with the model that was trained, not with one that was inferred."
+            raise fail("builds_on", len(origins), f"to hold at most {MOST_ORIGINS} runs", remedy)
+        plan: Plan = inference.calibrate(budget, unit, public)
+        return plan
+
+    def _origins(self) -> tuple[dict[str, Any], ...]:
+        """For the certificate of an inference: the runs its weights come from."""
+        claim = {"epsilon": self.certificate.epsilon, "delta": self.certificate.delta}
+        return (*self.certificate.values["composition"]["builds_on"], {"ledger_head": self.ledger.head, **claim})
+
+    def _check_features(self, key: GraphKey, graph: Graph) -> None:
+        if graph.num_features != self.plan.public.num_features or key.feature_names != self.graph_key.feature_names:
+            raise InputError(
+                f"Expected the {self.plan.public.num_features} feature columns that the model was trained with, got "
+                f"{graph.num_features} or other names. Read both tables with one schema."
+            )
+
+    def save(self, directory: str | Path, *, sign_key: Path | None = None) -> Path:
+        """Write a run folder: ``release/`` with weights, releases, ledger, certificate, manifest.
+
+        Without privacy nothing was released: what prediction needs is kept with the weights.
+        """
+        plan = self.plan
+        spec = {
+            "format": 1,
+            "method": plan.method.name,
+            "settings": plan.method.settings,
+            "unit": unit_to_dict(plan.unit),
+            "budget": asdict(plan.budget) if plan.budget else None,
+            "public": plan.public.to_dict(),
+            "graph": asdict(self.graph_key),
+        }
+        private = plan.epsilon is not None
+        cached = {} if private else {_CACHE + name: array for name, array in self.released.items()}
+        return write_release(
+            Path(directory),
+            self.certificate,
+            self.ledger,
+            json.loads(json.dumps(spec)),
+            {**self.weights, **cached},
+            self.released if private else {},
+            sign_key,
         )
-    if budget is None:
-        raise fail("budget", None, f"to be a Budget(epsilon, delta) under {type(unit).__name__}")
-    unit.check_direction(public.directed)
-    sketch = method.releases(unit, public, 1.0)
-    if not sketch:
-        return Plan(method, unit, budget, public, (), 0.0, 0.0).warned()
-    delta = effective_delta(budget.delta, budget.epsilon, total_draws(sketch))
-    gaussian = [r.event for r in sketch if isinstance(r.event, GaussianEvent) and r.event.noise_multiplier == 1]
-    if len(gaussian) == len(sketch):
-        noise = gaussian_noise_multiplier(budget.epsilon, delta, sum(event.count for event in gaussian))
-    else:
-        noise = calibrate(lambda z: [r.event for r in method.releases(unit, public, z)], budget.epsilon, delta)
-    releases = method.releases(unit, public, noise)
-    for release in releases:
-        if isinstance(release.event, PoissonGaussianEvent) and release.event.noise_multiplier > MOST_SGD_NOISE:
-            raise fail(
-                "budget",
-                budget,
-                f"to leave DP-SGD ({release.name}) a noise multiplier of at most {MOST_SGD_NOISE:g}",
-                "Raise epsilon or delta.",
-            )
-    epsilon = accounting.epsilon([release.event for release in releases], delta)
-    return Plan(method, unit, budget, public, releases, epsilon, budget.delta).warned()
+
+    @classmethod
+    def from_stored(cls, stored: StoredRun, method: Method) -> Fitted:
+        """Rebuild what :meth:`save` wrote."""
+        spec, certificate = stored.spec, Certificate(stored.certificate)
+        _check_spec(spec, stored.certificate)
+        entries = [json.loads(line) for line in stored.ledger_text.splitlines()]
+        plan_entry = entries[0]["plan"]
+        releases = tuple(Release.from_dict(release) for release in plan_entry["releases"])
+        public = PublicFacts(**_tuples(spec["public"]))
+        budget = Budget(**spec["budget"]) if spec["budget"] else None
+        unit = unit_from_dict(spec["unit"])
+        plan = Plan(method, unit, budget, public, releases, certificate.epsilon, certificate.delta)
+        ledger = Ledger({k: v for k, v in plan_entry.items() if k != "releases"}, releases).charge_all()
+        if ledger.head != entries[-1]["hash"]:
+            raise LedgerError("The stored ledger does not hold exactly the planned releases. See `sfumato verify`.")
+        cached = {k.removeprefix(_CACHE): v for k, v in stored.weights.items() if k.startswith(_CACHE)}
+        weights = {k: v for k, v in stored.weights.items() if not k.startswith(_CACHE)}
+        return cls(
+            plan,
+            _ran(plan, stored.certificate),
+            weights,
+            {**stored.released, **cached},
+            certificate,
+            ledger,
+            GraphKey(**_tuples(spec["graph"])),
+        )
 
 
-def _graph_mac(graph: Graph, identity: GraphKey, key: Key) -> bytes:
-    """MAC of everything that a fit reads of a graph."""
-    x: Any = graph.x
-    columns = () if x is None else (x,) if isinstance(x, np.ndarray) else (x.data, x.indices, x.indptr)
-    arrays = (graph.indptr, graph.indices, graph.y, graph.roles, *columns)
-    text = np.frombuffer(repr(identity).encode(), np.uint8)
-    return operand_mac(key, text, *(np.empty(0) if array is None else array for array in arrays))
+def _ran(plan: Plan, certificate: Mapping[str, Any]) -> Planned:
+    """What the weights of a stored run come from: its plan, or after a selection that of the chosen candidate."""
+    events = [release.event for release in plan.releases]
+    if not events or not isinstance(events[0], SelectionEvent):
+        return plan
+    stated = [candidate["settings"] for candidate in certificate["candidates"]]
+    charged = events[0].candidates[stated.index(certificate["settings"])]
+    sketch = plan.method.releases(plan.unit, plan.public, 1.0)  # the event of a score may follow theirs
+    releases = tuple(replace(release, event=event) for release, event in zip(sketch, charged, strict=False))
+    return Planned(plan.method, plan.unit, plan.budget, plan.public, releases, None, None)
+
+
+def _check_spec(spec: dict[str, Any], certificate: dict[str, Any]) -> None:
+    """Refuse a spec that says something else than the certificate: unit and budget decide what predicting may read."""
+    budget = certificate["budget"]
+    stated = {
+        "method": certificate["method"],
+        "settings": certificate["settings"],
+        "unit": certificate["unit"],
+        "budget": budget if budget["epsilon"] is not None else None,
+        "public": {**certificate["public_facts"], "assumed": certificate["assumed_public"]},
+    }
+    for name, value in stated.items():
+        if spec[name] != value:
+            raise LedgerError(f"Field {name!r} of spec.json differs from the certificate. See `sfumato verify`.")
+
+
+def _tuples(values: dict[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
 
 
 def _accountant(unit: Unit, releases: Sequence[Release]) -> str:

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-Progress = Callable[[int, int], None]
+Steps = Callable[[int, int], None]
+"""Told how many steps are done, and of how many."""
 
 
 class Adam:
@@ -82,7 +83,7 @@ def train_full_batch(
     learning_rate: float,
     validate: Callable[[], Tensor] | None = None,
     validation_targets: Tensor,
-    progress: Progress | None = None,
+    progress: Steps | None = None,
 ) -> list[float]:
     """Minimize cross-entropy with Adam, in place; with ``validate``, keep the epoch with the best accuracy there.
 

@@ -24,8 +24,8 @@ from torch.nn import functional
 
 from sfumato._validate import check_choice, check_int, check_real, fail
 from sfumato.nn.stacked import Generators, StackedCNN, StackedMLP, generators, take_member
-from sfumato.nn.training import Adam
-from sfumato.pate.teachers import Ids, Progress, Teachers, check_records, parts
+from sfumato.nn.training import Adam, Steps
+from sfumato.pate.teachers import Ids, Teachers, check_records, parts
 
 NETWORKS = ("cnn", "mlp")
 Stack = StackedCNN | StackedMLP
@@ -96,7 +96,7 @@ class Ensemble:
             raise fail("device", self.device, "to be there", "This machine has no CUDA device: pass device='cpu'.")
 
     def fit(
-        self, x: NDArray[np.floating], y: NDArray[np.integer], ids: Ids, progress: Progress | None = None
+        self, x: NDArray[np.floating], y: NDArray[np.integer], ids: Ids, progress: Steps | None = None
     ) -> StackedTeachers:
         """Train every teacher on its own records: the only call that touches private data.
 

@@ -30,9 +30,9 @@ from sfumato import __version__
 from sfumato._validate import fail
 from sfumato.errors import DataError, SfumatoError
 from sfumato.pate.aggregation import LNMax
-from sfumato.pate.plan import STUDENTS, UNIT, Plan, Settings
+from sfumato.pate.plan import STUDENTS, UNIT, Settings, VotePlan
 from sfumato.privacy.units import unit_to_dict
-from sfumato.record.certificate import Certificate, certify
+from sfumato.record.certificate import Certificate, Statement, certify
 from sfumato.record.ledger import Ledger
 from sfumato.record.release_folder import Arrays, read_release, write_release
 
@@ -67,7 +67,7 @@ class Student(Protocol):
     def predict(self, x: NDArray[np.floating], /) -> NDArray[np.int64]: ...
 
 
-def spec_of(settings: Settings, plan: Plan, student: Any, images: Images, num_public: int) -> dict[str, Any]:
+def spec_of(settings: Settings, plan: VotePlan, student: Any, images: Images, num_public: int) -> dict[str, Any]:
     """What the release says of the run: settings, unit, budget and public facts, JSON-ready.
 
     Args:
@@ -157,7 +157,7 @@ def load_student(path: str | Path) -> Student:
     path = Path(path)
     if not path.is_dir():
         raise fail("path", str(path), "to be a run folder", "Pass what `sfumato pate run --out` wrote.")
-    stored = read_release(path, on_graph=False)
+    stored = read_release(path, certified=False)
     spec = stored.spec
     if spec.get("method") != "pate":
         raise fail("path", str(path), "to be a run of method 'pate'", "Use sfumato.load for other runs.")
@@ -190,7 +190,7 @@ def _networks(student: Any) -> dict[str, Any]:
 
 
 def _certify(spec: dict[str, Any], ledger: Ledger) -> Certificate:
-    return certify(
+    stated = Statement(
         ledger,
         version=__version__,
         settings=spec["settings"],
@@ -203,6 +203,7 @@ def _certify(spec: dict[str, Any], ledger: Ledger) -> Certificate:
         assumptions=ASSUMPTIONS,
         limits=LIMITS,
     )
+    return certify(stated)
 
 
 def _rebuilt(chosen: dict[str, Any], public: dict[str, Any], weights: Arrays) -> Student:

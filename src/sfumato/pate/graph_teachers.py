@@ -23,8 +23,8 @@ from sfumato.graph.graph import Graph
 from sfumato.graph.subgraph import adjacency, induced
 from sfumato.nn.gnn import BACKBONES, GNN, Topology
 from sfumato.nn.models import SparseRows
-from sfumato.nn.training import train_full_batch
-from sfumato.pate.teachers import Progress, Teachers, parts
+from sfumato.nn.training import Steps, train_full_batch
+from sfumato.pate.teachers import Teachers, parts
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class GraphTeachers:
             check_int(low=low, **{name: getattr(self, name)})
         check_real(low=0, open_low=True, learning_rate=self.learning_rate)
 
-    def fit(self, graph: Graph, progress: Progress | None = None) -> TrainedGraphTeachers:
+    def fit(self, graph: Graph, progress: Steps | None = None) -> TrainedGraphTeachers:
         """Train each teacher on its own nodes: the only call that touches private data.
 
         Every node of the graph is private; nodes to be queried belong in another graph, see

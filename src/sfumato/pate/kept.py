@@ -28,26 +28,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato._files import sync_folder
-from sfumato._validate import fail
-from sfumato.errors import InputError, LedgerError, SfumatoError
+from sfumato._files import PARTIAL, sync_folder
+from sfumato.errors import InputError, SfumatoError
+from sfumato.method.engine import Spending
 from sfumato.pate.aggregation import REFUSED, Answers
-from sfumato.pate.plan import UNIT
-from sfumato.privacy.units import unit_to_dict
-from sfumato.record.claims import FIRST_NOISE, Claim, new_run
+from sfumato.record.claims import new_run
 from sfumato.record.dataset_ledger import DatasetLedger
-from sfumato.record.ledger import Ledger
 from sfumato.record.release_folder import LEDGER, check_new_folder
 from sfumato.record.sealed import MALFORMED, damaged, digest, read_sealed, write_sealed
 
 if TYPE_CHECKING:
     from sfumato.pate.images import Images
-    from sfumato.pate.plan import Plan, Settings
+    from sfumato.pate.plan import Settings, VotePlan
 
 PRIVATE = "private"
 _ANSWERS = "answers.json"
 _RUN = "run.json"
-_BEFORE_ANSWERS = {PRIVATE, f"{PRIVATE}/{_RUN}", f"{PRIVATE}/{_RUN}.partial"}
+_BEFORE_ANSWERS = {PRIVATE, f"{PRIVATE}/{_RUN}", f"{PRIVATE}/{_RUN}{PARTIAL}"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +56,7 @@ class Kept:
         privacy: what they cost, as its metrics say it; an epsilon told afterwards is told once.
         scores: of answers and votes, against true labels.
         seconds: that teachers took.
-        run: the name of its claim; None without a ledger of the data set.
-        mark: that the data set's ledger has of them.
+        claim: its name in the ledger of the data set, and the mark of the answers there; empty without such a ledger.
 
     >>> Kept(Answers(np.array([3]), 1), {"epsilon": 1.0}, {}, 2.5).answers.answered
     1
@@ -70,11 +66,12 @@ class Kept:
     privacy: dict[str, Any]
     scores: dict[str, Any]
     seconds: float
-    run: str | None = None
-    mark: str | None = None
+    claim: tuple[str, ...] = ()
 
 
-def terms_of(settings: Settings, plan: Plan, images: Images, dataset_ledger: DatasetLedger | None) -> dict[str, Any]:
+def terms_of(
+    settings: Settings, plan: VotePlan, images: Images, dataset_ledger: DatasetLedger | None
+) -> dict[str, Any]:
     """What decides the answers and what they cost, JSON-ready: a run that goes on must have the same.
 
     Students are post-processing: a run that goes on may choose another one.
@@ -129,45 +126,38 @@ def reserve(
     run: Path,
     terms: dict[str, Any],
     kept: Kept | None,
-    settings: Settings,
-    plan: Plan,
+    plan: VotePlan,
     images: Images,
     dataset_ledger: DatasetLedger | None,
-) -> str | None:
-    """Make the run folder and charge the plan to the data set, whose ids are the numbers of its rows; return the claim's name.
+) -> Spending:
+    """Make the run folder and charge the plan to the data set, whose ids are the numbers of its rows.
 
-    The name is on disk before the claim, so whoever goes on charges the data set once. If a new claim is refused, nothing is
-    left behind.
+    The name of the claim is on disk before the claim, so whoever goes on charges the data set once. If a new claim is refused,
+    nothing is left behind.
     """
-    if dataset_ledger is None:
-        run.mkdir(parents=True, exist_ok=True)
-        return None
-    if settings.accounting != "data-independent":
-        remedy = "A cost that is told afterwards cannot be reserved."
-        raise fail("dataset_ledger", str(dataset_ledger.path), f"to be None with {settings.accounting!r}", remedy)
-    path = run / PRIVATE / _RUN
-    new = kept is None and not path.exists()
-    if new:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        sync_folder(run)
-        write_sealed(path, {"format": 1, "run": new_run(), "terms": {**terms, "out": str(run.resolve())}})
-    name = str(read_sealed(path)["run"] if kept is None else kept.run)
-    head = Ledger(plan.to_dict(), plan.releases).head
-    claim = Claim.of(name, "pate", plan.epsilon, plan.delta, plan.releases, head)
+    run.mkdir(parents=True, exist_ok=True)
+    path, new = run / PRIVATE / _RUN, False
+    if kept is not None:
+        computed = tuple(release.name for release in plan.releases)
+        spending = Spending(plan, dataset_ledger, *kept.claim, resumed=True, computed=computed)
+    elif dataset_ledger is None:
+        spending = Spending(plan)
+    else:
+        new = not path.exists()
+        if new:
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            sync_folder(run)
+            write_sealed(path, {"format": 1, "run": new_run(), "terms": {**terms, "out": str(run.resolve())}})
+        spending = Spending(plan, dataset_ledger, read_sealed(path)["run"])
     ids = sha256("\n".join(map(str, range(len(images.train_y)))).encode()).hexdigest()
-    dataset = {"name": images.name, "ids_digest": ids}
     try:
-        dataset_ledger.reserve(
-            claim, unit=unit_to_dict(UNIT), dataset=dataset, mark=None if kept is None else kept.mark
-        )
+        spending.reserve({"name": images.name, "ids_digest": ids})
     except SfumatoError:
         if new:
             forget(run)
             run.rmdir()
         raise
-    if kept is not None and kept.mark is not None:
-        dataset_ledger.spend(name, kept.mark, FIRST_NOISE)
-    return name
+    return spending
 
 
 def keep(run: Path, terms: dict[str, Any], kept: Kept) -> None:
@@ -181,10 +171,11 @@ def keep(run: Path, terms: dict[str, Any], kept: Kept) -> None:
     ...     take_up(Path(folder), terms).answers.labels.tolist()
     [3, -1]
     """
+    name, mark = kept.claim or (None, None)
     content = {
         "format": 2,
-        "run": kept.run,
-        "mark": kept.mark,
+        "run": name,
+        "mark": mark,
         "terms": terms,
         "labels": kept.answers.labels.tolist(),
         "asked": kept.answers.asked,
@@ -226,50 +217,13 @@ def take_up(run: Path, terms: dict[str, Any]) -> Kept | None:
             and all(type(privacy[name]) is bool for name in ("releasable", "certificate"))
             and all(isinstance(stored[name], str) is (terms["dataset_ledger"] is not None) for name in ("run", "mark"))
         )
-        told = (privacy, dict(stored["scores"]), float(stored["seconds"]), stored["run"], stored["mark"])
-        kept = Kept(Answers(labels, asked), *told)
+        claim = () if terms["dataset_ledger"] is None else (stored["run"], stored["mark"])
+        kept = Kept(Answers(labels, asked), privacy, dict(stored["scores"]), float(stored["seconds"]), claim)
     except MALFORMED as error:
         raise damaged(path, repr(error)) from error
     if not sound:
         raise damaged(path, "it holds no answers to these queries")
     return kept
-
-
-def charged(run: Path, plan: Plan, *, new: bool) -> Ledger:
-    """The ledger of a run folder with all releases charged: now, or by the stopped run whose answers were kept.
-
-    Raises:
-        LedgerError: there is one already, or (of a stopped run) it is another plan's or lacks charges; it is left as it is.
-
-    >>> import tempfile
-    >>> from sfumato.pate.plan import Settings, make_plan
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     charged(Path(folder), make_plan(Settings(250, 100, 2.0)), new=True).complete
-    True
-    """
-    path = run / LEDGER
-    if not new:
-        if not path.exists():
-            raise LedgerError(f"No ledger {str(path)!r} for the answers that are kept beside it. Start another run.")
-        planned, written = _in_full(plan).text().encode(), path.read_bytes()
-        if written != planned and planned.startswith(written):
-            raise LedgerError(
-                f"The ledger {str(path)!r} lacks charges for the answers kept beside it. Start another run."
-            )
-    return _in_full(plan, path, resume=not new)
-
-
-def spend(name: str | None, dataset_ledger: DatasetLedger | None) -> str | None:
-    """Use the reserved claim up, before an answer is drawn: nobody draws under it again. Returns its mark.
-
-    Raises:
-        LedgerError: another run did, or the data set's ledger is damaged.
-    """
-    if name is None or dataset_ledger is None:
-        return None
-    mark = new_run()
-    dataset_ledger.spend(name, mark, FIRST_NOISE)
-    return mark
 
 
 def forget(run: Path) -> None:
@@ -303,10 +257,3 @@ def _compare(run: Path, stored: dict[str, Any], terms: dict[str, Any]) -> None:
                 f"Expected {name} {before[name]!r}, with which the stopped run in {str(run)!r} was started, got {value!r}. "
                 "Restore it to go on for free, or start another run in a new folder, which costs anew."
             )
-
-
-def _in_full(plan: Plan, path: Path | None = None, *, resume: bool = False) -> Ledger:
-    ledger = Ledger(plan.to_dict(), plan.releases, path, resume=resume)
-    for release in plan.releases:
-        ledger.charge(release.name)
-    return ledger

@@ -26,7 +26,8 @@ import torch
 from numpy.typing import NDArray
 
 from sfumato._validate import check_int, check_real, fail
-from sfumato.pate.teachers import Ids, Progress, SeparateTeachers, Teachers, assign, train_each
+from sfumato.nn.training import Steps
+from sfumato.pate.teachers import Ids, SeparateTeachers, Teachers, assign, train_each
 from sfumato.students.histograms import SIDE, edge_histograms, upright
 
 _AT_ONCE = 500
@@ -91,7 +92,7 @@ class KernelEnsemble:
         check_real(low=0, open_low=True, ridge=self.ridge)
 
     def fit(
-        self, x: NDArray[np.floating], y: NDArray[np.integer], ids: Ids, progress: Progress | None = None
+        self, x: NDArray[np.floating], y: NDArray[np.integer], ids: Ids, progress: Steps | None = None
     ) -> KernelTeachers:
         """Train every teacher on its own records: the only call that touches private data.
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sfumato._validate import check_choice, check_int, check_real, fail
 from sfumato.errors import InputError
+from sfumato.method.engine import PlanEntry
 from sfumato.noise.rectangles import SAMPLER_TAU
 from sfumato.pate.aggregation import L1_SENSITIVITY, ConfidentGNMax, GNMax, LNMax, Mechanism
 from sfumato.pate.epsilon_release import Released, release_epsilon
@@ -19,7 +20,7 @@ from sfumato.pate.votes import Votes
 from sfumato.privacy import accounting, calibration
 from sfumato.privacy.events import LaplaceEvent
 from sfumato.privacy.promises import Caveat, implausible, warn
-from sfumato.privacy.units import RecordLevel, unit_to_dict
+from sfumato.privacy.units import RecordLevel
 from sfumato.record.ledger import Release
 
 POOL = 9000
@@ -124,26 +125,15 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What will be charged: known before data is read.
+class VotePlan(PlanEntry):
+    """What a run of PATE will charge, and the mechanism that answers.
 
-    ``epsilon`` is the data-independent cost of all answers at ``delta``, that of the noise sampler included.
+    Its ``epsilon`` is the data-independent cost of all answers at ``delta``, that of the noise sampler included.
     """
 
-    mechanism: Mechanism
-    releases: tuple[Release, ...]
     epsilon: float
     delta: float
-    delta_sampler: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """The plan entry of the ledger."""
-        return {
-            "method": "pate",
-            "unit": unit_to_dict(UNIT),
-            "claim": {"epsilon": self.epsilon, "delta": self.delta},
-            "delta_sampler": self.delta_sampler,
-        }
+    mechanism: Mechanism
 
     def caveats(self, num_teachers: int) -> tuple[Caveat, ...]:
         """What is implausible about the plan; the number of teachers, each of some record, stands for that of the records.
@@ -155,7 +145,7 @@ class Plan:
         return implausible("pate", UNIT, self.to_dict()["claim"], {}, settings)
 
 
-def make_plan(settings: Settings, num_classes: int = 10) -> Plan:
+def make_plan(settings: Settings, num_classes: int = 10) -> VotePlan:
     """Fix the noise and what it costs, from public numbers alone.
 
     A tenth of the squared noise budget goes to the threshold of confident-gnmax, which stands at 0.8 of the teachers.
@@ -200,7 +190,8 @@ def make_plan(settings: Settings, num_classes: int = 10) -> Plan:
         raise fail("epsilon", epsilon, f"to be at least {cost:.4f}, what this noise costs", remedy)
     if settings.accounting == "released":  # whether it can be told is known before data is read
         told(np.full((1, num_classes), settings.num_teachers), mechanism, settings)
-    plan = Plan(mechanism, releases, cost, delta, (1 + math.exp(cost)) * SAMPLER_TAU * draws)
+    sampler = (1 + math.exp(cost)) * SAMPLER_TAU * draws
+    plan = VotePlan("pate", UNIT, releases, cost, delta, sampler, mechanism)
     warn(plan.caveats(settings.num_teachers))
     return plan
 

@@ -20,8 +20,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -32,6 +31,8 @@ from numpy.typing import NDArray
 from sfumato._files import whole_file
 from sfumato._validate import fail
 from sfumato.errors import SfumatoError
+from sfumato.method.contract import Progress, Watch
+from sfumato.method.engine import Spending
 from sfumato.nn.metrics import accuracy, macro_f1
 from sfumato.noise.keys import Key
 from sfumato.pate.aggregation import REFUSED, Answers, ConfidentGNMax, Mechanism
@@ -39,12 +40,12 @@ from sfumato.pate.analysis import analyze
 from sfumato.pate.ensemble import IMAGE_SETTINGS, Ensemble
 from sfumato.pate.folder import spec_of, write_folder
 from sfumato.pate.images import Images
-from sfumato.pate.kept import Kept, charged, forget, keep, noted, reserve, spend, take_up, terms_of
+from sfumato.pate.kept import Kept, forget, keep, noted, reserve, take_up, terms_of
 from sfumato.pate.kernel import KernelEnsemble
-from sfumato.pate.plan import POOL, STUDENTS, UNIT, Plan, Settings, choose_queries, make_plan, told
+from sfumato.pate.plan import POOL, STUDENTS, UNIT, Settings, VotePlan, choose_queries, make_plan, told
 from sfumato.pate.votes import Votes
 from sfumato.record.dataset_ledger import DatasetLedger
-from sfumato.record.release_folder import read_sign_key
+from sfumato.record.release_folder import LEDGER, read_sign_key
 from sfumato.students.consistency import STUDENT_SETTINGS
 from sfumato.students.ridge import Ridge
 
@@ -52,7 +53,6 @@ QUICK: dict[str, dict[str, Any]] = {
     **{name: {"epochs": 3} for name in STUDENTS},
     "consistency": {"width": 256, "steps": 300},
 }
-Progress = Callable[[str, int, int], None]
 
 
 def run(
@@ -92,22 +92,28 @@ def run(
     if votes is not None and (votes.sum(1) != settings.num_teachers).any():
         raise fail("votes", f"{votes.sum(1).max()} a row", f"to be those of {settings.num_teachers} teachers")
     plan = make_plan(settings, images.num_classes)
+    if dataset_ledger is not None and settings.accounting != "data-independent":
+        remedy = "A cost that is told afterwards cannot be reserved."
+        raise fail("dataset_ledger", str(dataset_ledger.path), f"to be None with {settings.accounting!r}", remedy)
     ensemble = make_ensemble(settings, images.name, images.num_classes)
     chosen = make_student(settings, images.name, images.num_classes)  # wrong settings are refused, and nothing charged
     spec = spec_of(settings, plan, chosen, images, POOL)
     terms, rows = terms_of(settings, plan, images, dataset_ledger), choose_queries(settings.num_queries, settings.seed)
     kept = take_up(out, terms)
     resumed = kept is not None
-    name = reserve(out, terms, kept, settings, plan, images, dataset_ledger)
+    spending = reserve(out, terms, kept, plan, images, dataset_ledger)
     if kept is None:
-        asked_votes = _ask(ensemble, images, rows, progress) if votes is None else votes[rows]
-        mark = spend(name, dataset_ledger)
-        answered = _answered(out, settings, plan, asked_votes, images.test_y[rows], time.perf_counter() - start)
-        kept = replace(answered, run=name, mark=mark)
+        counts = _ask(ensemble, images, rows, progress) if votes is None else votes[rows]
+        seconds = time.perf_counter() - start
+        spending.spend()  # before the ledger: a folder that has one goes on from kept answers alone
+        ledger = spending.open(out / LEDGER).charge_all()
+        forget(out)
+        kept = _answered(settings, plan, counts, images.test_y[rows], seconds, spending)
         keep(out, terms, kept)
-    ledger = charged(out, plan, new=False)
-    if resumed and progress is not None:
-        progress("answers of the stopped run: nothing is charged", 1, 1)
+    else:
+        ledger = spending.open(out / LEDGER).charge_all()
+        if progress is not None:
+            progress("answers of the stopped run: nothing is charged", 1, 1)
     with noted(out):
         began = time.perf_counter()
         given = kept.answers.labels != REFUSED
@@ -169,11 +175,14 @@ def make_student(settings: Settings, dataset: str, num_classes: int) -> Any:
 
 
 def _answered(
-    out: Path, settings: Settings, plan: Plan, votes: Votes, truth: NDArray[np.int64], seconds: float
+    settings: Settings,
+    plan: VotePlan,
+    votes: Votes,
+    truth: NDArray[np.int64],
+    seconds: float,
+    spending: Spending,
 ) -> Kept:
-    """Charge the plan to the run's ledger, which ends the wait for a claim, then answer, and say what that cost."""
-    charged(out, plan, new=True)
-    forget(out)
+    """Answer, once all is charged, and say what that cost."""
     answers = answer(plan.mechanism, votes, settings)
     if not answers.answered:
         raise SfumatoError(
@@ -186,14 +195,17 @@ def _answered(
         "plurality_accuracy": accuracy(truth, votes.argmax(1)),
         "plurality_accuracy_answered": accuracy(truth[given], votes[given].argmax(1)),
     }
-    return Kept(answers, _privacy(settings, plan, votes), scores, seconds)
+    claim = () if spending.dataset_ledger is None else (spending.run, spending.mark)
+    return Kept(answers, _privacy(settings, plan, votes), scores, seconds, claim)
 
 
 def _ask(
     ensemble: Ensemble | KernelEnsemble, images: Images, rows: NDArray[np.int64], progress: Progress | None
 ) -> Votes:
     """Train the teachers on all training rows, whose numbers are their ids, and count their votes on the queries."""
-    teachers = ensemble.fit(images.train_x, images.train_y, range(len(images.train_y)), _stage(progress, "teachers"))
+    teachers = ensemble.fit(
+        images.train_x, images.train_y, range(len(images.train_y)), Watch(progress).stage("teachers")
+    )
     return teachers.votes(images.test_x[rows])
 
 
@@ -219,10 +231,10 @@ def fit_student(
     """A student of labels for rows of the pool, whose other rows are unlabeled."""
     others = np.setdiff1d(np.arange(POOL), rows)
     student = make_student(settings, images.name, images.num_classes)
-    return student.fit(images.test_x[rows], labels, images.test_x[others], progress=_stage(progress, stage))
+    return student.fit(images.test_x[rows], labels, images.test_x[others], progress=Watch(progress).stage(stage))
 
 
-def _privacy(settings: Settings, plan: Plan, votes: Votes) -> dict[str, Any]:
+def _privacy(settings: Settings, plan: VotePlan, votes: Votes) -> dict[str, Any]:
     """What the run cost in the chosen accounting, and whether the student may leave."""
     cost: dict[str, Any] = {"epsilon": plan.epsilon, "releasable": True}
     if settings.accounting == "released":
@@ -244,7 +256,7 @@ def _privacy(settings: Settings, plan: Plan, votes: Votes) -> dict[str, Any]:
     }
 
 
-def _facts(settings: Settings, plan: Plan, images: Images, answers: Answers) -> dict[str, Any]:
+def _facts(settings: Settings, plan: VotePlan, images: Images, answers: Answers) -> dict[str, Any]:
     return {
         "dataset": images.name,
         "teachers": settings.num_teachers,
@@ -286,7 +298,3 @@ def score(model: Any, images: Images) -> dict[str, float]:
     """Accuracy and macro-F1 on the rows that measure, beyond the pool."""
     truth, found = images.test_y[POOL:], model.predict(images.test_x[POOL:])
     return {"accuracy": accuracy(truth, found), "macro_f1": macro_f1(truth, found, images.num_classes)}
-
-
-def _stage(progress: Progress | None, stage: str) -> Callable[[int, int], None] | None:
-    return None if progress is None else lambda done, total: progress(stage, done, total)

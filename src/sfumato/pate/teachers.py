@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +28,10 @@ from numpy.typing import NDArray
 from sfumato._validate import check_int, fail
 from sfumato.pate.votes import Votes, count_votes
 
+if TYPE_CHECKING:
+    from sfumato.nn.training import Steps
+
 Ids = Sequence[str] | Sequence[int] | NDArray[np.generic]
-Progress = Callable[[int, int], None]
 
 
 def assign(ids: Ids, num_teachers: int, seed: int = 0) -> NDArray[np.int64]:
@@ -132,7 +134,7 @@ def train_each(
     num_teachers: int,
     num_classes: int,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: Steps | None = None,
 ) -> SeparateTeachers:
     """Train teachers of any kind one after another, each on its own records.
 

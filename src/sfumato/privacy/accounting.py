@@ -45,7 +45,7 @@ from sfumato.privacy.events import (
 )
 from sfumato.privacy.selection import negative_binomial_renyi, poisson_renyi
 
-METHODS = ("best", "rdp", "moments")
+BOUNDS = ("best", "rdp", "moments")
 _DELTA_SLACK = 5e-10  # relative; covers the rounding of the closed form
 _SERIES_BELOW = 0.1  # mu
 _FAR = 1e6  # x, where delta is zero in floating point and phi(x) a bound on it
@@ -89,7 +89,7 @@ def epsilon(events: Sequence[Event], delta: float, *, method: str = "best") -> f
     (0.947, 1.2586)
     """
     delta = check_real(low=0, high=1, open_low=True, open_high=True, delta=delta)
-    method = check_choice(METHODS, method=method)
+    method = check_choice(BOUNDS, method=method)
     plan = _gather(events)
     if method != "best":
         return _renyi_epsilon(plan, delta, _RENYI_ORDERS if method == "rdp" else _INTEGER_ORDERS, method)
@@ -202,7 +202,7 @@ def _gaussian_epsilon(mu: float, delta: float) -> float:
     return high
 
 
-class _Plan(NamedTuple):
+class _Gathered(NamedTuple):
     """mu of all Gaussian releases, how often each other pair occurs, and what only has Renyi divergences."""
 
     mu: float
@@ -216,7 +216,7 @@ class _Plan(NamedTuple):
         return not self.rho and not self.selected
 
 
-def _gather(events: Sequence[Event]) -> _Plan:
+def _gather(events: Sequence[Event]) -> _Gathered:
     """Merge equal events."""
     ratios: list[float] = []
     rhos: list[float] = []
@@ -235,7 +235,7 @@ def _gather(events: Sequence[Event]) -> _Plan:
             ratios.append(math.sqrt(count) * pair.mu)
         else:
             steps[pair] += count
-    return _Plan(math.hypot(*ratios), steps, math.fsum(rhos), selected)
+    return _Gathered(math.hypot(*ratios), steps, math.fsum(rhos), selected)
 
 
 def _pair(event: Event) -> Pair:
@@ -267,28 +267,28 @@ def _sampled(q: float, terms: int, z: float, relation: str) -> Pair:
     return Swapped(q, z) if terms == 1 else Revealed(2 / z, q, terms)
 
 
-def _pairs(plan: _Plan) -> Counter[Pair]:
+def _pairs(plan: _Gathered) -> Counter[Pair]:
     return plan.steps + Counter({Revealed(max(plan.mu, _SMALLEST_MU)): 1}) if plan.mu else plan.steps
 
 
-def _all_drawn(plan: _Plan) -> tuple[float, float]:
+def _all_drawn(plan: _Gathered) -> tuple[float, float]:
     """Return mu and epsilon of the plan without sampling, its pure releases at their full loss: a plan that dominates."""
     drawn = [(count, *pair.all_drawn()) for pair, count in plan.steps.items()]
     mu = math.hypot(plan.mu, *(math.sqrt(count) * mu for count, mu, _ in drawn))
     return mu, round_up(sum((count * Fraction(pure) for count, _, pure in drawn), Fraction(0)))
 
 
-def _full_epsilon(plan: _Plan, delta: float) -> float:
+def _full_epsilon(plan: _Gathered, delta: float) -> float:
     mu, pure = _all_drawn(plan)
     return _gaussian_epsilon(mu, delta) + pure if plan.paired else math.inf
 
 
-def _full_delta(plan: _Plan, epsilon: float) -> float:
+def _full_delta(plan: _Gathered, epsilon: float) -> float:
     mu, pure = _all_drawn(plan)
     return _gaussian_delta(mu, epsilon - pure) if epsilon >= pure and plan.paired else 1.0
 
 
-def _central_limit(plan: _Plan, delta: float) -> float:
+def _central_limit(plan: _Gathered, delta: float) -> float:
     mu = _limit_mu(plan)
     if not plan.selected:
         return _gaussian_epsilon(mu, delta)
@@ -296,15 +296,15 @@ def _central_limit(plan: _Plan, delta: float) -> float:
     for event, count in plan.selected.items():
         noises = (1 / max(_limit_mu(_gather(events)), _SMALLEST_MU) for events in set(event.candidates))
         limits[replace(event, candidates=tuple((GaussianEvent(noise),) for noise in noises))] += count
-    return _renyi_epsilon(_Plan(mu, Counter(), 0.0, limits), delta, _ALL_ORDERS, "rdp")
+    return _renyi_epsilon(_Gathered(mu, Counter(), 0.0, limits), delta, _ALL_ORDERS, "rdp")
 
 
-def _limit_mu(plan: _Plan) -> float:
+def _limit_mu(plan: _Gathered) -> float:
     spreads = (math.sqrt(count) * pair.spread() for pair, count in plan.steps.items())
     return math.hypot(plan.mu, math.sqrt(2 * plan.rho), *spreads)
 
 
-def _smallest(plan: _Plan, delta: float, full: float, value: float) -> float:
+def _smallest(plan: _Gathered, delta: float, full: float, value: float) -> float:
     """Return the smallest bound; Renyi's only where it may be that: next to the transforms' rounding of many steps."""
     concentrated = any(isinstance(pair, Bounded) and math.isfinite(pair.rho) for pair in plan.steps)
     rounded = _pld.ROUNDING * sum(plan.steps.values()) > _ROUNDED * delta
@@ -313,7 +313,7 @@ def _smallest(plan: _Plan, delta: float, full: float, value: float) -> float:
     return min(full, value, _renyi_epsilon(plan, delta, _ALL_ORDERS, "rdp"))
 
 
-def _renyi_epsilon(plan: _Plan, delta: float, orders: np.ndarray, method: str) -> float:
+def _renyi_epsilon(plan: _Gathered, delta: float, orders: np.ndarray, method: str) -> float:
     if plan == (0, Counter(), 0, Counter()):
         return 0.0
     values = _renyi(plan, orders) - math.log(delta) / (orders - 1)
@@ -322,7 +322,7 @@ def _renyi_epsilon(plan: _Plan, delta: float, orders: np.ndarray, method: str) -
     return max(0.0, float(values.min()))
 
 
-def _renyi(plan: _Plan, orders: np.ndarray) -> np.ndarray:
+def _renyi(plan: _Gathered, orders: np.ndarray) -> np.ndarray:
     """Return Renyi divergences of the composed plan at ``orders``."""
     with np.errstate(over="ignore"):
         total = orders * (plan.mu * plan.mu / 2) + orders * plan.rho

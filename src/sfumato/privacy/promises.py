@@ -42,7 +42,6 @@ LEAST_PER_CLASS = 10
 """Training nodes a class, on average; the smallest split in common use, Planetoid's, has 20."""
 LEAST_DEGREE = 0.5
 """Arcs a node, on average: with independent arcs more than 60 % of the nodes (e^-0.5) have none."""
-_NO_LINKS = ("mlp",)  # methods that read no links
 
 
 class Caveat(NamedTuple):
@@ -63,6 +62,7 @@ def implausible(
     facts: Mapping[str, Any],
     settings: Mapping[str, Any],
     learns: bool = True,
+    reads_links: bool = True,
 ) -> tuple[Caveat, ...]:
     """What is implausible about a plan, as far as it is public; reads no data.
 
@@ -73,6 +73,7 @@ def implausible(
         facts: public under ``unit``; of PATE none is read.
         settings: of the method.
         learns: False where weights come from another run and only links are aggregated.
+        reads_links: False of a method that is graph-free.
 
     >>> from sfumato.privacy.units import EdgeLevel
     >>> facts = {"num_nodes": 3000, "num_train": 2250, "num_classes": 6}
@@ -87,7 +88,7 @@ def implausible(
     if facts["num_nodes"] < FEW_NODES:
         text = f"The graph has {facts['num_nodes']} nodes, fewer than {FEW_NODES}: too few to learn from and to measure an "
         found.append(Caveat("few-nodes", text + "accuracy on. Collect more."))
-    if method not in _NO_LINKS:
+    if reads_links:
         found += _links(facts)
     if learns and facts["num_classes"]:
         found += [*_classes(facts), *_hidden(unit, epsilon, delta, facts, settings)]

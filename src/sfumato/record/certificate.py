@@ -136,24 +136,9 @@ class Certificate:
         return "\n".join([*lines, self.values["data_collection"], *self.values["notes"]])
 
 
-def certify(
-    ledger: Ledger,
-    *,
-    version: str,
-    settings: Mapping[str, Any],
-    unit: Unit,
-    budget: Mapping[str, float] | None,
-    accounting: str,
-    public_facts: Mapping[str, Any],
-    assumed_public: Sequence[str],
-    who_may_see: Mapping[str, Sequence[str]],
-    builds_on: Sequence[Mapping[str, Any]] = (),
-    candidates: Sequence[Mapping[str, Any]] = (),
-    notes: Sequence[str] = (),
-    assumptions: Sequence[str] = (),
-    limits: Sequence[str] = (),
-) -> Certificate:
-    """Write the certificate of a finished run.
+@dataclass(frozen=True)
+class Statement:
+    """All that the certificate of a finished run states.
 
     Args:
         ledger: holds the plan and every one of its releases.
@@ -170,10 +155,37 @@ def certify(
         notes: free text, outside the claim; nothing checks it.
         assumptions: of the method, beside those of a trusted curator.
         limits: caveats that follow from the method.
+        reads_links: False of a method that is graph-free.
+
+    >>> from sfumato.privacy.units import NoPrivacy
+    >>> Statement(Ledger({}, ()), "0.1.0", {}, NoPrivacy(), None, "none", {}, (), {}).ledger.complete
+    True
+    """
+
+    ledger: Ledger
+    version: str
+    settings: Mapping[str, Any]
+    unit: Unit
+    budget: Mapping[str, float] | None
+    accounting: str
+    public_facts: Mapping[str, Any]
+    assumed_public: Sequence[str]
+    who_may_see: Mapping[str, Sequence[str]]
+    builds_on: Sequence[Mapping[str, Any]] = ()
+    candidates: Sequence[Mapping[str, Any]] = ()
+    notes: Sequence[str] = ()
+    assumptions: Sequence[str] = ()
+    limits: Sequence[str] = ()
+    reads_links: bool = True
+
+
+def certify(stated: Statement) -> Certificate:
+    """Write the certificate of a finished run.
 
     Raises:
         LedgerError: the ledger does not hold every planned release.
     """
+    ledger, unit, facts = stated.ledger, stated.unit, stated.public_facts
     if not ledger.complete:
         raise LedgerError(
             f"Expected {len(ledger.releases)} releases in the ledger, got {len(ledger.entries) - 1}. "
@@ -183,37 +195,47 @@ def certify(
     return Certificate(
         {
             "format": FORMAT,
-            "version": version,
+            "version": stated.version,
             "method": plan["method"],
-            "settings": dict(settings),
-            **({"candidates": [dict(one) for one in candidates]} if candidates else {}),
+            "settings": dict(stated.settings),
+            **({"candidates": [dict(one) for one in stated.candidates]} if stated.candidates else {}),
             "unit": unit_to_dict(unit),
             "protects": unit.describe(),
             "claim": plan["claim"],
-            "budget": dict(budget) if budget else {"epsilon": None, "delta": None},
+            "budget": dict(stated.budget) if stated.budget else {"epsilon": None, "delta": None},
             "releases": [release.to_dict() for release in ledger.releases],
-            "accounting": {"method": accounting, "delta_sampler": plan["delta_sampler"], "sampler_tau": SAMPLER_TAU},
-            "public_facts": dict(public_facts),
-            "assumed_public": list(assumed_public),
-            "who_may_see": {who: list(what) for who, what in who_may_see.items()},
+            "accounting": {
+                "method": stated.accounting,
+                "delta_sampler": plan["delta_sampler"],
+                "sampler_tau": SAMPLER_TAU,
+            },
+            "public_facts": dict(facts),
+            "assumed_public": list(stated.assumed_public),
+            "who_may_see": {who: list(what) for who, what in stated.who_may_see.items()},
             "caveats": [
-                *caveats(unit, bool(public_facts.get("directed")), ledger.releases),
-                *each_feature(settings, public_facts),
+                *caveats(unit, bool(facts.get("directed")), ledger.releases),
+                *each_feature(stated.settings, facts),
                 *(both_ends(plan["claim"]["epsilon"]) if unit.trust == "link" else ()),
-                *limits,
+                *stated.limits,
                 *(
                     text
                     for _, text in implausible(
-                        plan["method"], unit, plan["claim"], public_facts, settings, learns=not builds_on
+                        plan["method"],
+                        unit,
+                        plan["claim"],
+                        facts,
+                        stated.settings,
+                        learns=not stated.builds_on,
+                        reads_links=stated.reads_links,
                     )
                 ),
             ],
-            "composition": {"covers": COVERS, "builds_on": [dict(run) for run in builds_on]},
-            "notes": list(notes),
+            "composition": {"covers": COVERS, "builds_on": [dict(run) for run in stated.builds_on]},
+            "notes": list(stated.notes),
             "ledger_head": ledger.head,
             **FIXED,
             **_OF_TRUST[unit.trust],
-            **({"assumptions": [*FIXED["assumptions"], *assumptions]} if assumptions else {}),
+            **({"assumptions": [*FIXED["assumptions"], *stated.assumptions]} if stated.assumptions else {}),
         }
     )
 

@@ -14,9 +14,9 @@ under it later must show the same mark, or is refused. *So, after any sequence o
 folders, all that was ever released under one claim is one draw.* Proof. Lines are appended under the lock and never removed,
 so all calls of :meth:`DatasetLedger.spend` for one run and one name that ever return carry one mark. Marks are of two kinds.
 
-* A fit without kept key, and PATE, draw the mark at random when they spend, and a key for the noise beside it, which is not
-  written. Another process has the same mark with probability 2^-128. So the process that wrote the mark alone draws, once.
-  PATE keeps the mark with its answers: who goes on from them shows it, and draws nothing.
+* A run without kept key draws the mark at random, and a key for the noise beside it, which is not written. Another process
+  has the same mark with probability 2^-128. So the process that wrote the mark alone draws, once. It may keep the mark with
+  what it drew: who goes on from that shows the mark, and draws nothing.
 * A resumable fit derives its marks from its stored key by HMAC-SHA256: that of the first noise from the MACs of plan, settings,
   versions, threads and graph, and that of a release from the MAC of its operand. Equal marks mean an equal key and equal
   operands (else HMAC collides), and noise is a function of these: it is the same noise. A release has its mark before it is
@@ -33,7 +33,6 @@ one whose last line was being written by a process that died, which is dropped: 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -43,12 +42,12 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from sfumato._files import whole_file
+from sfumato._files import append_line, cut_file, whole_file
 from sfumato._validate import check_choice, check_real
 from sfumato.errors import InputError, LedgerError
 from sfumato.privacy.units import class_named
 from sfumato.record.claims import FIRST_NOISE, Account, Claim
-from sfumato.record.ledger import Chain, append_line, canonical_json, chained
+from sfumato.record.ledger import Chain, canonical_json, chained
 
 RULES = ("basic", "gdp")
 _WAIT_SECONDS = 60.0
@@ -244,9 +243,7 @@ def _append(path: Path, body: dict[str, Any]) -> None:
     """Append one entry, then note it as the last; the caller holds the lock and has read the account as sound."""
     chain = _read_chain(path) if path.exists() else Chain()
     if chain.torn:
-        with path.open("r+b") as file:
-            file.truncate(chain.size)
-            os.fsync(file.fileno())
+        cut_file(path, chain.size)
     entry = chained(chain.entries, body)
     append_line(path, canonical_json(entry), new=not path.exists())
     with whole_file(_head_path(path)) as head:

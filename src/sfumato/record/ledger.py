@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sfumato._files import name_file, sync_folder
+from sfumato._files import append_line, cut_file, sync_folder
 from sfumato.errors import BudgetExceededError, LedgerError
 from sfumato.privacy.events import Event, event_from_dict, event_to_dict, repeats
 
 GENESIS = "0" * 64
+_RESTORE = "Restore it, or start another run in a new folder, which costs anew."
 
 
 @dataclass(frozen=True)
@@ -129,34 +128,6 @@ def _line_problem(line: bytes, entries: Sequence[dict[str, Any]]) -> str | None:
         return "is not a JSON object"
 
 
-def append_line(path: Path, line: str, *, new: bool) -> None:
-    """Append to a ledger file (or create it) and return once line and file name are on disk; a failure takes it back.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     append_line(Path(folder) / "ledger.jsonl", "{}", new=True)
-    ...     (Path(folder) / "ledger.jsonl").read_text()
-    '{}\\n'
-    """
-    flags = os.O_WRONLY | os.O_APPEND | (os.O_CREAT | os.O_EXCL if new else 0)
-    with open(os.open(path, flags, 0o644), "ab", buffering=0) as file:
-        size = os.fstat(file.fileno()).st_size
-        try:
-            rest = (line + "\n").encode()
-            while rest:
-                rest = rest[file.write(rest) or 0 :]
-            os.fsync(file.fileno())
-            if new:
-                sync_folder(path.parent)
-        except BaseException as error:
-            with suppress(OSError):
-                os.ftruncate(file.fileno(), size)
-                if new:
-                    path.unlink()
-            name_file(error, path)
-            raise
-
-
 @dataclass
 class Ledger:
     """An append-only record of releases, in memory or in a file.
@@ -166,20 +137,25 @@ class Ledger:
         releases: what may be charged, in order.
         path: a file that must not exist yet; None keeps the ledger in memory.
         resume: take up an existing file of this same plan. Its entries are accepted again, in order, without being
-            written again, which is sound only for a fit that repeats the same bits with the same key.
+            written again, which is sound only for a run that draws the same bits again, or draws none.
+        computed: names of releases that were computed before; a file that lacks one of them is refused.
+        before_charge: called before each charge is written. If it raises, nothing is charged.
 
     ``torn`` says that the file ended inside a line, which was dropped: its write never returned, so its release was not
     computed yet.
 
     Raises:
         BudgetExceededError: a charge is not the next planned release.
-        LedgerError: the file exists already, or (``resume``) is not the beginning of this plan's ledger.
+        LedgerError: the file exists already, or (``resume``) is not the beginning of this plan's ledger, or lacks what was
+            computed. It is left as it is.
     """
 
     plan: dict[str, Any]
     releases: Sequence[Release]
     path: Path | None = None
     resume: bool = False
+    computed: Collection[str] = ()
+    before_charge: Callable[[], None] | None = field(default=None, repr=False)
     entries: list[dict[str, Any]] = field(default_factory=list, init=False)
     torn: bool = field(default=False, init=False)
     _on_disk: int = field(default=0, init=False)
@@ -194,6 +170,8 @@ class Ledger:
                     f"Expected no ledger at {self.path} yet. A run never extends another's: choose a new folder."
                 )
             self._take_up(self.path)
+        elif self.computed:
+            raise LedgerError(f"No ledger {str(self.path)!r} for what was computed. {_RESTORE}")
         self._append({"kind": "plan", "plan": {**self.plan, "releases": [r.to_dict() for r in self.releases]}})
 
     @property
@@ -220,8 +198,16 @@ class Ledger:
                 f"Release {name!r} is not what the plan allows next ({expected.name if expected else 'nothing is left'}). "
                 "Spending more needs a new plan."
             )
+        if self.before_charge is not None:
+            self.before_charge()
         self._append({"kind": "release", "release": expected.to_dict()})
         return expected
+
+    def charge_all(self) -> Ledger:
+        """Charge every planned release in order, and return this ledger."""
+        for release in self.releases:
+            self.charge(release.name)
+        return self
 
     def _append(self, body: dict[str, Any]) -> None:
         entry = chained(self.entries, body)
@@ -231,9 +217,7 @@ class Ledger:
 
     def _take_up(self, path: Path) -> None:
         """Count the whole lines of a file, which must begin the ledger that this plan would write."""
-        whole = Ledger(self.plan, self.releases)
-        for release in self.releases:
-            whole.charge(release.name)
+        whole = Ledger(self.plan, self.releases).charge_all()
         content, planned = path.read_bytes(), whole.text().encode()
         if not planned.startswith(content):
             lines = zip(content.splitlines(), [*planned.splitlines(), b""], strict=False)
@@ -243,12 +227,15 @@ class Ledger:
                 "Nothing was released. Start a new run; this one stays charged."
             )
         self._on_disk = content.count(b"\n")
+        lost = sorted(set(self.computed) - set(self.recorded))
+        if lost:
+            raise LedgerError(
+                f"The ledger {path} lacks charges for what was computed, {lost[0]!r}: it was cut. {_RESTORE}"
+            )
         size = content.rfind(b"\n") + 1
         self.torn = size < len(content)
         if self.torn:
-            with path.open("r+b") as file:
-                file.truncate(size)
-                os.fsync(file.fileno())
+            cut_file(path, size)
         sync_folder(path.parent)
 
     def text(self) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,15 +112,16 @@ def _write_all(release: Path, files: dict[str, bytes], ledger: Path | None) -> N
         raise
 
 
-def read_release(run: Path, *, on_graph: bool = True) -> StoredRun:
+def read_release(run: Path, *, certified: bool = True, others: Mapping[str, str] | None = None) -> StoredRun:
     """Read a run folder back, refusing files that do not match the manifest.
 
     Args:
         run: the run folder, or the release folder in it.
-        on_graph: refuse a run of PATE, which learns from no graph. One that is read may have no certificate, which is empty then.
+        certified: whether a certificate must be there; it is empty if it need not and is not.
+        others: methods whose runs the caller does not take, each with what to do with them instead.
 
     Raises:
-        InputError: the run is one of PATE.
+        InputError: the run is one of the others.
         DataError: a file is missing, unreadable or altered.
     """
     refusal = require("safetensors").SafetensorError
@@ -138,23 +139,23 @@ def read_release(run: Path, *, on_graph: bool = True) -> StoredRun:
             raise DataError(f"File release/{name} of {str(run)!r} differs from its manifest. See `sfumato verify`.")
     try:
         spec = json.loads(contents["spec.json"])
-        pate = isinstance(spec, dict) and spec.get("method") == "pate"
+        remedy = (others or {}).get(spec.get("method"))
+        if remedy is not None:
+            raise InputError(
+                f"Expected {str(run)!r} to be another kind of run, got one of {spec['method']!r}. {remedy}"
+            )
+        certificate = contents["certificate.json"] if certified else contents.get("certificate.json", b"{}")
         stored = StoredRun(
-            json.loads(contents.get("certificate.json", b"{}") if pate else contents["certificate.json"]),
+            json.loads(certificate),
             spec,
             _tensors(contents["model.safetensors"]),
             _tensors(contents["releases.safetensors"]),
             contents[LEDGER].decode(),
         )
-    except (KeyError, ValueError, refusal) as error:
+    except (KeyError, ValueError, TypeError, AttributeError, refusal) as error:
         raise DataError(
             f"A file of {str(release)!r} is missing or malformed: {error}. See `sfumato verify`."
         ) from error
-    if pate and on_graph:
-        raise InputError(
-            f"Expected {str(run)!r} to be a run on a graph, got one of PATE. Load its student with "
-            "sfumato.pate.load_student; check it with `sfumato verify`."
-        )
     return stored
 
 

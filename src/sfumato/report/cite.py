@@ -8,23 +8,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from sfumato.catalog import FACES
+
 _SOFTWARE = """@misc{sfumato,
   author = {{The Sfumato developers}},
   title = {Sfumato: Differentially Private Learning on Graphs},
   note = {Software, version %s},
 }
 """
-_METHODS: dict[str, tuple[str, ...]] = {
-    "gap": ("sajadmanesh2023gap",),
-    "progap": ("sajadmanesh2024progap",),
-    "label-messages": (),
-    "mlp": (),
-    "sage": ("hamilton2017inductive",),
-    "label-only": ("kondor2002diffusion",),
-    "hybrid": ("kondor2002diffusion",),
-    "lpgnn": ("sajadmanesh2021locally",),
-    "blink": ("zhu2023blink",),
-}
 _SAMPLER = ("devroye1986nonuniform", "dwork2014algorithmic")
 _EVENTS: dict[str, tuple[str, ...]] = {
     "gaussian": _SAMPLER,
@@ -85,7 +76,8 @@ def references() -> dict[str, str]:
 
 
 def _used(certificate: Mapping[str, Any], dataset: str) -> Iterator[str]:
-    yield from _METHODS.get(certificate["method"], ())
+    face = FACES.get(certificate["method"])
+    yield from face.citations if face else ()
     for release in certificate["releases"]:
         yield from _event(release["event"])
     if certificate["releases"]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.catalog import NOT_ON_A_GRAPH
 from sfumato.errors import DataError
 from sfumato.evaluation.scores import Summary
 from sfumato.experiments.results import FILE
@@ -79,7 +80,7 @@ def read_run(folder: str | Path) -> Run:
             f"Expected {str(folder)!r} to be a finished run folder, but it has no release/manifest.json. Train again, or "
             "check the path."
         )
-    stored = read_release(folder)
+    stored = read_release(folder, others=NOT_ON_A_GRAPH)
     graph = stored.spec["graph"]
     return Run(
         str(folder),

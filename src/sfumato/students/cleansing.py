@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sfumato._validate import check_real
-from sfumato.nn.training import Progress
+from sfumato.nn.training import Steps
 from sfumato.students.coteaching import PATEPlus
 from sfumato.students.gan import Batch, TrainedStudent, train
 
@@ -71,7 +71,7 @@ class PATEPlusPlus(PATEPlus):
         y_noisy: NDArray[np.integer],
         x_unlabeled: NDArray[np.floating],
         *,
-        progress: Progress | None = None,
+        progress: Steps | None = None,
     ) -> CleansedStudent:
         """Train twice; arguments as for :meth:`GANStudent.fit`, ``progress`` counts the epochs of both trainings."""
         x, y, pool = self._checked(x_labeled, y_noisy, x_unlabeled)
@@ -140,5 +140,5 @@ def most_disputed(table: NDArray[np.float64], share: float, groups: NDArray[np.i
     return np.sort(np.concatenate([rows[: math.floor(share * len(rows) + 1e-9)] for rows in own]))
 
 
-def _part(progress: Progress | None, before: int, epochs: int) -> Progress | None:
+def _part(progress: Steps | None, before: int, epochs: int) -> Steps | None:
     return None if progress is None else lambda epoch, _: progress(before + epoch, 2 * epochs)

@@ -33,7 +33,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from sfumato._validate import check_int, check_real, fail
-from sfumato.nn.training import Adam, Progress
+from sfumato.nn.training import Adam, Steps
 from sfumato.students.histograms import EDGES, SIDE, edge_histograms, upright
 from sfumato.students.neighborhood import label_all
 from sfumato.students.public_rows import check_public
@@ -115,7 +115,7 @@ class ConsistencyStudent:
         x_labeled: NDArray[np.floating],
         y_noisy: NDArray[np.integer],
         x_unlabeled: NDArray[np.floating],
-        progress: Progress | None = None,
+        progress: Steps | None = None,
     ) -> NetworkStudent:
         """Train from public images and noisy labels.
 

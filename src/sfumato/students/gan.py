@@ -26,7 +26,7 @@ from torch.nn import functional
 
 from sfumato._validate import check_choice, check_int, check_real, fail
 from sfumato.nn.gan import NETWORKS, Discriminator, Generator, matching_loss, unlabeled_loss
-from sfumato.nn.training import Adam, Progress
+from sfumato.nn.training import Adam, Steps
 from sfumato.students.histograms import SIDE, edge_histograms
 from sfumato.students.public_rows import check_public
 
@@ -103,7 +103,7 @@ class GANStudent:
         y_noisy: NDArray[np.integer],
         x_unlabeled: NDArray[np.floating],
         *,
-        progress: Progress | None = None,
+        progress: Steps | None = None,
     ) -> TrainedStudent:
         """Train a student on public rows.
 
@@ -173,7 +173,7 @@ def train(
     y: NDArray[np.int64],
     pool: NDArray[np.float32],
     *,
-    progress: Progress | None = None,
+    progress: Steps | None = None,
     watch: Watch | None = None,
 ) -> TrainedStudent:
     """Algorithm 1 of the thesis for any number of discriminators and any choice of labeled rows.

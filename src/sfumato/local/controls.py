@@ -1,0 +1,62 @@
+"""What results of the local methods stand beside, and who may see them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sfumato.method.card import CEILING, Audience, Control
+
+REPORTED = Audience(("reports", "weights"))
+"""Anyone may see everything: nothing but reports ever leaves a device."""
+GRAPH_FREE: dict[str, Any] = {"backbone": "mlp", "steps_x": 0, "steps_y": 0, "loss": "forward"}
+_LABELS = ("epsilon_y", "label_mechanism")
+_FLOOR = "floor: features that tell nothing, same labels"
+_MLP = "control: no graph, same questions"
+
+
+def _labels_alone(name: str, title: str, **settings: Any) -> tuple[Control, Control]:
+    """A run on the label reports; where these are read in the clear nothing is asked, so that nothing is private."""
+    clear = {"epsilon_x": None, **settings}
+    return (
+        Control(name, title, "label-only", settings, keeps=_LABELS, unless={"epsilon_y": None}),
+        Control(name, title, "label-only", clear, keeps=_LABELS, only={"epsilon_y": None}),
+    )
+
+
+_LABELS_ALONE = (
+    *_labels_alone("label_control", "control: labels alone, same epsilon_y"),
+    *_labels_alone("propagation", "control: the same by propagation", form="propagation"),
+)
+_CLEAR: dict[str, Any] = {
+    "epsilon_x": None, "epsilon_y": None, "label_mechanism": "randomized-response", "steps_x": 0, "steps_y": 0,
+    "loss": "cross-entropy",
+}  # fmt: skip
+_NO_INFORMATION: dict[str, Any] = {
+    "features_in": "random", "scale": True, "select": "debiased", "loss": "forward", "steps_x": 8,
+}  # fmt: skip
+BESIDE_LABELS = (*_LABELS_ALONE, CEILING)
+"""Beside a method that asks for labels alone."""
+BESIDE_NETWORK = (
+    Control("floor", _FLOOR, settings={"features_in": "random"}, only={"features_in": "reports"}),
+    *_LABELS_ALONE,
+    Control("mlp", _MLP, settings=GRAPH_FREE, only={"features_in": "reports"}),
+    CEILING,
+)
+"""Beside a network on reports."""
+BESIDE_LINKS = (
+    Control("floor", "floor: MLP, no links", "lpgnn", {**_CLEAR, "backbone": "mlp"}),
+    Control("ceiling", "ceiling: GCN, links in the clear", "lpgnn", {**_CLEAR, "backbone": "gcn"}),
+)
+"""Beside a method of private links."""
+
+
+def beside_hybrid(questions: tuple[str, ...]) -> tuple[Control, ...]:
+    """Beside a method that need not ask for features; ``questions`` are the settings that say what is asked."""
+    asks = {"epsilon_x": 0}
+    return (
+        Control("floor", _FLOOR, "lpgnn", _NO_INFORMATION, keeps=_LABELS, unless=asks),
+        *_LABELS_ALONE,
+        Control("no_features", "control: the default without features", settings={"epsilon_x": 0.0}, unless=asks),
+        Control("mlp", _MLP, "lpgnn", GRAPH_FREE, keeps=questions, unless=asks),
+        CEILING,
+    )

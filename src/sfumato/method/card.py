@@ -1,0 +1,113 @@
+"""A method's card: what the command line, tuning, reports, experiments and the documentation say of it.
+
+It stands beside the class that it describes. Their tables are derived from cards, so that a method is one file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+_OWN_PREDICTIONS = "predictions that read the node's own features (joint DP)"
+
+
+@dataclass(frozen=True)
+class Face:
+    """The part of a card that is read before its method is imported: literals only, each as ``field=value``.
+
+    Args:
+        name: of the method in certificates, stored runs and experiments.
+        summary: in a few words, for help texts.
+        words: on the command line, where they are not the name.
+        options: of the command line that the method takes beside those of every method, and the setting that each one sets;
+            empty for one that sets several (:meth:`~sfumato.method.contract.Listed.from_options`).
+        defaults: in words, of an option that means another thing for each method.
+        units: names of the privacy units under which the method has a proof.
+        candidates: settings that tuning chooses from unless told others; None where the method cannot be tuned.
+        citations: keys in ``report/references.bib`` of the works that it rests on.
+
+    >>> Face("gap", "noisy aggregates", options={"hops": "num_hops"}).spoken
+    ('gap',)
+    """
+
+    name: str
+    summary: str
+    words: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    units: tuple[str, ...] = ()
+    candidates: tuple[Mapping[str, Any], ...] | None = None
+    citations: tuple[str, ...] = ()
+
+    @property
+    def spoken(self) -> tuple[str, ...]:
+        """Its words on the command line."""
+        return self.words or (self.name,)
+
+
+@dataclass(frozen=True)
+class Audience:
+    """What :meth:`~sfumato.privacy.units.Unit.audience` of a unit takes, to say who may see what of a run.
+
+    Args:
+        outputs: what is released.
+        predictions: how predictions are called where anyone may see them.
+        never: what stays hidden beside the data.
+        never_of_nodes: what else stays hidden where the features of single nodes are protected.
+    """
+
+    outputs: tuple[str, ...] = ()
+    predictions: str = "predictions for all nodes"
+    never: tuple[str, ...] = ()
+    never_of_nodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Control:
+    """A run that results stand beside, in terms of the method that they belong to.
+
+    Args:
+        name: in metrics.json, such as ``floor`` or ``ceiling``.
+        title: in tables.
+        method: its name in the catalog; empty for the method itself.
+        settings: of the control; with an empty ``method``, beside all those of the method itself.
+        keeps: settings that it shares with the method.
+        private: whether it runs under the unit and within the budget of the method; without privacy otherwise.
+        only: settings of the method for which the control is made.
+        unless: settings of the method for which it is not made.
+
+    >>> Control("ceiling", "ceiling: GraphSAGE, no privacy", "sage", private=False).keeps
+    ()
+    """
+
+    name: str
+    title: str
+    method: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    keeps: tuple[str, ...] = ()
+    private: bool = True
+    only: Mapping[str, Any] = field(default_factory=dict)
+    unless: Mapping[str, Any] = field(default_factory=dict)
+
+
+CEILING = Control("ceiling", "ceiling: GraphSAGE, no privacy", "sage", private=False)
+CONTROLS = (
+    Control("floor", "floor: graph-free, same budget", "mlp"),
+    Control("label_control", "control: one hop of labels, same budget", "label-messages", {"num_hops": 1}),
+    CEILING,
+)
+"""What stands beside a method with a trusted curator."""
+
+
+@dataclass(frozen=True)
+class Card(Face):
+    """All of it: the face, who may see what, the controls of a result (the ceiling last), and whether links are read at all.
+
+    >>> Card("gap", "noisy aggregates").controls[-1].method
+    'sage'
+    """
+
+    audience: Audience = Audience()
+    controls: tuple[Control, ...] = CONTROLS
+    reads_links: bool = True

@@ -1,0 +1,64 @@
+"""What happens before the first release of a fit: state is bound, the claim reserved, the ledger opened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sfumato._validate import fail
+from sfumato.graph.graph import Graph
+from sfumato.method.contract import GraphKey, Planned, Progress, Session, Watch
+from sfumato.method.engine import PlanEntry, Spending
+from sfumato.noise.keys import Key, derive_key, new_key, operand_mac
+from sfumato.record.dataset_ledger import DatasetLedger
+from sfumato.record.ledger import canonical_json
+from sfumato.record.resume import FitState
+
+
+def open_session(
+    plan: Planned,
+    entry: PlanEntry,
+    graph: Graph,
+    seed: int,
+    path: Path | None,
+    dataset_ledger: DatasetLedger | None,
+    state: FitState | None,
+    run: str,
+    progress: Progress | None,
+) -> Session:
+    """Open the ledgers of a fit in the order of :mod:`sfumato.method.engine`."""
+    identity = GraphKey.of(graph)
+    if state is None:
+        key, spending = new_key(), Spending(entry, dataset_ledger, run)
+    elif path is None:
+        raise fail("ledger", None, "to name a file for a resumable fit", "What it charged must outlive it.")
+    else:
+        key = state.key
+        read = {"graph": _graph_mac(graph, identity, key)}
+        spending = Spending.of_state(entry, dataset_ledger, state, _terms(plan, seed, key), read)
+    spending.reserve({"name": identity.name, "ids_digest": identity.ids_digest})
+    return Session(spending.open(path), key, seed, state=state, spend=spending.spend, watch=Watch(progress))
+
+
+def _terms(plan: Planned, seed: int, key: Key) -> dict[str, Any]:
+    """What decides, beside plan entry, data and key, what a fit computes."""
+    weights = {} if plan.method.origin is None else plan.method.origin.weights
+    names = np.frombuffer(canonical_json(sorted(weights)).encode(), np.uint8)
+    operands = (names, *(weights[name] for name in sorted(weights)))
+    return {
+        "settings": plan.method.settings,
+        "weights": operand_mac(derive_key(key, "resume"), *operands).hex(),
+        "seed": seed,
+        "public": plan.public.to_dict(),
+    }
+
+
+def _graph_mac(graph: Graph, identity: GraphKey, key: Key) -> bytes:
+    """MAC of everything that a fit reads of a graph."""
+    x: Any = graph.x
+    columns = () if x is None else (x,) if isinstance(x, np.ndarray) else (x.data, x.indices, x.indptr)
+    arrays = (graph.indptr, graph.indices, graph.y, graph.roles, *columns)
+    text = np.frombuffer(repr(identity).encode(), np.uint8)
+    return operand_mac(key, text, *(np.empty(0) if array is None else array for array in arrays))
