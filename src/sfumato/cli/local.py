@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -153,10 +152,7 @@ def _check_range(options: Options) -> None:
 
 
 def look(options: Options, graph: Graph, asked: Any) -> None:
-    """Refuse a graph that has not what is asked for, and warn where the randomizer loses what features mean.
-
-    The warning reads features outside the guarantee, as only a simulation can: it goes to standard error, and into no run.
-    """
+    """Refuse a graph that has not what is asked for, by what is public of it."""
     if options.task == "node" and graph.num_classes < 2:
         raise DataError(f"Expected labels of 2 classes or more, got {graph.num_classes}. Name another --label column.")
     if options.method == "label-only" or asked.epsilon_x == 0:
@@ -168,13 +164,8 @@ def look(options: Options, graph: Graph, asked: Any) -> None:
             else "Ask for none: lpgnn with --epsilon-x 0, without --preset."
         )
         raise DataError(f"Expected graph {graph.name!r} to have features, got none. {remedy}")
-    if asked.epsilon_x is None:
-        return
-    if asked.mechanism == "gaussian":
+    if asked.epsilon_x is not None and asked.mechanism == "gaussian":
         _check_gaussian(asked, graph.num_features)
-    warning = _lost(asked, graph)
-    if warning:
-        print(f"Warning: {warning}", file=sys.stderr)
 
 
 def _check_gaussian(asked: Any, num_features: int) -> None:
@@ -190,10 +181,13 @@ def _check_gaussian(asked: Any, num_features: int) -> None:
         )
 
 
-def _lost(asked: Any, graph: Graph) -> str:
+def lost(asked: Any, graph: Graph) -> str:
+    """What a randomizer loses of these features, for ``evaluation/``: it reads them, as only a simulation can; or nothing."""
     import numpy as np
 
-    values: Any = graph.x if isinstance(graph.x, np.ndarray) else graph.x.data  # type: ignore[union-attr]
+    if not asked.epsilon_x or graph.x is None:
+        return ""
+    values: Any = graph.x if isinstance(graph.x, np.ndarray) else graph.x.data
     if asked.mechanism == "collision" and ((values != 0) & (values != 1)).any():
         return (
             "features have entries other than 0 and 1; with mechanism collision entries above 0 count as members; for "

@@ -142,7 +142,9 @@ def _run(
     result["seconds"] = {"load": loaded - start, "train": outcome.seconds, "total": time.perf_counter() - start}
     result["peak_mb"] = peak_mb()
     result["device"], result["out"] = options.device, str(options.out)
-    metrics = result | ({"outside_schema": graph.outside} if graph.outside else {})
+    lost = local.lost(chosen, graph) if options.method in local.OF_VALUES else ""
+    beside = {"outside_schema": graph.outside, "features_lost": lost}
+    metrics = result | {name: value for name, value in beside.items() if value}
     write_values(options.out / "evaluation" / "metrics.json", metrics)
     write_values(options.out / "evaluation" / "curves.json", dict(outcome.first.curves))
     return result, outcome, controls
