@@ -17,7 +17,8 @@ from sfumato.bounded.gradients import (
     to_grid,
 )
 from sfumato.central import labels
-from sfumato.nn.models import MLP, Encoder, Linear, MultiHopClassifier
+from sfumato.nn import steady
+from sfumato.nn.models import MLP, Encoder, Linear, MultiHopClassifier, normalize
 from sfumato.nn.progressive import StageNetwork
 
 NETWORKS = {
@@ -190,3 +191,59 @@ def test_the_exact_layer_is_the_layer():
     factor = torch.randn(9, 4, dtype=torch.float64)
     left, right = (torch.autograd.grad((o * factor).sum(), x)[0] for o in (out, layer(x)))
     torch.testing.assert_close(left, right, rtol=1e-3, atol=1e-3)
+
+
+LENGTHS = [1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 33, 255, 4097]
+
+
+def one_by_one(function, numbers):
+    return torch.cat([function(numbers[i : i + 1]) for i in range(len(numbers))])
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_functions_of_single_numbers_have_the_same_bits_anywhere(length):
+    numbers = torch.randn(length, dtype=torch.float64, generator=torch.Generator().manual_seed(length)) * 3
+    for function in (steady.selu, lambda x: steady.exp(-x.abs()), selu_slope):
+        assert torch.equal(function(numbers), one_by_one(function, numbers))
+
+
+def selu_slope(x):
+    x = x.clone().requires_grad_()
+    return torch.autograd.grad(steady.selu(x).sum(), x)[0]
+
+
+def test_functions_of_the_library_below_are_caught():
+    """Torch's own SELU ends an array in other code, on a machine with vector units."""
+    if torch.backends.cpu.get_cpu_capability() == "DEFAULT":
+        pytest.skip("no vector units here")
+    numbers = torch.randn(4097, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) * 3
+    assert not torch.equal(torch.nn.functional.selu(numbers), one_by_one(torch.nn.functional.selu, numbers))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("width", [8, 10, 16, 33])
+def test_activations_of_a_row_do_not_depend_on_how_many_rows_there_are(width, threads):
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        rows = torch.randn(5002, width, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) * 2
+        for count in (3, 257, 2049, 5001):
+            for function in (steady.selu, normalize, steady.softmax):
+                assert torch.equal(function(rows[: count + 1])[:count], function(rows[:count]))
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_the_steady_exp_is_exp():
+    numbers = -torch.rand(10_000, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) * 690
+    torch.testing.assert_close(steady.exp(numbers), torch.exp(numbers), rtol=2e-15, atol=0)
+    extremes = torch.tensor([-0.0, -1e-300, -1e4, -torch.inf, torch.nan], dtype=torch.float64)
+    assert steady.exp(extremes)[:2].tolist() == [1.0, 1.0]
+    assert (steady.exp(extremes)[2:4] < 1e-300).all()
+    assert steady.exp(extremes)[4].isnan()
+
+
+def test_weights_whose_norm_underflows_stay_whole_numbers_that_float64_holds():
+    rows = WholeRows.of(torch.randn(4, 3, dtype=torch.float64))
+    for size in (1e-163, 1e-200, 5e-324):
+        assert not rows.times(torch.full((3, 2), size, dtype=torch.float64)).any()

@@ -103,6 +103,10 @@ class WholeRows:
         """
         scale = 2.0**_WEIGHT_BITS / torch.linalg.vector_norm(weight).clamp_min(_TINY)
         whole = (weight * scale).round_()
+        if not torch.linalg.vector_norm(whole) <= 2.0 ** (
+            _WEIGHT_BITS + 0.4
+        ):  # its norm underflows, or is not a number
+            whole.zero_()
         return (self.matrix @ whole) * (self.norms * (2.0**-ROW_BITS / scale))[:, None]
 
     def outer_sums(self, whole: Tensor) -> tuple[Tensor, Tensor]:

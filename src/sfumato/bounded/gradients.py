@@ -24,9 +24,10 @@ sums by less than one step a coordinate, so the rounded sums differ by at most :
 :math:`\eta = 2^{-24} \sqrt P` for P parameters. Noise has standard deviation z C (1 + eta).
 
 **What is assumed.** What an example adds has to be a function of its own row and of the weights. All products of layers
-are exact, so they are. Between them stand functions of single numbers (SELU, exp) and sums along one row (norms,
-softmax). Torch is assumed to compute them to the same bits wherever in a batch the row stands and whatever the other
-rows hold. Tests check this on every network that is trained so.
+are exact, so they are, and functions of single numbers (SELU, softmax) are made of correctly rounded operations
+(:mod:`~sfumato.nn.steady`). Between them stand sums of squares and products along one row (norms). Torch is assumed to
+compute these to the same bits wherever in a batch the row stands and whatever the other rows hold. Tests check this on
+every network that is trained so.
 
 Source: Abadi et al. (2016), algorithm 1; norm trick: Goodfellow (2015).
 """
@@ -47,6 +48,7 @@ from torch import Tensor, nn
 from sfumato._validate import check_int, check_real, fail
 from sfumato.bounded.exact import GRADIENT_BITS, ROW_BITS, ExactLinear, WholeRows
 from sfumato.errors import UnsupportedUnitError
+from sfumato.nn.steady import softmax
 from sfumato.nn.training import Adam
 from sfumato.noise.coins import coins
 from sfumato.noise.gaussian import rounded_gaussian
@@ -141,8 +143,9 @@ def clipped_gradient_sum(
     layers = _linear_layers(model)
     with _exact(layers) as met:
         scores = model(*inputs)
-        loss = nn.functional.cross_entropy(scores, targets, ignore_index=-1, reduction="sum")
-    grads = torch.autograd.grad(loss, [met[layer][1] for layer in layers])
+    missed = softmax(scores.detach()) - nn.functional.one_hot(targets.clamp_min(0), scores.shape[1])
+    missed = missed.masked_fill_((targets < 0)[:, None], 0.0)  # the gradient of cross-entropy in the scores
+    grads = torch.autograd.grad(scores, [met[layer][1] for layer in layers], missed)
     squares = torch.zeros(len(targets), dtype=torch.float64)
     for layer, grad in zip(layers, grads, strict=True):
         squares += grad.square().sum(1) * met[layer][0].norms.square()

@@ -10,7 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
+
+from sfumato.nn.steady import selu
 
 
 class SparseRows:
@@ -65,7 +66,7 @@ class _SparseProduct(torch.autograd.Function):
 
 
 class _NormalizeRows(torch.autograd.Function):
-    """Rows over their norm; the gradient takes the part along the row out in three passes."""
+    """Rows over their norm; the gradient takes out the part along the row."""
 
     generate_vmap_rule = True
 
@@ -83,7 +84,7 @@ class _NormalizeRows(torch.autograd.Function):
     def backward(ctx, grad: Tensor, _: Tensor) -> Tensor:
         unit, norms = ctx.saved_tensors
         along = torch.linalg.vecdot(grad, unit).unsqueeze(-1)
-        return torch.addcmul(grad, unit, along, value=-1) / norms
+        return (grad - unit * along) / norms
 
 
 def normalize(rows: Tensor) -> Tensor:
@@ -135,7 +136,7 @@ class MLP(nn.Module):
         for i, layer in enumerate(self.layers):
             out = layer(out) if i else out
             if i < self.num_activated:
-                out = functional.selu(self.norms[i](out) if len(self.norms) else out)
+                out = selu(self.norms[i](out) if len(self.norms) else out)
         return out
 
 
@@ -181,7 +182,7 @@ class MultiHopClassifier(nn.Module):
 
     def forward(self, hops: Tensor) -> Tensor:
         joint = torch.cat([base(hops[:, k]) for k, base in enumerate(self.base)], dim=1)
-        return self.head(functional.selu(self.norm(normalize(joint))))
+        return self.head(selu(self.norm(normalize(joint))))
 
 
 class GraphSAGE(nn.Module):
@@ -199,5 +200,5 @@ class GraphSAGE(nn.Module):
         self.norm = nn.BatchNorm1d(width)
 
     def forward(self, x: Tensor | SparseRows, adjacency: SparseRows) -> Tensor:
-        hidden = functional.selu(self.norm(self.own[0](x) + adjacency @ self.neighbor[0](x)))
+        hidden = selu(self.norm(self.own[0](x) + adjacency @ self.neighbor[0](x)))
         return self.own[1](hidden) + adjacency @ self.neighbor[1](hidden)

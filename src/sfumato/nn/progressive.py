@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from sfumato.nn.models import Linear, SparseRows, normalize
+from sfumato.nn.steady import selu
 
 
 class StageNetwork(nn.Module):
@@ -71,7 +71,7 @@ class StageNetwork(nn.Module):
             joint = torch.cat(
                 [base.get_submodule(str(depth))(row) for base, row in zip(self.base, rows, strict=True)], dim=1
             )
-            out: Tensor = norm(functional.selu(joint, inplace=True))
+            out: Tensor = norm(selu(joint))
             rows = out.split(self.width, dim=1)
         return out
 

@@ -1,0 +1,83 @@
+r"""Functions of single numbers whose bits depend on the number alone, not on its place in an array.
+
+Vector units and the code for the last few numbers of an array, or of one thread's share of it, compute exp in different
+ways, which differ in the last bit. So what ``torch.exp`` gives for one row depends on how many rows there are. Sums,
+products, quotients, roots and comparisons are rounded correctly (IEEE 754), hence the same in any code. Here exp and
+what follows from it are made of these alone: :math:`e^x = 2^k e^r` with :math:`k = \mathrm{round}(x / \ln 2)`, e^r by
+its Taylor polynomial of degree 13 (:math:`|r| \le 0.35`, relative error below 1e-15), 2^k by its bits.
+
+Numbers of other types than float64 are left to Torch: exact sums need float64.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import reduce
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+from torch.nn import functional
+
+_SCALE, _ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
+_TAYLOR = [1 / math.factorial(power) for power in range(13, -1, -1)]
+_LN2_HIGH = float.fromhex("0x1.62e42fee00000p-1")  # with 32 bits, so that its products with k are exact
+_LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
+_LEAST = -700.0  # where e^x is about 1e-304, and 2^k still a normal number
+
+
+def exp(x: Tensor) -> Tensor:
+    """e^x of float64 numbers x <= 0; below -700 that of -700.
+
+    >>> exp(torch.tensor([0.0, -1.0], dtype=torch.float64)).tolist() == [1.0, math.exp(-1)]
+    True
+    """
+    x = x.clamp_min(_LEAST)
+    power = (x * (1 / math.log(2))).round()
+    rest = (x - power * _LN2_HIGH) - power * _LN2_LOW
+    total = torch.full_like(x, _TAYLOR[0])
+    for coefficient in _TAYLOR[1:]:
+        total = total * rest + coefficient
+    two = ((power.nan_to_num().to(torch.int64) + 1023) << 52).view(torch.float64)
+    return total * two
+
+
+def softmax(scores: Tensor) -> Tensor:
+    """Probabilities of each row [n, C], C >= 1, of float64 scores; columns are added in order.
+
+    >>> softmax(torch.zeros(1, 4, dtype=torch.float64)).tolist()
+    [[0.25, 0.25, 0.25, 0.25]]
+    """
+    raised = exp(scores - scores.amax(1, keepdim=True))
+    return raised / reduce(torch.add, raised.unbind(1))[:, None]
+
+
+def selu(x: Tensor) -> Tensor:
+    """The activation SELU, and its gradient.
+
+    >>> round(float(selu(torch.tensor(-1.0, dtype=torch.float64))), 6)
+    -1.111331
+    """
+    return _Selu.apply(x)[0] if x.dtype == torch.float64 else functional.selu(x)
+
+
+class _Selu(Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor) -> tuple[Tensor, Tensor]:
+        """The activation, and its slope."""
+        positive = x > 0
+        negative = (exp(x.clamp_max(0.0)) - 1.0) * (_SCALE * _ALPHA)
+        return torch.where(positive, x * _SCALE, negative), torch.where(positive, _SCALE, negative + _SCALE * _ALPHA)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: tuple[Tensor, Tensor]) -> None:
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(output[1])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> Tensor:
+        (slope,) = ctx.saved_tensors
+        return grad * slope
