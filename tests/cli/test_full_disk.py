@@ -9,10 +9,10 @@ import sys
 import numpy as np
 import pytest
 
+from sfumato import _files
 from sfumato.pate import plan
 from sfumato.pate import run as pate_run
 from sfumato.pate.images import Images
-from sfumato.record import ledger as ledgers
 from sfumato.record.dataset_ledger import read_account
 from sfumato.verify import verify
 
@@ -212,7 +212,7 @@ def test_half_a_line_of_a_ledger_is_taken_back_or_dropped_by_the_next_run(
         raise OSError(errno.EIO, "Input/output error")
 
     with monkeypatch.context() as patch:
-        patch.setattr(ledgers, "open", lambda *a, **k: Half(open(*a, **k)), raising=False)  # noqa: SIM115
+        patch.setattr(_files, "open", lambda *a, **k: Half(open(*a, **k)), raising=False)  # noqa: SIM115
         if not truncates:
             patch.setattr(os, "ftruncate", refuse)
         command = ("train", "mlp", *tables["first"], *EDGE, "--ledger", shared)

@@ -30,7 +30,7 @@ def ledger(tmp_path):
 @pytest.fixture
 def stopped(train, tmp_path, monkeypatch):
     """A resumable run that a full disk stopped before it was saved."""
-    from sfumato.method.fitted import Fitted
+    from sfumato.method.plan import Fitted
 
     def full(*args, **kwargs):
         raise OSError(28, "No space left on device", "model.safetensors")
@@ -194,7 +194,7 @@ def test_a_folder_put_back_as_it_was_draws_the_same_bits_or_nothing(
 
 
 def test_a_plain_stopped_run_stays_charged(train, sfumato, refused, ledger, tmp_path, monkeypatch):
-    from sfumato.method.fitted import Fitted
+    from sfumato.method.plan import Fitted
 
     def full(*args, **kwargs):
         raise OSError(28, "No space left on device")

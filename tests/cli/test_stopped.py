@@ -61,7 +61,7 @@ def test_without_a_data_set_ledger_the_run_names_its_own(sfumato, tables, tmp_pa
 
 
 def test_before_the_charge_nothing_stays(sfumato, train, tmp_path, monkeypatch):
-    for at in ("sfumato.cli.data.Source.load", "sfumato.method.plan.Claim.of"):
+    for at in ("sfumato.cli.data.Source.load", "sfumato.method.engine.Claim.of"):
         for more in ((), ("--resumable",)):
             with monkeypatch.context() as patch:
                 patch.setattr(at, interrupt)

@@ -97,6 +97,7 @@ EDITS = {
         lambda certificate, _: certificate["releases"].pop(0), "releases: expected ['degree-reports', 'link-reports']",
     ),
     "fewer users": (release(0, shape=[60]), "releases[0].shape: expected [121], for 121 users, got [60]"),
+    "bits left open": (release(1, shape=[121, None]), "releases[1].shape: expected whole numbers, got [121, None]"),
     "fewer bits": (release(1, shape=[121, 15]), "releases[1].shape: expected [121, 16], for 121 users, got [121, 15]"),
     "noise draws": (release(0, affected_coordinates=4), "releases[0].affected_coordinates: expected 0, got 4"),
     "another share": (everywhere("settings", degree_share=0.5), "releases[0].event.epsilon: expected about 2"),

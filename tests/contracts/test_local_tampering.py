@@ -73,6 +73,7 @@ EDITS = {
     ),
     "a report left out": (drop, "releases: expected ['feature-reports', 'label-reports']"),
     "fewer users": (release(1, shape=[60]), "releases[1].shape: expected 120 users, got [60]"),
+    "a width left open": (release(0, shape=[120, None]), "releases[0].shape: expected whole numbers, got [120, None]"),
     "half a report": (
         lambda *both: (release(0, shape=[120, 1])(*both), setting(mechanism="piecewise")(*both)),
         "releases[0].shape: expected the width of piecewise reports about 4 features, got 1",

@@ -82,6 +82,12 @@ class TestEveryMethod:
         with pytest.raises(FrozenInstanceError):
             setattr(method, fields(method)[0].name, 1)
 
+    def test_the_card_names_the_units_with_a_proof_and_settings_that_exist(self, name):
+        card, known = METHODS[name].card, {field.name for field in fields(METHODS[name])}
+        assert {UNITS[unit].name for method, unit in PRIVATE if method == name} == set(card.units)
+        assert set(card.options.values()) <= known
+        assert all(set(settings) <= known and METHODS[name](**settings) for settings in card.candidates or ())
+
     def test_refuses_bad_settings(self, name):
         for setting in fields(METHODS[name]):
             with pytest.raises(InputError, match=setting.name):

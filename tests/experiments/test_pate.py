@@ -322,7 +322,7 @@ def test_a_full_disk_is_named(path, trained, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(pate, "write_private", full)
+    monkeypatch.setattr(pate_votes, "write_private", full)
     with pytest.raises(InputError, match=r"Cannot write results to .*No space left"):
         run(Spec.read(path), tmp_path / "out", data_dir=tmp_path / "data")
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
-from sfumato.method.fitted import Fitted
 
 from sfumato.errors import DataError, InputError
 from sfumato.graph.synthetic import stochastic_block_model
 from sfumato.local.collection import received
 from sfumato.local.lpgnn import LPGNN
 from sfumato.local.presets import PRESETS, preset
+from sfumato.method.plan import Fitted
 from sfumato.nn.gnn import GNN
 from sfumato.nn.training import Adam
 from sfumato.record.release_folder import read_release

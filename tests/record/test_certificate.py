@@ -10,7 +10,8 @@ from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
 from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy, RecordLevel, unit_from_dict, unit_to_dict
 from sfumato.record.certificate import COVERS, FIXED, Certificate, Statement, caveats, certify, total_draws
 from sfumato.record.ledger import Ledger, Release, canonical_json
-from sfumato.verify import words as verifier
+from sfumato.verify.units import UNITS
+from sfumato.verify.words import _SUMS, _of_events
 
 RELEASES = (
     Release("aggregate/1", GaussianEvent(3.5), (4, 16), 32),
@@ -70,8 +71,10 @@ def test_caveats_follow_from_unit_direction_and_mechanisms_and_the_verifier_agre
     assert len(found) == len(words)
     assert all(word in sentence for word, sentence in zip(words, found, strict=True))
     stated = {"unit": unit_to_dict(unit), "public_facts": {"directed": directed}}
-    assert verifier._caveats({**stated, "releases": [release.to_dict() for release in releases]}) == found
-    assert verifier._protects(stated["unit"]) == unit.describe()
+    written = {**stated, "releases": [release.to_dict() for release in releases]}
+    rules = UNITS[unit.name]
+    assert [*rules.caveats(written), *_of_events(written, _SUMS)] == found
+    assert rules.protects(stated["unit"]) == unit.describe()
 
 
 def test_json_is_canonical_and_comes_back():

@@ -185,7 +185,7 @@ def handed_over(monkeypatch, plan, graph, fixed):
         return fixed[len(seen) - 1].copy()
 
     monkeypatch.setattr(labels, "noisy_neighborhood_sum", observe)
-    monkeypatch.setattr("sfumato.method.plan.new_key", lambda: KEY)
+    monkeypatch.setattr("sfumato.method.opening.new_key", lambda: KEY)
     plan.fit(graph, seed=5)
     return seen
 

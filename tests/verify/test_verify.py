@@ -1,34 +1,23 @@
 """The verifier against run folders written here, byte by byte."""
 
-import hashlib
 import json
 import math
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from verify_written import (
     GAP,
     GAP_EPSILON,
-    SIGNER,
     canonical,
     chain,
     change,
     describe,
     gaussian,
-    header,
     poisson,
-    safetensors,
     seal,
-    sign,
     write,
 )  # fmt: skip
 
-from sfumato import verify as module
-from sfumato.verify import VerifyInputError, main, verify
+from sfumato.verify import main, verify
 from sfumato.verify.epsilon import epsilon_bracket
 
 
@@ -43,7 +32,7 @@ def test_valid_run(folder):
         assert result.problems == ()
         assert result.valid
         assert not result.signed
-        assert result.epsilon_low <= 1.211967453 <= result.epsilon_high <= 1.21196746
+        assert result.epsilon_low <= 1.2119674527380743 <= result.epsilon_high <= 1.21196746
         assert (result.claim_epsilon, result.claim_delta) == (GAP_EPSILON, 1e-6)
 
 
@@ -261,188 +250,3 @@ def test_a_ledger_rewritten_in_full_no_longer_fits_the_certificate(tmp_path):
     problems = verify(folder).problems
     assert any(text.startswith("certificate.json: releases[0].event.noise_multiplier: ") for text in problems)
     assert any(text.startswith("certificate.json: ledger_head: ") for text in problems)
-
-
-BYTE_FAULTS = {
-    "not json": lambda data: b"{",
-    "nan": lambda data: data.replace(b'"width":3', b'"width":NaN'),
-    "infinite": lambda data: data.replace(b'"width":3', b'"width":1e999'),
-    "huge": lambda data: data.replace(b'"width":3', b'"width":' + b"9" * 5000),
-    "twice": lambda data: data.replace(b'"width":3', b'"width":3,"width":3'),
-    "space": lambda data: data.replace(b":", b": ", 1),
-    "no newline": lambda data: data.rstrip(b"\n"),
-    "not utf-8": lambda data: data.replace(b"gap", b"g\xffp"),
-    "surrogate": lambda data: data.replace(b'"width":3', b'"width":"\\ud800"'),
-    "deep": lambda data: data.replace(b'"width":3', b'"width":' + b"[" * 100_000 + b"]" * 100_000),
-    "list": lambda data: b"[]\n",
-    "empty": lambda data: b"",
-}
-
-
-@pytest.mark.parametrize("name", ["certificate.json", "ledger.jsonl", "manifest.json", "signature.json"])
-@pytest.mark.parametrize("fault", BYTE_FAULTS.values(), ids=BYTE_FAULTS)
-def test_bytes_that_are_not_canonical_json_are_problems(folder, name, fault):
-    sign(folder)
-    path = folder / name
-    before = path.read_bytes()
-    path.write_bytes(fault(before))
-    if path.read_bytes() == before:
-        path.write_bytes(before + b"\n")
-    if name not in ("manifest.json", "signature.json"):
-        seal(folder)
-    result = verify(folder)
-    assert any(text.startswith(name) for text in result.problems), result.problems
-
-
-@pytest.mark.parametrize("name", ["certificate.json", "ledger.jsonl", "model.safetensors", "releases.safetensors",
-                                  "spec.json", "manifest.json"])  # fmt: skip
-def test_missing_files_and_flipped_bits_are_named(folder, name):
-    path = folder / name
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(bytes(data))
-    assert any(text.startswith(f"{name}") for text in verify(folder).problems) or name == "manifest.json"
-    assert not verify(folder).valid
-    path.unlink()
-    assert f"{name}: is missing" in verify(folder).problems
-
-
-@pytest.mark.parametrize("name", ["model.safetensors", "spec.json"])
-def test_a_required_file_is_missed_even_if_the_manifest_forgets_it(folder, name):
-    (folder / name).unlink()
-    seal(folder)
-    assert verify(folder).problems == (f"{name}: is missing",)
-
-
-def test_extra_files_are_named(folder):
-    (folder / "hop0.npy").write_bytes(b"raw")
-    (folder / "sub").mkdir()
-    (folder / "x\nVALID.json").write_bytes(b"{}")
-    (folder / "link.json").symlink_to(folder / "spec.json")
-    problems = verify(folder).problems
-    assert "hop0.npy: is not a file of a release; remove it" in problems
-    assert "x\\nVALID.json: is not a file of a release; remove it" in problems
-    assert any(text.startswith("sub: is a link, a folder") for text in problems)
-    assert any(text.startswith("link.json: is a link") for text in problems)
-
-
-def test_the_manifest_cannot_reach_outside(folder):
-    (folder.parent / "secret").write_text("x")
-    manifest = json.loads((folder / "manifest.json").read_text())
-    manifest["files"]["../secret"] = hashlib.sha256(b"x").hexdigest()
-    manifest["files"]["spec.json"] = 5
-    (folder / "manifest.json").write_text(canonical(manifest) + "\n")
-    problems = verify(folder).problems
-    assert "manifest.json: files.../secret: must not be listed" in problems
-    assert any(text.startswith("spec.json: its SHA-256") for text in problems)
-
-
-def test_evaluation_beside_the_release_does_not_matter(folder):
-    (folder.parent / "evaluation").mkdir()
-    (folder.parent / "evaluation" / "metrics.json").write_text("{}")
-    assert verify(folder.parent).valid
-
-
-def tensor(**fields):
-    return {"dtype": "I64", "shape": [4, 3], "data_offsets": [0, 96], **fields}
-
-
-FIRST = "is not a valid safetensors header: aggregate/1"
-TENSOR_FAULTS = [
-    (safetensors({"aggregate/1": [4, 3]}, "I64"), "aggregate/2: "),
-    (safetensors({"aggregate/1": [4, 3], "aggregate/2": [3, 4]}, "I64"), "aggregate/2: "),
-    (safetensors({"aggregate/1": [4, 3], "aggregate/2": [4, 3], "hop0": [4, 3]}, "I64"), "hop0: "),
-    *((text, "header: ") for text in (b"", b"\xff" * 8 + b"{}", b"\2" + bytes(7) + b"[]", b"\2" + bytes(7) + b"{x")),
-    (header({"aggregate/1": 5}), "header: "),
-    (header({"aggregate/1": tensor(dtype=[])}, bytes(96)), "header: "),
-    (header({"aggregate/1": tensor(shape=[4, True])}, bytes(96)), "header: "),
-    (header({"aggregate/1": tensor(shape=[-4, -3])}, bytes(96)), "header: "),
-    (header({"aggregate/1": tensor(data_offsets=[0, 92])}, bytes(92)), "header: "),
-    (header({"aggregate/1": tensor(data_offsets="ab")}, bytes(96)), "header: "),
-    (header({"aggregate/1": tensor()}, bytes(97)), "header: "),
-    (header({"aggregate/1": tensor(), "aggregate/2": tensor()}, bytes(96)), "header: "),
-    *((safetensors({"aggregate/1": [1]}, kind), f"header: {FIRST} has dtype {kind}") for kind in ("F32", "F64", "U64")),
-]
-
-
-@pytest.mark.parametrize(("data", "problem"), TENSOR_FAULTS)
-def test_tensor_faults_are_named(folder, data, problem):
-    (folder / "releases.safetensors").write_bytes(data)
-    seal(folder)
-    problems = verify(folder).problems
-    assert problems
-    assert all(text.startswith(f"releases.safetensors: {problem}") for text in problems), problems
-
-
-def test_tensors_as_the_safetensors_package_writes_them(folder):
-    numpy, package = pytest.importorskip("numpy"), pytest.importorskip("safetensors.numpy")
-    tensors = {f"aggregate/{k}": numpy.zeros((4, 3), numpy.int64) for k in (1, 2)}
-    package.save_file(tensors, folder / "releases.safetensors")
-    seal(folder)
-    assert verify(folder).valid
-    package.save_file(tensors, folder / "releases.safetensors", metadata={"labels": "0110"})
-    seal(folder)
-    assert "releases.safetensors: header" in verify(folder).problems[0]
-
-
-def keys(tmp_path):
-    public = SIGNER.public_key()
-    form = serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-    (tmp_path / "key.pem").write_bytes(public.public_bytes(*form))
-    (tmp_path / "key.hex").write_text(public.public_bytes_raw().hex() + "\n")
-    (tmp_path / "other.hex").write_text("ab" * 32)
-    (tmp_path / "x25519.pem").write_bytes(X25519PrivateKey.generate().public_key().public_bytes(*form))
-    (tmp_path / "junk.pem").write_text("junk")
-
-
-def test_signatures(tmp_path, folder):
-    keys(tmp_path)
-    assert verify(folder, tmp_path / "key.pem").problems[0].startswith("signature.json: is missing")
-    sign(folder)
-    for key in (None, tmp_path / "key.pem", tmp_path / "key.hex"):
-        assert verify(folder, key).valid
-        assert verify(folder, key).signed
-    assert verify(folder, tmp_path / "other.hex").problems[0].startswith("signature.json: public_key: ")
-    signature = json.loads((folder / "signature.json").read_text())
-    for field, value in (("signature", "0" * 128), ("public_key", "0" * 64), ("algorithm", "rsa"), ("signature", "0")):
-        (folder / "signature.json").write_text(canonical({**signature, field: value}) + "\n")
-        result = verify(folder)
-        assert not result.signed
-        assert result.problems[0].startswith("signature.json: ")
-
-
-def test_a_signature_does_not_cover_a_later_change(folder):
-    sign(folder)
-    (folder / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:-1] + b"\1")
-    seal(folder)
-    assert verify(folder).problems == ("signature.json: signature: does not sign manifest.json",)
-
-
-def test_bad_input_is_refused(tmp_path, folder, capsys):
-    keys(tmp_path)
-    (tmp_path / "empty").mkdir()
-    cases = [
-        ([str(tmp_path / "absent")], "absent"),
-        ([str(tmp_path / "empty")], "release/"),
-        *(([str(folder), "--public-key", str(tmp_path / k)], k) for k in ("x25519.pem", "junk.pem", "absent.pem")),
-    ]
-    for argv, word in cases:
-        assert main(argv) == 2
-        error = capsys.readouterr().err
-        assert word in error
-        assert error.count("\n") == 1
-    with pytest.raises(VerifyInputError, match="not a folder"):
-        verify(tmp_path / "absent")
-
-
-def test_command_line(folder):
-    command = [sys.executable, "-m", "sfumato.verify", str(folder.parent)]
-    environment = {"PYTHONPATH": str(Path(module.__file__).parents[1]), "PATH": ""}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("VALID: ")
-    (folder / "spec.json").write_text("[]\n")
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert (done.returncode, done.stderr) == (1, "")
-    assert done.stdout.startswith("NOT VALID: ")
-    assert "problem: spec.json: its SHA-256" in done.stdout

@@ -12,7 +12,7 @@ from sfumato.record.certificate import COVERS, FIXED
 
 SIGNER = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 EDGE = {"name": "edge", "relation": "add-remove", "directed": False}
-BYTES = {"F32": 4, "I64": 8, "F64": 8, "U64": 8}
+BYTES = {"F32": 4, "I32": 4, "I64": 8, "F64": 8, "U64": 8}
 EVERYTHING = {"anyone": [], "the node itself": [], "never": ["everything in this run"]}
 OWN = ["predictions that read the node's own features (joint DP)"]
 WHO_MAY_SEE = {
@@ -47,7 +47,7 @@ def gaussian(noise, count=1):
 
 
 GAP = [gaussian(5.0)] * 2
-GAP_EPSILON = 1.2119675  # closed form: 1.21196745
+GAP_EPSILON = 1.2119675  # closed form: 1.2119674527380743
 
 
 def canonical(value):

@@ -35,6 +35,7 @@ _EDGE_LEAST, _NODE_LEAST = 0.25, 1.0
 class Auto(Listed):
     """The recommended default: picks a method by a public rule; nothing to tune.
 
+    >>> from sfumato.privacy.units import NodeLevel
     >>> Auto().calibrate(Budget(1.0, 1e-6), NodeLevel(), PublicFacts(3000, 2250, 50, 6, False, mean_degree=4.0)).method.name
     'mlp'
     """
@@ -58,6 +59,7 @@ class Auto(Listed):
 def signal_to_noise(budget: Budget, unit: Unit, public: PublicFacts) -> float:
     """Expected messages in a row over the noise of a coordinate, for a promised mean degree.
 
+    >>> from sfumato.privacy.units import EdgeLevel
     >>> facts = PublicFacts(20000, 15000, 400, 6, False, mean_degree=70.0)
     >>> round(signal_to_noise(Budget(1.0, 1e-7), EdgeLevel(directed=False), facts), 1)
     11.2

@@ -93,6 +93,7 @@ class LabelMessages(CuratorMethod):
         learning_rate: of Adam.
         l2_clip_norm: clip of an example's gradient (private labels only).
 
+    >>> from sfumato.privacy.units import NodeLevel
     >>> LabelMessages().shared(NodeLevel())
     0.1
     """

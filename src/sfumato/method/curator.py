@@ -23,47 +23,42 @@ class CuratorMethod(Method):
     """A method that reads values before noise: whoever runs it is trusted with them."""
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
-        """Plan a run within ``budget``; never sees data. See :meth:`~sfumato.method.contract.Listed.calibrate`."""
-        return make_plan(self, budget, unit, public)
+        """Find the noise for a budget before any data is seen; warn of what is implausible about the plan.
 
-
-def make_plan(method: Method, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
-    """Find the noise for a budget before any data is seen; warn of what is implausible about the plan.
-
-    Raises:
-        InputError: a budget is missing, or given without privacy.
-        UnsupportedUnitError: the method has no proof under this unit.
-    """
-    if not unit.private:
-        if budget is not None:
-            raise fail(
-                "budget", budget, "to be None under NoPrivacy", "Choose a unit such as EdgeLevel to spend a budget."
+        Raises:
+            InputError: a budget is missing, or given without privacy.
+            UnsupportedUnitError: the method has no proof under this unit.
+        """
+        if not unit.private:
+            if budget is not None:
+                raise fail(
+                    "budget", budget, "to be None under NoPrivacy", "Choose a unit such as EdgeLevel to spend a budget."
+                )
+            return Plan(self, unit, None, public, (), None, None).warned()
+        if unit.trust != "curator":
+            raise UnsupportedUnitError(
+                f"Method {self.name!r} has no proof under unit {unit.name}: it reads values before noise. Use sfumato.local."
             )
-        return Plan(method, unit, None, public, (), None, None).warned()
-    if unit.trust != "curator":
-        raise UnsupportedUnitError(
-            f"Method {method.name!r} has no proof under unit {unit.name}: it reads values before noise. Use sfumato.local."
-        )
-    if budget is None:
-        raise fail("budget", None, f"to be a Budget(epsilon, delta) under {type(unit).__name__}")
-    unit.check_direction(public.directed)
-    sketch = method.releases(unit, public, 1.0)
-    if not sketch:
-        return Plan(method, unit, budget, public, (), 0.0, 0.0).warned()
-    delta = effective_delta(budget.delta, budget.epsilon, total_draws(sketch))
-    gaussian = [r.event for r in sketch if isinstance(r.event, GaussianEvent) and r.event.noise_multiplier == 1]
-    if len(gaussian) == len(sketch):
-        noise = gaussian_noise_multiplier(budget.epsilon, delta, sum(event.count for event in gaussian))
-    else:
-        noise = calibrate(lambda z: [r.event for r in method.releases(unit, public, z)], budget.epsilon, delta)
-    releases = method.releases(unit, public, noise)
-    for release in releases:
-        if isinstance(release.event, PoissonGaussianEvent) and release.event.noise_multiplier > MOST_SGD_NOISE:
-            raise fail(
-                "budget",
-                budget,
-                f"to leave DP-SGD ({release.name}) a noise multiplier of at most {MOST_SGD_NOISE:g}",
-                "Raise epsilon or delta.",
-            )
-    epsilon = accounting.epsilon([release.event for release in releases], delta)
-    return Plan(method, unit, budget, public, releases, epsilon, budget.delta).warned()
+        if budget is None:
+            raise fail("budget", None, f"to be a Budget(epsilon, delta) under {type(unit).__name__}")
+        unit.check_direction(public.directed)
+        sketch = self.releases(unit, public, 1.0)
+        if not sketch:
+            return Plan(self, unit, budget, public, (), 0.0, 0.0).warned()
+        delta = effective_delta(budget.delta, budget.epsilon, total_draws(sketch))
+        gaussian = [r.event for r in sketch if isinstance(r.event, GaussianEvent) and r.event.noise_multiplier == 1]
+        if len(gaussian) == len(sketch):
+            noise = gaussian_noise_multiplier(budget.epsilon, delta, sum(event.count for event in gaussian))
+        else:
+            noise = calibrate(lambda z: [r.event for r in self.releases(unit, public, z)], budget.epsilon, delta)
+        releases = self.releases(unit, public, noise)
+        for release in releases:
+            if isinstance(release.event, PoissonGaussianEvent) and release.event.noise_multiplier > MOST_SGD_NOISE:
+                raise fail(
+                    "budget",
+                    budget,
+                    f"to leave DP-SGD ({release.name}) a noise multiplier of at most {MOST_SGD_NOISE:g}",
+                    "Raise epsilon or delta.",
+                )
+        epsilon = accounting.epsilon([release.event for release in releases], delta)
+        return Plan(self, unit, budget, public, releases, epsilon, budget.delta).warned()

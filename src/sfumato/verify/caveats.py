@@ -19,8 +19,7 @@ Found = Iterator[tuple[str, str]]
 
 
 def stated(doubts: Found, held: list[str]) -> list[str]:
-    """The sentences that a certificate's caveats must hold: all, or none beyond those of the claim, as in runs before they
-    were written.
+    """The sentences that a certificate must hold: all, or those of the claim alone, as in runs before the others were written.
 
     >>> stated(iter([("epsilon-large", "Large."), ("few-nodes", "Few.")]), ["Large."])
     ['Large.']

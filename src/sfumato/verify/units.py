@@ -64,7 +64,7 @@ def unit_form_faults(unit: Unit) -> Iterator[str]:
     """A unit that is not known, or that has not exactly its parameters.
 
     >>> list(unit_form_faults({"name": "record", "relation": "remove"}))
-    ['certificate.json: unit.relation: expected one of add-remove, replace, got remove']
+    ["certificate.json: unit.relation: expected one of add-remove, replace, got 'remove'"]
     """
     return case_faults(unit, {name: rules.fields for name, rules in UNITS.items()}, "certificate.json: unit")
 
