@@ -66,7 +66,7 @@ def test_more_budget_and_more_degree_only_ever_turn_to_the_graph():
         (NODE, {}, "label-messages"),
         (sf.NodeLevel(arcs="incident"), {}, "mlp"),
         (sf.RecordLevel(), {}, "mlp"),
-        (sf.NodeLevel(arcs="incident"), {"mean_degree": 1e6}, "mlp"),
+        (sf.NodeLevel(arcs="incident"), {"mean_degree": 4e3}, "mlp"),
         (EDGE, {"num_classes": 1}, "mlp"),
         (sf.NoPrivacy(), {"mean_degree": 1e-3}, "label-messages"),
     ],

@@ -8,12 +8,13 @@ from sfumato.graph import campus, interests
 from sfumato.local import Hybrid
 from sfumato.local.collection import encode, received
 from sfumato.local.hybrid import _weigh
+from sfumato.method.contract import Watch
 from sfumato.noise.coins import SecretWords
 from sfumato.privacy.units import LocalLevel
 
 
 def session(seed=0):
-    return SimpleNamespace(seed=seed, curves={}, progress=lambda stage: None)
+    return SimpleNamespace(seed=seed, watch=Watch())
 
 
 def test_an_expert_that_knows_gets_the_weight():

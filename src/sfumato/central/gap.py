@@ -68,7 +68,7 @@ class GAP(NetworkMethod):
     """GAP with public settings; None takes the public default for the unit: 100 epochs full-batch, 10 by DP-SGD.
 
     Args:
-        num_hops: K; default 2 with privacy, 5 without.
+        num_hops: K, at most 1000; default 2 with privacy, 5 without.
         encoder: False aggregates the features themselves (the paper's ablation, figure 4.7).
 
     >>> GAP(num_hops=3).num_hops
@@ -95,7 +95,7 @@ class GAP(NetworkMethod):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.num_hops is not None:
-            check_int(low=1, num_hops=self.num_hops)
+            check_int(low=1, high=1000, num_hops=self.num_hops)
         if not isinstance(self.encoder, bool):
             raise fail("encoder", self.encoder, "to be True or False")
 

@@ -86,7 +86,7 @@ class LabelMessages(CuratorMethod):
     """Label messages with public settings.
 
     Args:
-        num_hops: K; default 3, at node level 1.
+        num_hops: K, at most 1000; default 3, at node level 1.
         learner_share: of the training nodes, those whose rows train the head; default 0.5 of undirected edges, 0.1 at
             node level, and all of them for single arcs or without privacy.
         epochs: full-batch steps of each linear model.
@@ -115,7 +115,7 @@ class LabelMessages(CuratorMethod):
 
     def __post_init__(self) -> None:
         if self.num_hops is not None:
-            check_int(low=1, num_hops=self.num_hops)
+            check_int(low=1, high=1000, num_hops=self.num_hops)
         if self.learner_share is not None:
             check_real(low=0, high=1, open_low=True, learner_share=self.learner_share)
         check_int(low=1, epochs=self.epochs)

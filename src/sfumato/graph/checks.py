@@ -7,9 +7,25 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from sfumato._validate import check_int, check_real
 from sfumato.errors import DataError
 
 ROLES = ("train", "val", "test", "none")
+
+
+def check_promises(num_nodes: int, max_degree: int | None, mean_degree: float | None) -> None:
+    """Refuse a promised degree that no graph of so many nodes can have, for arcs that are repeated are one.
+
+    >>> check_promises(4, max_degree=5, mean_degree=None)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    sfumato.errors.InputError: Expected max_degree to be an integer >= 1 and <= 4, got 5. A node has at most one arc ...
+    """
+    remedy = f"A node has at most one arc to each of the {num_nodes} nodes. Lower the promise, or make none."
+    if max_degree is not None:
+        check_int(remedy, low=1, high=num_nodes, max_degree=max_degree)
+    if mean_degree is not None:
+        remedy = remedy if max_degree is None else f"No node has more than the promised max_degree={max_degree}."
+        check_real(remedy, low=0, high=max_degree or num_nodes, mean_degree=mean_degree)
 
 
 def check_features(x: Any, num_nodes: int) -> np.ndarray | sp.csr_matrix | None:

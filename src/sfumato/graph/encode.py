@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from sfumato.errors import DataError, SchemaError
 from sfumato.graph.checks import ROLES
-from sfumato.graph.schema import Column, Schema, contradiction
+from sfumato.graph.schema import CATEGORIES, Column, Schema, contradiction
 
 SPARSE_COLUMNS = 64
 SPARSE_DENSITY = 0.25
@@ -109,7 +109,7 @@ def encode_features(columns: dict[str, pa.ChunkedArray], schema: Schema, ids: np
         categories = declared.categories if declared else None
         if categories is None:
             categories, read_off = _seen(name, column, values, ids)
-            assumed += [f"categories of column {name}"] * read_off
+            assumed += [CATEGORIES + name] * read_off
         codes = positions(values, pa.array(categories, pa.large_string()))
         outside[name] = _unlisted(values, codes)
         blocks.append(_Block(tuple(f"{name}={category}" for category in categories), codes, number=False))
@@ -232,7 +232,7 @@ def _counted(outside: dict[str, int]) -> dict[str, int]:
 
 
 def _seen(name: str, column: pa.ChunkedArray, values: pa.Array, ids: np.ndarray) -> tuple[tuple[str, ...], bool]:
-    """The categories of a column that no schema declares, and whether they were read off the data."""
+    """The categories of a column that no schema declares, and whether there are any that were read off the data."""
     if pt.is_boolean(column.type):
         return ("false", "true"), False
     seen = tuple(sorted(pc.unique(values.drop_null()).to_pylist()))
@@ -243,7 +243,7 @@ def _seen(name: str, column: pa.ChunkedArray, values: pa.Array, ids: np.ndarray)
             f"Expected column {name!r} to hold numbers or categories, got numbers beside text at node {ids[row].item()!r}. "
             "Correct that row, or declare the column's categories in the schema."
         )
-    return seen, True
+    return seen, bool(seen)
 
 
 def _numbers(name: str, column: pa.ChunkedArray, declared: Column | None, ids: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sfumato._validate import check_int, check_real, fail
+from sfumato._validate import fail
 from sfumato.errors import DataError, InputError, SchemaError
 from sfumato.graph.arcs import (
     check_arcs,
@@ -24,7 +24,7 @@ from sfumato.graph.arcs import (
     pack_edges,
     transpose_arcs,
 )
-from sfumato.graph.checks import check_features, check_labels, check_node_ids, check_roles
+from sfumato.graph.checks import check_features, check_labels, check_node_ids, check_promises, check_roles
 from sfumato.graph.splits import DEFAULT_FRACTIONS, random_roles, split_sizes
 from sfumato.graph.storage import load_arrays, save_arrays
 
@@ -50,6 +50,8 @@ class PublicFacts:
     arcs are public, ``untrained_classes`` (classes without a labeled training node) where labels and roles are. ``assumed``
     names the facts that were read off protected data because no schema declared them.
 
+    Errors: :class:`~sfumato.errors.InputError` for a promised degree above ``num_nodes``.
+
     >>> PublicFacts(num_nodes=4, num_train=3, num_features=2, num_classes=2, directed=False).assumed
     ()
     """
@@ -64,6 +66,9 @@ class PublicFacts:
     num_arcs: int | None = None
     untrained_classes: int | None = None
     assumed: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_promises(self.num_nodes, self.max_degree, self.mean_degree)
 
     def to_dict(self) -> dict[str, Any]:
         """The form that certificates and run folders keep: ``num_arcs`` and ``untrained_classes`` only where they are known."""
@@ -85,14 +90,15 @@ class Graph:
     dense or CSR; ``y`` int64 [num_nodes] with -1 for missing; ``roles`` uint8 [num_nodes] with 0 train, 1 val,
     2 test, 3 none, or None while not split; ``node_ids`` the original ids in row order, or None for 0..N-1.
     ``max_degree`` bounds the out-arcs and the in-arcs of every node, ``mean_degree`` is an estimate: both are public
-    promises. ``assumed_public`` names what was read from the data although a schema could have declared it; classes
-    that are not given are numbered from the labels and listed there. ``merged`` counts what construction merged or
-    removed; ``outside`` counts, by column, values beyond the schema, which were clipped or taken as missing. Both are
-    private, for evaluation only.
+    promises, at most the number of nodes. ``assumed_public`` names what was read from the data although a schema could
+    have declared it; classes that are not given are numbered from the labels and listed there. ``merged`` counts what
+    construction merged or removed; ``outside`` counts, by column, values beyond the schema, which were clipped or taken as
+    missing. Both are private, for evaluation only.
 
     Errors: :class:`~sfumato.errors.DataError` for wrong shapes, indices out of range, values that are not finite,
     repeated arcs or ids, labels outside the classes, multi-label or regression targets, or a missing reverse arc;
-    :class:`~sfumato.errors.SchemaError` for a node above the promised ``max_degree``. They name a place, never a value.
+    :class:`~sfumato.errors.SchemaError` for a node above the promised ``max_degree``;
+    :class:`~sfumato.errors.InputError` for promised degrees above the number of nodes. They name a place, never a value.
 
     >>> graph = Graph.from_edges([0, 1, 2], [1, 2, 3], 4, directed=False, y=[0, 0, 1, 1])
     >>> graph
@@ -121,7 +127,7 @@ class Graph:
     def __post_init__(self) -> None:
         if not isinstance(self.directed, bool):
             raise fail("directed", self.directed, "to be True or False", "Declare the direction of the edges.")
-        self._check_promises()
+        check_promises(np.size(self.indptr) - 1, self.max_degree, self.mean_degree)
         if not self._passed(0, 4):
             self._check_arrays()
         if not self._passed(4, 6):
@@ -174,12 +180,6 @@ class Graph:
         )
         if len(set(self.classes)) < len(self.classes):
             raise fail("classes", self.classes, "to be distinct names", "Remove the repeated class.")
-
-    def _check_promises(self) -> None:
-        if self.max_degree is not None:
-            check_int(low=1, max_degree=self.max_degree)
-        if self.mean_degree is not None:
-            check_real(low=0, high=self.max_degree or np.inf, mean_degree=self.mean_degree)
 
     def __repr__(self) -> str:
         kind = "arcs" if self.directed else "undirected edges"

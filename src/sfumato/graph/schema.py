@@ -32,6 +32,9 @@ import numpy as np
 from sfumato._validate import check_int, check_real
 from sfumato.errors import SchemaError
 
+CATEGORIES = "categories of column "
+"""How a fact begins that was read off a column; the column's name follows."""
+
 
 @dataclass(frozen=True)
 class Column:
@@ -77,8 +80,8 @@ class Schema:
 
     ``columns`` are feature columns; ``id``, ``label`` and ``role`` name special columns of the node table;
     ``num_features`` counts columns after one-hot encoding; ``max_degree`` bounds the out-arcs and in-arcs of every
-    node, ``mean_degree`` is a public estimate. Errors: :class:`~sfumato.errors.SchemaError` for an unknown key or a
-    malformed value.
+    node, ``mean_degree`` is a public estimate; a graph refuses either above its number of nodes. Errors:
+    :class:`~sfumato.errors.SchemaError` for an unknown key or a malformed value.
 
     >>> schema = Schema.from_dict({"classes": [2004, 2005], "columns": {"age": {"min": 0, "max": 120}}})
     >>> schema.classes, schema.columns["age"].max

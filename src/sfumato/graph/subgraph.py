@@ -29,7 +29,21 @@ def induced(graph: Graph, nodes: Sequence[int] | NDArray[np.integer]) -> Graph |
     y = None if y is None or (y < 0).all() else y
     ids = chosen if graph.node_ids is None else graph.node_ids[chosen]
     indptr, indices = part.indptr.astype(np.int64), part.indices.astype(np.int32)
-    return replace(graph, indptr=indptr, indices=indices, x=x, y=y, roles=roles, node_ids=ids, merged={}, outside={})
+    most = None if graph.max_degree is None else min(graph.max_degree, len(chosen))
+    mean = None if graph.mean_degree is None else min(graph.mean_degree, len(chosen))
+    return replace(
+        graph,
+        indptr=indptr,
+        indices=indices,
+        x=x,
+        y=y,
+        roles=roles,
+        node_ids=ids,
+        max_degree=most,
+        mean_degree=mean,
+        merged={},
+        outside={},
+    )
 
 
 def induced_arcs(indptr: np.ndarray, indices: np.ndarray, keep: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

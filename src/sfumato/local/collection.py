@@ -76,6 +76,8 @@ class Questions:
         check_choice(MECHANISMS, mechanism=self.mechanism)
         check_choice(LABEL_MECHANISMS, label_mechanism=self.label_mechanism)
         check_real(low=-1e6, high=1e6, low_end=self.low)
+        check_real(high_end=self.high)
+        check_real(low=0, high=1, open_low=True, open_high=True, delta=self.delta)
         if not self.high > self.low:
             raise fail("high", self.high, f"to be above low = {self.low}", "Name the public range of the features.")
         check_int(low=1, cap=self.cap)

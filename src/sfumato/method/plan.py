@@ -19,13 +19,14 @@ from sfumato import __version__
 from sfumato._validate import fail
 from sfumato.errors import DataError, InputError, LedgerError
 from sfumato.graph.graph import Graph, PublicFacts
+from sfumato.graph.schema import CATEGORIES
 from sfumato.graph.splits import DEFAULT_FRACTIONS
 from sfumato.method.contract import Arrays, GraphKey, Method, Origin, Planned, Progress
 from sfumato.method.engine import PlanEntry
 from sfumato.method.opening import open_session
 from sfumato.noise.rectangles import SAMPLER_TAU
 from sfumato.privacy.budget import Budget
-from sfumato.privacy.events import SelectionEvent
+from sfumato.privacy.events import MOST, SelectionEvent
 from sfumato.privacy.promises import Caveat, implausible, warn
 from sfumato.privacy.units import Unit, unit_from_dict, unit_to_dict
 from sfumato.record.certificate import MOST_ORIGINS, Certificate, Statement, certify, round_up, total_draws
@@ -38,6 +39,7 @@ from sfumato.record.stopped import noting_charges
 
 _CACHE = "cache/"
 _LONGEST_NAME = 200
+_MOST_ASSUMED = 10_000
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,13 @@ class Plan(Planned):
 
     ``epsilon`` and ``delta`` are the claim; None without privacy.
     """
+
+    def __post_init__(self) -> None:
+        for method in (self.method, *self.method.choices):
+            for name, value in method.settings.items():
+                if isinstance(value, int) and abs(value) > MOST:
+                    expected = "to be an integer of at most 2**53, the longest that a certificate holds"
+                    raise fail(name, value, expected, "Write it as a float, or lower it.")
 
     @property
     def delta_sampler(self) -> float:
@@ -150,12 +159,7 @@ class Plan(Planned):
     def check(self, graph: Graph) -> None:
         """Refuse a graph that contradicts the public facts this plan was calibrated for, or has nothing to learn."""
         facts = graph.public_facts(self.unit)
-        for text in (graph.name, *graph.classes, *graph.feature_names, *self.public.assumed):
-            if len(text) > _LONGEST_NAME or not text.isprintable():
-                raise DataError(
-                    f"Expected names of graph, classes and columns to have at most {_LONGEST_NAME} characters, all printable, "
-                    f"since the release holds them; got {text[:20]!r}, of length {len(text)}. Rename it."
-                )
+        _check_names(graph, self.public.assumed)
         learns = self.method.origin is None
         for name in ("num_nodes", "num_features", "directed", *(("num_train", "num_classes") if learns else ())):
             planned, found = getattr(self.public, name), getattr(facts, name)
@@ -340,6 +344,27 @@ def _check_spec(spec: dict[str, Any], certificate: dict[str, Any]) -> None:
     for name, value in stated.items():
         if spec[name] != value:
             raise LedgerError(f"Field {name!r} of spec.json differs from the certificate. See `sfumato verify`.")
+
+
+def _check_names(graph: Graph, assumed: Sequence[str]) -> None:
+    """Refuse names that no release may hold, and facts read off columns that the graph does not name."""
+    for text in (graph.name, *graph.classes, *graph.feature_names, *assumed):
+        if len(text) > _LONGEST_NAME or not text.isprintable():
+            raise DataError(
+                f"Expected names of graph, classes and columns to have at most {_LONGEST_NAME} characters, all printable, "
+                f"since the release holds them; got {text[:20]!r}, of length {len(text)}. Rename it."
+            )
+    if len(assumed) > _MOST_ASSUMED:
+        raise DataError(
+            f"Expected at most {_MOST_ASSUMED} facts to be read off the data, got {len(assumed)}. Declare columns in a schema."
+        )
+    columns = {name[:end] for name in graph.feature_names for end, sign in enumerate(name) if sign == "="}
+    for fact in assumed:
+        if graph.feature_names and fact.startswith(CATEGORIES) and fact.removeprefix(CATEGORIES) not in columns:
+            raise DataError(
+                f"Expected feature names COLUMN=CATEGORY for {fact!r}, which the graph assumes public, got none. Rename columns "
+                "before the graph is read."
+            )
 
 
 def _tuples(values: dict[str, Any]) -> dict[str, Any]:

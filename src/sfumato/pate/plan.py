@@ -18,7 +18,7 @@ from sfumato.pate.aggregation import L1_SENSITIVITY, ConfidentGNMax, GNMax, LNMa
 from sfumato.pate.epsilon_release import Released, release_epsilon
 from sfumato.pate.votes import Votes
 from sfumato.privacy import accounting, calibration
-from sfumato.privacy.events import LaplaceEvent
+from sfumato.privacy.events import MOST, LaplaceEvent
 from sfumato.privacy.promises import Caveat, implausible, warn
 from sfumato.privacy.units import RecordLevel
 from sfumato.record.ledger import Release
@@ -100,7 +100,7 @@ class Settings:
         check_choice(ACCOUNTING, accounting=self.accounting)
         check_choice(TEACHERS, teacher=self.teacher)
         check_choice(tuple(STUDENTS), student=self.student)
-        check_int(low=0, seed=self.seed)
+        check_int(low=0, high=MOST, seed=self.seed)
         if self.num_queries == POOL and self.student != "consistency":
             raise fail(
                 "num_queries", self.num_queries, f"to be below {POOL}", "This student needs unlabeled images too."

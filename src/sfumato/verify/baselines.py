@@ -30,4 +30,4 @@ class MLP(Central):
 class SAGE(Rules):
     """Without privacy only."""
 
-    settings: ClassVar = {"width": "count", "epochs": "count", "learning_rate": "positive"}
+    settings: ClassVar = {"width": "count", "epochs": "count", "learning_rate": "positive up to 10"}

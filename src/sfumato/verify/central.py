@@ -15,7 +15,7 @@ from .units import public_parts
 
 Sizes = tuple[dict[str, tuple[int, int]], dict[str, int]]
 """Of linear layers (outputs, inputs) and of batch norms (units), by module."""
-TRAINING = {"width": "count", "epochs": "count or null", "learning_rate": "positive", "batch_size": "count",
+TRAINING = {"width": "count", "epochs": "count or null", "learning_rate": "positive up to 10", "batch_size": "count",
             "l2_clip_norm": "positive"}  # fmt: skip
 OWN = ["predictions that read the node's own features (joint DP)"]
 OF_HOPS: Audience = {"anyone": ["noisy aggregates", "weights", "predictions for all nodes"], "the node itself": [],

@@ -10,6 +10,7 @@ from typing import Any
 
 from .claim import NULLS
 from .documents import differences, plain
+from .facts import CATEGORIES
 from .rules import Certificate, Rules
 
 
@@ -58,3 +59,12 @@ def graph_faults(spec: dict[str, Any], certificate: Certificate, rules: Rules) -
                 yield f"spec.json: graph.{field.replace('num_c', 'c')}: {size} differs from public_facts.{field}"
         if len(graph["feature_names"]) not in (0, public["num_features"]):
             yield f"spec.json: graph.feature_names: expected {public['num_features']} names or none"
+        yield from _column_faults(graph["feature_names"], certificate["assumed_public"])
+
+
+def _column_faults(names: list[str], facts: list[str]) -> Iterator[str]:
+    """Columns whose categories are said to be read off the data, though no feature is named COLUMN=CATEGORY."""
+    columns = {name[:end] for name in names for end, sign in enumerate(name) if sign == "="}
+    for index, fact in enumerate(facts):
+        if names and fact.startswith(CATEGORIES) and fact.removeprefix(CATEGORIES) not in columns:
+            yield f"certificate.json: assumed_public[{index}]: {plain(fact)} contradicts spec.json, graph.feature_names"

@@ -18,6 +18,16 @@ SCHEMA = Path(__file__).with_name("certificate-2.schema.json")
 _TYPES: dict[str, Any] = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int,
                           "number": (int, float), "null": type(None)}  # fmt: skip
 _UPWARD = Context(prec=400, rounding=ROUND_CEILING)
+_LONGEST = 2**53  # a longer integer is not exact in every reader of JSON, and could hide a message
+
+
+def one_line(text: str) -> str:
+    """Escape everything that could look like another line or another word of a verdict.
+
+    >>> one_line("run\\nVALID: run")
+    'run\\\\nVALID: run'
+    """
+    return ascii(text)[1:-1]
 
 
 def plain(text: str) -> str:
@@ -26,7 +36,7 @@ def plain(text: str) -> str:
     >>> plain("VALID\\x1b")
     'VALID\\\\x1b'
     """
-    shown = ascii(text)[1:-1]
+    shown = one_line(text)
     return shown if len(shown) <= 80 else shown[:77] + "..."
 
 
@@ -92,7 +102,7 @@ def parse(where: str, contents: dict[str, bytes], form: str, problems: list[str]
         return None
     try:
         value = loads(contents[where])
-        faults = [*form_faults(value, forms()[form], ""), *_unprintable(value, "")]
+        faults = [*form_faults(value, forms()[form], ""), *_hiding(value, "")]
         if not faults and canonical(value) + b"\n" != contents[where]:
             faults = ["is not canonical JSON (sorted keys, no spaces, one newline at the end)"]
     except (ValueError, RecursionError) as error:
@@ -101,17 +111,19 @@ def parse(where: str, contents: dict[str, bytes], form: str, problems: list[str]
     return None if faults else value
 
 
-def _unprintable(value: Any, path: str) -> Iterator[str]:
-    """Texts that hold a control, formatting or private character: they look like others, and could hide anything."""
+def _hiding(value: Any, path: str) -> Iterator[str]:
+    """What could hide anything: a text with a control, formatting or private character, and an integer beyond 2^53."""
     if isinstance(value, dict):
         for key, inner in value.items():
-            yield from _unprintable(key, f"{path}.{plain(key)}")
-            yield from _unprintable(inner, f"{path}.{plain(key)}")
+            yield from _hiding(key, f"{path}.{plain(key)}")
+            yield from _hiding(inner, f"{path}.{plain(key)}")
     elif isinstance(value, list):
         for index, inner in enumerate(value):
-            yield from _unprintable(inner, f"{path}[{index}]")
+            yield from _hiding(inner, f"{path}[{index}]")
     elif isinstance(value, str) and not value.isprintable():
         yield f"{path.removeprefix('.')}: expected printable characters, got {plain(value)}"
+    elif isinstance(value, int) and abs(value) > _LONGEST:
+        yield f"{path.removeprefix('.')}: expected an integer of at most 2^53 in magnitude, got {plain(str(value))}"
 
 
 @cache

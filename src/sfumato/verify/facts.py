@@ -12,7 +12,8 @@ from .rules import Certificate, Rules
 from .units import public_parts
 
 _COUNTS = {"num_arcs": "arcs", "untrained_classes": "labels"}  # where these are public
-_CATEGORIES = "categories of column "
+CATEGORIES = "categories of column "
+"""How a fact about a column begins: its name follows."""
 
 
 def fact_faults(certificate: Certificate) -> Iterator[str]:
@@ -20,8 +21,12 @@ def fact_faults(certificate: Certificate) -> Iterator[str]:
     unit, facts, where = certificate["unit"], certificate["public_facts"], "certificate.json: "
     if unit["name"] == "edge" and facts["directed"] and not unit["directed"]:
         yield f"{where}unit.directed: expected true, since public_facts.directed is true"
-    if facts["num_train"] > facts["num_nodes"]:
-        yield f"{where}public_facts.num_train: {facts['num_train']} exceeds num_nodes"
+    nodes = facts["num_nodes"]
+    most = {"num_train": nodes, "max_degree": nodes, "mean_degree": facts["max_degree"] or nodes, "num_arcs": nodes**2,
+            "untrained_classes": facts["num_classes"]}  # fmt: skip
+    for name, limit in most.items():
+        if (facts.get(name) or 0) > limit:
+            yield f"{where}public_facts.{name}: {facts[name]} exceeds {limit}, the most that the other facts admit"
     for name, part in _COUNTS.items():
         if name in facts and part not in public_parts(certificate):
             yield f"{where}public_facts.{name}: is protected under unit {unit['name']}"
@@ -31,11 +36,15 @@ def fact_faults(certificate: Certificate) -> Iterator[str]:
 def _assumed_faults(certificate: Certificate) -> Iterator[str]:
     """Facts read off protected data: none where features and labels are public, and each only once."""
     unit, facts, public = certificate["unit"]["name"], certificate["assumed_public"], certificate["public_facts"]
+    columns = sum(fact.startswith(CATEGORIES) for fact in facts)
+    if columns > public["num_features"]:
+        said = f"names {columns} columns, but public_facts.num_features is {public['num_features']}"
+        yield f"certificate.json: assumed_public: {said}"
     for index, fact in enumerate(facts):
         where = f"certificate.json: assumed_public[{index}]: {plain(fact)} "
         if {"features", "labels"} <= {*public_parts(certificate)}:
             yield f"{where}is not protected under unit {unit}"
-        elif fact not in ("num_features", "classes") and not fact.startswith(_CATEGORIES):
+        elif fact not in ("num_features", "classes") and not fact.startswith(CATEGORIES):
             yield f"{where}is no fact that is read off data"
         elif fact in facts[:index]:
             yield f"{where}appears twice"

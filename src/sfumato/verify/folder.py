@@ -37,6 +37,8 @@ def read_files(folder: Path, problems: list[str]) -> dict[str, bytes]:
     """Compare every file with the manifest and the known names; return the contents of the JSON files."""
     contents: dict[str, bytes] = {}
     hashes: dict[str, str] = {}
+    if folder.is_symlink():
+        problems.append(f"{plain(folder.name)}: is a link; a release is a folder of its own")
     for path in sorted(folder.iterdir()):
         name = path.name
         if path.is_symlink() or not path.is_file():

@@ -7,13 +7,13 @@ from typing import ClassVar
 from .central import OF_HOPS, OWN, TRAINING, Central, Sizes, sizes
 from .rules import Certificate
 
-_HOPS, _MOST = 2, 1000
+_HOPS = 2
 
 
 class GAP(Central):
     """An encoder, hops on its encodings, a classifier on all of them."""
 
-    settings: ClassVar = {**TRAINING, "num_hops": "count or null", "encoder": "flag"}
+    settings: ClassVar = {**TRAINING, "num_hops": "count or null up to 1000", "encoder": "flag"}
     audience: ClassVar = {
         "edge": OF_HOPS,
         "node": {
@@ -25,8 +25,8 @@ class GAP(Central):
     inductive = True
 
     def hops(self, certificate: Certificate) -> int:
-        """As many as the settings say, up to what is verified here."""
-        return min(certificate["settings"]["num_hops"] or _HOPS, _MOST)
+        """As many as the settings say."""
+        return certificate["settings"]["num_hops"] or _HOPS
 
     def columns(self, certificate: Certificate) -> int:
         """The encoder's, or without one those of the features."""

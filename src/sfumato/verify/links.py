@@ -27,8 +27,8 @@ class Blink(Rules):
     """Links that both ends report, and a learner on their likelihoods."""
 
     settings: ClassVar = {
-        "epsilon": "positive", "degree_share": "part", "rule": "one of expected, hard", "width": "count", "epochs": "count",
-        "learning_rate": "positive", "weight_decay": "number", "dropout": "number",
+        "epsilon": "positive up to 1000000", "degree_share": "part", "rule": "one of expected, hard", "width": "count",
+        "epochs": "count", "learning_rate": "positive", "weight_decay": "amount", "dropout": "fraction",
     }  # fmt: skip
     audience: ClassVar = {"link": SENT}
 

@@ -23,8 +23,10 @@ class Local(Rules):
     audience: ClassVar = {"local": SENT}
 
     def faults(self, certificate: Certificate) -> Iterator[str]:
-        """A unit that protects what is read in the clear or the reverse, or a delta that no mechanism needs."""
+        """An empty range, a unit that protects what is read in the clear or the reverse, or a delta that no mechanism needs."""
         unit, settings, delta = certificate["unit"], certificate["settings"], certificate["claim"]["delta"]
+        if settings["high"] <= settings["low"]:
+            yield f"certificate.json: settings.high: expected a number above low, got {settings['high']}"
         if unit["name"] == "none":
             return
         for field, setting in (("features", "epsilon_x"), ("labels", "epsilon_y")):
@@ -84,9 +86,10 @@ class LPGNN(Local):
 
     settings: ClassVar = {
         **QUESTIONS,
-        "steps_x": "number", "steps_y": "number", "backbone": "one of sage, gcn, gat, mlp",
+        "steps_x": "index", "steps_y": "index", "backbone": "one of sage, gcn, gat, mlp",
         "loss": "one of drop, forward, cross-entropy", "select": "one of debiased, published, algorithm-4, last",
-        "learning_rate": "positive", "weight_decay": "number", "dropout": "number", "epochs": "count", "patience": "number",
+        "learning_rate": "positive up to 10", "weight_decay": "amount", "dropout": "fraction", "epochs": "count",
+        "patience": "index",
         "hidden": "count", "activation": "one of selu, relu", "scale": "flag",
         "features_in": "one of reports, random, ones, degree",
     }  # fmt: skip

@@ -31,17 +31,18 @@ _NETWORK = {
     "network": "one of edges, cnn, mlp", "widths": "counts", "epochs": "count", "batch_size": "count",
     "learning_rate": "positive", "seed": "index", "device": "device",
 }  # fmt: skip
-_NOISY = {**_NETWORK, "noise_rate": "amount", "ramp": "count", "as_published": "flag"}
+_NOISY = {**_NETWORK, "noise_rate": "fraction", "ramp": "count", "as_published": "flag"}
 _STUDENTS = {
     "consistency": {
         "width": "count", "neighbors": "count", "slanted": "flag", "steps": "count", "batch_size": "count",
-        "threshold": "amount", "learning_rate": "positive", "average": "amount", "warm_up": "amount", "max_shift": "index",
-        "max_degrees": "amount", "max_scale": "amount", "cut_out": "index", "mirror": "flag", "seed": "index",
+        "threshold": "fraction", "learning_rate": "positive", "average": "fraction", "warm_up": "fraction",
+        "max_shift": "index up to 14", "max_degrees": "amount up to 180", "max_scale": "fraction", "cut_out": "index up to 28",
+        "mirror": "flag", "seed": "index",
     },
     "gan": _NETWORK,
     "coteaching": _NOISY,
     "pate-plus": _NOISY,
-    "pate-plus-plus": {**_NOISY, "removal": "amount", "decay": "amount", "per_class": "flag"},
+    "pate-plus-plus": {**_NOISY, "removal": "fraction", "decay": "amount up to 1", "per_class": "flag"},
 }  # fmt: skip
 _UNIT = {"name": "record", "relation": "replace"}
 _REFUSED = -1

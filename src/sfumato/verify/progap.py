@@ -9,13 +9,16 @@ from .central import OF_HOPS, OWN, TRAINING, Central, Sizes, sizes
 from .kinds import Planned
 from .rules import Certificate
 
-_MOST_STAGES, _MOST_LAYERS = 100, 10
-
 
 class ProGAP(Central):
     """Stages, each trained on the hops of all stages before it."""
 
-    settings: ClassVar = {**TRAINING, "depth": "count or null", "base_layers": "count or null", "layerwise": "flag"}
+    settings: ClassVar = {
+        **TRAINING,
+        "depth": "count or null up to 100",
+        "base_layers": "count or null up to 10",
+        "layerwise": "flag",
+    }
     audience: ClassVar = {
         "edge": OF_HOPS,
         "node": {
@@ -28,9 +31,9 @@ class ProGAP(Central):
     epochs = 5
 
     def hops(self, certificate: Certificate) -> int:
-        """One less than stages, up to what is verified here."""
+        """One less than stages."""
         usual = 4 if certificate["unit"]["name"] == "node" else 5
-        return min(certificate["settings"]["depth"] or usual, _MOST_STAGES)
+        return certificate["settings"]["depth"] or usual
 
     def order(self, networks: list[Planned], hops: list[Planned]) -> list[Planned]:
         """A hop before every stage but the first."""
@@ -43,7 +46,7 @@ class ProGAP(Central):
 
     def _stage(self, certificate: Certificate, stage: int) -> Sizes:
         settings, (width, features, classes) = certificate["settings"], sizes(certificate)
-        depth = min(settings["base_layers"] or (2 if certificate["unit"]["name"] == "node" else 1), _MOST_LAYERS)
+        depth = settings["base_layers"] or (2 if certificate["unit"]["name"] == "node" else 1)
         inputs = [features, *[width] * stage][stage if settings["layerwise"] else 0 :]
         linear = {
             f"base.{k}.{layer}": (width, width if layer else first)

@@ -21,7 +21,7 @@ QUESTIONS = {
     "epsilon_x": "budget or null", "epsilon_y": "budget or null",
     "mechanism": "one of multi-bit, one-bit, laplace, gaussian, piecewise, pgc, collision, direction",
     "label_mechanism": "one of subset, randomized-response", "paper_rule": "flag", "per_feature": "flag",
-    "low": "number", "high": "number", "cap": "count", "delta": "positive"}  # fmt: skip
+    "low": "number up to 1000000", "high": "number", "cap": "count", "delta": "part"}  # fmt: skip
 _WORDS = 2.0**64
 _LARGEST_EPSILON = 1e4
 _MOST_SETS, _MOST_BUCKETS, _CELLS = 1 << 16, 1 << 20, 1024

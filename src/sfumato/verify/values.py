@@ -2,8 +2,9 @@
 
 Part of the verifier: it needs the standard library. ``index`` is a whole number from 0 on, ``count`` one from 1 on,
 ``number`` any finite one, ``amount`` and ``budget`` one from 0 on, ``positive`` one above 0, ``share`` one in (0, 1], ``part`` a
-fraction strictly between 0 and 1, ``votes`` a number from 2^-10 to 2^15, ``flag`` true or false, ``name`` at most 200 characters.
-``one of a, b`` is one of these words, and `` or null`` after a kind admits null.
+fraction strictly between 0 and 1, ``fraction`` a number in [0, 1), ``votes`` a number from 2^-10 to 2^15, ``flag`` true or
+false, ``name`` at most 200 characters. ``one of a, b`` is one of these words. `` or null`` after a kind admits null, and
+`` up to N`` after that bounds the magnitude.
 """
 
 from __future__ import annotations
@@ -26,8 +27,16 @@ def kind_faults(values: Mapping[str, Any], kinds: Mapping[str, str], where: str,
             yield f"{where}.{plain(name)}: is not {owner}"
         elif name not in values:
             yield f"{where}.{plain(name)}: is missing"
-        elif not is_kind(values[name], kinds[name]):
-            yield f"{where}.{plain(name)}: expected {kinds[name]}, got {plain(repr(values[name]))}"
+        else:
+            yield from (f"{where}.{plain(name)}: {text}" for text in _value_faults(values[name], kinds[name]))
+
+
+def _value_faults(value: Any, kind: str) -> Iterator[str]:
+    kind, _, most = kind.partition(" up to ")
+    if not is_kind(value, kind):
+        yield f"expected {kind}, got {plain(repr(value))}"
+    elif most and value is not None and abs(value) > int(most):
+        yield f"{value} is beyond what can be verified here: at most {most}"
 
 
 def case_faults(value: Mapping[str, Any], cases: Mapping[str, Mapping[str, str]], where: str) -> Iterator[str]:
@@ -74,6 +83,7 @@ _KINDS: Mapping[str, Callable[[Any], bool]] = {
     "positive": lambda value: is_number(value) and value > 0,
     "share": lambda value: is_number(value) and 0 < value <= 1,
     "part": lambda value: type(value) is float and 0 < value < 1,
+    "fraction": lambda value: is_number(value) and 0 <= value < 1,
     "votes": lambda value: is_number(value) and 2**-10 <= value <= 2**15,
     "name": lambda value: isinstance(value, str) and len(value) <= 200,
     "device": lambda value: isinstance(value, str) and bool(re.fullmatch(r"cpu|cuda(:[0-9]{1,2})?", value)),

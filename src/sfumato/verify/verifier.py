@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .claim import Bracket, claim_faults
-from .documents import parse
+from .documents import one_line, parse
 from .folder import VerifyInputError, read_chain, read_files, release_folder
 from .methods import rules_of
 from .plan import copied_faults, method_faults, unfit
@@ -108,7 +108,7 @@ def verify(run: Path, public_key: Path | None = None) -> Verification:
 
 def describe(run: Path, result: Verification) -> str:
     """A verdict in plain words, one line a finding."""
-    lines = [f"{'VALID' if result.valid else 'NOT VALID'}: {run}"]
+    lines = [f"{'VALID' if result.valid else 'NOT VALID'}: {one_line(str(run))}"]
     if result.unit is not None:
         lines.append("unit: " + ", ".join(f"{key} {value}" for key, value in result.unit.items()))
     if result.unit == {"name": "none", "relation": "none"}:
