@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -122,6 +122,30 @@ def cut_file(path: Path, size: int) -> None:
     with path.open("r+b") as file:
         file.truncate(size)
         os.fsync(file.fileno())
+
+
+def make_folders(folder: Path) -> list[Path]:
+    """Make a folder and those above it; the ones that were missing, the deepest first.
+
+    >>> with tempfile.TemporaryDirectory() as parent:
+    ...     made = make_folders(Path(parent, "runs", "first"))
+    ...     remove_empty(made)
+    ...     [path.name for path in made], Path(parent, "runs").exists()
+    (['first', 'runs'], False)
+    """
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    return missing
+
+
+def remove_empty(folders: Iterable[Path]) -> None:
+    """Remove those of some folders that are empty, in this order.
+
+    >>> remove_empty([Path("no-such-folder")])
+    """
+    for folder in folders:
+        with suppress(OSError):
+            folder.rmdir()
 
 
 def name_file(error: BaseException, path: Path) -> None:

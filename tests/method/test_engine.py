@@ -78,6 +78,7 @@ def test_every_family_reserves_then_spends_then_charges_then_draws(family, share
         monkeypatch.setattr(holder, name, call)
 
     watch(Spending, "reserve", lambda *_: "reserve")
+    monkeypatch.setattr(engine, "new_ledger_file", lambda path: seen.append("file") or ledgers.new_ledger_file(path))
     watch(DatasetLedger, "spend", lambda _, run, mark, what: "spend")
     watch(ledgers, "append_line", lambda path, line: "plan" if '"kind":"plan"' in line else "charge")
     watch(pate_run, "answer", lambda *_: "draw")
@@ -86,6 +87,8 @@ def test_every_family_reserves_then_spends_then_charges_then_draws(family, share
     order = [seen.index(step) for step in ("reserve", "spend", "charge", "draw")]
     assert order == sorted(order)
     assert seen.index("reserve") < seen.index("plan") < seen.index("charge")
+    assert seen.count("file") == (family is fit_a_graph)
+    assert "file" not in seen[1:]
     assert seen.count("charge") == seen[: len(seen) - seen[::-1].index("draw")].count("charge")
 
 
@@ -168,6 +171,50 @@ def test_a_new_run_never_takes_up_a_ledger(tmp_path):
     Spending(ENTRY).open(tmp_path / "own.jsonl")
     with pytest.raises(LedgerError, match="choose a new folder"):
         Spending(ENTRY).open(tmp_path / "own.jsonl")
+
+
+@pytest.mark.parametrize("resumable", [False, True])
+def test_of_two_fits_with_one_ledger_file_the_second_charges_nothing(shared, tmp_path, monkeypatch, resumable):
+    """The second begins when the first is about to reserve; its error does not speak of the charges of the first."""
+    graph = stochastic_block_model(40, 2, mean_degree=8, num_features=3, seed=1).with_split(seed=0)
+    plan = sf.LabelMessages().calibrate(sf.Budget(2.0, 1e-6), UNIT, graph.public_facts(UNIT))
+    path, real, errors = tmp_path / "run" / "ledger.jsonl", Spending.reserve, []
+
+    def fit(name):
+        state = FitState.create(tmp_path / name) if resumable else None
+        return plan.fit(graph, ledger=path, dataset_ledger=shared, state=state)
+
+    def second_first(*given):
+        if not errors:
+            errors.append(None)
+            with pytest.raises(LedgerError, match="choose a new folder") as caught:
+                fit("second")
+            errors[0] = caught.value
+        return real(*given)
+
+    monkeypatch.setattr(Spending, "reserve", second_first)
+    first = fit("first")
+    account = read_account(shared.path)
+    assert [account.state(claim) for claim in account.claims] == ["spent"]
+    assert first.ledger.complete
+    assert path.read_text() == first.ledger.text()
+    assert getattr(errors[0], "__notes__", []) == []
+
+
+def test_a_refused_claim_leaves_no_ledger_of_the_run(tmp_path):
+    small = DatasetLedger(tmp_path / "toy.jsonl", 0.5)
+    with pytest.raises(BudgetExceededError):
+        Spending(ENTRY, small).begin(tmp_path / "runs" / "first" / "own.jsonl", DATASET)
+    assert [path.name for path in tmp_path.iterdir()] == ["toy.jsonl.lock"]
+
+
+def test_a_run_that_finds_the_ledger_of_a_charged_one_does_not_speak_of_its_charges(tmp_path):
+    graph = stochastic_block_model(40, 2, mean_degree=8, num_features=3, seed=1).with_split(seed=0)
+    plan = sf.LabelMessages().calibrate(sf.Budget(2.0, 1e-6), UNIT, graph.public_facts(UNIT))
+    plan.fit(graph, ledger=tmp_path / "own.jsonl")
+    with pytest.raises(LedgerError, match="choose a new folder") as caught:
+        plan.fit(graph, ledger=tmp_path / "own.jsonl")
+    assert not hasattr(caught.value, "__notes__")
 
 
 def test_without_privacy_there_is_nothing_to_claim(shared):

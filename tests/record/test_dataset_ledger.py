@@ -335,7 +335,7 @@ class TestDamage:
 
     def test_a_lost_file_is_not_begun_anew(self, path):
         path.unlink()
-        with pytest.raises(InputError, match="no header"):
+        with pytest.raises(InputError, match=r"does not exist.*must be restored"):
             reserve(DatasetLedger(path, 1.0), claim())
         assert not path.exists()
 
@@ -455,6 +455,41 @@ def test_a_ledger_that_stays_locked_is_left_alone(ledger, path, monkeypatch):
         reserve(ledger, claim())
     assert files(path) == {}
     reserve(ledger, claim())
+
+
+class TestLinks:
+    """A symbolic link and the file that it names are one ledger, with one lock and one ``.head``."""
+
+    @pytest.fixture
+    def link(self, path, tmp_path):
+        link = tmp_path / "links" / "a.jsonl"
+        link.parent.mkdir()
+        link.symlink_to(path)
+        return link
+
+    def test_a_dangling_link_starts_the_file_that_it_names(self, link, path):
+        reserve(DatasetLedger(link, 4.0, 1e-5), claim())
+        assert {one.name for one in link.parent.iterdir()} == {link.name}
+        assert {one.name for one in path.parent.iterdir()} >= {path.name, path.name + ".head", path.name + ".lock"}
+        assert read_account(link) == read_account(path)
+        assert read_account(path).problem is None
+
+    def test_both_names_go_on(self, link, path):
+        for name in (path, link, path, link):
+            reserve(DatasetLedger(name, 4.0, 1e-5), claim(0.5))
+        account = read_account(link)
+        assert (len(account.claims), account.problem) == (4, None)
+
+    def test_the_lock_of_the_file_holds_for_the_link(self, link, path, monkeypatch):
+        monkeypatch.setattr(dataset_ledger, "_WAIT_SECONDS", 0.05)
+        with FileLock(str(path) + ".lock"), pytest.raises(LedgerError, match="locked by another process"):
+            reserve(DatasetLedger(link, 4.0, 1e-5), claim())
+        assert not path.exists()
+
+
+def test_a_file_that_does_not_exist_is_said_to_be_missing(tmp_path):
+    with pytest.raises(InputError, match=r"none\.jsonl'.*but the file does not exist\. Check the path"):
+        read_account(tmp_path / "none.jsonl")
 
 
 RACE = """

@@ -92,6 +92,44 @@ def test_an_existing_folder_is_refused(state, folder):
     assert (folder / "state.json").read_bytes() == content
 
 
+@pytest.mark.parametrize("left", [(), ("lock",), ("lock", "state.json.partial")])
+def test_a_folder_whose_state_was_never_written_counts_as_new(folder, left):
+    folder.mkdir(parents=True, mode=0o755)
+    for name in left:
+        (folder / name).write_text("")
+    state = FitState.create(folder)
+    assert {path.name for path in folder.iterdir()} == {"lock", "state.json"}
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    state.remove()
+
+
+def test_a_folder_with_files_of_others_is_refused(folder):
+    folder.mkdir(parents=True)
+    (folder / "diary.txt").write_text("mine")
+    with pytest.raises(InputError, match="exists"):
+        FitState.create(folder)
+    assert [path.name for path in folder.iterdir()] == ["diary.txt"]
+
+
+def test_of_two_that_start_at_once_one_gets_the_folder(folder, monkeypatch):
+    real, refused = FitState._write, []
+
+    def second_first(state):
+        if not refused:
+            with pytest.raises(InputError, match="another process holds it") as caught:
+                FitState.create(folder)
+            refused.append(caught)
+        real(state)
+
+    monkeypatch.setattr(FitState, "_write", second_first)
+    first = FitState.create(folder)
+    first.close()
+    assert len(refused) == 1
+    again = FitState.open(folder)
+    assert again.key == first.key
+    again.close()
+
+
 def test_other_versions_are_refused_with_the_one_to_install(state, folder, monkeypatch):
     state.close()
     found = resume.versions()

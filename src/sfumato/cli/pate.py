@@ -146,7 +146,6 @@ def run(
     check_installed(*TRAIN)
     from sfumato.cli.options import set_threads as use_threads
     from sfumato.pate.images import load_images
-    from sfumato.pate.kept import check_folder
     from sfumato.pate.plan import Settings, make_plan
     from sfumato.pate.run import run as run_pate
 
@@ -169,12 +168,13 @@ def run(
             seed=seed,
             device=device,
         )
-        check_folder(out)
         shared = options.shared_ledger(ledger, total_epsilon, total_delta, composition)
-        if shared is not None:
-            typer.echo("Note: scores read clean votes and true labels: they are not charged to the ledger.", err=True)
         use_threads(threads)
         with leaving_pate(out, ledger):
+            if shared is not None:
+                typer.echo(
+                    "Note: scores read clean votes and true labels: they are not charged to the ledger.", err=True
+                )
             with stage_bars(quiet=False) as progress:
                 images = load_images(dataset, data_dir)
                 tell(make_plan(settings, images.num_classes).caveats(settings.num_teachers))

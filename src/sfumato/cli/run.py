@@ -127,16 +127,16 @@ def _infer(
     asked = Budget(epsilon, delta) if epsilon is not None and delta is not None else None
     plan = fitted.calibrate_inference(asked, fitted.plan.unit, graph.public_facts(fitted.plan.unit))
     tell(plan.caveats)
-    if new_run is not None:
-        _check_new_run(new_run)
-    if not quiet:
-        typer.echo(str(plan), err=True)
     if new_run is None:
+        if not quiet:
+            typer.echo(str(plan), err=True)
         inferred = plan.fit(graph)
         _write_predictions(out, graph, inferred)
         return inferred
     free = f"Its predictions are not, and cost nothing more: sfumato predict {new_run} --out FILE"
-    with leaving(new_run, None if shared is None else shared.path, free):
+    with leaving(new_run, None if shared is None else shared.path, free, check=_check_new_run):
+        if not quiet:
+            typer.echo(str(plan), err=True)
         inferred = plan.fit(graph, ledger=new_run / "release" / LEDGER, dataset_ledger=shared)
         source.write(new_run)
         inferred.save(new_run)
@@ -146,20 +146,21 @@ def _infer(
 
 def _check_new_run(new_run: Path) -> None:
     """Refuse a folder that is taken; that of this graph's release answers for free."""
-    from sfumato.record.release_folder import check_new_folder
+    from sfumato.record.release_folder import LEDGER, check_new_run
 
-    if (new_run / "release" / "manifest.json").exists():
+    own = new_run / "release" / LEDGER
+    if own.with_name("manifest.json").exists():
         raise InputError(
             f"Expected --new-run to be a new folder, got {str(new_run)!r}, which holds a release. If it is that of this "
             f"graph, predict from it for free: sfumato predict {new_run} --out FILE. Another release costs again, in "
             "another folder."
         )
-    if (new_run / "release").exists():
+    if own.exists() and own.stat().st_size:
         raise InputError(
             f"Expected --new-run to be a new folder, got {str(new_run)!r}, whose prediction was stopped. It cannot go on, "
             "and what its ledgers name stays charged. Another release costs again, in another folder."
         )
-    check_new_folder(new_run)
+    check_new_run(new_run)
 
 
 def _write_predictions(out: Path, graph: Graph, fitted: Fitted) -> None:

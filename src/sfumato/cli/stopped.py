@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from typer.core import TyperGroup
+
+from sfumato._files import remove_empty
 
 PRIVATE = "private"
 _LEDGER = "ledger.jsonl"
@@ -41,19 +43,39 @@ def notes_of(error: BaseException) -> str:
 
 
 @contextmanager
-def leaving(out: Path, shared: Path | None, finished: str, *, resumed: bool = False, hint: str = "") -> Iterator[None]:
-    """While a run is made in a new folder: clear up after a failure, and add to it what is charged and how to go on.
+def leaving(
+    out: Path,
+    shared: Path | None,
+    finished: str,
+    *,
+    check: Callable[[Path], None] | None = None,
+    resumed: bool = False,
+    hint: str = "",
+) -> Iterator[None]:
+    """While this process alone makes a run: clear up after a failure, and add to it what is charged and how to go on.
 
     Of a run that is charged stay its ledger, and its private state if it has one; of one that is not, nothing stays.
 
     Args:
-        out: the run folder, which was checked to be new (unless ``resumed``).
+        out: the run folder, which must be new (unless ``resumed``).
         shared: the data set's ledger.
         finished: what to do if the run is saved already.
+        check: refuses a folder that is not new, in words of the command.
         resumed: whether the folder holds a stopped run.
         hint: how the command makes runs that can go on, if it does.
     """
-    made = not out.exists()
+    from sfumato.record.owned import owned
+    from sfumato.record.release_folder import check_new_run
+
+    with owned(out, _any if resumed else check or check_new_run):
+        if not resumed:
+            _remove(out / "release", out / PRIVATE)  # of a run that was killed before it was charged
+        with _cleared(out, shared, finished, resumed, hint):
+            yield
+
+
+@contextmanager
+def _cleared(out: Path, shared: Path | None, finished: str, resumed: bool, hint: str) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
@@ -73,14 +95,23 @@ def leaving(out: Path, shared: Path | None, finished: str, *, resumed: bool = Fa
             error.add_note(_how_to_go_on(out, hint))
         else:
             _remove(release, out / "evaluation", out / PRIVATE)
-        _remove_empty(release, *([out] if made else []))
+        remove_empty([release])
         raise
 
 
 @contextmanager
 def leaving_pate(out: Path, shared: Path | None) -> Iterator[None]:
     """The same for a run of PATE, which goes on by the same command until its answers are drawn, and once they are kept."""
-    made, unpaid = not out.exists(), not (out / _LEDGER).exists()
+    from sfumato.pate.kept import check_folder
+    from sfumato.record.owned import owned
+
+    with owned(out, check_folder), _cleared_pate(out, shared):
+        yield
+
+
+@contextmanager
+def _cleared_pate(out: Path, shared: Path | None) -> Iterator[None]:
+    unpaid = not (out / _LEDGER).exists()
     new = unpaid and not (out / PRIVATE).exists()
     try:
         yield
@@ -103,7 +134,7 @@ def leaving_pate(out: Path, shared: Path | None) -> Iterator[None]:
             forget(out)
             if isinstance(error, (OSError, KeyboardInterrupt)):
                 error.add_note(_NOTHING)
-        _remove_empty(out / PRIVATE, *([out] if made else []))
+        remove_empty([out / PRIVATE])
         raise
 
 
@@ -112,10 +143,8 @@ def _remove(*folders: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _remove_empty(*folders: Path) -> None:
-    for folder in folders:
-        with suppress(OSError):
-            folder.rmdir()
+def _any(run: Path) -> None:
+    """Take every folder."""
 
 
 def _drawn(ledger: Path) -> bool:

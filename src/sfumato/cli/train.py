@@ -98,10 +98,8 @@ def _train(options: Options, state: FitState | None, as_json: bool, verbose: boo
     if options.task == "link":
         local.train_links(replace(options, threads=set_threads(options.threads)), as_json)
         return
-    from sfumato.record.release_folder import check_new_folder, read_sign_key
+    from sfumato.record.release_folder import read_sign_key
 
-    if state is None:
-        check_new_folder(options.out)
     if options.sign_key is not None:
         read_sign_key(options.sign_key)
     scores = f"Its scores are not: sfumato evaluate {options.out}"

@@ -27,6 +27,7 @@ from sfumato.errors import InputError
 
 if TYPE_CHECKING:
     from sfumato.central.tuned import Tuned
+    from sfumato.graph.graph import Graph
     from sfumato.method.plan import Fitted, Plan
 
 _METHODS = {word: FACES[name].summary for word, name in WORDS.items() if FACES[name].candidates}
@@ -82,12 +83,38 @@ def tune(
 
 
 def _tune(chosen: Options, tuned: Tuned, dry_run: bool, as_json: bool) -> None:
-    from sfumato.record.release_folder import check_new_folder, read_sign_key
+    from sfumato.record.release_folder import read_sign_key
 
-    if not dry_run:
-        check_new_folder(chosen.out)
     if chosen.sign_key is not None:
         read_sign_key(chosen.sign_key)
+    if dry_run:
+        *_, cost = _planned(chosen, tuned)
+        if as_json:
+            typer.echo(json.dumps(cost))
+        return
+    start, owner = time.time_ns(), False
+    try:
+        with leaving(chosen.out, chosen.ledger, f"Its scores are not: sfumato evaluate {chosen.out}"):
+            owner = True
+            graph, first, plan, cost = _planned(chosen, tuned)
+            note_uncharged(chosen)
+            fitted = _fit(chosen, plan, first)
+            _date(chosen.out, start)
+            result, outcome, controls = _evaluate(chosen, fitted, graph, as_json)
+            result["tuning"] = {**cost["tuning"], "chosen": fitted.certificate.values["settings"]}
+            write_values(chosen.out / "evaluation" / "metrics.json", result)
+            write_values(chosen.out / "evaluation" / "curves.json", {})
+    finally:
+        if owner and chosen.out.exists():
+            _date(chosen.out, start)
+    if as_json:
+        typer.echo(json.dumps(result))
+    else:
+        show(result, outcome, controls, chosen.out)
+
+
+def _planned(chosen: Options, tuned: Tuned) -> tuple[Graph, Graph, Plan, dict[str, Any]]:
+    """Both graphs, without and with roles, the plan, and what it costs, which is printed."""
     source = chosen.source()
     graph = source.load()
     set_threads(chosen.threads)
@@ -99,27 +126,7 @@ def _tune(chosen: Options, tuned: Tuned, dry_run: bool, as_json: bool) -> None:
     tell(plan.caveats)
     cost = _cost(tuned, plan)
     print(_words(tuned, plan, cost), file=sys.stderr)
-    if dry_run:
-        if as_json:
-            typer.echo(json.dumps(cost))
-        return
-    note_uncharged(chosen)
-    start = time.time_ns()
-    try:
-        with leaving(chosen.out, chosen.ledger, f"Its scores are not: sfumato evaluate {chosen.out}"):
-            fitted = _fit(chosen, plan, first)
-            _date(chosen.out, start)
-            result, outcome, controls = _evaluate(chosen, fitted, graph, as_json)
-            result["tuning"] = {**cost["tuning"], "chosen": fitted.certificate.values["settings"]}
-            write_values(chosen.out / "evaluation" / "metrics.json", result)
-            write_values(chosen.out / "evaluation" / "curves.json", {})
-    finally:
-        if chosen.out.exists():
-            _date(chosen.out, start)
-    if as_json:
-        typer.echo(json.dumps(result))
-    else:
-        show(result, outcome, controls, chosen.out)
+    return graph, first, plan, cost
 
 
 def _date(run: Path, moment: int) -> None:

@@ -5,11 +5,13 @@ disk before the next begins:
 
 1. A run that can be repeated binds its private state to its plan and its data (:meth:`Spending.of_state`). So a repetition draws
    the same noise, or stops.
-2. :meth:`Spending.reserve` charges the whole claim to the ledger of the data set.
-3. :meth:`Spending.open` opens the run's own ledger. It refuses a ledger that lacks what an earlier attempt computed.
-4. Before a release is charged there, the ledger of the data set says that the claim is spent, with a *mark*
+2. :meth:`Spending.begin` makes the file of the run's own ledger, empty and for this run alone. A run that finds another's
+   file there stops, and is charged nothing.
+3. :meth:`Spending.reserve` charges the whole claim to the ledger of the data set.
+4. :meth:`Spending.open` opens the run's own ledger. It refuses a ledger that lacks what an earlier attempt computed.
+5. Before a release is charged there, the ledger of the data set says that the claim is spent, with a *mark*
    (:mod:`sfumato.record.dataset_ledger`). Whoever draws under this claim again must show the same mark.
-5. The release is drawn.
+6. The release is drawn.
 
 A stop between two steps leaves something charged that was not drawn, and never the reverse. Nothing here knows what a run
 computes: plans, data and states come as plain values.
@@ -18,7 +20,7 @@ computes: plans, data and states come as plain values.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ from sfumato._validate import fail
 from sfumato.privacy.units import Unit, unit_to_dict
 from sfumato.record.claims import FIRST_NOISE, Claim, new_run
 from sfumato.record.dataset_ledger import DatasetLedger
-from sfumato.record.ledger import Ledger, Release
+from sfumato.record.ledger import Ledger, Release, new_ledger_file
 from sfumato.record.resume import FitState
 
 
@@ -129,6 +131,25 @@ class Spending:
         mark = state.mark("plan", *data)
         return cls(planned, dataset_ledger, state.run, mark, resumed=resumed, computed=computed)
 
+    def begin(self, path: Path | None, dataset: Mapping[str, Any]) -> Ledger:
+        """Charge the whole claim to the ledger of the data set, and open the run's own; a failure leaves no empty file.
+
+        Args:
+            path: of the run's own ledger; None keeps it in memory.
+            dataset: what identifies the data set: ``name`` and ``ids_digest``.
+
+        Raises:
+            BudgetExceededError: less is left than the plan costs.
+            InputError: there is nothing to claim without privacy, or the data set's ledger is another's.
+            LedgerError: the file is another run's (nothing was charged then), or one of the ledgers is refused.
+        """
+        if path is None or self.computed or (self.resumed and path.exists()):
+            self.reserve(dataset)
+            return self.open(path)
+        with new_ledger_file(path):
+            self.reserve(dataset)
+            return replace(self, resumed=True).open(path)
+
     def reserve(self, dataset: Mapping[str, Any]) -> None:
         """Charge the whole claim to the ledger of the data set, once a run.
 
@@ -155,8 +176,6 @@ class Spending:
         Raises:
             LedgerError: the file is another run's, was altered, or lacks a release that was computed.
         """
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
         planned = self.planned
         return Ledger(planned.to_dict(), planned.releases, path, self.resumed, self.computed, self.spend)
 

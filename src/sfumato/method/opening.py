@@ -38,8 +38,8 @@ def open_session(
         key = state.key
         read = {"graph": _graph_mac(graph, identity, key)}
         spending = Spending.of_state(entry, dataset_ledger, state, _terms(plan, seed, key), read)
-    spending.reserve({"name": identity.name, "ids_digest": identity.ids_digest})
-    return Session(spending.open(path), key, seed, state=state, spend=spending.spend, watch=Watch(progress))
+    ledger = spending.begin(path, {"name": identity.name, "ids_digest": identity.ids_digest})
+    return Session(ledger, key, seed, state=state, spend=spending.spend, watch=Watch(progress))
 
 
 def _terms(plan: Planned, seed: int, key: Key) -> dict[str, Any]:

@@ -124,8 +124,11 @@ class Plan(Planned):
         graph = graph if graph.roles is not None else graph.with_split(self.unit.split or DEFAULT_FRACTIONS)
         self.check(graph)
         run = new_run() if state is None else state.run
-        with noting_charges(ledger, None if dataset_ledger is None else dataset_ledger.path, run):
+        shared = None if dataset_ledger is None else dataset_ledger.path
+        begun = state is not None and state.bound("plan")
+        with noting_charges(ledger if begun else None, shared, run):  # a file that is there may be another run's
             session = open_session(self, self.entry, graph, seed, ledger, dataset_ledger, state, run, progress)
+        with noting_charges(ledger, shared, run):
             outcome = self.method.run(self, graph, session)
         ran, origin = outcome.chosen or self, self.method.origin
         key = GraphKey.of(graph)

@@ -28,13 +28,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato._files import PARTIAL, sync_folder
+from sfumato._files import PARTIAL, remove_empty, sync_folder
 from sfumato.errors import InputError, SfumatoError
 from sfumato.method.engine import Spending
 from sfumato.pate.aggregation import REFUSED, Answers
 from sfumato.record.claims import new_run
 from sfumato.record.dataset_ledger import DatasetLedger
-from sfumato.record.release_folder import LEDGER, check_new_folder
+from sfumato.record.release_folder import LEDGER, LOCK, check_new_folder
 from sfumato.record.sealed import MALFORMED, damaged, digest, read_sealed, write_sealed
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 PRIVATE = "private"
 _ANSWERS = "answers.json"
 _RUN = "run.json"
-_BEFORE_ANSWERS = {PRIVATE, f"{PRIVATE}/{_RUN}", f"{PRIVATE}/{_RUN}{PARTIAL}"}
+_BEFORE_ANSWERS = {LOCK, PRIVATE, f"{PRIVATE}/{_RUN}", f"{PRIVATE}/{_RUN}{PARTIAL}"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +155,7 @@ def reserve(
     except SfumatoError:
         if new:
             forget(run)
-            run.rmdir()
+            remove_empty([run])
         raise
     return spending
 

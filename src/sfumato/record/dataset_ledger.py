@@ -33,6 +33,7 @@ one whose last line was being written by a process that died, which is dropped: 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -60,7 +61,8 @@ class DatasetLedger:
     """The ledger file of a data set. Options may be left out once the file exists; given, they must agree with it.
 
     Args:
-        path: the file, made by the first run; its folder must exist.
+        path: the file, made by the first run; its folder must exist. A symbolic link is followed first, so that all its
+            names share one lock and one ``.head``.
         total_epsilon: the most that all runs together may cost.
         total_delta: the same for delta; default ten times the first run's.
         composition: how claims add up, ``basic`` (default) or ``gdp``.
@@ -77,6 +79,7 @@ class DatasetLedger:
     composition: str | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "path", _followed(self.path))
         if self.total_epsilon is not None:
             object.__setattr__(
                 self, "total_epsilon", check_real(low=0, open_low=True, total_epsilon=self.total_epsilon)
@@ -202,6 +205,12 @@ def read_account(path: Path) -> Account:
     Traceback (most recent call last):
     sfumato.errors.InputError: Expected '/nonexistent/ledger.jsonl' to be the ledger of a data set, ...
     """
+    path = _followed(path)
+    if not path.exists():
+        raise InputError(
+            f"Expected {str(path)!r} to be the ledger of a data set, as --ledger makes it, but the file does not exist. Check "
+            "the path; a ledger that was lost must be restored."
+        )
     head, chain = _read_head(path), _read_chain(path)
     header: Any = chain.entries[0].get("header") if chain.entries else None
     if not _is_header(header):
@@ -257,6 +266,10 @@ def _is_header(header: Any) -> bool:
         return False
     numbers = all(isinstance(header[name], float) for name in ("total_epsilon", "total_delta"))
     return numbers and header["total_epsilon"] > 0 and header["total_delta"] >= 0
+
+
+def _followed(path: Path) -> Path:
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
 def _begun(path: Path) -> bool:

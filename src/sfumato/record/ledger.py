@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sfumato._files import append_line, cut_file, sync_folder
+from sfumato._files import append_line, cut_file, make_folders, remove_empty, sync_folder
 from sfumato.errors import BudgetExceededError, LedgerError
 from sfumato.privacy.events import Event, event_from_dict, event_to_dict, repeats
 
@@ -128,6 +129,40 @@ def _line_problem(line: bytes, entries: Sequence[dict[str, Any]]) -> str | None:
         return "is not a JSON object"
 
 
+@contextmanager
+def new_ledger_file(path: Path) -> Iterator[None]:
+    """Make an empty ledger file for one run alone: of several that ask at once, one gets it.
+
+    If what follows fails before a line is written, the file is removed again.
+
+    Raises:
+        LedgerError: the file exists, so it is another run's.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with new_ledger_file(Path(folder, "ledger.jsonl")):
+    ...         print([path.name for path in Path(folder).iterdir()])
+    ['ledger.jsonl']
+    """
+    made = make_folders(path.parent)
+    try:
+        path.touch(0o644, exist_ok=False)
+    except FileExistsError as error:
+        raise _taken(path) from error
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            if not path.stat().st_size:
+                path.unlink()
+        remove_empty(made)
+        raise
+
+
+def _taken(path: Path) -> LedgerError:
+    return LedgerError(f"Expected no ledger at {path} yet. A run never extends another's: choose a new folder.")
+
+
 @dataclass
 class Ledger:
     """An append-only record of releases, in memory or in a file.
@@ -166,9 +201,7 @@ class Ledger:
             raise LedgerError(f"Expected release names to be unique in a plan, got {names}.")
         if self.path is not None and self.path.exists():
             if not self.resume:
-                raise LedgerError(
-                    f"Expected no ledger at {self.path} yet. A run never extends another's: choose a new folder."
-                )
+                raise _taken(self.path)
             self._take_up(self.path)
         elif self.computed:
             raise LedgerError(f"No ledger {str(self.path)!r} for what was computed. {_RESTORE}")

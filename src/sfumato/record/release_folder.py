@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato._files import whole_file
+from sfumato._files import PARTIAL, whole_file
 from sfumato._optional import require
 from sfumato.errors import DataError, InputError
 from sfumato.record.certificate import Certificate
@@ -24,6 +24,9 @@ from sfumato.record.ledger import Ledger, canonical_json
 
 Arrays = dict[str, NDArray[Any]]
 LEDGER = "ledger.jsonl"
+LOCK = ".sfumato.lock"
+"""Held, in the run folder, by the process that makes the run (:mod:`sfumato.record.owned`)."""
+_BEGUN = {LOCK, "private", "private/lock", "private/state.json" + PARTIAL, "release", f"release/{LEDGER}"}
 _TYPES = ("U64", "I64", "F64", "F32", "U32", "I32", "F16", "U16", "I16", "I8", "U8")
 
 
@@ -51,6 +54,19 @@ def check_new_folder(directory: Path) -> None:
         raise InputError(
             f"Expected out to be a new folder, got {str(directory)!r}, which exists. Choose another name or remove it."
         )
+
+
+def check_new_run(directory: Path) -> None:
+    """The same, but take what a run leaves that was killed before it was charged: a lock, and a ledger without a line.
+
+    >>> check_new_run(Path("/nonexistent/run"))
+    """
+    begun = directory.is_dir() and all(
+        path.relative_to(directory).as_posix() in _BEGUN and not (path.name == LEDGER and path.stat().st_size)
+        for path in directory.rglob("*")
+    )
+    if not begun:
+        check_new_folder(directory)
 
 
 def write_release(

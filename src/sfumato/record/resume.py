@@ -19,6 +19,7 @@ import os
 import platform
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
@@ -28,7 +29,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from sfumato import __version__
-from sfumato._files import sync_folder, whole_file
+from sfumato._files import PARTIAL, sync_folder, whole_file
 from sfumato.errors import InputError, LedgerError
 from sfumato.noise.keys import Key, derive_key, new_key
 from sfumato.record.ledger import canonical_json
@@ -94,16 +95,26 @@ class FitState:
     def create(cls, directory: Path, options: Mapping[str, Any] | None = None) -> FitState:
         """Start a state with a fresh key in a new folder (mode 0700, its files 0600).
 
+        A folder counts as new if a process was killed in it before it had written a state.
+
         Raises:
-            InputError: the folder exists.
+            InputError: the folder exists, or another process starts a state there.
         """
-        try:
-            directory.parent.mkdir(parents=True, exist_ok=True)
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
             directory.mkdir(mode=0o700)
-        except FileExistsError as error:
-            raise InputError(
-                f"Expected a new folder for the private state, got {str(directory)!r}, which exists. Resume that run."
-            ) from error
+        _check_new(directory)
+        lock = _locked(directory)
+        try:
+            _check_new(directory)  # now that no other process can write there
+            return cls._created(directory, options, lock)
+        except BaseException:
+            lock.release()
+            raise
+
+    @classmethod
+    def _created(cls, directory: Path, options: Mapping[str, Any] | None, lock: FileLock) -> FitState:
+        directory.chmod(0o700)
         sync_folder(directory.parent)
         values = {
             "format": 1,
@@ -113,7 +124,7 @@ class FitState:
             "options": dict(options or {}),
             "bound": {},
         }
-        state = cls(directory, values, _locked(directory))
+        state = cls(directory, values, lock)
         state._write()
         return state
 
@@ -234,6 +245,14 @@ def _differences(kept: Any, found: Any, name: str = "") -> list[str]:
         parts = (_differences(kept.get(one), found.get(one), f"{name}.{one}" if name else one) for one in names)
         return [line for part in parts for line in part]
     return [] if kept == found else [f"{name} {json.dumps(kept)} (now {json.dumps(found)})"]
+
+
+def _check_new(directory: Path) -> None:
+    """Refuse a folder that holds more than a lock and a state that was never whole."""
+    if not directory.is_dir() or {path.name for path in directory.iterdir()} - {_LOCK, _FILE + PARTIAL}:
+        raise InputError(
+            f"Expected a new folder for the private state, got {str(directory)!r}, which exists. Resume that run."
+        )
 
 
 def _locked(directory: Path) -> FileLock:
