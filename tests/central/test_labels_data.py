@@ -98,7 +98,7 @@ def test_a_column_that_is_flat_for_learners_stays_small_elsewhere():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"num_hops": 0}, "num_hops to be an integer >= 1, got 0"),
+        ({"num_hops": 0}, "num_hops to be an integer >= 1 and <= 1000, got 0"),
         ({"learner_share": 0.0}, "learner_share"),
         ({"learner_share": 1.1}, "learner_share"),
         ({"epochs": 0}, "epochs"),

@@ -14,6 +14,7 @@ from sfumato.central import tuned as module
 from sfumato.central.tuned import SCORE_SHARE, Tuned
 from sfumato.errors import DataError, InputError, SfumatoError, UnsupportedUnitError
 from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.method.contract import Outcome
 from sfumato.method.plan import Plan
 from sfumato.privacy.accounting import central_limit_mu, epsilon
 from sfumato.privacy.events import GaussianEvent, SelectionEvent
@@ -139,14 +140,11 @@ def counted(method, weights, graph):
 
 
 def replace_run(method, weights):
-    class Silent:
+    class Silent(type(method)):
         def run(self, plan, graph, session):
-            return weights, {}
+            return Outcome(weights, {})
 
-        def scores(self, plan, weights, released, graph):
-            return method.scores(plan, weights, released, graph)
-
-    return Silent()
+    return Silent(**method.settings)
 
 
 def test_one_record_moves_the_score_by_one_at_most():

@@ -116,7 +116,7 @@ def test_on_another_data_set():
         ('method = "gap"', 'method = "gpa"', "run 1: .*Did you mean 'gap'"),
         ('unit = "edge"\nepsilons', 'unit = "edges"\nepsilons', "Did you mean 'edge'"),
         ("num_hops = 1", "num_hop = 1", "setting of gap .*Did you mean 'num_hops'"),
-        ("num_hops = 1", "num_hops = 0", "num_hops to be an integer >= 1, got 0"),
+        ("num_hops = 1", "num_hops = 0", "num_hops to be an integer >= 1 and <= 1000, got 0"),
         ("num_hops = 1", "num_hops = [1]", "num_hops in .* to be text, a number"),
         ('role = "floor"', 'role = "flor"', "Did you mean 'floor'"),
         ('dataset = "campus"', 'dataset = "kampus"', "Did you mean 'campus'"),

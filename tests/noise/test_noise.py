@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import InputError
-from sfumato.noise import keys, rectangles
+from sfumato.noise import rectangles
 from sfumato.noise.coins import coins
 from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.noise.keys import Stream, derive_key, law_stream, new_key, operand_mac
@@ -204,4 +204,4 @@ def test_probability_out_of_range(probability):
 
 
 def test_guarantee_is_stated():
-    assert keys.SAMPLER_TAU == 2.0**-100
+    assert rectangles.SAMPLER_TAU == 2.0**-100

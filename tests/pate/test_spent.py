@@ -17,6 +17,7 @@ from sfumato.pate import run as module
 from sfumato.pate.plan import Settings
 from sfumato.pate.run import run
 from sfumato.record.dataset_ledger import DatasetLedger, read_account
+from sfumato.record.release_folder import LOCK
 from sfumato.verify import verify
 
 SETTINGS = Settings(50, 30, 20.0, student_settings={"width": 4, "steps": 3, "batch_size": 8}, controls=False)
@@ -78,6 +79,7 @@ def test_a_copy_taken_while_teachers_train_draws_no_second_time(images, draws, m
     assert "is spent: its first noise was drawn already" in err
     assert "start a new run in a new folder" in err
     assert len(draws) == 1
+    (copy / LOCK).unlink()  # of the process that was at work when the copy was taken
     assert contents(out) == contents(copy)
     assert invoke(["ledger", "show", str(ledger)]) == 0
     assert "spent" in capsys.readouterr().out.splitlines()[4]

@@ -9,7 +9,7 @@ import pytest
 from mpmath import mp
 from scipy.stats import chisquare
 
-from sfumato import local
+from sfumato import randomizers
 from sfumato.errors import InputError
 from sfumato.noise.coins import SecretWords
 from sfumato.noise.exact import hit_share, realized
@@ -58,8 +58,8 @@ def test_share_is_the_largest_that_keeps_the_ratio(epsilon, favored, others, par
 def test_every_randomizer_has_a_case(finite, infinite):
     concrete = {
         found
-        for found in (getattr(local, public) for public in local.__all__)
-        if isinstance(found, type) and issubclass(found, local.Randomizer) and found is not local.Randomizer
+        for found in (getattr(randomizers, public) for public in randomizers.__all__)
+        if isinstance(found, type) and issubclass(found, randomizers.Randomizer) and found is not randomizers.Randomizer
     }
     assert {type(randomizer) for randomizer, _ in finite(1.0) + infinite(1.0)} == concrete
 

@@ -219,6 +219,8 @@ def refine(parts: list[Sampled | Symmetric | Slight], delta: float, flip: bool, 
     while True:
         h = _common_step(h, bounds)
         cells, before = max(width, 5 * spread) / h, high
+        if cells > 8 * _MAX_CELLS:  # a bound far below the window's own step
+            raise OverflowError("the losses need more cells than are reasonable")
         for upper in (True, False)[: 1 + (cells <= _MAX_CELLS)]:
             spans = zip(parts, lows, highs, strict=True)
             atoms = [part.atoms(h, flip, first, last, upper=upper) for part, first, last in spans]
