@@ -7,9 +7,11 @@ import pytest
 from scipy import stats
 
 from sfumato.noise import keys
+from sfumato.noise.coins import coins
+from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.noise.laplace import rounded_laplace
 
-LAWS = {"gaussian": (keys.rounded_gaussian, stats.norm), "laplace": (rounded_laplace, stats.laplace)}
+LAWS = {"gaussian": (rounded_gaussian, stats.norm), "laplace": (rounded_laplace, stats.laplace)}
 CASES = [(law, scale) for law in LAWS for scale in (0.4, 3.3, 216815.3, 1e9)]
 SIZE = 1_000_000
 ACCEPT, REJECT = 1e-4, 1e-12
@@ -86,7 +88,7 @@ def test_neighbors_and_streams_are_uncorrelated(draws, law, scale):
 
 @pytest.mark.parametrize("probability", [0.001, 0.37, 0.5, 0.999])
 def test_coins_fall_with_their_probability(probability):
-    heads = int(keys.coins(bytes(32), probability, np.arange(SIZE)).sum())
+    heads = int(coins(bytes(32), probability, np.arange(SIZE)).sum())
     assert stats.binomtest(heads, SIZE, probability).pvalue > ACCEPT
     assert stats.binomtest(heads, SIZE, probability + 0.01 * (1 if probability < 0.5 else -1)).pvalue < REJECT
 
@@ -97,10 +99,10 @@ def test_coins_are_never_above_their_probability(monkeypatch, probability):
     t = int(Fraction(probability) * 2**64)
     words = np.array([[0, 0], [t - 1, 0], [t, 0], [2**64 - 1, 0]], np.uint64)
     monkeypatch.setattr(keys.Stream, "at", lambda self, index, attempt: words)
-    assert keys.coins(bytes(32), probability, np.arange(4)).tolist() == [True, True, False, False]
+    assert coins(bytes(32), probability, np.arange(4)).tolist() == [True, True, False, False]
 
 
 def test_certain_coins():
-    assert keys.coins(bytes(32), 1, np.arange(1000)).all()
-    assert not keys.coins(bytes(32), 0, np.arange(1000)).any()
-    assert not keys.coins(bytes(32), 2.0**-70, np.arange(1000)).any()
+    assert coins(bytes(32), 1, np.arange(1000)).all()
+    assert not coins(bytes(32), 0, np.arange(1000)).any()
+    assert not coins(bytes(32), 2.0**-70, np.arange(1000)).any()
