@@ -12,18 +12,18 @@ from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent, event_to
 from sfumato.verify.claim import TOLERANCE
 from sfumato.verify.epsilon import epsilon_bracket
 
-ORDER, WIDTH, STEP = 2.0, 0.25, 0.05
+ORDER, WIDTH = 2.0, 0.25
 
 
-def exact_delta(event, spent, points=4000):
+def exact_delta(event, spent, points=4000, step=0.05):
     """The worse direction of 1 / (2 pi) times the integral of exp(K(s) - s e) / (s (s + 1)) on s = ORDER + i t.
 
     K is the sum of log E exp(s L), by the trapezoidal rule, which converges geometrically for Gaussians where
-    STEP resolves e^(i t L); the integrand's own rule wraps losses beyond 2 pi / WIDTH, of which e^(-ORDER loss) is left.
+    ``step`` resolves e^(i t L); the integrand's own rule wraps losses beyond 2 pi / WIDTH, of which e^(-ORDER loss) is left.
     """
     q, z = event.sampling_prob, event.noise_multiplier
-    x = np.arange(-14, 14 + (2 + 4 * ORDER) / z, STEP)
-    normal = np.exp(-x * x / 2) / math.sqrt(2 * math.pi) * STEP
+    x = np.arange(-14, 14 + (2 + 4 * ORDER) / z, step)
+    normal = np.exp(-x * x / 2) / math.sqrt(2 * math.pi) * step
     moved, other = (np.log1p(q * np.expm1(sign * x / z - 1 / (2 * z * z))) for sign in (1, -1))
     other = other if event.relation == "replace" else 0 * x
     deltas = []
@@ -41,6 +41,8 @@ RARE = [
     (PoissonGaussianEvent(4e-6, 1.0, 250_000), 1e-6, 20_000),
     (PoissonGaussianEvent(4e-6, 1.0, 250_000, "replace"), 1e-6, 4000),
     (PoissonGaussianEvent(4e-6, 0.5, 250_000, "replace"), 1e-6, 4000),
+    (PoissonGaussianEvent(1e-5, 0.6, 10**6), 1e-6, 4000),
+    (PoissonGaussianEvent(4e-6, 0.5, 3_814_697), 1e-9, 4000),
     (PoissonGaussianEvent(1e-5, 1.0, 10**6), 1e-8, 4000),
     (PoissonGaussianEvent(1e-5, 1.0, 10**6, "replace"), 1e-8, 4000),
 ]
@@ -48,9 +50,9 @@ RARE = [
 
 @pytest.mark.parametrize(("event", "delta", "points"), RARE)
 def test_rare_sampling_is_exact_to_a_thousandth(event, delta, points):
-    value = epsilon([event], delta)
-    assert exact_delta(event, value, points) <= delta * (1 + 1e-6)
-    assert exact_delta(event, 0.999 * value, points) > delta
+    value, step = epsilon([event], delta), 0.05 if event.noise_multiplier == 1 else 0.0125
+    assert exact_delta(event, value, points, step) <= delta * (1 + 1e-6)
+    assert exact_delta(event, 0.999 * value, points, step) > delta
 
 
 def test_the_oracle_knows_an_ordinary_plan():
@@ -69,8 +71,16 @@ def test_no_grid_of_an_independent_accountant_is_tighter(event):
     assert epsilon([event], 1e-6) <= step.self_compose(event.steps).get_epsilon_for_delta(1e-6)
 
 
+def test_the_verifier_counts_the_rounding_of_every_step():
+    """A transform to the power of 3.8 million is wrong by 4e-10, which a small tilt multiplies by a million."""
+    event, delta, points = RARE[-1]
+    _, high = epsilon_bracket([event_to_dict(event)], delta)
+    assert exact_delta(event, high, points, 0.0125) <= delta * (1 + 1e-6)
+    assert high <= 1.0005 * epsilon([event], delta)
+
+
 @pytest.mark.soak
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=15)
 @given(
     st.floats(math.log10(4e-6), -4).map(lambda power: 10.0**power),
     st.floats(0.5, 2.0),
@@ -86,7 +96,7 @@ def test_random_rare_sampling(q, noise, bulk, delta, relation):
     assert low <= value
     assert high <= TOLERANCE * value
     for bound in (value, high):
-        assert exact_delta(event, bound, 20_000) <= delta * (1 + 1e-5)
+        assert exact_delta(event, bound, 20_000, 0.0125) <= delta * (1 + 1e-5)
 
 
 def test_a_gaussian_beside_rare_sampling_is_counted():

@@ -38,7 +38,7 @@ STABLE = 1e-4  # relative change at which refinement stops; the error left is a 
 COARSE, FINE = 2e-2, 1e-4  # accuracies asked of the first grids
 _WIDTH = 20.0  # standard deviations that a composed grid spans, about
 _EXPONENT = 700.0
-_LEAST = 1e-3  # of an order, below which it is not lowered
+_LESS, _LEAST = 0.8, 1e-3  # by how much an order is lowered at once, and how far
 _SHIFTS = (1 / 256, 1 / 64, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0)  # Chernoff orders, over what a normal law would want
 
 
@@ -173,13 +173,13 @@ class Composition:
         return low, np.maximum(sums[: high - low + 1], 0)
 
     def _fitting(self, order: float, epsilon: float) -> tuple[float, tuple[int, Array] | None]:
-        """Halve the order while the law of the sum is too wide and slack stays below ``SPARED`` of delta."""
+        """Lower the order while the law of the sum is too wide and slack stays below ``SPARED`` of delta."""
         spare = self.log_moment(order) - order * epsilon + max(0.0, math.log(SPARED / self.slack))
         less = order
         while self.log_moment(less) - less * epsilon <= spare and less > _LEAST * order:
             if (found := self.masses(less)) is not None:
                 return less, found
-            less /= 2
+            less *= _LESS
         return order, None
 
     def delta(self, epsilon: float) -> float:
@@ -294,11 +294,15 @@ def epsilon(plan: Plan, delta: float, estimate: float) -> float:
         sums = [Composition(parts, interval) for parts in laws(plan, delta, interval)]
         return _improve(bounds, [partial(one.epsilon, delta) for one in sums])
 
-    coarse = at(grid_interval(plan, estimate, delta, COARSE))
+    first = grid_interval(plan, estimate, delta, COARSE)
+    coarse = at(first)
     if not 0 < coarse < math.inf:
         return coarse
     interval = grid_interval(plan, min(coarse, estimate), delta, FINE)
-    return min(coarse, _refine(at, interval, _finest_interval(plan, delta), STABLE))
+    best = _refine(at, interval, _finest_interval(plan, delta), STABLE)
+    while best >= coarse and (interval := 2 * interval) < first:  # the law of the sum was too wide for the finer grids
+        best = at(interval)
+    return min(coarse, best)
 
 
 def delta(plan: Plan, epsilon: float, estimate: float) -> float:

@@ -16,9 +16,9 @@ import numpy as np
 
 _MAX_CELLS = 1 << 19
 _EVEN, _GROWTH = 10_000, 1.002  # far losses of a sampled step: beyond so many cells their widths grow
-_FFT_ERROR, ROUNDING = 1e-13, 1e-6
+_FFT_ERROR, _STEP_ERROR, ROUNDING = 1e-13, 2.0**-51, 1e-6  # of a transform; of each step of its power
 _PUSHES = 2.0 ** np.arange(-2, 5)  # Chernoff orders, over the deviation
-_SPARED, _OUTSIDE = 16.0, 50.0  # logs: what a smaller tilt may cost, and how little may lie outside of a window
+_SPARED, _OUTSIDE = 1e-5, 50.0  # share of delta that errors may take by a smaller tilt; -log of what windows leave out
 _NOTHING = -50.0  # log of a frequency's share that cannot be told from 0
 
 
@@ -258,13 +258,13 @@ def _best_tilt(atoms: Iterable[_Atoms], delta: float, most: float) -> float:
 def _window(atoms: Iterable[_Atoms], theta: float, delta: float) -> tuple[float, float, float]:
     """The tilt, at most ``theta``, whose law needs the shortest window; its middle and a twentieth of its length.
 
-    A smaller tilt makes rare large losses rarer; the rounding of the FFT stays below 1e-6 of delta.
+    A smaller tilt makes rare large losses rarer; it is taken while the errors of the FFT stay below ``_SPARED`` of delta.
     """
     found: list[tuple[float, float, float]] = []
     epsilon = (_cumulant(atoms, theta) - math.log(delta)) / theta
     for tilt in theta * 0.5 ** np.arange(10):
         scale = _cumulant(atoms, tilt)
-        if found and scale - tilt * epsilon > math.log(delta) + _SPARED:
+        if found and scale - tilt * epsilon > math.log(delta * _SPARED / _error(atoms)):
             break
         one = _deviation(atoms, tilt)
         ends = [
@@ -273,6 +273,11 @@ def _window(atoms: Iterable[_Atoms], theta: float, delta: float) -> tuple[float,
         ]
         found.append((float(tilt), (ends[1] - ends[0]) / 2, (ends[0] + ends[1]) / 20))
     return min(found, key=lambda window: window[2])
+
+
+def _error(atoms: Iterable[_Atoms]) -> float:
+    """Largest error of the FFT in a tilted law."""
+    return _FFT_ERROR + _STEP_ERROR * sum(part.steps for part in atoms)
 
 
 def _deviation(atoms: Iterable[_Atoms], theta: float) -> float:
@@ -320,9 +325,11 @@ def _compose(
     tail, discounted = (np.cumsum(m[::-1])[::-1] for m in (mass, mass * np.exp(middle - loss)))
     slack = np.exp(np.minimum(log_weight, 700))
     if upper:
-        goal = delta - sum(part.steps * part.infinite for part in atoms) - outside[1] * slack[-1] - _FFT_ERROR * slack
+        goal = (
+            delta - sum(part.steps * part.infinite for part in atoms) - outside[1] * slack[-1] - _error(atoms) * slack
+        )
     else:
-        goal = delta + (sum(outside) + _FFT_ERROR) * slack
+        goal = delta + (sum(outside) + _error(atoms)) * slack
     excess = tail - np.exp(loss - middle) * discounted - goal
     above = np.flatnonzero(~(excess < 0))
     last = above[-1] if above.size else -1
