@@ -1,6 +1,7 @@
 """Forged certificates of PATE: told consistently by every file, chained and sealed again, and still found out."""
 
 import json
+import math
 import shutil
 
 import numpy as np
@@ -18,6 +19,7 @@ from sfumato.pate.images import Images
 from sfumato.pate.plan import Settings, make_plan
 from sfumato.record.certificate import FIXED
 from sfumato.verify import describe, verify
+from sfumato.verify.epsilon import epsilon_bracket
 
 POOL, QUERIES, CAP, CLASSES = 60, 30, 15, 2
 GIVEN = ConfidentGNMax(40.0, 10.0, 20.0)
@@ -103,6 +105,21 @@ def keep_claim(change):
     return changed
 
 
+def tuned(certificate, spec):
+    """A charged selection between this plan and one with more noise, the candidates' answers being what it kept."""
+    other = json.loads(json.dumps(certificate["settings"]))
+    other["mechanism"]["noise_stddev"] = 40.0
+    trials = [[one["event"] for one in certificate["releases"]] for _ in range(2)]
+    trials[1][1] = {**trials[1][1], "noise_multiplier": 40.0 / math.sqrt(2)}
+    selection = {"type": "selection", "rule": "geometric", "mean_trials": 2.0, "candidates": trials}
+    _, high = epsilon_bracket([selection], certificate["claim"]["delta"])
+    certificate["releases"] = [{**certificate["releases"][0], "name": "tuned", "event": selection, "shape": [1]}]
+    certificate["candidates"] = [{"method": "pate", "settings": one} for one in (certificate["settings"], other)]
+    certificate["claim"]["epsilon"] = high
+    certificate["accounting"]["method"] = "renyi"
+    certificate["budget"]["epsilon"] = spec["budget"]["epsilon"] = 2 * high
+
+
 GRAPH = {"num_nodes": 4, "num_train": 2, "num_features": 3, "num_classes": 2, "directed": False,
          "max_degree": None, "mean_degree": None}  # fmt: skip
 ORIGIN = {"ledger_head": "0" * 64, "epsilon": 1.0, "delta": 1e-6}
@@ -182,6 +199,7 @@ EDITS = {
         "composition.builds_on: expected none, since pate takes no weights from another run"),
     "other accounting": (
         lambda certificate, _: certificate["accounting"].update(method="renyi"), "accounting.method: renyi does not fit"),
+    "a selection": (tuned, "releases: expected no selection, since pate has none"),
     "another method": (everywhere("method", "mlp"), "public_facts.directed: is missing"),
 }  # fmt: skip
 
