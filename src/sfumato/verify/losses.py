@@ -262,7 +262,7 @@ def _window(atoms: Iterable[_Atoms], theta: float, delta: float) -> tuple[float,
     """
     found: list[tuple[float, float, float]] = []
     epsilon = (_cumulant(atoms, theta) - math.log(delta)) / theta
-    for tilt in theta * 0.5 ** np.arange(10):
+    for tilt in theta * 0.8 ** np.arange(30):
         scale = _cumulant(atoms, tilt)
         if found and scale - tilt * epsilon > math.log(delta * _SPARED / _error(atoms)):
             break
