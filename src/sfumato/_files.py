@@ -5,6 +5,7 @@ Nothing else in the package syncs, renames or cuts a file.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
@@ -48,6 +49,17 @@ def whole_file(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
             partial.unlink()
         name_file(error, path)
         raise
+
+
+def write_json(path: Path, values: object) -> None:
+    """Write values as indented JSON, whole or not at all, in a folder that is made.
+
+    Raises:
+        OSError: folder or disk refuses it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(path) as file:
+        file.write((json.dumps(values, indent=1) + "\n").encode())
 
 
 @contextmanager

@@ -30,7 +30,12 @@ def test_a_run_end_to_end(sfumato, tables, tmp_path):
         assert len(list(csv.DictReader(file))) == 200
     assert sfumato("report", out, "--out", page).code == 0
     text = page.read_text()
-    for words in ("users trust nobody", "costs epsilon = 10", "Floor: no links", "Unit</dt><dd>link, relation replace"):
+    for words in (
+        "users trust nobody",
+        "costs epsilon = 10",
+        "Floor: MLP, no links",
+        "Unit</dt><dd>link, relation replace",
+    ):
         assert words in text
     assert "trusted curator" not in text
     assert "zhu2023blink" in sfumato("cite", out).out

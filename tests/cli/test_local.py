@@ -3,7 +3,6 @@
 import csv
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ import scipy.sparse as sp
 from sfumato.catalog import method_for
 from sfumato.cli import invoke
 from sfumato.cli.local import look, lost
-from sfumato.cli.options import Options
 from sfumato.errors import InputError
 from sfumato.evaluation.controls import controls
 from sfumato.graph.graph import Graph, PublicFacts
@@ -268,11 +266,10 @@ def test_the_largest_gaussian_epsilon_that_is_let_through_can_be_planned():
         ),
     )
     inside, outside = (Hybrid(x, 1.0, "gaussian", delta=1e-6) for x in (largest - 1.01, largest - 0.99))
-    options = Options("lpgnn", "local", Path("run"))
-    look(options, graph, inside)
+    look(graph, inside)
     assert inside.calibrate(None, inside.unit, facts).delta == 1e-6
     with pytest.raises(InputError, match="too large for its noise sampler"):
-        look(options, graph, outside)
+        look(graph, outside)
 
 
 def test_another_graph_is_a_new_collection(trained, refused, tables, tmp_path):

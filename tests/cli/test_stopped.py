@@ -61,7 +61,7 @@ def test_without_a_data_set_ledger_the_run_names_its_own(sfumato, tables, tmp_pa
 
 
 def test_before_the_charge_nothing_stays(sfumato, train, tmp_path, monkeypatch):
-    for at in ("sfumato.cli.data.Source.load", "sfumato.method.engine.Claim.of"):
+    for at in ("sfumato.evaluation.source.Source.load", "sfumato.method.engine.Claim.of"):
         for more in ((), ("--resumable",)):
             with monkeypatch.context() as patch:
                 patch.setattr(at, interrupt)
@@ -97,7 +97,7 @@ def test_a_resumable_run_goes_on_without_another_charge(sfumato, train, tmp_path
 def test_a_saved_run_lacks_its_scores_alone(sfumato, train, tmp_path, monkeypatch):
     run = tmp_path / "run"
     with monkeypatch.context() as patch:
-        patch.setattr("sfumato.evaluation.scores.score", interrupt)
+        patch.setattr("sfumato.evaluation.request.score", interrupt)
         result = sfumato(*train)
     said = f"Stopped. {charged(tmp_path)} The run is saved in {run}. Its scores are not: sfumato evaluate {run}"
     assert (result.code, last_line(result.err)) == (130, said)

@@ -118,7 +118,7 @@ def test_a_run_of_pate_finishes_too(twice, shared, tmp_path, monkeypatch, charge
 
 
 KILLS = {
-    "while data are read": ("plain", "sfumato.cli.data.Source.load"),
+    "while data are read": ("plain", "sfumato.evaluation.source.Source.load"),
     "before the claim": ("plain", RESERVE),
     "before the claim of a prediction": ("predict", RESERVE),
     "before the claim of a selection": ("tune", RESERVE),

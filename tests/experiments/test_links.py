@@ -47,7 +47,7 @@ def path(tmp_path):
 
 def test_cells_run_at_their_epsilon(path, tmp_path, monkeypatch):
     graph = stochastic_block_model(80, 3, mean_degree=12, num_features=3, seed=0)
-    monkeypatch.setattr(cells, "_graph", lambda *_: graph)
+    monkeypatch.setattr(cells, "_load", lambda *_: graph)
     outcome = run(Spec.read(path), tmp_path / "out")
     rows = read(outcome.path)
     assert [(row["unit"], row["epsilon"], row["delta"]) for row in rows] == [("link", 1, None), ("link", 5, None)]

@@ -59,7 +59,7 @@ def path(tmp_path):
 @pytest.fixture
 def tiny(monkeypatch):
     graph = stochastic_block_model(80, 3, mean_degree=12, num_features=3, seed=0)
-    monkeypatch.setattr(cells, "_graph", lambda *_: graph)
+    monkeypatch.setattr(cells, "_load", lambda *_: graph)
 
 
 def test_infinity_has_one_written_form_and_is_none_to_the_method(path):

@@ -64,7 +64,7 @@ def run_page(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr("sfumato.graph.datasets.campus", partial(campus, CAMPUS_NODES))
     monkeypatch.setattr("sfumato.pate.images.load_images", partial(images, monkeypatch))
-    monkeypatch.setattr(cells, "_graph", cells._graph.__wrapped__)  # keeps no small graph for other tests
+    monkeypatch.setattr(cells, "_load", cells._load.__wrapped__)  # keeps no small graph for other tests
 
     def run(text, outputs):
         names, shown = {}, ""

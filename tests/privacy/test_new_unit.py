@@ -10,6 +10,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.cli.options import Options
+from sfumato.cli.parse import parse
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.experiments.runs import Run
 from sfumato.privacy import units
@@ -73,9 +74,9 @@ def test_the_command_line_word_takes_its_parameter(tmp_path):
     assert unit_named("household:4", Declared(False)) == Households(4)
     graph = sf.graph.campus(60, seed=0)
     options = Options("gap", "household:4", tmp_path, dataset="campus", epsilon=1.0, delta=1e-6)
-    options.check()
-    assert options.privacy_unit(graph) == Households(4)
-    assert options.budget() == sf.Budget(1.0, 1e-6)
+    request = parse(options).request
+    assert request.unit_on(graph) == Households(4)
+    assert request.budget == sf.Budget(1.0, 1e-6)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +94,7 @@ def test_a_wrong_parameter_is_refused_before_any_file_is_read(tmp_path, text, to
     with pytest.raises(InputError, match=told):
         unit_named(text, Declared(False))
     with pytest.raises(InputError, match=told):
-        Options("gap", text, tmp_path, dataset="no-such-file", epsilon=1.0, delta=1e-6).check()
+        parse(Options("gap", text, tmp_path, dataset="no-such-file", epsilon=1.0, delta=1e-6))
 
 
 def test_certificates_ledgers_and_reports_name_it():

@@ -1,18 +1,12 @@
-"""Locally private methods on the command line: what their options imply, and link prediction."""
+"""Locally private methods on the command line: what their options imply, and what contradicts them."""
 
 from __future__ import annotations
 
-import json
 import math
-import time
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
-
-import typer
 
 from sfumato._validate import check_choice, check_real
 from sfumato.catalog import words_under, words_with
-from sfumato.cli.output import write_values
 from sfumato.errors import DataError, InputError
 from sfumato.privacy.units import class_for
 
@@ -85,7 +79,7 @@ def check(options: Options) -> None:
     if word in OF_LINKS:
         _check_links(options)
         return
-    clear = _clear(options.epsilon_y) and (word == "label-only" or _clear(options.epsilon_x))
+    clear = in_clear(options.epsilon_y) and (word == "label-only" or in_clear(options.epsilon_x))
     unit = class_for(options.unit)
     if unit.private if clear else unit.trust != "local":
         raise InputError(
@@ -105,8 +99,6 @@ def check(options: Options) -> None:
             )
     _check_form(options)
     _check_range(options)
-    if options.task == "node":
-        options.chosen()
 
 
 def _check_links(options: Options) -> None:
@@ -123,7 +115,6 @@ def _check_links(options: Options) -> None:
         )
     if options.delta is not None:
         raise InputError(f"Expected no --delta with {word}, got {options.delta:g}: here delta is 0. Drop it.")
-    options.chosen()
 
 
 def _check_form(options: Options) -> None:
@@ -146,21 +137,28 @@ def _check_range(options: Options) -> None:
     without = " To ask for no features take lpgnn without --preset." * published
     for name, none_allowed, more in (("epsilon_x", not published, without), ("epsilon_y", False, "")):
         value = getattr(options, name)
-        if not _clear(value):
+        if not in_clear(value):
             remedy = "For values in the clear pass inf." + more
             check_real(remedy, low=0, open_low=not none_allowed, high=1e4, **{_option(name): value})
 
 
-def look(options: Options, graph: Graph, asked: Any) -> None:
-    """Refuse a graph that has not what is asked for, by what is public of it."""
-    if options.task == "node" and graph.num_classes < 2:
+def look(graph: Graph, asked: Any, *, features: bool = True, links: bool = False) -> None:
+    """Refuse a graph that lacks what users are asked for, by what is public of the graph.
+
+    Args:
+        graph: what was read.
+        asked: the method, or the questions, with its ``mechanism`` and budgets.
+        features: whether features are asked for.
+        links: whether links are learned, and not classes.
+    """
+    if not links and graph.num_classes < 2:
         raise DataError(f"Expected labels of 2 classes or more, got {graph.num_classes}. Name another --label column.")
-    if options.method == "label-only" or asked.epsilon_x == 0:
+    if not features:
         return
     if not graph.num_features:
         remedy = (
             "Links are told apart by features: add columns to the node table."
-            if options.task == "link"
+            if links
             else "Ask for none: lpgnn with --epsilon-x 0, without --preset."
         )
         raise DataError(f"Expected graph {graph.name!r} to have features, got none. {remedy}")
@@ -201,54 +199,10 @@ def lost(asked: Any, graph: Graph) -> str:
     return ""
 
 
-def train_links(options: Options, as_json: bool) -> None:
-    """Score held-out links from feature reports; every feature costs epsilon_x. Nothing is released."""
-    from sfumato.evaluation.scores import Summary
-    from sfumato.local.link_prediction import LinkPrediction
-    from sfumato.record.release_folder import check_new_folder
-
-    check_new_folder(options.out)
-    epsilon = None if _clear(options.epsilon_x) else options.epsilon_x
-    task = LinkPrediction(epsilon, options.mechanism or "pgc")
-    graph, start = options.source().load(), time.perf_counter()
-    look(options, graph, task.asked)
-    results = [task.fit(graph, seed) for seed in range(options.seeds)]
-    total = results[0].epsilon_total
-    relation = "none" if total is None else "replace"
-    result: dict[str, Any] = {
-        "method": options.method,
-        "dataset": options.dataset or str(options.nodes),
-        "task": "link",
-        "unit": "none" if total is None else "local",
-        "test_auc": asdict(Summary.of([one.auc for one in results])),
-        "test_average_precision": asdict(Summary.of([one.average_precision for one in results])),
-        "privacy": {
-            "unit": "none" if total is None else "local",
-            "relation": relation,
-            "epsilon": total,
-            "delta": None if total is None else 0.0,
-            "epsilon_x": epsilon,
-            "epsilon_y": None,
-            "per_feature": True,
-        },
-        "evaluation_private": False,
-        "seconds": {"train": time.perf_counter() - start},
-        "out": str(options.out),
-    }
-    options.source().write(options.out)
-    write_values(options.out / "evaluation" / "metrics.json", result)
-    if as_json:
-        typer.echo(json.dumps(result))
-        return
-    for name in ("auc", "average_precision"):
-        typer.echo(f"Test {name.replace('_', ' ')}: {Summary(**result[f'test_{name}'])}")
-    cost = "features were read in the clear" if total is None else f"epsilon = {total:g} a user ({epsilon:g} a feature)"
-    typer.echo(f"Links are public, and {cost}. Scores alone: {options.out} holds nothing to release.")
-
-
 def _option(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def _clear(epsilon: float | None) -> bool:
+def in_clear(epsilon: float | None) -> bool:
+    """Whether a budget asks for values without noise."""
     return epsilon == math.inf

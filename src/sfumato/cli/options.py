@@ -1,4 +1,4 @@
-"""The options of `sfumato train` as one value: checked, stored for a resumable run, and taken up again."""
+"""The options of `sfumato train`: their help, their values, stored for a resumable run and taken up again."""
 
 from __future__ import annotations
 
@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sfumato._validate import check_choice, check_int
-from sfumato.catalog import WORDS, method_for, words_with
-from sfumato.cli import data, local
+from sfumato.catalog import words_with
 from sfumato.cli.stopped import PRIVATE
 from sfumato.errors import InputError
-from sfumato.privacy.budget import Budget
-from sfumato.privacy.units import UNITS, Declared, Unit, class_for, unit_named
+from sfumato.evaluation.source import Source
+from sfumato.privacy.units import UNITS
 
 if TYPE_CHECKING:
-    from sfumato.graph.graph import Graph
     from sfumato.record.dataset_ledger import DatasetLedger
     from sfumato.record.resume import FitState
 
@@ -87,7 +84,7 @@ _ANY_TIME = ("resume", "as_json", "verbose")
 
 @dataclass(frozen=True)
 class Options:
-    """What decides a run, named as on the command line."""
+    """The values that decide a run, named as on the command line; :mod:`sfumato.cli.parse` says what they mean."""
 
     method: str
     unit: str
@@ -121,46 +118,10 @@ class Options:
     threads: int | None = None
     sign_key: Path | None = None
 
-    @classmethod
-    def given(cls, values: dict[str, Any], command: str = "train") -> Options:
-        """Options from the command line; what --resume would bring is required without it."""
-        values = {**values, **local.implied(values)} if values["method"] in local.WORDS else values
-        values = {**values, "split": values["split"] or "75/10/15"}
-        for name, remedy in (
-            ("method", "Name one, such as auto"),
-            ("unit", "Say what is protected, such as --unit edge"),
-            ("out", "Name a new run folder with --out"),
-        ):
-            if values[name] is None:
-                shown = "METHOD" if name == "method" else f"--{name}"
-                raise InputError(f"Expected {shown} with {command}, got none. {remedy}.")
-        return cls(**values)
-
-    def check(self) -> None:
-        """Refuse what can be seen to be wrong before any file is read."""
-        check_choice(tuple(WORDS), method=self.method)
-        check_choice(("cpu",), "Other devices are not supported yet.", device=self.device)
-        check_int(low=1, seeds=self.seeds)
-        if self.threads is not None:
-            check_int(low=1, threads=self.threads)
-        if self.hops is not None and self.method not in HOPS:
-            raise InputError(f"Expected --hops with one of {', '.join(HOPS)}, got method {self.method!r}. Drop it.")
-        (local.check if self.method in local.WORDS else local.refuse)(self)
-        self.budget()
-        unit_named(self.unit, Declared(directed=False))
-        if self.max_degree is not None and not class_for(self.unit).takes_max_degree:
-            raise InputError(f"Expected --max-degree with --unit node only, got unit {self.unit!r}. Drop it.")
-        self.dataset_ledger()
-        if self.resumable and not class_for(self.unit).private:
-            raise InputError(
-                "Expected --resumable with a privacy unit, got none: there is no noise to repeat. Drop it."
-            )
-        self.source()
-
-    def source(self) -> data.Source:
+    def source(self) -> Source:
         """Where the graph comes from."""
         data_dir, nodes, edges = (_text(path) for path in (self.data_dir, self.nodes, self.edges))
-        return data.Source(
+        return Source(
             self.dataset,
             data_dir,
             nodes,
@@ -171,51 +132,6 @@ class Options:
             self.min_class_size,
             self.split,
         ).check()
-
-    def chosen(self) -> Any:
-        """The method that they name."""
-        return method_for(self.method, asdict(self), self.dataset or "")
-
-    def privacy_unit(self, graph: Graph) -> Unit:
-        """The unit on this graph, whose promised degree caps a node's arcs where none is given."""
-        max_degree = self.max_degree if self.max_degree is not None else graph.max_degree
-        return unit_named(self.unit, Declared(graph.directed, max_degree))
-
-    def budget(self) -> Budget | None:
-        """Epsilon and delta; None without privacy."""
-        unit = class_for(self.unit)
-        if self.method in local.WORDS:
-            return None
-        if unit.trust != "curator":
-            words = ", ".join(local.OF_TRUST[unit.trust])
-            raise InputError(
-                f"Expected --unit {self.unit} with one of {words}, got method {self.method!r}, which reads values "
-                "before noise. Name one of them, or another unit."
-            )
-        if not unit.private:
-            if self.epsilon is not None or self.delta is not None:
-                raise InputError(
-                    "Expected no --epsilon or --delta with --unit none. Choose a unit such as edge to spend them."
-                )
-            return None
-        if self.epsilon is None:
-            raise InputError(f"Expected --epsilon with --unit {self.unit}, got none. 1 is a common choice.")
-        if self.delta is None:
-            raise InputError(
-                f"Expected --delta with --unit {self.unit}, got none. Choose a public number well below 1 / (number of "
-                "records), such as 1e-7."
-            )
-        return Budget(self.epsilon, self.delta)
-
-    def dataset_ledger(self) -> DatasetLedger | None:
-        """The ledger shared by all runs on the data set."""
-        totals = (self.total_epsilon, self.total_delta, self.composition)
-        return shared_ledger(self.ledger, *totals, private=class_for(self.unit).private)
-
-    @property
-    def beside(self) -> bool:
-        """Whether floor and ceiling run: by default on named data without a ledger, since nothing charges them."""
-        return self.controls if self.controls is not None else self.dataset is not None and self.ledger is None
 
     def to_json(self) -> dict[str, Any]:
         """The form that the private state keeps, with absolute paths."""

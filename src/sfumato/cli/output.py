@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import resource
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -29,17 +27,6 @@ def plain_console(*, stderr: bool = False) -> Console:
     from rich.console import Console
 
     return Console(stderr=stderr, markup=False, emoji=False)
-
-
-def write_values(path: Path, values: object) -> None:
-    """Write JSON under its name once it is whole, in a folder that is made.
-
-    Raises:
-        OSError: folder or disk refuses it.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(path) as file:
-        file.write((json.dumps(values, indent=1) + "\n").encode())
 
 
 def write_page(path: Path, text: str) -> None:
@@ -90,16 +77,6 @@ def stage_bars(quiet: bool) -> Iterator[Progress | None]:
             bars.update(tasks[stage], completed=done)
 
         yield report
-
-
-def peak_mb() -> float:
-    """Largest resident memory of this process so far, in MiB.
-
-    >>> 1 < peak_mb() < 2**20
-    True
-    """
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (2**20 if sys.platform == "darwin" else 2**10)
 
 
 def _log_stages() -> Progress:

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from sfumato._files import write_json
 from sfumato._optional import TRAIN, check_installed
 from sfumato._validate import check_choice
 from sfumato.cli import options
-from sfumato.cli.output import peak_mb, stage_bars, tell, write_values
+from sfumato.cli.output import stage_bars, tell
 from sfumato.cli.stopped import leaving_pate
 from sfumato.errors import BudgetExceededError, InputError
+from sfumato.evaluation.memory import peak_mb
 
 if TYPE_CHECKING:
     from sfumato.pate.aggregation import Mechanism
@@ -180,7 +182,7 @@ def run(
                 tell(make_plan(settings, images.num_classes).caveats(settings.num_teachers))
                 told = run_pate(settings, images, out, progress=progress, dataset_ledger=shared, sign_key=sign_key)
             told = {**told, "peak_mb": peak_mb(), "out": str(out)}
-            write_values(out / "evaluation" / "metrics.json", told)
+            write_json(out / "evaluation" / "metrics.json", told)
     typer.echo(json.dumps(told) if as_json else "\n".join(_run_lines(told)))
     if accounting == "released" and not told["privacy"]["releasable"]:
         raise BudgetExceededError(

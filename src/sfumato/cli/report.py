@@ -11,9 +11,9 @@ import typer
 
 from sfumato._optional import TRAIN, check_installed
 from sfumato._validate import fail
-from sfumato.cli import data
 from sfumato.cli.output import write_page
 from sfumato.errors import InputError
+from sfumato.evaluation.source import Source
 
 if TYPE_CHECKING:
     from sfumato.report.run import Run
@@ -55,7 +55,7 @@ def _with_graph(folder: Path, run: Run) -> Run:
 
     fitted = load(folder)
     try:
-        source = data.Source.of_run(folder)
+        source = Source.of_run(folder)
         graph = source.with_roles(source.load(), 0)
         predicted = fitted.predict(graph)
     except (InputError, OSError) as error:

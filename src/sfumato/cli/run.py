@@ -16,6 +16,7 @@ from sfumato.cli import data, options
 from sfumato.cli.output import tell
 from sfumato.cli.stopped import leaving
 from sfumato.errors import InputError
+from sfumato.evaluation.source import Source
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph
@@ -56,11 +57,11 @@ def predict(
     shared = options.shared_ledger(ledger, total_epsilon, total_delta, composition, private=private)
     given = any(value is not None for value in (dataset, nodes, edges))
     source = (
-        data.Source(dataset, _text(data_dir), _text(nodes), _text(edges), label, _text(schema), directed).check(
+        Source(dataset, _text(data_dir), _text(nodes), _text(edges), label, _text(schema), directed).check(
             labeled=False
         )
         if given
-        else data.Source.of_run(run)
+        else Source.of_run(run)
     )
     graph = source.with_roles(source.load(), 0)
     if given and not as_json and _same_graph(fitted, graph) and fitted.plan.unit.trust != "local":
@@ -99,7 +100,7 @@ def _same_graph(fitted: Fitted, graph: Graph) -> bool:
 def _infer(
     fitted: Fitted,
     graph: Graph,
-    source: data.Source,
+    source: Source,
     out: Path,
     epsilon: float | None,
     delta: float | None,
@@ -183,7 +184,7 @@ def evaluate(run: Path = RUN, as_json: bool = JSON) -> None:
     from sfumato.evaluation.scores import majority_share, score
 
     fitted = load(run)
-    source = data.Source.of_run(run)
+    source = Source.of_run(run)
     graph = source.with_roles(source.load(), 0)
     accuracy, macro_f1 = score(fitted, graph)
     most_frequent = majority_share(graph)

@@ -11,19 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from sfumato._files import write_json
 from sfumato._optional import TRAIN, check_installed
 from sfumato.catalog import FACES, WORDS
-from sfumato.cli import data, local, options
+from sfumato.cli import data, links, local, options
 from sfumato.cli.options import HOPS, Options, set_threads, take_up
-from sfumato.cli.output import peak_mb, stage_bars, tell, write_values
-from sfumato.cli.scores import Outcome, check_splits, note_uncharged, repeat, run_controls, show, summarize
+from sfumato.cli.output import stage_bars, tell
+from sfumato.cli.parse import Job, check, given, parse
+from sfumato.cli.scores import note_left_out, note_uncharged, show
 from sfumato.cli.stopped import PRIVATE, leaving
-from sfumato.privacy.units import Unit
 
 if TYPE_CHECKING:
-    from sfumato.graph.graph import Graph
+    from sfumato.evaluation.request import Evaluation, Prepared
     from sfumato.method.contract import Progress
-    from sfumato.method.plan import Fitted, Plan
+    from sfumato.method.plan import Fitted
     from sfumato.record.resume import FitState
 
 _SUMMARIES = "; ".join(f"{word}: {FACES[name].summary}" for word, name in WORDS.items())
@@ -87,90 +88,82 @@ def train(
     if resume is not None:
         chosen, state = take_up(resume, context, values)
     else:
-        chosen = Options.given({k: v for k, v in values.items() if k not in ("resume", "as_json", "verbose")})
+        chosen = given({k: v for k, v in values.items() if k not in ("resume", "as_json", "verbose")})
     _train(chosen, state, as_json, verbose)
 
 
 def _train(options: Options, state: FitState | None, as_json: bool, verbose: bool) -> None:
     start = time.perf_counter()
     check_installed(*TRAIN)
-    options.check()
     if options.task == "link":
-        local.train_links(replace(options, threads=set_threads(options.threads)), as_json)
+        check(options)
+        links.train_links(replace(options, threads=set_threads(options.threads)), as_json)
         return
+    job = parse(options)
     from sfumato.record.release_folder import read_sign_key
 
-    if options.sign_key is not None:
-        read_sign_key(options.sign_key)
-    scores = f"Its scores are not: sfumato evaluate {options.out}"
-    hint = "" if options.method in local.WORDS else "With --resumable it could."
-    with leaving(options.out, options.ledger, scores, resumed=state is not None, hint=hint):
-        result, outcome, controls = _run(options, state, start, as_json, verbose)
+    if job.sign_key is not None:
+        read_sign_key(job.sign_key)
+    scores = f"Its scores are not: sfumato evaluate {job.out}"
+    hint = "" if job.word in local.WORDS else "With --resumable it could."
+    kept = options.to_json() if options.resumable else None
+    shared = None if job.ledger is None else job.ledger.path
+    with leaving(job.out, shared, scores, resumed=state is not None, hint=hint):
+        result, evaluation = _run(job, state, kept, start, as_json, verbose)
     if as_json:
         typer.echo(json.dumps(result))
     else:
-        show(result, outcome, controls, options.out)
+        show(result, evaluation, job.out)
 
 
 def _run(
-    options: Options, state: FitState | None, start: float, quiet: bool, verbose: bool
-) -> tuple[dict[str, Any], Outcome, dict[str, Outcome]]:
+    job: Job, state: FitState | None, kept: dict[str, Any] | None, start: float, quiet: bool, verbose: bool
+) -> tuple[dict[str, Any], Evaluation]:
     """Fit, save, score; what metrics.json holds, and the scores of the run and its controls."""
-    source = options.source()
-    graph = source.load()
-    loaded = time.perf_counter()
-    options = replace(options, threads=set_threads(options.threads))
-    chosen, privacy_unit = _chosen(options, graph)
-    first = source.with_roles(graph, 0)
-    plan = chosen.calibrate(options.budget(), privacy_unit, first.public_facts(privacy_unit))
-    if options.method == "auto":
-        print(f"auto: {plan.method.name}, by unit, budget and promised mean degree.", file=sys.stderr)
-    plan.check(first)
-    check_splits(source, graph, options.seeds)
+    from sfumato.evaluation.memory import peak_mb
+    from sfumato.evaluation.request import prepare
+
+    set_threads(job.threads)
+    prepared = prepare(job.request, look=job.look)
+    plan, request = prepared.plan, job.request
+    if plan.method.name != request.method.name:
+        print(f"{job.word}: {plan.method.name}, by unit, budget and promised mean degree.", file=sys.stderr)
     tell(plan.caveats)
     if verbose:
         print(plan, file=sys.stderr)
-    note_uncharged(options)
+    note_uncharged(job)
     with stage_bars(quiet) as report:
-        fitted, seconds = _fit(options, plan, first, state, report)
-        outcome = repeat(plan, source, graph, options.seeds, report, fitted, seconds)
-        controls = run_controls(plan, source, graph, options.seeds, report) if options.beside else {}
-    result = summarize(options.unit, plan, outcome, controls)
-    result["dataset"] = options.dataset or str(options.nodes)
-    result["seconds"] = {"load": loaded - start, "train": outcome.seconds, "total": time.perf_counter() - start}
+        fitted, seconds = _fit(job, prepared, state, kept, report)
+        evaluation = prepared.evaluate(fitted, report)
+    note_left_out(evaluation)
+    result = evaluation.to_dict(request.unit)
+    result["dataset"] = job.dataset
+    result["seconds"] = {"load": prepared.load_seconds, "train": seconds, "total": time.perf_counter() - start}
     result["peak_mb"] = peak_mb()
-    result["device"], result["out"] = options.device, str(options.out)
-    lost = local.lost(chosen, graph) if options.method in local.OF_VALUES else ""
-    beside = {"outside_schema": graph.outside, "features_lost": lost}
+    result["device"], result["out"] = job.device, str(job.out)
+    lost = local.lost(request.method, prepared.graph) if job.word in local.OF_VALUES else ""
+    beside = {"outside_schema": prepared.graph.outside, "features_lost": lost}
     metrics = result | {name: value for name, value in beside.items() if value}
-    write_values(options.out / "evaluation" / "metrics.json", metrics)
-    write_values(options.out / "evaluation" / "curves.json", dict(outcome.first.curves))
-    return result, outcome, controls
-
-
-def _chosen(options: Options, graph: Graph) -> tuple[Any, Unit]:
-    method = options.chosen()
-    if options.method in local.OF_VALUES:
-        local.look(options, graph, method)
-    return method, method.unit or options.privacy_unit(graph)
+    write_json(job.out / "evaluation" / "metrics.json", metrics)
+    write_json(job.out / "evaluation" / "curves.json", dict(fitted.curves))
+    return result, evaluation
 
 
 def _fit(
-    options: Options, plan: Plan, first: Graph, state: FitState | None, report: Progress | None
+    job: Job, prepared: Prepared, state: FitState | None, kept: dict[str, Any] | None, report: Progress | None
 ) -> tuple[Fitted, float]:
-    """The fit that is kept: charged, saved, and then without its key."""
+    """The fit that is kept: charged, saved, and then without its key; its seconds."""
     from sfumato.record.release_folder import LEDGER
 
-    out = options.out
-    if options.resumable and state is None:
-        state = _new_state(options)
+    if kept is not None and state is None:
+        state = _new_state(job.out, kept)
     start = time.perf_counter()
     try:
-        fitted = plan.fit(
-            first,
-            ledger=out / "release" / LEDGER,
+        fitted = prepared.plan.fit(
+            prepared.first,
+            ledger=job.out / "release" / LEDGER,
             progress=report,
-            dataset_ledger=options.dataset_ledger(),
+            dataset_ledger=job.ledger,
             state=state,
         )
         seconds = time.perf_counter() - start
@@ -178,8 +171,8 @@ def _fit(
             print(
                 "Note: the ledger ended inside a line: its release was not computed yet, and is now.", file=sys.stderr
             )
-        options.source().write(out)
-        fitted.save(out, sign_key=options.sign_key)
+        job.request.source.write(job.out)
+        fitted.save(job.out, sign_key=job.sign_key)
         if state is not None:
             state.remove()
     finally:
@@ -188,12 +181,12 @@ def _fit(
     return fitted, seconds
 
 
-def _new_state(options: Options) -> FitState:
+def _new_state(out: Path, options: dict[str, Any]) -> FitState:
     from sfumato.record.resume import FitState
 
     print(
-        f"Warning: until this run has finished, {options.out / PRIVATE} holds its noise key. Whoever reads it can remove "
+        f"Warning: until this run has finished, {out / PRIVATE} holds its noise key. Whoever reads it can remove "
         "the noise: keep it to yourself, and out of backups.",
         file=sys.stderr,
     )
-    return FitState.create(options.out / PRIVATE, options.to_json())
+    return FitState.create(out / PRIVATE, options)

@@ -10,24 +10,27 @@ import json
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from sfumato._files import write_json
 from sfumato._optional import TRAIN, check_installed
 from sfumato._validate import check_choice
 from sfumato.catalog import FACES, WORDS
 from sfumato.cli import data, options
-from sfumato.cli.options import Options, set_threads
-from sfumato.cli.output import stage_bars, tell, write_values
-from sfumato.cli.scores import Outcome, check_splits, note_uncharged, run_controls, show, summarize
+from sfumato.cli.options import set_threads
+from sfumato.cli.output import stage_bars, tell
+from sfumato.cli.parse import Job, given, parse
+from sfumato.cli.scores import note_left_out, note_uncharged, show
 from sfumato.cli.stopped import leaving
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
     from sfumato.central.tuned import Tuned
-    from sfumato.graph.graph import Graph
+    from sfumato.evaluation.request import Evaluation, Prepared
     from sfumato.method.plan import Fitted, Plan
 
 _METHODS = {word: FACES[name].summary for word, name in WORDS.items() if FACES[name].candidates}
@@ -68,65 +71,65 @@ def tune(
     as_json: bool = options.JSON,
 ) -> None:
     """Choose a method's settings within a privacy budget: the best of a secret number of trials, charged as one event."""
-    given = dict(locals())
-    shared = {name: given[name] for name in given.keys() - {"candidates", "trials", "rule", "dry_run", "as_json"}}
+    values = dict(locals())
+    shared = {name: values[name] for name in values.keys() - {"candidates", "trials", "rule", "dry_run", "as_json"}}
     if method is None:
         raise InputError(f"Expected METHOD with tune, got none. Name one of {', '.join(_METHODS)}.")
     check_choice(tuple(_METHODS), "Only these train under a guarantee.", method=method)
-    chosen = Options.given(shared | ({"out": Path()} if dry_run and out is None else {}), "tune")
-    chosen.check()
     check_installed(*TRAIN)
+    job = parse(given(shared | ({"out": Path()} if dry_run and out is None else {}), "tune"))
     from sfumato.central.tuned import Tuned
     from sfumato.experiments.candidates import read_candidates
 
-    _tune(chosen, Tuned(read_candidates(chosen.method, candidates), rule, trials), dry_run, as_json)
+    tuned = Tuned(read_candidates(job.word, candidates), rule, trials)
+    _tune(replace(job, request=replace(job.request, method=tuned)), tuned, dry_run, as_json)
 
 
-def _tune(chosen: Options, tuned: Tuned, dry_run: bool, as_json: bool) -> None:
+def _tune(job: Job, tuned: Tuned, dry_run: bool, as_json: bool) -> None:
     from sfumato.record.release_folder import read_sign_key
 
-    if chosen.sign_key is not None:
-        read_sign_key(chosen.sign_key)
+    if job.sign_key is not None:
+        read_sign_key(job.sign_key)
     if dry_run:
-        *_, cost = _planned(chosen, tuned)
+        _, cost = _planned(job, tuned)
         if as_json:
             typer.echo(json.dumps(cost))
         return
     start, owner = time.time_ns(), False
     try:
-        with leaving(chosen.out, chosen.ledger, f"Its scores are not: sfumato evaluate {chosen.out}"):
+        shared = None if job.ledger is None else job.ledger.path
+        with leaving(job.out, shared, f"Its scores are not: sfumato evaluate {job.out}"):
             owner = True
-            graph, first, plan, cost = _planned(chosen, tuned)
-            note_uncharged(chosen)
-            fitted = _fit(chosen, plan, first)
-            _date(chosen.out, start)
-            result, outcome, controls = _evaluate(chosen, fitted, graph, as_json)
+            prepared, cost = _planned(job, tuned)
+            note_uncharged(job)
+            fitted = _fit(job, prepared)
+            _date(job.out, start)
+            with stage_bars(as_json) as report:
+                evaluation = prepared.evaluate(fitted, report)
+            note_left_out(evaluation)
+            result = _result(job, evaluation)
             result["tuning"] = {**cost["tuning"], "chosen": fitted.certificate.values["settings"]}
-            write_values(chosen.out / "evaluation" / "metrics.json", result)
-            write_values(chosen.out / "evaluation" / "curves.json", {})
+            write_json(job.out / "evaluation" / "metrics.json", result)
+            write_json(job.out / "evaluation" / "curves.json", {})
     finally:
-        if owner and chosen.out.exists():
-            _date(chosen.out, start)
+        if owner and job.out.exists():
+            _date(job.out, start)
     if as_json:
         typer.echo(json.dumps(result))
     else:
-        show(result, outcome, controls, chosen.out)
+        show(result, evaluation, job.out)
 
 
-def _planned(chosen: Options, tuned: Tuned) -> tuple[Graph, Graph, Plan, dict[str, Any]]:
-    """Both graphs, without and with roles, the plan, and what it costs, which is printed."""
-    source = chosen.source()
-    graph = source.load()
-    set_threads(chosen.threads)
-    first = source.with_roles(graph, 0)
-    unit = chosen.privacy_unit(graph)
-    plan = tuned.calibrate(chosen.budget(), unit, first.public_facts(unit))
-    plan.check(first)
-    check_splits(source, graph, 1)
-    tell(plan.caveats)
-    cost = _cost(tuned, plan)
-    print(_words(tuned, plan, cost), file=sys.stderr)
-    return graph, first, plan, cost
+def _planned(job: Job, tuned: Tuned) -> tuple[Prepared, dict[str, Any]]:
+    """The plan, and what it costs, which is printed."""
+    from sfumato.evaluation.request import prepare
+
+    set_threads(job.threads)
+    prepared = prepare(job.request, look=job.look)
+    tell(prepared.plan.caveats)
+    cost = _cost(tuned, prepared.plan)
+    print(_words(tuned, prepared.plan, cost), file=sys.stderr)
+    return prepared, cost
 
 
 def _date(run: Path, moment: int) -> None:
@@ -185,32 +188,21 @@ def _words(tuned: Tuned, plan: Plan, cost: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _fit(chosen: Options, plan: Plan, first: Any) -> Fitted:
+def _fit(job: Job, prepared: Prepared) -> Fitted:
     """The selection, in silence, and what it leaves."""
     from sfumato.record.release_folder import LEDGER
 
     print("tuning ...", file=sys.stderr, flush=True)
-    fitted = plan.fit(first, ledger=chosen.out / "release" / LEDGER, dataset_ledger=chosen.dataset_ledger())
-    chosen.source().write(chosen.out)
-    fitted.save(chosen.out, sign_key=chosen.sign_key)
+    fitted = prepared.plan.fit(prepared.first, ledger=job.out / "release" / LEDGER, dataset_ledger=job.ledger)
+    job.request.source.write(job.out)
+    fitted.save(job.out, sign_key=job.sign_key)
     return fitted
 
 
-def _evaluate(
-    chosen: Options, fitted: Fitted, graph: Any, quiet: bool
-) -> tuple[dict[str, Any], Outcome, dict[str, Outcome]]:
-    """Score the chosen run beside its controls, as train does; seconds and memory would tell the number of trials."""
-    from sfumato.evaluation.scores import Summary, score
-
-    source = chosen.source()
-    accuracy, macro_f1 = score(fitted, source.with_roles(graph, 0))
-    outcome = Outcome(fitted, Summary.of([accuracy]), Summary.of([macro_f1]), 0.0)
-    controls: dict[str, Outcome] = {}
-    if chosen.beside:
-        with stage_bars(quiet) as report:
-            controls = run_controls(fitted.plan, source, graph, 1, report)
-    result = summarize(chosen.unit, fitted.plan, outcome, controls)
-    result["dataset"] = chosen.dataset or str(chosen.nodes)
+def _result(job: Job, evaluation: Evaluation) -> dict[str, Any]:
+    """What train prints, without seconds and memory, which would tell the number of trials."""
+    result = evaluation.to_dict(job.request.unit)
+    result["dataset"] = job.dataset
     result["seconds"] = {"load": None, "train": None, "total": None}
-    result["peak_mb"], result["device"], result["out"] = None, chosen.device, str(chosen.out)
-    return result, outcome, controls
+    result["peak_mb"], result["device"], result["out"] = None, job.device, str(job.out)
+    return result

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from sfumato.catalog import method_named
+from sfumato.catalog import METHODS, method_named
 from sfumato.privacy.units import NoPrivacy, Unit
 
 if TYPE_CHECKING:
@@ -25,9 +25,13 @@ class Beside(NamedTuple):
     budget: Budget | None
 
 
-def titles(plan: Plan) -> dict[str, str]:
-    """How tables name each control of a plan, the ceiling last."""
-    return {control.name: control.title for control in plan.method.card.controls}
+def titles(method: str) -> dict[str, str]:
+    """How tables name each control of a method, the ceiling last.
+
+    >>> list(titles("gap"))
+    ['floor', 'label_control', 'ceiling']
+    """
+    return {control.name: control.title for control in METHODS[method].card.controls}
 
 
 def controls(plan: Plan) -> Iterator[Beside]:

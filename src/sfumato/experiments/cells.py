@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import platform
-import sys
 import time
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato import __version__
 from sfumato.errors import InputError, UnsupportedUnitError
+from sfumato.evaluation.memory import peak_mb, reset_peak
+from sfumato.evaluation.source import Source
 from sfumato.experiments.runs import Settings, constructor
 from sfumato.privacy.budget import Budget
-from sfumato.privacy.units import Declared, class_for, unit_named
+from sfumato.privacy.units import class_for
 from sfumato.record.ledger import canonical_json
 
 if TYPE_CHECKING:
@@ -71,36 +70,28 @@ def run_cell(cell: Cell, data_dir: str | None) -> Row:
     """Fit and score one cell in this process; what its line holds beyond the cell itself."""
     start = time.perf_counter()
     from sfumato.catalog import method_named
-    from sfumato.evaluation.scores import check_scorable, score
+    from sfumato.evaluation.request import Request, prepare
 
     reset_peak()
-    graph = _graph(cell.dataset, data_dir, cell.split)
-    if cell.split != "public":
-        from sfumato.graph.splits import parse_fractions
-
-        graph = graph.with_split(parse_fractions(cell.split), seed=cell.seed)
-    check_scorable(graph)
-    kind = class_for(cell.unit)
-    local = kind.trust != "curator"
-    budgets = {"epsilon": cell.epsilon} if local and "epsilon" in kind.budget else {}
-    method = method_named(cell.method, **constructor(cell.settings), **budgets)
-    unit = method.unit if local else unit_named(cell.unit, Declared(graph.directed, cell.max_degree))
+    budgets = class_for(cell.unit).budget
+    spends = {"epsilon": cell.epsilon} if "epsilon" in budgets and "delta" not in budgets else {}
+    method = method_named(cell.method, **constructor(cell.settings), **spends)
+    source = Source(cell.dataset, data_dir, split=cell.split)
+    request = Request(source, method, cell.unit, _budget(cell), cell.max_degree, (cell.seed,))
     try:
-        plan = method.calibrate(_budget(cell), unit, graph.public_facts(unit))
+        prepared = prepare(request, load=_load)
     except UnsupportedUnitError as error:
         return skipped_row(str(error))
-    if cell.epsilon is None and plan.epsilon and not local:
+    if cell.epsilon is None and prepared.plan.epsilon and "delta" in budgets:
         raise InputError(f"Expected epsilons for {cell.label!r}, which spends a budget here, got none. Add them.")
-    began = time.perf_counter()
-    fitted = plan.fit(graph, seed=cell.seed)
-    seconds = time.perf_counter() - began
-    accuracy, macro_f1 = score(fitted, graph)
+    evaluation = prepared.evaluate()
+    outcome = evaluation.outcome
     return {
         **empty_row("done"),
-        "seconds": {"train": seconds, "total": time.perf_counter() - start},
+        "seconds": {"train": outcome.seconds, "total": time.perf_counter() - start},
         "peak_mb": peak_mb(),
-        "metrics": {"accuracy": accuracy, "macro_f1": macro_f1},
-        "certificate": None if plan.epsilon is None else dict(fitted.certificate.values),
+        "metrics": {"accuracy": outcome.accuracy.mean, "macro_f1": outcome.macro_f1.mean},
+        "certificate": None if evaluation.plan.epsilon is None else dict(outcome.first.certificate.values),
     }
 
 
@@ -109,6 +100,11 @@ def _budget(cell: Cell) -> Budget | None:
     if "delta" not in class_for(cell.unit).budget:
         return None
     return Budget(1.0 if cell.epsilon is None else cell.epsilon, 1e-9 if cell.delta is None else cell.delta)
+
+
+@lru_cache(maxsize=1)
+def _load(source: Source) -> Graph:
+    return source.load()
 
 
 def empty_row(status: str) -> Row:
@@ -130,27 +126,3 @@ def empty_row(status: str) -> Row:
 def skipped_row(reason: str) -> Row:
     """The fields of a cell that cannot be run."""
     return {**empty_row("skipped"), "reason": reason}
-
-
-@lru_cache(maxsize=1)
-def _graph(dataset: str, data_dir: str | None, split: str) -> Graph:
-    from sfumato.graph.datasets import load_dataset
-
-    return load_dataset(dataset, data_dir, split="public" if split == "public" else None)
-
-
-def reset_peak() -> None:
-    """Start the peak anew, where the system can."""
-    with suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
-
-
-def peak_mb() -> float:
-    """Largest resident memory of this process since the reset, or since its start, in MiB."""
-    with suppress(OSError):
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) / 2**10
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)

@@ -28,7 +28,8 @@ from filelock import FileLock, Timeout
 from sfumato._files import append_line, whole_file
 from sfumato._validate import check_int, fail
 from sfumato.errors import InputError, SfumatoError
-from sfumato.experiments.cells import Cell, Row, empty_row, peak_mb, reset_peak, run_cell, skipped_row
+from sfumato.evaluation.memory import peak_mb, reset_peak
+from sfumato.experiments.cells import Cell, Row, empty_row, run_cell, skipped_row
 from sfumato.experiments.pate import run_pate
 from sfumato.experiments.pate_settings import METHOD as PATE
 from sfumato.experiments.results import FILE, parse, split_torn

@@ -37,7 +37,8 @@ class Run:
         max_degree: arcs that an owner keeps (unit node).
         settings: constructor arguments of the method, or of :class:`~sfumato.experiments.pate_settings.PateCell`. A value is
             one for all epsilons, or pairs (epsilon, value).
-        preset: a published form of "lpgnn" that gives the other settings, for the data set and the budgets.
+        preset: a published form of a method that has some, such as lpgnn, which gives the other settings, for the data
+            set and the budgets.
         role: method, floor (graph-free), ceiling, label-control or no-information (features that tell nothing).
         vary: a setting of the method, or ``max_degree``; None for none.
         values: what it takes.
@@ -100,7 +101,7 @@ class Run:
         require("torch")
         if self.method == PATE:
             return  # checked with its data set, by the specification
-        from sfumato.catalog import METHODS
+        from sfumato.catalog import METHODS, words_with
 
         chosen = METHODS[known("method", self.method, (*METHODS, PATE))]
         varied = (self.vary,) if self.vary not in (None, "max_degree") else ()
@@ -109,7 +110,7 @@ class Run:
         if self.preset is not None:
             from sfumato.local.presets import PRESETS
 
-            known("preset", self.preset, PRESETS if self.method == "lpgnn" else ())
+            known("preset", self.preset, PRESETS if self.method in words_with("preset") else ())
         for value, epsilon in product(self.values or (None,), self.epsilons or (None,)):
             settings, max_degree = self.at(value, epsilon)
             method = chosen(**constructor(self.completed(settings, "planetoid/cora")))

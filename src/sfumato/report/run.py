@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.catalog import NOT_ON_A_GRAPH
+from sfumato.catalog import METHODS, NOT_ON_A_GRAPH
 from sfumato.errors import DataError
+from sfumato.evaluation.controls import titles
 from sfumato.evaluation.scores import Summary
 from sfumato.experiments.results import FILE
 from sfumato.graph.graph import Graph
@@ -277,7 +278,7 @@ def _evaluation(run: Run) -> Section:
         "outside the guarantee and must not leave with the release."
     ]
     if run.metrics is not None:
-        parts += _metrics(run.metrics)
+        parts += _metrics(run.metrics, run.certificate["method"])
     curves = curves_figure(run.curves or {})
     parts += [Section("curves", "Learning curves", (curves,))] if curves else []
     if run.evaluation is not None:
@@ -289,18 +290,10 @@ def _evaluation(run: Run) -> Section:
     return Section("evaluation", "Evaluation: outside the guarantee", tuple(parts), kind="outside")
 
 
-def _metrics(metrics: Mapping[str, Any]) -> list[Part]:
-    privacy = metrics.get("privacy") or {}
-    floor = "Floor: features that tell nothing" if "epsilon_y" in privacy else "Floor: graph-free, same unit and budget"
-    names = (
-        ("floor", "Floor: no links" if "relationship_epsilon" in privacy else floor),
-        ("label_control", "Label-only control"),
-        ("propagation", "Control: labels alone, by propagation"),
-        ("no_features", "Control: the default without features"),
-        ("mlp", "Control: no graph, same questions"),
-        ("test_accuracy", "This run"),
-        ("ceiling", "Ceiling: no privacy"),
-    )
+def _metrics(metrics: Mapping[str, Any], method: str) -> list[Part]:
+    beside = titles(method).items() if method in METHODS else ()
+    names = [(key, title[:1].upper() + title[1:]) for key, title in beside]
+    names.insert(-1 if names else 0, ("test_accuracy", "This run"))
     found = [(title, Summary(**metrics[key])) for key, title in names if metrics.get(key)]
     rows = tuple((title, percent(one.mean), interval(one.low, one.high), str(one.seeds)) for title, one in found)
     columns = ("Accuracy of", "Percent", "95 % interval", "Seeds")

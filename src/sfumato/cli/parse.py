@@ -1,0 +1,157 @@
+"""From the options of a command line to what it asks for: checked and parsed once, before any file is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato._validate import check_choice, check_int
+from sfumato.catalog import WORDS, method_for
+from sfumato.cli import local
+from sfumato.cli.options import HOPS, Options, shared_ledger
+from sfumato.errors import InputError
+from sfumato.privacy.budget import Budget
+from sfumato.privacy.units import Declared, class_for, unit_named
+
+if TYPE_CHECKING:
+    from sfumato.evaluation.request import Request
+    from sfumato.graph.graph import Graph
+    from sfumato.record.dataset_ledger import DatasetLedger
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a command line asks for: the evaluation, and what is kept of it.
+
+    Args:
+        word: the method, as it was named.
+        request: what to evaluate.
+        out: the run folder.
+        ledger: that of the data set.
+        sign_key: file of the key that signs the release.
+        threads: to compute with; None for all.
+        device: to compute on.
+        look: refuses a graph that has not what the method asks for.
+    """
+
+    word: str
+    request: Request
+    out: Path
+    ledger: DatasetLedger | None
+    sign_key: Path | None
+    threads: int | None
+    device: str
+    look: Callable[[Graph], None] | None
+
+    @property
+    def dataset(self) -> str:
+        """How results name the graph."""
+        return self.request.source.dataset or str(self.request.source.nodes)
+
+
+def given(values: dict[str, Any], command: str = "train") -> Options:
+    """Options from the command line, with what the method implies; what --resume would bring is required without it."""
+    values = {**values, **local.implied(values)} if values["method"] in local.WORDS else values
+    values = {**values, "split": values["split"] or "75/10/15"}
+    for name, remedy in (
+        ("method", "Name one, such as auto"),
+        ("unit", "Say what is protected, such as --unit edge"),
+        ("out", "Name a new run folder with --out"),
+    ):
+        if values[name] is None:
+            shown = "METHOD" if name == "method" else f"--{name}"
+            raise InputError(f"Expected {shown} with {command}, got none. {remedy}.")
+    return Options(**values)
+
+
+def check(options: Options) -> None:
+    """Refuse what contradicts itself, whatever the task."""
+    check_choice(tuple(WORDS), method=options.method)
+    check_choice(("cpu",), "Other devices are not supported yet.", device=options.device)
+    check_int(low=1, seeds=options.seeds)
+    if options.threads is not None:
+        check_int(low=1, threads=options.threads)
+    if options.hops is not None and options.method not in HOPS:
+        raise InputError(f"Expected --hops with one of {', '.join(HOPS)}, got method {options.method!r}. Drop it.")
+    (local.check if options.method in local.WORDS else local.refuse)(options)
+    _budget(options)
+    unit_named(options.unit, Declared(directed=False))
+    unit = class_for(options.unit)
+    if options.max_degree is not None and not unit.takes_max_degree:
+        raise InputError(f"Expected --max-degree with --unit node only, got unit {options.unit!r}. Drop it.")
+    _ledger(options)
+    if options.resumable and not unit.private:
+        raise InputError("Expected --resumable with a privacy unit, got none: there is no noise to repeat. Drop it.")
+    options.source()
+
+
+def parse(options: Options) -> Job:
+    """Check the options of a run that learns classes of nodes, and say what they ask for.
+
+    Raises:
+        InputError: options contradict each other, or one that is needed is missing.
+    """
+    check(options)
+    from sfumato.evaluation.request import Request
+
+    method = method_for(options.method, asdict(options), options.dataset or "")
+    beside = options.dataset is not None and options.ledger is None  # by default: nothing charges controls
+    request = Request(
+        options.source(),
+        method,
+        options.unit,
+        _budget(options),
+        options.max_degree,
+        tuple(range(options.seeds)),
+        beside if options.controls is None else options.controls,
+    )
+    look = (
+        partial(local.look, asked=method, features=options.epsilon_x != 0)
+        if options.method in local.OF_VALUES
+        else None
+    )
+    return Job(
+        options.method,
+        request,
+        options.out,
+        _ledger(options),
+        options.sign_key,
+        options.threads,
+        options.device,
+        look,
+    )
+
+
+def _budget(options: Options) -> Budget | None:
+    """Epsilon and delta; None without privacy, and where the method's own options say what is spent."""
+    unit = class_for(options.unit)
+    if options.method in local.WORDS:
+        return None
+    if unit.trust != "curator":
+        words = ", ".join(local.OF_TRUST[unit.trust])
+        raise InputError(
+            f"Expected --unit {options.unit} with one of {words}, got method {options.method!r}, which reads values "
+            "before noise. Name one of them, or another unit."
+        )
+    if not unit.private:
+        if options.epsilon is not None or options.delta is not None:
+            raise InputError(
+                "Expected no --epsilon or --delta with --unit none. Choose a unit such as edge to spend them."
+            )
+        return None
+    if options.epsilon is None:
+        raise InputError(f"Expected --epsilon with --unit {options.unit}, got none. 1 is a common choice.")
+    if options.delta is None:
+        raise InputError(
+            f"Expected --delta with --unit {options.unit}, got none. Choose a public number well below 1 / (number of "
+            "records), such as 1e-7."
+        )
+    return Budget(options.epsilon, options.delta)
+
+
+def _ledger(options: Options) -> DatasetLedger | None:
+    totals = (options.total_epsilon, options.total_delta, options.composition)
+    return shared_ledger(options.ledger, *totals, private=class_for(options.unit).private)

@@ -1,0 +1,184 @@
+"""One evaluation from end to end: load, split, calibrate, fit, score, controls.
+
+The command line, tuning and experiments all come through here. Scores read true labels: they are outside the guarantee.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import InputError, UnsupportedUnitError
+from sfumato.evaluation.controls import controls, repeats, titles
+from sfumato.evaluation.scores import Summary, check_scorable, graph_gain_recovered, score
+from sfumato.evaluation.source import Source
+from sfumato.privacy.units import Declared, Unit, unit_named
+
+if TYPE_CHECKING:
+    from sfumato.graph.graph import Graph
+    from sfumato.method.contract import Listed, Progress
+    from sfumato.method.plan import Fitted, Plan
+    from sfumato.privacy.budget import Budget
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to evaluate: plain values, parsed once.
+
+    Args:
+        source: where the graph is.
+        method: what learns from it; its noise is not calibrated yet.
+        unit: word of the privacy unit, such as ``node``. A method that has a unit of its own keeps that one.
+        budget: the most that may be spent; None without privacy, and where the method's own settings say it.
+        max_degree: arcs that an owner keeps under a unit that bounds them; None takes what the graph promises.
+        seeds: one split and one fit each; the fit of the first is the one that is kept.
+        controls: whether the controls of the method's card are fitted too.
+    """
+
+    source: Source
+    method: Listed
+    unit: str
+    budget: Budget | None
+    max_degree: int | None = None
+    seeds: tuple[int, ...] = (0,)
+    controls: bool = False
+
+    def unit_on(self, graph: Graph) -> Unit:
+        """The privacy unit on this graph."""
+        max_degree = self.max_degree if self.max_degree is not None else graph.max_degree
+        return self.method.unit or unit_named(self.unit, Declared(graph.directed, max_degree))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Repeated fits of one method: the first is kept, the scores are summarized, seconds are those of the first fit."""
+
+    first: Fitted
+    accuracy: Summary
+    macro_f1: Summary
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The scores of a plan beside its controls; ``left_out`` says why a control was not fitted."""
+
+    plan: Plan
+    outcome: Outcome
+    controls: dict[str, Outcome]
+    left_out: tuple[str, ...] = ()
+
+    def to_dict(self, unit: str) -> dict[str, Any]:
+        """What metrics.json holds of scores and privacy; ``unit`` is the word that was asked for."""
+        plan, outcome, beside = self.plan, self.outcome, self.controls
+        low, high = (beside[name].accuracy.mean if name in beside else None for name in ("floor", "ceiling"))
+        shares = plan.method.shares
+        low = None if "epsilon_y" in shares else low  # features that tell nothing still have the graph
+        return {
+            "method": plan.method.name,
+            "unit": unit,
+            "task": "node",
+            "test_accuracy": outcome.accuracy.to_dict(),
+            "test_macro_f1": outcome.macro_f1.to_dict(),
+            **dict.fromkeys(("floor", "label_control", "ceiling")),
+            **{name: beside[name].accuracy.to_dict() if name in beside else None for name in titles(plan.method.name)},
+            "graph_gain_recovered": graph_gain_recovered(outcome.accuracy.mean, low, high),
+            "privacy": {
+                "unit": unit,
+                "relation": plan.unit.relation,
+                "epsilon": plan.epsilon,
+                "delta": plan.delta,
+                **shares,
+            },
+            "evaluation_private": False,
+        }
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A request whose graph is read and whose noise is calibrated: nothing is charged yet."""
+
+    request: Request
+    graph: Graph
+    plan: Plan
+    load_seconds: float
+
+    def split(self, seed: int) -> Graph:
+        """The graph with the roles of a seed."""
+        return self.request.source.with_roles(self.graph, seed)
+
+    @property
+    def first(self) -> Graph:
+        """The graph from which the fit that is kept learns."""
+        return self.split(self.request.seeds[0])
+
+    def evaluate(self, first: Fitted | None = None, report: Progress | None = None) -> Evaluation:
+        """Score the first fit (made here unless it is given), further seeds and controls, each on its own split."""
+        outcome = self._repeat(self.plan, first, report)
+        beside, left_out = self._beside(report) if self.request.controls else ({}, ())
+        return Evaluation(self.plan, outcome, beside, left_out)
+
+    def _repeat(self, plan: Plan, first: Fitted | None, report: Progress | None) -> Outcome:
+        scores, seconds = [], 0.0
+        for number, seed in enumerate(self.request.seeds):
+            split, fitted, start = self.split(seed), first, time.perf_counter()
+            if number > 0 or fitted is None:
+                fitted = plan.fit(split, seed=seed, progress=report)
+            if first is None:
+                first, seconds = fitted, time.perf_counter() - start
+            scores.append(score(fitted, split))
+        assert first is not None
+        accuracy, macro_f1 = (Summary.of(values) for values in zip(*scores, strict=True))
+        return Outcome(first, accuracy, macro_f1, seconds)
+
+    def _beside(self, report: Progress | None) -> tuple[dict[str, Outcome], tuple[str, ...]]:
+        """Fit each control, but those without a proof under the unit, and those that repeat the method itself."""
+        outcomes, left_out = {}, []
+        for name, method, unit, budget in controls(self.plan):
+            label = name.replace("_", " ")
+            try:
+                control: Plan = method.calibrate(budget, unit, self.first.public_facts(unit))
+            except UnsupportedUnitError:
+                continue
+            except InputError as error:
+                left_out.append(f"{label} is left out. {error}")
+                continue
+            if not repeats(control, self.plan):
+                outcomes[name] = self._repeat(control, None, _prefixed(report, label))
+        return outcomes, tuple(left_out)
+
+
+def prepare(
+    request: Request,
+    *,
+    load: Callable[[Source], Graph] | None = None,
+    look: Callable[[Graph], None] | None = None,
+) -> Prepared:
+    """Read the graph of a request, calibrate its method, and refuse what could not be scored; nothing is charged.
+
+    Args:
+        request: what to evaluate.
+        load: reads the graph, for a caller that keeps it in memory between requests.
+        look: refuses a graph before the method is calibrated.
+
+    Raises:
+        InputError, DataError: graph, budget and method do not fit.
+        UnsupportedUnitError: the method has no proof under the unit.
+    """
+    start = time.perf_counter()
+    graph = request.source.load() if load is None else load(request.source)
+    seconds = time.perf_counter() - start
+    if look is not None:
+        look(graph)
+    unit, first = request.unit_on(graph), request.source.with_roles(graph, request.seeds[0])
+    plan: Plan = request.method.calibrate(request.budget, unit, first.public_facts(unit))
+    plan.check(first)
+    for seed in request.seeds:
+        check_scorable(request.source.with_roles(graph, seed))
+    return Prepared(request, graph, plan, seconds)
+
+
+def _prefixed(report: Progress | None, label: str) -> Progress | None:
+    return None if report is None else lambda stage, done, total: report(f"{label}: {stage}", done, total)

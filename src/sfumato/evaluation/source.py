@@ -1,0 +1,107 @@
+"""Where a graph comes from: a named data set, or tables on disk."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sfumato._files import write_json
+from sfumato.errors import DataError, InputError
+
+if TYPE_CHECKING:
+    from sfumato.graph.graph import Graph
+
+
+@dataclass(frozen=True)
+class Source:
+    """A graph on disk, as the command line names it; kept in `evaluation/source.json` so a run can find it again."""
+
+    dataset: str | None = None
+    data_dir: str | None = None
+    nodes: str | None = None
+    edges: str | None = None
+    label: str | None = None
+    schema: str | None = None
+    directed: bool | None = None
+    min_class_size: int | None = None
+    split: str = "75/10/15"
+
+    @property
+    def named(self) -> bool:
+        """Whether this is a named data set."""
+        return self.dataset is not None
+
+    def check(self, *, labeled: bool = True) -> Source:
+        """Refuse a source that names both kinds, neither, or half of one."""
+        if self.named == bool(self.nodes or self.edges):
+            raise InputError(
+                "Expected either --dataset NAME or --nodes FILE --edges FILE --label COLUMN, got "
+                + ("both." if self.named else "neither. For a first try: --dataset campus.")
+            )
+        for option in ("nodes", "edges", *(("label",) if labeled else ())):
+            if not self.named and getattr(self, option) is None:
+                raise InputError(f"Expected --{option} beside --nodes and --edges, got none. Name the {option}.")
+        if not self.named and self.min_class_size is not None:
+            raise InputError(
+                "Expected --min-class-size with --dataset only. Filter your own tables before reading them."
+            )
+        if self.named and (self.label or self.schema):
+            raise InputError(
+                "Expected --label and --schema with --nodes and --edges only; a named data set has its own."
+            )
+        if self.split != "public":
+            from sfumato.graph.splits import parse_fractions
+
+            parse_fractions(self.split)
+        return self
+
+    def load(self) -> Graph:
+        """Read the graph; roles are not drawn yet unless the data set or a role column has them."""
+        if self.dataset is not None:
+            from sfumato.graph.datasets import load_dataset
+
+            split = "public" if self.split == "public" else None
+            graph = load_dataset(self.dataset, self.data_dir, min_class_size=self.min_class_size, split=split)
+            if self.directed is not None and self.directed != graph.directed:
+                raise DataError(
+                    f"Data set {self.dataset!r} is {'directed' if graph.directed else 'undirected'}, which contradicts "
+                    f"--{'directed' if self.directed else 'undirected'}. Drop the option."
+                )
+            return graph
+        from sfumato.graph.io import read_csv, read_parquet
+
+        kinds = {Path(str(path)).suffix.lower() in (".parquet", ".pq") for path in (self.nodes, self.edges)}
+        if len(kinds) > 1:
+            raise InputError("Expected --nodes and --edges of one kind, got CSV and Parquet. Convert one of them.")
+        read = read_parquet if kinds.pop() else read_csv
+        return read(str(self.nodes), str(self.edges), label=self.label, schema=self.schema, directed=self.directed)
+
+    def with_roles(self, graph: Graph, seed: int) -> Graph:
+        """Give the graph the roles of one seed; declared roles stay."""
+        if graph.roles is not None:
+            return graph
+        if self.split == "public":
+            raise InputError(f"Expected --split A/B/C: {graph.name!r} has no public split. Try 75/10/15.")
+        from sfumato.graph.splits import parse_fractions
+
+        return graph.with_split(parse_fractions(self.split), seed=seed)
+
+    def write(self, run: Path) -> None:
+        """Remember the source under `evaluation/`, with absolute paths."""
+        paths = ("data_dir", "nodes", "edges", "schema")
+        absolute = {name: str(Path(getattr(self, name)).resolve()) for name in paths if getattr(self, name)}
+        values = {**asdict(self), **absolute}
+        write_json(run / "evaluation" / "source.json", values)
+
+    @classmethod
+    def of_run(cls, run: Path) -> Source:
+        """The source that a run was trained on."""
+        path = run / "evaluation" / "source.json"
+        try:
+            return cls(**json.loads(path.read_text()))
+        except (OSError, ValueError, TypeError) as error:
+            raise InputError(
+                f"Expected {str(path)!r} to say where the graph is, but it cannot be read. Pass --dataset or --nodes."
+            ) from error
