@@ -12,7 +12,9 @@ edge is two (:func:`hop_sensitivity`).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +24,7 @@ from sfumato.bounded.kernels import UNIT, pack, quantize, sum_rows
 from sfumato.errors import UnsupportedUnitError
 from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.noise.keys import Key, derive_key, operand_mac
-from sfumato.privacy.units import EdgeLevel, NodeLevel, Unit
+from sfumato.privacy.units import NodeLevel, Unit
 
 _BLOCK = 1 << 16
 
@@ -62,40 +64,62 @@ def hop_sensitivity(unit: Unit, *, released_messages: bool) -> float:
     Raises:
         UnsupportedUnitError: the unit has no bounded hop (all incident arcs), or is not a graph unit.
 
+    >>> from sfumato.privacy.units import EdgeLevel
     >>> round(hop_sensitivity(EdgeLevel(directed=False), released_messages=True), 6)
     1.414214
     >>> hop_sensitivity(NodeLevel(max_out_degree=100), released_messages=False)
     10.0
     """
-    if isinstance(unit, EdgeLevel):
-        return math.sqrt(unit.arcs_per_record)
-    cap = _owned_cap(unit)
-    if unit.relation == "remove":
-        return math.sqrt(cap)
-    return math.sqrt(2 * cap) if released_messages else 2 * math.sqrt(cap)
+    return _hop(unit, released_messages)[0]
 
 
 def affected_coordinates(unit: Unit, num_nodes: int, width: int) -> int:
     """How many coordinates of a released [num_nodes, width] matrix can differ between neighbouring graphs.
 
+    >>> from sfumato.privacy.units import EdgeLevel
     >>> affected_coordinates(EdgeLevel(directed=False), 1000, 16)
     32
     """
-    rows = unit.arcs_per_record if isinstance(unit, EdgeLevel) else _owned_cap(unit)
-    if unit.relation == "replace":
-        rows *= 2
-    return min(rows, num_nodes) * width
+    return min(_hop(unit, True)[1], num_nodes) * width
 
 
-def _owned_cap(unit: Unit) -> int:
-    if not isinstance(unit, NodeLevel) or unit.arcs != "owned":
-        raise UnsupportedUnitError(
-            f"One hop has no bounded sensitivity when the unit is {unit.describe()}: one record could change every row. "
-            "Use EdgeLevel, or NodeLevel(arcs='owned', max_out_degree=D)."
-        )
+def _hop(unit: Unit, released_messages: bool) -> tuple[float, int]:
+    if unit.name not in HOPS:
+        raise _unbounded(unit)
+    return HOPS[unit.name](unit, released_messages)
+
+
+def _of_edges(unit: Any, _: bool) -> tuple[float, int]:
+    return math.sqrt(unit.arcs_per_record), unit.arcs_per_record
+
+
+def _of_nodes(unit: Any, released_messages: bool) -> tuple[float, int]:
+    cap = _owned_cap(unit)
+    if unit.relation == "remove":
+        return math.sqrt(cap), cap
+    return (math.sqrt(2 * cap) if released_messages else 2 * math.sqrt(cap)), 2 * cap
+
+
+def _owned_cap(unit: NodeLevel) -> int:
+    if unit.arcs != "owned":
+        raise _unbounded(unit)
     if unit.max_out_degree is None:
         raise fail("max_out_degree", None, "to be a public number under NodeLevel", "Pass --max-degree, such as 100.")
     return unit.max_out_degree
+
+
+def _unbounded(unit: Unit) -> UnsupportedUnitError:
+    return UnsupportedUnitError(
+        f"One hop has no bounded sensitivity when the unit is {unit.describe()}: one record could change every row. "
+        "Use EdgeLevel, or NodeLevel(arcs='owned', max_out_degree=D)."
+    )
+
+
+HOPS: dict[str, Callable[[Any, bool], tuple[float, int]]] = {
+    "edge": _of_edges,
+    "node": _of_nodes,
+}
+"""Of each unit with a bounded hop: its sensitivity (of released messages, or others) and the rows that can change."""
 
 
 def to_steps(rows: NDArray[np.float32]) -> NDArray[np.int16]:

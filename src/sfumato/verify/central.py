@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from .kinds import Matrix, Network, Planned
 from .rules import Audience, Certificate, Rules, Tensors
-from .units import public_parts
+from .units import public_parts, unit_rules
 
 Sizes = tuple[dict[str, tuple[int, int]], dict[str, int]]
 """Of linear layers (outputs, inputs) and of batch norms (units), by module."""
@@ -85,13 +85,12 @@ class Central(Rules):
 
     def _touched_rows(self, certificate: Certificate) -> int | None:
         """Rows of an aggregate that one record can change; None without a bound on its sensitivity."""
-        unit = certificate["unit"]
-        if unit["name"] == "edge":
-            return 1 if self.routed or unit["directed"] else 2
-        if unit["name"] != "node" or unit["arcs"] == "incident":
-            return None
-        rows = unit["max_out_degree"] or (certificate["public_facts"]["num_nodes"] if self.routed else None)
-        return None if rows is None else rows * (1 + (unit["relation"] == "replace"))
+        unit, nodes = certificate["unit"], certificate["public_facts"]["num_nodes"]
+        if self.routed and unit["name"] == "edge":
+            return 1
+        if self.routed and unit["name"] == "node" and unit["max_out_degree"] is None:
+            unit = {**unit, "max_out_degree": nodes}
+        return unit_rules(certificate).rows(unit)
 
 
 def sizes(certificate: Certificate) -> tuple[int, int, int]:

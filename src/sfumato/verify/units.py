@@ -29,6 +29,7 @@ class UnitRules:
         trust: the trust model whose sentences a certificate holds (``sentences.py``).
         protects: what is protected, in plain words, from the unit as the certificate writes it.
         public: which of features, labels and arcs are not protected.
+        rows: how many rows of noisy sums along arcs one record can change; None where nothing bounds them.
         caveats: sentences that follow from unit, claim and public facts.
         verdict: further lines about a claimed epsilon.
     """
@@ -37,6 +38,7 @@ class UnitRules:
     trust: str
     protects: Callable[[Unit], str]
     public: Callable[[Unit], tuple[str, ...]] = lambda _: ()
+    rows: Callable[[Unit], int | None] = lambda _: None
     caveats: Callable[[Certificate], list[str]] = _none
     verdict: Callable[[float], list[str]] = _none
 
@@ -89,6 +91,14 @@ def _node(unit: Unit) -> str:
     return f"any one node: its features, its label and the {f'(at most {cap}) ' if cap else ''}out-arcs it owns"
 
 
+def _owned_rows(unit: Unit) -> int | None:
+    """Those of a node's arcs; of two lists of them where a record is replaced."""
+    if unit["arcs"] == "incident" or unit["max_out_degree"] is None:
+        return None
+    rows: int = unit["max_out_degree"] * (1 + (unit["relation"] == "replace"))
+    return rows
+
+
 def _neighbors_tell(certificate: Certificate) -> list[str]:
     other_end = "Each end of an undirected edge owns its own arc: the other end's record of it is not protected."
     return [
@@ -121,10 +131,10 @@ UNITS: dict[str, UnitRules] = {
         lambda _: ("features", "labels", "arcs")),
     "edge": UnitRules(
         {"relation": "one of add-remove", "directed": "flag"}, "curator", _edge,
-        lambda _: ("features", "labels"), _half_an_edge),
+        lambda _: ("features", "labels"), lambda unit: 1 if unit["directed"] else 2, _half_an_edge),
     "node": UnitRules(
         {"relation": "one of remove, replace", "arcs": "one of owned, incident", "max_out_degree": "count or null"}, "curator",
-        _node, caveats=_neighbors_tell),
+        _node, rows=_owned_rows, caveats=_neighbors_tell),
     "record": UnitRules({"relation": "one of add-remove, replace"}, "curator", lambda _: "any one record"),
     "local": UnitRules(
         {"relation": "one of replace", "features": "flag", "labels": "flag"}, "local", _local,
@@ -133,6 +143,6 @@ UNITS: dict[str, UnitRules] = {
         {"relation": "one of replace"}, "link",
         lambda _: "one bit of one user's neighbor list, from everyone, the server too; a relationship that both ends report "
         "costs twice the epsilon",
-        lambda _: ("features", "labels"), _both_ends,
-        lambda epsilon: [f"claim for a relationship that both ends report: epsilon {round_up(2 * epsilon)}"]),
+        lambda _: ("features", "labels"), caveats=_both_ends,
+        verdict=lambda epsilon: [f"claim for a relationship that both ends report: epsilon {round_up(2 * epsilon)}"]),
 }  # fmt: skip
