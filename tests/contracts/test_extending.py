@@ -1,5 +1,6 @@
 """The recipe of docs/extending.md, carried out on a copy of the library: then everything knows the method."""
 
+import json
 import os
 import re
 import shutil
@@ -30,6 +31,12 @@ unit = "edge"
 epsilons = [1.0]
 delta = 1e-6
 settings = { num_hops = 2 }
+[[run]]
+label = "group"
+method = "neighbor-labels"
+unit = "group:3"
+epsilons = [1.0]
+delta = 1e-6
 """
 USE = r"""
 import sys
@@ -50,6 +57,9 @@ data = "--nodes nodes.csv --edges edges.csv --label label --unit edge --epsilon 
 for command in (
     ["train", "neighbor-labels", *data, "--controls", "--hops", "2", "--out", "trained", "--json"],
     ["tune", "neighbor-labels", *data, "--out", "tuned"],
+    ["train", "neighbor-labels", *data, "--unit", "group:3", "--out", "grouped"],
+    ["verify", "grouped"],
+    ["report", "grouped", "--out", "grouped.html"],
     ["predict", "trained", "--out", "predictions.csv"],
     ["verify", "trained"],
     ["verify", "tuned"],
@@ -72,6 +82,13 @@ def blocks():
     return BLOCK.findall((ROOT / "docs" / "extending.md").read_text(encoding="utf-8"))
 
 
+def place(text, table):
+    """Where the first entry of a table stands, or the first import of the package."""
+    if table == "imports":
+        return re.search(r"^from sfumato", text, re.MULTILINE).start()
+    return re.search(rf"^{table}(?:: .+)? = [({{]\n", text, re.MULTILINE).end()
+
+
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory):
     """A copy of the library with the method of the page."""
@@ -81,7 +98,7 @@ def copy(tmp_path_factory):
         path = root / name
         if table:
             before = path.read_text(encoding="utf-8")
-            start = re.search(rf"^{table} = [({{]\n", before, re.MULTILINE).end()
+            start = place(before, table)
             path.write_text(before[:start] + text + before[start:], encoding="utf-8")
         else:
             assert not path.exists()
@@ -97,15 +114,20 @@ def run(root, *arguments):
     return done.stdout
 
 
-def test_the_page_adds_two_files_and_two_lines():
-    assert [(name, table, text.count("\n")) for name, table, text in blocks() if table] == [
-        ("src/sfumato/catalog.py", "_METHODS", 1),
-        ("src/sfumato/verify/methods.py", "METHODS", 1),
+def test_the_page_adds_files_and_single_lines():
+    """The method: two files, a line in each of two tables. The unit: a class, its import, an entry in each of three tables."""
+    assert [(name, table) for name, table, _ in blocks()] == [
+        ("src/sfumato/central/neighbor_labels.py", ""),
+        ("src/sfumato/catalog.py", "_METHODS"),
+        ("src/sfumato/verify/neighbor_labels.py", ""),
+        ("src/sfumato/verify/methods.py", "METHODS"),
+        ("src/sfumato/privacy/edge_groups.py", ""),
+        ("src/sfumato/privacy/units.py", "imports"),
+        ("src/sfumato/privacy/units.py", "UNITS"),
+        ("src/sfumato/bounded/aggregation.py", "HOPS"),
+        ("src/sfumato/verify/units.py", "UNITS"),
     ]
-    assert [name for name, table, _ in blocks() if not table] == [
-        "src/sfumato/central/neighbor_labels.py",
-        "src/sfumato/verify/neighbor_labels.py",
-    ]
+    assert [text.count("\n") for _, table, text in blocks() if table] == [1, 1, 1, 1, 1, 4]
 
 
 def test_everything_knows_the_method(copy):
@@ -114,15 +136,23 @@ def test_everything_knows_the_method(copy):
     shown = dict(part.split("\n", 1) for part in text.split("$ ")[1:])
     assert '"method": "neighbor-labels"' in text
     for command, words in {
-        "train neighbor-labels": '"floor": {"mean"',
+        "--out trained": '"floor": {"mean"',
         "cite trained": "sajadmanesh2023gap",
+        "verify grouped": "unit: most 3, name group, relation add-remove",
         "train --help": "neighbor-labels",
         "tune --help": "neighbor-labels",
         "docs": "| `neighbor-labels` | undirected edge |",
     }.items():
-        (found,) = (output for line, output in shown.items() if line.startswith(command))
+        (found,) = (output for line, output in shown.items() if command in line)
         assert words in found
     assert "neighbor-labels" in (copy / "report.html").read_text()
+    assert "any 3 undirected edges together" in (copy / "grouped.html").read_text()
+    rows = [json.loads(line) for line in (copy / "results" / "toy" / "results.jsonl").read_text().splitlines()]
+    assert [(row["unit"], row["status"]) for row in rows] == [("edge", "done"), ("group:3", "done")]
+    certificates = [
+        json.loads((copy / run / "release" / "certificate.json").read_text()) for run in ("trained", "grouped")
+    ]
+    assert [one["unit"]["name"] for one in certificates] == ["edge", "group"]
 
 
 def test_the_contract_suite_holds_for_the_method(copy):

@@ -17,6 +17,7 @@ from sfumato.graph.graph import PublicFacts
 from sfumato.graph.synthetic import stochastic_block_model
 from sfumato.local.method import AskingMethod
 from sfumato.method.plan import Plan
+from sfumato.privacy.units import UNITS as EVERY_UNIT
 
 METHODS = {name: method for name, method in EVERY_METHOD.items() if not issubclass(method, AskingMethod)}
 BUDGET = sf.Budget(epsilon=2.0, delta=1e-6)
@@ -32,6 +33,8 @@ UNITS = {
     "local": sf.LocalLevel(),
     "link": sf.LinkLevel(),
 }
+UNITS |= {title: form for unit in EVERY_UNIT if unit not in {type(one) for one in UNITS.values()}
+          for title, (form, *_) in unit.forms().items()}  # fmt: skip
 
 
 @pytest.fixture(scope="module", autouse=True)
