@@ -22,7 +22,7 @@ demo: .venv/all.stamp ## train a private model on the built-in graph
 	$(BIN)/sfumato train auto --dataset campus --unit edge --epsilon 1 --delta 1e-6 --seeds 1 --out $(DEMO_OUT)
 
 test: .venv/dev.stamp ## run every fast test and the examples in docstrings
-	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n 2 --doctest-modules src tests
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --doctest-modules src tests
 
 check: .venv/dev.stamp ## lint, formatting and types
 	$(BIN)/ruff check .

@@ -1,5 +1,6 @@
 """The five lines of the quick start from every kind of input, the public names, and loading what was saved."""
 
+import os
 import subprocess
 import sys
 
@@ -143,3 +144,11 @@ def test_public_names_are_there_and_listed():
 def test_importing_the_package_imports_no_heavy_part():
     code = "import sys, sfumato; print([m for m in ('torch', 'numba', 'duckdb', 'pyarrow') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize(("before", "after"), [({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE")])
+def test_waiting_threads_sleep_unless_the_user_says_otherwise(before, after):
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"} | before
+    code = "import os, sfumato; print(os.environ['OMP_WAIT_POLICY'])"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == after + "\n"
