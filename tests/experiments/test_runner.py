@@ -218,9 +218,24 @@ def test_interrupt_keeps_what_is_finished(small, tmp_path, instant, monkeypatch)
     assert finished(again.path, Spec.read(small))
 
 
+def test_a_line_that_is_written_when_ctrl_c_comes_is_counted(small, tmp_path, instant, monkeypatch):
+    append = runner.append_line
+
+    def interrupted(*args, **how):
+        append(*args, **how)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "append_line", interrupted)
+    outcome = run(Spec.read(small), tmp_path)
+    assert (outcome.interrupted, outcome.done, len(read(outcome.path))) == (True, 1, 1)
+
+
 def start(small, results, *options):
-    """The command line in a process group of its own."""
-    code = "import sys; from sfumato.cli import main; main(sys.argv[1:])"
+    """The command line in a process group of its own, which takes signals even where the tests' own process ignores them."""
+    code = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from sfumato.cli import main; main(sys.argv[1:])"
+    )
     command = ["experiment", "run", str(small), "--results", str(results), *options]
     how = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
     return subprocess.Popen([sys.executable, "-c", code, *command], **how)

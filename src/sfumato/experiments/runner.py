@@ -102,6 +102,7 @@ def run(
                     report(cell, row, number, len(todo))
         except KeyboardInterrupt:
             interrupted = True
+            done = _done(path, {cell.id for cell in todo})  # it may have come when a line was written and not yet counted
         return Outcome(path, len(cells), len(cells) - len(todo), done, tuple(reasons), interrupted)
 
 
@@ -189,6 +190,12 @@ def _absent(dataset: str, data_dir: str | Path | None) -> str | None:
         f"The files of {dataset} are not in the data folder {str(data_dir)!r}: `sfumato datasets --data-dir "
         f"{shlex.quote(str(data_dir))}` lists what is."
     )
+
+
+def _done(path: Path, ids: set[str]) -> int:
+    """How many of these cells the file holds as finished."""
+    whole, _ = split_torn(path.read_bytes() if path.exists() else b"")
+    return sum(row["status"] == "done" and row["id"] in ids for row in parse(whole, path))
 
 
 def _open(path: Path, wanted: set[str]) -> set[str]:
