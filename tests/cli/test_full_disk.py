@@ -19,6 +19,12 @@ from sfumato.verify import verify
 EDGE = ("--unit", "edge", "--epsilon", "1", "--delta", "1e-6", "--threads", "1", "--no-controls", "--json")
 
 
+@pytest.fixture(autouse=True)
+def _short(monkeypatch):
+    """Networks that learn nothing: what is written does not depend on it."""
+    monkeypatch.setattr("sfumato.central._learning._PUBLIC_EPOCHS", 1)
+
+
 class Disk:
     """Counts what is synced, and refuses from the k-th time on."""
 
