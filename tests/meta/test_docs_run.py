@@ -39,7 +39,9 @@ REPLACED = {
         "minutes on real data; images are generated",
     ),
 }
-CAMPUS_NODES = 600  # of 4,000, to be quick
+CAMPUS_NODES = 300  # of 4,000, to be quick
+EPOCHS = 5  # of 100, where labels are public
+STUDENT = {"consistency": {"width": 16, "steps": 5}}  # of --quick
 PUBLIC_IMAGES = 200  # of 9,000
 NUMBER = r"-?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?"
 PRIVACY = r"\b(?:epsilon|delta|noise.multiplier)(?: between)?(?: =|=)? ?"
@@ -64,6 +66,8 @@ def run_page(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr("sfumato.graph.datasets.campus", partial(campus, CAMPUS_NODES))
     monkeypatch.setattr("sfumato.pate.images.load_images", partial(images, monkeypatch))
+    monkeypatch.setattr("sfumato.central._learning._PUBLIC_EPOCHS", EPOCHS)
+    monkeypatch.setattr(pate_run, "QUICK", {**pate_run.QUICK, **STUDENT})
     monkeypatch.setattr(cells, "_load", cells._load.__wrapped__)  # keeps no small graph for other tests
 
     def run(text, outputs):
