@@ -39,14 +39,12 @@ epsilons = [1.0]
 delta = 1e-6
 """
 USE = r"""
-import sys
 from pathlib import Path
 import numpy as np
 import sfumato
 from sfumato.cli import invoke
 from sfumato.graph.synthetic import stochastic_block_model
 
-sys.path.insert(0, {tools!r})
 assert Path(sfumato.__file__).is_relative_to({copy!r}), sfumato.__file__
 graph = stochastic_block_model(120, 3, mean_degree=20, num_features=2, seed=1)
 nodes = [f"{{v}},{{a:.4f}},{{b:.4f}},{{label}}" for v, ((a, b), label) in enumerate(zip(graph.x, graph.y))]
@@ -108,7 +106,8 @@ def copy(tmp_path_factory):
 
 def run(root, *arguments):
     """Python in a process of its own that sees the copy and no other Sfumato."""
-    environment = {**os.environ, "PYTHONPATH": str(root / "src"), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+    seen = os.pathsep.join([str(root / "src"), str(ROOT / "tools")])
+    environment = {**os.environ, "PYTHONPATH": seen, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
     done = subprocess.run([sys.executable, *arguments], cwd=root, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return done.stdout
@@ -132,7 +131,7 @@ def test_the_page_adds_files_and_single_lines():
 
 def test_everything_knows_the_method(copy):
     (copy / "toy.toml").write_text(SPEC)
-    text = run(copy, "-c", USE.format(tools=str(ROOT / "tools"), copy=str(copy)))
+    text = run(copy, "-c", USE.format(copy=str(copy)))
     shown = dict(part.split("\n", 1) for part in text.split("$ ")[1:])
     assert '"method": "neighbor-labels"' in text
     for command, words in {

@@ -1,15 +1,10 @@
-"""A small experiment and a small run; makes the helper module of this folder importable."""
+"""A small experiment and a small run."""
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from report_samples import ACCURACY, HOSTILE, certificate, make_rows, make_run
 
 from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent

@@ -1,11 +1,6 @@
-"""Makes the helper modules of this folder importable, and keeps to one thread: many tiny graphs gain nothing from two."""
-
-import sys
-from pathlib import Path
+"""Keeps to one thread: many tiny graphs gain nothing from two."""
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture(autouse=True, scope="session")
