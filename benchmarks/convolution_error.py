@@ -14,19 +14,23 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 
 from sfumato.graph.datasets import load_dataset
 from sfumato.graph.graph import PublicFacts
 from sfumato.local._heat import normalized_adjacency
 from sfumato.local.collection import Questions, topology
 from sfumato.noise.coins import SecretWords
-from sfumato.randomizers.randomizer import Randomizer
 from sfumato.report.drawing import MARKERS, PALETTE, Figure, canvas, finish, legend, style
 from sfumato.report.markdown import to_markdown
 from sfumato.report.page import Code, Page, Section, Table
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+    from sfumato.randomizers.randomizer import Randomizer
 
 DATASETS = {"cora": "planetoid/cora", "citeseer": "planetoid/citeseer", "twitch": "musae/twitch_ENGB"}
 MECHANISMS = {"Laplace": "laplace", "Piecewise": "piecewise", "PGC": "pgc"}
@@ -99,7 +103,7 @@ def plot(
         if log:
             axes.set_yscale("log")
             axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-            axes.yaxis.set_minor_formatter(lambda value, _: "")
+            axes.yaxis.set_minor_formatter(lambda *_: "")
         axes.set_xlabel(axis)
         axes.set_ylabel(unit)
         legend(figure, handles, list(lines))

@@ -15,7 +15,7 @@ import math
 import os
 import time
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,7 +27,9 @@ from sfumato.local.blink import Blink, _Task
 from sfumato.local.collection import topology
 from sfumato.local.denoising import denoise
 from sfumato.noise.coins import SecretWords
-from sfumato.randomizers.links import LinkReports
+
+if TYPE_CHECKING:
+    from sfumato.randomizers.links import LinkReports
 
 PUBLISHED = {"planetoid/cora": {1: 71.2, 2: 71.0, 3: 71.0, 4: 77.0, 5: 84.5, 6: 86.4, 8: 87.1}}
 _MOST_CLAIMS = 1_000_000

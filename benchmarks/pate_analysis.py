@@ -13,12 +13,14 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfumato.pate import ConfidentGNMax, LNMax, analyze, published_release, read_votes, release_epsilon
-from sfumato.pate.votes import Votes
+
+if TYPE_CHECKING:
+    from sfumato.pate.votes import Votes
 
 RUNS = {
     "mnist": (ConfidentGNMax(200.0, 150.0, 40.0), 640, 1e-5),

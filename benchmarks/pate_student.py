@@ -57,13 +57,13 @@ def main() -> None:
             labels = stored[rows]
             if mechanism is confident:
                 labels = confident.aggregate(votes[rows], bytes([seed]) * 32).labels
-            scores.append(measure(images, rows[labels != REFUSED], labels[labels != REFUSED], seed, name, cost))
+            scores.append(measure(images, rows[labels != REFUSED], labels[labels != REFUSED], seed, name))
         print(f"{name:17} epsilon {cost:.4f} mean {np.mean(scores):.4f} over {given.seeds} seeds", flush=True)
         missed |= bool(np.mean(scores) < GOAL)
     sys.exit(int(missed))
 
 
-def measure(images, rows, labels, seed, name, cost) -> float:
+def measure(images, rows, labels, seed, name) -> float:
     """Train one student; its accuracy on the rows beyond the pool."""
     start = time.perf_counter()
     others = np.setdiff1d(np.arange(POOL), rows)

@@ -15,6 +15,7 @@ import math
 import os
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -22,13 +23,15 @@ from scipy.stats import t as student
 from torch.nn import functional
 
 from sfumato.graph.datasets import load_dataset
-from sfumato.graph.graph import Graph
 from sfumato.local._heat import normalized_adjacency
 from sfumato.local.collection import Questions, topology
 from sfumato.local.link_prediction import LinkPrediction, received_rows
 from sfumato.nn.models import Linear, SparseRows
 from sfumato.nn.training import Adam
 from sfumato.noise.coins import SecretWords
+
+if TYPE_CHECKING:
+    from sfumato.graph.graph import Graph
 
 MECHANISMS = {"LM": "laplace", "PM": "piecewise", "PGC": "pgc"}
 EPSILONS = (1.0, 5.0, 9.0)

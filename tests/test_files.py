@@ -26,7 +26,7 @@ def calls(monkeypatch):
 
 
 def named(descriptor):
-    return Path(os.readlink(f"/proc/self/fd/{descriptor}")).name
+    return Path(f"/proc/self/fd/{descriptor}").readlink().name
 
 
 def full_from(monkeypatch, call):

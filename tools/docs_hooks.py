@@ -18,7 +18,7 @@ def on_config(config: Any) -> Any:
     return config
 
 
-def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> str:
+def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     """Show links to other files of the repository as plain code: on disk they work, the site holds no such pages."""
     folder = posixpath.dirname(page.file.src_uri)
     parts = _FENCE.split(markdown)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -20,8 +20,10 @@ from sfumato.catalog import FACES, METHODS, method_named
 from sfumato.cli import app
 from sfumato.errors import UnsupportedUnitError
 from sfumato.graph.graph import PublicFacts
-from sfumato.method.plan import Plan
 from sfumato.privacy.units import UNITS
+
+if TYPE_CHECKING:
+    from sfumato.method.plan import Plan
 
 DOCS = Path(__file__).parents[1] / "docs"
 MECHANISMS = {"gaussian": "Gaussian noise", "poisson-gaussian": "DP-SGD", "pure": "randomized by each user"}

@@ -96,12 +96,12 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 
 def append_line(path: Path, line: str, *, new: bool) -> None:
-    """Append to a file of lines (or create it) and return once line and file name are on disk; a failure takes it back.
+    r"""Append to a file of lines (or create it) and return once line and file name are on disk; a failure takes it back.
 
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     append_line(Path(folder) / "ledger.jsonl", "{}", new=True)
     ...     (Path(folder) / "ledger.jsonl").read_text()
-    '{}\\n'
+    '{}\n'
     """
     flags = os.O_WRONLY | os.O_APPEND | (os.O_CREAT | os.O_EXCL if new else 0)
     with open(os.open(path, flags, 0o644), "ab", buffering=0) as file:
@@ -123,13 +123,13 @@ def append_line(path: Path, line: str, *, new: bool) -> None:
 
 
 def cut_file(path: Path, size: int) -> None:
-    """Keep the first ``size`` bytes of a file, on disk when this returns.
+    r"""Keep the first ``size`` bytes of a file, on disk when this returns.
 
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "ledger.jsonl").write_text("{}\\n{")
+    ...     _ = Path(folder, "ledger.jsonl").write_text("{}\n{")
     ...     cut_file(Path(folder, "ledger.jsonl"), 3)
     ...     Path(folder, "ledger.jsonl").read_text()
-    '{}\\n'
+    '{}\n'
     """
     with path.open("r+b") as file:
         file.truncate(size)

@@ -1,6 +1,5 @@
 """Named data sets: four-node files of every format, then the published files with their published statistics."""
 
-import os
 import pickle
 from collections import defaultdict
 
@@ -280,7 +279,7 @@ def test_broken_planetoid_files(tmp_path):
     assert_cannot_load("planetoid/tiny", tmp_path, folder / "ind.tiny.test.index")
     (folder / "ind.tiny.graph").write_bytes(b"cos\nsystem\n(S'true'\ntR.")
     assert "'os.system'" in assert_cannot_load("planetoid/tiny", tmp_path, folder / "ind.tiny.graph")
-    os.remove(folder / "ind.tiny.ty")
+    (folder / "ind.tiny.ty").unlink()
     assert "found none" in assert_cannot_load("planetoid/tiny", tmp_path, folder / "ind.tiny.ty")
 
 

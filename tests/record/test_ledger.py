@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -170,7 +171,7 @@ def test_a_missing_folder_and_a_missing_file_are_not_made_up(ledger, path, tmp_p
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_file_and_folder_are_synced_before_a_charge_returns(path, monkeypatch):
     synced, sync = [], os.fsync
-    monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(os.readlink(f"/proc/self/fd/{fd}")), sync(fd)))
+    monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(str(Path(f"/proc/self/fd/{fd}").readlink())), sync(fd)))
     ledger = Ledger(PLAN, RELEASES, path)
     assert synced == [str(path), str(path.parent)]
     ledger.charge("encoder")

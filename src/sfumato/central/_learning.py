@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,13 +17,15 @@ from torch import Tensor, nn
 from sfumato._validate import check_int, check_real
 from sfumato.bounded.exact import WholeRows
 from sfumato.bounded.gradients import PrivateSGD, check_examples, private_steps
-from sfumato.graph.graph import Graph, PublicFacts
-from sfumato.method.contract import Arrays, Planned, Session
 from sfumato.method.curator import CuratorMethod
 from sfumato.nn.models import SparseRows
 from sfumato.nn.training import train_full_batch
 from sfumato.privacy.events import PoissonGaussianEvent
-from sfumato.privacy.units import Unit
+
+if TYPE_CHECKING:
+    from sfumato.graph.graph import Graph, PublicFacts
+    from sfumato.method.contract import Arrays, Planned, Session
+    from sfumato.privacy.units import Unit
 
 _PUBLIC_EPOCHS, _PRIVATE_EPOCHS = 100, 10
 Input = Tensor | SparseRows | WholeRows
@@ -113,13 +115,14 @@ def train(
     settings: TrainSettings, plan: Planned, session: Session, stage: str, network: nn.Module, graph: Graph, rows: Rows
 ) -> None:
     """Train in place: full-batch where labels are public, by DP-SGD (charged as ``stage``) where they are not."""
-    (_train_public if "labels" in plan.unit.public else _train_private)(
-        settings, plan, session, stage, network, graph, rows
-    )
+    if "labels" in plan.unit.public:
+        _train_public(settings, session, stage, network, graph, rows)
+    else:
+        _train_private(settings, plan, session, stage, network, graph, rows)
 
 
 def _train_public(
-    settings: TrainSettings, plan: Planned, session: Session, stage: str, network: nn.Module, graph: Graph, rows: Rows
+    settings: TrainSettings, session: Session, stage: str, network: nn.Module, graph: Graph, rows: Rows
 ) -> None:
     y, ids, val = labeled(graph)
     inputs, held_out = _inputs(rows(ids)), _inputs(rows(val))

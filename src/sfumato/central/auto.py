@@ -15,18 +15,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from sfumato.bounded.routing import can_route
 from sfumato.central.baselines import MLP
 from sfumato.central.labels import LabelMessages
-from sfumato.graph.graph import PublicFacts
 from sfumato.method.card import Card
 from sfumato.method.contract import Listed
-from sfumato.method.plan import Plan
-from sfumato.privacy.budget import Budget
 from sfumato.privacy.calibration import gaussian_noise_multiplier
-from sfumato.privacy.units import Unit
+
+if TYPE_CHECKING:
+    from sfumato.graph.graph import PublicFacts
+    from sfumato.method.plan import Plan
+    from sfumato.privacy.budget import Budget
+    from sfumato.privacy.units import Unit
 
 _EDGE_LEAST, _NODE_LEAST = 0.25, 1.0
 
@@ -35,6 +37,8 @@ _EDGE_LEAST, _NODE_LEAST = 0.25, 1.0
 class Auto(Listed):
     """The recommended default: picks a method by a public rule; nothing to tune.
 
+    >>> from sfumato.graph.graph import PublicFacts
+    >>> from sfumato.privacy.budget import Budget
     >>> from sfumato.privacy.units import NodeLevel
     >>> Auto().calibrate(Budget(1.0, 1e-6), NodeLevel(), PublicFacts(3000, 2250, 50, 6, False, mean_degree=4.0)).method.name
     'mlp'
@@ -59,6 +63,8 @@ class Auto(Listed):
 def signal_to_noise(budget: Budget, unit: Unit, public: PublicFacts) -> float:
     """Expected messages in a row over the noise of a coordinate, for a promised mean degree.
 
+    >>> from sfumato.graph.graph import PublicFacts
+    >>> from sfumato.privacy.budget import Budget
     >>> from sfumato.privacy.units import EdgeLevel
     >>> facts = PublicFacts(20000, 15000, 400, 6, False, mean_degree=70.0)
     >>> round(signal_to_noise(Budget(1.0, 1e-7), EdgeLevel(directed=False), facts), 1)

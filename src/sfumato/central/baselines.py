@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,14 +23,16 @@ from sfumato.central._learning import (
     train,
 )
 from sfumato.errors import UnsupportedUnitError
-from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
 from sfumato.nn import models
 from sfumato.nn.training import train_full_batch
-from sfumato.privacy.units import Unit
 from sfumato.record.ledger import Release
+
+if TYPE_CHECKING:
+    from sfumato.graph.graph import Graph, PublicFacts
+    from sfumato.privacy.units import Unit
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -51,7 +51,6 @@ from sfumato.central._learning import (
     sgd_event,
     train,
 )
-from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Origin, Outcome, Planned, Session
 from sfumato.method.inference import Inference
@@ -59,8 +58,11 @@ from sfumato.nn.models import Encoder, MultiHopClassifier
 from sfumato.noise.keys import new_key
 from sfumato.privacy.events import GaussianEvent
 from sfumato.privacy.splitting import SGD_WEIGHT, Part, balance
-from sfumato.privacy.units import Unit
 from sfumato.record.ledger import Release
+
+if TYPE_CHECKING:
+    from sfumato.graph.graph import Graph, PublicFacts
+    from sfumato.privacy.units import Unit
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -67,7 +67,6 @@ from sfumato.central._learning import (
     sgd_event,
     train,
 )
-from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
@@ -75,8 +74,11 @@ from sfumato.nn.models import Linear, SparseRows
 from sfumato.noise.keys import new_key
 from sfumato.privacy.events import GaussianEvent
 from sfumato.privacy.splitting import MOST_SGD_NOISE, SGD_WEIGHT, Part, balance
-from sfumato.privacy.units import Unit
 from sfumato.record.ledger import Release
+
+if TYPE_CHECKING:
+    from sfumato.graph.graph import Graph, PublicFacts
+    from sfumato.privacy.units import Unit
 
 _EDGE_SHARE, _NODE_SHARE = 0.5, 0.1
 

@@ -25,7 +25,7 @@ Without private labels each stage keeps its epoch with the best validation accur
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
@@ -46,7 +46,6 @@ from sfumato.central._learning import (
     train,
 )
 from sfumato.central.gap import Aggregation, aggregation_releases
-from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Origin, Outcome, Planned, Session
 from sfumato.method.inference import Inference
@@ -54,8 +53,11 @@ from sfumato.nn.models import SparseRows
 from sfumato.nn.progressive import StageNetwork
 from sfumato.privacy.events import GaussianEvent
 from sfumato.privacy.splitting import SGD_WEIGHT, Part, balance
-from sfumato.privacy.units import Unit
 from sfumato.record.ledger import Release
+
+if TYPE_CHECKING:
+    from sfumato.graph.graph import Graph, PublicFacts
+    from sfumato.privacy.units import Unit
 
 _PRIVATE_EPOCHS = 5
 Inputs = tuple[Tensor | SparseRows, ...]

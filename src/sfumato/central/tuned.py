@@ -17,26 +17,28 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import brentq
 
 from sfumato._validate import fail
 from sfumato.errors import DataError, SfumatoError
-from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.method.contract import Arrays, Method, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
-from sfumato.method.plan import Plan
 from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.noise.keys import Key, derive_key, operand_mac
 from sfumato.privacy.accounting import central_limit_mu
-from sfumato.privacy.budget import Budget
 from sfumato.privacy.events import GaussianEvent, SelectionEvent, check_rule, leaves
 from sfumato.privacy.selection import draw_trials
-from sfumato.privacy.units import Unit
 from sfumato.record.certificate import total_draws
 from sfumato.record.ledger import Ledger, Release, canonical_json
+
+if TYPE_CHECKING:
+    from sfumato.graph.graph import Graph, PublicFacts
+    from sfumato.method.plan import Plan
+    from sfumato.privacy.budget import Budget
+    from sfumato.privacy.units import Unit
 
 SCORE_SHARE = 0.1
 """Share of a trial's squared loss, by the central limit, that a private score gets beside what it scores."""

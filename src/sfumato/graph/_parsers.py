@@ -86,7 +86,7 @@ def planetoid(folder: Path, name: str) -> Graph:
         path = folder / f"ind.{name}.{part}"
         if part == "allx" and not path.exists():
             continue
-        with reading(path), open(path, "rb") as stream:
+        with reading(path), path.open("rb") as stream:
             parts[part] = load_pickle(stream, path)
     index_path = folder / f"ind.{name}.test.index"
     with reading(index_path):
@@ -195,7 +195,7 @@ def lastfm_asia(folder: Path, _: str) -> Graph:
 
 def _from_csv(edges_path: Path, target_path: Path, x: scipy.sparse.csr_matrix | None) -> Graph:
     with reading(target_path):
-        with open(target_path, encoding="utf-8", newline="") as stream:
+        with target_path.open(encoding="utf-8", newline="") as stream:
             table = list(csv.DictReader(stream))
         ids = np.array([int(row.get("new_id", row["id"])) for row in table])
         column = next(name for name in ("page_type", "mature", "target") if name in table[0])

@@ -60,7 +60,7 @@ def read_csv(
     self_loops: str = "remove",
     name: str = "graph",
 ) -> Graph:
-    """Read a graph from a node file and an edge file, both CSV with a header row.
+    r"""Read a graph from a node file and an edge file, both CSV with a header row.
 
     Node file: one row a node. ``id_column`` (default: a column called id or node, else the first) holds integers or
     text; ``label`` one class a node, missing allowed; ``role`` train, val, test or none; ``features`` (default: all
@@ -77,8 +77,8 @@ def read_csv(
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "nodes.csv").write_text("id,dorm,year\\nann,north,2004\\nbob,south,2005\\n")
-    ...     _ = Path(folder, "edges.csv").write_text("from,to\\nann,bob\\n")
+    ...     _ = Path(folder, "nodes.csv").write_text("id,dorm,year\nann,north,2004\nbob,south,2005\n")
+    ...     _ = Path(folder, "edges.csv").write_text("from,to\nann,bob\n")
     ...     graph = read_csv(Path(folder, "nodes.csv"), Path(folder, "edges.csv"), label="year")
     >>> graph.feature_names, graph.classes, graph.num_edges
     (('dorm=north', 'dorm=south'), ('2004', '2005'), 1)

@@ -162,7 +162,7 @@ def _resolve(value: Any) -> Any:
 
 
 def load_pickle(stream: BinaryIO, source: str | Path) -> Any:
-    """Read arrays, CSR matrices, numbers, strings and plain containers from a pickle; run nothing.
+    r"""Read arrays, CSR matrices, numbers, strings and plain containers from a pickle; run nothing.
 
     Strings written by Python 2 are read as Latin-1. ``source`` is the file name for messages.
 
@@ -170,7 +170,7 @@ def load_pickle(stream: BinaryIO, source: str | Path) -> Any:
 
     >>> load_pickle(io.BytesIO(pickle.dumps({"a": np.arange(3)}, protocol=2)), "example")
     {'a': array([0, 1, 2])}
-    >>> load_pickle(io.BytesIO(b"cos\\nsystem\\n(S'true'\\ntR."), "example")  # doctest: +ELLIPSIS
+    >>> load_pickle(io.BytesIO(b"cos\nsystem\n(S'true'\ntR."), "example")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     sfumato.errors.DataError: Refused to read example: its pickle asks for 'os.system', ...
     """

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sfumato.graph.arcs import owners
-from sfumato.graph.graph import Graph
+
+if TYPE_CHECKING:
+    from sfumato.graph.graph import Graph
 
 
 def induced(graph: Graph, nodes: Sequence[int] | NDArray[np.integer]) -> Graph | None:
     """The graph on these rows, in this order, without the arcs that leave them; None without rows, no labels if all are missing.
 
+    >>> from sfumato.graph.graph import Graph
     >>> path = Graph.from_edges([0, 1, 2], [1, 2, 3], 4, directed=False)
     >>> induced(path, [3, 2, 0])
     Graph('graph', 3 nodes, 1 undirected edges, 0 features, 0 classes)
@@ -57,6 +61,7 @@ def induced_arcs(indptr: np.ndarray, indices: np.ndarray, keep: np.ndarray) -> t
 def adjacency(graph: Graph) -> sp.csr_matrix:
     """The stored arcs as a matrix of ones, float32 [num_nodes, num_nodes].
 
+    >>> from sfumato.graph.graph import Graph
     >>> adjacency(Graph.from_edges([0, 1], [1, 2], 3, directed=True)).toarray().tolist()
     [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,7 +11,9 @@ import scipy.special
 from numpy.typing import NDArray
 
 from sfumato._validate import fail
-from sfumato.local._heat import Floats
+
+if TYPE_CHECKING:
+    from sfumato.local._heat import Floats
 
 MOST_CONDITION = 1e6  # of a transition matrix: beyond it reports say nothing
 

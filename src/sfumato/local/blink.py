@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,19 +12,21 @@ from numpy.typing import NDArray
 
 from sfumato._validate import check_choice, check_int, check_real, fail
 from sfumato.errors import DataError, UnsupportedUnitError
-from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.local.collection import topology
 from sfumato.local.controls import BESIDE_LINKS, REPORTED
 from sfumato.local.denoising import RULES, Denoised, beliefs, denoise
 from sfumato.local.method import AskingMethod, coins, pure_sum
 from sfumato.method.card import Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
-from sfumato.noise.coins import SecretWords
 from sfumato.noise.exact import round_up
 from sfumato.privacy.events import PureEvent
 from sfumato.privacy.units import LinkLevel, Unit
 from sfumato.randomizers.links import LinkReports, NeighborLists
 from sfumato.record.ledger import Release
+
+if TYPE_CHECKING:
+    from sfumato.graph.graph import Graph, PublicFacts
+    from sfumato.noise.coins import SecretWords
 
 DEGREES, BITS = "degree-reports", "link-reports"
 _CERTAIN = 0.999

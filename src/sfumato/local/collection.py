@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from sfumato._validate import check_choice, check_int, check_real, fail
 from sfumato.errors import DataError
-from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.graph.subgraph import adjacency
 from sfumato.noise.coins import SecretWords
 from sfumato.privacy.events import Event, GaussianEvent, PureEvent
@@ -29,6 +28,9 @@ from sfumato.randomizers.randomizer import Estimate, Randomizer, Reports
 from sfumato.randomizers.subset import SubsetSelection
 from sfumato.randomizers.values import Floats, to_csr
 from sfumato.record.ledger import Release
+
+if TYPE_CHECKING:
+    from sfumato.graph.graph import Graph, PublicFacts
 
 MECHANISMS = ("multi-bit", "one-bit", "laplace", "gaussian", "piecewise", "pgc", "collision", "direction")
 LABEL_MECHANISMS = ("subset", "randomized-response")

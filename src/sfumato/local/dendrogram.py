@@ -21,14 +21,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sfumato._validate import check_int, check_real, fail
-from sfumato.local._heat import Floats
 from sfumato.local._smoothed import Smoothed, averaged, checked_graph, checked_reports, class_prior
+
+if TYPE_CHECKING:
+    from sfumato.local._heat import Floats
 
 _TYPICAL_RATE = 0.8
 _PATIENCE = 50  # rounds before neighbors of a hub are merged with each other

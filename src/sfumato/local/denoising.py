@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 from scipy.special import expit, log_softmax, logit
 
 from sfumato._validate import check_choice
-from sfumato.randomizers.links import LinkReports, NeighborLists
-from sfumato.randomizers.values import Floats
+
+if TYPE_CHECKING:
+    from sfumato.randomizers.links import LinkReports, NeighborLists
+    from sfumato.randomizers.values import Floats
 
 RULES = ("expected", "hard")
 _TINY = 1e-12

@@ -39,14 +39,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import check_choice
-from sfumato.local._heat import Floats
 from sfumato.local._smoothed import debiased
-from sfumato.local.collection import Collection
 from sfumato.local.kprop import propagate
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from sfumato.local._heat import Floats
+    from sfumato.local.collection import Collection
     from sfumato.nn.gnn import Topology
 
 LOSSES = ("cross-entropy", "forward", "drop")
@@ -59,6 +59,7 @@ _Z = 1.959963984540054
 def targets(collection: Collection, steps: int) -> NDArray[np.int64]:
     """Drop's label of each training node, -1 elsewhere and where no report reaches; int64 [n].
 
+    >>> from sfumato.local.collection import Collection
     >>> import scipy.sparse as sp
     >>> star = sp.csr_matrix([[0, 1, 1, 1], [1, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0]])
     >>> train, val = np.array([True, True, False, False]), np.array([False, False, True, True])

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
-from sfumato.local._heat import Floats
 from sfumato.local.collection import Collection, Questions
 from sfumato.local.controls import REPORTED, beside_hybrid
 from sfumato.local.dendrogram import CommunityTrees
@@ -19,7 +18,10 @@ from sfumato.local.lpgnn import LPGNN
 from sfumato.local.method import LocalMethod
 from sfumato.local.smoothing import HeatKernelRidge
 from sfumato.method.card import Card
-from sfumato.method.contract import Arrays, Session
+
+if TYPE_CHECKING:
+    from sfumato.local._heat import Floats
+    from sfumato.method.contract import Arrays, Session
 
 _FLOOR = 0.01  # added to probabilities before their logarithm, so that no expert has a veto
 _STEPS = (0, 8)

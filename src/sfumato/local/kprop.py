@@ -11,12 +11,16 @@ Source: Sajadmanesh and Gatica-Perez (2021), Locally Private Graph Neural Networ
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import scipy.sparse as sp
 
 from sfumato._validate import check_int, fail
 from sfumato.local._heat import Floats, normalized_adjacency
 from sfumato.randomizers.randomizer import Estimate
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 _PROBES = 128
 _SEED = 0
@@ -36,6 +40,7 @@ def propagate(
     Raises:
         InputError: an estimate without a weight, or another number of rows than ``adjacency`` has.
 
+    >>> import scipy.sparse as sp
     >>> path = sp.csr_matrix([[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]])
     >>> [hop.ravel().tolist() for hop in propagate(path, np.array([[1.0], [0], [0], [2]]), 1)]
     [[1.0, 0.0, 0.0, 2.0], [0.0, 1.0, 2.0, 0.0]]
@@ -59,6 +64,7 @@ def noise_scale(adjacency: sp.csr_matrix, steps: int) -> Floats:
     standard deviation 1 a node is scaled. It reads the topology alone, so dividing by it is public. Exact up to 128
     nodes; beyond, 128 sign vectors drawn with a fixed seed estimate it within a few percent, the same each time.
 
+    >>> import scipy.sparse as sp
     >>> star = sp.csr_matrix([[0, 1, 1, 1], [1, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0]])
     >>> noise_scale(star, 2).round(4).tolist()
     [1.0, 0.7071, 0.7071]

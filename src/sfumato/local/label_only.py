@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import check_choice, fail
-from sfumato.local.collection import Collection
 from sfumato.local.controls import BESIDE_LABELS, REPORTED
 from sfumato.local.method import LocalMethod
 from sfumato.local.smoothing import HeatKernelRidge, best_propagation
 from sfumato.method.card import Card
-from sfumato.method.contract import Arrays, Session
+
+if TYPE_CHECKING:
+    from sfumato.local.collection import Collection
+    from sfumato.method.contract import Arrays, Session
 
 FORMS = ("heat-kernel", "propagation")
 _LEAST = 1e-12

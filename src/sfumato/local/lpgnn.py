@@ -12,18 +12,18 @@ from numpy.typing import NDArray
 
 from sfumato._validate import check_choice, check_int, check_real, fail
 from sfumato.errors import DataError
-from sfumato.local.collection import Collection
 from sfumato.local.controls import BESIDE_NETWORK, REPORTED
 from sfumato.local.drop import LOSSES, SELECTIONS, Agreement, Epoch, Objective, Selection, forward_loss
 from sfumato.local.kprop import noise_scale
 from sfumato.local.method import LocalMethod
 from sfumato.local.presets import preset
 from sfumato.method.card import Card
-from sfumato.method.contract import Arrays, Session
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from sfumato.local.collection import Collection
+    from sfumato.method.contract import Arrays, Session
     from sfumato.nn.gnn import GNN, PropagatedRows, Topology
 
 FEATURES_IN = ("reports", "random", "ones", "degree")

@@ -7,14 +7,13 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import fail
 from sfumato.errors import DataError, UnsupportedUnitError
-from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.local._smoothed import MOST_CONDITION
 from sfumato.local.collection import Collection, Questions, encode, received
 from sfumato.method.contract import Arrays, Method, Outcome, Planned, Session
@@ -23,12 +22,15 @@ from sfumato.noise.coins import SecretWords
 from sfumato.noise.exact import round_up
 from sfumato.noise.keys import derive_key
 from sfumato.privacy import accounting
-from sfumato.privacy.budget import Budget
 from sfumato.privacy.calibration import effective_delta
 from sfumato.privacy.events import GaussianEvent
 from sfumato.privacy.units import LocalLevel, NoPrivacy, Unit
 from sfumato.record.certificate import total_draws
-from sfumato.record.ledger import Release
+
+if TYPE_CHECKING:
+    from sfumato.graph.graph import Graph, PublicFacts
+    from sfumato.privacy.budget import Budget
+    from sfumato.record.ledger import Release
 
 
 class AskingMethod(Method):
@@ -168,6 +170,7 @@ def coins(session: Session) -> SecretWords:
 def pure_sum(releases: Sequence[Release]) -> Fraction:
     """Exact sum of the epsilon of releases by randomizers of pure local privacy.
 
+    >>> from sfumato.record.ledger import Release
     >>> from sfumato.privacy.events import PureEvent
     >>> pure_sum([Release("label-reports", PureEvent(0.5), (4,), 0)])
     Fraction(1, 2)

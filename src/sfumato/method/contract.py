@@ -6,20 +6,22 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError
-from sfumato.graph.graph import Graph, PublicFacts
-from sfumato.method.card import Card
 from sfumato.noise.keys import Key, derive_key, operand_mac
-from sfumato.privacy.budget import Budget
-from sfumato.privacy.events import Event
-from sfumato.privacy.units import Unit
-from sfumato.record.ledger import Ledger, Release
-from sfumato.record.resume import FitState
+
+if TYPE_CHECKING:
+    from sfumato.graph.graph import Graph, PublicFacts
+    from sfumato.method.card import Card
+    from sfumato.privacy.budget import Budget
+    from sfumato.privacy.events import Event
+    from sfumato.privacy.units import Unit
+    from sfumato.record.ledger import Ledger, Release
+    from sfumato.record.resume import FitState
 
 Arrays = dict[str, NDArray[Any]]
 Progress = Callable[[str, int, int], None]

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sfumato._validate import fail
 from sfumato.errors import UnsupportedUnitError
-from sfumato.graph.graph import PublicFacts
 from sfumato.method.contract import Method
 from sfumato.method.plan import Plan
 from sfumato.privacy import accounting
-from sfumato.privacy.budget import Budget
 from sfumato.privacy.calibration import calibrate, effective_delta, gaussian_noise_multiplier
 from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
 from sfumato.privacy.splitting import MOST_SGD_NOISE
-from sfumato.privacy.units import Unit
 from sfumato.record.certificate import total_draws
+
+if TYPE_CHECKING:
+    from sfumato.graph.graph import PublicFacts
+    from sfumato.privacy.budget import Budget
+    from sfumato.privacy.units import Unit
 
 
 @dataclass(frozen=True)

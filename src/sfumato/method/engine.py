@@ -22,14 +22,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato._validate import fail
 from sfumato.privacy.units import Unit, unit_to_dict
 from sfumato.record.claims import FIRST_NOISE, Claim, new_run
-from sfumato.record.dataset_ledger import DatasetLedger
 from sfumato.record.ledger import Ledger, Release, new_ledger_file
-from sfumato.record.resume import FitState
+
+if TYPE_CHECKING:
+    from sfumato.record.dataset_ledger import DatasetLedger
+    from sfumato.record.resume import FitState
 
 
 @dataclass(frozen=True)

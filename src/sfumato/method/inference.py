@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError
-from sfumato.graph.graph import Graph
 from sfumato.method.contract import Arrays, GraphKey, Method, Origin, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from sfumato.graph.graph import Graph
 
 
 @dataclass(frozen=True)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfumato._validate import fail
-from sfumato.graph.graph import Graph
 from sfumato.method.contract import GraphKey, Planned, Progress, Session, Watch
 from sfumato.method.engine import PlanEntry, Spending
 from sfumato.noise.keys import Key, derive_key, new_key, operand_mac
-from sfumato.record.dataset_ledger import DatasetLedger
 from sfumato.record.ledger import canonical_json
-from sfumato.record.resume import FitState
+
+if TYPE_CHECKING:
+    from sfumato.graph.graph import Graph
+    from sfumato.record.dataset_ledger import DatasetLedger
+    from sfumato.record.resume import FitState
 
 
 def open_session(

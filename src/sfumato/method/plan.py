@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,11 +31,13 @@ from sfumato.privacy.promises import Caveat, implausible, warn
 from sfumato.privacy.units import Unit, unit_from_dict, unit_to_dict
 from sfumato.record.certificate import MOST_ORIGINS, Certificate, Statement, certify, round_up, total_draws
 from sfumato.record.claims import new_run
-from sfumato.record.dataset_ledger import DatasetLedger
 from sfumato.record.ledger import Ledger, Release
 from sfumato.record.release_folder import StoredRun, write_release
-from sfumato.record.resume import FitState
 from sfumato.record.stopped import noting_charges
+
+if TYPE_CHECKING:
+    from sfumato.record.dataset_ledger import DatasetLedger
+    from sfumato.record.resume import FitState
 
 _CACHE = "cache/"
 _LONGEST_NAME = 200

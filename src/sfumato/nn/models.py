@@ -5,18 +5,22 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
 from sfumato.nn.steady import selu
 
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
 
 class SparseRows:
     """A constant sparse matrix with its transpose stored, so that products and their gradients both read rows.
 
+    >>> import scipy.sparse as sp
     >>> rows = SparseRows(sp.csr_matrix(np.eye(3, 2, dtype=np.float32)))
     >>> tuple((rows @ torch.ones(2, 4)).shape)
     (3, 4)

@@ -9,12 +9,16 @@ Source: rounding of the Gaussian mechanism as post-processing, Dwork and Roth (2
 
 from __future__ import annotations
 
-import numpy as np
+from typing import TYPE_CHECKING
+
 from numpy.typing import NDArray
 
 from sfumato._validate import check_real
 from sfumato.noise.keys import Key, law_stream
 from sfumato.noise.rectangles import GAUSSIAN, draw
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 def rounded_gaussian(key: Key, stddev: float, start: int, stop: int) -> NDArray[np.int64]:

@@ -8,12 +8,16 @@ of step g are integers in units of g, with sensitivity and b in the same units.
 
 from __future__ import annotations
 
-import numpy as np
+from typing import TYPE_CHECKING
+
 from numpy.typing import NDArray
 
 from sfumato._validate import check_real
 from sfumato.noise.keys import Key, law_stream
 from sfumato.noise.rectangles import LAPLACE, draw
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 def rounded_laplace(key: Key, scale: float, start: int, stop: int) -> NDArray[np.int64]:
@@ -36,6 +40,7 @@ def rounded_laplace(key: Key, scale: float, start: int, stop: int) -> NDArray[np
 
     Source: Dwork, McSherry, Nissim and Smith (2006), proposition 1; post-processing, Dwork and Roth (2014), proposition 2.1.
 
+    >>> import numpy as np
     >>> values = rounded_laplace(bytes(32), 1000.0, 0, 20000)
     >>> bool(abs(np.abs(values).mean() / 1000 - 1) < 0.03)
     True

@@ -32,13 +32,16 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from mpmath import mp, mpf
 from numpy.typing import NDArray
 
 from sfumato._optional import require
-from sfumato.noise.keys import Stream
+
+if TYPE_CHECKING:
+    from sfumato.noise.keys import Stream
 
 SAMPLER_TAU = 2.0**-100
 """Most total variation between a draw and its law, proved above."""
@@ -142,7 +145,7 @@ def draw(law: Law, scale: float, stream: Stream, start: int, stop: int) -> IntAr
 
 
 @lru_cache(maxsize=2)
-def _pool(threads: int, process: int) -> ThreadPoolExecutor:
+def _pool(threads: int, _process: int) -> ThreadPoolExecutor:
     """Threads kept between calls, for starting them costs as much as a block; a forked process gets its own."""
     return ThreadPoolExecutor(threads)
 

@@ -33,11 +33,11 @@ from sfumato.pate.aggregation import LNMax
 from sfumato.pate.plan import STUDENTS, UNIT, Settings, VotePlan
 from sfumato.privacy.units import unit_to_dict
 from sfumato.record.certificate import Certificate, Statement, certify
-from sfumato.record.ledger import Ledger
 from sfumato.record.release_folder import Arrays, read_release, write_release
 
 if TYPE_CHECKING:
     from sfumato.pate.images import Images
+    from sfumato.record.ledger import Ledger
 
 WHO_MAY_SEE = {
     "anyone": ["student", "queries and answers"],

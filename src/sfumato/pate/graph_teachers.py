@@ -11,7 +11,7 @@ graph, never on a private one.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,12 +19,14 @@ import torch
 from numpy.typing import NDArray
 
 from sfumato._validate import check_choice, check_int, check_real, fail
-from sfumato.graph.graph import Graph
 from sfumato.graph.subgraph import adjacency, induced
 from sfumato.nn.gnn import BACKBONES, GNN, Topology
 from sfumato.nn.models import SparseRows
 from sfumato.nn.training import Steps, train_full_batch
 from sfumato.pate.teachers import Teachers, parts
+
+if TYPE_CHECKING:
+    from sfumato.graph.graph import Graph
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class GraphTeachers:
     Raises:
         InputError: a setting out of range.
 
+    >>> from sfumato.graph.graph import Graph
     >>> private = Graph.from_edges([0, 1, 2], [1, 2, 3], 4, directed=False, x=np.eye(4, 2), y=[0, 0, 1, 1])
     >>> GraphTeachers(2, 2, 2, epochs=1).fit(private).votes(private).sum(axis=1).tolist()
     [2, 2, 2, 2]

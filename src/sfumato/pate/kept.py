@@ -33,13 +33,13 @@ from sfumato.errors import InputError, SfumatoError
 from sfumato.method.engine import Spending
 from sfumato.pate.aggregation import REFUSED, Answers
 from sfumato.record.claims import new_run
-from sfumato.record.dataset_ledger import DatasetLedger
 from sfumato.record.release_folder import LEDGER, LOCK, check_new_folder
 from sfumato.record.sealed import MALFORMED, damaged, digest, read_sealed, write_sealed
 
 if TYPE_CHECKING:
     from sfumato.pate.images import Images
     from sfumato.pate.plan import Settings, VotePlan
+    from sfumato.record.dataset_ledger import DatasetLedger
 
 PRIVATE = "private"
 _ANSWERS = "answers.json"

@@ -19,16 +19,18 @@ Source: Saunders, Gammerman and Vovk (1998), kernel ridge regression; Dalal and 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from sfumato._validate import check_int, check_real, fail
-from sfumato.nn.training import Steps
 from sfumato.pate.teachers import Ids, SeparateTeachers, Teachers, assign, train_each
 from sfumato.students.histograms import SIDE, edge_histograms, upright
+
+if TYPE_CHECKING:
+    from sfumato.nn.training import Steps
 
 _AT_ONCE = 500
 _MOST_RECORDS = 10_000  # the kernel of a teacher's records with themselves is held whole

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +16,14 @@ from sfumato.method.engine import PlanEntry
 from sfumato.noise.rectangles import SAMPLER_TAU
 from sfumato.pate.aggregation import L1_SENSITIVITY, ConfidentGNMax, GNMax, LNMax, Mechanism
 from sfumato.pate.epsilon_release import Released, release_epsilon
-from sfumato.pate.votes import Votes
 from sfumato.privacy import accounting, calibration
 from sfumato.privacy.events import MOST, LaplaceEvent
 from sfumato.privacy.promises import Caveat, implausible, warn
 from sfumato.privacy.units import RecordLevel
 from sfumato.record.ledger import Release
+
+if TYPE_CHECKING:
+    from sfumato.pate.votes import Votes
 
 POOL = 9000
 """Rows of the test file before this one are the public pool; this one and later ones measure."""

@@ -23,7 +23,7 @@ import time
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,22 +32,24 @@ from sfumato._files import whole_file
 from sfumato._validate import fail
 from sfumato.errors import SfumatoError
 from sfumato.method.contract import Progress, Watch
-from sfumato.method.engine import Spending
 from sfumato.nn.metrics import accuracy, macro_f1
-from sfumato.noise.keys import Key
 from sfumato.pate.aggregation import REFUSED, Answers, ConfidentGNMax, Mechanism
 from sfumato.pate.analysis import analyze
 from sfumato.pate.ensemble import IMAGE_SETTINGS, Ensemble
 from sfumato.pate.folder import spec_of, write_folder
-from sfumato.pate.images import Images
 from sfumato.pate.kept import Kept, forget, keep, noted, reserve, take_up, terms_of
 from sfumato.pate.kernel import KernelEnsemble
 from sfumato.pate.plan import POOL, STUDENTS, UNIT, Settings, VotePlan, choose_queries, make_plan, told
-from sfumato.pate.votes import Votes
-from sfumato.record.dataset_ledger import DatasetLedger
 from sfumato.record.release_folder import LEDGER, read_sign_key
 from sfumato.students.consistency import STUDENT_SETTINGS
 from sfumato.students.ridge import Ridge
+
+if TYPE_CHECKING:
+    from sfumato.method.engine import Spending
+    from sfumato.noise.keys import Key
+    from sfumato.pate.images import Images
+    from sfumato.pate.votes import Votes
+    from sfumato.record.dataset_ledger import DatasetLedger
 
 QUICK: dict[str, dict[str, Any]] = {
     **{name: {"epochs": 3} for name in STUDENTS},

@@ -9,12 +9,14 @@ Source: Papernot et al. (2018), Scalable Private Learning with PATE, appendix B 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from sfumato._validate import check_real
-from sfumato.pate.data_dependent import Floats
+
+if TYPE_CHECKING:
+    from sfumato.pate.data_dependent import Floats
 
 
 def smooth_sensitivity(by_distance: Floats, beta: float) -> float:
@@ -28,7 +30,7 @@ def smooth_sensitivity(by_distance: Floats, beta: float) -> float:
 
 
 def gnss_renyi(beta: float, noise: float, order: float) -> float:
-    r"""Renyi divergence of releasing a value with Gaussian noise of deviation sigma times a beta-smooth sensitivity:
+    r"""Renyi divergence of releasing a value with Gaussian noise of deviation sigma times a beta-smooth sensitivity.
 
     .. math::
         \frac{\alpha e^{-2 \beta}}{2 \sigma^2 v} + \frac{-\frac12 \ln v - \alpha \beta}{\alpha - 1}, \qquad

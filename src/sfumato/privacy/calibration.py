@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from sfumato._validate import check_int, check_real, fail
 from sfumato.noise.rectangles import SAMPLER_TAU
 from sfumato.privacy.accounting import central_limit_epsilon, gaussian_log_delta, rough_epsilon
 from sfumato.privacy.accounting import epsilon as epsilon_of
-from sfumato.privacy.events import Event
+
+if TYPE_CHECKING:
+    from sfumato.privacy.events import Event
 
 _BELOW = 1e-3  # how far below the requested epsilon the answer may fall
 _RANGE = (1e-6, 1e12)  # noise multipliers that are searched

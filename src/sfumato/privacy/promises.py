@@ -23,11 +23,13 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sfumato.errors import SfumatoWarning
 from sfumato.privacy.accounting import gaussian_log_delta
-from sfumato.privacy.units import Unit
+
+if TYPE_CHECKING:
+    from sfumato.privacy.units import Unit
 
 MOST_DELTA = 1e-3
 """Delta is the probability with which nothing is promised. The custom is delta far below 1 / n (Dwork and Roth, 2014, section

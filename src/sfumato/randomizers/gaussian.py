@@ -5,18 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import nextafter, sqrt
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from sfumato._validate import check_real
-from sfumato.noise.coins import SecretWords
 from sfumato.privacy.accounting import epsilon as epsilon_of
 from sfumato.privacy.calibration import effective_delta, gaussian_noise_multiplier
 from sfumato.privacy.events import GaussianEvent
 from sfumato.randomizers.randomizer import Estimate, Ranged, Reports
 from sfumato.randomizers.values import Floats, Values, check_values, row_blocks
+
+if TYPE_CHECKING:
+    from sfumato.noise.coins import SecretWords
 
 _FINEST = 2**20
 _LARGEST_STDDEV = 2.0**36

@@ -6,15 +6,18 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import ceil, sinh
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from sfumato.noise.coins import SecretWords
 from sfumato.noise.exact import round_up
 from sfumato.randomizers.randomizer import Estimate, Ranged, Reports
 from sfumato.randomizers.values import Floats, Values, check_values, row_blocks
+
+if TYPE_CHECKING:
+    from sfumato.noise.coins import SecretWords
 
 _FINEST = 20
 _LARGEST_SCALE = 2**31
@@ -110,6 +113,7 @@ def discrete_laplace(source: SecretWords, scale: int, count: int) -> NDArray[np.
 
     \|z\| = u + t v, u below t kept with probability :math:`e^{-u/t}`, v geometric of ratio 1 / e; minus zero is drawn again.
 
+    >>> from sfumato.noise.coins import SecretWords
     >>> values = discrete_laplace(SecretWords(bytes(32)), 1000, 20000)
     >>> bool(abs(np.abs(values).mean() / 1000 - 1) < 0.03)
     True

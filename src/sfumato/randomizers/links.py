@@ -10,15 +10,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import check_real, fail
-from sfumato.noise.coins import SecretWords
 from sfumato.noise.discrete import discrete_laplace
 from sfumato.noise.exact import WORDS, check_epsilon, hit_share, probabilities, realized, round_up
+
+if TYPE_CHECKING:
+    from sfumato.noise.coins import SecretWords
 
 _STEPS = 1 << 20  # of the degree's epsilon: a small denominator keeps the exact sampler quick
 _BLOCK = 1 << 17  # bytes of coins at a time

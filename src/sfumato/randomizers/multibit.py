@@ -9,17 +9,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations, product
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from sfumato._validate import check_choice, check_int, fail
-from sfumato.noise.coins import SecretWords
 from sfumato.noise.exact import WORDS, hit_share, realized
 from sfumato.randomizers.randomizer import Estimate, Pmf, Ranged, Reports, bit_thresholds
 from sfumato.randomizers.values import Floats, Values, check_values, dense, entries
+
+if TYPE_CHECKING:
+    from sfumato.noise.coins import SecretWords
 
 _PAPER_BUDGET_A_BIT = 2.18
 _BLOCK = 1 << 21

@@ -6,17 +6,20 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from sfumato._validate import check_int, fail
-from sfumato.noise.coins import SecretWords
 from sfumato.noise.exact import WORDS, check_epsilon, hit_share, probabilities, realized
 from sfumato.randomizers.collision import Collision
 from sfumato.randomizers.randomizer import Estimate, Pmf, Randomizer, Reports
 from sfumato.randomizers.values import Floats, check_array
+
+if TYPE_CHECKING:
+    from sfumato.noise.coins import SecretWords
 
 _MOST_CLASSES_FOR_PMF = 20
 

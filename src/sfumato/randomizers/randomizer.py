@@ -10,16 +10,19 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from sfumato._validate import check_int, fail
-from sfumato.noise.coins import SecretWords
 from sfumato.noise.exact import WORDS, check_epsilon
 from sfumato.randomizers.values import Floats, Values, check_range, dense, floats
+
+if TYPE_CHECKING:
+    from scipy import sparse
+
+    from sfumato.noise.coins import SecretWords
 
 Pmf = dict[tuple[int, ...], Fraction]
 
@@ -61,6 +64,7 @@ class Estimate:
 
     Shapes: ``sparse`` CSR float64 [n, d]; ``offset`` float64 [d].
 
+    >>> from scipy import sparse
     >>> Estimate(sparse.csr_matrix(np.array([[2.0, 0.0]])), np.array([0.5, 0.5])).toarray().tolist()
     [[2.5, 0.5]]
     """

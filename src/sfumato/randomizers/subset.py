@@ -6,17 +6,20 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from sfumato._validate import check_int
-from sfumato.noise.coins import SecretWords
 from sfumato.noise.exact import WORDS, hit_share, probabilities, realized
 from sfumato.randomizers.randomized_response import Labels
 from sfumato.randomizers.randomizer import Estimate, Pmf, Reports
-from sfumato.randomizers.values import Floats
+
+if TYPE_CHECKING:
+    from sfumato.noise.coins import SecretWords
+    from sfumato.randomizers.values import Floats
 
 _MOST_SUBSETS = 1 << 16
 

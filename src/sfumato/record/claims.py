@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import BudgetExceededError, InputError, LedgerError
 from sfumato.privacy.filters import BasicFilter, Charge, GaussianFilter, gaussian_mu, show
-from sfumato.record.ledger import Release
+
+if TYPE_CHECKING:
+    from sfumato.record.ledger import Release
 
 FIRST_NOISE = "first noise"
 
@@ -38,6 +40,7 @@ class Claim:
         draws: noise draws that one record can touch.
         plan: hash of the plan entry in the run's own ledger.
 
+    >>> from sfumato.record.ledger import Release
     >>> from sfumato.privacy.events import GaussianEvent
     >>> release = Release("aggregate/1", GaussianEvent(2.0, count=4), (4, 16), 32)
     >>> Claim.of("run", "gap", 4.0, 1e-7, [release], "0" * 64).mu

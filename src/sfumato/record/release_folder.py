@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,10 @@ from numpy.typing import NDArray
 from sfumato._files import PARTIAL, whole_file
 from sfumato._optional import require
 from sfumato.errors import DataError, InputError
-from sfumato.record.certificate import Certificate
 from sfumato.record.ledger import Ledger, canonical_json
+
+if TYPE_CHECKING:
+    from sfumato.record.certificate import Certificate
 
 Arrays = dict[str, NDArray[Any]]
 LEDGER = "ledger.jsonl"

@@ -25,15 +25,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from sfumato._validate import check_real
-from sfumato.nn.training import Steps
 from sfumato.students.coteaching import PATEPlus
 from sfumato.students.gan import Batch, TrainedStudent, train
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from sfumato.nn.training import Steps
 
 
 @dataclass(frozen=True)

@@ -27,13 +27,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from torch import Tensor
 from torch.nn import functional
 
 from sfumato._validate import check_int, check_real
 from sfumato.students.gan import Batch, GANStudent
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _PUBLISHED_STEPS = 5000
 

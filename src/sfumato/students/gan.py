@@ -180,7 +180,9 @@ def train(
 
     Args:
         settings: of a student; its ``supervised`` chooses the rows that each discriminator learns from.
-        x: labeled rows; y: their noisy labels; pool: unlabeled rows.
+        x: labeled rows.
+        y: their noisy labels.
+        pool: unlabeled rows.
         progress: called with (epoch, epochs).
         watch: called each step with the scores of the labeled rows by each discriminator, and the batch.
     """

@@ -6,12 +6,14 @@ Part of the verifier: it needs the standard library.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .claim import NULLS
 from .documents import differences, plain
 from .facts import CATEGORIES
-from .rules import Certificate, Rules
+
+if TYPE_CHECKING:
+    from .rules import Certificate, Rules
 
 
 def ledger_faults(entries: list[dict[str, Any]], certificate: Certificate) -> Iterator[str]:

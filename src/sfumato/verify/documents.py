@@ -22,19 +22,19 @@ _LONGEST = 2**53  # a longer integer is not exact in every reader of JSON, and c
 
 
 def one_line(text: str) -> str:
-    """Escape everything that could look like another line or another word of a verdict.
+    r"""Escape everything that could look like another line or another word of a verdict.
 
-    >>> one_line("run\\nVALID: run")
-    'run\\\\nVALID: run'
+    >>> one_line("run\nVALID: run")
+    'run\\nVALID: run'
     """
     return ascii(text)[1:-1]
 
 
 def plain(text: str) -> str:
-    """Keep a word from the run on one line, short and free of control characters.
+    r"""Keep a word from the run on one line, short and free of control characters.
 
-    >>> plain("VALID\\x1b")
-    'VALID\\\\x1b'
+    >>> plain("VALID\x1b")
+    'VALID\\x1b'
     """
     shown = one_line(text)
     return shown if len(shown) <= 80 else shown[:77] + "..."

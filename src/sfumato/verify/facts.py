@@ -6,10 +6,13 @@ Part of the verifier: it needs the standard library.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from .documents import plain
-from .rules import Certificate, Rules
 from .units import public_parts
+
+if TYPE_CHECKING:
+    from .rules import Certificate, Rules
 
 _COUNTS = {"num_arcs": "arcs", "untrained_classes": "labels"}  # where these are public
 CATEGORIES = "categories of column "

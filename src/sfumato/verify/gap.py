@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from .central import OF_HOPS, OWN, TRAINING, Central, Sizes, sizes
-from .rules import Certificate
+
+if TYPE_CHECKING:
+    from .rules import Certificate
 
 _HOPS = 2
 

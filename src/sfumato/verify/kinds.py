@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .documents import differences, plain
-from .tensors import Stored
+
+if TYPE_CHECKING:
+    from .tensors import Stored
 
 Shape = list[int | None]
 Values = dict[str, Any]

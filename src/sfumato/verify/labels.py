@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from .central import OF_HOPS, OWN, Central, Sizes, sizes
-from .rules import Certificate
+
+if TYPE_CHECKING:
+    from .rules import Certificate
 
 
 class LabelMessages(Central):

@@ -9,14 +9,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from .kinds import Form, Planned, Reports, Values, type_faults
 from .reports import SENT, least_epsilon
 from .rules import Certificate, Rules, Tensors
-from .tensors import Stored
+
+if TYPE_CHECKING:
+    from .tensors import Stored
 
 DEGREES, LINKS = "degree-reports", "link-reports"
 LEARNERS = ("mlp", "beliefs", "gcn")

@@ -6,8 +6,10 @@ Part of the verifier: it needs the standard library.
 from __future__ import annotations
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-from .rules import Rules
+if TYPE_CHECKING:
+    from .rules import Rules
 
 METHODS = {
     "gap": "gap:GAP",

@@ -13,14 +13,16 @@ import hashlib
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .caveats import Found, of_the_claim
 from .documents import differences
 from .kinds import Answers, Planned
 from .rules import Certificate, Rules, Tensors
-from .tensors import Stored
 from .values import case_faults
+
+if TYPE_CHECKING:
+    from .tensors import Stored
 
 _MECHANISMS = {
     "lnmax": {"scale": "votes"},

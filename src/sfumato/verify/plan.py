@@ -7,15 +7,17 @@ problems as text that names file and field.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .copies import graph_faults, ledger_faults, spec_faults
 from .documents import form_faults, forms, plain
 from .facts import fact_faults, origin_faults
 from .releases import Tensors, output_faults, release_faults
-from .rules import Certificate, Rules
 from .selection import is_tuned, selection_faults
 from .words import words_faults
+
+if TYPE_CHECKING:
+    from .rules import Certificate, Rules
 
 Entries = list[dict[str, Any]]
 

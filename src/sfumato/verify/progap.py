@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from .central import OF_HOPS, OWN, TRAINING, Central, Sizes, sizes
-from .kinds import Planned
-from .rules import Certificate
+
+if TYPE_CHECKING:
+    from .kinds import Planned
+    from .rules import Certificate
 
 
 class ProGAP(Central):

@@ -6,11 +6,14 @@ Part of the verifier: it needs the standard library.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from .documents import plain
-from .kinds import Shape
-from .rules import Certificate, Rules
 from .tensors import Stored
+
+if TYPE_CHECKING:
+    from .kinds import Shape
+    from .rules import Certificate, Rules
 
 Tensors = Mapping[str, Stored] | None
 """Of one file; None stands for a file that cannot be read, which is a problem already."""

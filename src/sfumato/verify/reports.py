@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .epsilon import SAMPLER_TAU, gaussian_log_delta
-from .kinds import Form, Values
-from .rules import Audience
+
+if TYPE_CHECKING:
+    from .kinds import Form, Values
+    from .rules import Audience
 
 FEATURES, LABELS = "feature-reports", "label-reports"
 SENT: Audience = {"anyone": ["reports", "weights", "predictions for all nodes"], "the node itself": [], "never": []}

@@ -7,12 +7,14 @@ Part of the verifier: it needs the standard library. **A new method is one class
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .caveats import Found, of_the_claim, of_the_graph
-from .kinds import Planned
-from .tensors import Stored
 from .values import kind_faults
+
+if TYPE_CHECKING:
+    from .kinds import Planned
+    from .tensors import Stored
 
 Certificate = dict[str, Any]
 Audience = dict[str, list[str]]

@@ -6,13 +6,15 @@ Part of the verifier: it needs the standard library.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .documents import canonical, plain
 from .epsilon import leaves, simple_events
 from .releases import Tensors, output_faults, release_faults
-from .rules import Certificate, Rules
 from .units import public_parts, unit_rules
+
+if TYPE_CHECKING:
+    from .rules import Certificate, Rules
 
 Event = dict[str, Any]
 

@@ -6,14 +6,16 @@ Part of the verifier: it needs the standard library.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .caveats import stated
 from .documents import differences
 from .epsilon import leaves
-from .rules import Audience, Certificate, Rules
 from .sentences import SENTENCES
 from .units import UNITS, unit_rules
+
+if TYPE_CHECKING:
+    from .rules import Audience, Certificate, Rules
 
 EVERYTHING: Audience = {"anyone": [], "the node itself": [], "never": ["everything in this run"]}  # under unit none
 _SUMS = (
