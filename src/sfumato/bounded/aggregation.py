@@ -202,4 +202,5 @@ def normalize_rows(rows: NDArray[np.floating] | NDArray[np.int64]) -> NDArray[np
     """
     rows = rows.astype(np.float64)
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0).astype(np.float32)
+    scaled: NDArray[np.float64] = np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)
+    return scaled.astype(np.float32)

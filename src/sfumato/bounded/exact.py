@@ -107,7 +107,8 @@ class WholeRows:
             _WEIGHT_BITS + 0.4
         ):  # its norm underflows, or is not a number
             whole.zero_()
-        return (self.matrix @ whole) * (self.norms * (2.0**-ROW_BITS / scale))[:, None]
+        products: Tensor = (self.matrix @ whole) * (self.norms * (2.0**-ROW_BITS / scale))[:, None]
+        return products
 
     def outer_sums(self, whole: Tensor) -> tuple[Tensor, Tensor]:
         """Sums over rows of q p^T, int64 [m, k], and of q times the bias's input, int64 [m], exactly.
@@ -164,4 +165,5 @@ def _norms(squares: Tensor, columns: int, bias: bool) -> tuple[Tensor, Tensor]:
 
 
 def _row_sums(values: np.ndarray, rows: sp.csr_matrix) -> np.ndarray:
-    return sp.csr_matrix((values, rows.indices, rows.indptr), shape=rows.shape) @ np.ones(rows.shape[1])
+    sums: np.ndarray = sp.csr_matrix((values, rows.indices, rows.indptr), shape=rows.shape) @ np.ones(rows.shape[1])
+    return sums

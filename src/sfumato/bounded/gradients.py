@@ -176,7 +176,7 @@ def _exact(layers: Sequence[nn.Linear]) -> Iterator[dict[nn.Linear, tuple[WholeR
             rows, dense = entering, None
         else:
             rows, dense = WholeRows.of(entering.detach(), bias=layer.bias is not None), entering
-        out: Tensor = ExactLinear.apply(dense, layer.weight, layer.bias, rows)  # type: ignore[no-untyped-call]
+        out: Tensor = ExactLinear.apply(dense, layer.weight, layer.bias, rows)
         met[layer] = rows, out
         return out
 

@@ -106,7 +106,7 @@ def share(rows: NDArray[np.float32], out_degree: NDArray[np.int64]) -> NDArray[n
     if len(rows) != len(out_degree):
         raise fail("out_degree", f"{len(out_degree)} numbers", f"to be one for each of {len(rows)} rows")
     square = np.square(rows, dtype=np.float64).sum(axis=1)
-    weight = _MARGIN / np.sqrt(np.maximum(square, 1) * np.maximum(out_degree, 1))
+    weight: NDArray[np.float64] = _MARGIN / np.sqrt(np.maximum(square, 1) * np.maximum(out_degree, 1))
     return (rows * weight[:, None]).astype(np.float32)
 
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -174,7 +174,7 @@ class CommunityTrees:
     num_trees: int = 8
     rates: tuple[float, ...] = (0.3, 0.6, 1.0, 1.5, 2.5)
     seed: int = 0
-    _cache: dict = field(default_factory=dict, init=False, repr=False, compare=False)
+    _cache: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_int(low=1, num_trees=self.num_trees)

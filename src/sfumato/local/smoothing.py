@@ -135,7 +135,7 @@ class HeatKernelRidge:
     folds: int = 3
     steps: int = 16
     seed: int = 0
-    _cache: dict = field(default_factory=dict, init=False, repr=False, compare=False)
+    _cache: dict[str | float, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("widths", "shares"):

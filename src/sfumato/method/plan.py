@@ -222,11 +222,13 @@ class Fitted:
         self._check_features(key, graph)
         scores = self.ran.method.scores(self.ran, self.weights, self.released, graph)
         scores = np.exp(scores - scores.max(axis=1, keepdims=True))
-        return scores / scores.sum(axis=1, keepdims=True)
+        probabilities: NDArray[np.float32] = scores / scores.sum(axis=1, keepdims=True)
+        return probabilities
 
     def predict(self, graph: Graph) -> NDArray[np.int64]:
         """Most probable class of every node, int64 [num_nodes]."""
-        return self.predict_proba(graph).argmax(axis=1)
+        classes: NDArray[np.int64] = self.predict_proba(graph).argmax(axis=1)
+        return classes
 
     def calibrate_inference(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
         """Plan the private aggregation of *another* graph with this model; its charge is in the plan before it is spent.

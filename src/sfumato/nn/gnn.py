@@ -114,14 +114,14 @@ class _SymmetricPower(torch.autograd.Function):
     """Rows times a power of a symmetric matrix, which is its own transpose."""
 
     @staticmethod
-    def forward(ctx, rows: Tensor, matrix: Tensor, steps: int) -> Tensor:
+    def forward(ctx: Any, rows: Tensor, matrix: Tensor, steps: int) -> Tensor:
         ctx.matrix, ctx.steps = matrix, steps
         for _ in range(steps):
             rows = matrix @ rows
         return rows
 
     @staticmethod
-    def backward(ctx, grad: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         for _ in range(ctx.steps):
             grad = ctx.matrix @ grad
         return grad, None, None
@@ -198,13 +198,13 @@ class _Attend(torch.autograd.Function):
     """Sums of sources' values [n, heads, width] with weights [arcs, heads], one sparse product a head."""
 
     @staticmethod
-    def forward(ctx, weights: Tensor, values: Tensor, arcs: Arcs) -> Tensor:
+    def forward(ctx: Any, weights: Tensor, values: Tensor, arcs: Arcs) -> Tensor:
         ctx.arcs = arcs
         ctx.save_for_backward(weights, values)
         return _head_products(arcs, weights, values)
 
     @staticmethod
-    def backward(ctx, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
         weights, values = ctx.saved_tensors
         arcs = ctx.arcs
         by_arc = [

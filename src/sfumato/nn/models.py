@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -60,12 +60,12 @@ def csr_tensor(indptr: Tensor, indices: Tensor, values: Tensor, shape: tuple[int
 
 class _SparseProduct(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, rows: SparseRows, dense: Tensor) -> Tensor:
+    def forward(ctx: Any, rows: SparseRows, dense: Tensor) -> Tensor:
         ctx.rows = rows
         return rows.matrix @ dense
 
     @staticmethod
-    def backward(ctx, grad: Tensor) -> tuple[None, Tensor]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:
         return None, ctx.rows.transposed @ grad
 
 
@@ -80,12 +80,12 @@ class _NormalizeRows(torch.autograd.Function):
         return rows / norms, norms
 
     @staticmethod
-    def setup_context(ctx, inputs: tuple[Tensor], output: tuple[Tensor, Tensor]) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: tuple[Tensor, Tensor]) -> None:
         ctx.mark_non_differentiable(output[1])
         ctx.save_for_backward(*output)
 
     @staticmethod
-    def backward(ctx, grad: Tensor, _: Tensor) -> Tensor:
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> Tensor:
         unit, norms = ctx.saved_tensors
         along = torch.linalg.vecdot(grad, unit).unsqueeze(-1)
         return (grad - unit * along) / norms

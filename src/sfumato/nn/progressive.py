@@ -90,14 +90,14 @@ class _NormalizedLinear(torch.autograd.Function):
     """A linear layer on rows scaled to norm 1: scores are divided, not the wide rows."""
 
     @staticmethod
-    def forward(ctx, rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    def forward(ctx: Any, rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         scale = torch.linalg.vector_norm(rows, dim=1, keepdim=True).clamp_min_(1e-12).reciprocal_()
         scores = (rows @ weight.T).mul_(scale)
         ctx.save_for_backward(rows, weight, scale, scores)
         return scores + bias
 
     @staticmethod
-    def backward(ctx, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         rows, weight, scale, scores = ctx.saved_tensors
         scaled = grad * scale
         along = torch.linalg.vecdot(scaled, scores).unsqueeze(1) * scale

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
@@ -141,7 +142,7 @@ class _MaxOfFour(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, x: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor) -> Tensor:
         top, bottom = x.unflatten(2, (-1, 2)).unbind(3)
         highest = torch.maximum(top, bottom)
         left, right = highest[..., ::2], highest[..., 1::2]
@@ -149,7 +150,7 @@ class _MaxOfFour(torch.autograd.Function):
         return torch.maximum(left, right)
 
     @staticmethod
-    def backward(ctx, grad: Tensor) -> Tensor:
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
         is_top, is_left = ctx.saved_tensors
         by_column = grad.new_empty(is_top.shape)
         by_column[..., ::2] = kept = grad * is_left

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -62,13 +63,13 @@ class _CrossEntropy(torch.autograd.Function):
     """Cross-entropy with a target mass [classes, rows], class by class: short rows of scores would not be vectorized."""
 
     @staticmethod
-    def forward(ctx, scores: Tensor, mass: Tensor) -> Tensor:
+    def forward(ctx: Any, scores: Tensor, mass: Tensor) -> Tensor:
         log_probabilities = functional.log_softmax(scores.T.contiguous(), dim=0)
         ctx.save_for_backward(log_probabilities, mass)
         return -(log_probabilities * mass).sum()
 
     @staticmethod
-    def backward(ctx, grad: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         log_probabilities, mass = ctx.saved_tensors
         return log_probabilities.exp().mul_(mass.sum(0)).sub_(mass).mul_(grad).T.contiguous(), None
 

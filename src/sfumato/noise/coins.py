@@ -126,7 +126,8 @@ class PublicWords:
     def at(self, users: NDArray[np.integer], items: NDArray[np.integer]) -> Words:
         """One word for each pair: word ``item % 2`` of the cipher block (user, item // 2)."""
         blocks = self._blocks(users, items // 2)
-        return blocks[np.arange(len(users)), items % 2]
+        words: Words = blocks[np.arange(len(users)), items % 2]
+        return words
 
     def grid(self, users: NDArray[np.integer], items: int) -> Words:
         """The words of items 0, ..., ``items`` - 1 for each user, shape [len(users), items]."""

@@ -50,8 +50,9 @@ class Bounded:
             rate = orders - 0.5
             scale = math.log(self.slope / 2) - np.log(rate) + np.log(-np.expm1(-2 * rate * self.epsilon))
             logs.append(scale + (orders - 1) * self.epsilon)
-        exact = logsumexp(np.array(logs), axis=0) / (orders - 1)
-        return np.minimum(np.minimum(exact, self.rho * orders), self.epsilon)
+        exact: Array = logsumexp(np.array(logs), axis=0) / (orders - 1)
+        least: Array = np.minimum(np.minimum(exact, self.rho * orders), self.epsilon)
+        return least
 
     def spread(self) -> float:
         """Return the deviation of the loss where epsilon is small."""

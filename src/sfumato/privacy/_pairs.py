@@ -225,7 +225,8 @@ class Swapped:
         q, z = self.sampling_prob, self.noise_multiplier
         probs = np.array([1 - q, q])
         exact = _renyi.mixtures((np.array([0, 1 / z]), probs), (np.array([0, -1 / z]), probs), z, orders)
-        return np.minimum(exact, _renyi.revealed(np.array([0, 2 / z]), probs, orders))
+        least: Array = np.minimum(exact, _renyi.revealed(np.array([0, 2 / z]), probs, orders))
+        return least
 
     def spread(self) -> float:
         """Return about the standard deviation of the loss."""

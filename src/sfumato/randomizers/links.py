@@ -48,7 +48,8 @@ class LinkReports:
     def ones(self, pairs: Any) -> NDArray[np.uint8]:
         """What the first of each pair says of the second."""
         first, second = np.asarray(pairs).T
-        return (self.bits[first, second // 8] >> (second % 8).astype(np.uint8)) & 1
+        bits: NDArray[np.uint8] = (self.bits[first, second // 8] >> (second % 8).astype(np.uint8)) & 1
+        return bits
 
     def agreement(self) -> Iterator[tuple[slice, NDArray[np.uint8]]]:
         """Blocks of rows [r, n] that count who of a pair claims it: 0, 1 or 2; memory O(r n) bytes."""

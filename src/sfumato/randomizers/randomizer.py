@@ -75,11 +75,13 @@ class Estimate:
     @property
     def shape(self) -> tuple[int, int]:
         """Users and width."""
-        return self.sparse.shape
+        users, width = self.sparse.shape
+        return users, width
 
     def toarray(self) -> Floats:
         """The dense estimate; for small data."""
-        return self.sparse.toarray() + self.offset
+        said: Floats = self.sparse.toarray()
+        return said + self.offset
 
     def __matmul__(self, weight: Floats) -> Floats:
         """Project to a narrow width: O(entries * width)."""

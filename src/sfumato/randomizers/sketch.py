@@ -86,10 +86,11 @@ class Sketch(Randomizer):
     @cached_property
     def matrix(self) -> Floats:
         """The public projection, [d, k]."""
-        width = self.inner.num_features
+        width: int = self.inner.num_features
         words = PublicWords(self.collection, "sketch").grid(np.arange(self.num_features), -(-width // 64))
         signs = np.unpackbits(words.astype("<u8").view(np.uint8), axis=1)[:, :width]
-        return (2.0 * signs - 1.0) / np.sqrt(width)
+        matrix: Floats = (2.0 * signs - 1.0) / np.sqrt(width)
+        return matrix
 
     def project(self, values: Values) -> Floats:
         """Values as ``inner`` sees them, [n, k]; secret like the values."""
@@ -107,16 +108,20 @@ class Sketch(Randomizer):
 
     def encode(self, values: Values, source: SecretWords, users: NDArray[np.integer] | None = None) -> Reports:
         """Project, then randomize."""
-        return self.inner.encode(self.project(values), source, users)
+        reports: Reports = self.inner.encode(self.project(values), source, users)
+        return reports
 
     def estimate(self, reports: Reports) -> Estimate:
         """Unbiased estimate of the projected (and clipped) values."""
-        return self.inner.estimate(reports)
+        estimate: Estimate = self.inner.estimate(reports)
+        return estimate
 
     def variance(self, values: Values | None = None) -> Floats:
         """Variance a coordinate of the projected values."""
-        return self.inner.variance(None if values is None else self.project(values))
+        variance: Floats = self.inner.variance(None if values is None else self.project(values))
+        return variance
 
     def pmf(self, value: NDArray[np.generic], user: int = 0) -> Pmf:
         """Exact probability of every report on one value of d features."""
-        return self.inner.pmf(self.project(dense(np.asarray(value)[None]))[0], user)
+        pmf: Pmf = self.inner.pmf(self.project(dense(np.asarray(value)[None]))[0], user)
+        return pmf

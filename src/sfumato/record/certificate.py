@@ -93,12 +93,14 @@ class Certificate:
     @property
     def epsilon(self) -> float | None:
         """The claimed epsilon; None without privacy."""
-        return self.values["claim"]["epsilon"]
+        epsilon: float | None = self.values["claim"]["epsilon"]
+        return epsilon
 
     @property
     def delta(self) -> float | None:
         """The claimed delta; None without privacy."""
-        return self.values["claim"]["delta"]
+        delta: float | None = self.values["claim"]["delta"]
+        return delta
 
     def to_json(self) -> str:
         """The canonical JSON text."""

@@ -190,7 +190,7 @@ def _tensors(content: bytes) -> Arrays:
     Raises:
         ValueError: the header is spelled otherwise, so that it could hold more than that.
     """
-    arrays = require("safetensors.numpy").load(content)
+    arrays: Arrays = require("safetensors.numpy").load(content)
     if not content.startswith(_tensor_header(_file_order(arrays))):
         raise ValueError("the header of a safetensors file is not in canonical form")
     return arrays

@@ -210,7 +210,8 @@ def _selection(event: dict[str, Any]) -> np.ndarray:
         if all(one["type"] == "gaussian" for candidate in event["candidates"] for one in leaves(candidate)):
             mu = max(_parts(candidate)[0] for candidate in event["candidates"])
             deltas = np.array([math.exp(gaussian_log_delta(mu, epsilon)) for epsilon in epsilons])
-        return np.logaddexp(-mean, (_ORDERS - 1) * (base + mean * deltas) + math.log(mean)) / (_ORDERS - 1)
+        curve = np.logaddexp(-mean, (_ORDERS - 1) * (base + mean * deltas) + math.log(mean)) / (_ORDERS - 1)
+        return np.asarray(curve)
     eta = {"geometric": 1, "logarithmic": 0}[event["rule"]]
     low, high = 0.0, 2 * math.log(mean) + 2  # log 1 / gamma, where the law has this mean
     for _ in range(200):

@@ -70,7 +70,8 @@ def _scores(certificate: Certificate) -> int:
 def _draws(alone: Certificate) -> int:
     """Draws of noise that one record can touch in a trial, and one that ends it."""
     touched = ((one["affected_coordinates"], simple_events([one["event"]])) for one in alone["releases"])
-    return 1 + _scores(alone) + sum(size * times for size, runs in touched for _, times in runs)
+    spent: int = sum(size * times for size, runs in touched for _, times in runs)
+    return 1 + _scores(alone) + spent
 
 
 def _trial_faults(alone: Certificate, rules: Rules, method: str, events: list[Event]) -> Iterator[str]:
