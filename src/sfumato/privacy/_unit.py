@@ -31,18 +31,20 @@ class Declared:
 
 @dataclass(frozen=True)
 class Unit(ABC):
-    """What one record is. A unit is a frozen dataclass below this class and a line of the table ``units.UNITS``.
+    """The privacy unit: what a record is.
+
+    Each unit is a frozen dataclass below this class and a line of the table ``units.UNITS``.
 
     Attributes:
-        name: in certificates and ledgers.
-        words: each word that names it on the command line, and what this protects in the few words of a table.
-        parameter: what follows the word after a colon, as help shows it, such as ``SIZE``; empty for none.
-        trust: who sees the values before noise: a trusted ``curator``; nobody, since users randomize their values
+        name: the name in certificates and ledgers.
+        words: each word that names the unit on the command line, with a few words for tables that say what it protects.
+        parameter: what follows the word after a colon, as help shows it, such as ``SIZE``; empty if nothing does.
+        trust: who sees the values before noise: a trusted ``curator``; nobody, because users randomize their values
             (``local``) or their links (``link``).
         private: whether anything is claimed.
         budget: the numbers that state a budget under this unit.
         takes_max_degree: whether a bound on the arcs of an owner is part of the unit.
-        split: shares of training, validation and test nodes where a graph has no roles; None for those of the graph.
+        split: shares of training, validation and test nodes if a graph has no roles; None for those of the graph.
 
     >>> from sfumato.privacy.units import EdgeLevel
     >>> EdgeLevel(directed=False).trust, EdgeLevel(directed=False).budget
@@ -66,11 +68,11 @@ class Unit(ABC):
     @property
     @abstractmethod
     def public(self) -> tuple[str, ...]:
-        """What may be read freely."""
+        """The parts of the data that may be read freely."""
 
     @property
     def max_out_degree(self) -> int | None:
-        """Most arcs of an owner that are read; None where there is no such bound."""
+        """The largest number of arcs of an owner that are read; None where there is no such bound."""
         return None
 
     @abstractmethod
@@ -79,7 +81,7 @@ class Unit(ABC):
 
     @classmethod
     def parse(cls, word: str, parameter: str | None, declared: Declared) -> Unit:
-        """The unit that a command-line word names.
+        """Return the unit that a command-line word names.
 
         Args:
             word: one of ``words``.
@@ -93,16 +95,16 @@ class Unit(ABC):
 
     @classmethod
     def forms(cls) -> Mapping[str, tuple[Unit, ...]]:
-        """The forms that tables of guarantees show, by title; units of one title differ in their relation."""
+        """Return the forms that tables of guarantees show, by title; units of one title differ in their relation."""
         return {cls.name: (cls(),)}
 
     @classmethod
     def spelled(cls) -> tuple[str, ...]:
-        """How help texts write its words."""
+        """Return the unit's words as help texts write them."""
         return tuple(word + (f":{cls.parameter}" if cls.parameter else "") for word in cls.words)
 
     def check_direction(self, directed: bool) -> None:
-        """Refuse a graph of a declared direction that contradicts the unit.
+        """Refuse a graph whose declared direction contradicts the unit.
 
         Raises:
             InputError: a record of this unit does not exist in such a graph.
@@ -110,7 +112,7 @@ class Unit(ABC):
         return
 
     def caveats(self, directed: bool) -> list[str]:
-        """Limits of the claim that follow from the unit alone, for the certificate of a graph of declared direction."""
+        """Return limits of the claim that follow from the unit alone, for the certificate of a graph of declared direction."""
         return []
 
     def audience(
@@ -121,10 +123,10 @@ class Unit(ABC):
         never: Sequence[str] = (),
         never_of_nodes: Sequence[str] = (),
     ) -> dict[str, list[str]]:
-        """Who may see what of a run, for the certificate.
+        """Return who may see what of a run, for the certificate.
 
-        A prediction reads the node's own features. Where these are protected and not yet randomized, it is for that node
-        alone.
+        A prediction reads the node's own features. If these are protected and not yet randomized, only that node may see the
+        prediction.
 
         Args:
             outputs: what is released.

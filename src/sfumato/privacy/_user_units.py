@@ -14,11 +14,11 @@ _SPLIT = (0.50, 0.25, 0.25)  # users of the first two parts, training and valida
 
 @dataclass(frozen=True)
 class LocalLevel(Unit):
-    """What one user keeps from everyone, the server too: neighbours differ in one user's features, label, or both.
+    """The unit is what a user keeps from everyone, even the server: the user's features, the label, or both.
 
     A field that is False is public. Ids, roles and links are public, and so is who reports a label.
 
-    **Formal guarantee.** Relation replace: one user's values become any others.
+    **Formal guarantee.** Relation replace: the values of one user become any others.
 
     Raises:
         InputError: nothing is kept; use :class:`~sfumato.privacy.units.NoPrivacy`.
@@ -45,7 +45,7 @@ class LocalLevel(Unit):
 
     @property
     def public(self) -> tuple[str, ...]:
-        """What may be read freely."""
+        """The parts of the data that may be read freely."""
         kept = {"features": self.features, "labels": self.labels}
         return tuple(name for name in (*EDGE_PUBLIC, "arcs") if not kept.get(name))
 
@@ -57,12 +57,12 @@ class LocalLevel(Unit):
 
 @dataclass(frozen=True)
 class LinkLevel(Unit):
-    """What one user keeps of its links from everyone, the server too: neighbors differ in one bit of one neighbor list.
+    """The unit is one bit of one user's neighbor list, which the user keeps from everyone, even the server.
 
-    Ids, roles, features and labels are public. Each of two linked users keeps a list of its own, so their relationship
-    is a bit of either list.
+    Ids, roles, features and labels are public. Each of two linked users keeps a list, so their relationship is a bit of both
+    lists.
 
-    **Formal guarantee.** Relation replace: one bit of one list is the other one. At epsilon, a relationship that both
+    **Formal guarantee.** Relation replace: a single bit of a single list changes. At epsilon, a relationship that both
     ends report is protected at 2 epsilon, and lists that differ in k bits at k epsilon.
 
     >>> LinkLevel().describe().split("; ")[1]

@@ -131,7 +131,15 @@ def delta(events: Sequence[Event], epsilon: float) -> float:
 
 
 def rough_epsilon(events: Sequence[Event], delta: float, near: float) -> float:
-    """Return an upper bound on epsilon from one grid, good to about 0.1 % around ``near``; for searches."""
+    """Return an upper bound on epsilon from a single grid; searches use it because it is fast.
+
+    The bound is good to about 0.1 % where the true epsilon is close to ``near``.
+
+    Args:
+        events: what the plan releases, in any order.
+        delta: failure probability, in (0, 1).
+        near: the epsilon around which the grid is fine.
+    """
     plan = _gather(events)
     full = _full_epsilon(plan, delta)
     if not plan.steps and plan.paired:
@@ -143,7 +151,9 @@ def rough_epsilon(events: Sequence[Event], delta: float, near: float) -> float:
 
 
 def central_limit_mu(events: Sequence[Event]) -> float:
-    """Return the mu of the limiting Gaussian law of the privacy loss: *not* a bound; for choosing noise. No selections.
+    """Return the mu of the Gaussian law that the privacy loss tends to. This is *not* a bound: it serves to choose noise.
+
+    The events must not hold a selection.
 
     >>> central_limit_mu([GaussianEvent(noise_multiplier=2.0, count=4)])
     1.0
@@ -152,16 +162,16 @@ def central_limit_mu(events: Sequence[Event]) -> float:
 
 
 def central_limit_epsilon(events: Sequence[Event], delta: float) -> float:
-    """Return the epsilon of the limiting Gaussian law of the privacy loss: *not* a bound; where a search starts."""
+    """Return the epsilon of the Gaussian law that the privacy loss tends to. This is *not* a bound: a search starts there."""
     plan = _gather(events)
     return min(_full_epsilon(plan, delta), _central_limit(plan, delta))
 
 
 def gaussian_log_delta(mu: float, epsilon: float) -> float:
-    """Return log delta(epsilon) of a composition of Gaussian releases, to about 1e-11 however small it is.
+    """Return log delta(epsilon) of a composition of Gaussian releases, accurate to about 1e-11 however small delta is.
 
-    With x = epsilon / mu - mu / 2, y = x + mu and the Mills ratio R, delta = phi(x) (R(x) - R(y)); for small mu the
-    difference is the integral of 1 - t R(t) from x to y.
+    Here ``mu`` is the Gaussian DP parameter of the composition. With x = epsilon / mu - mu / 2, y = x + mu and the Mills
+    ratio R, delta = phi(x) (R(x) - R(y)). For small mu the difference is the integral of 1 - t R(t) from x to y.
     """
     epsilon *= _ROUND_DOWN
     x, y = epsilon / mu - mu / 2, epsilon / mu + mu / 2

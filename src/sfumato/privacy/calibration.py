@@ -28,7 +28,7 @@ def gaussian_noise_multiplier(epsilon: float, delta: float, count: int = 1) -> f
     Args:
         epsilon: the most the releases together may cost, > 0.
         delta: failure probability, in (0, 1).
-        count: number of releases.
+        count: number of releases, at least 1.
 
     Raises:
         InputError: a value is outside its range.
@@ -50,12 +50,13 @@ def gaussian_noise_multiplier(epsilon: float, delta: float, count: int = 1) -> f
 def calibrate(make_events: Callable[[float], Sequence[Event]], epsilon: float, delta: float) -> float:
     """Return a noise multiplier at which ``make_events(noise_multiplier)`` costs at most ``epsilon``.
 
-    A search on logarithms: by the central limit, then on one grid, then on :func:`sfumato.privacy.accounting.epsilon`.
+    The search runs on logarithms in three stages: it takes the cost from the central limit, then from a single grid, and
+    at last from :func:`sfumato.privacy.accounting.epsilon`.
 
     **Formal guarantee.** ``0.999 * epsilon <= accounting.epsilon(make_events(result), delta) <= epsilon``.
 
     Args:
-        make_events: the events of the plan at a noise multiplier; more noise must not cost more.
+        make_events: gives the events of the plan at a noise multiplier; more noise must not cost more.
         epsilon: the most the plan may cost, > 0.
         delta: failure probability, in (0, 1).
 
@@ -75,12 +76,18 @@ def calibrate(make_events: Callable[[float], Sequence[Event]], epsilon: float, d
 
 
 def effective_delta(delta: float, epsilon: float, affected: int) -> float:
-    """Return the delta left for the events once the noise sampler's distance from the exact law is paid for.
+    """Return the part of ``delta`` that is left for the events after the noise sampler has taken its share.
 
-    delta - (1 + exp(epsilon)) tau A, with tau = ``SAMPLER_TAU`` and A = ``affected``.
+    The sampler draws from a law within total variation tau = ``SAMPLER_TAU`` of the exact one. Its share is
+    (1 + exp(epsilon)) tau A, with A = ``affected``.
 
-    **Formal guarantee.** Events that are (epsilon, result)-DP under exact noise are (epsilon, delta)-DP under a
-    sampler within total variation tau a draw, when neighboring data change at most A drawn coordinates.
+    **Formal guarantee.** Events that are (epsilon, result)-DP under exact noise are (epsilon, delta)-DP under this
+    sampler, if neighboring data change at most A drawn coordinates.
+
+    Args:
+        delta: of the whole plan, in (0, 1).
+        epsilon: of the whole plan, > 0.
+        affected: number of noise draws that a record can affect, >= 0.
 
     Raises:
         InputError: a value is outside its range, or nothing is left.

@@ -25,6 +25,9 @@ _MOST_TRIALS = 10_000
 class GaussianEvent:
     """``count`` Gaussian releases with the same noise multiplier (standard deviation / L2 sensitivity).
 
+    Raises:
+        InputError: ``noise_multiplier`` is not positive, or ``count`` is not a whole number from 1 to 2^53.
+
     >>> GaussianEvent(noise_multiplier=2.0, count=3).count
     3
     """
@@ -45,6 +48,9 @@ class PoissonGaussianEvent:
     ``relation="add-remove"``: a record contributes a vector of norm at most C or nothing. ``"replace"``: it
     contributes one of two vectors of norm at most C. ``noise_multiplier`` is standard deviation / C in both cases.
 
+    Raises:
+        InputError: a value is outside its range, or the relation is not known.
+
     >>> PoissonGaussianEvent(sampling_prob=0.01, noise_multiplier=4.0, steps=10000).relation
     'add-remove'
     """
@@ -64,12 +70,17 @@ class PoissonGaussianEvent:
 
 @dataclass(frozen=True)
 class RepeatedGaussianEvent:
-    """``steps`` Gaussian releases on Poisson samples of *terms*, where one record reaches at most ``occurrences`` terms.
+    """``steps`` Gaussian releases on Poisson samples of *terms*, where a record reaches at most ``occurrences`` terms.
 
-    Each term, of norm at most C, is drawn by its own coin, so k ~ Binomial(occurrences, sampling_prob) of a record's
-    terms enter. ``relation="add-remove"``: they vanish, and the pair is sum_k P(k) N(k, z^2) against N(0, z^2).
-    ``"replace"``: each is exchanged for another of norm at most C; the pair (k, N(2 k, z^2)) against (k, N(0, z^2)),
-    with k revealed, dominates. ``noise_multiplier`` z is standard deviation / C in both cases.
+    Each term has norm at most C and is drawn by its own coin with ``sampling_prob``. So k ~ Binomial(occurrences,
+    sampling_prob) terms of a record enter a release. ``noise_multiplier`` z is standard deviation / C.
+
+    * ``relation="add-remove"``: the terms vanish. The pair is sum_k P(k) N(k, z^2) against N(0, z^2).
+    * ``relation="replace"``: each term is exchanged for another of norm at most C. The pair (k, N(2 k, z^2)) against
+      (k, N(0, z^2)), with k revealed, dominates.
+
+    Raises:
+        InputError: a value is outside its range, or the relation is not known.
 
     >>> RepeatedGaussianEvent(sampling_prob=0.01, occurrences=11, noise_multiplier=4.0, steps=100).occurrences
     11
@@ -94,9 +105,12 @@ class RepeatedGaussianEvent:
 class LaplaceEvent:
     """``count`` Laplace releases with the same noise multiplier (scale b / L1 sensitivity): each 1 / multiplier pure DP.
 
-    A vector release is dominated by one coordinate that moves by the whole L1 sensitivity: exchanging coordinates one
-    after another is a chain whose trade-off functions compose to that of the summed shift, because likelihood ratios
-    of a log-concave location family are monotone.
+    A vector release is dominated by the release of a single coordinate that moves by the whole L1 sensitivity. Proof:
+    exchanging coordinates one after another is a chain whose trade-off functions compose to that of the summed shift,
+    because likelihood ratios of a log-concave location family are monotone.
+
+    Raises:
+        InputError: ``noise_multiplier`` is not positive, or ``count`` is not a whole number from 1 to 2^53.
 
     >>> LaplaceEvent(noise_multiplier=2.0).count
     1
@@ -115,7 +129,10 @@ class LaplaceEvent:
 class RandomizedResponseEvent:
     """``count`` reports by randomized response over ``num_outcomes`` values, each ``epsilon`` pure DP under replace.
 
-    The true value is sent with probability e^epsilon / (e^epsilon + num_outcomes - 1), any other equally often.
+    The true value is sent with probability e^epsilon / (e^epsilon + num_outcomes - 1), and all others equally often.
+
+    Raises:
+        InputError: a value is outside its range; there are at least two outcomes.
 
     >>> RandomizedResponseEvent(epsilon=1.0, num_outcomes=4).num_outcomes
     4
@@ -136,9 +153,13 @@ class RandomizedResponseEvent:
 class ExponentialEvent:
     """``count`` draws of the exponential mechanism, each ``epsilon`` pure DP *and* of bounded range ``epsilon``.
 
-    A draw takes candidate r with probability proportional to exp(epsilon u(r) / (2 Delta)), Delta the sensitivity of the
-    utility u (no 2 where all utilities move the same way). One-shot Gumbel top-k is ``count = k`` (Durfee and Rogers
-    2019, lemma 4.2): Gumbel noise of scale 2 Delta / epsilon on every utility, the k largest released in order.
+    A draw takes candidate r with probability proportional to exp(epsilon u(r) / (2 Delta)), where Delta is the sensitivity
+    of the utility u. (The 2 is not needed where all utilities move the same way.) One-shot Gumbel top-k is ``count = k``
+    (Durfee and Rogers 2019, lemma 4.2): it adds Gumbel noise of scale 2 Delta / epsilon to every utility and releases the
+    k largest in order.
+
+    Raises:
+        InputError: ``epsilon`` is not positive, or ``count`` is not a whole number from 1 to 2^53.
 
     >>> ExponentialEvent(epsilon=0.5, count=10).count
     10
@@ -156,6 +177,9 @@ class ExponentialEvent:
 @dataclass(frozen=True)
 class PureEvent:
     """``count`` mechanisms, each ``epsilon`` pure DP and otherwise unknown.
+
+    Raises:
+        InputError: ``epsilon`` is not positive, or ``count`` is not a whole number from 1 to 2^53.
 
     >>> PureEvent(epsilon=0.1).epsilon
     0.1
@@ -175,7 +199,10 @@ class ZCDPEvent:
     """``count`` mechanisms, each ``rho`` zero-concentrated DP: Renyi divergence at most rho alpha at every order alpha.
 
     A vector of discrete Gaussians of integer sensitivity Delta and parameter sigma has rho = Delta^2 / (2 sigma^2)
-    (Canonne, Kamath and Steinke 2020, theorem 4); it has no closed form in (epsilon, delta).
+    (Canonne, Kamath and Steinke 2020, theorem 4). It has no closed form in (epsilon, delta).
+
+    Raises:
+        InputError: ``rho`` is not positive, or ``count`` is not a whole number from 1 to 2^53.
 
     >>> ZCDPEvent(rho=0.5).rho
     0.5
@@ -194,8 +221,11 @@ class ZCDPEvent:
 class ComposedEvent:
     """``count`` rounds of the same events, one after another; later ones may look at the answers of earlier ones.
 
-    Events may be composed themselves: a tree. What each node *is* must be fixed before data; see
-    :mod:`sfumato.privacy.filters` for parameters chosen on the way.
+    The events may be composed themselves, so that they form a tree. What each node of the tree *is* must be fixed before
+    data; :mod:`sfumato.privacy.filters` is for parameters that are chosen on the way.
+
+    Raises:
+        InputError: ``events`` holds something else than events, or ``count`` is not a whole number from 1 to 2^53.
 
     >>> len(list(flatten([ComposedEvent((GaussianEvent(2.0), PureEvent(0.1)), count=3)])))
     2
@@ -217,8 +247,15 @@ class ComposedEvent:
 class SelectionEvent:
     """The best of a random number of trials: each draws a candidate uniformly, runs it, and scores it.
 
-    ``candidates`` holds the events of one trial of each candidate, those of its score included. Only the best trial's
-    output leaves; see :mod:`sfumato.privacy.selection` for the rules and the proof.
+    Only the output of the best trial leaves. :mod:`sfumato.privacy.selection` has the rules and the proof.
+
+    Args:
+        candidates: for each candidate, the events of one trial of it, those of its score included.
+        rule: the law of the number of trials: ``logarithmic``, ``geometric`` or ``poisson``.
+        mean_trials: the mean of that law, in (1, 10000].
+
+    Raises:
+        InputError: there is no candidate, a candidate holds something else than events, or the rule is not valid.
 
     >>> event = SelectionEvent(((GaussianEvent(5.0),), (GaussianEvent(7.1, 2),)), "logarithmic", 10)
     >>> repeats(event), event_from_dict(event_to_dict(event)) == event
@@ -260,6 +297,9 @@ _BY_TYPE: dict[str, Any] = {cls.type: cls for cls in Event.__args__}
 def check_rule(rule: str, mean_trials: float) -> None:
     """Refuse an unknown rule of selection, or a mean number of trials outside (1, 10000].
 
+    Raises:
+        InputError: the rule is not known, or the mean is outside its range.
+
     >>> check_rule("logarithmic", 10)
     """
     check_choice(RULES, rule=rule)
@@ -268,7 +308,10 @@ def check_rule(rule: str, mean_trials: float) -> None:
 
 
 def flatten(events: Sequence[Event]) -> Iterator[tuple[Event, int]]:
-    """Walk a tree of events: each simple event with how often its own count is repeated.
+    """Yield each simple event of a tree of events, with the number of times that its own count is repeated.
+
+    Raises:
+        InputError: the tree holds something that is not an event.
 
     >>> [(e.type, times) for e, times in flatten([ComposedEvent((PureEvent(0.1, 2),), count=3)])]
     [('pure', 3)]
@@ -284,7 +327,7 @@ def flatten(events: Sequence[Event]) -> Iterator[tuple[Event, int]]:
 
 
 def leaves(events: Sequence[Event]) -> Iterator[Event]:
-    """Every simple event of a tree, those of all candidates of a selection included.
+    """Yield every simple event of a tree, with those of all candidates of a selection.
 
     >>> [event.type for event in leaves([SelectionEvent(((GaussianEvent(5.0), PureEvent(0.1)),), "poisson", 10)])]
     ['gaussian', 'pure']
@@ -298,7 +341,7 @@ def leaves(events: Sequence[Event]) -> Iterator[Event]:
 
 
 def repeats(event: Event) -> int:
-    """How many releases an event stands for; for a selection, the expected number of trials, rounded up.
+    """Return how many releases an event stands for; for a selection, the mean number of trials, rounded up.
 
     >>> repeats(PoissonGaussianEvent(0.01, 4.0, steps=100)), repeats(GaussianEvent(2.0, count=3))
     (100, 3)
@@ -328,6 +371,9 @@ def event_to_dict(event: Event) -> dict[str, Any]:
 
 def event_from_dict(values: dict[str, Any]) -> Event:
     """Read back what :func:`event_to_dict` wrote.
+
+    Raises:
+        InputError: the type of an event is not known, or a value is outside its range.
 
     >>> event_from_dict({'type': 'gaussian', 'noise_multiplier': 2.0, 'count': 1})
     GaussianEvent(noise_multiplier=2.0, count=1)

@@ -47,13 +47,13 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class Charge:
-    """What one plan costs: its claim, and what a Gaussian filter needs besides.
+    """What a plan costs: the claim that it makes, and what a Gaussian filter needs besides.
 
     Args:
-        epsilon: claimed, >= 0.
-        delta: claimed, in [0, 1), the noise sampler's share included.
+        epsilon: the claimed epsilon, >= 0.
+        delta: the claimed delta, in [0, 1), with the share of the noise sampler.
         mu: Gaussian parameter of all its events together; None unless all are Gaussian. See :func:`gaussian_mu`.
-        draws: noise draws that one record can touch, each within ``SAMPLER_TAU`` of its exact law.
+        draws: noise draws that a record can touch, each within ``SAMPLER_TAU`` of its exact law.
 
     Raises:
         InputError: a value is outside its range.
@@ -78,8 +78,8 @@ class Charge:
 def gaussian_mu(events: Sequence[Event]) -> float | None:
     """Return mu = sqrt(sum count / noise_multiplier^2), rounded up; None if an event is not a Gaussian release.
 
-    **Formal guarantee.** The events together are mu-GDP under their relation: no easier to tell from a neighbor's than
-    N(mu, 1) from N(0, 1).
+    **Formal guarantee.** The events together are mu-GDP under their relation: telling neighboring data sets apart is at least
+    as hard as telling N(mu, 1) from N(0, 1).
 
     >>> round(gaussian_mu([GaussianEvent(noise_multiplier=2.0, count=3), GaussianEvent(noise_multiplier=1.0)]), 6)
     1.322876
@@ -100,6 +100,10 @@ def gaussian_mu(events: Sequence[Event]) -> float | None:
 class Filter(ABC, Generic[Item]):
     """What the three filters share: totals fixed at construction, prices that add up, refusal before overspending.
 
+    Args:
+        totals: the limit of each sum that the filter keeps.
+        spent: items counted already; they count even where they exceed the totals.
+
     >>> issubclass(BasicFilter, Filter)
     True
     """
@@ -112,22 +116,22 @@ class Filter(ABC, Generic[Item]):
 
     @abstractmethod
     def price(self, item: Item) -> Prices:
-        """What an item adds to each sum, exactly."""
+        """Return what an item adds to each sum, as exact fractions."""
 
     @property
     def remaining(self) -> dict[str, float]:
-        """What is left of each sum, rounded down, and 0 where nothing is."""
+        """What is left of each sum, rounded down; 0 where nothing is left."""
         return {name: max(0.0, _below(total - self._spent[name])) for name, total in self._totals.items()}
 
     def would_exceed(self, item: Item) -> bool:
-        """Whether :meth:`charge` would refuse the item."""
+        """Return whether :meth:`charge` would refuse the item."""
         return self._refused(self._shortfalls(self.price(item)))
 
     def charge(self, item: Item) -> None:
         """Count an item before it is released, or raise and count nothing.
 
         Raises:
-            BudgetExceededError: less is left; the message names the shortfall.
+            BudgetExceededError: the item costs more than is left; the message names the shortfall.
             InputError: the filter cannot price the item.
         """
         price = self.price(item)
@@ -158,7 +162,7 @@ class Filter(ABC, Generic[Item]):
 
 
 class BasicFilter(Filter[Charge]):
-    """Sums of epsilon and of delta.
+    """A filter that adds up the epsilons and the deltas of all charges.
 
     **Formal guarantee.** However charges are chosen from earlier answers, all releases together are
     (epsilon, delta)-DP, if each is what its charge claims, given all answers before it, under one relation.
@@ -187,15 +191,16 @@ class BasicFilter(Filter[Charge]):
         super().__init__({"epsilon": _exact(epsilon), "delta": _exact(delta)}, spent)
 
     def price(self, item: Charge) -> Prices:
-        """Its claim."""
+        """Return the epsilon and the delta that the charge claims."""
         return {"epsilon": _exact(item.epsilon), "delta": _exact(item.delta)}
 
 
 class GaussianFilter(Filter[Charge]):
-    r"""Sums of mu^2, for plans of Gaussian releases only: as much as if all had been fixed in advance.
+    r"""A filter that adds up mu^2, for plans of Gaussian releases only.
 
-    The total is the largest :math:`\mu^2` with :math:`\delta_\mu(\epsilon) \le \delta (1 - 2^{-32})`; the distances of
-    noise samplers from the exact laws, (1 + e^epsilon) tau a draw, must fit into the rest of delta.
+    It allows as much as if all plans had been fixed in advance. The total is the largest :math:`\mu^2` with
+    :math:`\delta_\mu(\epsilon) \le \delta (1 - 2^{-32})`. The distances of noise samplers from the exact laws,
+    (1 + e^epsilon) tau a draw, must fit into the rest of delta.
 
     **Formal guarantee.** However charges are chosen from earlier answers, all releases together are (epsilon, delta)-DP,
     if each is mu-GDP, given all answers before it, under one relation.
@@ -228,27 +233,27 @@ class GaussianFilter(Filter[Charge]):
         super().__init__({"mu^2": _exact(_largest_mu(epsilon, delta)) ** 2, "sampler delta": samplers}, spent)
 
     def price(self, item: Charge) -> Prices:
-        """Its mu^2 and what its noise draws add to delta."""
+        """Return mu^2 of the charge, and what its noise draws add to delta."""
         if item.mu is None:
             raise fail("mu", None, "of a plan of Gaussian releases only", "Guard this data set with a BasicFilter.")
         return {"mu^2": _exact(item.mu) ** 2, "sampler delta": item.draws * self._draw}
 
 
 class RenyiFilter(Filter[Event]):
-    r"""Sums of Renyi divergences at orders fixed in advance; an event is admitted while any one order has room.
+    r"""A filter that adds up Renyi divergences at orders fixed in advance. It admits an event while any order has room.
 
     With n orders, order a may reach :math:`\rho_a = \epsilon - \frac{\ln(n / \delta) - \ln a}{a - 1} - \ln(1 - 1 / a)`.
 
     **Formal guarantee.** However events are chosen from earlier answers, all releases together are
-    (epsilon, delta)-DP. With L the loss so far, exp((a - 1)(L - sum of divergences)) is a supermartingale of mean at most 1
-    for each order. An outcome keeps room at some order a to the end, and where that is a, 1 - e^(epsilon - L) is at most
-    e^((a - 1)(L - epsilon)) (1 - 1/a)^(a - 1) / a: its expectation there is at most delta / n. So each order pays a share of
-    delta; give a single order where one is known to suit.
+    (epsilon, delta)-DP. Proof: let L be the loss so far. For each order, exp((a - 1)(L - sum of divergences)) is a
+    supermartingale of mean at most 1. Every outcome keeps room at some order a to the end. There 1 - e^(epsilon - L) is at
+    most e^((a - 1)(L - epsilon)) (1 - 1/a)^(a - 1) / a, whose expectation is at most delta / n. So each order pays a share of
+    delta; give a single order where you know which one suits.
 
     Args:
         epsilon: total, > 0.
         delta: total, in (0, 1).
-        orders: above 1, fixed before the first release.
+        orders: Renyi orders above 1, fixed before the first release.
         spent: events made already; they count even where they exceed the totals.
 
     Raises:
@@ -289,7 +294,7 @@ class RenyiFilter(Filter[Event]):
         super().__init__({f"Renyi divergence at order {a:g}": _exact(rho) for a, rho in room.items()}, spent)
 
     def price(self, item: Event) -> Prices:
-        """Its Renyi divergences."""
+        """Return the Renyi divergence of the event at each order."""
         from sfumato.privacy import accounting
 
         divergences = accounting._renyi(accounting._gather([item]), self._orders)

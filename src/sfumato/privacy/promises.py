@@ -47,7 +47,7 @@ LEAST_DEGREE = 0.5
 
 
 class Caveat(NamedTuple):
-    """A stable code, and a sentence with its remedy.
+    """A warning about a plan: a stable code, and a sentence that says what to do.
 
     >>> Caveat("few-nodes", "The graph has 4 nodes.").code
     'few-nodes'
@@ -66,16 +66,16 @@ def implausible(
     learns: bool = True,
     reads_links: bool = True,
 ) -> tuple[Caveat, ...]:
-    """What is implausible about a plan, as far as it is public; reads no data.
+    """Return what is implausible about a plan, as far as public facts show it. No data is read.
 
     Args:
-        method: its command-line name.
-        unit: of privacy; decides which facts may be there.
-        claim: ``epsilon`` and ``delta``; None without privacy.
-        facts: public under ``unit``; of PATE none is read.
-        settings: of the method.
-        learns: False where weights come from another run and only links are aggregated.
-        reads_links: False of a method that is graph-free.
+        method: the command-line name of the method.
+        unit: the privacy unit, which decides which facts may be there.
+        claim: ``epsilon`` and ``delta``; both None without privacy.
+        facts: facts that are public under ``unit``; none is read for PATE.
+        settings: the settings of the method.
+        learns: False if the weights come from another run and only links are aggregated.
+        reads_links: False if the method uses no graph.
 
     >>> from sfumato.privacy.units import EdgeLevel
     >>> facts = {"num_nodes": 3000, "num_train": 2250, "num_classes": 6}
@@ -100,7 +100,13 @@ def implausible(
 def weak(
     epsilon: float | None, delta: float | None, records: int | None = None, noun: str = "records"
 ) -> Iterator[Caveat]:
-    """What is weak about a claim itself; ``records`` is a public number that stands for that of the records, if there is one.
+    """Yield what makes the claim itself weak: a large epsilon, or a delta that is too large.
+
+    Args:
+        epsilon: the claimed epsilon; None without privacy.
+        delta: the claimed delta; None without privacy.
+        records: a public number that stands for the number of records; None if there is none.
+        noun: what ``records`` counts, for the message.
 
     >>> [caveat.code for caveat in weak(16.0, 1e-6)]
     ['epsilon-large']
@@ -130,7 +136,7 @@ def _votes(teachers: int, mechanism: Mapping[str, Any]) -> Iterator[Caveat]:
 
 
 def _links(facts: Mapping[str, Any]) -> Iterator[Caveat]:
-    """Where arcs are protected, a promised mean degree is all there is to go by."""
+    """Warn of few arcs. Where arcs are protected, only a promised mean degree can tell."""
     arcs, promised = facts.get("num_arcs"), facts.get("mean_degree")
     degree = promised if arcs is None else arcs / facts["num_nodes"]
     if degree is not None and degree < LEAST_DEGREE:
@@ -177,7 +183,7 @@ def _drowns(epsilon: float, each: float, classes: int) -> bool:
 
 
 def warn(caveats: Iterable[Caveat]) -> None:
-    """Tell Python's warnings, in the name of whoever calibrates.
+    """Give each caveat to Python's warnings, on behalf of the caller who calibrates.
 
     >>> with warnings.catch_warnings(record=True, action="always") as told:
     ...     warn(weak(1.0, 0.5))

@@ -53,23 +53,24 @@ def log_ratio(rule: str, mean_trials: float) -> float:
 def negative_binomial_renyi(
     rule: str, mean_trials: float, orders: Array, base: Array, free_orders: Array, free_base: Array
 ) -> Array:
-    r"""Renyi divergences of the selection when K is geometric or logarithmic: theorem 2, at its best free order.
+    r"""Return Renyi divergences of the selection when K is geometric or logarithmic (theorem 2, at its best free order).
 
     .. math::
         \varepsilon'(a) = \varepsilon(a) + \frac{\log E[K]}{a - 1}
         + (1 + \eta) \min_{b \ge 1} \left[ (1 - 1/b) \, \varepsilon(b) + \frac{t}{b} \right].
 
     **Formal guarantee.** If the trial's divergences, in both directions, are at most ``base`` at ``orders`` and ``free_base``
-    at ``free_orders``, the selection's are at most the result. Here f'(x) = E[K] (gamma / (1 - (1 - gamma) x))^(1 + eta); with
-    c = 1 - (1 - gamma) G >= gamma, a probability itself, order b gives c' <= c^(1 - 1/b) e^((1 - 1/b) D_b(Q' || Q)), so
-    c'^(a - 1) c^(-a) <= gamma^(-1 - (a - 1)/b) e^((a - 1)(1 - 1/b) D_b). Every b is valid, so the least over a finite grid is.
+    at ``free_orders``, the selection's are at most the result. Here f'(x) = E[K] (gamma / (1 - (1 - gamma) x))^(1 + eta). Let
+    c = 1 - (1 - gamma) G >= gamma, which is a probability itself. Order b gives c' <= c^(1 - 1/b) e^((1 - 1/b) D_b(Q' || Q)),
+    so c'^(a - 1) c^(-a) <= gamma^(-1 - (a - 1)/b) e^((a - 1)(1 - 1/b) D_b). Every b is valid, so the least over a finite grid
+    is valid too.
 
     Args:
         rule: ``geometric`` or ``logarithmic``.
-        mean_trials: E[K].
-        orders: above 1.
+        mean_trials: the mean number of trials, E[K].
+        orders: Renyi orders a, above 1.
         base: divergences of one trial at ``orders``.
-        free_orders: above 1; order 1 is always tried.
+        free_orders: the orders b to try, above 1; order 1 is always tried.
         free_base: divergences of one trial at ``free_orders``.
 
     Shapes: the result is that of ``orders``.
@@ -86,7 +87,7 @@ def negative_binomial_renyi(
 
 
 def poisson_renyi(mean_trials: float, orders: Array, base: Array, deltas: Array) -> Array:
-    r"""Renyi divergences of the selection when K is Poisson: theorem 6, with the output "no trial" counted.
+    r"""Return Renyi divergences of the selection when K is Poisson (theorem 6). The output "no trial" is counted.
 
     .. math::
         \varepsilon'(a) = \frac{1}{a - 1} \log \left( e^{-m} + m \, e^{(a - 1)(\varepsilon(a) + m \hat\delta(a))} \right).
@@ -97,10 +98,10 @@ def poisson_renyi(mean_trials: float, orders: Array, base: Array, deltas: Array)
     inner difference is at most delta. (The other direction of every inequality is the same statement about Q' and Q.)
 
     Args:
-        mean_trials: m.
-        orders: above 1.
-        base: divergences of one trial.
-        deltas: of one trial at epsilon = log(1 + 1 / (order - 1)).
+        mean_trials: the mean number of trials, m.
+        orders: Renyi orders a, above 1.
+        base: divergences of one trial at ``orders``.
+        deltas: delta of one trial at epsilon = log(1 + 1 / (order - 1)).
 
     Shapes: the result is that of ``orders``.
 
@@ -113,10 +114,20 @@ def poisson_renyi(mean_trials: float, orders: Array, base: Array, deltas: Array)
 
 
 def draw_trials(rule: str, mean_trials: float, key: Key) -> int:
-    """Draw K by inverting its distribution function at 256 secret bits; K = 0 is possible under ``poisson`` only.
+    """Draw the number of trials K by inverting its distribution function at 256 secret bits.
 
-    **Formal guarantee.** Total variation to the exact law below 2^-128: probabilities are summed with 100 digits, the rest
-    beyond 1e-80 is cut, and the bits move each of fewer than 2^60 boundaries by 2^-256 at most.
+    Only under ``poisson`` can K be 0.
+
+    **Formal guarantee.** The total variation to the exact law is below 2^-128. Proof: probabilities are summed with 100
+    digits, what lies beyond 1e-80 is cut, and the bits move each of fewer than 2^60 boundaries by 2^-256 at most.
+
+    Args:
+        rule: ``logarithmic``, ``geometric`` or ``poisson``.
+        mean_trials: the mean of K, in (1, 10000].
+        key: the key of this draw, from which the secret bits are derived.
+
+    Raises:
+        InputError: the rule is not known, or the mean is outside its range.
 
     >>> counts = [draw_trials("geometric", 4, bytes([i]) * 32) for i in range(200)]
     >>> min(counts), round(sum(counts) / 200, 1)

@@ -31,7 +31,14 @@ _RANGE = (1e-6, 1e12)
 
 @dataclass(frozen=True)
 class Part:
-    """One part of a plan: its event (at any noise multiplier, which the split replaces) and its weight > 0.
+    """A part of a plan: an event (the split replaces its noise multiplier) and a weight.
+
+    Args:
+        event: what this part releases, at any noise multiplier.
+        weight: what more noise in this part costs in utility, > 0.
+
+    Raises:
+        InputError: the event is not Gaussian, or the weight is not positive.
 
     >>> Part(GaussianEvent(1.0, count=2)).weight
     1.0
@@ -46,11 +53,11 @@ class Part:
         check_real(low=0, open_low=True, weight=self.weight)
 
     def at(self, noise_multiplier: float) -> GaussianEvent | PoissonGaussianEvent:
-        """The event at a noise multiplier."""
+        """Return the event at another noise multiplier."""
         return replace(self.event, noise_multiplier=noise_multiplier)
 
     def elasticity(self, noise_multiplier: float) -> float:
-        """-d mu^2 / d log z at a noise multiplier; falls as the noise grows."""
+        """Return -d mu^2 / d log z at a noise multiplier z. It falls as the noise grows."""
         event = self.event
         if isinstance(event, GaussianEvent):
             return 2 * event.count / noise_multiplier**2
@@ -60,11 +67,11 @@ class Part:
 
 
 def balance(parts: Sequence[Part], noise_multiplier: float) -> tuple[float, ...]:
-    """Noise multipliers of all parts that fit ``noise_multiplier`` for the first one.
+    """Return the noise multipliers of all parts that are optimal when the first part has ``noise_multiplier``.
 
     Args:
-        parts: at least one.
-        noise_multiplier: of the first part.
+        parts: at least one part.
+        noise_multiplier: noise multiplier of the first part, > 0.
 
     Raises:
         InputError: no part, or a value is outside its range.
@@ -83,10 +90,15 @@ def balance(parts: Sequence[Part], noise_multiplier: float) -> tuple[float, ...]
 def split_noise(
     parts: Sequence[Part], epsilon: float, delta: float
 ) -> tuple[GaussianEvent | PoissonGaussianEvent, ...]:
-    """Split a joint budget between parts by the rule of this module.
+    """Split a joint budget between the parts of a plan, by the rule of this module.
 
     **Formal guarantee.** The events of the result together cost at most ``epsilon`` at ``delta``, and at least
     0.999 of it.
+
+    Args:
+        parts: at least one part; the noise multipliers of their events are replaced.
+        epsilon: the most the plan may cost, > 0.
+        delta: failure probability, in (0, 1).
 
     Raises:
         InputError: no part, or a value is outside its range.
@@ -104,7 +116,7 @@ def split_noise(
 
 
 def _where(part: Part, elasticity: float) -> float:
-    """The noise multiplier at which a part has this elasticity, by bisection on its logarithm."""
+    """Return the noise multiplier at which a part has this elasticity, by bisection on its logarithm."""
     low, high = _RANGE
     while low < (middle := math.sqrt(low * high)) < high and high / low > 1 + 1e-14:
         low, high = (middle, high) if part.elasticity(middle) > elasticity else (low, middle)

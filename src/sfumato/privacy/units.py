@@ -25,7 +25,7 @@ _NODE_PUBLIC = ("node_ids", "roles")
 
 @dataclass(frozen=True)
 class NoPrivacy(Unit):
-    """No guarantee: everything is read in the clear. For ceilings and debugging.
+    """No guarantee at all: everything is read in the clear. Use it for upper limits of accuracy and for debugging.
 
     >>> NoPrivacy().describe()
     'nothing: this run carries no privacy guarantee'
@@ -45,9 +45,15 @@ class NoPrivacy(Unit):
 
 @dataclass(frozen=True)
 class EdgeLevel(Unit):
-    """One edge: neighbouring graphs differ in one arc (``directed``) or one undirected edge, that is two arcs.
+    """The unit is an edge: neighboring graphs differ in one arc, or in one undirected edge, which is two arcs.
 
     **Formal guarantee.** Relation add/remove. Node ids, roles, features and labels are public.
+
+    Args:
+        directed: True if a record is one arc, False if it is one undirected edge.
+
+    Raises:
+        InputError: ``directed`` is not a bool.
 
     >>> EdgeLevel(directed=False).arcs_per_record
     2
@@ -65,7 +71,7 @@ class EdgeLevel(Unit):
 
     @property
     def arcs_per_record(self) -> int:
-        """How many arcs one record holds."""
+        """How many arcs a record holds: 1 or 2."""
         return 1 if self.directed else 2
 
     def describe(self) -> str:
@@ -74,12 +80,12 @@ class EdgeLevel(Unit):
 
     @classmethod
     def parse(cls, word: str, parameter: str | None, declared: Declared) -> EdgeLevel:
-        """``arc``: one directed arc; ``edge``: an edge of a graph of declared direction."""
+        """Return the unit that a word names: ``arc`` is one arc, ``edge`` an edge of a graph of the declared direction."""
         return cls(directed=word == "arc" or declared.directed)
 
     @classmethod
     def forms(cls) -> Mapping[str, tuple[Unit, ...]]:
-        """One arc, and one undirected edge."""
+        """Return two forms: one arc, and one undirected edge."""
         return {"arc": (cls(directed=True),), "undirected edge": (cls(directed=False),)}
 
     def check_direction(self, directed: bool) -> None:
@@ -93,7 +99,7 @@ class EdgeLevel(Unit):
             raise fail("unit", self, expected, "Its edges are single arcs.")
 
     def caveats(self, directed: bool) -> list[str]:
-        """Half of an undirected edge is protected better than all of it."""
+        """Say that the claim is about half of an undirected edge, if the graph is undirected and the unit is one arc."""
         if directed or not self.directed:
             return []
         return [
@@ -104,13 +110,16 @@ class EdgeLevel(Unit):
 
 @dataclass(frozen=True)
 class NodeLevel(Unit):
-    """One node's record: its features, its label and arcs; neighbouring graphs differ in one record being emptied.
+    """The unit is a node: its features, its label and its arcs. Neighboring graphs differ in the record of one node.
 
-    ``arcs="owned"``: the record holds the out-arcs the node owns, capped at ``max_out_degree``; arcs that others
-    own and that point at it stay. ``arcs="incident"``: every arc in or out goes with it (no bounded hop exists).
-    ``relation="remove"`` empties a record, ``"replace"`` exchanges it for another.
+    ``arcs="owned"``: the record holds the out-arcs that the node owns, capped at ``max_out_degree``. Arcs that others own and
+    that point at the node stay. ``arcs="incident"``: every arc in or out belongs to the record, so that no hop has a bounded
+    sensitivity. ``relation="remove"`` empties a record; ``"replace"`` exchanges it for another.
 
     **Formal guarantee.** Node ids and roles are public; features, labels and arcs are protected.
+
+    Raises:
+        InputError: a word is not known, or ``max_out_degree`` is below 1.
 
     >>> NodeLevel(max_out_degree=100).describe()
     'any one node: its features, its label and the (at most 100) out-arcs it owns'
@@ -139,19 +148,19 @@ class NodeLevel(Unit):
 
     @classmethod
     def parse(cls, word: str, parameter: str | None, declared: Declared) -> NodeLevel:
-        """Owned arcs, as many as are promised."""
+        """Return the unit of owned arcs, at most as many as the declared bound."""
         return cls(max_out_degree=declared.max_degree)
 
     @classmethod
     def forms(cls) -> Mapping[str, tuple[Unit, ...]]:
-        """Owned and incident arcs, under both relations."""
+        """Return owned and incident arcs, each under both relations."""
         return {
             "node, owned arcs": (cls(100), cls(100, relation="replace")),
             "node, incident arcs": (cls(arcs="incident"), cls(arcs="incident", relation="replace")),
         }
 
     def caveats(self, directed: bool) -> list[str]:
-        """What others' records still tell."""
+        """Say what the records of other nodes still reveal about a node."""
         inferred = "A node's label may still be inferred from what other nodes' records say about it."
         other_end = "Each end of an undirected edge owns its own arc: the other end's record of it is not protected."
         return [inferred] if directed else [inferred, other_end]
@@ -159,7 +168,10 @@ class NodeLevel(Unit):
 
 @dataclass(frozen=True)
 class RecordLevel(Unit):
-    """One row of a table without links.
+    """The unit is one row of a table without links.
+
+    Raises:
+        InputError: the relation is neither ``add-remove`` nor ``replace``.
 
     >>> RecordLevel().relation
     'add-remove'
@@ -179,7 +191,7 @@ class RecordLevel(Unit):
 
     @classmethod
     def forms(cls) -> Mapping[str, tuple[Unit, ...]]:
-        """Both relations."""
+        """Return the unit under both relations."""
         return {"record": (cls(), cls(relation="replace"))}
 
 
@@ -195,7 +207,7 @@ UNITS: tuple[type[Unit], ...] = (
 
 
 def short_words() -> dict[str, str]:
-    """Each command-line word of a unit, and what it protects in the few words of a table.
+    """Return each command-line word of a unit with a few words that say what it protects, for tables.
 
     >>> short_words()["arc"]
     'one directed arc'
@@ -204,7 +216,7 @@ def short_words() -> dict[str, str]:
 
 
 def class_named(name: object) -> type[Unit]:
-    """The class of a unit by its name in certificates.
+    """Return the class of a unit by the name that certificates hold.
 
     Raises:
         InputError: no unit has this name.
@@ -217,7 +229,7 @@ def class_named(name: object) -> type[Unit]:
 
 
 def class_for(text: str) -> type[Unit]:
-    """The class of a unit by its command-line word, or by ``word:parameter``.
+    """Return the class of a unit by its command-line word, or by ``word:parameter``.
 
     Raises:
         InputError: no unit has this word, or a parameter is empty or not expected.
@@ -238,7 +250,7 @@ def class_for(text: str) -> type[Unit]:
 
 
 def unit_named(text: str, declared: Declared) -> Unit:
-    """A unit by its command-line word, or by ``word:parameter``, for data of which some facts are declared.
+    """Return the unit that a command-line word, or ``word:parameter``, names for data of which some facts are declared.
 
     Raises:
         InputError: no unit has this word, or its parameter is missing, wrong or not expected.
@@ -261,6 +273,9 @@ def unit_to_dict(unit: Unit) -> dict[str, Any]:
 
 def unit_from_dict(values: dict[str, Any]) -> Unit:
     """Read back what :func:`unit_to_dict` wrote.
+
+    Raises:
+        InputError: no unit has this name, or a value is not valid.
 
     >>> unit_from_dict({'name': 'edge', 'relation': 'add-remove', 'directed': True})
     EdgeLevel(directed=True)
