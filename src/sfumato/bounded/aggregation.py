@@ -41,25 +41,27 @@ class Arcs:
 
     @property
     def num_nodes(self) -> int:
-        """Number of destinations."""
+        """The number of nodes that can receive messages."""
         return len(self.offsets) - 1
 
 
 def hop_sensitivity(unit: Unit, *, released_messages: bool) -> float:
-    r"""L2 sensitivity of one hop in units of a full row (multiply by 32767 for steps).
-
-    ``released_messages`` says that messages are post-processing of earlier releases, so they are equal in both
-    neighbouring graphs; otherwise a sender's message may change with the sender's own record.
+    r"""Return the L2 sensitivity of one hop in units of a full row (multiply by 32767 for steps).
 
     **Formal guarantee** (Frobenius norm of the change of S; each message has norm at most 1):
 
     * one arc: one row changes by one message: 1;
     * one undirected edge (u, v): row v loses :math:`m_u`, row u loses :math:`m_v`: :math:`\sqrt{1 + 1} = \sqrt 2`;
     * node, owned arcs, record emptied: at most D rows, one for each distinct target, lose the one message of that
-      node: :math:`\sqrt D`; arcs that others own are untouched, and their messages do not read this record;
+      node: :math:`\sqrt D`. Arcs that others own are untouched, and their messages do not read this record;
     * the same, record replaced: with released messages the node's message stays and its targets change, at most 2D rows
       by norm 1: :math:`\sqrt{2D}`. Otherwise a target kept in both lists may move from m to -m: D rows by 2:
       :math:`2 \sqrt D` (lists that share t targets give :math:`4t + 2(D - t) \le 4D`).
+
+    Args:
+        unit: the privacy unit, an edge or a node with owned arcs.
+        released_messages: True if the messages are post-processing of earlier releases, and so equal in both neighboring
+            graphs. If False, the message of a node may change with the record of that node.
 
     Raises:
         UnsupportedUnitError: the unit has no bounded hop (all incident arcs), or is not a graph unit.
@@ -74,7 +76,12 @@ def hop_sensitivity(unit: Unit, *, released_messages: bool) -> float:
 
 
 def affected_coordinates(unit: Unit, num_nodes: int, width: int) -> int:
-    """How many coordinates of a released [num_nodes, width] matrix can differ between neighbouring graphs.
+    """Return how many coordinates of a released ``[num_nodes, width]`` matrix can differ between neighboring graphs.
+
+    The sampler's share of delta grows with this number. Under a node ``unit``, ``max_out_degree`` bounds the rows that change.
+
+    Raises:
+        UnsupportedUnitError: the unit has no bounded hop (all incident arcs), or is not a graph unit.
 
     >>> from sfumato.privacy.units import EdgeLevel
     >>> affected_coordinates(EdgeLevel(directed=False), 1000, 16)
@@ -123,9 +130,14 @@ HOPS: dict[str, Callable[[Any, bool], tuple[float, int]]] = {
 
 
 def to_steps(rows: NDArray[np.float32]) -> NDArray[np.int16]:
-    """Put rows of norm at most 1 on the grid, rounding toward zero; no row leaves with a squared norm above 32767^2.
+    """Put rows of norm at most 1 on the grid of whole steps of 1 / 32767, rounding toward zero.
+
+    No row leaves with a squared norm above 32767^2.
 
     Shapes: float [num_nodes, width] to int16 [num_nodes, width].
+
+    Raises:
+        InputError: the rows are not a matrix, or hold a number that is not finite.
 
     >>> to_steps(np.array([[0.6, -0.8]], np.float32)).tolist()
     [[19660, -26213]]
@@ -141,7 +153,13 @@ def to_steps(rows: NDArray[np.float32]) -> NDArray[np.int16]:
 def neighborhood_sum(
     arcs: Arcs, steps: NDArray[np.int16], first: int = 0, last: int | None = None
 ) -> NDArray[np.int64]:
-    """Sum the messages that reach nodes ``first`` to ``last``, exactly. Not private: noise is added by the caller.
+    """Sum the messages that reach nodes ``first`` to ``last``, exactly. Not private: the caller must add noise.
+
+    Args:
+        arcs: the arcs, grouped by destination.
+        steps: messages in steps of 1 / 32767, int16 [num_nodes, width].
+        first: the first node whose sum is wanted.
+        last: one past the last such node; None for all.
 
     Shapes: int64 [last - first, width].
     """
@@ -159,17 +177,20 @@ def noisy_neighborhood_sum(
 
     **Formal guarantee.** A :class:`~sfumato.privacy.events.GaussianEvent` with noise multiplier
     ``noise_stddev`` / :func:`hop_sensitivity`, plus ``SAMPLER_TAU`` for each affected coordinate. The noise is a function
-    of ``key``, of a MAC of the exact steps and arcs, and of (row, column): the same operand gives the same bits, another
+    of ``key``, of a MAC of the exact steps and arcs, and of (row, column). So the same operand gives the same bits; another
     operand gives independent noise and must be charged as another release.
 
     Args:
         arcs: arcs by destination, at most ``max_out_degree`` for each owner under a node unit.
         rows: messages of norm at most 1 (longer rows are an error), [num_nodes, width].
         noise_stddev: standard deviation in units of a full row, >= 0; 0 adds none and protects nothing.
-        key: key of this release.
-        block: rows handled at a time; never changes the result.
+        key: the key of this release.
+        block: number of rows handled at a time; it never changes the result.
 
     Shapes: int64 [num_nodes, width], in steps.
+
+    Raises:
+        InputError: ``noise_stddev`` is negative, or ``rows`` has another shape or a row longer than 1.
     """
     check_real(low=0, noise_stddev=noise_stddev)
     if rows.ndim != 2 or len(rows) != arcs.num_nodes:

@@ -49,13 +49,13 @@ _TINY = 1e-200  # stands in for a norm of 0, where every coordinate is 0
 
 @dataclass(frozen=True)
 class WholeRows:
-    """Rows as whole numbers, of norm at most 2^ROW_BITS each with the number that stands for the bias's input.
+    """Rows as whole numbers. Each row, with the number that stands for the bias's input, has norm at most 2^ROW_BITS.
 
     Args:
         matrix: the whole numbers p, float64, dense or CSR, [n, k].
         ones: the whole numbers that stand for the bias's input 1, [n]; zeros without a bias.
-        norms: nu, [n]: a row is p nu / 2^ROW_BITS, up to the rounding.
-        transposed: of a CSR matrix, its chunks transposed.
+        norms: the numbers nu, [n]. A row is p nu / 2^ROW_BITS, up to the rounding.
+        transposed: the transposed chunks of a CSR matrix; empty for a dense one.
 
     >>> rows = WholeRows.of(torch.tensor([[3.0, 4.0]], dtype=torch.float64))
     >>> rows.matrix.tolist(), [round(norm, 3) for norm in rows.norms.tolist()]
@@ -69,7 +69,7 @@ class WholeRows:
 
     @classmethod
     def of(cls, rows: Tensor, *, bias: bool = False) -> WholeRows:
-        """From dense float64 rows."""
+        """Make whole numbers of dense float64 rows. With ``bias``, each row gets an input 1 for the bias."""
         squares = rows.square().sum(1)
         norms, scale = _norms(squares, rows.shape[1], bias)
         whole = (rows * scale[:, None]).round_()
@@ -81,7 +81,7 @@ class WholeRows:
 
     @classmethod
     def of_csr(cls, rows: sp.csr_matrix) -> WholeRows:
-        """From sparse rows that enter a layer with a bias; one entry of the sums is added up within a chunk of rows."""
+        """Make whole numbers of sparse rows that enter a layer with a bias. The rows are kept in chunks for the sums."""
         rows = rows.astype(np.float64)
         rows.sum_duplicates()
         each = np.diff(rows.indptr)
@@ -95,7 +95,9 @@ class WholeRows:
         return cls(_to_torch(matrix, torch.float64), torch.from_numpy(np.where(lost, 0.0, ones)), norms, chunks)
 
     def times(self, weight: Tensor) -> Tensor:
-        """The rows, without the bias's input, times a matrix [k, m] that is the same for all: row by row the same bits.
+        """Return the rows times a matrix ``weight`` [k, m]. A row gives the same bits whatever the other rows are.
+
+        The bias's input takes no part in the product.
 
         >>> WholeRows.of(torch.eye(2, dtype=torch.float64)).times(torch.eye(2, dtype=torch.float64)).round(decimals=3)
         tensor([[1., 0.],
@@ -111,10 +113,13 @@ class WholeRows:
         return products
 
     def outer_sums(self, whole: Tensor) -> tuple[Tensor, Tensor]:
-        """Sums over rows of q p^T, int64 [m, k], and of q times the bias's input, int64 [m], exactly.
+        """Return the exact sums over rows of q p^T, int64 [m, k], and of q times the bias's input, int64 [m].
 
         Args:
             whole: whole numbers q in float64, [n, m], each row of norm at most 2^GRADIENT_BITS.
+
+        Raises:
+            InputError: there are more than ``MOST_ROWS`` rows.
 
         >>> WholeRows.of(torch.ones(2, 1, dtype=torch.float64)).outer_sums(torch.ones(2, 1, dtype=torch.float64))[0]
         tensor([[131068]])
@@ -136,7 +141,7 @@ class WholeRows:
 
 
 class ExactLinear(Function):
-    """A linear layer on :class:`WholeRows`; its gradient in what entered is made of exact products as well.
+    """A linear layer on :class:`WholeRows`. Its gradient in its input is made of exact products as well.
 
     >>> x = torch.eye(2, dtype=torch.float64)
     >>> ExactLinear.apply(x, x, None, WholeRows.of(x)).round(decimals=3)
@@ -152,13 +157,13 @@ class ExactLinear(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None, None, None]:
-        """The gradient in what entered."""
+        """Return the gradient in the layer's input; the other inputs get none."""
         (weight,) = ctx.saved_tensors
         return WholeRows.of(grad).times(weight) if ctx.needs_input_grad[0] else None, None, None, None
 
 
 def _norms(squares: Tensor, columns: int, bias: bool) -> tuple[Tensor, Tensor]:
-    """nu of each row, and what a row is multiplied with before it is rounded."""
+    """Return nu of each row, and the factor by which a row is multiplied before it is rounded."""
     lengths = (squares + bias).sqrt().clamp_min(_TINY)
     scale = (2.0**ROW_BITS - math.sqrt(columns + 1) / 2 - 1) / lengths
     return 2.0**ROW_BITS / scale, scale

@@ -64,14 +64,17 @@ Batch = Callable[[NDArray[np.int64]], Sequence[Tensor | WholeRows]]
 
 @dataclass(frozen=True)
 class PrivateSGD:
-    """Public settings of a DP-SGD run.
+    """The settings of a DP-SGD run. All of them are public.
 
     Args:
         sampling_prob: q, probability that an id enters a step, in (0, 1].
         steps: number of steps, fixed in advance.
-        l2_clip_norm: C > 0.
+        l2_clip_norm: the clipping threshold C > 0.
         noise_multiplier: z in (0, 2048], noise standard deviation over C (1 + eta).
-        learning_rate: of Adam.
+        learning_rate: learning rate of Adam, > 0.
+
+    Raises:
+        InputError: a value is outside its range.
 
     >>> PrivateSGD(sampling_prob=0.1, steps=10, l2_clip_norm=1.0, noise_multiplier=1.0, learning_rate=0.01).steps
     10
@@ -92,9 +95,10 @@ class PrivateSGD:
 
 
 def check_examples(unit: Unit) -> None:
-    """Refuse a unit whose record is not one example: only then does a record change the clipped sum by at most C.
+    """Refuse a unit whose record is not a single example.
 
-    A node's record is one example where the network reads the node's own features, and earlier releases, alone.
+    Only where a record is one example does it change the clipped sum by at most C. A node's record is one example if the
+    network reads nothing but the node's own features and earlier releases.
 
     Raises:
         UnsupportedUnitError: a record may hold several examples, or none.
@@ -109,7 +113,7 @@ def check_examples(unit: Unit) -> None:
 
 
 def rounding_margin(num_parameters: int) -> float:
-    """eta: how far the grid may carry a clipped sum beyond C, as a fraction of C.
+    """Return eta, the largest part of C by which rounding to the grid may carry a clipped sum beyond C.
 
     >>> rounding_margin(10000) < 1e-5
     True
@@ -118,7 +122,7 @@ def rounding_margin(num_parameters: int) -> float:
 
 
 def to_grid(sums: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Round sums in steps of C / 2^SUM_BITS to steps of C / 2^24, halves upward.
+    """Round sums from steps of C / 2^SUM_BITS to the grid of steps of C / 2^24, halves upward.
 
     >>> to_grid(np.array([2**38, 2**13 - 1, 2**13])).tolist()
     [16777216, 0, 1]
@@ -130,15 +134,24 @@ def to_grid(sums: NDArray[np.int64]) -> NDArray[np.int64]:
 def clipped_gradient_sum(
     model: nn.Module, inputs: Sequence[Tensor | WholeRows], targets: Tensor, l2_clip_norm: float
 ) -> NDArray[np.int64]:
-    """Sum over examples of the cross-entropy gradient, each clipped to ``l2_clip_norm`` over all parameters jointly.
+    """Sum the cross-entropy gradients of all examples, each clipped to ``l2_clip_norm`` over all parameters jointly.
 
-    The result is exact: whole numbers of steps of ``l2_clip_norm`` / 2^38, of which an example adds a vector of norm at
-    most 2^38. One with target -1 (an empty record) has zero loss and adds zero; so does one whose gradient overflows.
-    Every parameter must belong to an ``nn.Linear`` that an example meets once; batch norm and shared weights are refused.
-    A ``forward`` that mixes rows in other ways cannot be seen from here: pass networks of `nn/`.
+    **Formal guarantee.** The result is exact: whole numbers of steps of ``l2_clip_norm`` / 2^38, of which an example adds a
+    vector of norm at most 2^38. An example with target -1 (an empty record) has zero loss and adds zero, and so does an
+    example whose gradient overflows.
 
-    Shapes: ``inputs`` [batch, ...], ``targets`` int64 [batch]; the result is [num_parameters], in the order of
-    ``model.parameters()``.
+    Args:
+        model: a network in which every parameter belongs to an ``nn.Linear`` that an example meets once. Batch norm and
+            shared weights are refused. A ``forward`` that mixes rows in other ways cannot be detected here: pass networks
+            of `nn/`.
+        inputs: what the network reads, [batch, ...].
+        targets: class of each example, int64 [batch].
+        l2_clip_norm: the clipping threshold C > 0.
+
+    Shapes: the result is [num_parameters], in the order of ``model.parameters()``.
+
+    Raises:
+        InputError: the model has other layers than such linear ones.
     """
     layers = _linear_layers(model)
     with _exact(layers) as met:
@@ -213,15 +226,20 @@ def private_steps(
     key: Key,
     progress: Callable[[int, int], None] | None = None,
 ) -> bytes:
-    """Train ``model`` in place with DP-Adam; the last iterate is the result. Returns a MAC of all sums read, secret.
+    """Train ``model`` in place with DP-Adam. The result is the last iterate. Return a secret MAC of all sums that were read.
+
+    **Formal guarantee.** A :class:`~sfumato.privacy.events.PoissonGaussianEvent`; see the top of this file.
 
     Args:
         model: float64 network of Linear layers, one example a row.
         batch: maps positions in ``ids`` to (inputs..., targets).
         ids: public ids in the training role; position and divisor use nothing else.
-        settings: public settings.
-        key: key of this release: the sampling coins and all noise derive from it.
-        progress: called with (step, steps).
+        settings: the public settings of the run.
+        key: the key of this release; the sampling coins and all noise derive from it.
+        progress: called with (step, steps) after each step.
+
+    Raises:
+        InputError: the model is not float64 or has other layers than linear ones, or there is no id.
     """
     parameters = list(model.parameters())
     if any(parameter.dtype != torch.float64 for parameter in parameters):

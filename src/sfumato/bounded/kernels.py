@@ -34,7 +34,10 @@ def sum_rows(
     first: int,
     out: NDArray[np.int64],
 ) -> None:
-    """Set ``out[i]`` [rows, blocks * 16] to the sum of the packed rows that the arcs of row ``first + i`` name."""
+    """Set ``out[i]`` [rows, blocks * 16] to the sum of the packed rows that the arcs of row ``first + i`` name.
+
+    The arcs of row i are ``indices[indptr[i]:indptr[i + 1]]``, and ``packed`` is what :func:`pack` returns.
+    """
     for i in prange(out.shape[0]):
         low, high = indptr[first + i], indptr[first + i + 1]
         for block in range(packed.shape[1]):
@@ -74,7 +77,10 @@ def _sum_block(
 
 @njit(cache=True, parallel=True, nogil=True)
 def quantize(unit_rows: NDArray[np.float32], out: NDArray[np.int16]) -> None:
-    """Round rows toward zero to steps of 1 / 32767 and shrink any row whose squared norm exceeds 32767^2 in integers."""
+    """Quantize rows to steps of 1 / 32767, rounding toward zero. A row whose squared norm exceeds 32767^2 is shrunk.
+
+    The norm is checked in whole numbers.
+    """
     for i in prange(unit_rows.shape[0]):
         square = np.int64(0)
         for c in range(unit_rows.shape[1]):

@@ -25,7 +25,7 @@ _MARGIN = 1 - 2.0**-20
 
 
 def public_order(train: NDArray[np.bool_], seed: int) -> NDArray[np.int64]:
-    """Rank of every node: training nodes first, shuffled by a public seed; then all others, shuffled too.
+    """Return the rank of every node: training nodes first, then all others, each shuffled by a public seed.
 
     Shapes: bool [num_nodes] to distinct int64 [num_nodes].
 
@@ -40,9 +40,9 @@ def public_order(train: NDArray[np.bool_], seed: int) -> NDArray[np.int64]:
 
 
 def one_way(arcs: Arcs, rank: NDArray[np.int64]) -> Arcs:
-    """Keep the arcs that lead from a lower to a higher rank.
+    """Keep only the arcs that lead from a lower to a higher rank.
 
-    **Formal guarantee.** Of the two arcs of an undirected edge at most one is kept, so if messages of norm at most 1 do
+    **Formal guarantee.** Of the two arcs of an undirected edge at most one is kept. So if messages of norm at most 1 do
     not depend on arcs, adding or removing the edge changes one row of their sums by norm at most 1.
 
     >>> both = Arcs(np.array([0, 1, 2]), np.array([1, 0], np.int32))
@@ -53,7 +53,9 @@ def one_way(arcs: Arcs, rank: NDArray[np.int64]) -> Arcs:
 
 
 def outward(arcs: Arcs, train: NDArray[np.bool_]) -> Arcs:
-    """Drop the arcs along which a label could come back to its node: from other nodes to training nodes, and to oneself.
+    """Drop the arcs along which a label could come back to its own node.
+
+    These are the arcs from other nodes to training nodes, and the arcs from a node to itself.
 
     >>> both = Arcs(np.array([0, 1, 2]), np.array([1, 0], np.int32))
     >>> outward(both, np.array([True, False])).sources.tolist()
@@ -68,7 +70,13 @@ def to_receivers(
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Keep, in each owner's list, the arcs of senders that lead to receivers other than themselves.
 
-    Both sets must be public. What is left of a list depends on that list alone.
+    **Formal guarantee.** What is left of a list depends on that list alone, if both sets are public.
+
+    Args:
+        indptr: arcs grouped by owner, int64 [num_nodes + 1].
+        indices: targets, int32 [num_arcs].
+        sends: which nodes send, bool [num_nodes], public.
+        receives: which nodes receive, bool [num_nodes], public.
 
     >>> both = np.array([True, True, False])
     >>> [part.tolist() for part in to_receivers(np.array([0, 2, 3, 3]), np.array([1, 2, 0], np.int32), both, ~both)]
@@ -80,12 +88,12 @@ def to_receivers(
 
 
 def _heads(arcs: Arcs) -> NDArray[np.int64]:
-    """The node whose group each arc is in."""
+    """Return the node whose group each arc is in."""
     return np.repeat(np.arange(arcs.num_nodes), np.diff(arcs.offsets))
 
 
 def _kept(arcs: Arcs, keep: NDArray[np.bool_]) -> Arcs:
-    """The arcs of a mask, in their groups."""
+    """Return the arcs that a mask keeps, in their groups."""
     before = np.concatenate(([0], np.cumsum(keep, dtype=np.int64)))
     return Arcs(before[arcs.offsets], arcs.sources[keep])
 
@@ -95,10 +103,13 @@ def share(rows: NDArray[np.float32], out_degree: NDArray[np.int64]) -> NDArray[n
 
     **Formal guarantee.** Messages longer than 1 are scaled to norm 1; then the copies along all :math:`d_u` arcs of owner
     u have joint norm :math:`\sqrt{d_u \cdot \|m_u\|^2 / d_u} \le 1`. (They are made smaller by 2^-20, more than their
-    rounding to float32 can add.) Dividing by :math:`d_u` would be sound too, and weaker; not dividing needs a cap D and has
+    rounding to float32 can add.) Dividing by :math:`d_u` would be sound too, but weaker; not dividing needs a cap D and has
     sensitivity :math:`\sqrt D`.
 
-    Shapes: float32 [num_nodes, width], int64 [num_nodes].
+    Shapes: ``rows`` float32 [num_nodes, width], ``out_degree`` int64 [num_nodes].
+
+    Raises:
+        InputError: there is not one degree for each row.
 
     >>> share(np.array([[1.0]], np.float32), np.array([4])).round(3).tolist()
     [[0.5]]
@@ -111,7 +122,7 @@ def share(rows: NDArray[np.float32], out_degree: NDArray[np.int64]) -> NDArray[n
 
 
 def needs_one_way(unit: Unit) -> bool:
-    """Whether messages must flow as :func:`one_way` says: both arcs of an undirected edge are one record.
+    """Return whether messages must flow as :func:`one_way` says. They must if both arcs of an undirected edge are one record.
 
     >>> needs_one_way(EdgeLevel(directed=False)), needs_one_way(EdgeLevel(directed=True))
     (True, False)
@@ -120,7 +131,7 @@ def needs_one_way(unit: Unit) -> bool:
 
 
 def can_route(unit: Unit) -> bool:
-    """Whether a hop that is routed as this module says has a bounded sensitivity.
+    """Return whether a hop that is routed by the rules of this module has a bounded sensitivity.
 
     >>> can_route(NodeLevel()), can_route(NodeLevel(arcs="incident"))
     (True, False)
@@ -129,15 +140,15 @@ def can_route(unit: Unit) -> bool:
 
 
 def routed_sensitivity(unit: Unit) -> float:
-    r"""L2 sensitivity of one hop that is routed as this module says, in units of a full row.
+    """Return the L2 sensitivity of one hop that is routed by the rules of this module, in units of a full row.
 
     **Formal guarantee** (Frobenius norm of the change of all sums; messages have norm at most 1):
 
     * one arc, along which a message flows or not: 1;
     * one undirected edge, by :func:`one_way`: one row changes by one message: 1;
-    * node, owned arcs, by :func:`share`, record emptied: its copies vanish, of joint norm 1; no other owner's list,
-      message or divisor reads this record: 1;
-    * the same, record replaced: joint norm 1 before and after, and they may be opposite: 2.
+    * node, owned arcs, by :func:`share`, record emptied: the copies of its message vanish, of joint norm 1; no other owner's
+      list, message or divisor reads this record: 1;
+    * the same, record replaced: the copies have joint norm 1 before and after, and may be opposite: 2.
 
     Raises:
         UnsupportedUnitError: all incident arcs (others' copies would change without bound), or not a graph unit.
@@ -156,7 +167,9 @@ def routed_sensitivity(unit: Unit) -> float:
 
 
 def routed_coordinates(unit: Unit, num_nodes: int, width: int) -> int:
-    """How many coordinates of a routed [num_nodes, width] release can differ between neighbouring graphs.
+    """Return how many coordinates of a routed ``[num_nodes, width]`` release can differ between neighboring graphs.
+
+    Under a node ``unit``, ``max_out_degree`` bounds the rows that change; without this bound all rows may change.
 
     >>> routed_coordinates(NodeLevel(max_out_degree=100), 1000, 6)
     600

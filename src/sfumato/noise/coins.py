@@ -24,7 +24,15 @@ _LOW_HALF = np.uint64(2**32 - 1)
 
 
 def coins(key: Key, probability: float, ids: NDArray[np.integer]) -> NDArray[np.bool_]:
-    """Toss one secret coin an id; heads with probability ``floor(2^64 probability) / 2^64``, never above it.
+    """Toss one secret coin for each id. Heads has probability ``floor(2^64 probability) / 2^64``, never above ``probability``.
+
+    Args:
+        key: the key of these coins; equal keys give equal coins.
+        probability: the probability of heads, in [0, 1].
+        ids: public ids, each of which has a coin of its own.
+
+    Raises:
+        InputError: the probability is outside [0, 1].
 
     >>> int(coins(bytes(32), 0.5, np.arange(1000)).sum())
     501
@@ -37,11 +45,11 @@ def coins(key: Key, probability: float, ids: NDArray[np.integer]) -> NDArray[np.
 
 
 class SecretWords:
-    """Secret uniform bits of one collection round; every read is new.
+    """Secret uniform bits of one collection round; every read returns new ones.
 
     Args:
         key: 32 secret bytes; None draws them from the operating system. Give a key only to derive the coins of one
-            device from its own secret, or in a test: whoever knows it reads the true values off the reports.
+            device from its own secret, or in a test: whoever knows the key can read the true values off the reports.
 
     Raises:
         InputError: the key is not 32 bytes.
@@ -59,18 +67,21 @@ class SecretWords:
         self._stream = Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()
 
     def bytes(self, count: int) -> bytes:
-        """The next ``count`` bytes."""
+        """Return the next ``count`` bytes of the stream."""
         return self._stream.update(bytes(count))
 
     def words(self, shape: tuple[int, ...]) -> Words:
-        """Uniform 64-bit words."""
+        """Return uniform 64-bit words in an array of this shape."""
         return np.frombuffer(self.bytes(8 * math.prod(shape)), "<u8").reshape(shape)
 
     def below(self, bound: int, shape: tuple[int, ...]) -> NDArray[np.int64]:
-        """Exactly uniform integers 0, ..., bound - 1, for bounds up to 2^32.
+        """Return exactly uniform integers 0, ..., bound - 1, for bounds up to 2^32.
 
-        A 32-bit word w gives floor(w * bound / 2^32), and is drawn again where the remainder is below 2^32 mod bound:
-        then each result has equally many words.
+        A 32-bit word w gives floor(w * bound / 2^32). It is drawn again if the remainder is below 2^32 mod bound, so that
+        equally many words lead to each result.
+
+        Raises:
+            InputError: the bound is outside its range.
         """
         check_int(low=1, high=2**32, bound=bound)
         if bound == 1:
@@ -90,11 +101,12 @@ class SecretWords:
         return products
 
     def subsets(self, users: int, total: int, size: int) -> NDArray[np.int64]:
-        """Exactly uniform subsets of 0, ..., total - 1, each of exactly ``size`` distinct members, ascending.
+        """Return exactly uniform subsets of 0, ..., total - 1, each of ``size`` distinct members, ascending.
 
-        Floyd's algorithm: for j = total - size, ..., total - 1 draw t <= j, and take j itself if t is taken already.
+        This is Floyd's algorithm: for j = total - size, ..., total - 1 draw t <= j, and take j itself if t is taken already. The
+        cost does not grow with ``total``.
 
-        Shapes: [users, size]. No pass over ``total``.
+        Shapes: ``[users, size]``.
 
         >>> SecretWords(bytes(32)).subsets(2, 100, 3).shape
         (2, 3)
@@ -111,7 +123,13 @@ class SecretWords:
 
 
 class PublicWords:
-    """64-bit words that anyone computes from (collection, purpose, user, item), independent to who chose its value first.
+    """64-bit words that anyone can compute from (collection, purpose, user, item).
+
+    They are independent of a user's value if the value was chosen before the collection was named.
+
+    Args:
+        collection: public name of the collection; a new name gives new words.
+        purpose: what the words are for, so that two uses do not share them.
 
     >>> words = PublicWords("survey-7", "example")
     >>> bool((words.grid(np.array([3, 4]), 5)[1, 2] == words.at(np.array([4]), np.array([2]))[0]).all())
@@ -124,13 +142,13 @@ class PublicWords:
         self._cipher = Cipher(algorithms.AES256(key), modes.ECB())
 
     def at(self, users: NDArray[np.integer], items: NDArray[np.integer]) -> Words:
-        """One word for each pair: word ``item % 2`` of the cipher block (user, item // 2)."""
+        """Return one word for each pair of a user and an item: word ``item % 2`` of the cipher block (user, item // 2)."""
         blocks = self._blocks(users, items // 2)
         words: Words = blocks[np.arange(len(users)), items % 2]
         return words
 
     def grid(self, users: NDArray[np.integer], items: int) -> Words:
-        """The words of items 0, ..., ``items`` - 1 for each user, shape [len(users), items]."""
+        """Return the words of items 0, ..., ``items`` - 1 for each user, shape [len(users), items]."""
         half = -(-items // 2)
         blocks = self._blocks(np.repeat(users, half), np.tile(np.arange(half), len(users)))
         return blocks.reshape(len(users), 2 * half)[:, :items]
@@ -142,7 +160,9 @@ class PublicWords:
 
 
 def scaled_down(words: Words, bound: int) -> NDArray[np.int64]:
-    """Map words to 0, ..., bound - 1 by the high half of word * bound: uniform up to 2^-64 an outcome, bound < 2^32.
+    """Scale words down to 0, ..., bound - 1 by the high half of word * bound.
+
+    The result is uniform up to 2^-64 an outcome. The bound must be below 2^32.
 
     >>> scaled_down(np.array([0, 2**63, 2**64 - 1], np.uint64), 10).tolist()
     [0, 5, 9]
@@ -153,7 +173,7 @@ def scaled_down(words: Words, bound: int) -> NDArray[np.int64]:
 
 
 def normals(words: Words) -> NDArray[np.float64]:
-    """Map words to standard normal values by the inverse distribution function at the middle of 2^53 equal cells.
+    """Turn words into standard normal values by the inverse distribution function, at the middle of 2^53 equal cells.
 
     >>> normals(np.array([2**63, 2**62], np.uint64)).round(4).tolist()
     [0.0, -0.6745]
@@ -162,7 +182,10 @@ def normals(words: Words) -> NDArray[np.float64]:
 
 
 def user_ids(users: NDArray[np.integer] | None, count: int) -> NDArray[np.int64]:
-    """Check public user ids, or number the rows.
+    """Check public user ids; without any, return the row numbers 0, ..., ``count`` - 1.
+
+    Raises:
+        InputError: the ids are not ``count`` non-negative integers.
 
     >>> user_ids(None, 3).tolist()
     [0, 1, 2]

@@ -21,7 +21,10 @@ _LARGEST = 500.0
 
 
 def check_epsilon(epsilon: float) -> float:
-    """A budget that integer thresholds can express: positive, and the whole of it at most 10^6.
+    """Check that integer thresholds can express a budget: it must be positive and at most 10^6.
+
+    Raises:
+        InputError: the budget is outside this range.
 
     >>> check_epsilon(0.5)
     0.5
@@ -30,7 +33,16 @@ def check_epsilon(epsilon: float) -> float:
 
 
 def hit_share(epsilon: float, favored: int, others: int, parts: int = 1) -> int:
-    """H, for a budget of ``epsilon`` split evenly over ``parts`` such draws.
+    """Return H, the share of 2^64 words that each favored outcome gets.
+
+    Args:
+        epsilon: the budget of all parts together.
+        favored: the number k of favored outcomes.
+        others: the number N - k of other outcomes.
+        parts: number of such draws over which the budget is split evenly.
+
+    Raises:
+        InputError: the budget is so small that a favored outcome would get no more than the others.
 
     >>> hit_share(1.0, 1, 1) / 2**64
     0.7310585786300049
@@ -46,7 +58,9 @@ def hit_share(epsilon: float, favored: int, others: int, parts: int = 1) -> int:
 
 
 def realized(hit: int, favored: int, others: int, parts: int = 1) -> float:
-    """The log-ratio that H gives, times ``parts``, rounded upward.
+    """Return the epsilon that H really gives over all ``parts``: the log-ratio times ``parts``, rounded upward.
+
+    ``hit`` is H, ``favored`` the number k of favored outcomes and ``others`` the number N - k of others.
 
     >>> realized(hit_share(1.0, 1, 1), 1, 1) <= 1.0
     True
@@ -56,7 +70,7 @@ def realized(hit: int, favored: int, others: int, parts: int = 1) -> float:
 
 
 def round_up(number: Decimal | Fraction) -> float:
-    """The least float that is not below ``number``.
+    """Return the least float that is not below ``number``.
 
     >>> round_up(Fraction(1, 10)) >= Fraction(1, 10)
     True
@@ -66,7 +80,9 @@ def round_up(number: Decimal | Fraction) -> float:
 
 
 def probabilities(hit: int, favored: int, others: int) -> tuple[Fraction, Fraction]:
-    """Exact probability of one favored and of one other outcome.
+    """Return the exact probabilities of one favored outcome and of one other outcome.
+
+    ``hit`` is H, ``favored`` the number k of favored outcomes and ``others`` the number N - k of others.
 
     >>> probabilities(2**63, 1, 2)
     (Fraction(1, 2), Fraction(1, 4))

@@ -47,7 +47,7 @@ def derive_key(key: Key, *parts: str | int | bytes) -> Key:
 
 
 def operand_mac(key: Key, *arrays: NDArray[np.generic]) -> bytes:
-    """MAC of the exact bytes, shapes and types of an operand. Secret: never write it to a ledger or log.
+    """Return a MAC of the exact bytes, shapes and types of an operand. It is secret: never write it to a ledger or log.
 
     >>> operand_mac(bytes(32), np.arange(3)) == operand_mac(bytes(32), np.arange(1, 4))
     False
@@ -60,9 +60,19 @@ def operand_mac(key: Key, *arrays: NDArray[np.generic]) -> bytes:
 
 
 def law_stream(key: Key, start: int, stop: int, law: str, *parameters: str) -> Stream:
-    """Stream of a release for one law and its parameters, after checking the positions to be drawn.
+    """Return the stream of a release for one law and its parameters, after a check of the positions to be drawn.
 
-    Binding the parameters keeps a second draw at another scale from cancelling against the first.
+    The stream depends on the parameters. So a second draw at another scale cannot be used to cancel the noise of the first.
+
+    Args:
+        key: the key of the release.
+        start: absolute position of the first value.
+        stop: one past the last position, below 2^63.
+        law: the name of the law.
+        *parameters: the parameters of the law, as text.
+
+    Raises:
+        InputError: the positions are out of order or out of range.
 
     >>> law_stream(bytes(32), 0, 3, "rounded-gaussian", "0x1.0p+1").at(np.array([0], np.uint64), 0).shape
     (1, 2)
@@ -73,19 +83,19 @@ def law_stream(key: Key, start: int, stop: int, law: str, *parameters: str) -> S
 
 
 class Stream:
-    """128-bit pseudo-random blocks E_k(attempt || index), as pairs of uint64 words."""
+    """128-bit pseudo-random blocks E_k(attempt || index), each as a pair of uint64 words."""
 
     def __init__(self, key: Key) -> None:
         self._cipher = algorithms.AES256(key)
 
     def counter_mode(self, block: int) -> CipherContext:
-        """Cipher that turns zeros into the blocks of attempt 0 from index ``block`` on."""
+        """Return a cipher that turns zeros into the blocks of attempt 0, from index ``block`` on."""
         return Cipher(self._cipher, modes.CTR(block.to_bytes(16, "big"))).encryptor()
 
     def at(self, index: NDArray[np.uint64], attempt: int | NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Blocks at arbitrary positions, shape [len(index), 2].
+        """Return the blocks at arbitrary positions, shape [len(index), 2].
 
-        One cipher call on distinct counter blocks: this is counter mode with the counters written out.
+        This takes one cipher call on distinct counter blocks: it is counter mode with the counters written out.
         """
         blocks = np.empty((len(index), 2), ">u8")
         blocks[:, 0], blocks[:, 1] = attempt, index

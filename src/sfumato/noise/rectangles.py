@@ -60,7 +60,10 @@ Words = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class Law:
-    """f(x) = exp(-x^2 / 2) if ``square`` else exp(-x), cut at ``reach``; ``area`` is v."""
+    """A law with density proportional to f(|x|): f(x) = exp(-x^2 / 2) if ``square``, else exp(-x).
+
+    ``name`` enters the key of a draw. The law is cut at ``reach``, c; ``area`` is v, half the area of a rectangle.
+    """
 
     name: str
     square: bool
@@ -68,11 +71,11 @@ class Law:
     area: float
 
     def graph(self, x: mpf) -> mpf:
-        """f at x >= 0."""
+        """Return f(x) for x >= 0."""
         return mp.exp(-x * x / 2 if self.square else -x)
 
     def inverse(self, y: mpf) -> mpf:
-        """The x >= 0 with f(x) = y; 0 for y above 1."""
+        """Return the x >= 0 with f(x) = y, or 0 for y above 1."""
         exponent = -mp.log(y) if y < 1 else mpf(0)
         return mp.sqrt(2 * exponent) if self.square else exponent
 
@@ -83,9 +86,14 @@ LAPLACE = Law("rounded-laplace", False, 76.0, 0.0009805972)
 
 @dataclass(frozen=True, eq=False)
 class Layers:
-    """Rectangles of a law, bottom first; a word without its sign bit, below ``limit``, is kept at any height.
+    """The rectangles of a law, from the bottom up.
 
-    ``levels`` holds bottom and rise in double precision, shape [2, 1024].
+    Args:
+        half_width: half-width x_j of each rectangle.
+        limit: a word without its sign bit that is below this limit is kept at any height.
+        bottom: the lower height y_j of each rectangle.
+        rise: the difference of heights y_{j+1} - y_j.
+        levels: bottom and rise in double precision, shape [2, 1024].
     """
 
     half_width: NDArray[np.float64]
@@ -97,7 +105,7 @@ class Layers:
 
 @lru_cache(maxsize=2)
 def layers(law: Law) -> Layers:
-    """Stack the rectangles from y = 0 up; half-widths are doubles rounded up, areas are equal to 2^-280."""
+    """Stack the rectangles of a law from y = 0 up. Half-widths are doubles rounded up; areas are equal to 2^-280."""
     half_width, limit, bottom, rise = [law.reach], [], [mpf(0)], []
     with mp.workprec(_PRECISION):
         for _ in range(1 << _LAYER_BITS):
@@ -111,7 +119,16 @@ def layers(law: Law) -> Layers:
 
 
 def exact(law: Law, scale: float, word: int, height: int, further_u: int, further_y: int) -> tuple[int, bool]:
-    """The reference: a candidate's value and whether it is kept, from 10 + 182 + 192 random bits."""
+    """Decide a candidate by the reference: return its value and whether it is kept, from 10 + 182 + 192 random bits.
+
+    Args:
+        law: the law to draw from.
+        scale: the scale s in grid steps.
+        word: the candidate: 10 bits of the rectangle, the sign and 53 bits of U.
+        height: the 64 leading bits of Y.
+        further_u: 128 further bits of U.
+        further_y: 128 further bits of Y.
+    """
     stack, layer = layers(law), word & ((1 << _LAYER_BITS) - 1)
     (a, b), (c, d) = stack.half_width[layer].as_integer_ratio(), scale.as_integer_ratio()
     u = 2 * (((word % (1 << 63) >> _LAYER_BITS) << 128) + further_u) + 1
@@ -124,7 +141,17 @@ def exact(law: Law, scale: float, word: int, height: int, further_u: int, furthe
 
 
 def draw(law: Law, scale: float, stream: Stream, start: int, stop: int) -> IntArray:
-    """Values ``start`` to ``stop``: candidate i is word i mod 2 of block (0, i // 2), its retries read blocks (t, i)."""
+    """Draw values ``start`` to ``stop`` of a release.
+
+    Candidate i is word i mod 2 of block (0, i // 2); its retries read blocks (t, i).
+
+    Args:
+        law: the law to draw from.
+        scale: the scale s in grid steps.
+        stream: the keyed stream of the release.
+        start: absolute position of the first value.
+        stop: one past the last position.
+    """
     numba = require("numba")
     out = np.empty(stop - start, np.int64)
     step = scale * layers(law).half_width * 2.0**-53
@@ -146,12 +173,15 @@ def draw(law: Law, scale: float, stream: Stream, start: int, stop: int) -> IntAr
 
 @lru_cache(maxsize=2)
 def _pool(threads: int, _process: int) -> ThreadPoolExecutor:
-    """Threads kept between calls, for starting them costs as much as a block; a forked process gets its own."""
+    """Return threads that are kept between calls, because starting them costs as much as a block.
+
+    A forked process gets its own.
+    """
     return ThreadPoolExecutor(threads)
 
 
 def _fill(law: Law, step: NDArray[np.float64], stream: Stream, start: int, out: IntArray) -> tuple[IntArray, Words]:
-    """First candidates of one span, in chunks that stay in cache; returns positions and words still open."""
+    """Decide the first candidates of one span, in chunks that stay in cache. Return positions and words still open."""
     from sfumato.noise._kernel import decode
 
     blocks, limit = stream.counter_mode(start // 2), layers(law).limit
@@ -170,7 +200,10 @@ def _fill(law: Law, step: NDArray[np.float64], stream: Stream, start: int, out: 
 def _settle(
     law: Law, scale: float, stream: Stream, positions: IntArray, words: Words, attempt: int
 ) -> tuple[IntArray, NDArray[np.bool_], Words]:
-    """Decide open candidates with the bits of their Y: values, kept or not, and new candidates for those rejected."""
+    """Decide open candidates with the bits of their Y.
+
+    Return their values, whether each is kept, and new candidates for those rejected.
+    """
     from sfumato.noise._kernel import KEPT, OPEN, judge
 
     stack, index = layers(law), positions.astype(np.uint64)
