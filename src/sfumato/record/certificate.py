@@ -83,7 +83,7 @@ COVERS = "This run alone: other releases about the same data add up."
 
 @dataclass(frozen=True)
 class Certificate:
-    """A claim of privacy for one run; exists only when the ledger holds exactly the plan's releases.
+    """A claim of privacy for a single run. It exists only if the ledger holds exactly the plan's releases.
 
     ``values`` is the JSON form (`certificate.json`); ``str()`` gives the plain words.
     """
@@ -92,18 +92,18 @@ class Certificate:
 
     @property
     def epsilon(self) -> float | None:
-        """The claimed epsilon; None without privacy."""
+        """The claimed epsilon, or None without privacy."""
         epsilon: float | None = self.values["claim"]["epsilon"]
         return epsilon
 
     @property
     def delta(self) -> float | None:
-        """The claimed delta; None without privacy."""
+        """The claimed delta, or None without privacy."""
         delta: float | None = self.values["claim"]["delta"]
         return delta
 
     def to_json(self) -> str:
-        """The canonical JSON text."""
+        """Return the canonical JSON text, with a newline at its end."""
         return canonical_json(self.values) + "\n"
 
     def __str__(self) -> str:
@@ -140,24 +140,24 @@ class Certificate:
 
 @dataclass(frozen=True)
 class Statement:
-    """All that the certificate of a finished run states.
+    """Everything that the certificate of a finished run states.
 
     Args:
         ledger: holds the plan and every one of its releases.
-        version: of the library.
-        settings: public hyper-parameters.
-        unit: of privacy.
+        version: the version of the library.
+        settings: public hyper-parameters of the method.
+        unit: the privacy unit of the claim.
         budget: epsilon and delta that were allowed, or None without privacy.
         accounting: ``gaussian``, ``pld``, ``renyi``, ``sum`` (of a user's reports) or ``none``.
-        public_facts: what calibration read.
+        public_facts: the public facts that calibration read.
         assumed_public: which of them were read off protected data.
         who_may_see: outputs for ``anyone``, ``the node itself`` and ``never``.
-        builds_on: runs whose weights this one uses: ``ledger_head``, ``epsilon`` and ``delta`` of each.
+        builds_on: runs whose weights this run uses: ``ledger_head``, ``epsilon`` and ``delta`` of each.
         candidates: what a charged selection chose from, in its order: ``method`` and ``settings`` of each.
         notes: free text, outside the claim; nothing checks it.
-        assumptions: of the method, beside those of a trusted curator.
+        assumptions: what the method assumes, beside the assumptions of a trusted curator.
         limits: caveats that follow from the method.
-        reads_links: False of a method that is graph-free.
+        reads_links: False if the method uses no graph.
 
     >>> from sfumato.privacy.units import NoPrivacy
     >>> Statement(Ledger({}, ()), "0.1.0", {}, NoPrivacy(), None, "none", {}, (), {}).ledger.complete
@@ -243,7 +243,7 @@ def certify(stated: Statement) -> Certificate:
 
 
 def _shares(values: Mapping[str, Any]) -> list[str]:
-    """What each report takes of epsilon, where that is not all of it."""
+    """Return what each report takes of epsilon, if there is more than one report."""
     trust = class_named(values["unit"]["name"]).trust
     if trust == "curator" or len(values["releases"]) < 2:
         return []
@@ -255,7 +255,12 @@ def _shares(values: Mapping[str, Any]) -> list[str]:
 
 
 def caveats(unit: Unit, directed: bool, releases: Sequence[Release]) -> list[str]:
-    """Limits that follow from the unit, from whether the graph is directed, and from the mechanisms.
+    """Return the limits of the claim that follow from the unit, the direction of the graph, and the mechanisms.
+
+    Args:
+        unit: the privacy unit of the claim.
+        directed: whether the graph is declared directed.
+        releases: the releases of the plan, which name the mechanisms.
 
     >>> from sfumato.privacy.units import NodeLevel
     >>> caveats(NodeLevel(max_out_degree=10), True, ())
@@ -274,7 +279,7 @@ def caveats(unit: Unit, directed: bool, releases: Sequence[Release]) -> list[str
 
 
 def each_feature(settings: Mapping[str, Any], public_facts: Mapping[str, Any]) -> list[str]:
-    """The caveat of a budget that was set for every feature by itself.
+    """Return the caveat of a budget that is spent on every feature separately; nothing for other budgets.
 
     >>> each_feature({"epsilon_x": 1.0, "per_feature": True}, {"num_features": 1433})
     ['epsilon_x = 1 is spent on each of the 1433 features, as first published: a user spends up to 1433 times as much.']
@@ -289,7 +294,7 @@ def each_feature(settings: Mapping[str, Any], public_facts: Mapping[str, Any]) -
 
 
 def both_ends(epsilon: float) -> list[str]:
-    """The caveat of links, each of which is a bit of two lists.
+    """Return the caveats of unit link, under which a link is a bit of two lists.
 
     >>> both_ends(5.0)[0]
     'epsilon = 5 is that of one bit of one list. A relationship that both of its ends report costs epsilon = 10.'
@@ -314,5 +319,10 @@ def round_up(epsilon: float) -> str:
 
 
 def total_draws(releases: Sequence[Release]) -> int:
-    """Noise draws that one record can touch in a plan: the factor of ``SAMPLER_TAU`` in delta."""
+    """Return how many noise draws a record can touch in a plan: the factor of ``SAMPLER_TAU`` in delta.
+
+    >>> from sfumato.privacy.events import GaussianEvent
+    >>> total_draws([Release("aggregate/1", GaussianEvent(2.0, count=2), (4, 16), 32)])
+    64
+    """
     return sum(release.draws for release in releases)

@@ -19,7 +19,7 @@ FIRST_NOISE = "first noise"
 
 
 def new_run() -> str:
-    """A random name for a run.
+    """Return a random name for a run, 128 bits in hexadecimal.
 
     >>> len(new_run())
     32
@@ -29,15 +29,15 @@ def new_run() -> str:
 
 @dataclass(frozen=True)
 class Claim:
-    """What one run asks for: its claim, and what the rule ``gdp`` needs (``mu`` is None unless all events are Gaussian).
+    """What a run asks of a data set's budget: its claim, and what the rule ``gdp`` needs.
 
     Args:
-        run: its random name; the same run is charged once.
-        method: such as ``gap``.
-        epsilon: claimed, >= 0.
-        delta: claimed, in [0, 1).
-        mu: Gaussian parameter of all its events together, rounded up.
-        draws: noise draws that one record can touch.
+        run: the random name of the run; the same run is charged once.
+        method: the name of the method, such as ``gap``.
+        epsilon: the claimed epsilon, >= 0.
+        delta: the claimed delta, in [0, 1).
+        mu: Gaussian parameter of all its events together, rounded up; None unless all events are Gaussian.
+        draws: noise draws that a record can touch.
         plan: hash of the plan entry in the run's own ledger.
 
     >>> from sfumato.record.ledger import Release
@@ -60,21 +60,28 @@ class Claim:
 
     @classmethod
     def of(cls, run: str, method: str, epsilon: float, delta: float, releases: Sequence[Release], plan: str) -> Claim:
-        """The claim of a plan with these releases."""
+        """Make the claim of a plan with these ``releases``, from which ``mu`` and ``draws`` follow.
+
+        ``run``, ``method``, ``epsilon``, ``delta`` and ``plan`` are the fields of the claim.
+        """
         mu = gaussian_mu([release.event for release in releases])
         return cls(run, method, epsilon, delta, mu, sum(release.draws for release in releases), plan)
 
     @property
     def charge(self) -> Charge:
-        """What a filter counts."""
+        """What a filter counts for this claim."""
         return Charge(self.epsilon, self.delta, self.mu, self.draws)
 
 
 @dataclass(frozen=True)
 class Account:
-    """The sound content of a ledger file: header, claims, their marks, and what is wrong with the rest (None: nothing).
+    """The sound content of a ledger file: its header, its claims and their marks.
 
-    ``marks`` holds, by run, what its noise was drawn from: a mark of its first noise, and of each release that it bound.
+    Args:
+        header: the unit, the data set, the totals and the rule of composition.
+        claims: the claims of all runs, in the order of the file.
+        problem: what is wrong with the rest of the file; None if nothing is.
+        marks: by run, marks of what its noise was drawn from: one of its first noise, and one of each release it bound.
 
     >>> Account({"composition": "basic", "total_epsilon": 1.0, "total_delta": 1e-6}, ()).left()
     {'epsilon': 1.0, 'delta': 1e-06}
@@ -86,16 +93,22 @@ class Account:
     marks: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def state(self, claim: Claim) -> str:
-        """``spent`` once noise was drawn under a claim, ``reserved`` before; ``unknown`` if format 1 does not say."""
+        """Return ``spent`` if noise was drawn under a claim, else ``reserved``, or ``unknown`` in a ledger of format 1."""
         if self.marks.get(claim.run):
             return "spent"
         return "unknown" if self.header["format"] == 1 else "reserved"
 
     def marked(self, run: str, what: str, mark: str | None, path: Path) -> bool:
-        """Whether a run has this mark already; a run with another one is refused.
+        """Return whether a run has this mark already. A run with a different mark is refused.
+
+        Args:
+            run: the name of the run.
+            what: ``FIRST_NOISE``, or the name of a release.
+            mark: the mark of what the noise is drawn from now; None without one.
+            path: the ledger file, for the message.
 
         Raises:
-            LedgerError: it was drawn from something else, or what it drew was lost.
+            LedgerError: the noise was drawn from something else, or what it drew was lost.
         """
         found = self.marks.get(run, {}).get(what)
         if found in (None, mark):
@@ -107,27 +120,32 @@ class Account:
         )
 
     def filter(self) -> BasicFilter | GaussianFilter:
-        """The header's rule, with all claims counted."""
+        """Return the filter of the header's rule, with all claims counted."""
         rule = BasicFilter if self.header["composition"] == "basic" else GaussianFilter
         charges = [claim.charge for claim in self.claims]
         return rule(self.header["total_epsilon"], self.header["total_delta"], charges)
 
     def left(self) -> dict[str, float]:
-        """What another claim may cost at most, rounded down."""
+        """Return what another claim may cost at most, rounded down."""
         return self.filter().remaining
 
     def total(self) -> dict[str, float]:
-        """The most that all claims may cost together, rounded down."""
+        """Return the most that all claims may cost together, rounded down."""
         return replace(self, claims=()).left()
 
     def spent(self) -> dict[str, Fraction]:
-        """What all claims cost together."""
+        """Return what all claims cost together, as exact fractions."""
         rule = self.filter()
         prices = [rule.price(claim.charge) for claim in self.claims]
         return {name: sum((price[name] for price in prices), Fraction(0)) for name in rule.remaining}
 
     def check(self, claim: Claim, path: Path) -> None:
-        """Refuse a claim that costs more than what is left, naming the shortfall exactly."""
+        """Refuse a claim that costs more than what is left. The message names the shortfall exactly.
+
+        Raises:
+            BudgetExceededError: the claim costs more than what is left.
+            InputError: the rule is ``gdp``, and the plan has releases that are not Gaussian.
+        """
         if self.header["composition"] == "gdp" and claim.mu is None:
             raise InputError(
                 f"Expected a plan of Gaussian releases only, as the ledger's rule gdp composes them, got {claim.method!r} "

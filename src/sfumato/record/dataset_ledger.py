@@ -58,7 +58,9 @@ _HEADER = {"format", "unit", "dataset", "total_epsilon", "total_delta", "composi
 
 @dataclass(frozen=True)
 class DatasetLedger:
-    """The ledger file of a data set. Options may be left out once the file exists; given, they must agree with it.
+    """The ledger file of a data set.
+
+    Options may be left out once the file exists. If they are given, they must agree with the file.
 
     Args:
         path: the file, made by the first run; its folder must exist. A symbolic link is followed first, so that all its
@@ -68,7 +70,7 @@ class DatasetLedger:
         composition: how claims add up, ``basic`` (default) or ``gdp``.
 
     Raises:
-        InputError: a value is outside its range.
+        InputError: a value is outside its range, the folder does not exist, or a new ledger lacks ``total_epsilon``.
 
     >>> DatasetLedger(Path("ledger.jsonl"), total_epsilon=4.0).composition
     """
@@ -101,13 +103,13 @@ class DatasetLedger:
     def reserve(
         self, claim: Claim, *, unit: Mapping[str, Any], dataset: Mapping[str, Any], mark: str | None = None
     ) -> None:
-        """Charge a run's whole claim, on disk before this returns, under an exclusive lock; a run is charged once.
+        """Charge the whole claim of a run, under an exclusive lock. It is on disk before this returns; a run is charged once.
 
         Args:
             claim: what the run asks for.
             unit: its privacy unit, as JSON values.
             dataset: what identifies the data set: ``name`` and ``ids_digest``.
-            mark: of the first noise, for a run that has one; a claim that is spent is refused without it.
+            mark: the mark of the first noise, for a run that has one; a claim that is spent is refused without it.
 
         Raises:
             BudgetExceededError: less is left; the message names the shortfall. Nothing was written.
@@ -130,15 +132,15 @@ class DatasetLedger:
             _append(self.path, {"kind": "run", "claim": asdict(claim)})
 
     def spend(self, run: str, mark: str, what: str) -> None:
-        """Say, on disk before this returns, that noise is drawn under a run's claim; the same mark is accepted again.
+        """Record that noise is drawn under a run's claim, on disk before this returns. The same mark is accepted again.
 
         Args:
-            run: that reserved a claim.
-            mark: of what the noise is drawn from, 128 random or pseudo-random bits at least.
-            what: ``FIRST_NOISE``, or a release by its name.
+            run: the name of a run that reserved a claim.
+            mark: the mark of what the noise is drawn from, at least 128 random or pseudo-random bits.
+            what: ``FIRST_NOISE``, or the name of a release.
 
         Raises:
-            LedgerError: it has another mark, has no claim here, or the file is damaged or stays locked. Do not draw.
+            LedgerError: the run has another mark or no claim here, or the file is damaged or stays locked. Do not draw.
         """
         with _locked(self.path):
             account = self._sound()
@@ -157,7 +159,7 @@ class DatasetLedger:
         return account
 
     def _opened(self, claim: Claim, unit: Mapping[str, Any], dataset: Mapping[str, Any]) -> Account:
-        """The account that a new file starts with."""
+        """Return the account that a new file starts with."""
         delta = self.total_delta
         if delta is None:
             delta = float(min(10 * Fraction(repr(claim.delta)), Fraction(1, 2)))
@@ -196,7 +198,7 @@ class DatasetLedger:
 
 
 def read_account(path: Path) -> Account:
-    """Read a ledger file without changing it, checking its chain, its fields and its ``.head``.
+    """Read a ledger file without changing it, and check its chain, its fields and its ``.head``.
 
     Raises:
         InputError: there is no file, or it does not begin like the ledger of a data set.
@@ -273,7 +275,7 @@ def _followed(path: Path) -> Path:
 
 
 def _begun(path: Path) -> bool:
-    """Whether there is a ledger; not if a process died while it wrote the first line of one."""
+    """Return whether there is a ledger. There is none if a process died while it wrote the first line."""
     if _head_path(path).exists() or not path.exists():
         return _head_path(path).exists()
     content = path.read_bytes()
@@ -289,7 +291,7 @@ def _read_chain(path: Path) -> Chain:
 
 
 def _read_head(path: Path) -> tuple[int, str] | None:
-    """Number of entries and last hash as last noted; None if nothing was noted yet."""
+    """Return the number of entries and the last hash that were noted, or None if nothing was noted yet."""
     head = _head_path(path)
     if not head.exists():
         return None
@@ -301,7 +303,7 @@ def _read_head(path: Path) -> tuple[int, str] | None:
 
 
 def _head_problem(path: Path, chain: Chain, head: tuple[int, str] | None) -> str | None:
-    """Why the entries are not those that were noted; more than noted is sound, since each counts."""
+    """Return why the entries are not those that were noted. More entries than noted are sound, since each of them counts."""
     name = _head_path(path).name
     if head is None:
         return None if len(chain.entries) <= 1 else f"{name}, which names its last line, is missing; restore it"

@@ -25,13 +25,13 @@ _RESTORE = "Restore it, or start another run in a new folder, which costs anew."
 
 @dataclass(frozen=True)
 class Release:
-    """One planned output of a private computation.
+    """A planned output of a private computation.
 
     Args:
         name: such as ``aggregate/1``; unique in its plan.
-        event: what accounting sees.
-        shape: of the released array; None for a number that chance decides, such as how many arcs are released.
-        affected_coordinates: how many coordinates one record can touch, for the sampler's share of delta.
+        event: the privacy event that accounting reads.
+        shape: shape of the released array; None for a number that chance decides, such as how many arcs are released.
+        affected_coordinates: how many coordinates a record can touch, for the sampler's share of delta.
         visible_to: who may see it.
 
     >>> from sfumato.privacy.events import GaussianEvent
@@ -47,11 +47,11 @@ class Release:
 
     @property
     def draws(self) -> int:
-        """Noise draws that one record can touch over all steps of the event."""
+        """Noise draws that a record can touch over all steps of the event."""
         return self.affected_coordinates * repeats(self.event)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready values, the form that ledger and certificate hold."""
+        """Return JSON-ready values, the form that ledger and certificate hold."""
         return {
             "name": self.name,
             "event": event_to_dict(self.event),
@@ -68,7 +68,7 @@ class Release:
 
 
 def canonical_json(value: Any) -> str:
-    """The one JSON form that is hashed and written.
+    """Return a value in the single JSON form that is hashed and written: sorted keys, no spaces.
 
     >>> canonical_json({"b": 1, "a": [1.5]})
     '{"a":[1.5],"b":1}'
@@ -77,7 +77,7 @@ def canonical_json(value: Any) -> str:
 
 
 def chained(entries: Sequence[dict[str, Any]], body: dict[str, Any]) -> dict[str, Any]:
-    """The entry that ``body`` becomes after ``entries``: with its index, the hash before it, and its own.
+    """Return the entry that ``body`` becomes after ``entries``: with its index, the previous hash and its own hash.
 
     >>> entry = chained([], {"kind": "plan"})
     >>> entry["index"], entry["previous"] == GENESIS, len(entry["hash"])
@@ -89,9 +89,13 @@ def chained(entries: Sequence[dict[str, Any]], body: dict[str, Any]) -> dict[str
 
 @dataclass(frozen=True)
 class Chain:
-    """What a ledger file holds: its sound entries, their length in bytes, and what follows them.
+    """What a ledger file holds: its sound entries, and what follows them.
 
-    ``torn`` says that the last line has no end; ``problem`` names the first line that breaks the chain.
+    Args:
+        entries: the entries up to the first line that breaks the chain.
+        size: the length of these entries in bytes.
+        torn: whether the last line has no end.
+        problem: the first line that breaks the chain; None if none does.
 
     >>> Chain.parse(b"").entries
     ()
@@ -131,7 +135,7 @@ def _line_problem(line: bytes, entries: Sequence[dict[str, Any]]) -> str | None:
 
 @contextmanager
 def new_ledger_file(path: Path) -> Iterator[None]:
-    """Make an empty ledger file for one run alone: of several that ask at once, one gets it.
+    """Make an empty ledger file for one run alone. If several runs ask at once, only one of them gets it.
 
     If what follows fails before a line is written, the file is removed again.
 
@@ -172,7 +176,7 @@ class Ledger:
         releases: what may be charged, in order.
         path: a file that must not exist yet; None keeps the ledger in memory.
         resume: take up an existing file of this same plan. Its entries are accepted again, in order, without being
-            written again, which is sound only for a run that draws the same bits again, or draws none.
+            written again. This is sound only for a run that draws the same bits again, or draws none.
         computed: names of releases that were computed before; a file that lacks one of them is refused.
         before_charge: called before each charge is written. If it raises, nothing is charged.
 
@@ -182,7 +186,12 @@ class Ledger:
     Raises:
         BudgetExceededError: a charge is not the next planned release.
         LedgerError: the file exists already, or (``resume``) is not the beginning of this plan's ledger, or lacks what was
-            computed. It is left as it is.
+            computed. It is left as it is. Also if two releases have the same name.
+
+    >>> from sfumato.privacy.events import GaussianEvent
+    >>> ledger = Ledger({"method": "gap"}, [Release("aggregate/1", GaussianEvent(2.0), (4, 16), 32)])
+    >>> ledger.complete, ledger.charge("aggregate/1").draws, ledger.complete
+    (False, 32, True)
     """
 
     plan: dict[str, Any]
@@ -209,7 +218,7 @@ class Ledger:
 
     @property
     def head(self) -> str:
-        """Hash of the last entry."""
+        """The hash of the last entry."""
         return str(self.entries[-1]["hash"])
 
     @property
@@ -223,7 +232,11 @@ class Ledger:
         return tuple(release.name for release in self.releases[: max(0, self._on_disk - 1)])
 
     def charge(self, name: str) -> Release:
-        """Record the next planned release, on disk, before it is computed; anything else is refused."""
+        """Record the next planned release, on disk, before it is computed. Anything else is refused.
+
+        Raises:
+            BudgetExceededError: ``name`` is not the next planned release.
+        """
         done = len(self.entries) - 1
         expected = self.releases[done] if done < len(self.releases) else None
         if expected is None or expected.name != name:
@@ -272,5 +285,5 @@ class Ledger:
         sync_folder(path.parent)
 
     def text(self) -> str:
-        """The file form."""
+        """Return the ledger as its file holds it."""
         return "".join(canonical_json(entry) + "\n" for entry in self.entries)

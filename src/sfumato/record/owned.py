@@ -18,10 +18,10 @@ from sfumato.record.release_folder import LOCK
 
 @contextmanager
 def owned(run: Path, check: Callable[[Path], None]) -> Iterator[None]:
-    """Hold a run folder for this process alone; the folder is made, and removed again if it stays empty.
+    """Hold a run folder for this process alone. The folder is made, and removed again if it stays empty.
 
     Args:
-        run: the folder.
+        run: path of the folder.
         check: refuses a folder in which no run can begin. It is asked again under the lock.
 
     Raises:

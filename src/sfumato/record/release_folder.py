@@ -34,7 +34,14 @@ _TYPES = ("U64", "I64", "F64", "F32", "U32", "I32", "F16", "U16", "I16", "I8", "
 
 @dataclass(frozen=True)
 class StoredRun:
-    """What :func:`read_release` found: JSON values and arrays.
+    """The content of a run folder, as :func:`read_release` returns it.
+
+    Args:
+        certificate: the certificate as JSON values; empty if there is none.
+        spec: how to load the run: method, settings, public facts, graph key.
+        weights: trained arrays, by name.
+        released: released arrays, by release name.
+        ledger_text: the text of the ledger.
 
     >>> StoredRun({}, {}, {}, {}, "").ledger_text
     ''
@@ -50,6 +57,9 @@ class StoredRun:
 def check_new_folder(directory: Path) -> None:
     """Refuse a run folder that exists and is not empty.
 
+    Raises:
+        InputError: the folder holds something, or it is a file.
+
     >>> check_new_folder(Path("/nonexistent/run"))
     """
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
@@ -59,7 +69,12 @@ def check_new_folder(directory: Path) -> None:
 
 
 def check_new_run(directory: Path) -> None:
-    """The same, but take what a run leaves that was killed before it was charged: a lock, and a ledger without a line.
+    """Refuse a run folder that holds more than what a run leaves that was killed before it was charged.
+
+    Such a run leaves a lock, and a ledger without a line.
+
+    Raises:
+        InputError: the folder holds something else, or it is a file.
 
     >>> check_new_run(Path("/nonexistent/run"))
     """
@@ -80,14 +95,14 @@ def write_release(
     released: Arrays,
     sign_key: Path | None = None,
 ) -> Path:
-    """Write ``run/release/``; the run folder must be new, or hold nothing but this run's own ledger.
+    """Write the folder ``run/release/``. The run folder must be new, or hold nothing but this run's own ledger.
 
     Args:
         run: the run folder.
-        certificate: of this run; None if its cost cannot be derived again from what leaves.
-        ledger: of this run, in memory or already in ``run`` or ``run/release``.
+        certificate: the certificate of this run; None if its cost cannot be derived again from what leaves.
+        ledger: the ledger of this run, in memory or already in ``run`` or ``run/release``.
         spec: how to load the run: method, settings, public facts, graph key.
-        weights: trained arrays.
+        weights: trained arrays, by name.
         released: released arrays, by release name.
         sign_key: PEM file of an Ed25519 private key; adds ``signature.json`` over the manifest.
 
@@ -131,7 +146,7 @@ def _write_all(release: Path, files: dict[str, bytes], ledger: Path | None) -> N
 
 
 def read_release(run: Path, *, certified: bool = True, others: Mapping[str, str] | None = None) -> StoredRun:
-    """Read a run folder back, refusing files that do not match the manifest.
+    """Read a run folder back, and refuse files that do not match the manifest.
 
     Args:
         run: the run folder, or the release folder in it.
@@ -178,7 +193,7 @@ def read_release(run: Path, *, certified: bool = True, others: Mapping[str, str]
 
 
 def _tensor_file(arrays: Arrays) -> bytes:
-    """The one safetensors file of these arrays; its bytes say nothing but their names, types, shapes and numbers."""
+    """Return the safetensors file of these arrays. Its bytes say nothing but their names, types, shapes and numbers."""
     plain = {name: np.ascontiguousarray(value, value.dtype.newbyteorder("<")) for name, value in arrays.items()}
     order = _file_order(plain)
     return b"".join((_tensor_header(order), *(value.data for value in order.values())))
@@ -197,12 +212,12 @@ def _tensors(content: bytes) -> Arrays:
 
 
 def _file_order(arrays: Arrays) -> Arrays:
-    """Arrays by type, then by name."""
+    """Return the arrays by type, then by name."""
     return dict(sorted(arrays.items(), key=lambda item: (_TYPES.index(_type(item[1])), item[0])))
 
 
 def _tensor_header(arrays: Arrays) -> bytes:
-    """Length and JSON of a safetensors header: no spaces but those up to a multiple of 8 bytes, no metadata."""
+    """Return length and JSON of a safetensors header: no spaces but those up to a multiple of 8 bytes, no metadata."""
     entries, end = {}, 0
     for name, value in arrays.items():
         start, end = end, end + value.nbytes
@@ -217,7 +232,7 @@ def _type(array: NDArray[Any]) -> str:
 
 
 def read_sign_key(path: Path) -> Callable[[bytes], dict[str, str]]:
-    """Read an Ed25519 private key (PEM): a function from the manifest's bytes to ``signature.json``.
+    """Read an Ed25519 private key (PEM). Return a function from the manifest's bytes to ``signature.json``.
 
     Raises:
         InputError: the file cannot be read, has a password or is no Ed25519 key.

@@ -39,7 +39,7 @@ _COMPUTES = ("numpy", "scipy", "numba", "torch")
 
 
 def versions() -> dict[str, str]:
-    """What decides the bits of a computation: this package, Python, the processor, and the numeric packages.
+    """Return the versions that decide the bits of a computation: this package, Python, the processor, numeric packages.
 
     >>> sorted(versions())[:3]
     ['machine', 'numba', 'numpy']
@@ -54,7 +54,7 @@ def versions() -> dict[str, str]:
 
 
 def threads() -> dict[str, int | None]:
-    """How many threads Torch and Numba compute with; None for one that is not loaded, and none is loaded here.
+    """Return how many threads Torch and Numba compute with; None for a package that is not loaded. Neither is loaded here.
 
     >>> sorted(threads())
     ['numba', 'torch']
@@ -71,9 +71,9 @@ def threads() -> dict[str, int | None]:
 class FitState:
     """The private state of one resumable fit, locked while this process holds it.
 
-    **Formal guarantee.** A repetition with the same state draws the same noise for the same operand; for another one it
+    **Formal guarantee.** A repetition with the same state draws the same noise for the same operand. For another operand it
     raises :class:`~sfumato.errors.LedgerError` before that release is computed (a DP-SGD run: before it is stored). So
-    a repeated fit reveals what an uninterrupted one would, and is charged once.
+    a repeated fit reveals what an uninterrupted fit would, and is charged once.
 
     ``options`` is for the caller (the command line keeps its arguments there); ``run`` names the run in a data set's
     ledger.
@@ -130,7 +130,7 @@ class FitState:
 
     @classmethod
     def open(cls, directory: Path) -> FitState:
-        """Take up the state of a fit that was stopped.
+        """Open the state of a fit that was stopped, to continue the fit.
 
         Raises:
             InputError: there is none, or another process holds it.
@@ -159,7 +159,7 @@ class FitState:
 
     @property
     def key(self) -> Key:
-        """The fit key. Secret."""
+        """The fit key, which is secret."""
         return bytes.fromhex(self.values["key"])
 
     @property
@@ -169,15 +169,15 @@ class FitState:
 
     @property
     def options(self) -> dict[str, Any]:
-        """What the caller stored."""
+        """The options that the caller stored."""
         return dict(self.values["options"])
 
     def bound(self, name: str) -> bool:
-        """Whether something was bound under a name."""
+        """Return whether something was bound under a name."""
         return name in self.values["bound"]
 
     def bind(self, name: str, content: bytes) -> None:
-        """Store a MAC of ``content`` under a name, on disk; from then on nothing else is accepted there.
+        """Bind ``content`` to a name: store a MAC of it on disk. From then on nothing else is accepted under this name.
 
         Raises:
             LedgerError: something else was bound: the repetition computes something else than the first attempt did.
@@ -194,7 +194,7 @@ class FitState:
             )
 
     def bind_plan(self, terms: Mapping[str, Any]) -> None:
-        """Bind, as ``plan``, everything that decides what is computed: ``terms``, the threads and the versions.
+        """Bind everything that decides what is computed, under the name ``plan``: ``terms``, the threads and the versions.
 
         The terms are kept beside the MAC, so that a refusal can name what to restore; the MAC alone decides.
 
@@ -215,7 +215,10 @@ class FitState:
         self.bind("plan", content)
 
     def mark(self, *names: str) -> str:
-        """What a data set's ledger may hold of what is bound under these names: pseudo-random without the key."""
+        """Return the mark of what is bound under these names, which a data set's ledger may hold.
+
+        Without the key the mark is pseudo-random.
+        """
         return derive_key(self.key, "mark", *names, *(self.values["bound"][name] for name in names)).hex()
 
     def remove(self) -> None:
@@ -227,7 +230,7 @@ class FitState:
         self.close()
 
     def close(self) -> None:
-        """Let another process take the state up."""
+        """Let another process open the state."""
         self._lock.release()
 
     def _mac(self, name: str, content: bytes) -> str:
@@ -239,7 +242,7 @@ class FitState:
 
 
 def _differences(kept: Any, found: Any, name: str = "") -> list[str]:
-    """What of two JSON values differs, by name, each with what it was."""
+    """Return what differs between two JSON values, by name, each with what it was."""
     if isinstance(kept, dict) and isinstance(found, dict):
         names = sorted({*kept, *found})
         parts = (_differences(kept.get(one), found.get(one), f"{name}.{one}" if name else one) for one in names)

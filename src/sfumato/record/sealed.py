@@ -18,7 +18,7 @@ MALFORMED = (ValueError, KeyError, TypeError, IndexError, OverflowError, Attribu
 
 
 def digest(*arrays: NDArray[Any]) -> str:
-    """SHA-256 of arrays with their types and shapes.
+    """Return the SHA-256 of arrays with their types and shapes.
 
     >>> digest(np.zeros(2)) == digest(np.zeros((2, 1)))
     False
@@ -31,7 +31,7 @@ def digest(*arrays: NDArray[Any]) -> str:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a file that its owner alone reads, whole or not at all.
+    """Write a file that only its owner can read, whole or not at all.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -61,6 +61,12 @@ def read_sealed(path: Path) -> dict[str, Any]:
 
     Raises:
         LedgerError: the file is damaged.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_sealed(Path(folder) / "run.json", {"run": "a"})
+    ...     read_sealed(Path(folder) / "run.json")
+    {'run': 'a'}
     """
     try:
         stored: dict[str, Any] = json.loads(path.read_bytes())
@@ -74,7 +80,7 @@ def read_sealed(path: Path) -> dict[str, Any]:
 
 
 def damaged(path: Path, why: str) -> LedgerError:
-    """The error for a file that is not what a run wrote.
+    """Return the error for a file that is not what a run wrote.
 
     >>> damaged(Path("answers.json"), "it is empty").args[0][:58]
     "'answers.json', which a stopped run kept, is damaged (it i"

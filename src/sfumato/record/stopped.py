@@ -13,7 +13,7 @@ from sfumato.record.ledger import Chain
 
 
 def charges(own: Path | None, shared: Path | None = None, run: str | None = None) -> str | None:
-    """What stays charged and what is left of the data set's budget, in one or two sentences; None if nothing is charged.
+    """Say what stays charged and what is left of the data set's budget, in one or two sentences; None if nothing is charged.
 
     Args:
         own: the run's own ledger, which may not exist.
@@ -31,7 +31,7 @@ def charges(own: Path | None, shared: Path | None = None, run: str | None = None
 
 
 def is_spent(shared: Path | None, run: str | None) -> bool:
-    """Whether the data set's ledger says that noise was, or may have been, drawn under a run's claim.
+    """Return whether noise was, or may have been, drawn under a run's claim, as the data set's ledger says.
 
     >>> is_spent(None, None)
     False
@@ -44,7 +44,12 @@ def is_spent(shared: Path | None, run: str | None) -> bool:
 
 @contextmanager
 def noting_charges(own: Path | None, shared: Path | None, run: str) -> Iterator[None]:
-    """Add to whatever stops a run what the run is charged.
+    """Add a note of what the run is charged to any error that stops the run.
+
+    Args:
+        own: the run's own ledger, or None.
+        shared: the data set's ledger, or None.
+        run: the name of the run's claim there.
 
     >>> with noting_charges(None, None, "run"):
     ...     pass
