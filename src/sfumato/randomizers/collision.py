@@ -36,11 +36,11 @@ class Collision(Randomizer):
     e^epsilon; the others are drawn by exact rejection.
 
     Args:
-        num_features: d.
-        epsilon: for the whole report.
-        cap: s, public. Of a larger set the device keeps s, by a public order of its own: the only bias.
+        num_features: number of features d.
+        epsilon: budget of the whole report, > 0.
+        cap: public size s. Of a larger set the device keeps s, by a public order of its own: the only bias.
         collection: public name that fixes all hashes; use a new one for every collection.
-        buckets: t; None takes the best.
+        buckets: number of buckets t; None takes the best.
 
     Shapes: values are [n, d]; entries above 0 are members. Reports hold buckets int32 [n, 1]; about n d / t entries in the
     estimate. Encoding is O(members).
@@ -97,7 +97,7 @@ class Collision(Randomizer):
 
     @property
     def bits(self) -> int:
-        """One bucket."""
+        """Bits to write the number of a bucket."""
         return (self.buckets_used - 1).bit_length()
 
     @property
@@ -115,7 +115,7 @@ class Collision(Randomizer):
         return PublicWords(self.collection, "collision")
 
     def members(self, values: Values, users: NDArray[np.integer] | None = None) -> sparse.csr_matrix:
-        """The sets that are reported, as 0/1 rows: entries above 0, at most ``cap`` a row."""
+        """Return the sets that are reported, as 0/1 rows: entries above 0, at most ``cap`` a row."""
         matrix = to_csr(check_values(values, self.num_features))
         rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
         keep = matrix.data > 0
@@ -130,11 +130,11 @@ class Collision(Randomizer):
         return sparse.csr_matrix((np.ones(len(rows)), columns, starts), matrix.shape)
 
     def clipped(self, values: Values) -> sparse.csr_matrix:
-        """The sets that are reported: see ``members``."""
+        """Return the sets that are reported; see :meth:`members`."""
         return self.members(values)
 
     def encode(self, values: Values, source: SecretWords, users: NDArray[np.integer] | None = None) -> Reports:
-        """Report one bucket a user; ``users`` are the public ids that fix the hashes (row numbers by default)."""
+        """Report one bucket for each user; ``users`` are the public ids that fix the hashes (row numbers by default)."""
         members = self.members(values, users)
         n, t = members.shape[0], self.buckets_used
         ids = user_ids(users, n)
@@ -159,7 +159,7 @@ class Collision(Randomizer):
     def _hit_keys(
         self, members: sparse.csr_matrix, ids: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Distinct row * t + bucket, ascending, and where each row starts."""
+        """Return the distinct row * t + bucket, ascending, and where each row starts."""
         rows = np.repeat(np.arange(len(ids)), np.diff(members.indptr))
         buckets = scaled_down(self._hash.at(ids[rows], members.indices), self.buckets_used)
         keys = np.sort(rows * self.buckets_used + buckets)
@@ -167,7 +167,7 @@ class Collision(Randomizer):
         return keys, np.searchsorted(keys, np.arange(len(ids) + 1) * self.buckets_used)
 
     def estimate(self, reports: Reports) -> Estimate:
-        """Unbiased estimate of membership: an entry for every feature that the reported bucket supports."""
+        """Return an unbiased estimate of membership: an entry for every feature that the reported bucket supports."""
         (p, q), d = self._hit_and_chance, self.num_features
         ids, starts, columns = user_ids(reports.users, len(reports)), [0], [np.empty(0, np.int32)]
         step = max(1, _BLOCK // d)
@@ -181,14 +181,14 @@ class Collision(Randomizer):
         return Estimate(matrix, np.full(d, -q / (p - q)))
 
     def variance(self, values: Values | None = None) -> Floats:
-        """Variance a coordinate over hash and report: [n, d], or [d] at its largest."""
+        """Return the variance of each coordinate over hash and report: [n, d], or the largest possible, [d]."""
         member, other = self.member_variance
         if values is None:
             return np.full(self.num_features, max(member, other))
         return np.where(self.members(values).toarray() > 0, member, other)
 
     def pmf(self, value: NDArray[np.generic], user: int = 0) -> Pmf:
-        """Exact probability of every bucket, given the user's public hash."""
+        """Return the exact probability of every bucket, given the user's public hash."""
         t = self.buckets_used
         if t > _BLOCK:
             raise fail("buckets", t, f"to be at most {_BLOCK} for an exact pmf")

@@ -19,7 +19,7 @@ from sfumato.randomizers.values import Floats, Values, check_values, csr_blocks,
 
 
 def pad(block: Floats, norm: float) -> Floats:
-    """Scale rows longer than ``norm`` down to it, and give every row one more entry so that all have that norm.
+    """Scale rows longer than ``norm`` down to it, and pad every row with one more entry so that all have that norm.
 
     >>> pad(np.array([[3.0, 0.0], [0.0, 10.0]]), 5.0).tolist()
     [[3.0, 0.0, 4.0], [0.0, 5.0, 0.0]]
@@ -30,7 +30,7 @@ def pad(block: Floats, norm: float) -> Floats:
 
 
 def shrink(lengths: Floats, norm: float) -> tuple[Floats, Floats]:
-    """What rows of these lengths are multiplied by to stay within ``norm``, and the entry that pads them to it.
+    """Return the factor that brings a row of each length within ``norm``, and the entry that pads the row to ``norm``.
 
     >>> [part.tolist() for part in shrink(np.array([3.0, 10.0]), 5.0)]
     [[1.0, 0.5], [4.0, 0.0]]
@@ -40,7 +40,11 @@ def shrink(lengths: Floats, norm: float) -> tuple[Floats, Floats]:
 
 
 def check_norm(norm: float) -> float:
-    """A public norm cap: positive, and small enough that its square is a float."""
+    """Check a public norm cap: it must be positive and at most 1e100, so that its square is a float.
+
+    Raises:
+        InputError: the norm is outside this range.
+    """
     return check_real(low=0, high=1e100, open_low=True, norm=norm)
 
 
@@ -59,9 +63,9 @@ class Direction(Randomizer):
     e^epsilon. Rounding of <g, x> in floating point can change which sign is true, never the ratio.
 
     Args:
-        num_features: d.
-        epsilon: for the whole report.
-        norm: R, public; longer vectors are scaled down on the device. sqrt(s) for sets of at most s.
+        num_features: number of features d.
+        epsilon: budget of the whole report, > 0.
+        norm: public norm R; longer vectors are scaled down on the device. sqrt(s) for sets of at most s.
         collection: public name that fixes all directions; use a new one for every collection.
 
     Shapes: reports hold bits uint8 [n, 1]; the estimate is dense, n d entries: put a
@@ -99,7 +103,7 @@ class Direction(Randomizer):
 
     @property
     def bits(self) -> int:
-        """One."""
+        """The length of a report: a single bit."""
         return 1
 
     @property
@@ -107,11 +111,11 @@ class Direction(Randomizer):
         return sqrt(pi / 2) * self.norm / float(Fraction(2 * self._hit - WORDS, WORDS))
 
     def directions(self, users: NDArray[np.integer]) -> Floats:
-        """The public directions of users, [len(users), d + 1]."""
+        """Return the public directions of users, [len(users), d + 1]."""
         return normals(PublicWords(self.collection, "direction").grid(users, self.num_features + 1))
 
     def _signs(self, values: Values, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether each user is on the positive side; reads the directions at non-zero entries alone."""
+        """Return whether each user is on the positive side. Only the entries of directions at non-zero values are computed."""
         words, positive = PublicWords(self.collection, "direction"), np.empty(len(ids), np.bool_)
         for rows, block in csr_blocks(values):
             users, owner = ids[rows], np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))
@@ -124,11 +128,11 @@ class Direction(Randomizer):
         return positive
 
     def clipped(self, values: Values) -> Floats:
-        """Finite vectors, scaled down to the norm."""
+        """Return finite vectors, scaled down to the norm."""
         return pad(dense(check_values(values, self.num_features)), self.norm)[:, :-1]
 
     def encode(self, values: Values, source: SecretWords, users: NDArray[np.integer] | None = None) -> Reports:
-        """Send one bit a user; ``users`` are the public ids that fix the directions (row numbers by default)."""
+        """Send one bit for each user; ``users`` are the public ids that fix the directions (row numbers by default)."""
         values = check_values(values, self.num_features)
         ids = user_ids(users, values.shape[0])
         bits = self._signs(values, ids)
@@ -136,18 +140,18 @@ class Direction(Randomizer):
         return Reports(bits.view(np.uint8)[:, None], users=ids)
 
     def estimate(self, reports: Reports) -> Estimate:
-        """Unbiased estimate; dense, for a direction has d entries."""
+        """Return an unbiased estimate. It is dense, because a direction has d entries."""
         ids = user_ids(reports.users, len(reports))
         data = self.directions(ids)[:, :-1] * (self._scale * (2.0 * reports.values - 1.0))
         return Estimate(sparse.csr_matrix(data), np.zeros(self.num_features))
 
     def variance(self, values: Values | None = None) -> Floats:
-        """Variance a coordinate over direction and report: [n, d], or [d] at its largest (x = 0)."""
+        """Return the variance of each coordinate over direction and report: [n, d], or the largest (at x = 0), [d]."""
         largest = np.full(self.num_features, self._scale**2)
         return largest if values is None else largest - self.clipped(values) ** 2
 
     def pmf(self, value: NDArray[np.generic], user: int = 0) -> Pmf:
-        """Exact probability of both bits, given the user's public direction."""
+        """Return the exact probability of both bits, given the user's public direction."""
         values, kept = check_values(np.asarray(value)[None], self.num_features), Fraction(self._hit, WORDS)
         (positive,) = self._signs(values, np.array([user]))
         return {(bit,): kept if bit == positive else 1 - kept for bit in (0, 1)}

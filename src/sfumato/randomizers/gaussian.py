@@ -39,9 +39,9 @@ class Gaussian(Ranged):
     variation, 2^-100 a coordinate, is taken off delta first (``privacy.calibration.effective_delta``).
 
     Args:
-        num_features: d.
-        epsilon: for all features together.
-        delta: of the whole report, in (0, 1).
+        num_features: number of features d.
+        epsilon: budget of all features together, > 0.
+        delta: failure probability of the whole report, in (0, 1).
         low, high: public range, a number or a tuple of d; values outside are clipped.
 
     Shapes: reports hold steps int64 [n, d]. Encoding needs numba (``pip install 'sfumato[train]'``); nothing else here does.
@@ -71,7 +71,7 @@ class Gaussian(Ranged):
 
     @cached_property
     def noise_multiplier(self) -> float:
-        """Standard deviation over L2 sensitivity, the one number that the guarantee rests on."""
+        """Standard deviation over L2 sensitivity: the single number on which the guarantee rests."""
         return gaussian_noise_multiplier(self.epsilon, self._delta_of_noise)
 
     @cached_property
@@ -89,7 +89,7 @@ class Gaussian(Ranged):
 
     @property
     def bits(self) -> int:
-        """Steps within 13 standard deviations (the reach of the sampler), for every feature."""
+        """Bits to write a step within 13 standard deviations (the reach of the sampler) for every feature."""
         steps, stddev = self._grid
         return self.num_features * int(steps + 26 * stddev + 2).bit_length()
 
@@ -111,11 +111,11 @@ class Gaussian(Ranged):
         return Reports(reports)
 
     def estimate(self, reports: Reports) -> Estimate:
-        """The reports in units of the values; dense, for every feature reports."""
+        """Return the reports in units of the values. The estimate is dense, because every feature reports."""
         return Estimate(sparse.csr_matrix(reports.values * (self.width / self._grid[0])), self.start)
 
     def variance(self, values: Values | None = None) -> Floats:
-        """Variance a coordinate: [d], the same for all values, or [n, d]."""
+        """Return the variance of each coordinate: [d], the same for all values, or [n, d]."""
         steps, stddev = self._grid
         same = (self.width / steps) ** 2 * (stddev**2 + 1 / 12)
         return same if values is None else np.broadcast_to(same, values.shape)

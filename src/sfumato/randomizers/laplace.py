@@ -39,8 +39,8 @@ class Laplace(Ranged):
     and coins of probability 1 / j and u / t alone, no floating point (Canonne, Kamath and Steinke, algorithms 1 and 2).
 
     Args:
-        num_features: d.
-        epsilon: for all features together.
+        num_features: number of features d.
+        epsilon: budget of all features together, > 0.
         low, high: public range, a number or a tuple of d; values outside are clipped.
 
     Shapes: reports hold steps int64 [n, d].
@@ -78,7 +78,7 @@ class Laplace(Ranged):
 
     @property
     def bits(self) -> int:
-        """Steps within the cut, for every feature."""
+        """Bits to write a step within the cut, for every feature."""
         steps, scale = self._grid
         return self.num_features * (steps + 2 * _CUT * scale).bit_length()
 
@@ -98,20 +98,26 @@ class Laplace(Ranged):
         return Reports(reports)
 
     def estimate(self, reports: Reports) -> Estimate:
-        """The reports in units of the values; dense, for every feature reports."""
+        """Return the reports in units of the values. The estimate is dense, because every feature reports."""
         return Estimate(sparse.csr_matrix(reports.values * (self.width / self._grid[0])), self.start)
 
     def variance(self, values: Values | None = None) -> Floats:
-        """Variance a coordinate: [d], the same for all values, or [n, d]."""
+        """Return the variance of each coordinate: [d], the same for all values, or [n, d]."""
         steps, scale = self._grid
         same = (self.width / steps) ** 2 / (2 * sinh(1 / (2 * scale)) ** 2)
         return same if values is None else np.broadcast_to(same, values.shape)
 
 
 def discrete_laplace(source: SecretWords, scale: int, count: int) -> NDArray[np.int64]:
-    r"""Exact draws of :math:`P(z) \propto e^{-|z| / t}` for an integer scale t up to 2^32.
+    r"""Draw exact values of the discrete Laplace law :math:`P(z) \propto e^{-|z| / t}`.
 
-    \|z\| = u + t v, u below t kept with probability :math:`e^{-u/t}`, v geometric of ratio 1 / e; minus zero is drawn again.
+    \|z\| = u + t v, where u below t is kept with probability :math:`e^{-u/t}` and v is geometric of ratio 1 / e. Minus zero is
+    drawn again.
+
+    Args:
+        source: the secret coins of the device.
+        scale: t, an integer from 1 to 2^32.
+        count: number of values to draw.
 
     >>> from sfumato.noise.coins import SecretWords
     >>> values = discrete_laplace(SecretWords(bytes(32)), 1000, 20000)
@@ -143,7 +149,7 @@ def _decays(source: SecretWords, low: NDArray[np.int64], scale: int) -> NDArray[
 
 
 def _geometric(source: SecretWords, count: int) -> NDArray[np.int64]:
-    """How many coins of probability exp(-1) succeed before one fails."""
+    """Return how many coins of probability exp(-1) succeed before the first that fails."""
     result, left = np.zeros(count, np.int64), np.arange(count)
     while left.size:
         left = left[_decays(source, np.ones(left.size, np.int64), 1)]

@@ -30,10 +30,10 @@ _BIT = np.uint8(1) << np.arange(8, dtype=np.uint8)
 
 @dataclass(frozen=True, eq=False)
 class LinkReports:
-    """What n users send: a bit about every pair of users from either end, packed, and a noisy degree each.
+    """What n users send: a bit about every pair of users from either end, packed, and a noisy degree for each user.
 
-    Shapes: ``degrees`` int64 [n]; ``bits`` uint8 [n, ceil(n / 8)], bit j % 8 of byte j // 8 of row i is what i says of j;
-    a user sends none about itself (0).
+    Shapes: ``degrees`` int64 [n]; ``bits`` uint8 [n, ceil(n / 8)], where bit j % 8 of byte j // 8 of row i is what i says of j.
+    A user sends no bit about itself (0).
 
     >>> LinkReports(np.array([1, 0]), np.array([[2], [0]], np.uint8)).ones([(0, 1), (1, 0)]).tolist()
     [1, 0]
@@ -46,13 +46,16 @@ class LinkReports:
         return len(self.degrees)
 
     def ones(self, pairs: Any) -> NDArray[np.uint8]:
-        """What the first of each pair says of the second."""
+        """Return what the first user of each pair says about the second."""
         first, second = np.asarray(pairs).T
         bits: NDArray[np.uint8] = (self.bits[first, second // 8] >> (second % 8).astype(np.uint8)) & 1
         return bits
 
     def agreement(self) -> Iterator[tuple[slice, NDArray[np.uint8]]]:
-        """Blocks of rows [r, n] that count who of a pair claims it: 0, 1 or 2; memory O(r n) bytes."""
+        """Yield blocks of rows [r, n] that count how many ends of a pair report the link: 0, 1 or 2.
+
+        The memory is O(r n) bytes.
+        """
         n = len(self)
         step = max(8, _PAIRS // n // 8 * 8)
         for start in range(0, n, step):
@@ -78,8 +81,8 @@ class NeighborLists:
     Computational: coins come from AES-256.
 
     Args:
-        epsilon: of one bit of one list.
-        degree_share: of epsilon, spent on the degree, above 0 and below 1.
+        epsilon: budget of one bit of one list, > 0.
+        degree_share: the part of epsilon that is spent on the degree, above 0 and below 1.
 
     Raises:
         InputError: a setting is out of range.
@@ -103,7 +106,7 @@ class NeighborLists:
 
     @cached_property
     def degree_epsilon(self) -> Fraction:
-        """What the noisy degree costs, exactly: the share rounded down to a multiple of 2^-20."""
+        """The exact cost of the noisy degree: the share rounded down to a multiple of 2^-20."""
         return Fraction(int(Fraction(self.epsilon) * Fraction(self.degree_share) * _STEPS), _STEPS)
 
     @cached_property
@@ -118,37 +121,40 @@ class NeighborLists:
 
     @cached_property
     def bits_epsilon(self) -> float:
-        """What the bits cost, rounded upward."""
+        """The cost of the bits, rounded upward."""
         return realized(self._hit, 1, 1)
 
     @cached_property
     def realized_epsilon(self) -> float:
-        """Of one bit of one list, rounded upward."""
+        """The guarantee for one bit of one list, rounded upward."""
         return round_up(self.degree_epsilon + Fraction(self.bits_epsilon))
 
     @property
     def relationship_epsilon(self) -> float:
-        """Of a relationship, which both of its ends report."""
+        """The guarantee for a relationship that both of its ends report."""
         return 2 * self.realized_epsilon
 
     def describe(self) -> str:
-        """Both prices, in words."""
+        """Return both guarantees in words: that of a bit, and that of a relationship."""
         one, both = self.realized_epsilon, self.relationship_epsilon
         return f"one bit of one neighbor list: epsilon {one:.6g}; a relationship, which both ends report: epsilon {both:.6g}"
 
     def bits(self, num_users: int) -> int:
-        """Size of one report on the wire."""
+        """Return the size of one report in bits, for a number of users."""
         return num_users - 1 + (3 * num_users).bit_length()
 
     def encode(self, lists: Any, source: SecretWords) -> LinkReports:
-        """Randomize n lists: the only call that reads them.
+        """Randomize n lists. This is the only call that reads them.
 
         Args:
             lists: CSR [n, n], an entry (not zero, not NaN) for each bit of row i's list; the diagonal is no part of a list.
-            source: secret coins.
+            source: the secret coins of the devices.
 
         Returns:
-            Reports; degrees are clipped to -n..2n, which is post-processing.
+            Reports. Degrees are clipped to -n..2n, which is post-processing.
+
+        Raises:
+            InputError: ``lists`` is not square, or has fewer than two rows.
         """
         n = lists.shape[0]
         if lists.shape != (n, n) or n < 2:

@@ -30,9 +30,9 @@ _MOST_REPORTS = 1 << 20
 
 @dataclass(frozen=True)
 class Bits(Ranged):
-    """Randomizers whose users answer one private bit about each of m features: what they share; not used alone.
+    """The common part of randomizers whose users answer one private bit about each of m features. It is not used alone.
 
-    ``m`` features are drawn (all, where m = d) and each bit is one of 2^64 words below an affine threshold.
+    ``m`` features are drawn (all, if m = d), and each bit says whether one of 2^64 words is below an affine threshold.
 
     >>> OneBit(3, epsilon=1.0).m
     3
@@ -45,7 +45,7 @@ class Bits(Ranged):
     @property
     @abstractmethod
     def m(self) -> int:
-        """How many features a report speaks of."""
+        """The number of features that a report is about."""
 
     @cached_property
     def _hit(self) -> int:
@@ -58,7 +58,7 @@ class Bits(Ranged):
 
     @property
     def bits(self) -> int:
-        """The shorter of index form, m (ceil(log2 d) + 1), and bitmap form, d + m; d where all are sampled."""
+        """The shorter of index form, m (ceil(log2 d) + 1), and bitmap form, d + m. It is d if all features are sampled."""
         d, m = self.num_features, self.m
         return d if m == d else min(m * ((d - 1).bit_length() + 1), d + m)
 
@@ -68,7 +68,7 @@ class Bits(Ranged):
         return self.num_features * self.width / (2 * self.m * float(Fraction(2 * self._hit - WORDS, WORDS)))
 
     def encode(self, values: Values, source: SecretWords, users: NDArray[np.integer] | None = None) -> Reports:
-        """Draw m features a user and send one private bit about each; ``users`` is not needed."""
+        """Draw m features for each user and send one private bit about each; ``users`` is not needed."""
         values = check_values(values, self.num_features)
         if self.m == self.num_features:
             return Reports(self._all_bits(values, source))
@@ -88,7 +88,7 @@ class Bits(Ranged):
         return bits
 
     def estimate(self, reports: Reports) -> Estimate:
-        """Unbiased estimate: n m entries around the middle of the range."""
+        """Return an unbiased estimate: n m entries around the middle of the range."""
         n, m = reports.values.shape
         indices = np.tile(np.arange(m), (n, 1)) if reports.indices is None else reports.indices
         signs = 2.0 * reports.values - 1.0
@@ -98,12 +98,16 @@ class Bits(Ranged):
         return Estimate(matrix, self.middle)
 
     def variance(self, values: Values | None = None) -> Floats:
-        """Variance a coordinate: [n, d], or [d] at its largest (in the middle of the range)."""
+        """Return the variance of each coordinate: [n, d], or the largest (in the middle of the range), [d]."""
         largest = self.m / self.num_features * self._step**2
         return largest if values is None else largest - (self.clipped(values) - self.middle) ** 2
 
     def pmf(self, value: NDArray[np.generic], user: int = 0) -> Pmf:
-        """Exact probability of every report (indices, bits) on one value of d features."""
+        """Return the exact probability of every report (indices, bits) on one value of d features.
+
+        Raises:
+            InputError: there are more than 2^20 possible reports.
+        """
         d, m = self.num_features, self.m
         if math.comb(d, m) << m > _MOST_REPORTS:
             raise fail("num_features", d, f"to give at most {_MOST_REPORTS} reports for an exact pmf")
@@ -137,11 +141,11 @@ class MultiBit(Bits):
     probability ratio of at most H / (2^64 - H) <= e^(epsilon/m) (``_exact.py``), reached at the ends of the range.
 
     Args:
-        num_features: d.
-        epsilon: for the whole report.
+        num_features: number of features d.
+        epsilon: budget of the whole report, > 0.
         low, high: public range, a number or a tuple of d; values outside are clipped.
         rule: how m is chosen, "best" or "paper".
-        sampled: m itself, instead of a rule.
+        sampled: the number m itself; None follows the rule.
 
     Shapes: reports hold bits uint8 [n, m] and indices [n, m] ascending; the estimate has n m entries. O(n m) time.
 
@@ -167,7 +171,7 @@ class MultiBit(Bits):
 
     @cached_property
     def m(self) -> int:
-        """How many features a report speaks of."""
+        """The number of features that a report is about."""
         if self.sampled is not None:
             return self.sampled
         if self.rule == "paper":
@@ -197,5 +201,5 @@ class OneBit(Bits):
 
     @cached_property
     def m(self) -> int:
-        """All features."""
+        """The number of features: all of them report."""
         return self.num_features

@@ -23,8 +23,8 @@ class PGC(Bits):
     probability ratio at most e^epsilon, and composition. The published tables print the budget of one feature.
 
     Args:
-        num_features: d.
-        epsilon: for each single feature.
+        num_features: number of features d.
+        epsilon: budget of each single feature, > 0.
         low, high: public range, a number or a tuple of d; values outside are clipped.
 
     Shapes: reports hold bits uint8 [n, d].
@@ -40,7 +40,7 @@ class PGC(Bits):
 
     @property
     def m(self) -> int:
-        """All features."""
+        """The number of features: all of them report."""
         return self.num_features
 
     @cached_property
@@ -54,9 +54,9 @@ class PGC(Bits):
 
     @cached_property
     def total_epsilon(self) -> float:
-        """What a user spends over its d features, rounded upward."""
+        """The total that a user spends over its d features, rounded upward."""
         return realized(self._hit, 1, 1, self.num_features)
 
     def describe(self) -> str:
-        """One line that says the total first."""
+        """Return a line that names first what a user spends in total."""
         return f"{super().describe()} (epsilon {self.epsilon:g} for each of {self.num_features} features)"

@@ -26,10 +26,15 @@ _POSITIONS = 4097
 
 @dataclass(frozen=True)
 class Window:
-    """N cells of which W, a window that slides with the value, are e^epsilon times as likely as the others.
+    """A window of W cells among N that slides with the value. Its cells are e^epsilon times as likely as the others.
 
-    ``hit`` is the share of 2^64 words of a cell in the window. The mean of the reported cell is affine in the place of
-    the window, so an affine rule decodes it without bias.
+    The mean of the reported cell is affine in the place of the window, so an affine rule decodes it without bias.
+
+    Args:
+        cells: the number N of cells.
+        width: the number W of cells in the window.
+        epsilon: the budget of all parts together.
+        parts: number of such reports over which the budget is split evenly.
 
     >>> Window(cells=8, width=2, epsilon=1.0, parts=1).places
     6
@@ -42,12 +47,12 @@ class Window:
 
     @property
     def places(self) -> int:
-        """The last place of the window; 0 is the first."""
+        """The last place of the window; the first is 0."""
         return self.cells - self.width
 
     @cached_property
     def hit(self) -> int:
-        """Words of one cell in the window."""
+        """The share of 2^64 words that each cell in the window gets."""
         return hit_share(self.epsilon, self.width, self.places, self.parts)
 
     @cached_property
@@ -56,13 +61,13 @@ class Window:
         return float(inside - outside), float(outside)
 
     def decode(self, cell: NDArray[np.integer]) -> Floats:
-        """Unbiased estimate of the value in [0, 1]."""
+        """Return an unbiased estimate of the value in [0, 1]."""
         (excess, rest), n, w = self._chances, self.cells, self.width
         start = excess * w * (w - 1) / 2 + rest * n * (n - 1) / 2
         return np.asarray((cell - start) / (excess * w * self.places), np.float64)
 
     def second_moment(self, unit: Floats) -> Floats:
-        """Mean square of the decoded value's distance from 1/2."""
+        """Return the mean square of the decoded value's distance from 1/2."""
         (excess, rest), n, w = self._chances, self.cells, self.width
         mean = unit * self.places
         part = mean - np.floor(mean)
@@ -94,12 +99,12 @@ class Piecewise(Ranged):
     2^64 words; the rest is even by an exactly uniform draw. The grid costs no error: there is no float in a report.
 
     Args:
-        num_features: d.
-        epsilon: for the whole report.
+        num_features: number of features d.
+        epsilon: budget of the whole report, > 0.
         low, high: public range, a number or a tuple of d; values outside are clipped.
         rule: how m is chosen, "best" or "paper".
-        sampled: m itself, instead of a rule.
-        cells: N.
+        sampled: the number m itself; None follows the rule.
+        cells: number of cells N.
 
     Shapes: reports hold cells int32 [n, m] and indices [n, m] ascending (none where m = d). O(n m) time.
 
@@ -126,7 +131,7 @@ class Piecewise(Ranged):
 
     @cached_property
     def m(self) -> int:
-        """How many features a report speaks of."""
+        """The number of features that a report is about."""
         if self.sampled is not None:
             return self.sampled
         if self.rule == "paper":
@@ -138,7 +143,7 @@ class Piecewise(Ranged):
         return float(window.second_moment(np.linspace(0, 1, _POSITIONS)).max())
 
     def _best_window(self, m: int) -> Window:
-        """About W / N = (C - 1) / 2C, the best of the neighbors."""
+        """Return the best window of width about W / N = (C - 1) / 2C: that width or one near it."""
         coth = 1 / math.tanh(self.epsilon / (4 * m))
         near = round(self.cells * (coth - 1) / (2 * coth))
         widths = sorted({min(max(1, near + step), self.cells - 1) for step in (-2, -1, 0, 1, 2)})
@@ -156,12 +161,12 @@ class Piecewise(Ranged):
 
     @property
     def bits(self) -> int:
-        """m cells, and m indices where not all features report."""
+        """Bits to write m cells, and m indices if not all features report."""
         index = (self.num_features - 1).bit_length() if self.m < self.num_features else 0
         return self.m * ((self.cells - 1).bit_length() + index)
 
     def encode(self, values: Values, source: SecretWords, users: NDArray[np.integer] | None = None) -> Reports:
-        """Draw m features a user and send one cell for each; ``users`` is not needed."""
+        """Draw m features for each user and send one cell for each; ``users`` is not needed."""
         values = check_values(values, self.num_features)
         n, window, m = values.shape[0], self.window, self.m
         every = m == self.num_features
@@ -176,13 +181,13 @@ class Piecewise(Ranged):
         return Reports(cells, None if every else indices.astype(np.int32))
 
     def _place(self, unit: Floats) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-        """Place of the window rounded down, and how many of 2^64 words raise it by one."""
+        """Return the place of the window rounded down, and how many of 2^64 words raise it by 1."""
         mean = unit * self.window.places
         place = np.floor(mean)
         return place.astype(np.int64), ((mean - place) * 2.0**64).astype(np.uint64)
 
     def estimate(self, reports: Reports) -> Estimate:
-        """Unbiased estimate: n m entries around the middle of the range."""
+        """Return an unbiased estimate: n m entries around the middle of the range."""
         n, m = reports.values.shape
         indices = np.tile(np.arange(m), (n, 1)) if reports.indices is None else reports.indices
         scale = self.num_features / m * self.width[indices]
@@ -191,14 +196,18 @@ class Piecewise(Ranged):
         return Estimate(sparse.csr_matrix((data, indices.ravel(), np.arange(0, n * m + 1, m)), shape), self.middle)
 
     def variance(self, values: Values | None = None) -> Floats:
-        """Variance a coordinate: [n, d], or [d] at its largest."""
+        """Return the variance of each coordinate: [n, d], or the largest possible, [d]."""
         scale = self.num_features / self.m * self.width**2
         unit = np.linspace(0, 1, _POSITIONS)[:, None] if values is None else self.to_unit(dense(values))
         each = scale * self.window.second_moment(unit) - (self.width * (unit - 0.5)) ** 2
         return each.max(axis=0) if values is None else each
 
     def pmf(self, value: NDArray[np.generic], user: int = 0) -> Pmf:
-        """Exact probability of every report on one value, where one feature reports (m = 1)."""
+        """Return the exact probability of every report on one value, if a single feature reports (m = 1).
+
+        Raises:
+            InputError: more than one feature reports.
+        """
         check_int("Exact probabilities are for reports of one cell.", low=1, high=1, sampled=self.m)
         place, raised = self._place(self.to_unit(dense(np.asarray(value))))
         window, d = self.window, self.num_features

@@ -37,11 +37,11 @@ class PrivUnit(Randomizer):
     change which candidates count as nearest, never the ratio.
 
     Args:
-        num_features: d.
-        epsilon: for the whole report.
-        norm: R, public; longer vectors are scaled down on the device.
+        num_features: number of features d.
+        epsilon: budget of the whole report, > 0.
+        norm: public norm R; longer vectors are scaled down on the device.
         collection: public name that fixes all candidates; use a new one for every collection.
-        candidates: N. More come closer to PrivUnitG and cost O(N d) a user on the device; the server needs O(d).
+        candidates: number N. More come closer to PrivUnitG and cost O(N d) a user on the device; the server needs O(d).
 
     Shapes: reports hold indices int32 [n, 1]; the estimate is dense, n d entries: put a
     :class:`~sfumato.randomizers.sketch.Sketch` in front of wide data.
@@ -90,7 +90,7 @@ class PrivUnit(Randomizer):
 
     @property
     def nearest(self) -> int:
-        """How many candidates are favored."""
+        """The number k of favored candidates."""
         return self._design[0]
 
     @cached_property
@@ -104,7 +104,7 @@ class PrivUnit(Randomizer):
 
     @property
     def bits(self) -> int:
-        """One index."""
+        """Bits to write the index of a candidate."""
         return (self.candidates - 1).bit_length()
 
     @cached_property
@@ -112,7 +112,7 @@ class PrivUnit(Randomizer):
         return PublicWords(self.collection, "privunit")
 
     def _rankings(self, values: Values, ids: NDArray[np.int64]) -> Iterator[tuple[slice, NDArray[np.int64]]]:
-        """Candidates of each user, the nearest k first."""
+        """Yield the candidates of each user, the nearest k first."""
         width = self.num_features + 1
         for rows, block in row_blocks(values, self.candidates * width):
             words = self._words.grid(ids[rows], self.candidates * width)
@@ -121,11 +121,11 @@ class PrivUnit(Randomizer):
             yield rows, np.argpartition(-products, self.nearest - 1, axis=1)
 
     def clipped(self, values: Values) -> Floats:
-        """Finite vectors, scaled down to the norm."""
+        """Return finite vectors, scaled down to the norm."""
         return pad(dense(check_values(values, self.num_features)), self.norm)[:, :-1]
 
     def encode(self, values: Values, source: SecretWords, users: NDArray[np.integer] | None = None) -> Reports:
-        """Send one index a user; ``users`` are the public ids that fix the candidates (row numbers by default)."""
+        """Send one index for each user; ``users`` are the public ids that fix the candidates (row numbers by default)."""
         values = check_values(values, self.num_features)
         ids = user_ids(users, values.shape[0])
         word, hit = source.words(ids.shape), np.uint64(self._hit)
@@ -137,14 +137,14 @@ class PrivUnit(Randomizer):
         return Reports(reports[:, None], users=ids)
 
     def estimate(self, reports: Reports) -> Estimate:
-        """Unbiased estimate; dense, for a direction has d entries."""
+        """Return an unbiased estimate. It is dense, because a direction has d entries."""
         ids, d = user_ids(reports.users, len(reports)), self.num_features
         items = reports.values.astype(np.int64) * (d + 1) + np.arange(d)
         directions = normals(self._words.at(np.repeat(ids, d), items.ravel())).reshape(-1, d)
         return Estimate(sparse.csr_matrix(directions * (self.norm / self._design[1])), np.zeros(d))
 
     def variance(self, values: Values | None = None) -> Floats:
-        """Variance a coordinate over candidates and report: [n, d], or [d] at its largest."""
+        """Return the variance of each coordinate over candidates and report: [n, d], or the largest possible, [d]."""
         _, along, square = self._design
         scale, growth = (self.norm / along) ** 2, (square - 1 - along**2) / along**2
         if values is None:
@@ -152,7 +152,7 @@ class PrivUnit(Randomizer):
         return scale + growth * self.clipped(values) ** 2
 
     def pmf(self, value: NDArray[np.generic], user: int = 0) -> Pmf:
-        """Exact probability of every index, given the user's public candidates."""
+        """Return the exact probability of every index, given the user's public candidates."""
         values = check_values(np.asarray(value)[None], self.num_features)
         ((_, (ranking,)),) = self._rankings(values, np.array([user]))
         near, far = probabilities(self._hit, self.nearest, self.candidates - self.nearest)

@@ -26,9 +26,12 @@ _MOST_CLASSES_FOR_PMF = 20
 
 @dataclass(frozen=True)
 class Labels(Randomizer):
-    """Randomizers of one label among public classes: what they share; not used alone.
+    """The common part of randomizers of one label among public classes. It is not used alone.
 
-    Values are integers 0, ..., num_classes - 1, one a user; the estimate is an unbiased one-hot row.
+    Values are integers 0, ..., num_classes - 1, one for each user. The estimate is an unbiased one-hot row.
+
+    Raises:
+        InputError: a setting is out of range.
 
     >>> from sfumato.randomizers import RandomizedResponse
     >>> RandomizedResponse(4, epsilon=1.0).num_classes
@@ -44,14 +47,18 @@ class Labels(Randomizer):
         _ = self.realized_epsilon
 
     def clipped(self, values: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Class numbers; what is none of the classes is class 0."""
+        """Return class numbers; a label that is none of the classes becomes class 0.
+
+        Raises:
+            InputError: the labels are not a vector of integers.
+        """
         check_array("labels", values)
         if values.ndim != 1 or values.dtype.kind not in "iu":
             raise fail("labels", f"{values.dtype} of shape {values.shape}", "to be integers of shape [users]")
         return np.where((values >= 0) & (values < self.num_classes), values, 0).astype(np.int64)
 
     def _variance(self, values: NDArray[np.integer] | None, p: float, q: float) -> Floats:
-        """Of (support - q) / (p - q), where the true class is supported with probability p and others with q."""
+        """Return the variance of (support - q) / (p - q), where the true class is supported with probability p, others with q."""
         true, other = (share * (1 - share) / (p - q) ** 2 for share in (p, q))
         if values is None:
             return np.full(self.num_classes, max(true, other))
@@ -69,8 +76,8 @@ class RandomizedResponse(Labels):
     label, and p / q <= e^epsilon for the rationals in use.
 
     Args:
-        num_classes: k.
-        epsilon: of the label.
+        num_classes: number of classes k.
+        epsilon: budget of the label, > 0.
 
     Shapes: values are integers [n]; reports hold classes int32 [n, 1]; estimates are [n, k] with n entries.
 
@@ -99,19 +106,19 @@ class RandomizedResponse(Labels):
 
     @property
     def transition(self) -> Floats:
-        """P[report j | label i], shape [k, k], of the probabilities in use."""
+        """The probabilities P[report j | label i] in use, shape [k, k]."""
         keep, other = self._keep_and_other
         return np.full((self.num_classes, self.num_classes), other) + (keep - other) * np.eye(self.num_classes)
 
     @property
     def bits(self) -> int:
-        """One class."""
+        """Bits to write the number of a class."""
         return (self.num_classes - 1).bit_length()
 
     def encode(
         self, values: NDArray[np.integer], source: SecretWords, users: NDArray[np.integer] | None = None
     ) -> Reports:
-        """Keep a label, or send one of the others; ``users`` is not needed."""
+        """Keep a label, or send another class instead; ``users`` is not needed."""
         labels = self.clipped(values)
         others = source.below(self.num_classes - 1, labels.shape)
         others += others >= labels
@@ -119,7 +126,7 @@ class RandomizedResponse(Labels):
         return Reports(np.where(kept, labels, others).astype(np.int32)[:, None])
 
     def estimate(self, reports: Reports) -> Estimate:
-        """Unbiased one-hot rows: one entry a user."""
+        """Return unbiased one-hot rows, with one entry for each user."""
         keep, other = self._keep_and_other
         n, scale = len(reports), 1 / (keep - other)
         matrix = sparse.csr_matrix(
@@ -128,11 +135,11 @@ class RandomizedResponse(Labels):
         return Estimate(matrix, np.full(self.num_classes, -other * scale))
 
     def variance(self, values: NDArray[np.integer] | None = None) -> Floats:
-        """Variance a coordinate: [n, k], or [k] at its largest."""
+        """Return the variance of each coordinate: [n, k], or the largest possible, [k]."""
         return self._variance(values, *self._keep_and_other)
 
     def pmf(self, value: ArrayLike, user: int = 0) -> Pmf:
-        """Exact probability of every class on one label."""
+        """Return the exact probability of every class on one label."""
         label = int(self.clipped(np.atleast_1d(value))[0])
         keep, other = probabilities(self._hit, 1, self.num_classes - 1)
         return {(j,): keep if j == label else other for j in range(self.num_classes)}
@@ -148,8 +155,8 @@ class UnaryEncoding(Labels):
     and independent; the ratio is at most ((1/2) / q) ((1 - q) / (1/2)) = (1 - q) / q <= e^epsilon.
 
     Args:
-        num_classes: k.
-        epsilon: of the label.
+        num_classes: number of classes k.
+        epsilon: budget of the label, > 0.
 
     Shapes: values are integers [n]; reports hold bits uint8 [n, k].
 
@@ -173,29 +180,33 @@ class UnaryEncoding(Labels):
 
     @property
     def bits(self) -> int:
-        """One a class."""
+        """The length of a report: one bit for each class."""
         return self.num_classes
 
     def encode(
         self, values: NDArray[np.integer], source: SecretWords, users: NDArray[np.integer] | None = None
     ) -> Reports:
-        """Send one bit a class, each drawn once; ``users`` is not needed."""
+        """Send one bit for each class, each drawn once; ``users`` is not needed."""
         labels = self.clipped(values)
         thresholds = np.full((len(labels), self.num_classes), np.uint64(self._other))
         thresholds[np.arange(len(labels)), labels] = WORDS // 2
         return Reports((source.words(thresholds.shape) < thresholds).view(np.uint8))
 
     def estimate(self, reports: Reports) -> Estimate:
-        """Unbiased one-hot rows: an entry for every bit set."""
+        """Return unbiased one-hot rows, with an entry for every bit that is 1."""
         q = self._other / WORDS
         return Estimate(sparse.csr_matrix(reports.values / (0.5 - q)), np.full(self.num_classes, -q / (0.5 - q)))
 
     def variance(self, values: NDArray[np.integer] | None = None) -> Floats:
-        """Variance a coordinate: [n, k], or [k] at its largest."""
+        """Return the variance of each coordinate: [n, k], or the largest possible, [k]."""
         return self._variance(values, 0.5, self._other / WORDS)
 
     def pmf(self, value: ArrayLike, user: int = 0) -> Pmf:
-        """Exact probability of every row of bits on one label."""
+        """Return the exact probability of every row of bits on one label.
+
+        Raises:
+            InputError: there are more than 20 classes.
+        """
         if self.num_classes > _MOST_CLASSES_FOR_PMF:
             raise fail("num_classes", self.num_classes, f"to be at most {_MOST_CLASSES_FOR_PMF} for an exact pmf")
         label, ones = int(self.clipped(np.atleast_1d(value))[0]), Fraction(self._other, WORDS)
@@ -217,8 +228,8 @@ class LocalHashing(Labels):
     **Formal guarantee.** ``realized_epsilon``-LDP, delta 0, as randomized response on the bucket; the hash is public.
 
     Args:
-        num_classes: k.
-        epsilon: of the label.
+        num_classes: number of classes k.
+        epsilon: budget of the label, > 0.
         collection: public name that fixes all hashes; use a new one for every collection.
 
     Shapes: values are integers [n]; reports hold buckets int32 [n, 1].
@@ -245,7 +256,7 @@ class LocalHashing(Labels):
 
     @property
     def bits(self) -> int:
-        """One bucket."""
+        """Bits to write the number of a bucket."""
         return self._sets.bits
 
     def _one_hot(self, values: NDArray[np.integer]) -> sparse.csr_matrix:
@@ -256,17 +267,17 @@ class LocalHashing(Labels):
     def encode(
         self, values: NDArray[np.integer], source: SecretWords, users: NDArray[np.integer] | None = None
     ) -> Reports:
-        """Report one bucket a user; ``users`` are the public ids that fix the hashes (row numbers by default)."""
+        """Report one bucket for each user; ``users`` are the public ids that fix the hashes (row numbers by default)."""
         return self._sets.encode(self._one_hot(values), source, users)
 
     def estimate(self, reports: Reports) -> Estimate:
-        """Unbiased one-hot rows: an entry for every class that the reported bucket supports."""
+        """Return unbiased one-hot rows, with an entry for every class that the reported bucket supports."""
         return self._sets.estimate(reports)
 
     def variance(self, values: NDArray[np.integer] | None = None) -> Floats:
-        """Variance a coordinate over hash and report: [n, k], or [k] at its largest."""
+        """Return the variance of each coordinate over hash and report: [n, k], or the largest possible, [k]."""
         return self._sets.variance(None if values is None else self._one_hot(values))
 
     def pmf(self, value: ArrayLike, user: int = 0) -> Pmf:
-        """Exact probability of every bucket on one label, given the user's public hash."""
+        """Return the exact probability of every bucket on one label, given the user's public hash."""
         return self._sets.pmf(self._one_hot(np.atleast_1d(value)).toarray()[0], user)

@@ -29,10 +29,10 @@ Pmf = dict[tuple[int, ...], Fraction]
 
 @dataclass(frozen=True, eq=False)
 class Reports:
-    """What n users send, integers only: a few a user, never a dense row of floats where the mechanism samples.
+    """What n users send. It holds integers only, and few for each user if the mechanism samples features.
 
-    Shapes: ``values`` [n, k] bits, buckets, cells or steps; ``indices`` [n, k] the coordinates they speak of, ascending,
-    or None where they are implied; ``users`` [n] public ids, or None where the mechanism needs none.
+    Shapes: ``values`` [n, k] bits, buckets, cells or steps; ``indices`` [n, k] the coordinates that they are about, ascending,
+    or None if these are implied; ``users`` [n] public ids, or None if the mechanism needs none.
 
     >>> Reports(np.array([[1, 0]]), np.array([[2, 7]])).key(0)
     (2, 7, 1, 0)
@@ -46,12 +46,12 @@ class Reports:
         return len(self.values)
 
     def key(self, row: int) -> tuple[int, ...]:
-        """The report of a row as :meth:`Randomizer.pmf` names it: indices, then values."""
+        """Return the report of a row as :meth:`Randomizer.pmf` names it: indices, then values."""
         indices = () if self.indices is None else self.indices[row].tolist()
         return (*indices, *self.values[row].tolist())
 
     def take(self, rows: NDArray[np.integer] | slice) -> Reports:
-        """The reports of some rows."""
+        """Return the reports of some rows."""
         indices = None if self.indices is None else self.indices[rows]
         return Reports(self.values[rows], indices, None if self.users is None else self.users[rows])
 
@@ -74,12 +74,12 @@ class Estimate:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Users and width."""
+        """The number of users and the number of features."""
         users, width = self.sparse.shape
         return users, width
 
     def toarray(self) -> Floats:
-        """The dense estimate; for small data."""
+        """Return the dense estimate. Use it for small data only."""
         said: Floats = self.sparse.toarray()
         return said + self.offset
 
@@ -96,19 +96,20 @@ class Randomizer(ABC):
     report: a second report, fresh or on other columns, adds up. Computational: coins come from AES-256 (or, for
     Gaussian noise, from the keyed streams of :mod:`sfumato.noise.keys`).
 
-    * ``epsilon``: requested. ``realized_epsilon``: of the integer thresholds, rounded upward, never above it.
-    * ``total_epsilon``: what a user spends, over all its features. Differs from ``realized_epsilon`` only for PGC.
-    * ``delta``: 0 but for Gaussian noise. ``bits``: of one report on the wire.
+    * ``epsilon``: the requested budget. ``realized_epsilon``: the guarantee of the integer thresholds, rounded upward; it is
+      never above ``epsilon``.
+    * ``total_epsilon``: what a user spends, over all its features. It differs from ``realized_epsilon`` only for PGC.
+    * ``delta``: 0, except for Gaussian noise. ``bits``: the size of a report when it is sent.
     * ``encode(values, source, users=None)``: [n, d] values to n :class:`Reports`.
-    * ``clipped(values)``: the allowed values that ``encode`` takes ``values`` for.
+    * ``clipped(values)``: the allowed values that ``encode`` uses in place of ``values``.
     * ``estimate(reports)``: unbiased :class:`Estimate` of the (clipped) values.
-    * ``variance(values)``: closed form, a coordinate of the estimate, [n, d]; without values the largest possible, [d].
+    * ``variance(values)``: variance of each coordinate in closed form, [n, d]; without values the largest possible, [d].
     * ``pmf(value, user=0)``: exact probability of every report as fractions, for small d.
 
     **Every value has a report.** Whether a device reports, refuses or fails would itself tell of its value. So ``encode``
     refuses only what is public, before it draws the first coin: container, dtype, shape, and user ids. Entries never stop
-    it: a number outside a range, norm or size is clipped, an infinite one too; NaN counts as the middle of a range, and as
-    0 where there is none; a label that is none of the classes counts as class 0. The report is the one that
+    it: a number outside a range, norm or size is clipped, also if it is infinite. NaN counts as the middle of a range, or as
+    0 if there is no range. A label that is none of the classes counts as class 0. The report is the same that
     ``clipped(values)`` would get from the same coins.
 
     >>> from sfumato.randomizers import MultiBit
@@ -126,50 +127,63 @@ class Randomizer(ABC):
 
     @property
     def total_epsilon(self) -> float:
-        """What one report costs a user."""
+        """The total that a report costs a user."""
         return self.realized_epsilon
 
     @property
     @abstractmethod
     def bits(self) -> int:
-        """Size of one report on the wire."""
+        """The size of one report in bits."""
 
     @abstractmethod
     def encode(self, values: Values, source: SecretWords, users: NDArray[np.integer] | None = None) -> Reports:
-        """Randomize the values of n users: the only call that reads them."""
+        """Randomize the values of n users. This is the only call that reads them.
+
+        Args:
+            values: one row for each user, [n, d]; for labels, one integer for each user, [n].
+            source: the secret coins of the devices.
+            users: public ids, for randomizers with public hashes or directions; row numbers by default.
+
+        Raises:
+            InputError: container, dtype or shape of the values, or the ids, do not fit.
+        """
 
     @abstractmethod
     def clipped(self, values: Values) -> Any:
-        """The allowed values that ``encode`` takes these for."""
+        """Return the allowed values that ``encode`` uses in place of these."""
 
     @abstractmethod
     def estimate(self, reports: Reports) -> Estimate:
-        """Unbiased estimate of the values."""
+        """Return an unbiased estimate of the (clipped) values."""
 
     @abstractmethod
     def variance(self, values: Values | None = None) -> Floats:
-        """Variance of every coordinate of the estimate."""
+        """Return the variance of every coordinate of the estimate: [n, d], or without values the largest possible, [d]."""
 
     def pmf(self, value: NDArray[np.generic], user: int = 0) -> Pmf:
-        """Exact probability of every possible report on one value."""
+        """Return the exact probability of every possible report on one value; ``user`` is the public id.
+
+        Raises:
+            InputError: the randomizer has too many possible reports.
+        """
         raise fail(
             "pmf", type(self).__name__, "of a randomizer with finitely many reports", "Read its class docstring."
         )
 
     def describe(self) -> str:
-        """One line: name, what a user spends, size of a report."""
+        """Return a line with the name, what a user spends, and the size of a report."""
         spent = f"epsilon {self.total_epsilon:.6g}" + (f", delta {self.delta:.3g}" if self.delta else "")
         return f"{type(self).__name__}: {spent} a user, {self.bits} bits a report"
 
 
 @dataclass(frozen=True)
 class Ranged(Randomizer):
-    """Settings shared by randomizers of columns with a public range: not used alone.
+    """The common settings of randomizers of columns with a public range. It is not used alone.
 
     Args:
-        num_features: d, columns of the values.
-        epsilon: requested.
-        low: public lower end, one for all columns or a tuple of d.
+        num_features: number of columns d of the values.
+        epsilon: the requested budget, > 0.
+        low: public lower end, one number for all columns or a tuple of d.
         high: public upper end, above ``low``.
 
     Raises:
@@ -194,32 +208,34 @@ class Ranged(Randomizer):
 
     @cached_property
     def start(self) -> Floats:
-        """Lower end of every column, [d]."""
+        """The lower end of every column, [d]."""
         return check_range("low", self.low, self.num_features)
 
     @cached_property
     def width(self) -> Floats:
-        """Width of every range, [d]."""
+        """The width of every range, [d]."""
         return check_range("high", self.high, self.num_features) - self.start
 
     @property
     def middle(self) -> Floats:
-        """Middle of every range, [d]."""
+        """The middle of every range, [d]."""
         return self.start + self.width / 2
 
     def to_unit(self, block: NDArray[np.generic], columns: NDArray[np.integer] | slice = slice(None)) -> Floats:
-        """Clip to the range and scale it to [0, 1]; NaN counts as the middle."""
+        """Clip values to their range and scale them to [0, 1]; NaN becomes the middle."""
         start, width = self.start[columns], self.width[columns]
         with np.errstate(over="ignore"):
             return np.nan_to_num(np.clip((floats(block) - start) / width, 0.0, 1.0), nan=0.5)
 
     def clipped(self, values: Values) -> Floats:
-        """Values as the estimate aims at them, [n, d]."""
+        """Return the values clipped to their range, [n, d], which the estimate aims at."""
         return self.start + self.width * self.to_unit(dense(values))
 
 
 def bit_thresholds(unit: Floats, hit: int) -> NDArray[np.uint64]:
-    """How many of the 2^64 words give a one, affine from 2^64 - hit at 0 to hit at 1, exact at both ends.
+    """Return how many of the 2^64 words give a bit 1, for values in [0, 1].
+
+    The number is affine in the value, from 2^64 - ``hit`` at 0 to ``hit`` at 1, and exact at both ends.
 
     >>> bit_thresholds(np.array([0.0, 0.5, 1.0]), 3 * 2**62).tolist() == [2**62, 2**63, 3 * 2**62]
     True

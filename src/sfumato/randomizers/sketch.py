@@ -27,7 +27,7 @@ class Sketch(Randomizer):
     values and public coins.
 
     Args:
-        num_features: d.
+        num_features: number of features d.
         inner: a randomizer of k features, with a public range or norm for the projected values, which it clips to.
         collection: public name that fixes the matrix.
 
@@ -60,27 +60,27 @@ class Sketch(Randomizer):
 
     @property
     def epsilon(self) -> float:  # type: ignore[override]
-        """Requested by ``inner``."""
+        """The budget that ``inner`` requests."""
         return float(self.inner.epsilon)
 
     @property
     def delta(self) -> float:  # type: ignore[override]
-        """Of ``inner``."""
+        """The delta of ``inner``."""
         return float(self.inner.delta)
 
     @property
     def realized_epsilon(self) -> float:
-        """Of ``inner``."""
+        """The guarantee of ``inner``, rounded upward."""
         return float(self.inner.realized_epsilon)
 
     @property
     def total_epsilon(self) -> float:
-        """Of ``inner``."""
+        """The total that a report of ``inner`` costs a user."""
         return float(self.inner.total_epsilon)
 
     @property
     def bits(self) -> int:
-        """Of ``inner``."""
+        """The size of a report of ``inner`` in bits."""
         return int(self.inner.bits)
 
     @cached_property
@@ -93,7 +93,7 @@ class Sketch(Randomizer):
         return matrix
 
     def project(self, values: Values) -> Floats:
-        """Values as ``inner`` sees them, [n, k]; secret like the values."""
+        """Project values to the k features of ``inner``, [n, k]. The result is as secret as the values."""
         values = check_values(values, self.num_features)
         if sparse.issparse(values):
             return np.asarray(to_csr(values) @ self.matrix)
@@ -103,25 +103,25 @@ class Sketch(Randomizer):
         return result
 
     def clipped(self, values: Values) -> Floats:
-        """Finite values [n, d]; ``inner`` clips their projection."""
+        """Return finite values [n, d]; ``inner`` clips their projection."""
         return finite(dense(check_values(values, self.num_features)))
 
     def encode(self, values: Values, source: SecretWords, users: NDArray[np.integer] | None = None) -> Reports:
-        """Project, then randomize."""
+        """Project the values, then randomize them by ``inner``."""
         reports: Reports = self.inner.encode(self.project(values), source, users)
         return reports
 
     def estimate(self, reports: Reports) -> Estimate:
-        """Unbiased estimate of the projected (and clipped) values."""
+        """Return an unbiased estimate of the projected (and clipped) values."""
         estimate: Estimate = self.inner.estimate(reports)
         return estimate
 
     def variance(self, values: Values | None = None) -> Floats:
-        """Variance a coordinate of the projected values."""
+        """Return the variance of each coordinate of the projected values."""
         variance: Floats = self.inner.variance(None if values is None else self.project(values))
         return variance
 
     def pmf(self, value: NDArray[np.generic], user: int = 0) -> Pmf:
-        """Exact probability of every report on one value of d features."""
+        """Return the exact probability of every report on one value of d features."""
         pmf: Pmf = self.inner.pmf(self.project(dense(np.asarray(value)[None]))[0], user)
         return pmf

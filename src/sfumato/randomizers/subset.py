@@ -40,9 +40,9 @@ class SubsetSelection(Labels):
     uniform draw.
 
     Args:
-        num_classes: C.
-        epsilon: of the label.
-        size: k; None takes the best.
+        num_classes: number of classes C.
+        epsilon: budget of the label, > 0.
+        size: size k of the sets; None takes the best.
 
     Shapes: values are integers [n]; reports hold the place of the set in lexicographic order, int32 [n, 1]; estimates are
     [n, C] with n k entries.
@@ -114,7 +114,7 @@ class SubsetSelection(Labels):
 
     @cached_property
     def transition(self) -> Floats:
-        """P[set r | label i], shape [C, R], of the probabilities in use."""
+        """The probabilities P[set r | label i] in use, shape [C, R]."""
         hit, miss = probabilities(self._hit, *self._in_and_out)
         table = np.full((self.num_classes, len(self.sets)), float(miss))
         table[np.arange(self.num_classes)[:, None], self._holding[0]] = float(hit)
@@ -122,13 +122,13 @@ class SubsetSelection(Labels):
 
     @property
     def bits(self) -> int:
-        """The place of one set."""
+        """Bits to write the place of a set."""
         return (sum(self._in_and_out) - 1).bit_length()
 
     def encode(
         self, values: NDArray[np.integer], source: SecretWords, users: NDArray[np.integer] | None = None
     ) -> Reports:
-        """Send a set that holds the label, or one that does not; ``users`` is not needed."""
+        """Send a set that holds the label, or a set that does not; ``users`` is not needed."""
         labels = self.clipped(values)
         (inside, outside), (hits, misses) = self._holding, self._in_and_out
         held = source.words(labels.shape) < np.uint64(hits * self._hit)
@@ -142,7 +142,7 @@ class SubsetSelection(Labels):
         return p, (p * (k - 1) + (1 - p) * k) / (c - 1)
 
     def estimate(self, reports: Reports) -> Estimate:
-        """Unbiased one-hot rows: k entries a user."""
+        """Return unbiased one-hot rows, with k entries for each user."""
         (p, q), n, k = self._p_and_q, len(reports), self.chosen
         members = self.sets[reports.values[:, 0]]
         starts = np.arange(0, n * k + 1, k)
@@ -150,11 +150,11 @@ class SubsetSelection(Labels):
         return Estimate(matrix, np.full(self.num_classes, -q / (p - q)))
 
     def variance(self, values: NDArray[np.integer] | None = None) -> Floats:
-        """Variance a coordinate: [n, C], or [C] at its largest."""
+        """Return the variance of each coordinate: [n, C], or the largest possible, [C]."""
         return self._variance(values, *self._p_and_q)
 
     def pmf(self, value: ArrayLike, user: int = 0) -> Pmf:
-        """Exact probability of every set on one label."""
+        """Return the exact probability of every set on one label."""
         label = int(self.clipped(np.atleast_1d(value))[0])
         hit, miss = probabilities(self._hit, *self._in_and_out)
         held = set(self._holding[0][label].tolist())

@@ -20,7 +20,13 @@ _FARTHEST = 1e100
 
 
 def check_values(values: Values, num_features: int) -> Values:
-    """Refuse values that are not numbers in rows of ``num_features``: kind and shape, which are public; no entry is read."""
+    """Refuse values that are not numbers in rows of ``num_features``.
+
+    Only kind and shape are checked, which are public; no entry is read.
+
+    Raises:
+        InputError: the container, the type or the shape does not fit.
+    """
     check_array("values", values)
     if sparse.issparse(values) and values.format != "csr":
         values = values.tocsr()
@@ -31,7 +37,16 @@ def check_values(values: Values, num_features: int) -> Values:
 
 
 def check_range(name: str, bound: float | tuple[float, ...], num_features: int) -> Floats:
-    """A public bound as one float a column; a scalar holds for all."""
+    """Return a public bound as one float for each column; a single number holds for all columns.
+
+    Args:
+        name: the name of the bound, for the message.
+        bound: a finite number within 1e100 of 0, or a tuple of one for each column.
+        num_features: number of columns d.
+
+    Raises:
+        InputError: an entry is not such a number, or the tuple has another length.
+    """
     entries = bound if isinstance(bound, tuple) else (bound,)
     if isinstance(bound, tuple) and len(bound) != num_features:
         raise fail(name, f"a tuple of {len(bound)}", f"to hold {num_features} numbers, one a column")
@@ -42,19 +57,23 @@ def check_range(name: str, bound: float | tuple[float, ...], num_features: int) 
 
 
 def check_array(name: str, values: Values) -> None:
-    """Refuse a list: what kind of array it becomes, and so whether it is refused, would depend on its entries."""
+    """Refuse a list. Which array a list becomes, and so whether it is refused, would depend on its entries.
+
+    Raises:
+        InputError: ``values`` is neither a NumPy array nor a SciPy matrix.
+    """
     if not isinstance(values, np.ndarray) and not sparse.issparse(values):
         raise fail(name, f"a {type(values).__name__}", "to be a NumPy array or a SciPy matrix", "Choose its dtype.")
 
 
 def floats(block: NDArray[np.generic]) -> Floats:
-    """Entries as float64, without a warning whatever they are."""
+    """Return the entries as float64, without a warning whatever they are."""
     with np.errstate(all="ignore"):
         return np.asarray(block).astype(np.float64, copy=False)
 
 
 def finite(block: NDArray[np.generic]) -> Floats:
-    """Entries as floats within 1e100 of 0, so that squares and sums stay finite; NaN becomes 0.
+    """Return the entries as floats within 1e100 of 0, so that squares and sums stay finite; NaN becomes 0.
 
     >>> finite(np.array([np.nan, -np.inf, 2.0])).tolist()
     [0.0, -1e+100, 2.0]
@@ -63,7 +82,7 @@ def finite(block: NDArray[np.generic]) -> Floats:
 
 
 def entries(values: Values, columns: NDArray[np.integer]) -> NDArray[np.generic]:
-    """Entries (i, columns[i, j]) as an array [users, m]: O(users * m) for dense values."""
+    """Return the entries (i, columns[i, j]) as an array [users, m], in time O(users * m) for dense values."""
     users, width = columns.shape
     if not sparse.issparse(values):
         return np.asarray(values[np.arange(users)[:, None], columns])
@@ -71,7 +90,7 @@ def entries(values: Values, columns: NDArray[np.integer]) -> NDArray[np.generic]
 
 
 def row_blocks(values: Values, width: int) -> Iterator[tuple[slice, Floats]]:
-    """Blocks of rows in the clear, small enough that ``width`` numbers a row stay in 16 MB."""
+    """Yield blocks of rows in the clear, so small that ``width`` numbers for each row stay within 16 MB."""
     step = max(1, _BLOCK // max(1, width))
     for start in range(0, values.shape[0], step):
         rows = slice(start, min(start + step, values.shape[0]))
@@ -79,7 +98,7 @@ def row_blocks(values: Values, width: int) -> Iterator[tuple[slice, Floats]]:
 
 
 def csr_blocks(values: Values) -> Iterator[tuple[slice, Any]]:
-    """Blocks of rows as CSR float64, of at most about two million entries."""
+    """Yield blocks of rows as CSR float64, of at most about two million entries."""
     step = max(1, _BLOCK // max(1, values.shape[1]))
     for start in range(0, values.shape[0], step):
         rows = slice(start, min(start + step, values.shape[0]))
@@ -87,7 +106,10 @@ def csr_blocks(values: Values) -> Iterator[tuple[slice, Any]]:
 
 
 def to_csr(values: Values) -> sparse.csr_matrix:
-    """Non-zero entries, finite float64, rows sorted, repeated entries added; NaN is zero, and no zero is stored."""
+    """Return the non-zero entries as finite float64 in CSR form. NaN is zero, and no zero is stored.
+
+    Rows are sorted, and entries of the same place are added.
+    """
     matrix = sparse.csr_matrix(values if sparse.issparse(values) else floats(values), copy=True)
     matrix.sum_duplicates()
     matrix.data = finite(matrix.data)
@@ -96,5 +118,5 @@ def to_csr(values: Values) -> sparse.csr_matrix:
 
 
 def dense(values: Values) -> Floats:
-    """All entries as floats."""
+    """Return all entries as a dense array of floats."""
     return floats(values.toarray() if sparse.issparse(values) else values)
