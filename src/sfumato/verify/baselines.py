@@ -11,7 +11,7 @@ _OF_RECORDS: Audience = {"anyone": ["weights"], "the node itself": OWN, "never":
 
 
 class MLP(Central):
-    """A network on features alone."""
+    """The rules of method mlp, a network that reads features alone."""
 
     settings: ClassVar = TRAINING
     audience: ClassVar = {
@@ -22,12 +22,12 @@ class MLP(Central):
     reads_links = False
 
     def layers(self, certificate: Certificate) -> dict[str, Sizes]:
-        """Two linear layers."""
+        """Return two linear layers, and a batch norm."""
         width, features, classes = sizes(certificate)
         return {"network": ({"layers.0": (width, features), "layers.1": (classes, width)}, {"norms.0": width})}
 
 
 class SAGE(Rules):
-    """Without privacy only."""
+    """The rules of method sage, which has no proof and runs without privacy only."""
 
     settings: ClassVar = {"width": "count", "epochs": "count", "learning_rate": "positive up to 10"}

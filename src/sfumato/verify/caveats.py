@@ -19,7 +19,9 @@ Found = Iterator[tuple[str, str]]
 
 
 def stated(doubts: Found, held: list[str]) -> list[str]:
-    """The sentences that a certificate must hold: all, or those of the claim alone, as in runs before the others were written.
+    """Return the sentences that a certificate must hold: all of them, or those about the claim alone.
+
+    Runs that were made before the other sentences were written hold only those about the claim.
 
     >>> stated(iter([("epsilon-large", "Large."), ("few-nodes", "Few.")]), ["Large."])
     ['Large.']
@@ -30,7 +32,7 @@ def stated(doubts: Found, held: list[str]) -> list[str]:
 
 
 def of_the_graph(certificate: dict[str, Any], reads_links: bool) -> Found:
-    """What its numbers of nodes, arcs and classes make implausible.
+    """Yield what the numbers of nodes, arcs and classes make implausible.
 
     >>> facts = {"num_nodes": 60, "num_train": 45, "num_classes": 0, "mean_degree": 0.25}
     >>> made = {"public_facts": facts, "settings": {}, "composition": {"builds_on": []}}
@@ -45,7 +47,9 @@ def of_the_graph(certificate: dict[str, Any], reads_links: bool) -> Found:
 
 
 def of_the_claim(certificate: dict[str, Any], records: int, noun: str) -> Found:
-    """What is weak about epsilon and delta, where ``records`` is a public number that stands for that of the records.
+    """Yield what makes the claim of a ``certificate`` weak: a large epsilon, or a delta that is too large.
+
+    ``records`` is a public number that stands for the number of records, and ``noun`` says what it counts.
 
     >>> [code for code, _ in of_the_claim({"claim": {"epsilon": 11.0, "delta": 1e-6}}, 60, "nodes")]
     ['epsilon-large']

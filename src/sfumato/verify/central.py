@@ -23,33 +23,37 @@ OF_HOPS: Audience = {"anyone": ["noisy aggregates", "weights", "predictions for 
 
 
 class Central(Rules):
-    """Hops release one matrix each, ``aggregate/k``; networks are released where labels are private.
+    """The common rules of methods that release noisy hops and, where labels are private, networks trained by DP-SGD.
 
-    ``epochs`` are the passes of DP-SGD where the settings name none. ``routed`` hops send each label along one arc.
+    Each hop releases a matrix, ``aggregate/k``. ``epochs`` is the number of passes of DP-SGD if the settings give none.
+    ``routed`` hops send each label along one arc.
     """
 
     epochs: ClassVar[int] = 10
     routed: ClassVar[bool] = False
 
     def layers(self, certificate: Certificate) -> dict[str, Sizes]:
-        """Layers and batch norms of each network, in training order."""
+        """Return the layers and batch norms of each network, in training order."""
         raise NotImplementedError
 
     def hops(self, certificate: Certificate) -> int:
-        """How many aggregates it releases."""
+        """Return how many aggregates the method releases."""
         return 0
 
     def columns(self, certificate: Certificate) -> int:
-        """Columns of an aggregate."""
+        """Return the number of columns of an aggregate."""
         width: int = certificate["settings"]["width"]
         return width
 
     def order(self, networks: list[Planned], hops: list[Planned]) -> list[Planned]:
-        """All releases, as they are made: all networks but the last before the hops."""
+        """Return all releases in the order in which they are made: all networks but the last before the hops."""
         return [*networks[:-1], *hops, *networks[-1:]]
 
     def releases(self, certificate: Certificate) -> list[Planned]:
-        """Hops and, where labels are private and weights not another run's, networks; nothing without privacy."""
+        """Return the hops and, where they are trained under privacy, the networks; nothing without privacy.
+
+        Networks are trained under privacy if labels are private and the weights do not come from another run.
+        """
         unit, facts, hops = certificate["unit"]["name"], certificate["public_facts"], self.hops(certificate)
         if unit == "none":
             return []
@@ -63,7 +67,7 @@ class Central(Rules):
         return self.order([self._network(certificate, name) for name in names], [*aggregates])
 
     def networks(self, certificate: Certificate, found: Iterable[str] = ()) -> Tensors:
-        """Linear layers and, where labels are public, batch norms."""
+        """Return the shapes of linear layers and, where labels are public, of batch norms."""
         shapes: Tensors = {}
         for network, (layers, norms) in self.layers(certificate).items():
             for module, (outputs, inputs) in layers.items():
@@ -84,7 +88,7 @@ class Central(Rules):
         return Network(name, [size], size, batch / rows, steps)
 
     def _touched_rows(self, certificate: Certificate) -> int | None:
-        """Rows of an aggregate that one record can change; None without a bound on its sensitivity."""
+        """Return how many rows of an aggregate a record can change; None without a bound on its sensitivity."""
         unit, nodes = certificate["unit"], certificate["public_facts"]["num_nodes"]
         if self.routed and unit["name"] == "edge":
             return 1
@@ -94,6 +98,6 @@ class Central(Rules):
 
 
 def sizes(certificate: Certificate) -> tuple[int, int, int]:
-    """Width (0 without one), features and classes."""
+    """Return the width (0 if there is none), the number of features and the number of classes."""
     public = certificate["public_facts"]
     return certificate["settings"].get("width", 0), public["num_features"], public["num_classes"]

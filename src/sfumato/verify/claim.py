@@ -18,7 +18,7 @@ Bracket = tuple[float | None, float | None]
 
 
 def claim_faults(certificate: dict[str, Any]) -> tuple[list[str], Bracket]:
-    """Hold the claim against the events; return problems and the bracket of epsilon."""
+    """Check the claim against the events; return problems and the bracket of epsilon."""
     claim, budget, accounting = certificate["claim"], certificate["budget"], certificate["accounting"]
     events = [release["event"] for release in certificate["releases"]]
     if certificate["unit"]["name"] == "none":

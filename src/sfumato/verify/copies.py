@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def ledger_faults(entries: list[dict[str, Any]], certificate: Certificate) -> Iterator[str]:
-    """Releases that were not planned, or plans that are not those of the certificate."""
+    """Yield a problem for releases that were not planned, and for a plan that is not that of the certificate."""
     plan, made = entries[0]["plan"], [entry["release"] for entry in entries[1:]]
     if len(made) != len(plan["releases"]):
         yield f"ledger.jsonl: {len(made)} releases were made, but {len(plan['releases'])} were planned"
@@ -34,7 +34,7 @@ def ledger_faults(entries: list[dict[str, Any]], certificate: Certificate) -> It
 
 
 def spec_faults(spec: dict[str, Any], certificate: Certificate) -> Iterator[str]:
-    """Fields of spec.json that say something else than the certificate: predicting trusts the spec."""
+    """Yield a problem for each field of spec.json that differs from the certificate, because predicting trusts the spec."""
     public = certificate["public_facts"]
     stated = {
         "method": certificate["method"],
@@ -50,7 +50,10 @@ def spec_faults(spec: dict[str, Any], certificate: Certificate) -> Iterator[str]
 
 
 def graph_faults(spec: dict[str, Any], certificate: Certificate, rules: Rules) -> Iterator[str]:
-    """A graph in the spec of a method that learns from none or the reverse, or of other sizes than the public facts."""
+    """Yield a problem if the graph in the ``spec`` does not fit the method or the public facts of the ``certificate``.
+
+    A method that learns from a graph needs one, and the others must have none; ``rules`` are those of the method.
+    """
     graph, public = spec.get("graph"), certificate["public_facts"]
     if (graph is not None) != rules.on_graph:
         learns = "learns from one" if rules.on_graph else "learns from none"
@@ -65,7 +68,7 @@ def graph_faults(spec: dict[str, Any], certificate: Certificate, rules: Rules) -
 
 
 def _column_faults(names: list[str], facts: list[str]) -> Iterator[str]:
-    """Columns whose categories are said to be read off the data, though no feature is named COLUMN=CATEGORY."""
+    """Yield a problem for a column whose categories are said to be read off the data, if no feature is named COLUMN=CATEGORY."""
     columns = {name[:end] for name in names for end, sign in enumerate(name) if sign == "="}
     for index, fact in enumerate(facts):
         if names and fact.startswith(CATEGORIES) and fact.removeprefix(CATEGORIES) not in columns:

@@ -22,7 +22,7 @@ _LONGEST = 2**53  # a longer integer is not exact in every reader of JSON, and c
 
 
 def one_line(text: str) -> str:
-    r"""Escape everything that could look like another line or another word of a verdict.
+    r"""Return a text in which everything is escaped that could look like another line or word of a verdict.
 
     >>> one_line("run\nVALID: run")
     'run\\nVALID: run'
@@ -50,7 +50,7 @@ def round_up(epsilon: float) -> str:
 
 
 def canonical(value: Any) -> bytes:
-    """The one JSON form that is hashed and compared.
+    """Return a value in the single JSON form that is hashed and compared.
 
     >>> canonical({"b": 1, "a": [1.5]})
     b'{"a":[1.5],"b":1}'
@@ -60,7 +60,9 @@ def canonical(value: Any) -> bytes:
 
 
 def differences(left: Any, right: Any, path: str) -> Iterator[str]:
-    """Name the fields in which two JSON values differ; true, 1 and 1.0 are three values.
+    """Name the fields in which two JSON values, ``left`` and ``right``, differ. True, 1 and 1.0 are three values.
+
+    ``path`` names the field that holds them.
 
     >>> list(differences({"a": [1, 2]}, {"a": [1, 3]}, "b"))
     ['b.a[1]: 2 differs from 3']
@@ -83,6 +85,9 @@ def differences(left: Any, right: Any, path: str) -> Iterator[str]:
 def loads(data: bytes) -> Any:
     """Read JSON in which no field appears twice.
 
+    Raises:
+        ValueError: the bytes are not valid JSON, or a field appears twice.
+
     >>> loads(b'{"a": 1, "a": 2}')
     Traceback (most recent call last):
     ValueError: a field appears twice
@@ -97,7 +102,14 @@ def loads(data: bytes) -> Any:
 
 
 def parse(where: str, contents: dict[str, bytes], form: str, problems: list[str]) -> Any:
-    """Return the document if it is canonical JSON of that form, else None and a problem for each fault."""
+    """Return the document if it is canonical JSON of its form, else None and a problem for each fault.
+
+    Args:
+        where: the name of the file, which problems name.
+        contents: the bytes of each file, by name; None is returned without a problem if the file is not there.
+        form: the name of its form in the JSON Schema.
+        problems: the list to which problems are added.
+    """
     if where not in contents:
         return None
     try:
@@ -112,7 +124,7 @@ def parse(where: str, contents: dict[str, bytes], form: str, problems: list[str]
 
 
 def _hiding(value: Any, path: str) -> Iterator[str]:
-    """What could hide anything: a text with a control, formatting or private character, and an integer beyond 2^53."""
+    """Yield what could hide anything: text with a control, formatting or private character, and an integer beyond 2^53."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from _hiding(key, f"{path}.{plain(key)}")
@@ -128,14 +140,14 @@ def _hiding(value: Any, path: str) -> Iterator[str]:
 
 @cache
 def forms() -> dict[str, Any]:
-    """The form of every file: the schema's definitions."""
+    """Return the definitions of the JSON Schema: the form of every file."""
     return dict(json.loads(SCHEMA.read_text(encoding="utf-8"))["$defs"])
 
 
 def form_faults(value: Any, form: dict[str, Any], path: str) -> Iterator[str]:
-    """Check a value against the part of JSON Schema that the schema uses; of oneOf, required[0] names the case.
+    """Check a ``value`` against a ``form``, in the part of JSON Schema that the schema uses; ``path`` names the value.
 
-    Of what anyOf offers, the nearest is named.
+    Of oneOf, required[0] names the case. Of what anyOf offers, the nearest case is named.
     """
     if "$ref" in form:
         form = forms()[form["$ref"].removeprefix("#/$defs/")]
@@ -167,7 +179,7 @@ def form_faults(value: Any, form: dict[str, Any], path: str) -> Iterator[str]:
 
 
 def _fits(value: Any, form: dict[str, Any]) -> bool:
-    """Whether type, bounds, pattern and choice of a single value are right; true is no number, and 1.0 no integer."""
+    """Return whether type, bounds, pattern and choice of a single value are right; true is no number, and 1.0 no integer."""
     if "enum" in form:
         return isinstance(value, str) and value in form["enum"]
     names = form["type"] if isinstance(form["type"], list) else [form["type"]]

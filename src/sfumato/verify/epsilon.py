@@ -25,7 +25,7 @@ _SLIGHT = 1e-10  # a smaller mu is below every lattice
 
 
 def simple_events(events: Iterable[dict[str, Any]], times: int = 1) -> Iterator[tuple[dict[str, Any], int]]:
-    """Walk a tree of events: each simple event, and how often it runs (its own count or steps included).
+    """Yield each simple event of a tree, and how often it runs (its own count or steps included).
 
     >>> laplace = {"type": "laplace", "noise_multiplier": 2.0, "count": 3}
     >>> [n for _, n in simple_events([{"type": "composed", "events": [laplace], "count": 5}])]
@@ -40,7 +40,7 @@ def simple_events(events: Iterable[dict[str, Any]], times: int = 1) -> Iterator[
 
 
 def leaves(events: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Every simple event, a selection before those of all its candidates.
+    """Yield every simple event, a selection before the events of all its candidates.
 
     >>> [event["type"] for event in leaves([{"type": "pure", "epsilon": 0.1, "count": 3}])]
     ['pure']
@@ -55,9 +55,9 @@ def leaves(events: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 def epsilon_bracket(events: list[dict[str, Any]], delta: float) -> tuple[float, float]:
     """Return a lower and an upper bound on the epsilon of all events together at ``delta``, each relation as stated.
 
-    Realistic plans are bracketed within 0.05 %. With very rare sampling (1e-5) only the upper one is tight, and only
-    while the rounding of the steps, 4.4e-16 each, is below about a fiftieth of delta. What is beyond floating-point reach
-    or 1e8 steps, or of a type not in ``KNOWN_EVENTS``, gives (0, inf).
+    Realistic plans are bracketed within 0.05 %. With very rare sampling (1e-5) only the upper bound is tight, and only
+    while the rounding of the steps, 4.4e-16 each, is below about a fiftieth of delta. The result is (0, inf) for what is beyond
+    floating-point reach or 1e8 steps, or of a type not in ``KNOWN_EVENTS``.
 
     >>> low, high = epsilon_bracket([{"type": "gaussian", "noise_multiplier": 5.0, "count": 2}], 1e-6)
     >>> round(low, 6), round(high, 6)
@@ -104,7 +104,7 @@ def _pure_epsilon(events: list[dict[str, Any]]) -> tuple[float, float]:
 
 
 def _parts(events: list[dict[str, Any]]) -> tuple[float, list[Sampled | Symmetric]]:
-    """The mu of all plain Gaussians together, and everything else."""
+    """Return the mu of all plain Gaussians together, and everything else."""
     mu = 0.0
     steps: Counter[tuple[Any, ...]] = Counter()
     for event, times in simple_events(events):
@@ -129,7 +129,7 @@ def _gaussian_epsilon(mu: float, delta: float) -> tuple[float, float]:
 
 
 def _crossing(mu: float, goal: float) -> float:
-    """Where log delta falls to ``goal``, as a float above which it is lower; 0 only if it never was higher."""
+    """Return where log delta falls to ``goal``, as a float above which it is lower; 0 only if it never was higher."""
     if gaussian_log_delta(mu, 0.0) <= goal:
         return 0.0
     low, high = 0.0, mu * (mu / 2 + 2 + math.sqrt(-2 * goal))
@@ -139,9 +139,10 @@ def _crossing(mu: float, goal: float) -> float:
 
 
 def gaussian_log_delta(mu: float, epsilon: float) -> float:
-    """Balle and Wang's formula, log phi(a) (R(a) - R(b)) with R the Mills ratio: neither overflow nor lost digits.
+    """Return log delta of Gaussian releases by the formula of Balle and Wang, without overflow or lost digits.
 
-    For small mu the difference is the integral of -R'(t) = 1 - t R(t) from a to b, by Simpson's rule.
+    The formula is log phi(a) (R(a) - R(b)), with R the Mills ratio. For small mu the difference is the integral of
+    -R'(t) = 1 - t R(t) from a to b, by Simpson's rule.
     """
     a, b = epsilon / mu - mu / 2, epsilon / mu + mu / 2
     log_density = -a * a / 2 - math.log(2 * math.pi) / 2

@@ -20,7 +20,7 @@ CATEGORIES = "categories of column "
 
 
 def fact_faults(certificate: Certificate) -> Iterator[str]:
-    """Facts of a graph that contradict the unit or each other, or that are no public facts under it."""
+    """Yield a problem for facts of a graph that contradict the unit or each other, or that are not public under the unit."""
     unit, facts, where = certificate["unit"], certificate["public_facts"], "certificate.json: "
     if unit["name"] == "edge" and facts["directed"] and not unit["directed"]:
         yield f"{where}unit.directed: expected true, since public_facts.directed is true"
@@ -37,7 +37,10 @@ def fact_faults(certificate: Certificate) -> Iterator[str]:
 
 
 def _assumed_faults(certificate: Certificate) -> Iterator[str]:
-    """Facts read off protected data: none where features and labels are public, and each only once."""
+    """Yield a problem for wrong facts read off protected data.
+
+    There are none if features and labels are public, and each may be named only once.
+    """
     unit, facts, public = certificate["unit"]["name"], certificate["assumed_public"], certificate["public_facts"]
     columns = sum(fact.startswith(CATEGORIES) for fact in facts)
     if columns > public["num_features"]:
@@ -57,7 +60,10 @@ def _assumed_faults(certificate: Certificate) -> Iterator[str]:
 
 
 def origin_faults(certificate: Certificate, rules: Rules) -> Iterator[str]:
-    """Runs that the weights come from, of which none that learned from protected data can have cost nothing."""
+    """Yield a problem for runs that the weights cannot come from.
+
+    A run that learned from protected data cannot have cost nothing.
+    """
     origins, where = certificate["composition"]["builds_on"], "certificate.json: composition.builds_on"
     if origins and not rules.inductive:
         yield f"{where}: expected none, since {certificate['method']} takes no weights from another run"

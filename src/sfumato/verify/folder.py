@@ -16,11 +16,15 @@ _UNLISTED = {"manifest.json", "signature.json"}
 
 
 class VerifyInputError(ValueError):
-    """There is nothing to verify: the folder or the key cannot be used."""
+    """There is nothing to verify, because the folder or the key cannot be used."""
 
 
 def release_folder(run: Path) -> Path:
-    """The release folder of a run folder, or the folder itself if it is one."""
+    """Return the release folder of a run folder, or the folder itself if it is a release folder.
+
+    Raises:
+        VerifyInputError: there is no such folder, or nothing released in it.
+    """
     if not run.is_dir():
         raise VerifyInputError(f"Expected DIR to be a run folder, got {str(run)!r}, which is not a folder.")
     if (run / "release").is_dir():
@@ -70,7 +74,7 @@ def read_files(folder: Path, problems: list[str]) -> dict[str, bytes]:
 
 
 def read_chain(data: bytes | None, problems: list[str]) -> list[dict[str, Any]] | None:
-    """Return the ledger's entries if each line is well formed and chained to the one before."""
+    """Return the ledger's entries if each line is well formed and chained to the line before."""
     before, entries, previous = len(problems), [], "0" * 64
     if data == b"":
         problems.append("ledger.jsonl: is empty; its first line must be the plan")

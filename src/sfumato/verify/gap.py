@@ -13,7 +13,7 @@ _HOPS = 2
 
 
 class GAP(Central):
-    """An encoder, hops on its encodings, a classifier on all of them."""
+    """The rules of method gap: an encoder, hops on its encodings, and a classifier on all of them."""
 
     settings: ClassVar = {**TRAINING, "num_hops": "count or null up to 1000", "encoder": "flag"}
     audience: ClassVar = {
@@ -27,16 +27,16 @@ class GAP(Central):
     inductive = True
 
     def hops(self, certificate: Certificate) -> int:
-        """As many as the settings say."""
+        """Return the number of hops in the settings, or the default."""
         return certificate["settings"]["num_hops"] or _HOPS
 
     def columns(self, certificate: Certificate) -> int:
-        """The encoder's, or without one those of the features."""
+        """Return the width of the encoder or, without an encoder, the number of features."""
         width, features, _ = sizes(certificate)
         return width if certificate["settings"]["encoder"] else features
 
     def layers(self, certificate: Certificate) -> dict[str, Sizes]:
-        """Of encoder, if there is one, and classifier."""
+        """Return the layers of the encoder, if there is one, and of the classifier."""
         (width, features, classes), stages = sizes(certificate), self.hops(certificate) + 1
         encoder = {"mlp.layers.0": (width, features), "mlp.layers.1": (width, width), "head": (classes, width)}
         bases = {f"base.{k}": (width, self.columns(certificate)) for k in range(stages)}

@@ -31,9 +31,10 @@ class Planned:
     """A release that a method must have made.
 
     Args:
-        name: as ledger and certificate call it.
-        shape: as they state it; None for a number that the release decides.
-        affected: coordinates that one record can touch; None if no bound is known.
+        name: the name in ledger and certificate.
+        shape: the shape that they state; None for a number that the release decides.
+        affected: coordinates that a record can touch; None if no bound is known.
+        event: the type of its event.
     """
 
     name: str
@@ -43,7 +44,7 @@ class Planned:
     event: str = field(default="gaussian", kw_only=True)
 
     def faults(self, where: str, release: Values) -> Iterator[str]:
-        """What is wrong with the release as it was charged."""
+        """Yield what is wrong with the ``release`` as it was charged; ``where`` opens each problem."""
         event = release["event"]
         if event["type"] != self.event or event.get("count") != 1:
             yield f"{where}event: expected one release of type {self.event}"
@@ -53,42 +54,42 @@ class Planned:
             yield from self.size_faults(where, release)
 
     def size_faults(self, where: str, release: Values) -> Iterator[str]:
-        """Another shape, or other coordinates, than were planned."""
+        """Yield a problem if shape or affected coordinates differ from the plan."""
         for key, value, axes in (("shape", self.shape, self.axes), ("affected_coordinates", self.affected, "")):
             if release[key] != value:
                 yield f"{where}{key}: expected {axes}{plain(repr(value))}, got {plain(repr(release[key]))}"
 
     def tensors(self, release: Values) -> dict[str, Shape]:
-        """Tensors of ``releases.safetensors`` that hold it, with the shapes that were charged."""
+        """Return the tensors of ``releases.safetensors`` that hold the release, with the shapes that were charged."""
         return {self.name: release["shape"]}
 
     def value_faults(self, stored: Mapping[str, Stored]) -> Iterator[str]:
-        """Values that the mechanism cannot release; shapes were checked."""
+        """Yield a problem for values that the mechanism cannot release; shapes were checked before."""
         yield from type_faults(self.name, stored[self.name], "I64")
 
 
 def type_faults(name: str, stored: Stored, dtype: str) -> Iterator[str]:
-    """A tensor of another type."""
+    """Yield a problem if the tensor ``stored`` under a ``name`` has another type than ``dtype``."""
     if stored.dtype != dtype:
         yield f"{plain(name)}: has dtype {stored.dtype}, expected {dtype}, as the settings say"
 
 
 @dataclass(frozen=True)
 class Matrix(Planned):
-    """Whole numbers with noise on every entry."""
+    """A matrix of whole numbers with noise on every entry."""
 
     axes: ClassVar[str] = "nodes and width, "
 
 
 @dataclass(frozen=True)
 class Network(Planned):
-    """Weights that DP-SGD trained: they lie in ``model.safetensors``, and one record can touch all of them."""
+    """Weights that DP-SGD trained. They are in ``model.safetensors``, and a record can touch all of them."""
 
     sampling_prob: float = 1.0
     steps: int = 1
 
     def faults(self, where: str, release: Values) -> Iterator[str]:
-        """Sampling and steps follow from the settings and the public number of training nodes."""
+        """Yield a problem if sampling or steps do not follow from the settings and the public number of training nodes."""
         yield from self.size_faults(where, release)
         event = release["event"]
         if event["type"] != "poisson-gaussian":
@@ -100,30 +101,35 @@ class Network(Planned):
                 yield f"{where}event.{key}: expected {value:.9g} {said}, got {event[key]:.9g}"
 
     def tensors(self, release: Values) -> dict[str, Shape]:
-        """None of ``releases.safetensors``."""
+        """Return nothing: the weights are not in ``releases.safetensors``."""
         return {}
 
     def value_faults(self, stored: Mapping[str, Stored]) -> Iterator[str]:
-        """Weights are checked with the model."""
+        """Yield nothing: weights are checked with the model."""
         yield from ()
 
 
 @dataclass(frozen=True)
 class Reports(Planned):
-    """One report a user: what it costs, how wide it is and what it can answer depend on the mechanism."""
+    """One report for each user. What it costs, how wide it is and what it can answer depend on the mechanism.
+
+    Args:
+        check: yields what the mechanism's own rules find wrong.
+        form: gives the types and ranges of the answers in reports of a given width.
+    """
 
     check: Callable[[str, Values], Iterator[str]]
     form: Callable[[int], Form]
 
     def faults(self, where: str, release: Values) -> Iterator[str]:
-        """What the mechanism's own rules find; every number of the shape is stated."""
+        """Yield what the mechanism's own rules find wrong; every number of the shape must be stated."""
         if None in release["shape"]:
             yield f"{where}shape: expected whole numbers, got {release['shape'][:4]}"
         else:
             yield from self.check(where, release)
 
     def value_faults(self, stored: Mapping[str, Stored]) -> Iterator[str]:
-        """Another type than the mechanism's, or answers out of its range."""
+        """Yield a problem for another type than the mechanism's, and for answers out of its range."""
         found = stored[self.name]
         dtype, split, *ranges = self.form(found.shape[-1])
         if found.dtype != dtype:
@@ -138,25 +144,28 @@ class Reports(Planned):
 
 @dataclass(frozen=True)
 class Answers(Planned):
-    """Answers to queries, of which the settings imply the whole event; ``parts`` are its tensors, if not one of its name."""
+    """Answers to queries, for which the settings imply the whole event ``charged``.
+
+    ``parts`` are the names of its tensors, if they are not under the name of the release.
+    """
 
     charged: Values
     parts: tuple[str, ...]
 
     def faults(self, where: str, release: Values) -> Iterator[str]:
-        """Whatever differs from what the settings imply."""
+        """Yield a problem for everything that differs from what the settings imply."""
         planned = {"event": self.charged, "shape": self.shape, "affected_coordinates": self.affected}
         for key, value in planned.items():
             found = differences(release[key], value, f"{where}{key}")
             yield from (f"{text} (compared with what the settings imply)" for text in found)
 
     def tensors(self, release: Values) -> dict[str, Shape]:
-        """The parts, each of the shape that was charged."""
+        """Return the parts, each of the shape that was charged."""
         shape: Shape = release["shape"]
         return dict.fromkeys(self.parts, shape)
 
     def value_faults(self, stored: Mapping[str, Stored]) -> Iterator[str]:
-        """Parts of another type."""
+        """Yield a problem for parts of another type."""
         for part in self.parts:
             yield from type_faults(part, stored[part], "I64")
 
@@ -165,15 +174,15 @@ class Answers(Planned):
 class SparseRows(Planned):
     """Entries of a matrix that is zero elsewhere: lines of row, column and value, of shape [null, 3].
 
-    ``limits`` are the numbers of rows and columns. Lines stand in the order of row and column, and no place has two: so a
-    set of entries has one spelling, and the order of lines tells nothing.
+    ``limits`` are the numbers of rows and columns. Lines are in the order of row and column, and no place has two. So a
+    set of entries has one spelling, and the order of lines reveals nothing.
     """
 
     limits: tuple[int, int]
     axes: ClassVar[str] = "lines of row, column and value, "
 
     def value_faults(self, stored: Mapping[str, Stored]) -> Iterator[str]:
-        """Lines that are out of bounds or out of order."""
+        """Yield a problem for lines that are out of bounds or out of order."""
         found = stored[self.name]
         yield from type_faults(self.name, found, "I64")
         lines = found.array()
@@ -187,13 +196,16 @@ class SparseRows(Planned):
 
 @dataclass(frozen=True)
 class EdgeSet(SparseRows):
-    """Arcs as pairs of source and target, of shape [null, 2], sorted and each once; of undirected edges the smaller end first."""
+    """Arcs as pairs of source and target, of shape [null, 2], sorted and each once.
+
+    Undirected edges have the smaller end first.
+    """
 
     directed: bool = True
     axes: ClassVar[str] = "arcs and their two ends, "
 
     def value_faults(self, stored: Mapping[str, Stored]) -> Iterator[str]:
-        """Arcs that are out of bounds or out of order, loops, and edges whose larger end comes first."""
+        """Yield a problem for arcs that are out of bounds or out of order, for loops, and for edges with the larger end first."""
         yield from super().value_faults(stored)
         sources, targets = stored[self.name].array().T
         if (sources == targets).any() or (not self.directed and (sources > targets).any()):

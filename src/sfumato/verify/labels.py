@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class LabelMessages(Central):
-    """Routed hops of labels; logistic regression on them."""
+    """The rules of method label-messages: routed hops of labels, and logistic regression on them."""
 
     settings: ClassVar = {
         "num_hops": "count or null up to 1000",
@@ -28,7 +28,7 @@ class LabelMessages(Central):
     routed = True
 
     def setting_faults(self, certificate: Certificate) -> Iterator[str]:
-        """With more than one hop only under unit edge, where labels are public."""
+        """Yield a problem for wrong settings. More than one hop is for unit edge only, under which labels are public."""
         found = list(super().setting_faults(certificate))
         yield from found
         hops = certificate["settings"].get("num_hops")
@@ -36,16 +36,16 @@ class LabelMessages(Central):
             yield f"certificate.json: settings.num_hops: expected 1 under unit node, got {hops}"
 
     def hops(self, certificate: Certificate) -> int:
-        """As many as the settings say."""
+        """Return the number of hops in the settings, or the default of the unit."""
         usual = 1 if certificate["unit"]["name"] == "node" else 3
         return certificate["settings"]["num_hops"] or usual
 
     def columns(self, certificate: Certificate) -> int:
-        """One a class."""
+        """Return the number of classes: each has a column."""
         return sizes(certificate)[2]
 
     def layers(self, certificate: Certificate) -> dict[str, Sizes]:
-        """Logistic regression: a linear layer that is the whole network has no name of its own."""
+        """Return the layers of logistic regression. A linear layer that is the whole network has no name of its own."""
         _, features, classes = sizes(certificate)
         if certificate["unit"]["name"] != "edge":
             return {"head": ({"": (classes, classes + features)}, {})}

@@ -26,7 +26,7 @@ _STEPS = 2**20  # of the epsilon of a degree
 
 
 class Blink(Rules):
-    """Links that both ends report, and a learner on their likelihoods."""
+    """The rules of method blink: links that both ends report, and a learner on their likelihoods."""
 
     settings: ClassVar = {
         "epsilon": "positive up to 1000000", "degree_share": "part", "rule": "one of expected, hard", "width": "count",
@@ -35,7 +35,7 @@ class Blink(Rules):
     audience: ClassVar = {"link": SENT}
 
     def faults(self, certificate: Certificate) -> Iterator[str]:
-        """A direction that lists of neighbors have not, or a delta that no mechanism needs."""
+        """Yield a problem for a directed graph, because neighbor lists have no direction, and for a delta that is not needed."""
         if certificate["unit"]["name"] == "none":
             return
         if certificate["public_facts"]["directed"]:
@@ -44,7 +44,7 @@ class Blink(Rules):
             yield f"certificate.json: claim.delta: expected 0, got {certificate['claim']['delta']}"
 
     def releases(self, certificate: Certificate) -> list[Planned]:
-        """A degree and a list of bits from every user."""
+        """Return the reports of every user: a degree and a list of bits."""
         n = certificate["public_facts"]["num_nodes"]
         if certificate["unit"]["name"] == "none":
             return []
@@ -52,7 +52,7 @@ class Blink(Rules):
         return [Reports(DEGREES, [n], 0, check, lambda _: degree), Bits(LINKS, [n, -(-n // 8)], 0, check, _bytes)]
 
     def networks(self, certificate: Certificate, found: Iterable[str] = ()) -> Tensors:
-        """Probabilities, under the name of the learner that was kept."""
+        """Return the shape of the probabilities, under the name of the learner that was kept."""
         public = certificate["public_facts"]
         learner = next((name for name in LEARNERS if name in found), LEARNERS[0])
         return {learner: [public["num_nodes"], public["num_classes"]]}
@@ -64,10 +64,10 @@ def _bytes(_: int) -> Form:
 
 @dataclass(frozen=True)
 class Bits(Reports):
-    """Packed neighbor lists, one of n bits a user."""
+    """Packed neighbor lists, which hold one of n bits for each pair of users."""
 
     def value_faults(self, stored: Mapping[str, Stored]) -> Iterator[str]:
-        """Bits that are nobody's, and links of users with themselves."""
+        """Yield a problem for bits that belong to no user, and for links of users with themselves."""
         found = stored[self.name]
         if found.dtype != "U8":
             yield from type_faults(self.name, found, "U8")
@@ -81,7 +81,13 @@ class Bits(Reports):
 
 
 def link_faults(where: str, release: Values, certificate: Certificate) -> Iterator[str]:
-    """Degrees or bits of neighbor lists: from every user, at their parts of the budget asked for."""
+    """Yield what is wrong with degrees or bits of neighbor lists: every user sends them, at their part of the budget.
+
+    Args:
+        where: opens each problem.
+        release: the release as it was charged.
+        certificate: gives the settings and the number of users.
+    """
     event, settings, n = release["event"], certificate["settings"], certificate["public_facts"]["num_nodes"]
     degrees = release["name"] == DEGREES
     expected = [n] if degrees else [n, -(-n // 8)]

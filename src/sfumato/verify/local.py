@@ -17,13 +17,16 @@ _COLUMNS, _HEADS = 256, 4
 
 
 class Local(Rules):
-    """Users report features, a label, or both, once."""
+    """The common rules of methods under unit local: users report features, a label, or both, once."""
 
     settings: ClassVar = QUESTIONS
     audience: ClassVar = {"local": SENT}
 
     def faults(self, certificate: Certificate) -> Iterator[str]:
-        """An empty range, a unit that protects what is read in the clear or the reverse, or a delta that no mechanism needs."""
+        """Yield a problem for an empty range, a unit that does not fit the budgets, and a delta that no mechanism needs.
+
+        The unit must protect exactly the parts for which the settings name a budget.
+        """
         unit, settings, delta = certificate["unit"], certificate["settings"], certificate["claim"]["delta"]
         if settings["high"] <= settings["low"]:
             yield f"certificate.json: settings.high: expected a number above low, got {settings['high']}"
@@ -37,7 +40,7 @@ class Local(Rules):
             yield f"certificate.json: claim.delta: expected {'settings.delta' if noisy else 0}, got {delta}"
 
     def releases(self, certificate: Certificate) -> list[Planned]:
-        """Features, unless nothing is asked about them, and labels, unless they are public."""
+        """Return the reports of features, unless nothing is asked about them, and of labels, unless they are public."""
         settings, nodes = certificate["settings"], certificate["public_facts"]["num_nodes"]
         if certificate["unit"]["name"] == "none":
             return []
@@ -49,7 +52,7 @@ class Local(Rules):
         return [*found]
 
     def caveats(self, certificate: Certificate) -> list[str]:
-        """A budget that was set for every feature by itself."""
+        """Return the caveat of a budget that is spent on every feature separately."""
         settings, count = certificate["settings"], certificate["public_facts"]["num_features"]
         if not (settings["per_feature"] and settings["epsilon_x"]):
             return []
@@ -60,29 +63,29 @@ class Local(Rules):
 
 
 class LabelOnly(Local):
-    """Labels spread along links: what is kept are probabilities."""
+    """The rules of method label-only: labels are spread along links, and probabilities are kept."""
 
     settings: ClassVar = {**QUESTIONS, "form": "one of heat-kernel, propagation"}
 
     def networks(self, certificate: Certificate, found: Iterable[str] = ()) -> Tensors:
-        """A row of probabilities a node."""
+        """Return the shape of the probabilities: a row for each node."""
         public = certificate["public_facts"]
         return {"probabilities": [public["num_nodes"], public["num_classes"]]}
 
 
 class Hybrid(LabelOnly):
-    """Several experts, weighted."""
+    """The rules of method hybrid, which weighs several experts."""
 
     settings: ClassVar = QUESTIONS
 
     def networks(self, certificate: Certificate, found: Iterable[str] = ()) -> Tensors:
-        """Beside the probabilities the weight of every expert: smoothing, and two networks where features are there."""
+        """Return the probabilities and the weight of every expert: smoothing and, if features are there, two networks."""
         experts = 1 if certificate["settings"]["epsilon_x"] == 0 else 3
         return {**super().networks(certificate), "exponents": [experts]}
 
 
 class LPGNN(Local):
-    """A graph network on reports."""
+    """The rules of method lpgnn, a graph network on reports."""
 
     settings: ClassVar = {
         **QUESTIONS,
@@ -95,7 +98,7 @@ class LPGNN(Local):
     }  # fmt: skip
 
     def networks(self, certificate: Certificate, found: Iterable[str] = ()) -> Tensors:
-        """The network, which epoch was kept, and the seed of made-up features."""
+        """Return the tensors of the network, of the epoch that was kept, and of the seed of made-up features."""
         settings, public = certificate["settings"], certificate["public_facts"]
         asked, width = settings["features_in"] == "reports", settings["hidden"]
         columns, classes = public["num_features"] or (0 if asked else _COLUMNS), public["num_classes"]

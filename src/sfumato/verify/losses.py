@@ -24,7 +24,16 @@ _NOTHING = -50.0  # log of a frequency's share that cannot be told from 0
 
 @dataclass(frozen=True)
 class Sampled:
-    """``steps`` draws of P = (1-q) N(0, s^2) + q N(1, s^2) against Q = N(0, s^2), or (1-q) N(0, s^2) + q N(-1, s^2)."""
+    """``steps`` draws of P = (1-q) N(0, s^2) + q N(1, s^2) against Q.
+
+    Q is N(0, s^2), or (1-q) N(0, s^2) + q N(-1, s^2) if records are replaced.
+
+    Args:
+        q: the sampling probability, above 0.
+        s: the noise multiplier of a step.
+        replace: whether neighboring data sets differ in a replaced record.
+        steps: the number of draws.
+    """
 
     q: float
     s: float
@@ -32,7 +41,7 @@ class Sampled:
     steps: int
 
     def pilot(self, delta: float, flip: bool) -> tuple[_Atoms, float, float]:
-        """A coarse sketch of the loss, without guarantee, and the range that matters."""
+        """Return a coarse sketch of the loss, without guarantee, and the range of losses that matters."""
         reach = self.s * math.sqrt(2 * math.log(1e6 * self.steps / delta))
         x = np.linspace(-reach - self.replace, 1 + reach, 4001)
         p, r = self.masses(x)
@@ -40,18 +49,26 @@ class Sampled:
         return _Atoms(-loss if flip else loss, r if flip else p, self.steps, np.zeros(0, int)), low, high
 
     def atoms(self, h: float, flip: bool, low: float, high: float, *, upper: bool) -> _Atoms:
-        """The loss on the lattice, as seen by a mechanism that dominates this one (``upper``) or is dominated."""
+        """Return the loss on a lattice, for a mechanism that dominates this mechanism or is dominated by it.
+
+        Args:
+            h: the step of the lattice.
+            flip: exchange P and Q.
+            low: the smallest loss that matters.
+            high: the largest loss that matters.
+            upper: True for a mechanism that dominates, False for a dominated one.
+        """
         bound = _dominating if upper else _dominated
         return bound(self, flip, h, _lattice(math.floor(low / h), math.ceil(high / h)))
 
     def loss(self, x: np.ndarray) -> np.ndarray:
-        """log P(x) / Q(x); increases with x."""
+        """Return log P(x) / Q(x), which increases with x."""
         stay, move = np.log1p(-self.q), math.log(self.q)
         log_p = np.logaddexp(stay, move + (2 * x - 1) / (2 * self.s**2))
         return log_p - np.logaddexp(stay, move - (2 * x + 1) / (2 * self.s**2)) if self.replace else log_p
 
     def outcome(self, loss: np.ndarray) -> np.ndarray:
-        """The inverse of :meth:`loss`; -inf below its range."""
+        """Return the inverse of :meth:`loss`; -inf below its range."""
         q, s = self.q, self.s
         if q == 1:
             return loss * s**2 + 0.5
@@ -64,14 +81,14 @@ class Sampled:
         return np.asarray(s**2 * (math.log1p(-q) - math.log(q) + excess + np.log(-np.expm1(-excess))) + 0.5)
 
     def masses(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """P and Q of each cell between neighbouring points of ``x``."""
+        """Return P and Q of each cell between neighboring points of ``x``."""
         center, moved = _normal_masses(x / self.s), _normal_masses((x - 1) / self.s)
         other = _normal_masses((x + 1) / self.s) if self.replace else center
         return (1 - self.q) * center + self.q * moved, (1 - self.q) * center + self.q * other
 
 
 def _normal_masses(z: np.ndarray) -> np.ndarray:
-    """Phi(z[i+1]) - Phi(z[i]), from whichever tail is small."""
+    """Return Phi(z[i+1]) - Phi(z[i]), from the tail that is small."""
     tail = np.fromiter(map(math.erfc, (np.abs(z) * math.sqrt(0.5)).tolist()), float, z.size) / 2
     return np.diff(np.where(z < 0, tail, -tail)) + np.diff((z >= 0).astype(float))
 
@@ -89,11 +106,15 @@ class Symmetric:
     steps: int
 
     def pilot(self, delta: float, flip: bool) -> tuple[_Atoms, float, float]:
-        """A coarse sketch of the loss, and its range."""
+        """Return a coarse sketch of the loss, and its range."""
         return self.atoms(self.bound / 8, flip, 0.0, 0.0, upper=True), -self.bound, self.bound
 
     def atoms(self, h: float, flip: bool, low: float, high: float, *, upper: bool) -> _Atoms:
-        """The loss on its own lattice, of step bound / k, then moved to multiples of h less a shift that covers it."""
+        """Return the loss on a lattice, for a mechanism that dominates or is dominated, as :meth:`Sampled.atoms` does.
+
+        ``h``, ``flip``, ``low``, ``high`` and ``upper`` are explained there. The loss is computed on its own lattice, of step
+        bound / k, and then moved to multiples of h less a shift that covers it.
+        """
         k = round(self.bound / h)
         off = abs(self.bound - k * h)
         mass, least = np.zeros(2 * k + 1), math.exp(-self.bound)
@@ -122,18 +143,28 @@ class Symmetric:
 
 @dataclass(frozen=True)
 class Slight:
-    """One Gaussian of a mu so small that no lattice shows it: a loss of at most mu x + mu^2 / 2, but for Phi(-x)."""
+    """A single Gaussian whose mu is so small that no lattice shows it: a loss of at most mu x + mu^2 / 2, except for Phi(-x).
+
+    Args:
+        mu: its Gaussian parameter, above 0.
+        delta: the delta at which epsilon is asked.
+        steps: the number of releases, always 1.
+    """
 
     mu: float
     delta: float
     steps: int = 1
 
     def pilot(self, delta: float, flip: bool) -> tuple[_Atoms, float, float]:
-        """No loss."""
+        """Return a loss of 0 and an empty range."""
         return self.atoms(1.0, flip, 0.0, 0.0, upper=False), 0.0, 0.0
 
     def atoms(self, h: float, flip: bool, low: float, high: float, *, upper: bool) -> _Atoms:
-        """From above the largest loss, infinite with 1e-9 of delta >= exp(-x^2 / 2); from below none."""
+        """Return a single loss, for a mechanism that dominates or is dominated, as :meth:`Sampled.atoms` does.
+
+        ``h``, ``flip``, ``low``, ``high`` and ``upper`` are explained there. From above, this is the largest loss, and an infinite
+        loss of mass 1e-9 delta >= exp(-x^2 / 2); from below, it is no loss.
+        """
         largest = self.mu * (math.sqrt(-2 * math.log(1e-9) - 2 * math.log(self.delta)) + self.mu / 2) if upper else 0.0
         index = np.zeros(1, int)
         return _Atoms(index + largest, np.ones(1), 1, index, -largest, math.nextafter(1e-9 * self.delta, 1.0) * upper)
@@ -206,7 +237,17 @@ def _cumulant(atoms: Iterable[_Atoms], theta: float) -> float:
 
 
 def refine(parts: list[Sampled | Symmetric | Slight], delta: float, flip: bool, floor: float) -> tuple[float, float]:
-    """Bound epsilon in one direction on finer and finer lattices, or until it is below ``floor``."""
+    """Bound epsilon in one direction from both sides on finer and finer lattices, or until it is below ``floor``.
+
+    Args:
+        parts: the mechanisms that are composed.
+        delta: the delta at which epsilon is asked, above 0.
+        flip: exchange P and Q.
+        floor: a lower upper bound is not needed.
+
+    Raises:
+        OverflowError: the losses need more cells than are reasonable.
+    """
     pilots, lows, highs = zip(*(part.pilot(delta, flip) for part in parts), strict=True)
     bounds = [(part.bound, part.steps) for part in parts if isinstance(part, Symmetric)]
     theta = _best_tilt(pilots, delta, min([1e7, *(2 / bound for bound, _ in bounds)]))
@@ -246,7 +287,7 @@ def _common_step(h: float, bounds: list[tuple[float, int]]) -> float:
 
 
 def _best_tilt(atoms: Iterable[_Atoms], delta: float, most: float) -> float:
-    """The theta that minimizes (K(theta) + log 1/delta) / theta, by golden section on its logarithm up to ``most``."""
+    """Return the theta that minimizes (K(theta) + log 1/delta) / theta, by golden section on its logarithm up to ``most``."""
     low, high, golden = math.log(1e-4), math.log(max(most, 2e-4)), (math.sqrt(5) - 1) / 2
     for _ in range(45):
         left, right = high - golden * (high - low), low + golden * (high - low)
@@ -256,9 +297,9 @@ def _best_tilt(atoms: Iterable[_Atoms], delta: float, most: float) -> float:
 
 
 def _window(atoms: Iterable[_Atoms], theta: float, delta: float) -> tuple[float, float, float]:
-    """The tilt, at most ``theta``, whose law needs the shortest window; its middle and a twentieth of its length.
+    """Return the tilt, at most ``theta``, whose law needs the shortest window, its middle and a twentieth of its length.
 
-    A smaller tilt makes rare large losses rarer; it is taken while the errors of the FFT stay below ``_SPARED`` of delta.
+    A smaller tilt makes rare large losses rarer. It is taken while the errors of the FFT stay below ``_SPARED`` of delta.
     """
     found: list[tuple[float, float, float]] = []
     epsilon = (_cumulant(atoms, theta) - math.log(delta)) / theta
@@ -276,7 +317,7 @@ def _window(atoms: Iterable[_Atoms], theta: float, delta: float) -> tuple[float,
 
 
 def _error(atoms: Iterable[_Atoms]) -> float:
-    """Largest error of the FFT in a tilted law."""
+    """Return the largest error of the FFT in a tilted law."""
     return _FFT_ERROR + _STEP_ERROR * sum(part.steps for part in atoms)
 
 

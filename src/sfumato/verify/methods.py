@@ -27,7 +27,7 @@ METHODS = {
 
 
 def rules_of(method: str) -> Rules | None:
-    """The rules of a method, or None if it is not known here.
+    """Return the rules of a method, or None if it is not known here.
 
     >>> rules_of("gap").inductive, rules_of("trust-me")
     (True, None)

@@ -54,7 +54,7 @@ _THRESHOLDS = -(2**15), 2**40  # votes: what the library takes; every query is c
 
 
 class PATE(Rules):
-    """Answers of teachers' votes to public queries, and a student that learned from them."""
+    """The rules of PATE: teachers' votes answer public queries, and a student learns from the answers."""
 
     audience: ClassVar = {
         "record": {
@@ -71,7 +71,7 @@ class PATE(Rules):
     facts = "pate_facts"
 
     def setting_faults(self, certificate: Certificate) -> Iterator[str]:
-        """Settings of another form, or that contradict each other or the public pool."""
+        """Yield a problem for settings of another form, or that contradict each other or the public pool."""
         settings, found = certificate["settings"], list(super().setting_faults(certificate))
         for part, cases in (("mechanism", _MECHANISMS), ("student", _STUDENTS)) if not found else ():
             found += case_faults(settings[part], cases, f"certificate.json: settings.{part}")
@@ -80,13 +80,13 @@ class PATE(Rules):
             yield from _contradictions(settings, certificate["public_facts"]["num_public"])
 
     def faults(self, certificate: Certificate) -> Iterator[str]:
-        """Another unit than a replaced record, or facts that were read off records."""
+        """Yield a problem for another unit than a replaced record, and for facts that were read off records."""
         for field, value in (("unit", _UNIT), ("assumed_public", [])):
             found = differences(certificate[field], value, field)
             yield from (f"certificate.json: {text} (compared with what the method implies)" for text in found)
 
     def releases(self, certificate: Certificate) -> list[Planned]:
-        """Threshold, if there is one, and answers; queries lie beside the answers."""
+        """Return the threshold, if there is one, and the answers; the queries are stored with the answers."""
         settings, classes = certificate["settings"], certificate["public_facts"]["num_classes"]
         mechanism, queries = settings["mechanism"], settings["num_queries"]
         if mechanism["name"] == "lnmax":
@@ -100,7 +100,7 @@ class PATE(Rules):
         return [Answers("threshold", [queries], 1, threshold, ()), *found]
 
     def networks(self, certificate: Certificate, found: Iterable[str] = ()) -> Tensors:
-        """Every tensor of the student's networks."""
+        """Return the shape of every tensor of the student's networks."""
         student, public = certificate["settings"]["student"], certificate["public_facts"]
         if student["name"] == "consistency":
             layers = {"network.0": [student["width"], _EDGES], "network.2": [public["num_classes"], student["width"]]}
@@ -112,7 +112,7 @@ class PATE(Rules):
         return weights | {f"{name}.bias": shape[:1] for name, shape in layers.items()}
 
     def caveats(self, certificate: Certificate) -> list[str]:
-        """That votes are not in epsilon, and what an id is."""
+        """Return two caveats: votes are not in epsilon, and what an id means."""
         return [
             "Epsilon is what the caps on queries and answers cost, whatever the votes are. An epsilon that depends on votes is "
             "not in the claim, and must not be told without noise of its own.",
@@ -122,7 +122,7 @@ class PATE(Rules):
         ]
 
     def doubts(self, certificate: Certificate) -> Found:
-        """Of the claim, with teachers for records, and of teachers that the noise outvotes."""
+        """Yield what makes the claim weak, with teachers for records, and warn of noise that outvotes the teachers."""
         teachers, mechanism = certificate["settings"]["num_teachers"], certificate["settings"]["mechanism"]
         yield from of_the_claim(certificate, teachers, "teachers")
         deviation = mechanism["scale"] * math.sqrt(2) if "scale" in mechanism else mechanism["noise_stddev"]
@@ -134,7 +134,7 @@ class PATE(Rules):
             )
 
     def value_faults(self, certificate: Certificate, released: Mapping[str, Stored]) -> Iterator[str]:
-        """Queries and answers that are not those of the settings."""
+        """Yield a problem for queries and answers that are not those of the settings."""
         found = list(super().value_faults(certificate, released))
         yield from found or answer_faults(released["queries"].array(), released["answers"].array(), certificate)
 
@@ -144,7 +144,10 @@ def _event(kind: str, noise: float, count: int) -> dict[str, Any]:
 
 
 def _contradictions(settings: dict[str, Any], pool: int) -> Iterator[str]:
-    """Caps that exceed what they are of or are not the mechanism's, a threshold of no run, networks without a first layer."""
+    """Yield a problem for settings that contradict each other.
+
+    These are caps that are too large or not those of the mechanism, a threshold out of range, and networks without a first layer.
+    """
     queries, answers, where = settings["num_queries"], settings["max_answers"], "certificate.json: settings."
     if queries > pool:
         yield f"{where}num_queries: {queries} exceeds public_facts.num_public, which is {pool}"
@@ -163,7 +166,7 @@ def _contradictions(settings: dict[str, Any], pool: int) -> Iterator[str]:
 
 
 def _discriminator(student: dict[str, Any], public: dict[str, Any]) -> dict[str, list[int]]:
-    """Two convolutions (network cnn), linear layers, and scores of the classes."""
+    """Return two convolutions (network cnn), linear layers, and scores of the classes."""
     inputs, height, width = public["image_shape"]
     widths, columns = student["widths"], _EDGES if student["network"] == "edges" else inputs * height * width
     layers = {}
@@ -177,14 +180,15 @@ def _discriminator(student: dict[str, Any], public: dict[str, Any]) -> dict[str,
 
 
 def _chosen(pool: int, seed: int) -> list[int]:
-    """Rows of the pool in the order in which a seed asks about them."""
+    """Return the rows of the pool in the order in which a seed asks about them."""
     return sorted(range(pool), key=lambda row: hashlib.sha256(f"query {seed} {row}".encode()).digest())
 
 
 def answer_faults(queries: Any, answers: Any, certificate: dict[str, Any]) -> Iterator[str]:
-    """Queries that the seed does not choose from the pool; answers that are no classes, exceed the cap, or are missing.
+    """Yield a problem for ``queries`` that the seed does not choose, and for ``answers`` that are impossible.
 
-    Without any answer there was nothing to learn from: such weights come from elsewhere.
+    Answers are impossible if they are no classes, exceed the cap of the ``certificate``, or are missing. Without any answer
+    there was nothing to learn from, so the weights would come from elsewhere.
 
     >>> import numpy as np
     >>> settings = {"max_answers": 1, "mechanism": {"name": "confident-gnmax"}, "seed": 0}

@@ -23,7 +23,7 @@ Entries = list[dict[str, Any]]
 
 
 def unfit(certificate: Certificate, rules: Rules | None) -> list[str]:
-    """Why the rules of the method cannot be asked: no such method or proof, or facts and settings of another form."""
+    """Return why the rules of the method cannot be applied: no such method or proof, or facts and settings of another form."""
     method, unit, where = plain(certificate["method"]), certificate["unit"]["name"], "certificate.json: "
     if rules is None:
         return [f"{where}method: {method} is not known here, so who may see what cannot be verified"]
@@ -36,7 +36,11 @@ def unfit(certificate: Certificate, rules: Rules | None) -> list[str]:
 
 
 def copied_faults(certificate: Certificate, spec: dict[str, Any] | None, entries: Entries | None) -> Iterator[str]:
-    """What ledger, spec and list of candidates repeat; None stands for a file that cannot be read, a problem already."""
+    """Yield a problem if ledger, spec and list of candidates do not repeat the ``certificate``.
+
+    ``entries`` are those of the ledger. ``spec`` or ``entries`` is None for a file that cannot be read, which is a problem
+    already.
+    """
     if entries is not None:
         yield from ledger_faults(entries, certificate)
     if spec is not None:
@@ -49,7 +53,15 @@ def copied_faults(certificate: Certificate, spec: dict[str, Any] | None, entries
 def method_faults(
     certificate: Certificate, rules: Rules, spec: dict[str, Any] | None, released: Tensors, weights: Tensors
 ) -> Iterator[str]:
-    """What does not follow from unit, method, settings and public facts."""
+    """Yield a problem for everything that does not follow from unit, method, settings and public facts.
+
+    Args:
+        certificate: the certificate, whose form was checked.
+        rules: the rules of its method.
+        spec: the content of spec.json, or None if it cannot be read.
+        released: the released tensors, or None if they cannot be read.
+        weights: the tensors of the model, or None if they cannot be read.
+    """
     if spec is not None:
         yield from graph_faults(spec, certificate, rules)
     yield from words_faults(certificate, rules)

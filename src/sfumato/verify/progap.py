@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ProGAP(Central):
-    """Stages, each trained on the hops of all stages before it."""
+    """The rules of method progap: stages, each trained on the hops of all stages before it."""
 
     settings: ClassVar = {
         **TRAINING,
@@ -33,17 +33,17 @@ class ProGAP(Central):
     epochs = 5
 
     def hops(self, certificate: Certificate) -> int:
-        """One less than stages."""
+        """Return the number of hops, which is one less than the number of stages."""
         usual = 4 if certificate["unit"]["name"] == "node" else 5
         return certificate["settings"]["depth"] or usual
 
     def order(self, networks: list[Planned], hops: list[Planned]) -> list[Planned]:
-        """A hop before every stage but the first."""
+        """Return a hop before every stage except the first."""
         pairs = zip(hops, networks[1:], strict=True)
         return [networks[0], *chain.from_iterable(pairs)] if networks else hops
 
     def layers(self, certificate: Certificate) -> dict[str, Sizes]:
-        """Of every stage."""
+        """Return the layers and batch norms of every stage."""
         return {f"stage/{k}": self._stage(certificate, k) for k in range(self.hops(certificate) + 1)}
 
     def _stage(self, certificate: Certificate, stage: int) -> Sizes:

@@ -20,7 +20,7 @@ Tensors = Mapping[str, Stored] | None
 
 
 def release_faults(certificate: Certificate, rules: Rules) -> Iterator[str]:
-    """Releases that are not those of the method, and events and sizes that do not follow from what is public."""
+    """Yield a problem for releases that the method does not plan, and for events and sizes that public facts do not imply."""
     planned = {one.name: one for one in rules.releases(certificate)}
     names = [release["name"] for release in certificate["releases"]]
     if names != [*planned]:
@@ -34,7 +34,14 @@ def release_faults(certificate: Certificate, rules: Rules) -> Iterator[str]:
 
 
 def output_faults(certificate: Certificate, rules: Rules, released: Tensors, weights: Tensors) -> Iterator[str]:
-    """Released tensors that were not charged, and weights that are not those of the method's networks."""
+    """Yield a problem for released tensors that were not charged, and for weights that do not fit the method's networks.
+
+    Args:
+        certificate: the certificate, whose form was checked.
+        rules: the rules of its method.
+        released: the released tensors, or None if they cannot be read.
+        weights: the tensors of the model, or None if they cannot be read.
+    """
     if released is not None:
         yield from _released_faults(certificate, rules, released)
     if weights is not None and certificate["unit"]["name"] != "none":
@@ -58,7 +65,7 @@ def _released_faults(certificate: Certificate, rules: Rules, released: Mapping[s
 
 
 def _fits(shape: list[int], charged: Shape) -> bool:
-    """Whether a shape is the charged one, which leaves to the release what it holds null for."""
+    """Return whether a shape is the charged one, in which null stands for any number."""
     return len(shape) == len(charged) and all(b is None or a == b for a, b in zip(shape, charged, strict=True))
 
 

@@ -31,7 +31,13 @@ _FINEST, _LARGEST_SCALE, _CUT = 2**20, 2**31, 60  # of Laplace noise: grid, scal
 
 
 def report_faults(where: str, release: dict[str, Any], certificate: dict[str, Any]) -> Iterator[str]:
-    """One kind of report: one a user, by a mechanism of the budget asked for, of the width that it sends."""
+    """Yield what is wrong with a kind of report: each user sends one, of the mechanism's width, at the budget asked for.
+
+    Args:
+        where: opens each problem.
+        release: the release as it was charged.
+        certificate: gives the settings and the public facts.
+    """
     event, settings, public = release["event"], certificate["settings"], certificate["public_facts"]
     features = release["name"] == FEATURES
     gaussian, shape, d = features and settings["mechanism"] == "gaussian", release["shape"], public["num_features"]
@@ -54,7 +60,7 @@ def report_faults(where: str, release: dict[str, Any], certificate: dict[str, An
 
 
 def _width_faults(where: str, shape: list[int], settings: Values, d: int) -> Iterator[str]:
-    """A report of more or fewer integers than the mechanism sends, or a budget a feature where there is none."""
+    """Yield a problem for a report of another width than the mechanism sends, and for a budget of each feature without need."""
     mechanism, each = settings["mechanism"], settings["per_feature"]
     if (each and mechanism not in ("pgc", "piecewise", "laplace")) or (mechanism == "pgc" and not each):
         yield f"{where}event: settings.per_feature: expected {str(not each).lower()} with {mechanism}"
@@ -64,7 +70,13 @@ def _width_faults(where: str, shape: list[int], settings: Values, d: int) -> Ite
 
 
 def drawn(settings: Values, d: int, width: int) -> int:
-    """How many features a report speaks of: as the settings say; of piecewise reports, as their width does."""
+    """Return the number of features that a report is about.
+
+    Args:
+        settings: the settings of the method; for most mechanisms they decide the number.
+        d: the number of features.
+        width: the width of a report, which decides the number for mechanism piecewise.
+    """
     mechanism, epsilon = settings["mechanism"], float(settings["epsilon_x"])
     if mechanism in ("collision", "direction"):
         return 1
@@ -85,13 +97,13 @@ def _width(mechanism: str, m: int, d: int) -> int:
 
 
 def _plausible(settings: Values, m: int, d: int) -> bool:
-    """Whether piecewise reports speak of so many features: the best number gives each about 2.5, never more than 4."""
+    """Return whether piecewise reports can be about m features: the best number gives each about 2.5, never more than 4."""
     epsilon = float(settings["epsilon_x"])
     return settings["mechanism"] != "piecewise" or m == d or (1 <= m <= math.ceil(epsilon / 2) + 1 and epsilon <= 4 * m)
 
 
 def _noise_faults(where: str, release: Values, certificate: dict[str, Any], asked: float) -> Iterator[str]:
-    """Gaussian noise: at the epsilon asked for its delta is the one asked for, less the share of the sampler."""
+    """Yield a problem unless Gaussian noise has, at the epsilon asked for, the delta asked for less the sampler's share."""
     delta, d = certificate["settings"]["delta"], certificate["public_facts"]["num_features"]
     if delta >= 1:
         yield f"{where}event: settings.delta: expected a number between 0 and 1"
@@ -105,7 +117,7 @@ def _noise_faults(where: str, release: Values, certificate: dict[str, Any], aske
 
 
 def _pure_faults(where: str, release: Values, certificate: dict[str, Any], asked: float) -> Iterator[str]:
-    """Pure reports: an epsilon not above the one asked for, and below it by no more than the words can miss."""
+    """Yield a problem unless pure reports have at most the epsilon asked for, and as little less as 64-bit words allow."""
     settings, public, found = certificate["settings"], certificate["public_facts"], release["event"]["epsilon"]
     features, d = release["name"] == FEATURES, public["num_features"]
     total = asked * d if features and settings["per_feature"] else asked
@@ -122,7 +134,7 @@ def _pure_faults(where: str, release: Values, certificate: dict[str, Any], asked
 
 
 def _laplace_grid(epsilon: float, d: int) -> tuple[int, int]:
-    """Steps a range, and the scale in steps, of discrete Laplace noise about d features."""
+    """Return the steps in a range, and the scale in steps, of discrete Laplace noise about d features."""
     spread, steps = Fraction(d) / Fraction(epsilon), _FINEST
     while steps > 1 and spread * steps > _LARGEST_SCALE:
         steps //= 2
@@ -130,7 +142,7 @@ def _laplace_grid(epsilon: float, d: int) -> tuple[int, int]:
 
 
 def _outcomes(name: str, settings: Values, public: Values) -> tuple[int, int]:
-    """Bounds A, N of a draw that favors k outcomes over o others: k (k + o) / o <= A and k + o <= N."""
+    """Return bounds A and N of a draw that favors k outcomes over o others: k (k + o) / o <= A and k + o <= N."""
     if name == LABELS:
         answers = label_answers(settings, public["num_classes"])
         return answers if settings["label_mechanism"] == "subset" else 2, answers
@@ -141,7 +153,7 @@ def _outcomes(name: str, settings: Values, public: Values) -> tuple[int, int]:
 
 
 def label_answers(settings: Values, classes: int) -> int:
-    """The most answers that a label can get: classes, or sets of them.
+    """Return the largest number of answers to a question about a label: classes, or sets of classes.
 
     >>> label_answers({"label_mechanism": "subset"}, 7), label_answers({"label_mechanism": "randomized-response"}, 7)
     (35, 7)
@@ -156,11 +168,12 @@ def label_answers(settings: Values, classes: int) -> int:
 
 
 def least_epsilon(epsilon: float, draws: int, favored: int, outcomes: int) -> float:
-    """The least that independent draws of 64-bit words realize of an epsilon that they share.
+    """Return the least epsilon that ``draws`` independent draws of 64-bit words realize if they share ``epsilon``.
 
-    With H whole words for each of the k favored of k + o outcomes, the largest H that keeps the ratio and leaves a word for
-    each other outcome, a draw realizes at least epsilon - log(1 + (A e^epsilon + 4 N) / 2^64), where A = ``favored`` bounds
-    k (k + o) / o and N = ``outcomes`` bounds k + o. So one draw never has more than about 44, and many have much more.
+    Each of the k favored among k + o outcomes gets H whole words, where H is the largest number that keeps the ratio and leaves
+    a word for each other outcome. Then a draw realizes at least epsilon - log(1 + (A e^epsilon + 4 N) / 2^64), where
+    A = ``favored`` bounds k (k + o) / o and N = ``outcomes`` bounds k + o. So a single draw never has more than about 44, but
+    many draws have much more.
 
     >>> [round(least_epsilon(epsilon, draws, 2, 2), 6) for epsilon, draws in ((1.0, 1), (200.0, 1), (200.0, 50))]
     [1.0, 43.668272, 200.0]
@@ -171,7 +184,7 @@ def least_epsilon(epsilon: float, draws: int, favored: int, outcomes: int) -> fl
 
 
 def label_form(certificate: dict[str, Any]) -> Form:
-    """Labels: one of the answers, or -1 of who reports none."""
+    """Return the type and range of label reports: one of the answers, or -1 from a user who reports none."""
     return (
         "I32",
         0,
@@ -181,7 +194,7 @@ def label_form(certificate: dict[str, Any]) -> Form:
 
 
 def feature_form(certificate: dict[str, Any], width: int) -> Form:
-    """Features, in reports of a width that was checked."""
+    """Return the type and ranges of feature reports, in reports of a width that was checked."""
     settings, d = certificate["settings"], certificate["public_facts"]["num_features"]
     mechanism, far = settings["mechanism"], 2**63 - 1
     m = drawn(settings, d, width)

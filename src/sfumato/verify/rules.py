@@ -22,7 +22,7 @@ Tensors = dict[str, list[int]]
 
 
 class Rules:
-    """What must hold of a method's runs. All follows from the certificate; nothing is read off the run.
+    """The rules of a method: what must hold of its runs. All of it follows from the certificate; nothing is read off the run.
 
     ``settings`` are the kinds of its settings (``values.py``). ``audience`` says who may see what, by the name of each unit
     under which the method has a proof. ``trust`` replaces the unit's trust model (``sentences.py``). ``facts`` is the form of
@@ -39,36 +39,42 @@ class Rules:
 
     @property
     def on_graph(self) -> bool:
-        """Whether it learns from a graph."""
+        """Whether the method learns from a graph."""
         return self.facts == "graph_facts"
 
     def setting_faults(self, certificate: Certificate) -> Iterator[str]:
-        """Settings that are not exactly those of the method. What follows is asked only where there are none."""
+        """Yield a problem for settings that are not exactly those of the method.
+
+        The other rules are applied only if there is no such problem.
+        """
         owner = f"a setting of method {certificate['method']}"
         return kind_faults(certificate["settings"], self.settings, "certificate.json: settings", owner)
 
     def faults(self, certificate: Certificate) -> Iterator[str]:
-        """What else cannot be, for this method."""
+        """Yield what else is impossible for this method."""
         yield from ()
 
     def releases(self, certificate: Certificate) -> list[Planned]:
-        """What it releases under the unit, in order; weights that come from another run were charged there."""
+        """Return what the method releases under the unit, in order. Weights that come from another run were charged there."""
         return []
 
     def networks(self, certificate: Certificate, found: Iterable[str] = ()) -> Tensors:
-        """Shape of every tensor of ``model.safetensors``; ``found`` are the names that it holds, some of which tell a choice."""
+        """Return the shape of every tensor of ``model.safetensors``.
+
+        ``found`` are the names that the file holds; some of them show which choice was made.
+        """
         return {}
 
     def caveats(self, certificate: Certificate) -> list[str]:
-        """Limits that follow from the method."""
+        """Return limits of the claim that follow from the method."""
         return []
 
     def doubts(self, certificate: Certificate) -> Found:
-        """Codes and sentences of what is implausible about claim and public facts."""
+        """Yield codes and sentences of what is implausible about claim and public facts."""
         yield from of_the_claim(certificate, certificate["public_facts"]["num_nodes"], "nodes")
         yield from of_the_graph(certificate, self.reads_links)
 
     def value_faults(self, certificate: Certificate, released: Mapping[str, Stored]) -> Iterator[str]:
-        """Released values that cannot be; names and shapes were checked."""
+        """Yield a problem for released values that are impossible; names and shapes were checked before."""
         for planned in self.releases(certificate):
             yield from planned.value_faults(released)

@@ -20,12 +20,19 @@ Event = dict[str, Any]
 
 
 def is_tuned(certificate: Certificate) -> bool:
-    """Whether a selection was charged."""
+    """Return whether a selection was charged."""
     return any(event["type"] == "selection" for event in leaves(one["event"] for one in certificate["releases"]))
 
 
 def selection_faults(certificate: Certificate, rules: Rules, released: Tensors, weights: Tensors) -> Iterator[str]:
-    """What is wrong with the selection or with one of its candidates, and outputs that are not those of the chosen one."""
+    """Yield what is wrong with the selection, its candidates, or the outputs of the chosen candidate.
+
+    Args:
+        certificate: the certificate, whose form was checked.
+        rules: the rules of its method.
+        released: the released tensors, or None if they cannot be read.
+        weights: the tensors of the model, or None if they cannot be read.
+    """
     where, releases, candidates = "certificate.json: ", certificate["releases"], certificate["candidates"]
     found = [(release["name"], release["event"]["type"], release["shape"]) for release in releases]
     if not rules.on_graph:
@@ -63,19 +70,19 @@ def selection_faults(certificate: Certificate, rules: Rules, released: Tensors, 
 
 
 def _scores(certificate: Certificate) -> int:
-    """How many scores a trial releases: one, unless labels are public."""
+    """Return how many scores a trial releases: 1, or 0 if labels are public."""
     return int("labels" not in public_parts(certificate))
 
 
 def _draws(alone: Certificate) -> int:
-    """Draws of noise that one record can touch in a trial, and one that ends it."""
+    """Return how many draws of noise a record can touch in a trial; the draw that ends it counts too."""
     touched = ((one["affected_coordinates"], simple_events([one["event"]])) for one in alone["releases"])
     spent: int = sum(size * times for size, runs in touched for _, times in runs)
     return 1 + _scores(alone) + spent
 
 
 def _trial_faults(alone: Certificate, rules: Rules, method: str, events: list[Event]) -> Iterator[str]:
-    """A candidate that is no setting of the method, or whose events are not one for each release and for the score."""
+    """Yield a problem for settings that are not the method's, or events that are not one for each release and the score."""
     if method != alone["method"]:
         yield f"method: expected {alone['method']}, got {plain(method)}"
     strange = list(rules.setting_faults(alone))
@@ -90,7 +97,7 @@ def _trial_faults(alone: Certificate, rules: Rules, method: str, events: list[Ev
 
 
 def _trial_releases(alone: Certificate, rules: Rules, events: list[Event]) -> list[dict[str, Any]]:
-    """The events of a trial as the releases that they are of, in the sizes that its settings imply."""
+    """Return the events of a trial as the releases that they belong to, in the sizes that its settings imply."""
     return [
         {"name": one.name, "event": event, "shape": one.shape, "affected_coordinates": one.affected or 0}
         for one, event in zip(rules.releases(alone), events, strict=False)

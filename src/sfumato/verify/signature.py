@@ -23,7 +23,7 @@ _ORDER = 2**252 + 27742317777372353535851937790883648493
 
 
 def binds(key: bytes) -> bool:
-    r"""Whether a key is the one spelling of a point that is not of small order.
+    """Return whether a key is the only spelling of a point that is not of small order.
 
     On the curve :math:`x^2 = (y^2 - 1) / (d y^2 + 1)`, and twice a point has :math:`y' = (y^2 + x^2) / (1 - d x^2 y^2)`.
     Eight times one of the 8 points of small order is (0, 1), and of no other. Both points with x = 0 are among them, so
@@ -42,7 +42,7 @@ def binds(key: bytes) -> bool:
 
 
 def signs(key: bytes, signature: bytes, message: bytes) -> bool:
-    """Whether the signature is one of the message, in its one spelling."""
+    """Return whether ``signature`` is that of ``key`` for the ``message``, in its only spelling."""
     if int.from_bytes(signature[32:], "little") >= _ORDER:
         return False
     try:
@@ -53,7 +53,7 @@ def signs(key: bytes, signature: bytes, message: bytes) -> bool:
 
 
 def fingerprint(key: str) -> str:
-    """SHA-256 of a key of 64 hexadecimal digits.
+    """Return the SHA-256 of a key of 64 hexadecimal digits.
 
     >>> fingerprint("00" * 32)[:23]
     'SHA256:66687aadf862bd77'
@@ -62,7 +62,11 @@ def fingerprint(key: str) -> str:
 
 
 def read_key(path: Path) -> bytes:
-    """The public key in a file, PEM or 64 hexadecimal digits."""
+    """Read the public key in a file, PEM or 64 hexadecimal digits.
+
+    Raises:
+        VerifyInputError: the file cannot be read, or holds no Ed25519 key that binds its signer.
+    """
     try:
         data = path.read_bytes()
         digits = re.fullmatch(rb"\s*([0-9a-fA-F]{64})\s*", data)
@@ -79,7 +83,13 @@ def read_key(path: Path) -> bytes:
 
 
 def read_signature(contents: dict[str, bytes], expected_key: bytes | None, problems: list[str]) -> bytes | None:
-    """Return the key whose signature holds."""
+    """Return the key whose signature holds, or None.
+
+    Args:
+        contents: the bytes of each file, by name.
+        expected_key: the key that must have signed the run; None takes any.
+        problems: the list to which problems are added.
+    """
     if "signature.json" not in contents and expected_key is not None:
         problems.append("signature.json: is missing: a public key was given, but the run is not signed")
     signature = parse("signature.json", contents, "signature", problems)

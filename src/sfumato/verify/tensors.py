@@ -41,7 +41,14 @@ _CACHED, _COUNTED = (
 
 @dataclass(frozen=True)
 class Stored:
-    """A tensor in a file whose header was read: its type, its shape, and where its numbers begin."""
+    """A tensor in a file whose header was read.
+
+    Args:
+        path: path of the file.
+        dtype: its type, as the header names it.
+        shape: its shape, as the header states it.
+        start: where its numbers begin, in bytes.
+    """
 
     path: Path
     dtype: str
@@ -49,7 +56,7 @@ class Stored:
     start: int
 
     def array(self) -> NDArray[Any]:
-        """Its numbers, read from disk as they are used."""
+        """Return the numbers of the tensor. They are read from disk when they are used."""
         dtype, shape = np.dtype(f"<{self.dtype[0].lower()}{_BYTES[self.dtype]}"), tuple(self.shape)
         return np.empty(shape, dtype) if 0 in shape else np.memmap(self.path, dtype, "r", self.start, shape)
 
@@ -103,7 +110,7 @@ def _types(path: Path, name: str) -> tuple[str, ...]:
 
 
 def unreal_faults(weights: dict[str, Stored]) -> Iterator[str]:
-    """Weights that are no finite numbers."""
+    """Yield a problem for weights that are not finite numbers."""
     for name, stored in weights.items():
         if not np.isfinite(stored.array()).all():
             yield f"{stored.path.name}: {plain(name)}: holds numbers that are not finite"

@@ -22,7 +22,7 @@ def _none(_: Any) -> list[str]:
 
 @dataclass(frozen=True)
 class UnitRules:
-    """What the verifier knows of one unit.
+    """The rules of a unit: what the verifier knows of it.
 
     Args:
         fields: kinds of the relation and of every parameter (``values.py``).
@@ -49,12 +49,12 @@ class UnitRules:
 
 
 def unit_rules(certificate: Certificate) -> UnitRules:
-    """What is known of a certificate's unit, whose form was checked."""
+    """Return the rules of a certificate's unit, whose form was checked."""
     return UNITS[certificate["unit"]["name"]]
 
 
 def public_parts(certificate: Certificate) -> tuple[str, ...]:
-    """Which of features, labels and arcs the unit leaves unprotected.
+    """Return which of features, labels and arcs the unit leaves unprotected.
 
     >>> public_parts({"unit": {"name": "edge", "relation": "add-remove", "directed": False}})
     ('features', 'labels')
@@ -63,7 +63,7 @@ def public_parts(certificate: Certificate) -> tuple[str, ...]:
 
 
 def unit_form_faults(unit: Unit) -> Iterator[str]:
-    """A unit that is not known, or that has not exactly its parameters.
+    """Return a problem for a unit that is not known, or that has other parameters than its own.
 
     >>> list(unit_form_faults({"name": "record", "relation": "remove"}))
     ["certificate.json: unit.relation: expected one of add-remove, replace, got 'remove'"]

@@ -19,6 +19,12 @@ from .documents import plain
 def kind_faults(values: Mapping[str, Any], kinds: Mapping[str, str], where: str, owner: str) -> Iterator[str]:
     """Name each value that is missing, not known, or not of its kind.
 
+    Args:
+        values: the values, by name.
+        kinds: the kind that each name must have.
+        where: the field that holds the values, for the problems.
+        owner: what the names are, such as "a setting of method gap".
+
     >>> list(kind_faults({"width": 0}, {"width": "count"}, "settings", "a setting of method gap"))
     ['settings.width: expected count, got 0']
     """
@@ -42,6 +48,11 @@ def _value_faults(value: Any, kind: str) -> Iterator[str]:
 def case_faults(value: Mapping[str, Any], cases: Mapping[str, Mapping[str, str]], where: str) -> Iterator[str]:
     """Name what is wrong with an object whose name says which fields it has, and of what kinds.
 
+    Args:
+        value: the object, with its field ``name``.
+        cases: for each name, the kinds of its fields.
+        where: the field that holds the object, for the problems.
+
     >>> list(case_faults({"name": "gnmax"}, {"lnmax": {"scale": "votes"}}, "mechanism"))
     ['mechanism.name: expected one of lnmax, got gnmax']
     """
@@ -54,7 +65,7 @@ def case_faults(value: Mapping[str, Any], cases: Mapping[str, Mapping[str, str]]
 
 
 def is_kind(value: Any, kind: str) -> bool:
-    """Whether a value is of a kind.
+    """Return whether a value is of a kind.
 
     >>> is_kind(None, "count or null"), is_kind(True, "count"), is_kind("b", "one of a, b")
     (True, False, True)
@@ -68,7 +79,7 @@ def is_kind(value: Any, kind: str) -> bool:
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a finite number; true and false are none."""
+    """Return whether a value is a finite number; true and false are not."""
     return type(value) in (int, float) and abs(value) <= 1e300
 
 

@@ -24,12 +24,21 @@ from .words import sentence_faults
 
 @dataclass(frozen=True)
 class Verification:
-    """What :func:`verify` found; ``valid`` means no problems.
+    """The result of :func:`verify`; ``valid`` means that no problems were found.
 
-    ``epsilon_low`` and ``epsilon_high`` bracket the events' epsilon at ``claim_delta`` less the sampler's share.
-    ``key`` is the public key (64 hexadecimal digits) whose signature is there and holds: anyone's, unless ``origin_checked``
-    says that it is the key that was given. ``builds_on`` are the runs that the weights come from, which the claim excludes.
-    ``caveats`` say what is implausible about claim and public facts, derived anew.
+    Args:
+        valid: whether there are no problems.
+        problems: each problem, as text that names file and field.
+        epsilon_low: lower bound on the events' epsilon at ``claim_delta`` less the sampler's share.
+        epsilon_high: upper bound on the same.
+        claim_epsilon: the claimed epsilon; None without privacy.
+        claim_delta: the claimed delta; None without privacy.
+        unit: the privacy unit as JSON values.
+        key: the public key (64 hexadecimal digits) whose signature is there and holds. It may be anyone's key, unless
+            ``origin_checked``.
+        origin_checked: whether ``key`` is the key that was given.
+        builds_on: the runs that the weights come from, which the claim excludes.
+        caveats: what is implausible about claim and public facts, derived anew.
     """
 
     valid: bool
@@ -46,7 +55,7 @@ class Verification:
 
     @property
     def signed(self) -> bool:
-        """Whether a signature is there and holds, whosever it is."""
+        """Whether a signature is there and holds, whoever made it."""
         return self.key is not None
 
 
@@ -107,7 +116,7 @@ def verify(run: Path, public_key: Path | None = None) -> Verification:
 
 
 def describe(run: Path, result: Verification) -> str:
-    """A verdict in plain words, one line a finding."""
+    """Describe a verdict in plain words, one line for each finding."""
     lines = [f"{'VALID' if result.valid else 'NOT VALID'}: {one_line(str(run))}"]
     if result.unit is not None:
         lines.append("unit: " + ", ".join(f"{key} {value}" for key, value in result.unit.items()))

@@ -29,7 +29,7 @@ _EARLIER_SUMS = (  # of runs made before the sums were exact
 
 
 def sentence_faults(certificate: Certificate, rules: Rules | None) -> Iterator[str]:
-    """Sentences that are those of another trust model than the method's or, where it has none of its own, the unit's."""
+    """Yield a problem for sentences of another trust model than the method's or, if the method has none, the unit's."""
     trust = (rules and rules.trust) or unit_rules(certificate).trust
     for field, value in SENTENCES[trust].items():
         found = differences(certificate[field], value, field)
@@ -37,7 +37,7 @@ def sentence_faults(certificate: Certificate, rules: Rules | None) -> Iterator[s
 
 
 def words_faults(certificate: Certificate, rules: Rules) -> Iterator[str]:
-    """Plain words that are not those which unit, direction, method and mechanisms imply."""
+    """Yield a problem for words that unit, direction, method and mechanisms do not imply."""
     unit, held = certificate["unit"], certificate["caveats"]
     sums = _EARLIER_SUMS if _EARLIER_SUMS in held else _SUMS
     caveats = [*UNITS[unit["name"]].caveats(certificate), *_of_events(certificate, sums), *rules.caveats(certificate)]
@@ -52,7 +52,7 @@ def words_faults(certificate: Certificate, rules: Rules) -> Iterator[str]:
 
 
 def _of_events(certificate: Certificate, sums: str) -> list[str]:
-    """Caveats that follow from mechanisms."""
+    """Return caveats that follow from mechanisms."""
     events = list(leaves(release["event"] for release in certificate["releases"]))
     found = []
     if any(event["type"] == "selection" for event in events):
