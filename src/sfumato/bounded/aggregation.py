@@ -34,6 +34,9 @@ class Arcs:
     """Arcs grouped by destination: ``sources[offsets[v]:offsets[v + 1]]`` send to node v.
 
     Shapes: ``offsets`` int64 [num_nodes + 1], ``sources`` int32 [num_arcs], ascending within a group.
+
+    >>> Arcs(np.array([0, 1, 2]), np.array([1, 0], np.int32)).num_nodes
+    2
     """
 
     offsets: NDArray[np.int64]
@@ -162,6 +165,10 @@ def neighborhood_sum(
         last: one past the last such node; None for all.
 
     Shapes: int64 [last - first, width].
+
+    >>> both = Arcs(np.array([0, 1, 2]), np.array([1, 0], np.int32))
+    >>> neighborhood_sum(both, np.array([[5, 0], [0, 7]], np.int16)).tolist()
+    [[0, 7], [5, 0]]
     """
     last = arcs.num_nodes if last is None else last
     packed = pack(steps)
@@ -191,6 +198,11 @@ def noisy_neighborhood_sum(
 
     Raises:
         InputError: ``noise_stddev`` is negative, or ``rows`` has another shape or a row longer than 1.
+
+    >>> both, rows = Arcs(np.array([0, 1, 2]), np.array([1, 0], np.int32)), np.eye(2, dtype=np.float32)
+    >>> released = noisy_neighborhood_sum(both, rows, 2.0, bytes(32))
+    >>> released.shape, bool((released == noisy_neighborhood_sum(both, rows, 2.0, bytes(32), block=1)).all())
+    ((2, 2), True)
     """
     check_real(low=0, noise_stddev=noise_stddev)
     if rows.ndim != 2 or len(rows) != arcs.num_nodes:

@@ -152,6 +152,12 @@ def clipped_gradient_sum(
 
     Raises:
         InputError: the model has other layers than such linear ones.
+
+    >>> model = nn.Linear(2, 2, bias=False).double()
+    >>> _ = nn.init.zeros_(model.weight)
+    >>> steps = clipped_gradient_sum(model, [torch.tensor([[3.0, 4.0]]).double()], torch.tensor([0]), l2_clip_norm=1.0)
+    >>> (steps / 2**38).round(3).tolist()
+    [-0.424, -0.566, 0.424, 0.566]
     """
     layers = _linear_layers(model)
     with _exact(layers) as met:
@@ -240,6 +246,11 @@ def private_steps(
 
     Raises:
         InputError: the model is not float64 or has other layers than linear ones, or there is no id.
+
+    >>> model, x, y = nn.Linear(2, 2).double(), torch.eye(2).double(), torch.tensor([0, 1])
+    >>> settings = PrivateSGD(0.5, steps=3, l2_clip_norm=1.0, noise_multiplier=1.0, learning_rate=0.1)
+    >>> len(private_steps(model, lambda chosen: (x[chosen], y[chosen]), np.arange(2), settings, bytes(32)))
+    32
     """
     parameters = list(model.parameters())
     if any(parameter.dtype != torch.float64 for parameter in parameters):

@@ -19,7 +19,11 @@ _EVEN = 0x0000FFFF0000FFFF
 
 
 def pack(rows: NDArray[np.int16]) -> NDArray[np.uint64]:
-    """Pack int16 rows [nodes, width] as uint64 [nodes, blocks, 4], 16 values a block, padded with zeros."""
+    """Pack int16 rows [nodes, width] as uint64 [nodes, blocks, 4], 16 values a block, padded with zeros.
+
+    >>> pack(np.zeros((2, 20), np.int16)).shape
+    (2, 2, 4)
+    """
     blocks = max(1, -(-rows.shape[1] // LANES))
     shifted = np.full((len(rows), blocks * LANES), _SHIFT, np.uint16)
     shifted[:, : rows.shape[1]] = rows.view(np.uint16) ^ np.uint16(_SHIFT)
@@ -37,6 +41,11 @@ def sum_rows(
     """Set ``out[i]`` [rows, blocks * 16] to the sum of the packed rows that the arcs of row ``first + i`` name.
 
     The arcs of row i are ``indices[indptr[i]:indptr[i + 1]]``, and ``packed`` is what :func:`pack` returns.
+
+    >>> out = np.empty((2, 16), np.int64)
+    >>> sum_rows(np.array([0, 1, 2]), np.array([1, 0], np.int32), pack(np.array([[5], [7]], np.int16)), 0, out)
+    >>> out[:, 0].tolist()
+    [7, 5]
     """
     for i in prange(out.shape[0]):
         low, high = indptr[first + i], indptr[first + i + 1]
@@ -80,6 +89,11 @@ def quantize(unit_rows: NDArray[np.float32], out: NDArray[np.int16]) -> None:
     """Quantize rows to steps of 1 / 32767, rounding toward zero. A row whose squared norm exceeds 32767^2 is shrunk.
 
     The norm is checked in whole numbers.
+
+    >>> steps = np.empty((1, 2), np.int16)
+    >>> quantize(np.array([[0.6, -0.8]], np.float32), steps)
+    >>> steps.tolist()
+    [[19660, -26213]]
     """
     for i in prange(unit_rows.shape[0]):
         square = np.int64(0)

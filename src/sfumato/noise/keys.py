@@ -83,7 +83,11 @@ def law_stream(key: Key, start: int, stop: int, law: str, *parameters: str) -> S
 
 
 class Stream:
-    """128-bit pseudo-random blocks E_k(attempt || index), each as a pair of uint64 words."""
+    """128-bit pseudo-random blocks E_k(attempt || index), each as a pair of uint64 words.
+
+    >>> Stream(bytes(32)).at(np.array([0, 7], np.uint64), 0).shape
+    (2, 2)
+    """
 
     def __init__(self, key: Key) -> None:
         self._cipher = algorithms.AES256(key)

@@ -139,6 +139,10 @@ def rough_epsilon(events: Sequence[Event], delta: float, near: float) -> float:
         events: what the plan releases, in any order.
         delta: failure probability, in (0, 1).
         near: the epsilon around which the grid is fine.
+
+    >>> run = [PoissonGaussianEvent(sampling_prob=0.01, noise_multiplier=4.0, steps=10000)]
+    >>> round(rough_epsilon(run, 1e-5, near=1.0), 2)
+    0.95
     """
     plan = _gather(events)
     full = _full_epsilon(plan, delta)
@@ -162,7 +166,12 @@ def central_limit_mu(events: Sequence[Event]) -> float:
 
 
 def central_limit_epsilon(events: Sequence[Event], delta: float) -> float:
-    """Return the epsilon of the Gaussian law that the privacy loss tends to. This is *not* a bound: a search starts there."""
+    """Return the epsilon of the Gaussian law that the privacy loss tends to. This is *not* a bound: a search starts there.
+
+    >>> run = [PoissonGaussianEvent(sampling_prob=0.01, noise_multiplier=4.0, steps=10000)]
+    >>> round(central_limit_epsilon(run, 1e-5), 2)
+    0.94
+    """
     plan = _gather(events)
     return min(_full_epsilon(plan, delta), _central_limit(plan, delta))
 
@@ -172,6 +181,9 @@ def gaussian_log_delta(mu: float, epsilon: float) -> float:
 
     Here ``mu`` is the Gaussian DP parameter of the composition. With x = epsilon / mu - mu / 2, y = x + mu and the Mills
     ratio R, delta = phi(x) (R(x) - R(y)). For small mu the difference is the integral of 1 - t R(t) from x to y.
+
+    >>> round(gaussian_log_delta(mu=0.1, epsilon=5.0), 3)
+    -1258.548
     """
     epsilon *= _ROUND_DOWN
     x, y = epsilon / mu - mu / 2, epsilon / mu + mu / 2

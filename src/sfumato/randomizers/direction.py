@@ -44,6 +44,9 @@ def check_norm(norm: float) -> float:
 
     Raises:
         InputError: the norm is outside this range.
+
+    >>> check_norm(5)
+    5.0
     """
     return check_real(low=0, high=1e100, open_low=True, norm=norm)
 

@@ -86,6 +86,9 @@ class Certificate:
     """A claim of privacy for a single run. It exists only if the ledger holds exactly the plan's releases.
 
     ``values`` is the JSON form (`certificate.json`); ``str()`` gives the plain words.
+
+    >>> print(Certificate({"claim": {"epsilon": 1.0, "delta": 1e-7}}).to_json(), end="")
+    {"claim":{"delta":1e-07,"epsilon":1.0}}
     """
 
     values: Mapping[str, Any]
@@ -186,6 +189,12 @@ def certify(stated: Statement) -> Certificate:
 
     Raises:
         LedgerError: the ledger does not hold every planned release.
+
+    >>> from sfumato.privacy.units import NoPrivacy
+    >>> plan = {"method": "gap", "claim": {"epsilon": None, "delta": None}, "delta_sampler": 0.0}
+    >>> facts = {"num_nodes": 3000, "num_train": 2250, "num_classes": 6, "directed": False}
+    >>> print(certify(Statement(Ledger(plan, ()), "0.1.0", {}, NoPrivacy(), None, "none", facts, (), {})))
+    No privacy: this run was trained without any guarantee; nothing of it may be released.
     """
     ledger, unit, facts = stated.ledger, stated.unit, stated.public_facts
     if not ledger.complete:

@@ -108,6 +108,12 @@ def write_release(
 
     Raises:
         InputError: the folder holds something else, or the key is not Ed25519.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = write_release(Path(folder), None, Ledger({}, ()), {"method": "gap"}, {"w": np.zeros(2)}, {})
+    ...     read_release(Path(folder), certified=False).weights
+    {'w': array([0., 0.])}
     """
     release = run / "release"
     if ledger.path != release / LEDGER:
@@ -156,6 +162,10 @@ def read_release(run: Path, *, certified: bool = True, others: Mapping[str, str]
     Raises:
         InputError: the run is one of the others.
         DataError: a file is missing, unreadable or altered.
+
+    >>> read_release(Path("/nonexistent/run"))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    sfumato.errors.DataError: Expected '/nonexistent/run' to be a finished run folder, ...
     """
     refusal = require("safetensors").SafetensorError
     release = run / "release" if (run / "release").is_dir() else run

@@ -162,8 +162,8 @@ class Slight:
     def atoms(self, h: float, flip: bool, low: float, high: float, *, upper: bool) -> _Atoms:
         """Return a single loss, for a mechanism that dominates or is dominated, as :meth:`Sampled.atoms` does.
 
-        ``h``, ``flip``, ``low``, ``high`` and ``upper`` are explained there. From above, this is the largest loss, and an infinite
-        loss of mass 1e-9 delta >= exp(-x^2 / 2); from below, it is no loss.
+        ``h``, ``flip``, ``low``, ``high`` and ``upper`` are explained there. From above, this is the largest loss, and an
+        infinite loss of mass 1e-9 delta >= exp(-x^2 / 2); from below, it is no loss.
         """
         largest = self.mu * (math.sqrt(-2 * math.log(1e-9) - 2 * math.log(self.delta)) + self.mu / 2) if upper else 0.0
         index = np.zeros(1, int)
