@@ -1,4 +1,4 @@
-r"""Noisy neighbourhood sums on a fixed-point grid, with the sensitivity of one hop under each privacy unit.
+r"""Noisy neighborhood sums on a fixed-point grid, with the sensitivity of one hop under each privacy unit.
 
 One hop sends from every node u a message :math:`m_u` with :math:`\|m_u\|_2 \le 1` along each of its arcs:
 :math:`S_v = \sum_{u \to v} m_u`. Messages are held as int16 steps of 1 / 32767, rounded toward zero, with

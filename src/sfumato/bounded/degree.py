@@ -1,9 +1,10 @@
-r"""A stable out-degree cap: each owner keeps at most D of its own arcs, chosen by a secret stream of its own.
+r"""A stable out-degree cap: each owner keeps at most D of its own arcs, chosen by its own secret stream.
 
 Arc (u, t) gets the 64-bit word :math:`\mathrm{PRF}_k(u, t)`; owner u keeps the D smallest. What u keeps is a function of
-the key and u's own list alone: no shuffle of the whole graph, no refill when another node leaves, no limit on in-arcs.
+the key and u's own list alone: there is no shuffle of the whole graph, no refill when another node leaves, and no limit
+on in-arcs.
 
-**Formal guarantee.** For neighbouring graphs that differ in the record of v (owned arcs), the capped graphs differ in
+**Formal guarantee.** For neighboring graphs that differ in the record of v (owned arcs), the capped graphs differ in
 out-arcs of v only, at most D on each side. (Published degree bounds let other nodes resample when v leaves, which
 moves up to in-degree(v) further arcs; see `docs/guarantees.md`.)
 """

@@ -1,4 +1,4 @@
-r"""Matrix products that no order of summation can change: rows as whole numbers, in float64.
+r"""Matrix products that do not depend on the order of summation: rows are whole numbers, in float64.
 
 **Rows.** A row x of k numbers that enters a linear layer with a bias is :math:`\tilde x = (x, 1)`; without one,
 :math:`\tilde x = x`. It is kept as whole numbers :math:`p = \mathrm{round}(2^s \tilde x / \nu)`, s = ``ROW_BITS``, with

@@ -11,13 +11,13 @@ most C; the divisor is the public ``q * num_ids``; empty samples are noised and 
 
 **Proof of the sum.** In layer l, :math:`\tilde a_l` is kept as whole numbers :math:`p_l`, :math:`\|p_l\| \le 2^s`, and
 :math:`g_l`, clipped, as whole numbers :math:`q_l` with :math:`\sum_l \|q_l\|^2 \le 2^{2t}`
-(:mod:`~sfumato.bounded.exact`: s = 16, t = 22). Both inequalities are checked on the whole numbers, exactly; where one
-fails (a number overflows), :math:`p_l` or all :math:`q_l` become zero. An example thus adds the whole numbers
+(:mod:`~sfumato.bounded.exact`: s = 16, t = 22). Both inequalities are checked on the whole numbers, exactly. If an
+inequality fails (a number overflows), :math:`p_l` or all :math:`q_l` become zero. An example thus adds the whole numbers
 :math:`q_l p_l^\top`, in units of :math:`C / 2^{s + t}`, of joint norm
 :math:`\left(\sum_l \|q_l\|^2 \|p_l\|^2\right)^{1/2} \le 2^{s + t}`: at most C, whatever floating point did before.
 Sums over chunks of 2^15 examples are exact in float64 in any order, and chunks are added as int64. So two samples that
-differ in one example have sums that differ by *exactly* what this example adds, and an empty record, which adds zero,
-gives the sum of the sample without it: whether its coin fell makes no difference.
+differ in one example have sums that differ by *exactly* what this example adds. An empty record adds zero, so it makes no
+difference whether it is drawn.
 
 **Grid.** The sum is rounded to multiples of :math:`C / 2^{24}`, in whole numbers. Rounding changes the difference of two
 sums by less than one step a coordinate, so the rounded sums differ by at most :math:`C (1 + \eta)`,

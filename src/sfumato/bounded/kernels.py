@@ -1,8 +1,8 @@
-"""Compiled loops for neighbourhood sums: no privacy here, only exact integer arithmetic.
+"""Compiled loops for neighborhood sums. There is no privacy here, only exact integer arithmetic.
 
 Rows are int16; a row of norm 1 is ``UNIT`` = 32767 steps. For summing, four values are packed in one 64-bit word,
-each shifted by 2^15 so that it is not negative. Even and odd values are added apart, so each has a 32-bit field,
-which 2^16 terms below 2^16 cannot overflow; the fields are then emptied into int64 sums and the shifts taken off.
+each shifted by 2^15 so that it is not negative. Even and odd values are added separately, so each has a 32-bit field,
+which 2^16 terms below 2^16 cannot overflow. Then the fields are added to int64 sums, and the shifts are subtracted.
 """
 
 from __future__ import annotations

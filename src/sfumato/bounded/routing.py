@@ -1,10 +1,10 @@
-r"""Which arcs carry a message, and how much of it: one record's allowance goes where it is read.
+r"""Which arcs carry a message, and how much of it, so that no noise is paid for sums that nobody reads.
 
 A hop that sends every message along every arc (:func:`~sfumato.bounded.aggregation.hop_sensitivity`) also pays for sums
-that nobody needs. Where senders and receivers are told apart by public facts, less noise buys the same guarantee:
+that nobody needs. If public facts say who sends and who receives, less noise gives the same guarantee:
 
 * **One way.** An undirected edge is two arcs, and changes two rows. If messages flow only from the node that comes
-  earlier in a public order to the one that comes later, it changes one (:func:`one_way`).
+  earlier in a public order to the node that comes later, the edge changes only one row (:func:`one_way`).
 * **Shares.** If an owner's message is divided by the root of the number of arcs that carry it, all copies together
   have norm at most 1, however many there are (:func:`share`): no cap is needed, and no arc is dropped.
 

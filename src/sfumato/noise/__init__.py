@@ -1,4 +1,4 @@
-"""Randomness from a key: whole words, proved laws. Nothing here knows of budgets or graphs."""
+"""Noise and coins that follow from a key, with proved laws. Nothing here knows of budgets or graphs."""
 
 from sfumato._optional import lazily
 

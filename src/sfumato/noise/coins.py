@@ -1,7 +1,7 @@
-r"""Where coins come from: a secret stream keyed by the operating system, and public words every party can recompute.
+r"""Sources of coins: a secret stream keyed by the operating system, and public words that every party can compute again.
 
-:class:`SecretWords` is AES-256 in counter mode, read in order; a device that must answer alike after a restart derives the key
-from its own secret. :class:`PublicWords` depends on the collection and the user's public id alone, so that a report need
+:class:`SecretWords` is AES-256 in counter mode, read in order. A device that must give the same answers after a restart derives
+the key from its own secret. :class:`PublicWords` depends on the collection and the user's public id alone, so that a report need
 not carry the hash function or the direction that it answers. Guarantees hold for AES-256 modelled as a random function.
 """
 

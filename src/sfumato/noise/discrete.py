@@ -1,7 +1,7 @@
 r"""Exact discrete Laplace and discrete Gaussian noise for small releases: integers and fractions, no floating point.
 
 Coordinate i reads the blocks :math:`E_k(t \| i)`, t = 0, 1, ..., as one string of bits, so its value depends on key, law,
-parameters and i alone. A coordinate costs some ten microseconds to a millisecond; large releases use
+parameters and i alone. A coordinate takes about ten microseconds to a millisecond; large releases use
 :func:`sfumato.noise.gaussian.rounded_gaussian` or :func:`sfumato.noise.laplace.rounded_laplace`.
 
 Source: Canonne, Kamath and Steinke (2020), The Discrete Gaussian for Differential Privacy, algorithms 1 to 3.
@@ -31,7 +31,7 @@ def discrete_laplace(key: Key, scale: Fraction | int, start: int, stop: int) -> 
         key: the release's own key (see :func:`sfumato.noise.keys.derive_key`).
         scale: b > 0, an int or a fraction.
         start: absolute position of the first coordinate.
-        stop: one past the last.
+        stop: one past the last position.
 
     Returns:
         stop - start Python integers, of any size.
@@ -63,7 +63,7 @@ def discrete_gaussian(key: Key, variance: Fraction | int, start: int, stop: int)
         key: the release's own key (see :func:`sfumato.noise.keys.derive_key`).
         variance: the parameter sigma^2 > 0, an int or a fraction (the variance itself is never above it).
         start: absolute position of the first coordinate.
-        stop: one past the last.
+        stop: one past the last position.
 
     Returns:
         stop - start Python integers, of any size.

@@ -1,8 +1,8 @@
-r"""One primitive behind every finite randomizer: k favored outcomes of N, each :math:`e^\epsilon` times as likely as another.
+r"""The primitive behind every finite randomizer: k of N outcomes are favored, each :math:`e^\epsilon` times as likely as another.
 
-A favored outcome gets H of the 2^64 words, H the largest integer with
-:math:`H (N - k) \le e^\epsilon (2^{64} - k H)`; the rest is shared evenly, by an exactly uniform draw, among the N - k
-others. So probabilities are the rationals H / 2^64 and (1 - k H / 2^64) / (N - k), and their log-ratio is at most epsilon.
+A favored outcome gets H of the 2^64 words, H the largest integer with :math:`H (N - k) \le e^\epsilon (2^{64} - k H)`;
+the rest is shared evenly, by an exactly uniform draw, among the N - k other outcomes. So probabilities are the rationals
+H / 2^64 and (1 - k H / 2^64) / (N - k), and their log-ratio is at most epsilon.
 """
 
 from __future__ import annotations

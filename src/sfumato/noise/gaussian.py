@@ -1,4 +1,4 @@
-r"""Rounded Gaussian integers, keyed and positional (:mod:`sfumato.noise.keys`).
+r"""Rounded Gaussian integers that depend on a key and a position (:mod:`sfumato.noise.keys`).
 
 :func:`rounded_gaussian` draws :math:`\mathrm{round}(\sigma Z)`, :math:`Z \sim N(0, 1)`. Since a released sum
 ``s`` is an integer, :math:`s + \mathrm{round}(\sigma Z) = \mathrm{round}(s + \sigma Z)`: the release is post-processing
@@ -28,7 +28,7 @@ def rounded_gaussian(key: Key, stddev: float, start: int, stop: int) -> NDArray[
         key: the release's own key (see :func:`derive_key`).
         stddev: standard deviation :math:`\sigma` in grid steps, in [2^-20, 2^36).
         start: absolute position of the first value.
-        stop: one past the last.
+        stop: one past the last position.
 
     **Formal guarantee.** Added to integers of L2 sensitivity :math:`\Delta`: a Gaussian event of noise multiplier
     :math:`\sigma / \Delta`, plus ``SAMPLER_TAU`` for each affected coordinate.

@@ -1,4 +1,4 @@
-r"""Keys and keyed streams: every random word depends on a key, a purpose and a position alone.
+r"""Keys and keyed streams. A random word depends on nothing but a key, a purpose and a position.
 
 **Stream.** A release reads blocks :math:`E_k(t \,\|\, i)` of AES-256: ``i`` is fixed by the position of a value and ``t``
 numbers its retries. The key ``k`` is derived by HMAC-SHA256 from the fit key, the purpose, the index of the release, a MAC

@@ -1,9 +1,9 @@
-r"""Rounded Laplace integers, keyed and positional like :mod:`sfumato.noise.keys`.
+r"""Rounded Laplace integers that depend on a key and a position (:mod:`sfumato.noise.keys`).
 
-:func:`rounded_laplace` draws :math:`\mathrm{round}(b L)`, L of density :math:`e^{-|x|} / 2`. Where the released sums ``s`` are
-integers, :math:`s + \mathrm{round}(b L) = \mathrm{round}(s + b L)`, rounding to the nearest integer commutes with adding
-one: the release is post-processing of the Laplace mechanism, and its accounting applies as it is. Values held on a grid
-of step g are integers in units of g, with sensitivity and b in the same units.
+:func:`rounded_laplace` draws :math:`\mathrm{round}(b L)`, L of density :math:`e^{-|x|} / 2`. Rounding to the
+nearest integer commutes with adding an integer. So if the released sums ``s`` are integers,
+:math:`s + \mathrm{round}(b L) = \mathrm{round}(s + b L)`: the release is post-processing of the Laplace mechanism, and its
+accounting applies as it is. Values held on a grid of step g are integers in units of g, with sensitivity and b in the same units.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ def rounded_laplace(key: Key, scale: float, start: int, stop: int) -> NDArray[np
 
     **Formal guarantee.** Added to integers of L1 sensitivity :math:`\Delta`: a Laplace event of noise multiplier
     :math:`b / \Delta`, that is :math:`\epsilon = \Delta / b`, plus total variation ``SAMPLER_TAU`` = 2^-100 for each affected
-    coordinate, proved in ``_rounded.py``; computational, as all keyed noise.
+    coordinate, proved in ``rectangles.py``; computational, as all keyed noise.
 
     Args:
         key: the release's own key (see :func:`sfumato.noise.keys.derive_key`).
         scale: scale b in grid steps (standard deviation / sqrt 2), in [2^-20, 2^36).
         start: absolute position of the first value.
-        stop: one past the last.
+        stop: one past the last position.
 
     Shapes: the result is int64 [stop - start].
 

@@ -1,4 +1,4 @@
-r"""Draws of :math:`\mathrm{round}(s X)` for X of density proportional to f(\|x\|), f(0) = 1, f decreasing: the sampler.
+r"""The sampler: draws of :math:`\mathrm{round}(s X)` for X of density proportional to f(\|x\|), f(0) = 1, f decreasing.
 
 **Rectangles.** With half-widths :math:`x_0 = c`, :math:`x_j \ge f^{-1}(y_j)` and heights :math:`y_0 = 0`,
 :math:`y_{j+1} = y_j + v / x_j`, the 1024 rectangles :math:`[-x_j, x_j] \times [y_j, y_{j+1})` are disjoint, have equal

@@ -1,4 +1,4 @@
-"""Units, budgets, events, accounting, noise, ledger and certificate: nothing here knows of graphs."""
+"""Privacy units, budgets, events, accounting, calibration and filters. Nothing here reads a graph."""
 
 from sfumato._optional import lazily
 

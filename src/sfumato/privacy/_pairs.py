@@ -1,4 +1,4 @@
-"""Dominating pairs: the worst two output laws of one release, seen through the law of their privacy loss.
+"""Dominating pairs: the two worst output laws of a release, described by the law of their privacy loss.
 
 A pair (P, Q) has the loss L = log dP/dQ. Each class knows how much mass P and Q put on intervals of losses
 (:mod:`sfumato.privacy._pld` turns these into grids) and the Renyi divergences (:mod:`sfumato.privacy._renyi`).

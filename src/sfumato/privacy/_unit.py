@@ -1,4 +1,4 @@
-"""What every privacy unit says about itself, so that nothing else has to ask which unit it is."""
+"""The base class of privacy units. A unit describes itself, so that no other code has to ask which unit it is."""
 
 from __future__ import annotations
 

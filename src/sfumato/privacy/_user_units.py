@@ -1,4 +1,4 @@
-"""Units of users who trust nobody: each randomizes what is its own before anyone sees it."""
+"""Privacy units of users who trust nobody: each user randomizes its own data before anyone sees them."""
 
 from __future__ import annotations
 

@@ -5,10 +5,10 @@ count / noise_multiplier^2 (Balle and Wang 2018, Theorem 8; Dong, Roth and Su 20
 
     delta(epsilon) = Phi(mu / 2 - epsilon / mu) - exp(epsilon) Phi(-mu / 2 - epsilon / mu).
 
-Everything else is composed as privacy loss distributions of dominating pairs, each direction by itself, on a grid
-refined until stable; the smallest of all valid bounds is reported: that one, Renyi composition, and full privacy
-loss (pure epsilons added to the Gaussian closed form without sampling). Releases known by their zero-concentrated
-rho alone, and selections, are composed by Renyi divergences, and everything with them.
+Everything else is composed as privacy loss distributions of dominating pairs, separately in each direction, on a grid that
+is refined until stable. The reported value is the smallest of three valid bounds: this composition, Renyi composition, and
+the full privacy loss (pure epsilons added to the Gaussian closed form without sampling). If a release is known by its
+zero-concentrated rho alone, or is a selection, the whole plan is composed by Renyi divergences.
 ``method="rdp"`` and ``method="moments"`` reproduce published tables only.
 """
 
@@ -67,11 +67,14 @@ def epsilon(events: Sequence[Event], delta: float, *, method: str = "best") -> f
     """Return an epsilon such that the events together are (epsilon, delta)-differentially private.
 
     **Formal guarantee.** Relation: that of the events (a Gaussian event's multiplier holds it; sampled events name
-    it). The value is never below the exact one: exact to 1e-9 relative in delta for Gaussian events alone, else at
-    most 0.1 % above the limit of the privacy loss distribution of the dominating pairs, where delta is
-    above 1e-280 and 1e-12 times the steps (their rounding counts against the bound);
-    Renyi bounds and full privacy loss where a release loses more than 600 with probability above delta. Infinite
-    only beyond the largest float. Valid for events fixed before the data is seen.
+    it). The value is never below the exact epsilon. It holds for events that are fixed before the data is seen.
+
+    * Gaussian events alone: exact to 1e-9 relative in delta.
+    * Other events: at most 0.1 % above the limit of the privacy loss distribution of the dominating pairs, if delta is
+      above 1e-280 and above 1e-12 times the steps (their rounding counts against the bound).
+    * A release that loses more than 600 with probability above delta: the Renyi bounds and the full privacy loss.
+
+    The value is infinite only beyond the largest float.
 
     Args:
         events: what the plan releases, in any order.
@@ -106,11 +109,11 @@ def epsilon(events: Sequence[Event], delta: float, *, method: str = "best") -> f
 def delta(events: Sequence[Event], epsilon: float) -> float:
     """Return a delta such that the events together are (epsilon, delta)-differentially private.
 
-    **Formal guarantee.** As for :func:`epsilon`: never below the exact value.
+    **Formal guarantee.** As for :func:`epsilon`: the value is never below the exact delta.
 
     Args:
         events: what the plan releases, in any order.
-        epsilon: at least 0.
+        epsilon: the epsilon at which delta is asked, >= 0.
 
     Raises:
         InputError: a negative epsilon, something that is not an event.
@@ -281,7 +284,7 @@ def _pair(event: Event) -> Pair:
 
 
 def _sampled(q: float, terms: int, z: float, relation: str) -> Pair:
-    """One term that is exchanged is a subsampled Gaussian release, tighter than the pair that reveals the draw."""
+    """Return the pair of sampled terms. For a single exchanged term it is tighter than the pair that reveals the draw."""
     if q == 1 or terms * q > _MOST_DRAWN or not _SAMPLED_RANGE[0] <= z <= _SAMPLED_RANGE[1]:
         return Revealed(_REACH[relation] * terms / z)
     if relation == "add-remove":

@@ -1,4 +1,4 @@
-r"""Composition in its textbook forms: what k guarantees add up to when nothing else is known of the mechanisms.
+r"""Composition theorems of the textbooks: what k guarantees add up to if nothing else is known of the mechanisms.
 
 :mod:`sfumato.privacy.accounting` knows the mechanisms and is tighter for every plan; these theorems are for guarantees
 that come as numbers, for checking by hand, and for comparison with published figures. Parameters must be fixed before
@@ -54,12 +54,12 @@ Guarantee = tuple[float, float]
 def basic_composition(guarantees: Iterable[Guarantee]) -> Guarantee:
     """Return the sum of guarantees (epsilon_i, delta_i), the price of releasing all of them.
 
-    **Formal guarantee.** Mechanisms that are (epsilon_i, delta_i)-DP, each perhaps looking at the answers of earlier ones,
-    are together (sum epsilon_i, sum delta_i)-DP under the same relation. A number counts as the decimal it prints as; the
-    sum is exact, then rounded up to a float.
+    **Formal guarantee.** Mechanisms that are (epsilon_i, delta_i)-DP are together (sum epsilon_i, sum delta_i)-DP under the
+    same relation. Each mechanism may look at earlier answers. A number counts as the decimal it prints as; the sum is exact,
+    then rounded up to a float.
 
     Args:
-        guarantees: pairs (epsilon >= 0, delta in [0, 1]).
+        guarantees: pairs of epsilon >= 0 and delta in [0, 1].
 
     Raises:
         InputError: a value is outside its range.
@@ -79,15 +79,15 @@ def advanced_composition(epsilon: float, count: int, slack: float, delta: float 
 
     .. math:: \epsilon' = \sqrt{2 k \ln(1 / \delta')} \epsilon + k \epsilon (e^\epsilon - 1), \qquad k \delta + \delta'.
 
-    **Formal guarantee.** ``count`` mechanisms, each (epsilon, delta)-DP and perhaps looking at the answers of earlier
-    ones, are together (result)-DP under the same relation. Above epsilon of about sqrt(2 ln(1 / slack) / count) the sum
+    **Formal guarantee.** ``count`` mechanisms that are (epsilon, delta)-DP are together (result)-DP under the same relation.
+    Each mechanism may look at earlier answers. Above epsilon of about sqrt(2 ln(1 / slack) / count) the sum
     ``count * epsilon`` of :func:`basic_composition` is smaller.
 
     Args:
-        epsilon: of each mechanism, from 0 to 700.
-        count: k, >= 1.
-        slack: delta', in (0, 1).
-        delta: of each mechanism, in [0, 1].
+        epsilon: epsilon of each mechanism, from 0 to 700.
+        count: the number k of mechanisms, >= 1.
+        slack: the further delta', in (0, 1).
+        delta: delta of each mechanism, in [0, 1].
 
     Raises:
         InputError: a value is outside its range.
@@ -115,10 +115,10 @@ def optimal_composition(epsilon: float, count: int, slack: float, delta: float =
     less: k-fold randomized response attains it. Exact to 1e-9 relative in delta.
 
     Args:
-        epsilon: of each mechanism, from 0 to 700.
-        count: k, >= 1.
-        slack: delta', in [0, 1); at 0 the result is ``count * epsilon``.
-        delta: of each mechanism, in [0, 1].
+        epsilon: epsilon of each mechanism, from 0 to 700.
+        count: the number k of mechanisms, >= 1.
+        slack: the further delta', in [0, 1); at 0 the result is ``count * epsilon``.
+        delta: delta of each mechanism, in [0, 1].
 
     Raises:
         InputError: a value is outside its range.
@@ -151,10 +151,10 @@ def optimal_composition_delta(total_epsilon: float, epsilon: float, count: int, 
     **Formal guarantee.** As for :func:`optimal_composition`.
 
     Args:
-        total_epsilon: e, >= 0.
-        epsilon: of each mechanism, from 0 to 700.
-        count: k, >= 1.
-        delta: of each mechanism, in [0, 1].
+        total_epsilon: the epsilon e of all mechanisms together, >= 0.
+        epsilon: epsilon of each mechanism, from 0 to 700.
+        count: the number k of mechanisms, >= 1.
+        delta: delta of each mechanism, in [0, 1].
 
     Raises:
         InputError: a value is outside its range.
@@ -181,7 +181,7 @@ def group_privacy(epsilon: float, delta: float, size: int) -> Guarantee:
     Args:
         epsilon: for one record, >= 0; ``size * epsilon`` at most 700.
         delta: for one record, in [0, 1].
-        size: k, >= 1.
+        size: the number k of records, >= 1.
 
     Raises:
         InputError: a value is outside its range.
@@ -210,8 +210,8 @@ def post_processing(epsilon: float, delta: float) -> Guarantee:
     its own, to be composed.
 
     Args:
-        epsilon: of M, >= 0.
-        delta: of M, in [0, 1].
+        epsilon: epsilon of M, >= 0.
+        delta: delta of M, in [0, 1].
 
     Raises:
         InputError: a value is outside its range.

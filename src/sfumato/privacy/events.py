@@ -1,9 +1,9 @@
 """Privacy events: what a mechanism did, as data; :mod:`sfumato.privacy.accounting` analyses them.
 
-An event holds everything that accounting needs and nothing else. Meanings never change: new behaviour gets a
-new class. A noise multiplier is noise scale over sensitivity *under the event's own relation*, so adjacency is part of
-the event and is never doubled again by an accountant; only where an event has a field ``relation`` does the relation,
-not the multiplier, carry the factor 2.
+An event holds everything that accounting needs and nothing else. The meaning of a class never changes: new behavior gets a
+new class. A noise multiplier is noise scale over sensitivity *under the event's own relation*. So the relation is part of
+the event, and no accountant doubles the sensitivity again. Only if an event has a field ``relation`` is the factor 2 of a
+replaced record in the relation, not in the multiplier.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-r"""Promises that hold and yet say little: what is implausible about a plan, told from public facts alone.
+r"""Promises that hold but say little: what is implausible about a plan, as far as public facts show it.
 
 :func:`implausible` reads the claim, the unit, the settings, and facts that are public under that unit
-(:class:`~sfumato.graph.graph.PublicFacts`; of PATE, the number of teachers). What would need protected data stays unsaid: the
-number of arcs at edge and node level, training nodes by class at node level. Each finding has a stable code. It is a
-warning when a plan is made, and a caveat of its certificate. The verifier has a copy (``verify/caveats.py``).
+(:class:`~sfumato.graph.graph.PublicFacts`; of PATE, the number of teachers). Nothing is said about what would need
+protected data: the number of arcs at edge and node level, training nodes by class at node level. Each finding has a
+stable code. It is a warning when a plan is made, and a caveat of its certificate. The verifier has a copy
+(``verify/caveats.py``).
 
-**Classes against the budget.** A class is hidden where its share of what is learned is less than one standard deviation of the
-noise that the whole budget buys. Let m = num_train / num_classes.
+**Classes against the budget.** A class is hidden if its share of what is learned is less than one standard deviation of the
+noise that the whole budget allows. Let m = num_train / num_classes.
 
 * *Units node and record.* One noisy count of the m training nodes of a class. Noise of deviation m or less costs more
   than (epsilon, delta): the delta of the Gaussian mechanism at :math:`\mu = 1 / m` (of ``replace`` 2 / m) exceeds the claim's.

@@ -1,8 +1,8 @@
-r"""Private selection: the best of a random number of trials, of which nothing else is shown.
+r"""Private selection: only the best of a random number of trials is shown.
 
 A *trial* is a mechanism Q whose output holds a score. An integer K is drawn independently of the data, Q runs K times with
-fresh randomness, and only the output of the highest score leaves. Were K fixed, the cost would grow with K; with K random
-and secret it grows with log E[K] at most. Drawing a candidate uniformly first and showing it with the output is a trial too:
+fresh randomness, and only the output of the highest score leaves. If K were fixed, the cost would grow with K; with K random
+and secret it grows with log E[K] at most. A trial may also draw a candidate uniformly and show it with the output:
 exp((a - 1) D_a) is then the candidates' average, so their pointwise largest curve bounds it.
 
 **Proof.** Order outputs by score (ties by fresh coins, which is choosing any of the tied trials). With f the generating

@@ -1,10 +1,10 @@
-r"""How one budget is split between parts of a plan: a fixed public rule, without a look at the data.
+r"""How a budget is split between the parts of a plan: by a fixed public rule that does not look at the data.
 
-Part i makes Gaussian releases with noise multiplier :math:`z_i`, and a weight :math:`w_i` says what noise there costs
-in utility: 1 % more of it hurts as much as :math:`w_i / w_j` % more in part j. The rule minimizes
-:math:`\sum_i w_i \log z_i` at a fixed cost. By the central limit a plan costs
-:math:`\mu^2 = \sum_i \mu_i(z_i)^2`, with :math:`\mu_i^2 = T / z^2` for T full releases and
-:math:`\mu_i^2 = T q^2 (e^{1 / z^2} - 1)` for T subsampled ones, so at the optimum
+Part i makes Gaussian releases with noise multiplier :math:`z_i`, and a weight :math:`w_i` says what noise in this part
+costs in utility: 1 % more of it hurts as much as :math:`w_i / w_j` % more in part j. The rule minimizes
+:math:`\sum_i w_i \log z_i` at a fixed cost. By the central limit a plan costs :math:`\mu^2 = \sum_i \mu_i(z_i)^2`, with
+:math:`\mu_i^2 = T / z^2` for T full releases and :math:`\mu_i^2 = T q^2 (e^{1 / z^2} - 1)` for T subsampled releases. So at
+the optimum
 
 .. math:: -\frac{d \mu_i^2}{d \log z_i} = \lambda w_i \quad\text{for all } i.
 

@@ -1,9 +1,9 @@
-"""Privacy units: what one record is, and therefore what neighbouring data sets differ in.
+"""Privacy units: what a record is, and so in what neighboring data sets differ.
 
-A unit is a value that travels: every sensitivity in :mod:`sfumato.bounded` is a function of it, and an
-operation without a proof for a unit raises. ``public`` names what may be read freely under the unit
+A unit is a value that is passed along: every sensitivity in :mod:`sfumato.bounded` is a function of it, and an
+operation without a proof for a unit raises an error. ``public`` names what may be read freely under the unit
 (table in DESIGN section 5); everything else is protected. A new unit is a class here and a line of ``UNITS``: its words,
-help, reports and tables follow. Those of users who trust nobody stand in ``_user_units``.
+help, reports and tables follow. The units of users who trust nobody are in ``_user_units``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Local randomizers: what a device needs to answer once, under one contract. No torch here."""
+"""Local randomizers: what a device needs to send one report, with the same contract for all. Torch is not used here."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _MOST_BUCKETS = 1 << 20
 
 @dataclass(frozen=True)
 class Collision(Randomizer):
-    r"""Collision mechanism: features are hashed to t buckets, and one bucket is reported, those hit :math:`e^\epsilon` as likely.
+    r"""Collision mechanism: features are hashed to t buckets, and buckets that are hit are :math:`e^\epsilon` times as likely.
 
     A user holds a set S of at most s of d features; h is a public hash of the user to t > s buckets. Each of the k
     distinct buckets in h(S) is reported with probability :math:`p = e^\epsilon / (s e^\epsilon + t - s)`; the rest,

@@ -1,4 +1,4 @@
-"""One private bit: on which side of a public random direction the user's vector lies."""
+"""A report of one private bit: on which side of a public random direction the user's vector lies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""Laplace noise on every feature, exact on a public grid: integers only, so that no float can betray a value."""
+r"""Laplace noise on every feature, exact on a public grid. Reports are integers, so no float can reveal a value."""
 
 from __future__ import annotations
 

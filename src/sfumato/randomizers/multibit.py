@@ -1,4 +1,4 @@
-"""Multi-bit: one private bit about each of m features drawn at random; and one bit about every feature."""
+"""Multi-bit: a private bit about each of m features drawn at random, or about every feature."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class MultiBit(Bits):
 
     **Formal guarantee.** ``realized_epsilon``-LDP for all features of a user together, delta 0. Proof: the sampled set does
     not depend on x and has exactly m members. Given it, the m bits are independent, and each has, for any two u, a
-    probability ratio of at most H / (2^64 - H) <= e^(epsilon/m) (``_exact.py``), reached at the ends of the range.
+    probability ratio of at most H / (2^64 - H) <= e^(epsilon/m) (``noise/exact.py``), reached at the ends of the range.
 
     Args:
         num_features: number of features d.

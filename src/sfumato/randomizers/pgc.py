@@ -1,4 +1,4 @@
-"""Private graph convolution's randomizer: one bit about every feature, with a budget for each of them."""
+"""The randomizer of private graph convolution (PGC): one bit about every feature, each with its own budget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Piecewise: a number near the value more likely than one far from it, for one feature or for m drawn at random."""
+"""Piecewise: numbers near the value are more likely than numbers far from it, for m features drawn at random."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PrivUnit with finitely many reports: the index of one of N public random directions, near ones more likely."""
+"""PrivUnit with finitely many reports: the index of one of N public random directions, in which near directions are favored."""
 
 from __future__ import annotations
 

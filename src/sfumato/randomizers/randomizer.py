@@ -1,4 +1,4 @@
-r"""The one contract of every randomizer: encode on the device, estimate on the server, with a guarantee stated exactly.
+r"""The contract of every randomizer: encode on the device, estimate on the server, with an exact guarantee.
 
 A randomizer is a frozen dataclass of *public* settings, checked when built. ``encode`` is the only call that touches
 private values; it needs a secret :class:`~sfumato.noise.coins.SecretWords`. Everything else is public post-processing.
@@ -106,11 +106,11 @@ class Randomizer(ABC):
     * ``variance(values)``: variance of each coordinate in closed form, [n, d]; without values the largest possible, [d].
     * ``pmf(value, user=0)``: exact probability of every report as fractions, for small d.
 
-    **Every value has a report.** Whether a device reports, refuses or fails would itself tell of its value. So ``encode``
-    refuses only what is public, before it draws the first coin: container, dtype, shape, and user ids. Entries never stop
-    it: a number outside a range, norm or size is clipped, also if it is infinite. NaN counts as the middle of a range, or as
-    0 if there is no range. A label that is none of the classes counts as class 0. The report is the same that
-    ``clipped(values)`` would get from the same coins.
+    **Every value has a report.** If it depended on the value whether a device reports, that would reveal something of the
+    value. So ``encode`` refuses only what is public, before it draws the first coin: container, dtype, shape, and user ids.
+    Entries never stop it: a number outside a range, norm or size is clipped, also if it is infinite. NaN counts as the middle
+    of a range, or as 0 if there is no range. A label that is none of the classes counts as class 0. The report is the same
+    that ``clipped(values)`` would get from the same coins.
 
     >>> from sfumato.randomizers import MultiBit
     >>> MultiBit(1433, epsilon=1.0).describe()

@@ -1,4 +1,4 @@
-"""A public low-dimensional projection in front of any randomizer: fewer columns, each reported with less noise."""
+"""A public low-dimensional projection before any randomizer: there are fewer columns, each reported with less noise."""
 
 from __future__ import annotations
 

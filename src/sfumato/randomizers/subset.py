@@ -30,9 +30,9 @@ class SubsetSelection(Labels):
 
     The label is in the set with probability :math:`p = k e^\epsilon / (k e^\epsilon + C - k)`; the rest of the set is even.
     Another class is in it with probability :math:`q = (p (k - 1) + (1 - p) k) / (C - 1)`, and the one-hot row is
-    estimated by :math:`(1[j \in S] - q) / (p - q)`. k is the one of most mutual information between a uniform label and
-    the report, among those with at most 65,536 sets; k = 1 is randomized response. At C = 7 it tells 1.6 times as
-    much as randomized response at epsilon 0.5, 1.3 times at 1, and as much at 2.
+    estimated by :math:`(1[j \in S] - q) / (p - q)`. k has the most mutual information between a uniform label and the
+    report, among the sizes with at most 65,536 sets; k = 1 is randomized response. At C = 7 the report has 1.6 times the
+    information of randomized response at epsilon 0.5, 1.3 times at 1, and the same at 2.
 
     **Formal guarantee.** ``realized_epsilon``-LDP, delta 0. Proof: given the label, each of the C(C - 1, k - 1) sets that
     hold it has one probability h, each other one probability l, whatever the label is, with h / l <= e^epsilon for the

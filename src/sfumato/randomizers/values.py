@@ -1,4 +1,4 @@
-"""Values as they come (dense rows or CSR), read at the entries that a report needs; what they are is never an error."""
+"""Values of users (dense rows or CSR), read only at the entries that a report needs. No entry is ever an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stays on disk: ledgers, certificate, run folder, resumable and sealed state. It knows no method family."""
+"""What stays on disk: ledgers, certificate, run folder, resumable and sealed state. It is the same for all methods."""
 
 from sfumato._optional import lazily
 

@@ -1,10 +1,9 @@
-"""The certificate: what is claimed, about what, released to whom, under which assumptions.
+"""The certificate: what is claimed about which data, what is released to whom, and under which assumptions.
 
 Its form is the JSON Schema ``certificate-2.schema.json`` beside this file, which maps every field to the question of
-NIST SP 800-226 that it answers. Sentences that hold for every run are constants; those that depend on the run follow
-from unit, direction and mechanisms (:func:`caveats`) or from implausible public facts (:mod:`~sfumato.privacy.promises`),
-and those of a method come with it. The verifier holds its own copy
-of all of them.
+NIST SP 800-226 that it answers. Sentences that hold for every run are constants. Sentences that depend on the run
+follow from unit, direction and mechanisms (:func:`caveats`), from implausible public facts
+(:mod:`~sfumato.privacy.promises`), or from the method. The verifier holds its own copy of all of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the ledger of a data set holds: claims, the marks of those that are spent, and the rule by which claims add up."""
+"""The content of a data set's ledger: claims, the marks of claims that are spent, and the rule by which claims add up."""
 
 from __future__ import annotations
 

@@ -1,33 +1,35 @@
 r"""The ledger of a data set: every run that reads it reserves its whole claim here before its first release.
 
-A header fixes the unit, the data set, the totals and the rule by which claims add up; then one entry a run, in the
-hash-chained form of :mod:`sfumato.record.ledger`. Entries are never removed: a killed run stays charged.
+A header fixes the unit, the data set, the totals and the rule by which claims add up; then follows one entry for each run,
+in the hash-chained form of :mod:`sfumato.record.ledger`. Entries are never removed: a killed run stays charged.
 
 **Formal guarantee.** However later runs choose their methods, budgets and number after seeing earlier results, all runs
 together are (total epsilon, total delta)-DP under the ledger's unit, if all of them reserve here: rule ``basic`` is
 :class:`~sfumato.privacy.filters.BasicFilter`, rule ``gdp`` (plans of Gaussian releases only) is
-:class:`~sfumato.privacy.filters.GaussianFilter`. The rule is fixed in the header: the better of two filters, chosen
-afterwards, is none. A number counts as the decimal that ledger and certificate print; sums are exact.
+:class:`~sfumato.privacy.filters.GaussianFilter`. The rule is fixed in the header, because the better of two filters, chosen
+afterwards, is not a filter. A number counts as the decimal that ledger and certificate print; sums are exact.
 
-**One draw a claim.** Before noise is drawn under a claim, a line with a *mark* says that the claim is spent. Whoever draws
-under it later must show the same mark, or is refused. *So, after any sequence of kills, copies and restored copies of run
-folders, all that was ever released under one claim is one draw.* Proof. Lines are appended under the lock and never removed,
-so all calls of :meth:`DatasetLedger.spend` for one run and one name that ever return carry one mark. Marks are of two kinds.
+**A claim pays for one draw.** Before noise is drawn under a claim, a line with a *mark* says that the claim is spent. A
+process that draws under it later must show the same mark, or is refused. *So, after any sequence of kills, copies and
+restored copies of run folders, all that was ever released under one claim is one draw.* Proof. Lines are appended under
+the lock and never removed, so all calls of :meth:`DatasetLedger.spend` for one run and one name that ever return carry
+one mark. Marks are of two kinds.
 
 * A run without kept key draws the mark at random, and a key for the noise beside it, which is not written. Another process
   has the same mark with probability 2^-128. So the process that wrote the mark alone draws, once. It may keep the mark with
-  what it drew: who goes on from that shows the mark, and draws nothing.
+  what it drew: a process that continues from there shows the mark, and draws nothing.
 * A resumable fit derives its marks from its stored key by HMAC-SHA256: that of the first noise from the MACs of plan, settings,
   versions, threads and graph, and that of a release from the MAC of its operand. Equal marks mean an equal key and equal
   operands (else HMAC collides), and noise is a function of these: it is the same noise. A release has its mark before it is
   computed; a DP-SGD run and a selection, each one release, before their result is stored. Local reports are functions of
   the key and of the graph alone.
 
-A kill after the mark and before anything is kept leaves the claim spent: the second kind draws the same bits again, the first
-is refused. Marks tell nothing: they are random, or pseudo-random to all who lack the key, which is removed with the run.
+If a process is killed after the mark and before anything is kept, the claim stays spent: a run of the second kind draws the
+same bits again, and a run of the first kind is refused. Marks reveal nothing: they are random, or pseudo-random to everyone
+who lacks the key, which is removed with the run.
 
-**Damage.** ``FILE.head`` names the last whole entry, so that a file that lost entries (a cut, an old copy) is told from
-one whose last line was being written by a process that died, which is dropped: that run had drawn nothing yet.
+**Damage.** ``FILE.head`` names the last whole entry. So a file that lost entries (a cut, an old copy) differs from a file
+whose last line was being written by a process that died. That line is dropped, because its run had drawn nothing yet.
 """
 
 from __future__ import annotations

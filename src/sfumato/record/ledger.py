@@ -1,8 +1,8 @@
-"""The ledger: what was released, hash-chained, written and synced before anything reads the release.
+"""The ledger of a run: a hash chain of its releases, each written and synced before anything reads the release.
 
 A ledger opens with its plan and accepts the plan's releases, each once, in order. Any other charge raises, so a run
-cannot spend what was not planned. File form: one canonical JSON object a line, each carrying the hash of the one
-before it. A last line without its end was never synced: its writer was still waiting, so nothing it names was computed.
+cannot spend what was not planned. The file has one canonical JSON object on each line, which carries the hash of the
+line before it. A last line without its end was never synced: its writer was still waiting, so nothing it names was computed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""One process at a time makes a run in a folder, and it alone removes anything there.
+"""Only one process at a time makes a run in a folder, and only that process removes anything there.
 
-The process holds a lock while it works. A process that dies lets it go: what it left then belongs to whoever comes next.
+The process holds a lock while it works. If it dies, the lock is free, and what it left belongs to the next process.
 """
 
 from __future__ import annotations

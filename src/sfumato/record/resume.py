@@ -1,14 +1,14 @@
-"""The private state of a resumable fit: its key, and MACs that tell whether a repetition computes the same.
+"""The private state of a resumable fit: its key, and MACs that show whether a repetition computes the same.
 
 A killed fit can be repeated with the same key: equal operands give equal noise, so the same bits come out and nothing
 more is learned. The state makes that sound: the graph, the plan and every release's operand are bound to it by MACs as
 they are first seen, and a repetition that computes another operand stops before anything is released.
 
 An old copy of the state lacks what was bound later. A data set's ledger keeps a mark of each
-(:mod:`sfumato.record.dataset_ledger`), so that such a copy draws the same bits or is refused. Without that ledger nothing
-tells an old copy: never put one back.
+(:mod:`sfumato.record.dataset_ledger`), so that such a copy draws the same bits or is refused. Without that ledger
+an old copy cannot be recognized: never put an old copy back.
 
-Whoever reads the state can remove the noise. It lies in a folder of its own that only its owner can read, never under
+Everyone who can read the state can remove the noise. It is in its own folder that only its owner can read, never under
 `release/`, and is removed when the run has finished.
 """
 

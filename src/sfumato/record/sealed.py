@@ -1,4 +1,4 @@
-"""Private files of a run: for their owner alone, whole or not at all, and with their own SHA-256."""
+"""Private files of a run. Only their owner can read them; they are written whole or not at all, with their SHA-256."""
 
 from __future__ import annotations
 

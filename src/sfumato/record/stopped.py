@@ -1,4 +1,4 @@
-"""What a run that was stopped, or failed, is charged: read from the ledgers on disk, in words."""
+"""What a run that was stopped or failed is charged, in words, as the ledgers on disk say."""
 
 from __future__ import annotations
 

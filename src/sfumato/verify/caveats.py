@@ -1,4 +1,4 @@
-"""What is implausible about a claim or its public facts, derived anew: a certificate cannot leave it out, nor the verdict.
+"""What is implausible about a claim or its public facts. It is derived anew, so neither certificate nor verdict can omit it.
 
 Part of the verifier: it needs NumPy and the standard library. Thresholds and sentences are copies of those in
 ``privacy/promises.py``, which gives the reasons. The rules of a method say which of them are asked (``Rules.doubts``).

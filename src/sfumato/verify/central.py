@@ -1,4 +1,4 @@
-"""What graph methods of a trusted curator share: noisy hops along arcs, and networks trained by DP-SGD.
+"""The common part of graph methods of a trusted curator: noisy hops along arcs, and networks trained by DP-SGD.
 
 Part of the verifier: it needs the standard library.
 """

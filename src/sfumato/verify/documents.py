@@ -1,4 +1,4 @@
-"""JSON as the verifier reads it: one canonical text a value, and the forms of the published JSON Schema.
+"""JSON as the verifier reads it: a single canonical text for each value, and the forms of the published JSON Schema.
 
 Part of the verifier: it needs the standard library and ``verify/certificate-2.schema.json``.
 """

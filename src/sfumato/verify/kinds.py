@@ -1,8 +1,8 @@
 """Kinds of releases: what each leaves in a release folder, how it may be charged, and which values it can hold.
 
 Part of the verifier: it needs NumPy and the standard library. The rules of a method plan its releases as objects of these
-classes: :class:`Matrix` (noise on every entry), :class:`Network` (weights, by DP-SGD), :class:`Reports` (one a user),
-:class:`Answers` (one a query), :class:`SparseRows` and :class:`EdgeSet`. The last two hold as many lines as chance gave them:
+classes: :class:`Matrix` (noise on every entry), :class:`Network` (weights, by DP-SGD), :class:`Reports` (one for each user),
+:class:`Answers` (one for each query), :class:`SparseRows` and :class:`EdgeSet`. The last two have a random number of lines:
 certificate and ledger write their number as null, and their coordinates are those that the method states.
 """
 

@@ -1,4 +1,4 @@
-"""What the verifier knows of methods under unit link: users send noisy degrees and neighbor lists, a bit of noise a pair.
+"""What the verifier knows of methods under unit link: users send noisy degrees and neighbor lists.
 
 Part of the verifier: it needs NumPy and the standard library.
 """

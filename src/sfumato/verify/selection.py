@@ -1,4 +1,4 @@
-"""Tuned runs: one selection, each candidate of which is held to the rules of a run with its settings alone.
+"""Tuned runs: a single selection. Each candidate must keep the rules of a run with the candidate's settings.
 
 Part of the verifier: it needs the standard library.
 """
