@@ -21,19 +21,22 @@ _MOST_BUCKETS = 1 << 20
 
 @dataclass(frozen=True)
 class Collision(Randomizer):
-    r"""Collision mechanism: features are hashed to t buckets, and buckets that are hit are :math:`e^\epsilon` times as likely.
+    r"""Collision mechanism for sets: features are hashed to t buckets, and the buckets that are hit are reported more often.
 
-    A user holds a set S of at most s of d features; h is a public hash of the user to t > s buckets. Each of the k
-    distinct buckets in h(S) is reported with probability :math:`p = e^\epsilon / (s e^\epsilon + t - s)`; the rest,
-    1 - k p, is even over the t - k others. Feature j is supported by report z if h(j) = z: a member with probability p,
-    another with exactly 1/t over the hash. The estimate of membership is :math:`(1[h(j) = z] - 1/t) / (p - 1/t)`, of variance
-    :math:`p (1 - p) / (p - 1/t)^2` for members and :math:`\frac{1}{t}(1 - \frac{1}{t}) / (p - 1/t)^2` for others.
-    t minimizes the sum over s members and d - s others (near 2 s - 1 + s e^epsilon for small epsilon, less for large).
+    A user holds a set S of at most s of d features, and h is a public hash of the user to t > s buckets. Each of the k distinct
+    buckets in h(S) is reported with probability :math:`p = e^\epsilon / (s e^\epsilon + t - s)`. The remaining probability,
+    1 - k p, is shared evenly by the t - k other buckets.
+
+    Report z supports feature j if h(j) = z. A member is supported with probability p, any other feature with exactly 1/t over
+    the hash. The estimate of membership is :math:`(1[h(j) = z] - 1/t) / (p - 1/t)`. Its variance is
+    :math:`p (1 - p) / (p - 1/t)^2` for members and :math:`\frac{1}{t}(1 - \frac{1}{t}) / (p - 1/t)^2` for other features. The
+    number t minimizes the sum over s members and d - s others (it is near 2 s - 1 + s e^epsilon for small epsilon, and smaller
+    for large epsilon).
 
     **Formal guarantee.** ``realized_epsilon``-LDP for the whole set, delta 0, whatever h is. Proof: a report has
-    probability p if hit, else (1 - k p) / (t - k), which falls in k from 1/t to (1 - s p) / (t - s) = p / e^epsilon at
-    k = s; so all lie in [p / e^epsilon, p]. A bucket hit gets exactly H of 2^64 words, rounded so that the ratio is at most
-    e^epsilon; the others are drawn by exact rejection.
+    probability p if it is hit, else (1 - k p) / (t - k). The latter falls in k from 1/t to (1 - s p) / (t - s) = p /
+    e^epsilon at k = s, so all probabilities are in [p / e^epsilon, p]. A bucket that is hit gets exactly H of 2^64 words,
+    rounded so that the ratio is at most e^epsilon; the others are drawn by exact rejection.
 
     Args:
         num_features: number of features d.

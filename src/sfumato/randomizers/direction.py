@@ -55,15 +55,15 @@ def check_norm(norm: float) -> float:
 class Direction(Randomizer):
     r"""1-bit random direction: the sign of :math:`\langle g, x \rangle`, kept with odds :math:`e^\epsilon` to 1.
 
-    g is standard normal in d + 1 dimensions and public: it follows from the collection and the user's id. x is scaled
-    down to the public norm R and padded by one coordinate to that norm, so that no length shows in the report. Since
-    :math:`E[g \, \mathrm{sign} \langle g, x \rangle] = \sqrt{2/\pi} \, x / R`, the estimate is
-    :math:`\sqrt{\pi/2} \, R \, g \, b / (2 p - 1)`, p the probability kept and its last coordinate dropped, of variance
-    :math:`\frac{\pi}{2} R^2 / (2p - 1)^2 - x_j^2` a coordinate, over direction and report.
+    The direction g is standard normal in d + 1 dimensions. It is public: it follows from the collection and the user's id. The
+    vector x is scaled down to the public norm R, and padded by one coordinate to that norm, so that the report does not show
+    its length. Since :math:`E[g \, \mathrm{sign} \langle g, x \rangle] = \sqrt{2/\pi} \, x / R`, the estimate is
+    :math:`\sqrt{\pi/2} \, R \, g \, b / (2 p - 1)` without its last coordinate, where p is the probability that the sign is kept.
+    Its variance is :math:`\frac{\pi}{2} R^2 / (2p - 1)^2 - x_j^2` for coordinate j, over direction and report.
 
     **Formal guarantee.** ``realized_epsilon``-LDP, delta 0, whatever g is. Proof: given g, the true sign is a fixed function
-    of x (0 counts as +), and one of 2^64 words below an integer H decides whether it is kept: ratio H / (2^64 - H) <=
-    e^epsilon. Rounding of <g, x> in floating point can change which sign is true, never the ratio.
+    of x (0 counts as +). It is kept if one of 2^64 words is below an integer H, so the ratio is H / (2^64 - H) <= e^epsilon.
+    Rounding of <g, x> in floating point can change which sign is true, but never the ratio.
 
     Args:
         num_features: number of features d.

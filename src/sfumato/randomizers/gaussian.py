@@ -29,14 +29,14 @@ _LARGEST_STDDEV = 2.0**36
 class Gaussian(Ranged):
     r"""Analytic Gaussian mechanism: every feature plus noise of standard deviation :math:`z \sqrt d \, w`.
 
-    Values are rounded to a public grid of K = 2^k steps a range and sent as integers :math:`x + \mathrm{round}(\sigma Z)`,
-    :math:`\sigma = z K \sqrt d`, where z is the least multiplier with
-    :math:`\Phi(1/2z - \epsilon z) - e^\epsilon \Phi(-1/2z - \epsilon z) \le \delta`. The variance is
-    :math:`z^2 d w^2 + w^2 / 12 K^2` a coordinate.
+    Here w is the width of the feature's range. Values are rounded to a public grid of K = 2^k steps a range and sent as
+    integers :math:`x + \mathrm{round}(\sigma Z)`, :math:`\sigma = z K \sqrt d`, where z is the least multiplier with
+    :math:`\Phi(1/2z - \epsilon z) - e^\epsilon \Phi(-1/2z - \epsilon z) \le \delta`. Each coordinate has the variance
+    :math:`z^2 d w^2 + w^2 / 12 K^2`.
 
-    **Formal guarantee.** (``realized_epsilon``, ``delta``)-LDP. Proof: two users differ by at most K sqrt(d) steps in L2; x is
-    an integer, so x + round(sigma Z) = round(x + sigma Z) is post-processing of the Gaussian mechanism. The sampler's total
-    variation, 2^-100 a coordinate, is taken off delta first (``privacy.calibration.effective_delta``).
+    **Formal guarantee.** (``realized_epsilon``, ``delta``)-LDP. Proof: two users differ by at most K sqrt(d) steps in L2. As x is
+    an integer, x + round(sigma Z) = round(x + sigma Z) is post-processing of the Gaussian mechanism. The sampler's total
+    variation, 2^-100 a coordinate, is subtracted from delta first (``privacy.calibration.effective_delta``).
 
     Args:
         num_features: number of features d.

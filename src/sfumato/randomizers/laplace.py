@@ -28,15 +28,17 @@ _CUT = 60
 class Laplace(Ranged):
     r"""Laplace mechanism: every feature plus noise of scale :math:`b = d w / \epsilon`, w the width of its range.
 
-    Values are rounded to a public grid of K = 2^k steps a range and sent as integers x + Z, with the discrete Laplace law
-    :math:`P(Z = z) = \tanh(1 / 2t) \, e^{-|z| / t}`, :math:`t = \lceil d K / \epsilon \rceil` steps, of variance
-    :math:`1 / (2 \sinh^2(1 / 2t))`, which tends to 2 t^2. Results are cut at 60 t beyond the range, to a fixed size.
+    Values are rounded to a public grid of K = 2^k steps a range and sent as integers x + Z. The noise Z has the discrete Laplace
+    law :math:`P(Z = z) = \tanh(1 / 2t) \, e^{-|z| / t}` of scale :math:`t = \lceil d K / \epsilon \rceil` steps. Its variance is
+    :math:`1 / (2 \sinh^2(1 / 2t))`, which tends to 2 t^2. Results are cut at 60 t beyond the range, so that reports have a fixed
+    size.
 
-    For a budget of each single feature (as in the tables of :class:`~sfumato.randomizers.pgc.PGC`), ask for d times as much.
+    To give each single feature its own budget (as in the tables of :class:`~sfumato.randomizers.pgc.PGC`), ask for d times as
+    much.
 
     **Formal guarantee.** ``realized_epsilon`` = d K / t, delta 0. Proof: two users differ by at most K steps in each of d
-    integers, and P(z) / P(z + a) <= e^(|a| / t); cutting is post-processing. The sampler is exact: it uses uniform integers
-    and coins of probability 1 / j and u / t alone, no floating point (Canonne, Kamath and Steinke, algorithms 1 and 2).
+    integers, and P(z) / P(z + a) <= e^(|a| / t); cutting is post-processing. The sampler is exact: it uses only uniform integers
+    and coins of probability 1 / j and u / t, no floating point (Canonne, Kamath and Steinke, algorithms 1 and 2).
 
     Args:
         num_features: number of features d.

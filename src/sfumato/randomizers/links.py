@@ -68,17 +68,17 @@ class LinkReports:
 
 @dataclass(frozen=True)
 class NeighborLists:
-    r"""Randomizer of neighbor lists: degree plus discrete Laplace noise, and every bit kept with probability p, else flipped.
+    r"""Randomizer of neighbor lists: the degree plus discrete Laplace noise, and every bit, kept with probability p or flipped.
 
-    With :math:`\epsilon_d` of the budget on the degree and :math:`\epsilon_b = \epsilon - \epsilon_d` on the bits,
+    The degree gets :math:`\epsilon_d` of the budget, and the bits :math:`\epsilon_b = \epsilon - \epsilon_d`. Then
     :math:`P(\text{noise} = x) \propto e^{-\epsilon_d |x|}` and :math:`p = e^{\epsilon_b} / (e^{\epsilon_b} + 1)`.
 
-    **Formal guarantee.** Two lists that differ in *one bit* give reports within :math:`e^{\epsilon}`, epsilon being
-    ``realized_epsilon``, delta 0: local DP of one bit of one list. Proof: their degrees differ by 1, so the noisy degree has
-    ratio at most :math:`e^{\epsilon_d}`; one bit of n - 1 has another law, of ratio p / (1 - p) at most :math:`e^{\epsilon_b}`
-    for the rationals in use; all draws are independent. A *relationship* that both ends report is a bit of two lists,
-    each with coins of its own: ``relationship_epsilon`` = 2 epsilon. A whole list of k links costs its owner k epsilon.
-    Computational: coins come from AES-256.
+    **Formal guarantee.** Local DP of one bit of one list: two lists that differ in *one bit* give reports within
+    :math:`e^{\epsilon}`, where epsilon is ``realized_epsilon`` and delta is 0. Proof: the degrees of the lists differ by
+    1, so the noisy degree has ratio at most :math:`e^{\epsilon_d}`. One bit of n - 1 has another law, of ratio
+    p / (1 - p), at most :math:`e^{\epsilon_b}` for the rationals in use. All draws are independent. A *relationship* that
+    both ends report is a bit of two lists, each with its own coins: ``relationship_epsilon`` = 2 epsilon. A whole list of
+    k links costs its owner k epsilon. The guarantee is computational: coins come from AES-256.
 
     Args:
         epsilon: budget of one bit of one list, > 0.

@@ -128,16 +128,17 @@ class Bits(Ranged):
 class MultiBit(Bits):
     r"""Multi-bit mechanism: m of d features, drawn without replacement, answer one bit each at :math:`\epsilon / m`.
 
-    With u in [0, 1] the scaled feature and :math:`p = e^{\epsilon/m} / (e^{\epsilon/m} + 1)`, a sampled feature sends 1 with
-    probability :math:`1 - p + u (2p - 1)`. A bit b decodes to
-    :math:`\mathrm{middle} + (2b - 1) \, d w / (2 m (2p - 1))`, w the width of the range; features not sampled decode to the
-    middle. The variance of a coordinate is :math:`d w^2 / (4 m (2p - 1)^2) - (x - \mathrm{middle})^2`.
+    Let u in [0, 1] be the scaled feature and :math:`p = e^{\epsilon/m} / (e^{\epsilon/m} + 1)`. A sampled feature sends 1
+    with probability :math:`1 - p + u (2p - 1)`. A bit b decodes to
+    :math:`\mathrm{middle} + (2b - 1) \, d w / (2 m (2p - 1))`, where w is the width of the range. Features that are not
+    sampled decode to the middle. The variance of a coordinate is
+    :math:`d w^2 / (4 m (2p - 1)^2) - (x - \mathrm{middle})^2`.
 
-    m minimizes that: the integer m of least :math:`\coth^2(\epsilon / 2m) / m`. ``rule="paper"`` takes
-    :math:`\lfloor \epsilon / 2.18 \rfloor` clamped to [1, d], up to a third more variance (at epsilon 4.3).
+    The number m minimizes this variance: it is the integer of least :math:`\coth^2(\epsilon / 2m) / m`. ``rule="paper"`` takes
+    :math:`\lfloor \epsilon / 2.18 \rfloor` clamped to [1, d], which has up to a third more variance (at epsilon 4.3).
 
     **Formal guarantee.** ``realized_epsilon``-LDP for all features of a user together, delta 0. Proof: the sampled set does
-    not depend on x and has exactly m members. Given it, the m bits are independent, and each has, for any two u, a
+    not depend on x and has exactly m members. Given the set, the m bits are independent, and each has, for any two u, a
     probability ratio of at most H / (2^64 - H) <= e^(epsilon/m) (``noise/exact.py``), reached at the ends of the range.
 
     Args:

@@ -11,11 +11,11 @@ from sfumato.randomizers.multibit import Bits
 
 @dataclass(frozen=True)
 class PGC(Bits):
-    r"""PGC mechanism: every feature sends one bit at :math:`\epsilon` **of its own**; a user spends :math:`d \epsilon`.
+    r"""PGC mechanism: every feature sends one bit at **its own** :math:`\epsilon`, so that a user spends :math:`d \epsilon`.
 
-    With :math:`\alpha` = ``low`` and :math:`\Delta` = ``high`` - ``low``, a feature x sends 1 with probability
-    :math:`\frac{1}{e^\epsilon + 1} + \frac{x - \alpha}{\Delta} \cdot \frac{e^\epsilon - 1}{e^\epsilon + 1}`, decoded
-    to :math:`\frac{(e^\epsilon + 1) b - 1}{e^\epsilon - 1} \Delta + \alpha`, of variance
+    With :math:`\alpha` = ``low``, :math:`\beta` = ``high`` and :math:`\Delta = \beta - \alpha`, a feature x sends 1 with
+    probability :math:`\frac{1}{e^\epsilon + 1} + \frac{x - \alpha}{\Delta} \cdot \frac{e^\epsilon - 1}{e^\epsilon + 1}`. A bit b
+    decodes to :math:`\frac{(e^\epsilon + 1) b - 1}{e^\epsilon - 1} \Delta + \alpha`, of variance
     :math:`\Delta^2 \frac{e^\epsilon}{(e^\epsilon - 1)^2} + (x - \alpha)(\beta - x)`.
 
     **Formal guarantee.** ``total_epsilon``-LDP, ``total_epsilon`` <= d * epsilon, for all features of a user together;

@@ -84,19 +84,20 @@ class Piecewise(Ranged):
     r"""Piecewise mechanism on a grid: m of d features, each reported as one of N cells, a window around the value favored.
 
     A sampled feature u in [0, 1] places a window of W cells at u (N - W), rounded to an integer at random without bias. Each
-    cell of the window is reported with probability :math:`h = e^{\epsilon/m} / (W e^{\epsilon/m} + N - W)`, any other with
-    :math:`l = h / e^{\epsilon/m}`. The mean cell is affine in u, with slope (h - l) W (N - W): decoding is exactly
-    unbiased; sampled features are scaled by d / m about the middle, the others decode to it. W and m make the largest
-    variance least; ``rule="paper"`` takes m = floor(epsilon / 2.5) clamped to [1, d]. N to infinity is the continuous
-    mechanism, with W / N = (C - 1) / 2C, :math:`C = \coth(\epsilon / 4m)`.
+    cell of the window is reported with probability :math:`h = e^{\epsilon/m} / (W e^{\epsilon/m} + N - W)`, any other cell with
+    :math:`l = h / e^{\epsilon/m}`. The mean cell is affine in u, with slope (h - l) W (N - W), so decoding is exactly unbiased.
+    Sampled features are scaled by d / m about the middle of the range, and the other features decode to the middle. W and m
+    minimize the largest variance; ``rule="paper"`` takes m = floor(epsilon / 2.5) clamped to [1, d]. As N tends to infinity, this
+    becomes the continuous mechanism, with W / N = (C - 1) / 2C, :math:`C = \coth(\epsilon / 4m)`.
 
-    For a budget of each single feature (as in the tables of :class:`~sfumato.randomizers.pgc.PGC`), ask for d times as much
-    with ``sampled=d``.
+    To give each single feature its own budget (as in the tables of :class:`~sfumato.randomizers.pgc.PGC`), ask for d times as
+    much with ``sampled=d``.
 
     **Formal guarantee.** ``realized_epsilon``-LDP for all features together, delta 0. Proof: exactly m features are drawn
-    without looking at x; given them, each cell is independent and has probability h or l wherever the window is, hence in
-    [l, h] also on average over its random rounding, with h / l <= e^(epsilon/m). Cells in the window get exactly H of
-    2^64 words; the rest is even by an exactly uniform draw. The grid costs no error: there is no float in a report.
+    without looking at x. Given them, the reported cells are independent, and each cell has probability h or l wherever
+    the window is. So its probability is in [l, h] also on average over the random rounding, with h / l <= e^(epsilon/m).
+    Cells in the window get exactly H of 2^64 words; the rest is shared evenly by an exactly uniform draw. The grid costs
+    no error: there is no float in a report.
 
     Args:
         num_features: number of features d.

@@ -23,18 +23,20 @@ from sfumato.randomizers.values import Floats, Values, check_values, dense, row_
 class PrivUnit(Randomizer):
     r"""PrivUnitG on N public candidates: of N directions, the k nearest to x are each :math:`e^\epsilon` times as likely.
 
-    The candidates :math:`z_1, \dots, z_N` of a user are standard normal in d + 1 dimensions and follow from the collection and
-    the user's id. x is scaled down to the public norm R and padded to it. A report is an index: each of the k candidates of
-    largest :math:`\langle z_i, x \rangle` with probability :math:`h = e^\epsilon / (k e^\epsilon + N - k)`, each other with
-    :math:`l = h / e^\epsilon`. By symmetry :math:`E[z_I] = c \, x / R`, with :math:`c = (h - l) M_1` and :math:`M_1` the mean
-    sum of the k largest of N normal draws; the estimate is :math:`R \, z_I / c`. k maximizes c. With :math:`a = x_j / R`, and
-    :math:`M_2` the mean sum of squares, its variance is :math:`R^2 (1 - a^2 + a^2 ((h - l) M_2 + l N)) / c^2 - x_j^2`.
-    N to infinity gives PrivUnitG, which draws z itself with the threshold <z, x / R> >= gamma.
+    The candidates :math:`z_1, \dots, z_N` of a user are standard normal in d + 1 dimensions; they follow from the
+    collection and the user's id. The vector x is scaled down to the public norm R and padded to it. A report is an index.
+    Each of the k candidates of largest :math:`\langle z_i, x \rangle` has probability
+    :math:`h = e^\epsilon / (k e^\epsilon + N - k)`, each other candidate :math:`l = h / e^\epsilon`.
+
+    By symmetry :math:`E[z_I] = c \, x / R`, with :math:`c = (h - l) M_1` and :math:`M_1` the mean sum of the k largest of
+    N normal draws. The estimate is :math:`R \, z_I / c`, and k maximizes c. With :math:`a = x_j / R`, and :math:`M_2` the
+    mean sum of squares, its variance is :math:`R^2 (1 - a^2 + a^2 ((h - l) M_2 + l N)) / c^2 - x_j^2`. As N tends to
+    infinity, this becomes PrivUnitG, which draws z itself with the threshold <z, x / R> >= gamma.
 
     **Formal guarantee.** ``realized_epsilon``-LDP, delta 0, whatever the candidates are. Proof: the nearest k are a fixed
-    function of x; exactly k candidates get H of 2^64 words each and the rest is even over the N - k others, so every
+    function of x. Exactly k candidates get H of 2^64 words each, and the N - k others share the rest evenly, so every
     index has probability h or l, with h / l <= e^epsilon. The normalization does not depend on x. Floating point can
-    change which candidates count as nearest, never the ratio.
+    change which candidates count as nearest, but never the ratio.
 
     Args:
         num_features: number of features d.

@@ -18,10 +18,10 @@ from sfumato.randomizers.values import Floats, Values, check_values, dense, fini
 
 @dataclass(frozen=True)
 class Sketch(Randomizer):
-    r"""Public projection of d features to k, then a randomizer of k features: the estimate is of the k.
+    r"""Public projection of d features to k, followed by a randomizer of k features. It estimates the projected features.
 
-    The matrix P [d, k] holds :math:`\pm 1 / \sqrt k`, from the collection alone: :math:`E[P P^\top] = I`, so inner products and
-    norms of rows are kept on average, within about :math:`\sqrt{2 / k}` of their norms.
+    The matrix P [d, k] holds :math:`\pm 1 / \sqrt k`, and depends on the collection alone. As :math:`E[P P^\top] = I`, inner
+    products and norms of rows are kept on average, within about :math:`\sqrt{2 / k}` of their norms.
 
     **Formal guarantee.** That of ``inner``, for all d features together: the projection is a fixed function of one user's
     values and public coins.

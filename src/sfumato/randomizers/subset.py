@@ -26,18 +26,18 @@ _MOST_SUBSETS = 1 << 16
 
 @dataclass(frozen=True)
 class SubsetSelection(Labels):
-    r"""Subset selection: report a set of k classes, :math:`e^\epsilon` times as likely if the label is in it.
+    r"""Subset selection: report a set of k classes; sets that hold the label are :math:`e^\epsilon` times as likely.
 
-    The label is in the set with probability :math:`p = k e^\epsilon / (k e^\epsilon + C - k)`; the rest of the set is even.
-    Another class is in it with probability :math:`q = (p (k - 1) + (1 - p) k) / (C - 1)`, and the one-hot row is
-    estimated by :math:`(1[j \in S] - q) / (p - q)`. k has the most mutual information between a uniform label and the
-    report, among the sizes with at most 65,536 sets; k = 1 is randomized response. At C = 7 the report has 1.6 times the
-    information of randomized response at epsilon 0.5, 1.3 times at 1, and the same at 2.
+    The label is in the set with probability :math:`p = k e^\epsilon / (k e^\epsilon + C - k)`; the rest of the set is uniform.
+    Another class is in it with probability :math:`q = (p (k - 1) + (1 - p) k) / (C - 1)`. The one-hot row is estimated by
+    :math:`(1[j \in S] - q) / (p - q)`. The size k has the most mutual information between a uniform label and the report, among
+    the sizes with at most 65,536 sets; k = 1 is randomized response. At C = 7 the report has 1.6 times the information of
+    randomized response at epsilon 0.5, 1.3 times at 1, and the same at 2.
 
-    **Formal guarantee.** ``realized_epsilon``-LDP, delta 0. Proof: given the label, each of the C(C - 1, k - 1) sets that
-    hold it has one probability h, each other one probability l, whatever the label is, with h / l <= e^epsilon for the
-    rationals in use: whether the set holds the label is one of 2^64 words below a threshold, the rest an exactly
-    uniform draw.
+    **Formal guarantee.** ``realized_epsilon``-LDP, delta 0. Proof: whatever the label is, each of the C(C - 1, k - 1) sets that
+    hold it has the same probability h, and each other set the same probability l, with h / l <= e^epsilon for the rationals in
+    use. One of 2^64 words, compared with a threshold, decides whether the set holds the label; the rest is an exactly uniform
+    draw.
 
     Args:
         num_classes: number of classes C.
