@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 
 
 class Beside(NamedTuple):
-    """A control that can be calibrated."""
+    """A control that can be calibrated beside a plan.
+
+    Args:
+        name: the name of the control in the card.
+        method: the method with the settings of the control.
+        unit: the privacy unit of the control.
+        budget: what the control may cost; None without privacy, or if its own settings fix the cost.
+    """
 
     name: str
     method: Method
@@ -26,16 +33,15 @@ class Beside(NamedTuple):
 
 
 def titles(method: str) -> dict[str, str]:
-    """How tables name each control of a method, the ceiling last.
-
-    >>> list(titles("gap"))
-    ['floor', 'label_control', 'ceiling']
-    """
+    """Return how tables name each control of a plan, by the control's name; the ceiling is last."""
     return {control.name: control.title for control in METHODS[method].card.controls}
 
 
 def controls(plan: Plan) -> Iterator[Beside]:
-    """The controls that the settings of a plan's method have; a method with a unit of its own is never its own control."""
+    """Yield the controls that the settings of a plan's method have.
+
+    A method with its own unit is never its own control.
+    """
     method = plan.method
     for control in method.card.controls:
         if not _is_made(control, method):
@@ -54,7 +60,10 @@ def controls(plan: Plan) -> Iterator[Beside]:
 
 
 def repeats(control: Plan, plan: Plan) -> bool:
-    """Whether a control would release what the run itself does; where nothing is released, it is shown all the same."""
+    """Return whether a control would release the same as the run itself.
+
+    If nothing is released, the control is shown all the same.
+    """
     same = (control.method.name, control.releases) == (plan.method.name, plan.releases)
     return bool(plan.method.unit is None and same and plan.releases)
 

@@ -19,14 +19,20 @@ from sfumato.nn.metrics import accuracy, macro_f1
 
 
 class Predictor(Protocol):
-    """Anything that predicts a class for every node of a graph."""
+    """Any object that predicts a class for every node of a graph."""
 
     def predict(self, graph: Graph) -> NDArray[np.int64]: ...
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Mean of a score over seeds with its 95 % t-interval; ``low`` and ``high`` are None for one seed.
+    """The mean of a score over seeds, with its 95 % t-interval.
+
+    Args:
+        mean: the mean over all seeds.
+        low: lower end of the interval; None for a single seed.
+        high: upper end of the interval; None for a single seed.
+        seeds: the number of seeds.
 
     >>> summary = Summary.of([0.70, 0.72, 0.74])
     >>> round(summary.mean, 3), round(summary.low, 3), round(summary.high, 3)
@@ -40,7 +46,7 @@ class Summary:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Summary:
-        """Summarize one value a seed."""
+        """Make the summary of a score that each seed has one value of."""
         mean = float(np.mean(values))
         if len(values) < 2:
             return cls(mean, None, None, len(values))
@@ -50,7 +56,7 @@ class Summary:
         return cls(mean, mean - half, mean + half, len(values))
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON form: fractions."""
+        """Return the JSON form, in which scores are fractions."""
         return {"mean": self.mean, "low": self.low, "high": self.high, "seeds": self.seeds}
 
     def __str__(self) -> str:
@@ -59,7 +65,7 @@ class Summary:
 
 
 def score(fitted: Predictor, graph: Graph) -> tuple[float, float]:
-    """Accuracy and macro-F1 of a fitted model on the graph's labeled test nodes."""
+    """Return accuracy and macro-F1 of a fitted model on the graph's labeled test nodes."""
     graph = graph if graph.roles is not None else graph.with_split()
     assert graph.y is not None
     test = graph.test_mask
@@ -68,7 +74,11 @@ def score(fitted: Predictor, graph: Graph) -> tuple[float, float]:
 
 
 def check_scorable(graph: Graph) -> None:
-    """Refuse a split without a labeled test node, before anything is spent on it."""
+    """Refuse a split without a labeled test node, before anything is spent on it.
+
+    Raises:
+        DataError: no test node has a label.
+    """
     assert graph.y is not None
     if not (graph.test_mask & (graph.y >= 0)).any():
         raise DataError(
@@ -77,7 +87,7 @@ def check_scorable(graph: Graph) -> None:
 
 
 def majority_share(graph: Graph) -> float:
-    """Accuracy on test nodes of always answering the most frequent training class."""
+    """Return the accuracy on test nodes if every answer is the most frequent training class."""
     assert graph.y is not None
     train = graph.y[graph.train_mask & (graph.y >= 0)]
     test = graph.y[graph.test_mask & (graph.y >= 0)]
@@ -85,7 +95,15 @@ def majority_share(graph: Graph) -> float:
 
 
 def graph_gain_recovered(score: float, floor: float | None, ceiling: float | None) -> float | None:
-    """(score - floor) / (ceiling - floor): the share of what the graph adds that survives privacy.
+    """Return the share of the graph's gain that remains under privacy: (score - floor) / (ceiling - floor).
+
+    Args:
+        score: the score under privacy.
+        floor: the score without the graph, or None.
+        ceiling: the score without privacy, or None.
+
+    Returns:
+        The share, or None if a control is missing or the graph gains nothing.
 
     >>> graph_gain_recovered(0.65, 0.50, 0.80)
     0.5
