@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,9 @@ from sfumato.bounded.kernels import UNIT, pack, quantize, sum_rows
 from sfumato.errors import UnsupportedUnitError
 from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.noise.keys import Key, derive_key, operand_mac
-from sfumato.privacy.units import NodeLevel, Unit
+
+if TYPE_CHECKING:
+    from sfumato.privacy.units import NodeLevel, Unit
 
 _BLOCK = 1 << 16
 
