@@ -96,7 +96,15 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 
 def append_line(path: Path, line: str, *, new: bool) -> None:
-    r"""Append to a file of lines (or create it) and return once line and file name are on disk; a failure takes it back.
+    r"""Append a line to a file of lines, or create the file. It is on disk when this returns; a failure takes the line back.
+
+    Args:
+        path: of the file.
+        line: without its end of line.
+        new: whether the file must be created; its name is then made durable too.
+
+    Raises:
+        OSError: folder or disk refuses it; ``filename`` names it.
 
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     append_line(Path(folder) / "ledger.jsonl", "{}", new=True)
@@ -123,7 +131,7 @@ def append_line(path: Path, line: str, *, new: bool) -> None:
 
 
 def cut_file(path: Path, size: int) -> None:
-    r"""Keep the first ``size`` bytes of a file, on disk when this returns.
+    r"""Keep the first ``size`` bytes of a file and drop the rest; the cut is on disk when this returns.
 
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     _ = Path(folder, "ledger.jsonl").write_text("{}\n{")
@@ -137,7 +145,7 @@ def cut_file(path: Path, size: int) -> None:
 
 
 def make_folders(folder: Path) -> list[Path]:
-    """Make a folder and those above it; the ones that were missing, the deepest first.
+    """Make a folder and those above it, and return the ones that were missing, the deepest first.
 
     >>> with tempfile.TemporaryDirectory() as parent:
     ...     made = make_folders(Path(parent, "runs", "first"))
@@ -151,7 +159,7 @@ def make_folders(folder: Path) -> list[Path]:
 
 
 def remove_empty(folders: Iterable[Path]) -> None:
-    """Remove those of some folders that are empty, in this order.
+    """Remove those of the given folders that are empty, in this order.
 
     >>> remove_empty([Path("no-such-folder")])
     """
@@ -161,7 +169,7 @@ def remove_empty(folders: Iterable[Path]) -> None:
 
 
 def name_file(error: BaseException, path: Path) -> None:
-    """Let an error of the disk that names no file name this one.
+    """Let an error of the disk that names no file name this file.
 
     >>> error = OSError(28, "No space left on device")
     >>> name_file(error, Path("run"))
@@ -173,7 +181,7 @@ def name_file(error: BaseException, path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable.
+    """Make the names in a folder durable, so that a power loss does not take them away.
 
     >>> sync_folder(Path("."))
     """

@@ -31,7 +31,7 @@ TRAIN = ("torch", "numba", "safetensors")
 
 
 def not_installed(*packages: str) -> MissingDependencyError:
-    """The error for optional packages that are absent, with the extras that bring them.
+    """Build the error for optional packages that are absent; it names the extras that install them.
 
     >>> print(not_installed("numba", "jinja2"))
     This needs the packages numba, jinja2, which are not installed. Install them: pip install 'sfumato[train,report]'
@@ -49,7 +49,7 @@ def not_installed(*packages: str) -> MissingDependencyError:
 
 
 def explained(error: ModuleNotFoundError) -> ModuleNotFoundError:
-    """The same error with its remedy, if it is about an optional package.
+    """Return the same error with its remedy, if it is about an optional package.
 
     >>> type(explained(ModuleNotFoundError(name="numba.core"))).__name__
     'MissingDependencyError'
@@ -60,7 +60,11 @@ def explained(error: ModuleNotFoundError) -> ModuleNotFoundError:
 
 
 def require(module: str) -> ModuleType:
-    """Import an optional package, or say which extra installs it."""
+    """Import an optional package, or say which extra installs it.
+
+    Raises:
+        MissingDependencyError: the package is not installed.
+    """
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
@@ -68,7 +72,10 @@ def require(module: str) -> ModuleType:
 
 
 def check_installed(*packages: str) -> None:
-    """Refuse at once what would need an absent package later, without importing any.
+    """Refuse at once what would need an absent package later, without importing any package.
+
+    Raises:
+        MissingDependencyError: one of ``packages`` is not installed.
 
     >>> check_installed()
     """
@@ -87,7 +94,14 @@ def _found(package: str) -> bool:
 def lazily(
     package: str, homes: Mapping[str, str] | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of a package: its public modules, and names from their home modules.
+    """Build ``__getattr__`` and ``__dir__`` of a package, which import modules and names on first use.
+
+    Args:
+        package: full name of the package.
+        homes: names that other modules define, each with its home module.
+
+    The built ``__getattr__`` raises AttributeError for a name that does not exist, and MissingDependencyError for one that
+    needs an absent package.
 
     >>> find, _ = lazily("sfumato", {"Budget": "privacy.budget"})
     >>> find("Budget").__name__, find("privacy").__name__

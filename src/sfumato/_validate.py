@@ -10,7 +10,14 @@ from sfumato.errors import InputError
 
 
 def fail(name: str, value: Any, expected: str, remedy: str = "") -> InputError:
-    """Build the error ``Expected <name> <expected>, got <value>. <remedy>``."""
+    """Build the error ``Expected <name> <expected>, got <value>. <remedy>``.
+
+    Args:
+        name: of the argument.
+        value: that was given; it must be public under every unit, since messages reach logs.
+        expected: what the value has to be, such as "to be True or False".
+        remedy: what to do, as a sentence.
+    """
     return InputError(f"Expected {name} {expected}, got {value!r}." + (f" {remedy}" if remedy else ""))
 
 
@@ -28,7 +35,19 @@ def check_real(
     open_high: bool = False,
     **kwargs: Any,
 ) -> float:
-    """Return the one keyword argument as a finite float between ``low`` and ``high``."""
+    """Return the one keyword argument as a finite float between ``low`` and ``high``.
+
+    Args:
+        remedy: what to do, as a sentence for the message.
+        low: the least allowed value.
+        high: the largest allowed value.
+        open_low: whether ``low`` itself is refused.
+        open_high: whether ``high`` itself is refused.
+        kwargs: the argument to check, by its name.
+
+    Raises:
+        InputError: the value is no number, not finite, or out of range.
+    """
     name, value = _single(kwargs)
     left, right = ("> " if open_low else ">= "), ("< " if open_high else "<= ")
     bounds = [left + f"{low:g}"] * (low > -math.inf) + [right + f"{high:g}"] * (high < math.inf)
@@ -42,7 +61,17 @@ def check_real(
 
 
 def check_int(remedy: str = "", *, low: int | None = None, high: int | None = None, **kwargs: Any) -> int:
-    """Return the one keyword argument as an int between ``low`` and ``high``."""
+    """Return the one keyword argument as an int between ``low`` and ``high``, both included.
+
+    Args:
+        remedy: what to do, as a sentence for the message.
+        low: the least allowed value; None sets no limit.
+        high: the largest allowed value; None sets no limit.
+        kwargs: the argument to check, by its name.
+
+    Raises:
+        InputError: the value is no whole number, or out of range.
+    """
     name, value = _single(kwargs)
     bounds = [f">= {low}"] * (low is not None) + [f"<= {high}"] * (high is not None)
     expected = "to be an integer" + (" " + " and ".join(bounds) if bounds else "")
@@ -55,7 +84,11 @@ def check_int(remedy: str = "", *, low: int | None = None, high: int | None = No
 
 
 def check_choice(choices: tuple[str, ...], remedy: str = "", **kwargs: Any) -> str:
-    """Return the one keyword argument if it is among ``choices``."""
+    """Return the one keyword argument if it is among ``choices``. The ``remedy`` says what to do, as a sentence for the message.
+
+    Raises:
+        InputError: the value is none of the choices.
+    """
     name, value = _single(kwargs)
     if value not in choices:
         raise fail(name, value, "to be one of " + ", ".join(choices), remedy)

@@ -1,4 +1,7 @@
-"""Names for the command line and stored runs: one line a method, imported when it is used. Nothing registers itself."""
+"""The catalog names every method for the command line and for stored runs, one line a method.
+
+A method is imported when it is used. Nothing registers itself.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +86,7 @@ def _import(home: str) -> Any:
 
 
 def words_with(option: str) -> tuple[str, ...]:
-    """The words of the command line that take an option.
+    """List the words of the command line that take an option.
 
     >>> words_with("hops")
     ('label-messages', 'progap', 'gap')
@@ -92,7 +95,7 @@ def words_with(option: str) -> tuple[str, ...]:
 
 
 def words_under(unit: str) -> tuple[str, ...]:
-    """The words of the methods that have a proof under a unit, by its name.
+    """List the words of the methods that have a proof under a unit; ``unit`` is the unit's name.
 
     >>> words_under("link")
     ('blink',)
@@ -101,7 +104,7 @@ def words_under(unit: str) -> tuple[str, ...]:
 
 
 def method_named(name: str, **settings: Any) -> Any:
-    """A method by its name in certificates; ``auto`` becomes one of the others when it is calibrated.
+    """Build a method by its name in certificates; ``auto`` becomes one of the others when it is calibrated.
 
     >>> method_named("gap", num_hops=3).num_hops
     3
@@ -110,7 +113,12 @@ def method_named(name: str, **settings: Any) -> Any:
 
 
 def method_for(word: str, options: Mapping[str, Any], dataset: str = "") -> Any:
-    """A method by its word on the command line, with the options beside it (None: not given).
+    """Build a method by its word on the command line, with the options beside it.
+
+    Args:
+        word: that names the method on the command line.
+        options: by name, without hyphens in front; None stands for one that is not given.
+        dataset: name of the graph, on which published settings may depend.
 
     >>> method_for("progap", {"hops": 3}).depth
     3
@@ -122,7 +130,7 @@ def method_for(word: str, options: Mapping[str, Any], dataset: str = "") -> Any:
 
 
 def load(run: str | Path) -> Fitted:
-    """Load a run folder: weights, released aggregates, certificate. Predicting never spends again.
+    """Load a run folder with its weights, released aggregates and certificate. Predicting from it never spends again.
 
     Raises:
         DataError: the folder is not a finished run, or was altered.

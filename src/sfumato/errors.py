@@ -17,23 +17,23 @@ hold a value of a feature or label or the end of an edge, which some unit protec
 
 
 class SfumatoError(Exception):
-    """Anything that Sfumato raises on purpose."""
+    """The base class of everything that Sfumato raises on purpose."""
 
 
 class SfumatoWarning(UserWarning):
-    """Something public about a plan is implausible: it holds, and yet promises or learns little."""
+    """A plan is implausible in a way that public facts show: its promise holds, and yet promises or learns little."""
 
 
 class InputError(SfumatoError, ValueError):
-    """An argument, option or file content that cannot be used as given."""
+    """An argument, an option or the content of a file cannot be used as given."""
 
 
 class DataError(InputError):
-    """A file, table or graph that cannot be read or is inconsistent."""
+    """A file, a table or a graph cannot be read, or contradicts itself."""
 
 
 class SchemaError(InputError):
-    """A public schema that is malformed, or that a table does not fit."""
+    """A public schema is malformed, or a table does not fit it."""
 
 
 class UnsupportedUnitError(InputError):
@@ -41,7 +41,7 @@ class UnsupportedUnitError(InputError):
 
 
 class BudgetExceededError(SfumatoError):
-    """A release would spend more than was planned or is left."""
+    """A release would spend more than was planned, or more than is left."""
 
 
 class LedgerError(SfumatoError):
@@ -49,4 +49,4 @@ class LedgerError(SfumatoError):
 
 
 class MissingDependencyError(SfumatoError, ModuleNotFoundError):
-    """An optional package is needed for this call."""
+    """This call needs an optional package that is not installed."""

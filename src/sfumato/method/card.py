@@ -1,6 +1,7 @@
-"""A method's card: what the command line, tuning, reports, experiments and the documentation say of it.
+"""A method's card holds what the command line, tuning, reports, experiments and documentation say of it.
 
-It stands beside the class that it describes. Their tables are derived from cards, so that a method is one file.
+The card stands beside the class that it describes. All tables of methods are derived from the cards, so a method is one
+file.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ _OWN_PREDICTIONS = "predictions that read the node's own features (joint DP)"
 
 @dataclass(frozen=True)
 class Face:
-    """The part of a card that is read before its method is imported: literals only, each as ``field=value``.
+    """A face is the part of a card that is read before its method is imported. It holds literals only, each as ``field=value``.
 
     Args:
         name: of the method in certificates, stored runs and experiments.
@@ -42,13 +43,15 @@ class Face:
 
     @property
     def spoken(self) -> tuple[str, ...]:
-        """Its words on the command line."""
+        """Return the words that name the method on the command line."""
         return self.words or (self.name,)
 
 
 @dataclass(frozen=True)
 class Audience:
-    """What :meth:`~sfumato.privacy.units.Unit.audience` of a unit takes, to say who may see what of a run.
+    """An audience names what a method releases and hides.
+
+    :meth:`~sfumato.privacy.units.Unit.audience` turns it into who may see what.
 
     Args:
         outputs: what is released.
@@ -65,7 +68,7 @@ class Audience:
 
 @dataclass(frozen=True)
 class Control:
-    """A run that results stand beside, in terms of the method that they belong to.
+    """A control is a run to compare a method's results with. It is described relative to that method.
 
     Args:
         name: in metrics.json, such as ``floor`` or ``ceiling``.
@@ -102,7 +105,12 @@ CONTROLS = (
 
 @dataclass(frozen=True)
 class Card(Face):
-    """All of it: the face, who may see what, the controls of a result (the ceiling last), and whether links are read at all.
+    """A card is a face with three more facts: who may see what, the controls, and whether links are read.
+
+    Args:
+        audience: what the method releases and what it hides.
+        controls: runs to compare with, the ceiling last.
+        reads_links: whether the method reads links at all.
 
     >>> Card("gap", "noisy aggregates").controls[-1].method
     'sage'

@@ -1,4 +1,4 @@
-"""What a method file provides, and what one fit holds: the contract that is the same for every method."""
+"""The contract that is the same for every method: what a method file provides, and what one fit holds."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Listed(ABC):
-    """What the catalog lists: public settings with a card, from which a run is planned. A frozen dataclass of settings."""
+    """An entry of the catalog is a frozen dataclass of public settings with a card, from which a run is planned."""
 
     card: ClassVar[Card]
 
     @property
     def name(self) -> str:
-        """Of the method, in certificates."""
+        """Return the name of the method in certificates."""
         return self.card.name
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The public settings, as certificates hold them."""
+        """Return the public settings, as certificates hold them."""
         return {
             key: list(value) if isinstance(value, tuple) else value
             for key, value in asdict(self).items()
@@ -49,12 +49,12 @@ class Listed(ABC):
 
     @property
     def unit(self) -> Unit | None:
-        """The only unit under which there is a proof, where the settings decide it; None where a caller chooses."""
+        """Return the only unit with a proof, where the settings decide it; None where a caller chooses."""
         return None
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any], dataset: str = "") -> Listed:
-        """The method that a command line names.
+        """Build the method that a command line names.
 
         Args:
             options: by their names on the command line, without hyphens in front; None stands for one that is not given.
@@ -83,7 +83,7 @@ class Listed(ABC):
 
 @dataclass(frozen=True)
 class Method(Listed):
-    """A method: everything that is its own. All else (accounting, ledger, certificate, saving, loading) is shared.
+    """A method defines everything that is its own. It shares all else: accounting, ledger, certificate, saving and loading.
 
     A method is a frozen dataclass of public settings below this class, with a ``card``. It has to define
     :meth:`releases`, :meth:`run`, :meth:`scores` and :meth:`calibrate`
@@ -92,17 +92,17 @@ class Method(Listed):
 
     @property
     def shares(self) -> dict[str, Any]:
-        """How the settings divide what is spent, for reports beside the claim."""
+        """Return how the settings divide what is spent; reports show it beside the claim."""
         return {}
 
     @property
     def choices(self) -> tuple[Method, ...]:
-        """What a charged selection chooses from."""
+        """Return the candidates that a charged selection chooses from; most methods have none."""
         return ()
 
     @property
     def origin(self) -> Origin | None:
-        """The trained model that is applied to another graph; None for a method that learns."""
+        """Return the trained model that is applied to another graph; None for a method that learns."""
         return None
 
     def check(self, graph: Graph) -> None:
@@ -110,7 +110,10 @@ class Method(Listed):
         return
 
     def inductive(self, origin: Origin) -> Method:
-        """The private inference of a trained model on another graph.
+        """Return the private inference of a trained model on another graph.
+
+        Args:
+            origin: the trained model.
 
         Raises:
             InputError: the method has none.
@@ -121,20 +124,43 @@ class Method(Listed):
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
         """List what leaves at a noise multiplier, in order, from public facts alone.
 
+        Args:
+            unit: the unit of privacy.
+            public: what may be known of the graph under this unit.
+            noise_multiplier: z, the standard deviation of the noise over the sensitivity of each release; no unit.
+
         Raises:
             UnsupportedUnitError: there is no proof under this unit.
         """
 
     @abstractmethod
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Learn from private data; charge each release before anything of it is computed."""
+        """Learn from private data, and charge each release before anything of it is computed.
+
+        Args:
+            plan: what was fixed before data: the public facts, and each release with its event.
+            graph: the private data.
+            session: the ledger, the secret key and the public seed of this fit.
+
+        Returns:
+            The trained weights and the released arrays.
+        """
 
     @abstractmethod
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Scores of every node [num_nodes, num_classes], from weights, releases and the node's own features."""
+        """Compute scores of every node, float32 [num_nodes, num_classes].
+
+        They read weights, releases and the node's own features.
+
+        Args:
+            plan: the plan that the weights come from.
+            weights: the trained weights, by name.
+            released: the released arrays, by name.
+            graph: the nodes with their features.
+        """
 
     def who_may_see(self, unit: Unit) -> dict[str, list[str]]:
-        """Who may be shown what, for the certificate."""
+        """Say who may be shown what of a run; the certificate prints it."""
         shown = self.card.audience
         return unit.audience(
             shown.outputs, predictions=shown.predictions, never=shown.never, never_of_nodes=shown.never_of_nodes
@@ -143,7 +169,7 @@ class Method(Listed):
 
 @dataclass(frozen=True)
 class Planned:
-    """What a method may know when it runs, fixed before data: every release with its event, and what they cost.
+    """A planned run is what a method may know before data: every release with its event, and what they cost together.
 
     Args:
         method: that runs.
@@ -164,12 +190,12 @@ class Planned:
     delta: float | None
 
     def event(self, name: str) -> Event:
-        """The event of one planned release."""
+        """Return the event of one planned release; ``name`` is the release's name."""
         return next(release.event for release in self.releases if release.name == name)
 
 
 class Outcome(NamedTuple):
-    """What a run leaves: weights, released arrays, and, after a selection, the plan of the candidate that it chose."""
+    """An outcome ends a run: weights, released arrays and, after a selection, the plan of the chosen candidate."""
 
     weights: Arrays
     released: Arrays
@@ -178,7 +204,7 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Watch:
-    """Where progress and learning curves of a fit go. They are outside the guarantee.
+    """A watch receives the progress and the learning curves of a fit, which are outside the guarantee.
 
     >>> Watch().stage("network") is None
     True
@@ -188,14 +214,14 @@ class Watch:
     curves: dict[str, list[float]] = field(default_factory=dict)
 
     def stage(self, name: str) -> Callable[[int, int], None] | None:
-        """A callback (done, total) for one stage of the work; None if nobody watches."""
+        """Return a callback (done, total) for one stage of the work, or None if nobody watches."""
         report = self.report
         return None if report is None else lambda done, total: report(name, done, total)
 
 
 @dataclass(frozen=True)
 class Session:
-    """What one fit holds: its ledger, its secret key, and a public seed for initialization.
+    """A session is what one fit holds: its ledger, its secret key, and a public seed for initialization.
 
     ``state`` is there if the fit can be resumed. ``spend`` notes, in the data set's ledger, the mark of what a release is
     drawn from.
@@ -214,7 +240,7 @@ class Session:
         return derive_key(self.key, name)
 
     def bind(self, name: str, *operand: NDArray[Any]) -> None:
-        """Tell what a charged release reads; a resumed fit that reads something else stops here."""
+        """Record what a charged release reads; a resumed fit that reads something else stops here."""
         if self.state is None:
             return
         self.state.bind(name, operand_mac(derive_key(self.key, "resume"), *operand))
@@ -224,7 +250,10 @@ class Session:
 
 @dataclass(frozen=True)
 class GraphKey:
-    """What identifies a graph for reusing its released aggregates, and lets features be lined up: all public."""
+    """A graph key identifies a graph: its aggregates are reused for it alone, and columns are compared.
+
+    All of it is public: ids and names, no features, labels or arcs.
+    """
 
     name: str
     num_nodes: int
@@ -234,13 +263,17 @@ class GraphKey:
 
     @classmethod
     def of(cls, graph: Graph) -> GraphKey:
-        """The key of a graph, from its ids and names alone."""
+        """Compute the key of a graph from its ids and names alone."""
         ids = np.arange(graph.num_nodes) if graph.node_ids is None else graph.node_ids
         digest = hashlib.sha256("\n".join(map(str, ids.tolist())).encode()).hexdigest()
         return cls(graph.name, graph.num_nodes, digest, graph.classes, graph.feature_names)
 
     def check_columns(self, graph: Graph) -> None:
-        """Refuse another graph whose feature columns (or classes, if labeled) are not those of training, in order."""
+        """Refuse another graph whose feature columns (or classes, if labeled) are not those of training, in order.
+
+        Raises:
+            InputError: columns or classes differ, or stand in another order.
+        """
         for what in ("feature_names", "classes"):
             trained, found = getattr(self, what), getattr(graph, what)
             if trained != found and (found or what != "classes"):
@@ -252,7 +285,7 @@ class GraphKey:
 
 @dataclass(frozen=True)
 class Origin:
-    """A trained model, as inference on another graph takes it.
+    """An origin is a trained model, in the form that inference on another graph takes.
 
     Args:
         weights: of the model.

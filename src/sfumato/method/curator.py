@@ -23,13 +23,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CuratorMethod(Method):
-    """A method that reads values before noise: whoever runs it is trusted with them."""
+    """A curator method reads values before noise is added: whoever runs it is trusted with them."""
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
-        """Find the noise for a budget before any data is seen; warn of what is implausible about the plan.
+        """Find the noise for a budget before any data is seen, and warn of what is implausible about the plan.
+
+        Args:
+            budget: the most that may be spent, epsilon and delta; None without privacy.
+            unit: the unit of privacy.
+            public: what may be known of the graph under this unit.
 
         Raises:
-            InputError: a budget is missing, or given without privacy.
+            InputError: a budget is missing, or one is given without privacy, or it is too small for DP-SGD.
             UnsupportedUnitError: the method has no proof under this unit.
         """
         if not unit.private:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlanEntry:
-    """What a run will charge, fixed before any data is read: the plan entry of its ledger.
+    """A plan entry is what a run will charge, fixed before any data is read; it opens the run's ledger.
 
     Args:
         method: its name, as certificates print it.
@@ -61,7 +61,7 @@ class PlanEntry:
     delta_sampler: float
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready values; the ledger adds the releases."""
+        """Return JSON-ready values of the entry; the ledger adds the releases."""
         return {
             "method": self.method,
             "unit": unit_to_dict(self.unit),
@@ -71,13 +71,13 @@ class PlanEntry:
 
     @property
     def head(self) -> str:
-        """Hash of the first entry of its ledger."""
+        """Compute the hash of the first entry of the run's ledger."""
         return Ledger(self.to_dict(), self.releases).head
 
 
 @dataclass(frozen=True)
 class Spending:
-    """One run on its way from the plan to the noise: its claim, its mark, and what earlier attempts left.
+    """A spending follows one run from the plan to the noise: its claim, its mark, and what earlier attempts left.
 
     Args:
         planned: what it will charge.
@@ -113,7 +113,7 @@ class Spending:
         terms: Mapping[str, Any],
         data: Mapping[str, bytes],
     ) -> Spending:
-        """The spending of a run that can be repeated; its state is bound to plan, terms and data first.
+        """Build the spending of a run that can be repeated, and bind the run's state to plan, terms and data first.
 
         Args:
             planned: what it will charge.
@@ -134,7 +134,7 @@ class Spending:
         return cls(planned, dataset_ledger, state.run, mark, resumed=resumed, computed=computed)
 
     def begin(self, path: Path | None, dataset: Mapping[str, Any]) -> Ledger:
-        """Charge the whole claim to the ledger of the data set, and open the run's own; a failure leaves no empty file.
+        """Charge the whole claim to the ledger of the data set, and open the run's own ledger. A failure leaves no empty file.
 
         Args:
             path: of the run's own ledger; None keeps it in memory.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Inference(CuratorMethod):
-    """A trained method on another graph; no weight changes.
+    """Private inference runs a trained method on another graph and changes no weight.
 
     A subclass says what is released about that graph, and computes it (:meth:`aggregate`). The rest is that of the method:
     its name, its settings, who may see what, and how it predicts.
@@ -38,20 +38,20 @@ class Inference(CuratorMethod):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Those of the trained method."""
+        """Return the settings of the trained method."""
         return self.base.settings
 
     @property
     def origin(self) -> Origin:
-        """The trained model."""
+        """Return the trained model that this inference applies."""
         return self.model
 
     @abstractmethod
     def aggregate(self, plan: Planned, graph: Graph, session: Session) -> Arrays:
-        """Release the aggregates of a graph that has the columns of training."""
+        """Release the aggregates of a graph that has the columns of training. Arguments are those of :meth:`Method.run`."""
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Aggregate another graph than that of training.
+        """Aggregate another graph than the one of training. Arguments are those of :meth:`Method.run`.
 
         Raises:
             InputError: the graph has other columns, or the node ids of training.
@@ -64,5 +64,5 @@ class Inference(CuratorMethod):
         return Outcome(self.model.weights, self.aggregate(plan, graph, session))
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Those of the trained method, on the aggregates of this graph."""
+        """Compute the trained method's scores on this graph. Arguments are those of :meth:`Method.scores`."""
         return self.base.scores(plan, weights, released, graph)

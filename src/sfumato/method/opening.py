@@ -1,4 +1,4 @@
-"""What happens before the first release of a fit: state is bound, the claim reserved, the ledger opened."""
+"""What happens before the first release of a fit: the state is bound, the claim is reserved, and the ledger is opened."""
 
 from __future__ import annotations
 
@@ -30,7 +30,24 @@ def open_session(
     run: str,
     progress: Progress | None,
 ) -> Session:
-    """Open the ledgers of a fit in the order of :mod:`sfumato.method.engine`."""
+    """Open the ledgers of a fit in the order of :mod:`sfumato.method.engine`.
+
+    Args:
+        plan: what will run.
+        entry: what the ledger says of the plan.
+        graph: the private data; its ids and name are public.
+        seed: public seed of initialization.
+        path: of the run's own ledger; None keeps it in memory.
+        dataset_ledger: the ledger of the data set, if the run shares one.
+        state: of a resumable fit; None for a fit that cannot be resumed.
+        run: a random name, under which the data set is charged once.
+        progress: called with (stage, done, total); None if nobody watches.
+
+    Raises:
+        InputError: a resumable fit names no file for its ledger.
+        BudgetExceededError: the data set's ledger has less left than the plan costs.
+        LedgerError: a ledger is refused, or the state belongs to another run.
+    """
     identity = GraphKey.of(graph)
     if state is None:
         key, spending = new_key(), Spending(entry, dataset_ledger, run)

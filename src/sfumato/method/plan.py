@@ -1,4 +1,4 @@
-"""A plan is complete before any data is seen: noise, events, releases, and the epsilon they cost. A fit keeps its promise.
+"""A plan is complete before any data is seen: it holds noise, events, releases, and the epsilon they cost.
 
 ``Plan.fit`` is the only call that touches private data; it writes each release to the ledger before computing it and ends
 with a certificate. ``Fitted`` predicts from what was released, so that predicting never spends again.
@@ -46,9 +46,9 @@ _MOST_ASSUMED = 10_000
 
 @dataclass(frozen=True)
 class Plan(Planned):
-    """What will run, fixed before data: every release with its event, the noise, and what it costs.
+    """A plan says what will run, fixed before data: every release with its event, the noise, and what it all costs.
 
-    ``epsilon`` and ``delta`` are the claim; None without privacy.
+    ``epsilon`` and ``delta`` are the claim; both are None without privacy.
     """
 
     def __post_init__(self) -> None:
@@ -60,7 +60,10 @@ class Plan(Planned):
 
     @property
     def delta_sampler(self) -> float:
-        """The noise sampler's share of delta: (1 + e^epsilon) tau A, A counting the draws one record can touch."""
+        """Compute the noise sampler's share of delta.
+
+        It is (1 + e^epsilon) tau A, where A counts the draws that one record can touch.
+        """
         draws = total_draws(self.releases)
         if self.epsilon is None or not draws:
             return 0.0
@@ -68,19 +71,19 @@ class Plan(Planned):
 
     @property
     def entry(self) -> PlanEntry:
-        """What the ledger says of the plan."""
+        """Return what the ledger says of the plan."""
         claim = (self.epsilon, self.delta, self.delta_sampler)
         return PlanEntry(self.method.name, self.unit, self.releases, *claim)
 
     @property
     def caveats(self) -> tuple[Caveat, ...]:
-        """What is implausible about the plan, from public facts alone; its certificate says so too."""
+        """List what is implausible about the plan, from public facts alone; its certificate says so too."""
         claim, method = {"epsilon": self.epsilon, "delta": self.delta}, self.method
         learns, links = method.origin is None, method.card.reads_links
         return implausible(method.name, self.unit, claim, asdict(self.public), method.settings, learns, links)
 
     def warned(self) -> Plan:
-        """The plan, once Python's warnings were told of its caveats."""
+        """Return the plan after its caveats were given to Python's warnings."""
         warn(self.caveats)
         return self
 
@@ -162,7 +165,11 @@ class Plan(Planned):
         )
 
     def check(self, graph: Graph) -> None:
-        """Refuse a graph that contradicts the public facts this plan was calibrated for, or has nothing to learn."""
+        """Refuse a graph that contradicts the public facts this plan was calibrated for, or has nothing to learn.
+
+        Raises:
+            DataError: the graph has no training nodes, too few labels, or other public facts than the plan.
+        """
         facts = graph.public_facts(self.unit)
         _check_names(graph, self.public.assumed)
         learns = self.method.origin is None
@@ -191,7 +198,7 @@ class Plan(Planned):
 
 @dataclass(frozen=True)
 class Fitted:
-    """A trained model with its released aggregates and certificate.
+    """A fitted model is a trained model with its released aggregates and its certificate.
 
     ``ran`` is what the weights come from: the plan, or after a selection that of the candidate that it chose.
     ``predict`` and ``predict_proba`` answer for the graph that was fitted, from cached releases and the nodes' own
@@ -208,7 +215,7 @@ class Fitted:
     curves: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     def predict_proba(self, graph: Graph) -> NDArray[np.float32]:
-        """Class probabilities of every node of the fitted graph, float32 [num_nodes, num_classes]; spends nothing.
+        """Compute class probabilities of the fitted graph, float32 [num_nodes, num_classes]; this spends nothing.
 
         Raises:
             InputError: another graph (other node ids), whose arcs would be read: that is a new plan.
@@ -226,17 +233,22 @@ class Fitted:
         return probabilities
 
     def predict(self, graph: Graph) -> NDArray[np.int64]:
-        """Most probable class of every node, int64 [num_nodes]."""
+        """Return the most probable class of every node, int64 [num_nodes]; this spends nothing."""
         classes: NDArray[np.int64] = self.predict_proba(graph).argmax(axis=1)
         return classes
 
     def calibrate_inference(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
-        """Plan the private aggregation of *another* graph with this model; its charge is in the plan before it is spent.
+        """Plan the private aggregation of *another* graph with this model. The plan holds the charge before it is spent.
 
         ``plan.fit(other)`` gives a :class:`Fitted` for that graph; no weight changes.
 
+        Args:
+            budget: the most that may be spent on the other graph; None without privacy.
+            unit: the unit of privacy, which must be that of training.
+            public: what may be known of the other graph under this unit.
+
         Raises:
-            InputError: the method has no inductive form, or ``public`` has other numbers of features or classes.
+            InputError: the method has no inductive form, the unit is another, or ``public`` does not fit the model.
         """
         origins = self._origins()
         inference = self.plan.method.inductive(Origin(self.weights, self.graph_key, origins))
@@ -272,9 +284,13 @@ class Fitted:
             )
 
     def save(self, directory: str | Path, *, sign_key: Path | None = None) -> Path:
-        """Write a run folder: ``release/`` with weights, releases, ledger, certificate, manifest.
+        """Write a run folder: ``release/`` with weights, releases, ledger, certificate and manifest.
 
-        Without privacy nothing was released: what prediction needs is kept with the weights.
+        Without privacy nothing was released, so what prediction needs is kept with the weights.
+
+        Args:
+            directory: the new run folder; it must not exist.
+            sign_key: private key that signs the release; None leaves it unsigned.
         """
         plan = self.plan
         spec = {
@@ -300,7 +316,11 @@ class Fitted:
 
     @classmethod
     def from_stored(cls, stored: StoredRun, method: Method) -> Fitted:
-        """Rebuild what :meth:`save` wrote."""
+        """Rebuild what :meth:`save` wrote.
+
+        Raises:
+            LedgerError: the stored ledger or spec does not agree with the certificate and the plan.
+        """
         spec, certificate = stored.spec, Certificate(stored.certificate)
         _check_spec(spec, stored.certificate)
         entries = [json.loads(line) for line in stored.ledger_text.splitlines()]
