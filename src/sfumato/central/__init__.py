@@ -1,4 +1,4 @@
-"""Methods of the trusted-curator model, one published method a file."""
+"""This package holds the methods of the trusted-curator model, one published method a file."""
 
 from sfumato._optional import lazily
 

@@ -1,4 +1,4 @@
-"""What the central methods share: feature rows, public or private training, weights as arrays."""
+"""What the central methods share: feature rows, training on public or private labels, and weights as arrays."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Rows = Callable[[NDArray[np.integer]], Input | tuple[Input, ...]]
 
 
 class TrainSettings(Protocol):
-    """The public settings that training reads; ``epochs`` None means 100 full-batch, 10 by DP-SGD."""
+    """These public settings are what training reads; ``epochs`` None means 100 passes full-batch and 10 by DP-SGD."""
 
     @property
     def epochs(self) -> int | None: ...
@@ -46,14 +46,17 @@ class TrainSettings(Protocol):
 
 @dataclass(frozen=True)
 class NetworkMethod(CuratorMethod):
-    """A method that trains networks: full-batch where labels are public, by DP-SGD where they are not.
+    """A network method trains networks: full-batch where labels are public, by DP-SGD where they are not.
 
     Args:
-        width: of hidden layers.
-        epochs: passes of each network; None takes the default.
-        learning_rate: of Adam.
-        batch_size: expected size of a Poisson sample (private labels only).
-        l2_clip_norm: clip of an example's gradient (private labels only).
+        width: number of units in each hidden layer.
+        epochs: passes of each network over the training nodes; None takes the default of the method and unit.
+        learning_rate: step size of Adam, in (0, 10].
+        batch_size: expected number of nodes in a Poisson sample (private labels only).
+        l2_clip_norm: largest L2 norm of one example's gradient (private labels only).
+
+    Raises:
+        InputError: a setting is out of range.
     """
 
     width: int = 16
@@ -72,10 +75,10 @@ class NetworkMethod(CuratorMethod):
 
 
 class Features:
-    """Feature rows as the networks take them: sparse or dense as they are stored.
+    """Feature rows are held as the networks take them: sparse or dense as they are stored.
 
-    Never chosen by the number of entries: one record could tip the choice, and with it the rounding of every
-    other node's message, which the sensitivity of a hop takes for fixed.
+    The number of entries never decides between the two forms. One record could tip that choice, and with it the rounding of
+    every other node's message, which the sensitivity of a hop takes for fixed.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -83,7 +86,7 @@ class Features:
         self.x = x
 
     def rows(self, ids: NDArray[np.integer] | None) -> Tensor | SparseRows:
-        """Rows of these nodes, or of all."""
+        """Return the feature rows of some nodes, [len(ids), num_features], or of all nodes if ``ids`` is None."""
         if ids is None:
             return self._all
         part = self.x[ids]
@@ -97,10 +100,17 @@ class Features:
 def sgd_event(
     unit: Unit, public: PublicFacts, noise_multiplier: float, *, epochs: int | None, batch_size: int
 ) -> PoissonGaussianEvent:
-    """The event of one DP-SGD run: steps and sampling probability from public counts alone.
+    """Describe one DP-SGD run as an event: steps and sampling probability follow from public counts alone.
+
+    Args:
+        unit: the unit of privacy; its relation becomes part of the event.
+        public: facts of the graph, of which the number of training nodes is read.
+        noise_multiplier: standard deviation of the noise over the clipping norm.
+        epochs: passes over the training nodes; None means 10.
+        batch_size: expected size of a Poisson sample; at most all training nodes.
 
     Raises:
-        UnsupportedUnitError: a record of the unit is not one example.
+        UnsupportedUnitError: a record of the unit is not one training example.
     """
     check_examples(unit)
     rows = max(public.num_train, 1)
@@ -114,7 +124,17 @@ def sgd_event(
 def train(
     settings: TrainSettings, plan: Planned, session: Session, stage: str, network: nn.Module, graph: Graph, rows: Rows
 ) -> None:
-    """Train in place: full-batch where labels are public, by DP-SGD (charged as ``stage``) where they are not."""
+    """Train a network in place: full-batch where labels are public, by DP-SGD (charged as ``stage``) where they are not.
+
+    Args:
+        settings: epochs, learning rate and clipping norm.
+        plan: what was fixed before data, with the event of ``stage``.
+        session: ledger, secret key and public seed of the fit.
+        stage: name of the release and of the learning curve.
+        network: is changed in place.
+        graph: holds labels and roles.
+        rows: gives the network's inputs for an array of node numbers.
+    """
     if "labels" in plan.unit.public:
         _train_public(settings, session, stage, network, graph, rows)
     else:
@@ -174,14 +194,14 @@ def _double(rows: Input) -> Tensor | WholeRows:
 
 
 def labeled(graph: Graph) -> tuple[Tensor, NDArray[np.int64], NDArray[np.int64]]:
-    """All labels, and the labeled training and validation nodes; only where labels are public."""
+    """Return all labels, and the labeled training and validation nodes; called only where labels are public."""
     assert graph.y is not None
     train_ids, val = (np.flatnonzero(mask & (graph.y >= 0)) for mask in (graph.train_mask, graph.val_mask))
     return torch.from_numpy(graph.y), train_ids, val
 
 
 def num_parameters(network: nn.Module) -> int:
-    """How many numbers a network's parameters hold."""
+    """Count the numbers that a network's parameters hold."""
     return sum(parameter.numel() for parameter in network.parameters())
 
 
@@ -196,12 +216,12 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 def network_arrays(prefix: str, network: nn.Module) -> Arrays:
-    """A network's state as arrays."""
+    """Return a network's state as arrays, each name with the prefix."""
     return {f"{prefix}.{key}": value.detach().numpy() for key, value in network.state_dict().items()}
 
 
 def load_weights(network: nn.Module, weights: Arrays, prefix: str) -> None:
-    """Put stored arrays into a network and set it to evaluation."""
+    """Put the arrays of ``weights`` whose names have ``prefix`` into ``network``, and set it to evaluation."""
     start = prefix + "."
     network.load_state_dict({k.removeprefix(start): torch.tensor(v) for k, v in weights.items() if k.startswith(start)})
     network.eval()

@@ -1,14 +1,15 @@
-r"""The default method: label messages, or a graph-free network where the graph cannot be heard above the noise.
+r"""The default method takes label messages, or a network without the graph where noise would drown the graph.
 
 The choice is a fixed rule of public facts: unit, budget, counts, and the mean degree d that a schema promises. It reads no
-data and costs nothing. What a row of a routed hop is expected to hold, over the standard deviation of its noise, is
+data and costs nothing. The rule compares what a row of a routed hop is expected to hold with the standard deviation of its
+noise:
 
 .. math:: r_{edge} = \frac{t d}{z}, \qquad r_{node} = \frac{t d}{z \sqrt{\max(1, \rho d)}},
 
 with t the share of training nodes, :math:`\rho` the share of nodes that receive (:mod:`~sfumato.central.labels`), and z the
-noise multiplier of one Gaussian release at the whole budget. Below 1/4 (edge), below 1 (node) the graph-free network is
-taken: at edge level it costs epsilon 0; at node level its one DP-SGD run gets the whole budget. The thresholds were read off
-Rutgers89 and UCSC68 with edges thinned to mean degrees from 1 to 32 (docs/decisions/0008).
+noise multiplier of one Gaussian release at the whole budget. Below 1/4 (edge level) or 1 (node level) the graph-free network
+is taken. At edge level it costs epsilon 0; at node level its one DP-SGD run gets the whole budget. The thresholds were read
+off Rutgers89 and UCSC68 with edges thinned to mean degrees from 1 to 32 (docs/decisions/0008).
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ _EDGE_LEAST, _NODE_LEAST = 0.25, 1.0
 
 @dataclass(frozen=True)
 class Auto(Listed):
-    """The recommended default: picks a method by a public rule; nothing to tune.
+    """The recommended default picks a method by a public rule; there is nothing to tune.
+
+    **Formal guarantee.** That of the chosen method, :class:`~sfumato.central.labels.LabelMessages` or
+    :class:`~sfumato.central.baselines.MLP`. The choice reads public facts alone, so it costs nothing.
 
     >>> from sfumato.graph.graph import PublicFacts
     >>> from sfumato.privacy.budget import Budget
@@ -47,11 +51,17 @@ class Auto(Listed):
     card: ClassVar[Card] = Card(name="auto", summary="label-messages or mlp, by a public rule (recommended)")
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
-        """Plan a run of the chosen method within ``budget``; never sees data."""
+        """Plan a run of the chosen method within ``budget``; no data is seen. Arguments are those of :meth:`choose`."""
         return self.choose(budget, unit, public).calibrate(budget, unit, public)
 
     def choose(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> LabelMessages | MLP:
-        """The method that this unit, budget and these public facts get."""
+        """Choose the method for a unit, a budget and public facts.
+
+        Args:
+            budget: the most that may be spent; None without privacy.
+            unit: the unit of privacy.
+            public: facts of the graph; without a ``mean_degree`` label messages are taken.
+        """
         if (unit.private and not can_route(unit)) or public.num_classes < 2:
             return MLP()
         if budget is None or not unit.private or public.mean_degree is None:
@@ -61,7 +71,12 @@ class Auto(Listed):
 
 
 def signal_to_noise(budget: Budget, unit: Unit, public: PublicFacts) -> float:
-    """Expected messages in a row over the noise of a coordinate, for a promised mean degree.
+    """Compute the expected number of messages in a row over the noise of a coordinate, for a promised mean degree.
+
+    Args:
+        budget: the most that may be spent.
+        unit: the unit of privacy.
+        public: facts of the graph: ``mean_degree`` and the share of training nodes are read.
 
     >>> from sfumato.graph.graph import PublicFacts
     >>> from sfumato.privacy.budget import Budget

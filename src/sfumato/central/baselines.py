@@ -1,4 +1,4 @@
-"""What every result stands beside: a graph-free network (the floor) and a non-private graph network (the ceiling)."""
+"""Every result stands beside a graph-free network (the floor) and a graph network without privacy (the ceiling)."""
 
 from __future__ import annotations
 
@@ -37,13 +37,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MLP(NetworkMethod):
-    """A graph-free network on the nodes' own features: plain where labels are public, DP-SGD where they are not.
+    r"""The graph-free network reads the nodes' own features: plain training with public labels, DP-SGD with private ones.
 
-    **Formal guarantee.** Arcs are never read, so at edge level epsilon is 0. At node and record level one DP-SGD run
-    (:mod:`~sfumato.bounded.gradients`), for any number of arcs: also for ``NodeLevel(arcs="incident")``.
+    The scores of node v are :math:`f_\theta(x_v)`, float32 [num_nodes, num_classes], with :math:`f_\theta` a multilayer
+    perceptron of hidden width ``width``. Settings are those of :class:`~sfumato.central._learning.NetworkMethod`.
 
-    >>> MLP().width
-    16
+    **Formal guarantee.** Arcs are never read, so at edge level epsilon is 0. At node and record level there is one DP-SGD run
+    (:mod:`~sfumato.bounded.gradients`), for any number of arcs: it also holds for ``NodeLevel(arcs="incident")``.
+
+    Errors: ``calibrate`` raises UnsupportedUnitError under units local and link.
+
+    >>> from sfumato.privacy.budget import Budget
+    >>> from sfumato.privacy.units import EdgeLevel, RecordLevel
+    >>> facts = PublicFacts(num_nodes=1000, num_train=750, num_features=10, num_classes=3, directed=False)
+    >>> MLP().calibrate(Budget(1.0, 1e-6), EdgeLevel(directed=False), facts).epsilon
+    0.0
+    >>> round(MLP().calibrate(Budget(4.0, 1e-5), RecordLevel(), facts).epsilon, 2)
+    4.0
+
+    Source of DP-SGD: Abadi et al. (2016), Deep Learning with Differential Privacy, algorithm 1.
     """
 
     card: ClassVar[Card] = Card(
@@ -56,7 +68,7 @@ class MLP(NetworkMethod):
     )
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """Nothing where features and labels are public; one DP-SGD run otherwise."""
+        """List nothing where features and labels are public, and one DP-SGD run otherwise; arguments as in the contract."""
         if {"features", "labels"} <= set(unit.public):
             return ()
         with torch.device("meta"):
@@ -65,14 +77,14 @@ class MLP(NetworkMethod):
         return (Release("network", event, (size,), size),)
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Train on feature rows."""
+        """Train on feature rows; arguments as in :meth:`~sfumato.method.contract.Method.run`."""
         with seeded(session.seed):
             network = self._network(plan.public, plan.unit)
         train(self, plan, session, "network", network, graph, Features(graph).rows)
         return Outcome(network_arrays("network", network), {})
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """The network on the nodes' own features."""
+        """Apply the network to the nodes' own features; arguments as in :meth:`~sfumato.method.contract.Method.scores`."""
         network = self._network(plan.public, plan.unit)
         load_weights(network, weights, "network")
         with torch.no_grad():
@@ -85,10 +97,23 @@ class MLP(NetworkMethod):
 
 @dataclass(frozen=True)
 class SAGE(CuratorMethod):
-    """Non-private GraphSAGE: the ceiling. Refuses every privacy unit.
+    """GraphSAGE without privacy is the ceiling of a comparison. It refuses every privacy unit.
+
+    Two layers of means over neighbors give scores float32 [num_nodes, num_classes].
+
+    **Formal guarantee.** None: training reads every arc, feature and label in the clear.
+
+    Args:
+        width: number of units in the hidden layer.
+        epochs: full-batch steps.
+        learning_rate: step size of Adam, in (0, 10].
+
+    Errors: ``calibrate`` raises UnsupportedUnitError under every unit but none.
 
     >>> SAGE().name
     'sage'
+
+    Source: Hamilton, Ying and Leskovec (2017), Inductive Representation Learning on Large Graphs, algorithm 1.
     """
 
     width: int = 32
@@ -102,7 +127,13 @@ class SAGE(CuratorMethod):
         check_real(low=0, high=10, open_low=True, learning_rate=self.learning_rate)
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """None exist: training reads every arc at every step."""
+        """List no release, since there is none under privacy: training reads every arc at every step.
+
+        Arguments are those of :meth:`~sfumato.method.contract.Method.releases`.
+
+        Raises:
+            UnsupportedUnitError: always. Nothing is asked for under unit none.
+        """
         where = "arcs" if "labels" in unit.public else "records"
         raise UnsupportedUnitError(
             f"Method 'sage' reads {where} in the clear and has no proof under unit {unit.name!r}. "
@@ -110,7 +141,7 @@ class SAGE(CuratorMethod):
         )
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Train full-batch on all nodes."""
+        """Train full-batch on all nodes; arguments as in :meth:`~sfumato.method.contract.Method.run`."""
         with seeded(session.seed):
             network = models.GraphSAGE(plan.public.num_features, self.width, plan.public.num_classes)
         x, adjacency = Features(graph).rows(None), mean_adjacency(graph)
@@ -129,7 +160,7 @@ class SAGE(CuratorMethod):
         return Outcome(network_arrays("network", network), {})
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """The network on features and arcs."""
+        """Apply the network to features and arcs; arguments as in :meth:`~sfumato.method.contract.Method.scores`."""
         network = models.GraphSAGE(plan.public.num_features, self.width, plan.public.num_classes)
         load_weights(network, weights, "network")
         with torch.no_grad():
@@ -137,7 +168,7 @@ class SAGE(CuratorMethod):
 
 
 def mean_adjacency(graph: Graph) -> models.SparseRows:
-    """Row v averages the nodes that send to v."""
+    """Return the matrix whose row v averages over the nodes that send to v, [num_nodes, num_nodes]."""
     offsets, sources = graph.transpose()
     weight = np.repeat(1 / np.maximum(np.diff(offsets), 1), np.diff(offsets)).astype(np.float32)
     return models.SparseRows(sp.csr_matrix((weight, sources, offsets), shape=(graph.num_nodes, graph.num_nodes)))

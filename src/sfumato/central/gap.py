@@ -67,14 +67,36 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GAP(NetworkMethod):
-    """GAP with public settings; None takes the public default for the unit: 100 epochs full-batch, 10 by DP-SGD.
+    r"""GAP trains a graph network on noisy sums over neighbors (aggregation perturbation).
+
+    With :math:`h^{(0)}` the rows of the encoder, of norm 1, each hop k = 1, ..., K releases
+
+    .. math:: s^{(k)}_v = \sum_{u \to v} h^{(k-1)}_u + N(0, \sigma^2 I), \qquad h^{(k)}_v = s^{(k)}_v / \|s^{(k)}_v\|,
+
+    where :math:`\sigma` is the noise multiplier times the L2 sensitivity of one hop. The classifier reads
+    :math:`h^{(0)}, \dots, h^{(K)}`. None takes the public default for the unit: 100 epochs full-batch, 10 by DP-SGD.
+
+    **Formal guarantee.** At edge level K Gaussian releases. At node level with owned arcs the same, and two DP-SGD runs
+    (encoder and classifier). The module says under which conditions, with the sensitivities. Other units are refused.
+
+    Shapes: each release is int64 [num_nodes, width], or [num_nodes, num_features] without encoder; one message of norm 1
+    is :data:`~sfumato.bounded.kernels.UNIT` in these steps. Predictions are float32 [num_nodes, num_classes].
 
     Args:
         num_hops: K, at most 1000; default 2 with privacy, 5 without.
         encoder: False aggregates the features themselves (the paper's ablation, figure 4.7).
 
-    >>> GAP(num_hops=3).num_hops
-    3
+    Raises:
+        InputError: a setting is out of range. ``calibrate`` raises UnsupportedUnitError under a unit without a proof.
+
+    >>> from sfumato.privacy.budget import Budget
+    >>> from sfumato.privacy.units import EdgeLevel
+    >>> facts = PublicFacts(num_nodes=1000, num_train=750, num_features=10, num_classes=3, directed=False)
+    >>> plan = GAP(num_hops=3).calibrate(Budget(1.0, 1e-6), EdgeLevel(directed=False), facts)
+    >>> len(plan.releases), round(plan.releases[0].event.noise_multiplier, 2)
+    (3, 7.32)
+
+    Source: Sajadmanesh et al. (2023), equations 4.3 to 4.12, algorithms 5 to 8.
     """
 
     num_hops: int | None = None
@@ -102,11 +124,15 @@ class GAP(NetworkMethod):
             raise fail("encoder", self.encoder, "to be True or False")
 
     def hops(self, unit: Unit) -> int:
-        """K under a unit."""
+        """Return K, the number of hops under a unit."""
         return self.num_hops or (2 if unit.private else 5)
 
     def message_width(self, public: PublicFacts) -> int:
-        """Columns of what is aggregated: the encoder's width, or the features'."""
+        """Count the columns of what is aggregated: the encoder's width, or the number of features.
+
+        Raises:
+            InputError: there are no features, and no encoder to make columns.
+        """
         if self.encoder:
             return self.width
         if public.num_features == 0:
@@ -114,7 +140,10 @@ class GAP(NetworkMethod):
         return public.num_features
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """K aggregations at edge level; encoder (if there is one), K aggregations and classifier at node level."""
+        """List K aggregations at edge level; at node level the encoder (if there is one), K aggregations and the classifier.
+
+        Arguments are those of :meth:`~sfumato.method.contract.Method.releases`.
+        """
         hops = aggregation_releases(unit, public, self.hops(unit), self.message_width(public), noise_multiplier)
         if "labels" in unit.public:
             return hops
@@ -131,7 +160,7 @@ class GAP(NetworkMethod):
         return (*encoder, *hops, classifier)
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Algorithm 6: encoder, aggregation, classifier."""
+        """Run algorithm 6, encoder, aggregation, classifier; arguments as in the contract's ``run``."""
         features = Features(graph)
         with seeded(session.seed):
             encoder, classifier = self._networks(
@@ -147,17 +176,17 @@ class GAP(NetworkMethod):
         return Outcome({**weights, **network_arrays("classifier", classifier)}, released)
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Algorithm 7: the classifier on cached aggregates and the nodes' own features."""
+        """Run algorithm 7, the classifier on stored aggregates and the nodes' own features; arguments as in the contract."""
         encoder, classifier = self.trained(weights, plan.public)
         with torch.no_grad():
             return classifier(stack_hops(encode(encoder, Features(graph)), released)).numpy()
 
     def inductive(self, origin: Origin) -> GAPInference:
-        """Algorithm 8 for a trained encoder and classifier."""
+        """Return algorithm 8 for a trained encoder and classifier; ``origin`` is the trained model."""
         return GAPInference(self, origin)
 
     def trained(self, weights: Arrays, public: PublicFacts) -> tuple[Encoder | None, MultiHopClassifier]:
-        """Encoder (None without) and classifier with stored weights."""
+        """Build encoder (None without one) and classifier with stored weights."""
         num_hops = sum(key.startswith("classifier.base.") and key.endswith("weight") for key in weights) - 1
         networks = self._networks(num_hops, public, batch_norm="classifier.norm.weight" in weights)
         for network, prefix in zip(networks, ("encoder", "classifier"), strict=True):
@@ -175,7 +204,7 @@ class GAP(NetworkMethod):
 
 @dataclass(frozen=True)
 class GAPInference(Inference):
-    """Private aggregation of another graph with a trained GAP; no weight changes (algorithm 8).
+    """A trained GAP aggregates another private graph; no weight changes (algorithm 8).
 
     **Formal guarantee.** K Gaussian releases about the *new* graph, planned and charged like any other. Encoder and
     classifier are post-processing of an earlier release. (The paper calls this free by parallel composition; that needs
@@ -185,12 +214,12 @@ class GAPInference(Inference):
     base: GAP
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """K aggregations."""
+        """List K aggregations of the new graph; arguments as in :meth:`~sfumato.method.contract.Method.releases`."""
         num_hops = len(self.base.trained(self.model.weights, public)[1].base) - 1
         return aggregation_releases(unit, public, num_hops, self.base.message_width(public), noise_multiplier)
 
     def aggregate(self, plan: Planned, graph: Graph, session: Session) -> Arrays:
-        """Encode and aggregate."""
+        """Encode and aggregate the new graph; arguments as in :meth:`~sfumato.method.contract.Method.run`."""
         encoder, classifier = self.base.trained(self.model.weights, plan.public)
         return aggregate(plan, graph, session, encode(encoder, Features(graph)), len(classifier.base) - 1)
 
@@ -198,7 +227,18 @@ class GAPInference(Inference):
 def aggregation_releases(
     unit: Unit, public: PublicFacts, num_hops: int, width: int, noise_multiplier: float
 ) -> tuple[Release, ...]:
-    """One Gaussian release a hop (algorithm 5), with the noise multiplier of each."""
+    """List one Gaussian release a hop (algorithm 5), all with the same noise multiplier.
+
+    Args:
+        unit: the unit of privacy.
+        public: facts of the graph, of which the number of nodes is read.
+        num_hops: K.
+        width: columns of each release.
+        noise_multiplier: standard deviation of the noise over the sensitivity of a hop.
+
+    Raises:
+        UnsupportedUnitError: a hop has no bounded sensitivity under this unit.
+    """
     hop_sensitivity(unit, released_messages=True)
     touched = affected_coordinates(unit, public.num_nodes, width)
     event, shape = GaussianEvent(noise_multiplier), (public.num_nodes, width)
@@ -206,7 +246,7 @@ def aggregation_releases(
 
 
 def encode(encoder: Encoder | None, features: Features) -> NDArray[np.float32]:
-    """Equations 4.5 and 4.6 for all nodes: rows of norm 1; without encoder the features, normalized."""
+    """Compute equations 4.5 and 4.6 for all nodes: rows of norm 1. Without encoder these are the features, normalized."""
     if encoder is None:
         x: Any = features.x
         return normalize_rows(x.toarray() if sp.issparse(x) else x)
@@ -216,7 +256,9 @@ def encode(encoder: Encoder | None, features: Features) -> NDArray[np.float32]:
 
 
 class Aggregation:
-    """The noisy neighborhood sums of one fit: owners are capped once, and each hop is charged before it is computed.
+    """An aggregation makes the noisy neighborhood sums of one fit.
+
+    Owners are capped once, and each hop is charged before it is computed.
 
     Only hop 1 reads messages that depend on the sender's own record; later hops send what reads earlier releases.
     """
@@ -241,7 +283,15 @@ class Aggregation:
 
 
 def aggregate(plan: Planned, graph: Graph, session: Session, rows: NDArray[np.float32], num_hops: int) -> Arrays:
-    """Algorithm 5: sum, perturb, normalize, K times."""
+    """Run algorithm 5: sum, perturb and normalize, K times.
+
+    Args:
+        plan: holds the event of each release.
+        graph: the private arcs.
+        session: ledger and secret key of the fit.
+        rows: messages of the first hop, float32 [num_nodes, width], of norm at most 1.
+        num_hops: K.
+    """
     released, aggregation = {}, Aggregation(plan, graph, session)
     for hop in range(1, num_hops + 1):
         released[f"aggregate/{hop}"] = aggregation(hop, rows)
@@ -250,7 +300,7 @@ def aggregate(plan: Planned, graph: Graph, session: Session, rows: NDArray[np.fl
 
 
 def stack_hops(encoded: NDArray[np.float32], released: Arrays) -> Tensor:
-    """Hops 0 to K side by side, [num_nodes, K + 1, width]."""
+    """Stack hops 0 to K side by side, [num_nodes, K + 1, width]."""
     hops: Sequence[NDArray[np.float32]] = [normalize_rows(released[name]) for name in sorted(released, key=_hop_number)]
     return torch.from_numpy(np.stack([encoded, *hops], axis=1))
 

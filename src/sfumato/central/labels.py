@@ -85,7 +85,19 @@ _EDGE_SHARE, _NODE_SHARE = 0.5, 0.1
 
 @dataclass(frozen=True)
 class LabelMessages(CuratorMethod):
-    """Label messages with public settings.
+    r"""Label messages release noisy histograms of the neighbors' labels and train a linear head on them.
+
+    With :math:`M^{(k)}` the messages of hop k, rows of norm at most 1, the release is
+    :math:`H^{(k)} = A^\top M^{(k)} + \sigma N(0, I)`. Here A keeps only the arcs of the routed hop (at node level it also divides
+    a message among the arcs that carry it), and :math:`\sigma` is the noise multiplier times the sensitivity of that hop. The
+    module gives the steps in full.
+
+    **Formal guarantee.** At edge level K Gaussian releases of sensitivity 1. At node level with owned arcs one Gaussian
+    release of sensitivity 1 (2 if records are replaced), and one DP-SGD run for the head. Other units are refused. The module
+    says under which conditions.
+
+    Shapes: each release is int64 [num_nodes, num_classes]; one message of norm 1 is
+    :data:`~sfumato.bounded.kernels.UNIT` in these steps. Predictions are float32 [num_nodes, num_classes].
 
     Args:
         num_hops: K, at most 1000; default 3, at node level 1.
@@ -94,6 +106,9 @@ class LabelMessages(CuratorMethod):
         epochs: full-batch steps of each linear model.
         learning_rate: of Adam.
         l2_clip_norm: clip of an example's gradient (private labels only).
+
+    Raises:
+        InputError: a setting is out of range. ``calibrate`` raises UnsupportedUnitError under a unit without a proof.
 
     >>> from sfumato.privacy.units import NodeLevel
     >>> LabelMessages().shared(NodeLevel())
@@ -125,19 +140,23 @@ class LabelMessages(CuratorMethod):
         check_real(low=0, open_low=True, l2_clip_norm=self.l2_clip_norm)
 
     def shared(self, unit: Unit) -> float:
-        """The share of training nodes that are learners."""
+        """Return the share of training nodes whose rows train the head (the learners)."""
         if "labels" not in unit.public:
             return self.learner_share or _NODE_SHARE
         return self.learner_share or (_EDGE_SHARE if needs_one_way(unit) else 1.0)
 
     def hops(self, unit: Unit) -> int:
-        """K under a unit."""
+        """Return K, the number of hops under a unit.
+
+        Raises:
+            InputError: more than one hop is asked for at node level.
+        """
         if "features" not in unit.public and self.num_hops not in (None, 1):
             raise fail("num_hops", self.num_hops, "to be 1 at node level", "Later hops would read protected features.")
         return self.num_hops or (3 if "features" in unit.public else 1)
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """K aggregations; at node level one, and the head."""
+        """List K aggregations; at node level one aggregation and the head. Arguments are those of the contract's ``releases``."""
         routed_sensitivity(unit)
         shape, gaussian = (public.num_nodes, public.num_classes), GaussianEvent(noise_multiplier)
         touched = routed_coordinates(unit, *shape)
@@ -152,7 +171,7 @@ class LabelMessages(CuratorMethod):
         return *hops, Release("head", parts[1].at(noise), (size,), size)
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Hops and heads, in turn."""
+        """Run hops and heads in turn; arguments as in :meth:`~sfumato.method.contract.Method.run`."""
         return (self._run_edge if "labels" in plan.unit.public else self._run_node)(plan, graph, session)
 
     def _run_edge(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
@@ -198,7 +217,7 @@ class LabelMessages(CuratorMethod):
         return sends & (rank >= count - np.ceil(self.shared(unit) * count))
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """The head on released rows and the nodes' own features."""
+        """Apply the head to released rows and the nodes' own features; arguments as in the contract's ``scores``."""
         head = _head(plan)
         load_weights(head, weights, "head")
         inputs = _inputs(plan, weights, released, Features(graph))
@@ -207,7 +226,7 @@ class LabelMessages(CuratorMethod):
 
 
 def simplex(num_classes: int) -> NDArray[np.float32]:
-    """Codes of the classes: the corners of a regular simplex around 0, of norm 1, [num_classes, num_classes].
+    """Return the codes of the classes, [num_classes, num_classes]: corners of a regular simplex around 0, of norm 1.
 
     >>> simplex(2).round(3).tolist()
     [[0.7070000171661377, -0.7070000171661377], [-0.7070000171661377, 0.7070000171661377]]

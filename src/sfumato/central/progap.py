@@ -65,15 +65,37 @@ Inputs = tuple[Tensor | SparseRows, ...]
 
 @dataclass(frozen=True)
 class ProGAP(NetworkMethod):
-    """ProGAP with public settings; None takes the public default for the unit: 100 epochs full-batch, 5 by DP-SGD.
+    r"""ProGAP trains graph networks stage by stage, each on noisy sums over neighbors of what the stage before learned.
+
+    With :math:`b_s` the base MLP of stage s and :math:`x_s` its input, stage s = 0, ..., K - 1 ends with the release
+
+    .. math:: x_{s+1, v} = \sum_{u \to v} \frac{b_s(x_{s,u})}{\|b_s(x_{s,u})\|} + N(0, \sigma^2 I),
+
+    where :math:`\sigma` is the noise multiplier times the L2 sensitivity of one hop. Stage K predicts. None takes the public
+    default for the unit: 100 epochs full-batch, 5 by DP-SGD.
+
+    **Formal guarantee.** At edge level K Gaussian releases. At node level with owned arcs the same, and K + 1 DP-SGD runs,
+    one a stage. The module says under which conditions, with the sensitivities. Other units are refused.
+
+    Shapes: each aggregate is int64 [num_nodes, width]; one message of norm 1 is :data:`~sfumato.bounded.kernels.UNIT` in
+    these steps. Predictions are float32 [num_nodes, num_classes].
 
     Args:
         depth: K, number of aggregations, at most 100; default 4 at node level, else 5.
-        base_layers: of each base MLP, at most 10; default 2 at node level, else 1.
-        layerwise: keep base MLPs as their own stage left them (remark 1 of the paper); cheaper.
+        base_layers: layers of each base MLP, at most 10; default 2 at node level, else 1.
+        layerwise: keep base MLPs as their own stage left them (remark 1 of the paper); this is cheaper.
 
-    >>> ProGAP(depth=3).depth
-    3
+    Raises:
+        InputError: a setting is out of range. ``calibrate`` raises UnsupportedUnitError under a unit without a proof.
+
+    >>> from sfumato.privacy.budget import Budget
+    >>> from sfumato.privacy.units import EdgeLevel
+    >>> facts = PublicFacts(num_nodes=1000, num_train=750, num_features=10, num_classes=3, directed=False)
+    >>> plan = ProGAP(depth=3).calibrate(Budget(1.0, 1e-6), EdgeLevel(directed=False), facts)
+    >>> len(plan.releases), round(plan.releases[0].event.noise_multiplier, 2)
+    (3, 7.32)
+
+    Source: Sajadmanesh and Gatica-Perez (2024), equations 5.8 to 5.11, algorithms 9 and 10.
     """
 
     depth: int | None = None
@@ -103,11 +125,14 @@ class ProGAP(NetworkMethod):
             raise fail("layerwise", self.layerwise, "to be True or False")
 
     def hops(self, unit: Unit) -> int:
-        """K under a unit."""
+        """Return K, the number of aggregations under a unit."""
         return self.depth or (5 if "labels" in unit.public else 4)
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """K aggregations; at node level each follows its stage, and the last stage ends it."""
+        """List K aggregations; at node level each follows its stage, and the last stage ends the list.
+
+        Arguments are those of :meth:`~sfumato.method.contract.Method.releases`.
+        """
         hops = aggregation_releases(unit, public, self.hops(unit), self.width, noise_multiplier)
         if "labels" in unit.public:
             return hops
@@ -122,7 +147,7 @@ class ProGAP(NetworkMethod):
         return (first, *(release for pair in zip(hops, later, strict=True) for release in pair))
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Algorithm 10: train a stage, aggregate what it learned, and so on."""
+        """Run algorithm 10: train a stage, aggregate what it learned, and so on; arguments as in the contract's ``run``."""
         cache, aggregation = Cache(self, graph), Aggregation(plan, graph, session)
         private = "labels" not in plan.unit.public
         settings = replace(self, epochs=self.epochs or _PRIVATE_EPOCHS) if private else self
@@ -141,7 +166,7 @@ class ProGAP(NetworkMethod):
         return Outcome(weights, released)
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Algorithm 9 from the cache: the last stage on released aggregates and the nodes' own features."""
+        """Run algorithm 9 on stored aggregates: the last stage predicts; arguments as in the contract's ``scores``."""
         cache, networks = Cache(self, graph), self.trained(weights, plan.unit, plan.public)
         for stage, network in enumerate(networks):
             if stage:
@@ -152,11 +177,17 @@ class ProGAP(NetworkMethod):
             return networks[-1](*cache.rows(None)).numpy()
 
     def inductive(self, origin: Origin) -> ProGAPInference:
-        """Algorithm 9 on another graph, for trained stages."""
+        """Return algorithm 9 on another graph, for trained stages; ``origin`` is the trained model."""
         return ProGAPInference(self, origin)
 
     def trained(self, weights: Arrays, unit: Unit, public: PublicFacts) -> list[StageNetwork]:
-        """The networks of all stages with stored weights."""
+        """Build the networks of all stages with stored weights.
+
+        Args:
+            weights: arrays by name, as :meth:`run` left them.
+            unit: of training; it decides how many stages there are.
+            public: facts of the graph.
+        """
         networks = [self._network(stage, unit, public) for stage in range(self.hops(unit) + 1)]
         for stage, network in enumerate(networks):
             load_weights(network, weights, f"stage/{stage}")
@@ -175,7 +206,10 @@ class ProGAP(NetworkMethod):
 
 
 class Cache:
-    """What the stages read: the features, each aggregate as it came, and in layer-wise training the frozen bases' outputs."""
+    """The cache holds what the stages read.
+
+    It has the features, each aggregate as it was released, and in layer-wise training the outputs of the frozen bases.
+    """
 
     def __init__(self, method: ProGAP, graph: Graph) -> None:
         self.method, self.features = method, Features(graph)
@@ -183,11 +217,11 @@ class Cache:
         self.frozen: list[Tensor] = []
 
     def add(self, released: NDArray[np.int64]) -> None:
-        """The next aggregate, in units of a message."""
+        """Add the next aggregate, in units of a message."""
         self.aggregates.append(torch.from_numpy((released / UNIT).astype(np.float32)))
 
     def messages(self, network: StageNetwork) -> NDArray[np.float32]:
-        """The newest base's outputs for all nodes, rows of norm 1, [num_nodes, width]."""
+        """Compute the newest base's outputs for all nodes, rows of norm 1, [num_nodes, width]."""
         network.eval()
         inputs = self.rows(None)[: len(network.base)]
         with torch.no_grad():
@@ -199,7 +233,7 @@ class Cache:
         return normalize_rows(newest.numpy())
 
     def rows(self, ids: NDArray[np.integer] | None) -> Inputs:
-        """Inputs of the newest stage for these nodes, or all."""
+        """Return the inputs of the newest stage for these nodes, or for all nodes."""
         own, chosen = self.features.rows(ids), slice(None) if ids is None else torch.from_numpy(ids)
         inputs = (own, *(hop[chosen] for hop in self.aggregates))
         if not self.method.layerwise:
@@ -209,7 +243,7 @@ class Cache:
 
 @dataclass(frozen=True)
 class ProGAPInference(Inference):
-    """Private aggregation of another graph with a trained ProGAP; no weight changes.
+    """A trained ProGAP aggregates another private graph; no weight changes.
 
     **Formal guarantee.** K Gaussian releases about the *new* graph, planned and charged like any other. The stages are
     post-processing of an earlier release.
@@ -218,11 +252,11 @@ class ProGAPInference(Inference):
     base: ProGAP
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """K aggregations."""
+        """List K aggregations of the new graph; arguments as in :meth:`~sfumato.method.contract.Method.releases`."""
         return aggregation_releases(unit, public, self.base.hops(unit), self.base.width, noise_multiplier)
 
     def aggregate(self, plan: Planned, graph: Graph, session: Session) -> Arrays:
-        """Embed and aggregate, stage after stage."""
+        """Embed and aggregate the new graph, stage after stage; arguments as in :meth:`~sfumato.method.contract.Method.run`."""
         cache, aggregation, released = Cache(self.base, graph), Aggregation(plan, graph, session), {}
         for hop, network in enumerate(self.base.trained(self.model.weights, plan.unit, plan.public)[:-1], start=1):
             released[f"aggregate/{hop}"] = aggregation(hop, cache.messages(network))

@@ -49,7 +49,13 @@ _NOISES = (1e-8, 1e14)
 
 @dataclass(frozen=True)
 class Tuned(CuratorMethod):
-    """One method, its settings chosen among ``candidates`` in a random number of trials.
+    """Tuning runs one method with several settings, in a secret number of trials, and releases the best run alone.
+
+    Each trial draws a setting uniformly from ``candidates``. What the selection costs is in
+    :mod:`~sfumato.privacy.selection`.
+
+    **Formal guarantee.** All trials together are charged as one release of at most the budget, under the unit of the method.
+    The number of trials and all losing runs must stay secret.
 
     ``fit`` of its plan ends with a run of the best candidate. Under ``poisson`` no trial at all is drawn with probability
     e^-mean_trials: then nothing is released, and the charge stays.
@@ -87,11 +93,16 @@ class Tuned(CuratorMethod):
 
     @property
     def choices(self) -> tuple[Method, ...]:
-        """The candidates."""
+        """Return the candidates that trials draw from."""
         return self.candidates
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
-        """Find the noise of all candidates at which the whole selection costs at most ``budget``; never sees data.
+        """Find the noise of all candidates at which the whole selection costs at most ``budget``; no data is seen.
+
+        Args:
+            budget: the most that all trials together may spend.
+            unit: the unit of privacy; none is refused.
+            public: facts of the graph.
 
         Raises:
             InputError: without privacy, or with so little budget that only noise would be left.
@@ -110,7 +121,10 @@ class Tuned(CuratorMethod):
         return plan
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """One release: the selection. Its draws are those of the longest trial, and one for all secret choices."""
+        """List one release, the selection; arguments as in the contract's ``releases``.
+
+        Its draws are those of the longest trial, and one for all secret choices.
+        """
         trials = self.trials(unit, public, noise_multiplier)
         if not any(trials):
             return ()
@@ -119,7 +133,13 @@ class Tuned(CuratorMethod):
         return (Release("tuned", SelectionEvent(events, self.rule, self.mean_trials), (1,), draws),)
 
     def trials(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[tuple[Release, ...], ...]:
-        """What one trial of each candidate releases, at a noise multiplier of the first one."""
+        """List what one trial of each candidate releases.
+
+        Args:
+            unit: the unit of privacy.
+            public: facts of the graph.
+            noise_multiplier: of the first candidate; the others get noise at which a trial costs about as much.
+        """
         first = self.candidates[0].releases(unit, public, noise_multiplier)
         mu = _mu(first)
         if not mu:
@@ -131,12 +151,22 @@ class Tuned(CuratorMethod):
         return tuple((*releases, *score) for releases in alike)
 
     def check(self, graph: Graph) -> None:
-        """Refuse a split without validation nodes (roles are public, labels need not be): there is nothing to score on."""
+        """Refuse a split without validation nodes: there would be nothing to score on.
+
+        Roles are public, labels need not be.
+
+        Raises:
+            DataError: no node has the validation role.
+        """
         if not graph.val_mask.any():
             raise DataError(f"Expected graph {graph.name!r} to have validation nodes, got none. Check the split.")
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Charge the selection, then run all trials in silence."""
+        """Charge the selection, then run all trials and show nothing of them; arguments as in the contract's ``run``.
+
+        Raises:
+            SfumatoError: no trial was drawn, as the rule ``poisson`` may do. Nothing is released, and the charge stays.
+        """
         key = session.charge("tuned") if plan.releases else session.key
         trials = self._planned(plan)
         best: tuple[int, Outcome] | None = None
@@ -158,7 +188,11 @@ class Tuned(CuratorMethod):
         return outcome
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> Any:
-        """Never asked: a finished run belongs to the chosen candidate."""
+        """Fail, since nobody asks: a finished run belongs to the chosen candidate. Arguments as in the contract's ``scores``.
+
+        Raises:
+            NotImplementedError: always.
+        """
         raise NotImplementedError
 
     def _planned(self, plan: Planned) -> list[tuple[Release, ...]]:
