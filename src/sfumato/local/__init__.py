@@ -1,4 +1,7 @@
-"""Local privacy: every user randomizes its own features and label; the server learns from reports. No torch here."""
+"""Local privacy: every user randomizes its own features and label, and the server learns from the reports.
+
+This package does not import torch by itself.
+"""
 
 from __future__ import annotations
 

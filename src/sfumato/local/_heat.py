@@ -20,7 +20,12 @@ _DIAGONAL_PROBES = 128
 
 
 def normalized_adjacency(adjacency: sp.csr_matrix, *, self_loops: bool = True) -> sp.csr_matrix:
-    """Return ``D^(-1/2) A D^(-1/2)`` in float32, every node with one loop or with none; weights are ignored."""
+    """Return ``D^(-1/2) A D^(-1/2)`` in float32, with one loop at every node or with none; weights are ignored.
+
+    Args:
+        adjacency: A, sparse [n, n].
+        self_loops: whether every node gets one loop.
+    """
     looped = (adjacency != 0).astype(np.float32)
     looped = looped - sp.diags(looped.diagonal()) + self_loops * sp.eye(adjacency.shape[0], dtype=np.float32)
     scale = sp.diags(1 / np.sqrt(np.maximum(np.asarray(looped.sum(axis=1)).ravel(), 1)))
@@ -28,7 +33,13 @@ def normalized_adjacency(adjacency: sp.csr_matrix, *, self_loops: bool = True) -
 
 
 def heat(step: sp.csr_matrix, width: float, columns: Floats) -> Floats:
-    r"""Return :math:`e^{-t(I - S)} X` by its Chebyshev series :math:`e^{-t} (I_0(t) + 2 \sum_k I_k(t)\, T_k(S)) X`."""
+    r"""Return :math:`e^{-t(I - S)} X` by its Chebyshev series :math:`e^{-t} (I_0(t) + 2 \sum_k I_k(t)\, T_k(S)) X`.
+
+    Args:
+        step: S, sparse [n, n], symmetric.
+        width: t.
+        columns: X, [n, k].
+    """
     coefficients = ive(np.arange(int(8 * np.sqrt(width) + width / 4 + 16)), width).astype(np.float32)
     coefficients = coefficients[: np.flatnonzero(coefficients > _TAIL)[-1] + 2]
     before, now = columns, step @ columns
@@ -43,7 +54,7 @@ def heat(step: sp.csr_matrix, width: float, columns: Floats) -> Floats:
 
 
 class HeatKernel:
-    """The kernel ``D exp(-t L) D`` of one width on one graph: a linear map on columns [n, k], and nothing dense."""
+    """A heat kernel is ``D exp(-t L) D`` of one width on one graph: a linear map on columns [n, k], and nothing dense."""
 
     def __init__(self, step: sp.csr_matrix, width: float, seed: int) -> None:
         self.step, self.width = step, width
@@ -56,7 +67,13 @@ class HeatKernel:
 
 
 def lanczos(kernel: HeatKernel, masks: NDArray[np.bool_], starts: Floats, steps: int) -> tuple[Floats, Floats, Floats]:
-    r"""Run Lanczos on the kernel restricted to ``mask`` from every column of ``starts`` [n, k], zero outside the mask.
+    r"""Run Lanczos on the restricted kernel from every column of ``starts``.
+
+    Args:
+        kernel: K, a linear map on columns [n, k].
+        masks: nodes to which the kernel is restricted for each column.
+        starts: b, [n, k], zero outside the mask.
+        steps: of Lanczos, the size of the basis.
 
     Returns ``basis`` [steps, n, k], Ritz values ``nodes`` [k, steps] and eigenvectors ``vectors`` [k, steps, steps]:
     :math:`f(K) b \approx \|b\| Q V f(\theta) V^\top e_1` and

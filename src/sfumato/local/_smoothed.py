@@ -1,4 +1,4 @@
-"""Label reports as smoothing reads them: what each says without bias, the shares of the classes, and the result."""
+"""What smoothing reads of label reports, and what it returns: unbiased reports, shares of the classes, and the result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_CONDITION = 1e6  # of a transition matrix: beyond it reports say nothing
 
 @dataclass(frozen=True, eq=False)
 class Smoothed:
-    """Class probabilities of every node, and what they were made with.
+    """A smoothing ends with class probabilities of every node, and with what they were made with.
 
     ``probabilities`` [n, C] use every report; ``held_out`` [n, C] leave out, at a known node, its own report and those of
     its fold, so that a later model can weigh them against that report; elsewhere the two are equal. ``width`` and ``share``
@@ -36,7 +36,7 @@ class Smoothed:
 
 
 def debiased(transition: Floats) -> Floats:
-    r"""The matrix B, [R, C]: what each report says of the label, without bias.
+    r"""Compute the matrix B, [R, C]: what each report says of the label, without bias.
 
     :math:`B = W T^\top (T W T^\top)^{-1}`, W the inverse of the chance of each report under a uniform label: among all
     unbiased ones (:math:`T B = I`) that of least variance there, and :math:`T^{-1}` where R = C.
@@ -50,6 +50,11 @@ def debiased(transition: Floats) -> Floats:
 
 def class_prior(noisy_labels: NDArray[np.integer], known_mask: NDArray[np.bool_], transition: Floats) -> Floats:
     r"""Estimate the class shares [C] from reports: debiased counts, shrunk toward uniform as their noise demands.
+
+    Args:
+        noisy_labels: integers [n], one report a user.
+        known_mask: bool [n], True where there is a report.
+        transition: T, [C, R].
 
     With debiased shares s and their summed variance v, :math:`\pi = 1/C + (1 - 2 v / \|s - 1/C\|^2)_+ (s - 1/C)`, kept
     above a tenth of uniform. (Twice the noise: a wrong prior misleads more than a flat one.)
@@ -68,13 +73,13 @@ def class_prior(noisy_labels: NDArray[np.integer], known_mask: NDArray[np.bool_]
 
 
 def spread(shares: Floats, values: Floats) -> Floats:
-    """Covariance [C, C] of a row of ``values`` [R, C] drawn with probabilities ``shares`` [R]."""
+    """Compute the covariance [C, C] of a row of ``values`` [R, C] that is drawn with probabilities ``shares`` [R]."""
     mean = shares @ values
     return np.asarray((values * shares[:, None]).T @ values - np.outer(mean, mean))
 
 
 def averaged(fitted: list[tuple[tuple[float, float], float, Floats, Floats]]) -> Smoothed:
-    """Weigh fits, each (settings, log weight, all probabilities, held-out ones), by the exponential of their weight."""
+    """Average fits, each (settings, log weight, all probabilities, held-out ones), by the exponential of the weight."""
     logs = np.array([log_weight for _, log_weight, _, _ in fitted])
     weights = scipy.special.softmax(logs)
     full, part = (np.asarray(sum(w * item[i] for w, item in zip(weights, fitted, strict=True))) for i in (2, 3))
@@ -83,7 +88,11 @@ def averaged(fitted: list[tuple[tuple[float, float], float, Floats, Floats]]) ->
 
 
 def checked_graph(adjacency: sp.csr_matrix, num_nodes: int) -> sp.csr_matrix:
-    """Refuse what is not a symmetric sparse matrix of that many rows."""
+    """Return the graph as CSR, or refuse what is not a symmetric sparse matrix of that many rows.
+
+    Raises:
+        InputError: ``adjacency`` is dense, has another shape, or is not symmetric.
+    """
     if not sp.issparse(adjacency) or adjacency.shape != (num_nodes, num_nodes):
         got = getattr(adjacency, "shape", type(adjacency).__name__)
         raise fail("adjacency", got, f"to be a sparse matrix of shape {(num_nodes, num_nodes)}", "One row per label.")
@@ -96,7 +105,16 @@ def checked_graph(adjacency: sp.csr_matrix, num_nodes: int) -> sp.csr_matrix:
 def checked_reports(
     noisy_labels: NDArray[np.integer], known_mask: NDArray[np.bool_], transition: Floats
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], Floats]:
-    """Refuse reports that do not fit their mask and matrix."""
+    """Return reports, mask and matrix, or refuse those that do not fit each other.
+
+    Args:
+        noisy_labels: integers [n], one report a user.
+        known_mask: bool [n], True where there is a report.
+        transition: T, [C, R], whose rows sum to 1; of rank C.
+
+    Raises:
+        InputError: one of them has another shape or type, holds a value out of range, or no report is known.
+    """
     labels, known, matrix = np.asarray(noisy_labels), np.asarray(known_mask), np.asarray(transition, np.float64)
     if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
         raise fail("noisy_labels", f"{labels.dtype} {labels.shape}", "to be a vector of integers", "Pass class codes.")

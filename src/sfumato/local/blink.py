@@ -1,4 +1,4 @@
-"""Blink: classes from public features and labels and private neighbor lists, with the links only where they help."""
+"""Blink learns classes from public features and labels and private neighbor lists, and uses links only where they help."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _CERTAIN = 0.999
 
 @dataclass(frozen=True, eq=False)
 class LinkFit:
-    """Log-probabilities float32 [n, C] of the learner that validation chose, and of all learners by name.
+    """A link fit holds log-probabilities float32 [n, C] of the learner that validation chose, and of all learners by name.
 
     >>> scores = np.log(np.array([[0.25, 0.75]], np.float32))
     >>> LinkFit("mlp", {"mlp": scores}).predict().tolist()
@@ -45,37 +45,42 @@ class LinkFit:
     scores: Mapping[str, NDArray[np.float32]]
 
     def predict(self) -> NDArray[np.int64]:
-        """Most probable class of every user."""
+        """Return the most probable class of every user, int64 [n]."""
         return self.scores[self.chosen].argmax(axis=1)
 
 
 @dataclass(frozen=True)
 class Blink(AskingMethod):
-    r"""Link-local learning: an MLP, block-model beliefs and a GCN on denoised links, the better chosen by validation.
+    r"""Blink learns from links that users randomize: an MLP, block-model beliefs and a GCN compete on the validation labels.
 
     1. ``mlp``: features alone; needs no report.
     2. ``beliefs``: the MLP's probabilities updated by all claims (:func:`~sfumato.local.denoising.beliefs`).
     3. ``gcn``: two layers on the posterior link weights, whose prior within and between classes is guided by 2.
 
-    Another learner replaces the MLP if on the validation labels it is right more often by more than two standard errors,
-    :math:`w - l > 2 \sqrt{w + l}` with w and l the users that only it, or only the MLP, has right. So up to the chance of
-    that comparison it never falls below what features alone give.
+    Another learner replaces the MLP only if on the validation labels it is right more often by more than two standard errors:
+    :math:`w - l > 2 \sqrt{w + l}`, where w counts the users that only the other has right, and l those that only the MLP has
+    right. So it falls below what features alone give only where this comparison errs by chance.
 
-    **Formal guarantee.** That of :class:`~sfumato.randomizers.links.NeighborLists`: epsilon-LDP of one bit of one list, 2 epsilon
-    of a relationship that both ends report. Features, labels and roles are public. All but ``collect`` is post-processing.
-    ``calibrate`` claims the exact sum over both reports, rounded upward, under :class:`~sfumato.privacy.units.LinkLevel`.
+    **Formal guarantee.** That of :class:`~sfumato.randomizers.links.NeighborLists`: epsilon-LDP of one bit of one list, and
+    2 epsilon of a relationship that both ends report. Features, labels and roles are public. All but ``collect`` is
+    post-processing. ``calibrate`` claims the exact sum over both reports, rounded upward, under
+    :class:`~sfumato.privacy.units.LinkLevel`.
 
-    Weights: the log-probabilities of the chosen learner, under its name, float32 [n, C], which are also the predictions.
+    Weights: the log-probabilities of the chosen learner, under its name, float32 [n, C], which are also the
+    predictions.
 
     Args:
-        epsilon: of one bit of one list.
-        degree_share: of epsilon, for the degree.
+        epsilon: budget of one bit of one list.
+        degree_share: share of epsilon for the degree.
         rule: which pairs the GCN sees, "expected" or "hard" (:func:`~sfumato.local.denoising.denoise`).
         width: hidden width of both networks.
         epochs: full-batch epochs; the one of least validation loss is kept.
-        learning_rate: of Adam.
+        learning_rate: step size of Adam.
         weight_decay: of Adam.
-        dropout: after the hidden layer.
+        dropout: share of hidden units that are dropped in training.
+
+    Raises:
+        InputError: a setting is out of range.
 
     >>> Blink(epsilon=5.0).describe()
     'one bit of one neighbor list: epsilon 5; a relationship, which both ends report: epsilon 10'
@@ -112,25 +117,33 @@ class Blink(AskingMethod):
 
     @property
     def unit(self) -> Unit:
-        """One bit of one neighbor list."""
+        """Return the unit: one bit of one neighbor list."""
         return LinkLevel()
 
     @property
     def shares(self) -> dict[str, Any]:
-        """What a relationship costs, which both of its ends report."""
+        """Return what a relationship costs, which both of its ends report."""
         return {"relationship_epsilon": self.lists.relationship_epsilon}
 
     @property
     def lists(self) -> NeighborLists:
-        """The randomizer in use."""
+        """Return the randomizer of neighbor lists that is in use."""
         return NeighborLists(self.epsilon, self.degree_share)
 
     def describe(self) -> str:
-        """Both prices, in words."""
+        """Describe both prices in words: that of one bit, and that of a relationship."""
         return self.lists.describe()
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float = 1.0) -> tuple[Release, ...]:
-        """What users send: a degree and packed bits each; ``epsilon`` sets the noise, not ``noise_multiplier``."""
+        """List what users send: a degree each, and packed bits each.
+
+        ``unit`` must be :attr:`unit`, and ``public`` gives the number of nodes. ``epsilon`` sets the noise, so
+        ``noise_multiplier`` is not read.
+
+        Raises:
+            UnsupportedUnitError: the unit is another.
+            InputError: the graph is directed.
+        """
         if unit != self.unit:
             raise UnsupportedUnitError(f"Method {self.name!r} has no proof under {unit}. Use {self.unit}.")
         if public.directed:
@@ -149,7 +162,7 @@ class Blink(AskingMethod):
         self._labeled(graph)
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Ask every user, then learn from what was received."""
+        """Ask every user, then learn from what was received; arguments as in :meth:`~sfumato.method.contract.Method.run`."""
         for release in plan.releases:
             session.charge(release.name)
         reports = self.collect(graph, coins(session))
@@ -157,22 +170,35 @@ class Blink(AskingMethod):
         return Outcome({fit.chosen: fit.scores[fit.chosen]}, {DEGREES: reports.degrees, BITS: reports.bits})
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Log-probabilities [n, C] of the learner that was chosen."""
+        """Return log-probabilities [n, C] of the learner that was chosen; arguments as in the contract's ``scores``."""
         (found,) = weights.values()
         return np.asarray(found)
 
     def collect(self, graph: Graph, source: SecretWords) -> LinkReports:
-        """Ask every user once: the only call that reads links."""
+        """Ask every user once: the only call that reads links.
+
+        Args:
+            graph: undirected, with the private links.
+            source: secret randomness of the users.
+
+        Raises:
+            InputError: the graph is directed.
+        """
         if graph.directed:
             raise fail("graph", graph.name, "to be undirected", "Both ends of a link report it; declare it undirected.")
         return self.lists.encode(topology(graph), source)
 
     def denoise(self, reports: LinkReports, groups: NDArray[np.integer] | None = None) -> Denoised:
-        """The links that the server believes in, given public guesses of classes."""
+        """List the links that the server believes in, given public guesses of classes (``groups``)."""
         return denoise(reports, self.lists, groups, self.rule)
 
     def fit(self, reports: LinkReports, graph: Graph, seed: int = 0) -> LinkFit:
-        """Learn from reports; reads features, labels of training and validation, and roles of ``graph``, never its links.
+        """Learn from reports. Of ``graph`` this reads features, labels of training and validation, and roles, never its links.
+
+        Args:
+            reports: as :meth:`collect` returned them.
+            graph: public features, labels and roles.
+            seed: public seed of the networks.
 
         Raises:
             DataError: the graph has no features, or no labeled training or validation users.
@@ -201,7 +227,7 @@ class Blink(AskingMethod):
 
 
 def choose(right: Mapping[str, NDArray[np.bool_]]) -> str:
-    """The learner to use, from who is right on each validation user; the first is kept unless clearly beaten.
+    """Choose the learner from who is right on each validation user; the first is kept unless it is clearly beaten.
 
     >>> mlp = np.array([1, 1, 0, 0, 0, 0, 0], bool)
     >>> choose({"mlp": mlp, "gcn": np.ones(7, bool)}), choose({"mlp": mlp, "gcn": ~mlp})

@@ -89,18 +89,18 @@ class Questions:
             raise fail("mechanism", "pgc", "with per_feature=True, its only form", "Its total is d times epsilon_x.")
 
     def features(self, public: PublicFacts) -> Randomizer | None:
-        """The randomizer of feature rows; None where nothing is randomized."""
+        """Return the randomizer of feature rows; None where nothing is randomized."""
         return _features(self, public.num_features) if self.epsilon_x else None
 
     def labels(self, public: PublicFacts) -> Any:
-        """The randomizer of labels; None where they are read in the clear."""
+        """Return the randomizer of labels; None where they are read in the clear."""
         if self.epsilon_y is None:
             return None
         kind = SubsetSelection if self.label_mechanism == "subset" else RandomizedResponse
         return kind(public.num_classes, self.epsilon_y)
 
     def reports(self, public: PublicFacts) -> tuple[Release, ...]:
-        """What users send, with the event that each report is, in order."""
+        """List what users send, in order, each with the event that describes its randomization."""
         found: list[Release] = []
         features, labels = self.features(public), self.labels(public)
         if features is not None:
@@ -143,19 +143,19 @@ def _event(randomizer: Randomizer) -> Event:
 
 
 def report_width(randomizer: Randomizer, num_features: int) -> int:
-    """Integers in a report."""
+    """Count the integers in one report."""
     return len(randomizer.encode(np.zeros((1, num_features)), SecretWords(bytes(32))).key(0))
 
 
 def packed(reports: Reports) -> NDArray[np.integer]:
-    """Reports as one integer array [n, k]: indices, then values."""
+    """Pack reports into one integer array [n, k]: indices first, then values."""
     if reports.indices is None:
         return reports.values
     return np.hstack((reports.indices.astype(np.int32), reports.values.astype(np.int32)))
 
 
 def unpacked(array: NDArray[np.integer], randomizer: Randomizer) -> Reports:
-    """What :func:`packed` wrote."""
+    """Rebuild the reports that :func:`packed` wrote."""
     m = getattr(randomizer, "m", None)
     if m is None or array.shape[1] != 2 * m:
         return Reports(array)
@@ -164,7 +164,9 @@ def unpacked(array: NDArray[np.integer], randomizer: Randomizer) -> Reports:
 
 @dataclass(frozen=True, eq=False)
 class Collection:
-    """What the server holds: the public topology and roles, and the reports. Everything after is post-processing.
+    """A collection is what the server holds: the public topology and roles, and the reports.
+
+    All that follows is post-processing.
 
     ``adjacency`` is CSR float32 of ones, symmetric, without self-loops. ``features`` estimates the rows, with public
     standard deviations ``feature_noise`` [d] (zero in the clear), or is None where nothing was asked. ``labels`` int64 [n]
@@ -183,17 +185,26 @@ class Collection:
 
     @property
     def known(self) -> NDArray[np.bool_]:
-        """Whose label was reported."""
+        """Tell whose label was reported, bool [n]."""
         return self.labels >= 0
 
     @property
     def num_classes(self) -> int:
-        """C."""
+        """Return C, the number of classes."""
         return len(self.transition)
 
 
 def encode(asked: Questions, graph: Graph, public: PublicFacts, source: SecretWords) -> dict[str, NDArray[Any]]:
     """Ask every user once: the only function of this family that reads a graph's features and labels privately.
+
+    Args:
+        asked: how each user randomizes.
+        graph: the private values.
+        public: facts of the graph, from which the randomizers are built.
+        source: secret randomness of the users.
+
+    Raises:
+        DataError: the graph lacks features or labels that are asked for.
 
     Returns:
         Integer reports by release name; what is read in the clear is not among them.
@@ -211,7 +222,17 @@ def encode(asked: Questions, graph: Graph, public: PublicFacts, source: SecretWo
 
 
 def received(asked: Questions, graph: Graph, public: PublicFacts, reports: dict[str, NDArray[Any]]) -> Collection:
-    """What the server makes of the reports; reads of ``graph`` only topology, roles and what is asked in the clear."""
+    """Build what the server holds from the reports. Of ``graph`` it reads topology, roles and what is asked in the clear.
+
+    Args:
+        asked: how each user randomized.
+        graph: public topology and roles.
+        public: facts of the graph, from which the randomizers are built.
+        reports: as :func:`encode` returned them.
+
+    Raises:
+        DataError: the graph lacks features or labels that are asked in the clear.
+    """
     features, labels = asked.features(public), asked.labels(public)
     estimate, noise = None, None
     if features is not None:
@@ -230,7 +251,7 @@ def received(asked: Questions, graph: Graph, public: PublicFacts, reports: dict[
 
 
 def topology(graph: Graph) -> sp.csr_matrix:
-    """The public graph as a symmetric 0/1 matrix without self-loops, float32."""
+    """Return the public graph as a symmetric 0/1 matrix without self-loops, float32 [n, n]."""
     arcs = adjacency(graph)
     either = arcs.maximum(arcs.T) if graph.directed else arcs
     return sp.csr_matrix(either - sp.diags(either.diagonal()), dtype=np.float32)

@@ -51,7 +51,7 @@ BESIDE_LINKS = (
 
 
 def beside_hybrid(questions: tuple[str, ...]) -> tuple[Control, ...]:
-    """Beside a method that need not ask for features; ``questions`` are the settings that say what is asked."""
+    """List the controls of a method that need not ask for features; ``questions`` are the settings that say what is asked."""
     asks = {"epsilon_x": 0}
     return (
         Control("floor", _FLOOR, "lpgnn", _NO_INFORMATION, keeps=_LABELS, unless=asks),

@@ -40,7 +40,7 @@ _OWN = 0.1  # chance that a node draws its class anew, beside what its clusters 
 
 @dataclass(frozen=True, eq=False)
 class Dendrogram:
-    """A tree of clusters. Nodes are 0, ..., n - 1, merge i makes cluster n + i, and the last cluster holds all.
+    """A dendrogram is a tree of clusters. Nodes are 0, ..., n - 1, merge i makes cluster n + i, and the last cluster holds all.
 
     ``pairs`` [merges, 2] are what each merge joins; merges from ``rounds[k]`` to ``rounds[k + 1]`` are independent. ``tops``
     are joined at the root. ``sizes`` [n + merges + 1] count nodes.
@@ -87,7 +87,13 @@ class Dendrogram:
         return cls(np.concatenate(pairs), rounds, names, np.concatenate((*sizes, [n])))
 
     def posterior(self, likelihood: Floats, prior: Floats, rate: float) -> tuple[Floats, Floats]:
-        """Posterior and cavity of every node, [n, C], from ``likelihood`` [n, C] of the reports (ones where none)."""
+        """Compute posterior and cavity of every node, each [n, C].
+
+        Args:
+            likelihood: of the reports, [n, C]; ones where there is none.
+            prior: class shares [C].
+            rate: lambda, how fast clusters forget the class of their parent.
+        """
         n, m = len(likelihood), len(self.pairs)
         keep = self._kept(rate)
         up, sent = np.zeros((2, n + m + 1, len(prior)))
@@ -156,7 +162,7 @@ def _receive(down: Floats, above: Floats, rows: NDArray[np.int64], keep: Floats,
 
 @dataclass(frozen=True)
 class CommunityTrees:
-    r"""Average of ``num_trees`` random trees, their rate averaged by what the reports say.
+    r"""Community trees average ``num_trees`` random trees; the rate of each is averaged by what the reports say.
 
     Every rate :math:`\lambda` is scored by the log likelihood of each report under its node's cavity, and a weak public
     prior centered at 0.8 (two log units for a factor of 2) decides where the reports cannot. Trees are cached on the

@@ -29,7 +29,7 @@ _TINY = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Denoised:
-    """Links that the server believes in: CSR float32 of posterior probabilities, symmetric, and what was left out.
+    """Denoised links are those the server believes in: CSR float32 of posterior probabilities, symmetric, and what was left out.
 
     ``expected`` is the posterior number of links among all pairs, ``kept`` that of the pairs in the matrix.
 
@@ -43,7 +43,7 @@ class Denoised:
 
 
 def expected_degrees(noisy: NDArray[np.integer], epsilon: float) -> Floats:
-    r"""Posterior mean of every degree, under the prior that best explains all noisy degrees (50 steps of EM), [n].
+    """Compute the posterior mean of every degree, [n], under the prior that best explains all noisy degrees (50 steps of EM).
 
     >>> expected_degrees(np.array([-3, 1, 1, 1, 2, 1, 5]), 0.5).round(1).tolist()
     [1.0, 1.0, 1.0, 1.0, 1.1, 1.0, 1.9]
@@ -61,7 +61,7 @@ def expected_degrees(noisy: NDArray[np.integer], epsilon: float) -> Floats:
 
 
 def beta_model(degrees: Floats, counts: NDArray[np.integer], steps: int = 200) -> Floats:
-    r"""Link probabilities :math:`\sigma(\beta_a + \beta_b)` under which a user of cell a has degree d_a in expectation.
+    r"""Compute link probabilities :math:`\sigma(\beta_a + \beta_b)` under which a user of cell a has degree d_a in expectation.
 
     Fixed point :math:`\beta_a = \log d_a - \log \sum_j 1 / (e^{-\beta_j} + e^{\beta_a})` over all other users j; users of one
     cell share a beta.
@@ -83,7 +83,7 @@ def beta_model(degrees: Floats, counts: NDArray[np.integer], steps: int = 200) -
 
 
 def posterior(prior: Floats, epsilon: float) -> Floats:
-    r"""P(link | s of its two ends claim it), s = 0, 1, 2: claims add :math:`2 (s - 1) \epsilon_b` to the prior log-odds.
+    r"""Compute P(link | s of its two ends claim it), s = 0, 1, 2: claims add :math:`2 (s - 1) \epsilon_b` to the prior log-odds.
 
     By Bayes: a claim has probability p under a link and 1 - p under none, and log(p / (1 - p)) = epsilon_b.
 
@@ -118,7 +118,7 @@ def denoise(
     groups: NDArray[np.integer] | None = None,
     rule: str = "expected",
 ) -> Denoised:
-    """Bayesian denoising of reported lists: a beta-model prior from noisy degrees, then the posterior over both claims.
+    """Denoise reported lists by Bayes: a beta-model prior from noisy degrees, then the posterior over both claims.
 
     Args:
         reports: of n users.
@@ -186,7 +186,7 @@ def beliefs(
     known: NDArray[np.bool_],
     steps: int = 10,
 ) -> Floats:
-    r"""Mean-field beliefs of a block model about classes, on *all* claims with no link decided: log-probabilities [n, C].
+    r"""Compute mean-field beliefs of a block model about classes: log-probabilities [n, C] from *all* claims, no link decided.
 
     User i's class c gains :math:`\sum_j q_j(c) \log \frac{P(s_{ij} | \text{same class})}{P(s_{ij} | \text{another})}`, s_ij
     the claims of a pair, q the beliefs of the step before (halfway to the new ones), the two link rates estimated from

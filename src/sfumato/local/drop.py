@@ -57,7 +57,7 @@ _Z = 1.959963984540054
 
 
 def targets(collection: Collection, steps: int) -> NDArray[np.int64]:
-    """Drop's label of each training node, -1 elsewhere and where no report reaches; int64 [n].
+    """Compute Drop's label of each training node, int64 [n]; -1 elsewhere and where no report reaches.
 
     >>> from sfumato.local.collection import Collection
     >>> import scipy.sparse as sp
@@ -78,7 +78,7 @@ def targets(collection: Collection, steps: int) -> NDArray[np.int64]:
 
 
 class Objective:
-    """One of ``LOSSES`` on the reports of the training nodes, as a function of scores [n, C]."""
+    """An objective is one of ``LOSSES`` on the reports of the training nodes, as a function of scores [n, C]."""
 
     def __init__(self, loss: str, collection: Collection, topology: Topology, steps: int) -> None:
         import torch
@@ -106,7 +106,12 @@ class Objective:
 
 
 def forward_loss(scores: Tensor, transition: Tensor, reports: Tensor) -> Tensor:
-    """Mean of -log P(report), scores [k, C], transition [C, R], reports [k] among 0, ..., R - 1.
+    """Compute the mean of -log P(report).
+
+    Args:
+        scores: [k, C], before softmax.
+        transition: [C, R], P(report | label).
+        reports: [k], among 0, ..., R - 1.
 
     >>> import torch
     >>> flip = torch.tensor([[0.75, 0.25], [0.25, 0.75]])
@@ -117,7 +122,7 @@ def forward_loss(scores: Tensor, transition: Tensor, reports: Tensor) -> Tensor:
 
 
 class Agreement:
-    """How often predictions agree with reports, and what accuracy that means.
+    """An agreement tells how often predictions agree with reports, and what accuracy that means.
 
     A prediction agrees with a report that it makes as probable as any class does: the class itself under randomized
     response, a set with it under subset selection. ``ceiling`` is p, or Acc*: P(agree | right); ``chance`` is q.
@@ -137,11 +142,11 @@ class Agreement:
         self.chance = float((agree.sum() - np.trace(agree)) / (num_classes * (num_classes - 1)))
 
     def share(self, predicted: NDArray[np.int64], reports: NDArray[np.int64]) -> float:
-        """Of predictions that agree."""
+        """Compute the share of predictions that agree with their report."""
         return float(self.table[predicted, reports].mean())
 
     def accuracy(self, share: float, count: int) -> tuple[float, float, float]:
-        """Debiased accuracy, which may leave [0, 1], and its 95 % Wilson interval from ``count`` reports."""
+        """Compute the debiased accuracy, which may leave [0, 1], and its 95 % Wilson interval from ``count`` reports."""
         center = (share + _Z**2 / (2 * count)) / (1 + _Z**2 / count)
         half = _Z / (1 + _Z**2 / count) * math.sqrt(share * (1 - share) / count + _Z**2 / (4 * count**2))
         low, value, high = (
@@ -151,7 +156,7 @@ class Agreement:
 
 
 class Epoch(NamedTuple):
-    """What an epoch is judged by, from noisy reports alone: validation loss, and agreements as shares."""
+    """An epoch is judged by these numbers from noisy reports alone: validation loss, and agreements as shares."""
 
     number: int
     loss: float
@@ -161,7 +166,7 @@ class Epoch(NamedTuple):
 
 @dataclass(frozen=True)
 class Selection:
-    """A rule of ``SELECTIONS`` with its Acc*.
+    """A selection is a rule of ``SELECTIONS`` with its Acc*; it decides which epoch is kept.
 
     >>> trap = Selection("published", ceiling=0.3)
     >>> trap.replaces(Epoch(1, 2.0, 0.31, 0.2), Epoch(2, 1.0, 0.29, 0.29))
@@ -177,7 +182,7 @@ class Selection:
         check_choice(SELECTIONS, select=self.rule)
 
     def replaces(self, kept: Epoch | None, new: Epoch) -> bool:
-        """Whether to keep ``new`` in place of ``kept``."""
+        """Tell whether to keep ``new`` in place of ``kept``."""
         if kept is None or self.rule == "last":
             return True
         if self.rule == "published":

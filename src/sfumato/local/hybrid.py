@@ -1,4 +1,4 @@
-"""The recommended local method: wide smoothing of label reports, with graph networks on feature reports beside it."""
+"""The recommended local method smooths label reports widely and adds graph networks on feature reports."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TYPICAL_SMOOTHING, _TYPICAL_NETWORK, _SPREAD = 0.7, 0.1, 0.5
 
 @dataclass(frozen=True)
 class Hybrid(LocalMethod):
-    r"""Label reports under two priors, feature reports in two networks, multiplied as validation reports demand.
+    r"""The hybrid multiplies label reports under two priors with feature reports in two networks, weighed by validation reports.
 
     Experts: the product of :class:`~sfumato.local.smoothing.HeatKernelRidge` and
     :class:`~sfumato.local.dendrogram.CommunityTrees`; and, where features are asked for, GraphSAGE on feature reports as
@@ -50,8 +50,18 @@ class Hybrid(LocalMethod):
 
     Weights: ``probabilities`` float32 [n, C], which are the predictions, and ``exponents`` float32 [experts].
 
+    Settings are those of :class:`~sfumato.local.collection.Questions`.
+
+    Raises:
+        InputError: a setting is out of range. ``calibrate`` raises UnsupportedUnitError under any unit but its own.
+
     >>> Hybrid(epsilon_x=0.0, epsilon_y=0.5).name
     'hybrid'
+    >>> from sfumato.graph.graph import PublicFacts
+    >>> facts = PublicFacts(num_nodes=1000, num_train=500, num_features=10, num_classes=3, directed=False)
+    >>> method = Hybrid(epsilon_x=0.0, epsilon_y=0.5)
+    >>> method.calibrate(None, method.unit, facts).epsilon
+    0.5
 
     Source: product of experts, Hinton (2002); forward correction, Patrini et al. (2017).
     """
@@ -76,13 +86,13 @@ class Hybrid(LocalMethod):
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any], dataset: str = "") -> LocalMethod:
-        """The method that a command line names: with a preset the published network."""
+        """Build the method that a command line names; with a preset this is the published network."""
         if options.get("preset") is not None:
             return LPGNN.from_options(options, dataset)
         return cls(**cls._asked(options))
 
     def learn(self, collection: Collection, num_classes: int, session: Session) -> Arrays:
-        """Let every expert learn, then weigh them."""
+        """Let every expert learn, then weigh them; arguments as in :meth:`LocalMethod.learn`."""
         reports = collection.adjacency, collection.labels, collection.known, collection.transition
         smoothed = [model.fit(*reports) for model in (HeatKernelRidge(), CommunityTrees())]
         full = [sum(_log(one.probabilities) for one in smoothed)]
@@ -99,7 +109,7 @@ class Hybrid(LocalMethod):
         return {"probabilities": probabilities.astype(np.float32), "exponents": exponents.astype(np.float32)}
 
     def predict(self, weights: Arrays, collection: Collection) -> NDArray[np.float32]:
-        """Logarithms of the stored probabilities."""
+        """Return the logarithms of the stored probabilities, float32 [n, C]."""
         return np.log(np.maximum(weights["probabilities"], np.float32(1e-12)))
 
     def _network(self, steps: int) -> LPGNN:

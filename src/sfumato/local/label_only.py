@@ -1,4 +1,4 @@
-"""The control of every local method: labels alone, smoothed over the public graph."""
+"""The control of every local method uses labels alone, smoothed over the public graph."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LEAST = 1e-12
 
 @dataclass(frozen=True)
 class LabelOnly(LocalMethod):
-    r"""Noisy labels smoothed over the graph (:mod:`~sfumato.local.smoothing`); features are never asked for.
+    r"""Label-only smooths noisy labels over the graph (:mod:`~sfumato.local.smoothing`); features are never asked for.
 
     Args:
         form: "heat-kernel", the ridge, or "propagation", K hops or personalized PageRank; either chooses its settings on the
@@ -40,6 +40,11 @@ class LabelOnly(LocalMethod):
 
     >>> LabelOnly(epsilon_y=0.5).unit.describe()
     "one user's features and label, from everyone, the server too"
+    >>> from sfumato.graph.graph import PublicFacts
+    >>> facts = PublicFacts(num_nodes=1000, num_train=500, num_features=10, num_classes=3, directed=False)
+    >>> method = LabelOnly(epsilon_y=0.5)
+    >>> method.calibrate(None, method.unit, facts).epsilon
+    0.5
     """
 
     epsilon_x: float | None = 0.0
@@ -62,14 +67,14 @@ class LabelOnly(LocalMethod):
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any], dataset: str = "") -> LabelOnly:
-        """The method that a command line names; with labels in the clear nothing is asked, so that nothing is private."""
+        """Build the method that a command line names; with labels in the clear nothing is asked, so nothing is private."""
         asked = cls._asked(options)
         if asked.get("epsilon_y", 0.0) is None:
             asked["epsilon_x"] = asked.get("epsilon_x") or None
         return cls(**asked)
 
     def learn(self, collection: Collection, num_classes: int, session: Session) -> Arrays:
-        """Smooth the reported labels."""
+        """Smooth the reported labels; arguments as in :meth:`LocalMethod.learn`."""
         reports = collection.adjacency, collection.labels, collection.known, collection.transition
         if self.form == "heat-kernel":
             return {"probabilities": HeatKernelRidge().fit(*reports).probabilities.astype(np.float32)}
@@ -77,5 +82,5 @@ class LabelOnly(LocalMethod):
         return {"probabilities": (scores / scores.sum(axis=1, keepdims=True)).astype(np.float32)}
 
     def predict(self, weights: Arrays, collection: Collection) -> NDArray[np.float32]:
-        """Logarithms of the stored probabilities."""
+        """Return the logarithms of the stored probabilities, float32 [n, C]."""
         return np.log(np.maximum(weights["probabilities"], np.float32(_LEAST)))

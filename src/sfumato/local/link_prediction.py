@@ -36,7 +36,7 @@ _FEWEST_EDGES = 20
 
 @dataclass(frozen=True, eq=False)
 class EdgeSplit:
-    """Pairs of nodes, [2, m] with the smaller id first: edges in three parts, and fixed test pairs without an edge."""
+    """An edge split holds edges in three parts, and test pairs without an edge: [2, m], the smaller id first."""
 
     num_nodes: int
     train: Pairs
@@ -46,7 +46,7 @@ class EdgeSplit:
 
     @property
     def training_graph(self) -> sp.csr_matrix:
-        """Training edges alone, symmetric, float32."""
+        """Return the training edges alone as a symmetric float32 matrix."""
         ones = np.ones(self.train.shape[1], np.float32)
         half = sp.csr_matrix((ones, tuple(self.train)), shape=(self.num_nodes, self.num_nodes))
         return sp.csr_matrix(half + half.T)
@@ -74,7 +74,16 @@ def split_edges(graph: Graph, seed: int = 0) -> EdgeSplit:
 
 
 def non_edges(generator: np.random.Generator, num_nodes: int, edges: Pairs, count: int) -> Pairs:
-    """Draw ``count`` pairs [2, count] of two nodes, the smaller first, none of them among ``edges`` [2, m].
+    """Draw pairs of two nodes that are not edges, [2, count], the smaller node first.
+
+    Args:
+        generator: public randomness.
+        num_nodes: number of nodes.
+        edges: pairs to avoid, [2, m].
+        count: how many pairs to draw.
+
+    Raises:
+        InputError: every pair of nodes is an edge.
 
     >>> non_edges(np.random.default_rng(0), 3, np.array([[0, 0], [1, 2]]), 2).tolist()
     [[1, 1], [2, 2]]
@@ -94,7 +103,7 @@ def non_edges(generator: np.random.Generator, num_nodes: int, edges: Pairs, coun
 
 @dataclass(frozen=True)
 class LinkResult:
-    """Scores on the test pairs, the epochs it took, and what a user spent: None where features were read in the clear."""
+    """A link result holds scores on the test pairs, the epochs it took, and what a user spent (None where read in the clear)."""
 
     auc: float
     average_precision: float
@@ -105,7 +114,7 @@ class LinkResult:
 
 @dataclass(frozen=True)
 class LinkPrediction:
-    r"""A variational graph auto-encoder on reports of every feature.
+    r"""Link prediction trains a variational graph auto-encoder on reports of every feature.
 
     Args:
         epsilon_x: budget of *each single feature*; None reads features in the clear (no privacy).
@@ -141,13 +150,16 @@ class LinkPrediction:
 
     @property
     def asked(self) -> Questions:
-        """What users are asked: features alone, each with its own budget."""
+        """Return what users are asked: features alone, each with its own budget."""
         return Questions(self.epsilon_x, None, mechanism=self.mechanism, per_feature=True, low=self.low, high=self.high)
 
     def fit(self, graph: Graph, seed: int = 0, source: SecretWords | None = None) -> LinkResult:
-        """Split the edges by ``seed``, ask every user once, train, and score the held-out edges.
+        """Split the edges, ask every user once, train, and score the held-out edges.
 
-        ``source`` is the users' secret randomness, fresh from the operating system by default.
+        Args:
+            graph: private features and public edges.
+            seed: public seed of the split and of the network.
+            source: the users' secret randomness; None takes fresh randomness from the operating system.
         """
         import torch
 
@@ -178,6 +190,11 @@ def received_rows(asked: Questions, graph: Graph, source: SecretWords) -> tuple[
     """Ask for features and return their estimate, dense float32 [n, d], with the epsilon of a user.
 
     Rows that are read in the clear come sparse, and with None.
+
+    Args:
+        asked: how each user randomizes its features.
+        graph: the private features.
+        source: secret randomness of the users.
     """
     import torch
 
@@ -195,7 +212,7 @@ def received_rows(asked: Questions, graph: Graph, source: SecretWords) -> tuple[
 
 
 def auc(present: Floats, absent: Floats) -> float:
-    """Chance that a score of an edge is above one of a pair without; ties count half.
+    """Compute the chance that a score of an edge is above that of a pair without edge; ties count half.
 
     >>> auc(np.array([2.0, 1.0]), np.array([1.0, 0.0]))
     0.875
@@ -205,7 +222,7 @@ def auc(present: Floats, absent: Floats) -> float:
 
 
 def average_precision(present: Floats, absent: Floats) -> float:
-    """Mean, over edges, of the share of edges among the pairs scored as high or higher.
+    """Compute the mean, over edges, of the share of edges among the pairs scored as high or higher.
 
     >>> average_precision(np.array([2.0, 0.5]), np.array([1.0, 0.0]))
     0.8333333333333333

@@ -1,4 +1,4 @@
-"""LPGNN: a graph network on propagated feature reports, taught by smoothed label reports; all post-processing."""
+"""LPGNN trains a graph network on propagated feature reports with smoothed label reports; all of it is post-processing."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ _PREFIX = "network."
 
 @dataclass(frozen=True)
 class LPGNN(LocalMethod):
-    r"""Propagate feature reports ``steps_x`` hops, train a two-layer network by Drop with ``steps_y`` hops of labels.
+    r"""LPGNN propagates feature reports ``steps_x`` hops and trains a two-layer network by Drop with ``steps_y`` hops of labels.
+
+    The network reads :math:`S^{K_x} \hat X` with :math:`S = D^{-1/2} A D^{-1/2}` and :math:`\hat X` the unbiased estimate of
+    the features; the losses are in :mod:`~sfumato.local.drop`.
 
     **Formal guarantee.** That of its :class:`~sfumato.local.collection.Questions`; training, choosing an epoch and
     predicting read reports, roles and links alone.
@@ -72,6 +75,11 @@ class LPGNN(LocalMethod):
 
     >>> LPGNN(features_in="random").epsilon_x
     0.0
+    >>> from sfumato.graph.graph import PublicFacts
+    >>> facts = PublicFacts(num_nodes=1000, num_train=500, num_features=10, num_classes=3, directed=False)
+    >>> method = LPGNN(epsilon_x=1.0, epsilon_y=2.0)
+    >>> method.calibrate(None, method.unit, facts).epsilon
+    3.0
 
     Source: Sajadmanesh and Gatica-Perez (2021), Locally Private Graph Neural Networks, CCS.
     """
@@ -128,7 +136,7 @@ class LPGNN(LocalMethod):
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any], dataset: str = "") -> LPGNN:
-        """The published form that a command line names; budgets and mechanism go before those of the preset.
+        """Build the published form that a command line names; budgets and mechanism go before those of the preset.
 
         "pgc-2020" with an ``epsilon_y`` asks for labels too, by randomized response, though published with labels in the
         clear.
@@ -141,7 +149,11 @@ class LPGNN(LocalMethod):
         return cls(**{**values, **asked})
 
     def learn(self, collection: Collection, num_classes: int, session: Session) -> Arrays:
-        """Train, and keep the epoch that ``select`` names."""
+        """Train, and keep the epoch that ``select`` names; arguments as in :meth:`LocalMethod.learn`.
+
+        Raises:
+            DataError: no training or no validation user reported a label.
+        """
         import torch
 
         for mask, role in ((collection.train_mask, "training"), (collection.val_mask, "validation")):
@@ -159,7 +171,7 @@ class LPGNN(LocalMethod):
         return {**weights, "selection": selection, **({"feature_seed": seed} if self.features_in == "random" else {})}
 
     def predict(self, weights: Arrays, collection: Collection) -> NDArray[np.float32]:
-        """The network on the same reports."""
+        """Apply the network to the same reports; returns log-probabilities, float32 [n, C]."""
         import torch
 
         topology, rows = self._inputs(collection, int(weights.get("feature_seed", [0])[0]))

@@ -1,4 +1,4 @@
-"""What every locally private method shares: ask each user once, then learn from the reports alone."""
+"""Every locally private method asks each user once, then learns from the reports alone; this is what they share."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class AskingMethod(Method):
-    """A method whose server only ever holds what users were asked for, once, and randomized themselves.
+    """The server of an asking method only ever holds what users were asked for, once, and randomized themselves.
 
     Noise follows from its settings, not from the ``noise_multiplier`` of :meth:`releases`.
     """
@@ -42,14 +42,19 @@ class AskingMethod(Method):
     @property
     @abstractmethod
     def unit(self) -> Unit:
-        """The only unit under which there is a proof."""
+        """Return the only unit under which there is a proof."""
 
     @abstractmethod
     def _claim(self, releases: tuple[Release, ...]) -> tuple[float, float]:
         """Epsilon, rounded upward, and delta of all releases together."""
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
-        """Plan the collection; never sees data. A budget is a limit: the settings decide what is spent.
+        """Plan the collection; no data is seen. A budget is only a limit: the settings decide what is spent.
+
+        Args:
+            budget: the most that may be spent; None sets no limit.
+            unit: the unit of privacy, which must be :attr:`unit`.
+            public: facts of the graph.
 
         Raises:
             UnsupportedUnitError: another unit than :attr:`unit`.
@@ -69,7 +74,7 @@ class AskingMethod(Method):
 
 @dataclass(frozen=True)
 class LocalMethod(Questions, AskingMethod):
-    r"""A method that never sees a user's values: it is its own :class:`~sfumato.local.collection.Questions`.
+    r"""A local method never sees a user's values: it is its own :class:`~sfumato.local.collection.Questions`.
 
     A subclass is a frozen dataclass of flat public settings with a ``card``, :meth:`learn` and :meth:`predict`. Both get
     a :class:`~sfumato.local.collection.Collection` and no graph, so whatever they do is post-processing.
@@ -80,14 +85,14 @@ class LocalMethod(Questions, AskingMethod):
 
     @property
     def unit(self) -> Unit:
-        """What the questions protect: the values that are not read in the clear."""
+        """Return what the questions protect: the values that are not read in the clear."""
         if self.epsilon_x is None and self.epsilon_y is None:
             return NoPrivacy()
         return LocalLevel(features=self.epsilon_x is not None, labels=self.epsilon_y is not None)
 
     @property
     def shares(self) -> dict[str, Any]:
-        """What is asked for features and for the label; None where they are read in the clear."""
+        """Return what is asked for features and for the label; None where they are read in the clear."""
         each = {"per_feature": True} if self.per_feature else {}
         return {"epsilon_x": self.epsilon_x, "epsilon_y": self.epsilon_y, **each}
 
@@ -112,14 +117,21 @@ class LocalMethod(Questions, AskingMethod):
         return round_up(pure + Fraction(accounting.epsilon(noisy, left))), self.delta
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float = 1.0) -> tuple[Release, ...]:
-        """What every user sends; the noise is set by the questions, not by ``noise_multiplier``."""
+        """List what every user sends.
+
+        ``unit`` must be :attr:`unit`, and ``public`` gives the sizes. The questions set the noise, so ``noise_multiplier``
+        is not read.
+
+        Raises:
+            UnsupportedUnitError: the unit is another.
+        """
         if unit != self.unit:
             asked = f"epsilon_x={self.epsilon_x}, epsilon_y={self.epsilon_y}"
             raise UnsupportedUnitError(f"Method {self.name!r} with {asked} has no proof under {unit}. Use {self.unit}.")
         return self.reports(public)
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
-        """Plan the collection; see :meth:`AskingMethod.calibrate`.
+        """Plan the collection; no data is seen. Arguments are those of :meth:`AskingMethod.calibrate`.
 
         Raises:
             InputError: label reports would say next to nothing, so that no server could use them.
@@ -131,7 +143,11 @@ class LocalMethod(Questions, AskingMethod):
         return super().calibrate(budget, unit, public)
 
     def check(self, graph: Graph) -> None:
-        """Refuse roles under which nobody could learn, before anyone is asked; who has a label to report is public."""
+        """Refuse roles under which nobody could learn, before anyone is asked. Who has a label to report is public.
+
+        Raises:
+            DataError: too few users in the training or validation role have a label.
+        """
         assert graph.y is not None
         for mask, role, least in ((graph.train_mask, "training", 2), (graph.val_mask, "validation", 1)):
             count = int((mask & (graph.y >= 0)).sum())
@@ -142,7 +158,7 @@ class LocalMethod(Questions, AskingMethod):
                 )
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Ask every user, then learn from what was received."""
+        """Ask every user, then learn from what was received; arguments as in :meth:`~sfumato.method.contract.Method.run`."""
         for release in plan.releases:
             session.charge(release.name)
         reports = encode(self, graph, plan.public, coins(session))
@@ -150,25 +166,31 @@ class LocalMethod(Questions, AskingMethod):
         return Outcome(self.learn(collection, plan.public.num_classes, session), reports)
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Log-probabilities [n, C] from released reports, topology and roles."""
+        """Compute log-probabilities [n, C] from released reports, topology and roles; arguments as in the contract."""
         return self.predict(weights, received(self, graph, plan.public, released))
 
     @abstractmethod
     def learn(self, collection: Collection, num_classes: int, session: Session) -> Arrays:
-        """Weights (float32 arrays) from reports; ``session`` gives a public seed and progress."""
+        """Learn weights (float32 arrays by name) from reports.
+
+        Args:
+            collection: what the server holds.
+            num_classes: C.
+            session: gives a public seed, and progress.
+        """
 
     @abstractmethod
     def predict(self, weights: Arrays, collection: Collection) -> NDArray[np.float32]:
-        """Log-probabilities of every node, float32 [n, C]."""
+        """Compute log-probabilities of every node, float32 [n, C]."""
 
 
 def coins(session: Session) -> SecretWords:
-    """The coins of all reports of a fit: secret and new, and the same again when it is resumed on the same graph."""
+    """Return the coins of all reports of a fit: secret and new, and the same again when the fit is resumed on the same graph."""
     return SecretWords(derive_key(session.key, "reports"))
 
 
 def pure_sum(releases: Sequence[Release]) -> Fraction:
-    """Exact sum of the epsilon of releases by randomizers of pure local privacy.
+    """Compute the exact sum of the epsilon of releases by randomizers of pure local privacy.
 
     >>> from sfumato.record.ledger import Release
     >>> from sfumato.privacy.events import PureEvent

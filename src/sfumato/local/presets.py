@@ -75,7 +75,7 @@ _PGC_TUNED: dict[str, _Row] = {
 
 
 def preset(name: str, dataset: str, epsilon_x: float | None = 1.0, epsilon_y: float | None = 1.0) -> dict[str, Any]:
-    """Settings of a published form for a data set and budgets; None reads features, or labels, in the clear.
+    """Return the settings of a published form for a data set and budgets; None reads features, or labels, in the clear.
 
     Args:
         name: "lpgnn-2021" or "pgc-2020".

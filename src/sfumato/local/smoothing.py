@@ -55,6 +55,14 @@ def propagate_labels(
 ) -> Floats:
     r"""Return scores [n, C]: debiased labels after ``hops`` steps of :math:`S = D^{-1/2} A D^{-1/2}`, the prior added.
 
+    Args:
+        adjacency: A, sparse [n, n], symmetric.
+        noisy_labels: integers [n]; read only where ``known_mask`` is True.
+        known_mask: bool [n].
+        transition: [C, R], P(report | label).
+        hops: k, number of steps.
+        restart: r, in personalized PageRank; None for plain steps.
+
     Without ``restart``, :math:`\pi + S^k (z - \pi)`; with restart r, :math:`\pi + \sum_{i \le k} r (1 - r)^i S^i (z - \pi)`.
     Rows of nodes without a report start at zero, and so does every isolated node after one step. Post-processing.
 
@@ -87,6 +95,8 @@ def best_propagation(
 ) -> Floats:
     """Return scores [n, C] of the one of ``PROPAGATIONS`` that best predicts the reports of a held-out third.
 
+    Arguments are those of :func:`propagate_labels`, and ``seed``, which draws the third.
+
     Each is tried on two thirds of the known nodes, drawn by ``seed``; the one whose predictions most often are of the
     classes that make the other reports likeliest then uses all. Post-processing.
 
@@ -108,7 +118,7 @@ def best_propagation(
 
 @dataclass(frozen=True)
 class HeatKernelRidge:
-    r"""Kernel ridge regression of debiased labels on the heat kernel, its settings averaged by what the reports say.
+    """Heat-kernel ridge regression smooths debiased labels on the heat kernel; its settings are averaged by what reports say.
 
     For every width t in ``widths`` and share a in ``shares``, predictions for each of ``folds`` parts of the known nodes
     are made from the others, sharpened by a power (a calibration, chosen on the same fold predictions), pushed through
