@@ -1,4 +1,4 @@
-"""Graphs: reading, generating, splitting and storing them. Nothing here knows of privacy."""
+"""This package reads, generates, splits and stores graphs. Nothing here knows of privacy."""
 
 from __future__ import annotations
 

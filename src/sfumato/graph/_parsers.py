@@ -1,4 +1,4 @@
-"""Parsers of the published benchmark files: one function a family, each from a folder and a name to a Graph."""
+"""Parsers of the published benchmark files: one function a family makes a Graph from a folder and a name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,16 @@ _TRAFFIC_CLASSES = ("lowest traffic", "low traffic", "middle traffic", "high tra
 
 
 def facebook100(folder: Path, school: str, min_class_size: int) -> Graph:
-    """One university, target year; students without a year and years under ``min_class_size`` members are dropped.
+    """Read one university with the class year as target; students without a year and small years are dropped.
+
+    Args:
+        folder: holds the ``.mat`` files.
+        school: name of the file.
+        min_class_size: years of fewer members are dropped.
+
+    Raises:
+        DataError: no class is large enough.
+        ValueError: the file has other shapes; :func:`~sfumato.graph.datasets.load_dataset` turns this into a DataError.
 
     Feature columns are the codes in the raw file, before students are dropped; 0 is missing and has no column.
     """
@@ -70,7 +79,11 @@ def _one_hot(codes: np.ndarray, names: Sequence[str]) -> tuple[scipy.sparse.csr_
 
 
 def require_nodes(keep: np.ndarray, min_class_size: int) -> int:
-    """Count the kept nodes; a filter that leaves none is an error."""
+    """Count the kept nodes, and refuse a filter that leaves none.
+
+    Raises:
+        DataError: no node is kept.
+    """
     if not keep.any():
         raise DataError(
             f"Expected a class of at least min_class_size={min_class_size} labelled nodes, found none. "
@@ -80,7 +93,7 @@ def require_nodes(keep: np.ndarray, min_class_size: int) -> int:
 
 
 def planetoid(folder: Path, name: str) -> Graph:
-    """Cora, Citeseer or PubMed from the raw ``ind.*`` files, with the public split as roles."""
+    """Read Cora, Citeseer or PubMed from the raw ``ind.*`` files, with the public split as roles."""
     parts: dict[str, Any] = {}
     for part in ("x", "tx", "allx", "y", "ty", "ally", "graph"):
         path = folder / f"ind.{name}.{part}"
@@ -126,7 +139,7 @@ def _rows(blocks: list[Any], order: np.ndarray) -> scipy.sparse.csr_matrix:
 
 
 def npz(folder: Path, name: str) -> Graph:
-    """A graph of the Cora-ML or co-author/Amazon kind; citations and co-purchases are read as undirected."""
+    """Read a graph of the Cora-ML or co-author/Amazon kind; citations and co-purchases are read as undirected."""
     return _from_npz(folder / f"{name}.npz", directed=False)
 
 
@@ -173,7 +186,7 @@ def _matrix(members: dict[str, Any], pickled: str, stem: str) -> scipy.sparse.cs
 
 
 def musae(folder: Path, name: str) -> Graph:
-    """Page or user networks: features from JSON lists of ids, target page type, mature language, or binned traffic."""
+    """Read a network of pages or users: features from JSON lists of ids, target page type, mature language, or binned traffic."""
     stem = name.rsplit("_", 1)[-1]
     path = folder / name / f"{stem}.json"
     with reading(path):
@@ -189,7 +202,7 @@ def musae(folder: Path, name: str) -> Graph:
 
 
 def lastfm_asia(folder: Path, _: str) -> Graph:
-    """Users of LastFM in Asia; the target is the country; features are not published with these files."""
+    """Read the users of LastFM in Asia. The target is the country; features are not published with these files."""
     return _from_csv(folder / "lastfm_asia_edges.csv", folder / "lastfm_asia_target.csv", None)
 
 
@@ -221,7 +234,10 @@ def _encode_labels(values: Any) -> tuple[np.ndarray, tuple[str, ...]]:
 
 
 def directed(folder: Path, name: str) -> Graph:
-    """Arcs that are arcs: e-mails (target department) or links between blogs (target side); self-loops stay."""
+    """Read a graph whose arcs have a direction: e-mails (target department) or links between blogs (target side).
+
+    Self-loops stay.
+    """
     if (folder / f"{name}.npz").exists():
         return _from_npz(folder / f"{name}.npz", directed=True)
     edges_path, label_path = folder / f"{name}.txt", folder / f"{name}-department-labels.txt"
@@ -234,7 +250,7 @@ def directed(folder: Path, name: str) -> Graph:
 
 
 def text(folder: Path, name: str) -> Graph:
-    """Citations between papers whose texts lie beside them; the texts are not read here."""
+    """Read citations between papers whose texts lie beside them; the texts are not read here."""
     node_ids = None
     if name == "cora_cane":
         edges_path, label_path = folder / name / "graph.txt", folder / name / "group.txt"

@@ -1,4 +1,4 @@
-"""Compressed arcs: building, transposing and checking them, with sorting and counting only (no loop over arcs)."""
+"""Compressed arcs are built, transposed and checked here by sorting and counting only, without a loop over arcs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Packed = tuple[np.ndarray, np.ndarray, dict[str, int]]
 
 
 def nothing_merged() -> dict[str, int]:
-    """Count of zero for everything that construction may merge or remove."""
+    """Return a count of zero for everything that construction may merge or remove."""
     return {"duplicates": 0, "reversed": 0, "self_loops": 0}
 
 
@@ -29,6 +29,15 @@ def check_num_nodes(num_nodes: int) -> int:
 def pack_arcs(source: Any, target: Any, num_nodes: int, self_loops: str = "remove") -> Packed:
     """Group arcs by source, sort targets, drop repeated arcs: ``(indptr, indices, merged)``.
 
+    Args:
+        source: integers in [0, num_nodes), [num_rows].
+        target: integers in [0, num_nodes), [num_rows].
+        num_nodes: how many nodes there are.
+        self_loops: "remove" (and count), "keep" or "error".
+
+    Raises:
+        DataError: an array has another shape, a node is out of range, or a self-loop is not allowed.
+
     >>> pack_arcs([2, 0, 0], [0, 1, 1], 3)
     (array([0, 1, 1, 2]), array([1, 0], dtype=int32), {'duplicates': 1, 'reversed': 0, 'self_loops': 0})
     """
@@ -41,6 +50,8 @@ def pack_arcs(source: Any, target: Any, num_nodes: int, self_loops: str = "remov
 
 def pack_edges(source: Any, target: Any, num_nodes: int, self_loops: str = "remove") -> Packed:
     """Store both arcs of every undirected edge: ``(indptr, indices, merged)``.
+
+    Arguments are those of :func:`pack_arcs`.
 
     One row is one edge. A row repeated as it is counts as a duplicate, a row whose reverse is there as well
     counts as reversed; either is merged into one edge.
@@ -70,12 +81,16 @@ def transpose_arcs(indptr: np.ndarray, indices: np.ndarray) -> tuple[np.ndarray,
 
 
 def owners(indptr: np.ndarray) -> np.ndarray:
-    """The source of every arc, int64 [num_arcs]."""
+    """Return the source of every arc, int64 [num_arcs]."""
     return np.repeat(np.arange(len(indptr) - 1, dtype=np.int64), np.diff(indptr))
 
 
 def check_pointers(indptr: Any, num_arcs: int) -> np.ndarray:
-    """Return row pointers as int64 if they start at 0, never fall and end at the number of arcs."""
+    """Return row pointers as int64 if they start at 0, never fall and end at the number of arcs.
+
+    Raises:
+        DataError: they do not.
+    """
     pointers: np.ndarray = np.asarray(indptr)
     if pointers.ndim != 1 or pointers.dtype.kind not in "iu" or len(pointers) == 0:
         raise DataError(
@@ -93,7 +108,16 @@ def check_pointers(indptr: Any, num_arcs: int) -> np.ndarray:
 
 
 def check_node_ids_in_range(name: str, values: Any, num_nodes: int) -> np.ndarray:
-    """Return node indices as a 1-D integer array if every one is in ``[0, num_nodes)``."""
+    """Return node indices as a 1-D integer array if every one is in ``[0, num_nodes)``.
+
+    Args:
+        name: of the argument, for messages.
+        values: the indices.
+        num_nodes: how many nodes there are.
+
+    Raises:
+        DataError: the array has another shape or type, or an index is out of range.
+    """
     nodes: np.ndarray = np.asarray(values)
     if nodes.size == 0:
         nodes = nodes.astype(np.int64)
@@ -113,7 +137,11 @@ def check_node_ids_in_range(name: str, values: Any, num_nodes: int) -> np.ndarra
 
 
 def check_arcs(indptr: Any, indices: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the arrays as int64 and int32 if targets are in range, sorted in each row and never repeated."""
+    """Return the arrays as int64 and int32 if targets are in range, sorted in each row and never repeated.
+
+    Raises:
+        DataError: they are not.
+    """
     indices = np.asarray(indices)
     indptr = check_pointers(indptr, len(indices) if indices.ndim else 0)
     indices = check_node_ids_in_range("indices", indices, len(indptr) - 1).astype(np.int32, copy=False)
@@ -130,7 +158,11 @@ def check_arcs(indptr: Any, indices: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def check_symmetric(indptr: np.ndarray, indices: np.ndarray) -> None:
-    """Refuse an undirected graph that holds an arc without its reverse."""
+    """Refuse an undirected graph that holds an arc without its reverse.
+
+    Raises:
+        DataError: an arc has no reverse.
+    """
     num_nodes = len(indptr) - 1
     keys = _keys(indptr, indices)
     back = _reverse(keys, num_nodes)

@@ -14,7 +14,15 @@ ROLES = ("train", "val", "test", "none")
 
 
 def check_promises(num_nodes: int, max_degree: int | None, mean_degree: float | None) -> None:
-    """Refuse a promised degree that no graph of so many nodes can have, for arcs that are repeated are one.
+    """Refuse a promised degree that no graph of so many nodes can have; repeated arcs count once.
+
+    Args:
+        num_nodes: how many nodes there are.
+        max_degree: the promised bound; None promises nothing.
+        mean_degree: the promised estimate; None promises nothing.
+
+    Raises:
+        InputError: a promise is out of range.
 
     >>> check_promises(4, max_degree=5, mean_degree=None)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -29,7 +37,11 @@ def check_promises(num_nodes: int, max_degree: int | None, mean_degree: float | 
 
 
 def check_features(x: Any, num_nodes: int) -> np.ndarray | sp.csr_matrix | None:
-    """Return features as dense or CSR float32 [num_nodes, num_features], all finite."""
+    """Return features as dense or CSR float32 [num_nodes, num_features], all finite.
+
+    Raises:
+        DataError: ``x`` has another shape, or a value that is no finite number.
+    """
     if x is None:
         return None
     if not sp.issparse(x):
@@ -63,7 +75,16 @@ def _check_finite(x: np.ndarray | sp.csr_matrix) -> None:
 
 
 def check_labels(y: Any, num_nodes: int, num_classes: int) -> np.ndarray | None:
-    """Return labels as int64 [num_nodes], -1 for missing; ``num_classes`` 0 means "not declared"."""
+    """Return labels as int64 [num_nodes], -1 for missing.
+
+    Args:
+        y: one class a node.
+        num_nodes: how many nodes there are.
+        num_classes: how many classes there are; 0 means "not declared".
+
+    Raises:
+        DataError: ``y`` has another shape, is no class number, is out of range, or is missing everywhere.
+    """
     if y is None:
         return None
     labels: np.ndarray = np.asarray(y)
@@ -104,7 +125,11 @@ def _refuse_regression(y: np.ndarray) -> None:
 
 
 def check_node_ids(node_ids: Any, num_nodes: int) -> np.ndarray | None:
-    """Return original node ids as int64 or str [num_nodes], none repeated."""
+    """Return original node ids as int64 or str [num_nodes], none repeated.
+
+    Raises:
+        DataError: the ids have another shape or type, or one is repeated.
+    """
     if node_ids is None:
         return None
     ids: np.ndarray = np.asarray(node_ids)
@@ -125,7 +150,11 @@ def check_node_ids(node_ids: Any, num_nodes: int) -> np.ndarray | None:
 
 
 def check_roles(roles: Any, num_nodes: int) -> np.ndarray | None:
-    """Return roles as uint8 [num_nodes]: 0 train, 1 val, 2 test, 3 none."""
+    """Return roles as uint8 [num_nodes]: 0 train, 1 val, 2 test, 3 none.
+
+    Raises:
+        DataError: the roles have another shape or type, or one is none of the four.
+    """
     if roles is None:
         return None
     values: np.ndarray = np.asarray(roles)

@@ -1,4 +1,4 @@
-"""Graphs from and to PyTorch Geometric and NetworkX."""
+"""Graphs are converted here from and to PyTorch Geometric and NetworkX."""
 
 from __future__ import annotations
 
@@ -32,6 +32,12 @@ def from_pyg(data: Data, directed: bool, *, self_loops: str = "remove", name: st
 
     Shapes: ``edge_index`` [2, num_arcs], ``x`` [num_nodes, num_features] dense or sparse, ``y`` [num_nodes] or
     [num_nodes, 1], masks bool [num_nodes]. Errors: :class:`~sfumato.errors.DataError`.
+
+    Args:
+        data: a homogeneous graph.
+        directed: whether arcs have a direction.
+        self_loops: "remove" (and count), "keep" or "error".
+        name: of the graph, in messages and certificates.
 
     >>> import torch
     >>> from torch_geometric.data import Data
@@ -99,6 +105,19 @@ def from_networkx(
     ``label`` and ``role`` name node attributes; ``features`` is a list of scalar attributes, encoded as
     :func:`~sfumato.graph.io.read_csv` encodes columns, or one attribute that holds a vector of numbers. Edge weights
     and attributes are ignored. Node ids that are not all integers are written as text.
+
+    Args:
+        g: the graph; its class declares the direction.
+        label: attribute that holds one class a node.
+        features: attributes that hold features.
+        role: attribute that holds train, val, test or none.
+        schema: declares what is public, see :class:`~sfumato.graph.schema.Schema`.
+        self_loops: "remove" (and count), "keep" or "error".
+        name: of the graph, in messages and certificates.
+
+    Raises:
+        DataError: ``g`` is a multigraph or empty, or an attribute does not fit.
+        SchemaError: the schema declares another direction, or the values do not fit it.
 
     >>> import networkx as nx
     >>> from_networkx(nx.path_graph(4))

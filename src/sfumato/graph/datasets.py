@@ -1,4 +1,4 @@
-"""Named benchmark graphs, read from the original public files under a data directory."""
+"""Named benchmark graphs are read from the original public files under a data directory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FAMILIES: dict[str, Callable[[Path, str], Graph]] = {
 
 @dataclass(frozen=True)
 class DatasetRow:
-    """One line of :func:`list_datasets`: counts after the default preparation, None where not known without loading.
+    """A row of :func:`list_datasets` has counts after the default preparation; None where not known without loading.
 
     ``num_arcs`` counts both arcs of an undirected edge; ``present`` says whether the files are there.
     """
@@ -114,6 +114,12 @@ def load_dataset(
 
     Raises ``DataError`` (file missing, damaged, or holding a refused pickle) and ``InputError`` (unknown name).
 
+    Args:
+        name: of the data set.
+        data_dir: the data directory; not needed for ``campus`` and ``interests``.
+        min_class_size: smaller classes are dropped; None takes the default of the data set.
+        split: "public" for the published roles; None sets no roles.
+
     >>> load_dataset("campus").num_classes
     6
     """
@@ -181,6 +187,9 @@ def _drop_small_classes(graph: Graph, min_class_size: int) -> Graph:
 
 def list_datasets(data_dir: str | Path | None = None) -> tuple[DatasetRow, ...]:
     """List the known data sets, and any other school or npz file found under ``data_dir``, without loading them.
+
+    Raises:
+        DataError: ``data_dir`` is no folder.
 
     >>> [row.name for row in list_datasets() if row.present]
     ['campus', 'interests']

@@ -1,4 +1,4 @@
-"""Arrow columns as arrays: node ids, one-hot and numeric features, class numbers, roles.
+"""Columns of an Arrow table become arrays: node ids, one-hot and numeric features, class numbers, roles.
 
 Features and labels are protected under some units: no error here holds a value, and none of Arrow's, which do, leaves.
 """
@@ -27,7 +27,7 @@ _ROLE_NAMES |= {str(code): code for code in range(4)}
 
 @dataclass(frozen=True)
 class Features:
-    """Encoded columns: ``x`` float32 [num_nodes, num_features], column names, what was read off the data.
+    """Encoded features are ``x`` float32 [num_nodes, num_features], the names of its columns, and what was read off the data.
 
     ``outside`` counts, by column, the values beyond the schema: clipped numbers, and categories that it does not list.
     """
@@ -40,7 +40,10 @@ class Features:
 
 @dataclass(frozen=True)
 class Labels:
-    """Class numbers int64 [num_nodes], -1 for missing; class names; ``outside`` as in :class:`Features`."""
+    """Encoded labels are class numbers int64 [num_nodes], -1 for missing, with class names.
+
+    ``outside`` counts values beyond the schema, as in :class:`Features`.
+    """
 
     y: np.ndarray
     classes: tuple[str, ...]
@@ -64,7 +67,11 @@ class _Block:
 
 
 def encode_ids(column: pa.ChunkedArray, where: str) -> pa.Array:
-    """Ids as int64 when every one is a plain integer, else as text; ``where`` names the column in errors."""
+    """Encode ids as int64 when every one is a plain integer, else as text; ``where`` names the column in errors.
+
+    Raises:
+        DataError: the column holds neither integers nor text.
+    """
     kind = _plain(column.type)
     if _is_number(kind):
         try:
@@ -82,7 +89,7 @@ def encode_ids(column: pa.ChunkedArray, where: str) -> pa.Array:
 
 
 def positions(values: pa.Array, known: pa.Array) -> np.ndarray:
-    """Where each value stands among ``known``: int64, -1 for a value that is missing or not there."""
+    """Find where each value stands among ``known``: int64, -1 for a value that is missing or not there."""
     if values.type != known.type:
         values, known = values.cast(pa.large_string()), known.cast(pa.large_string())
     codes: np.ndarray = pc.index_in(values, value_set=known).fill_null(-1).to_numpy(zero_copy_only=False)
@@ -90,7 +97,18 @@ def positions(values: pa.Array, known: pa.Array) -> np.ndarray:
 
 
 def encode_features(columns: dict[str, pa.ChunkedArray], schema: Schema, ids: np.ndarray) -> Features:
-    """One-hot text and boolean columns (all zero where missing or not declared), numbers clipped to a declared range.
+    """Encode text and boolean columns as one-hot columns, and numbers clipped to a declared range.
+
+    A one-hot row is all zero where the value is missing or not declared.
+
+    Args:
+        columns: of the node table, by name.
+        schema: declares categories and ranges.
+        ids: of the nodes, for messages.
+
+    Raises:
+        DataError: a column holds other values than numbers, text or booleans.
+        SchemaError: a value is of another kind than declared.
 
     The result is CSR when it has more than 64 columns and fewer than a quarter of its entries differ from zero.
     """
@@ -118,7 +136,18 @@ def encode_features(columns: dict[str, pa.ChunkedArray], schema: Schema, ids: np
 
 
 def encode_labels(name: str, column: pa.ChunkedArray, schema: Schema, ids: np.ndarray) -> Labels:
-    """Number the labels by declared classes, of which others count as missing, or by those seen, sorted."""
+    """Number the labels by declared classes, or by those seen, sorted; a label of no declared class counts as missing.
+
+    Args:
+        name: of the label column.
+        column: one class a node.
+        schema: may declare the classes.
+        ids: of the nodes, for messages.
+
+    Raises:
+        DataError: the column holds no classes, or all are missing.
+        SchemaError: no label is of a declared class.
+    """
     kind = _plain(column.type)
     if pt.is_nested(kind):
         raise DataError(
@@ -146,7 +175,16 @@ def encode_labels(name: str, column: pa.ChunkedArray, schema: Schema, ids: np.nd
 
 
 def encode_roles(name: str, column: pa.ChunkedArray, ids: np.ndarray) -> np.ndarray:
-    """Roles uint8 [num_nodes] from train, val, test and none (or 0 to 3); missing is none."""
+    """Encode roles as uint8 [num_nodes] from train, val, test and none (or 0 to 3); missing is none.
+
+    Args:
+        name: of the role column.
+        column: one role a node.
+        ids: of the nodes, for messages.
+
+    Raises:
+        SchemaError: a value is no role.
+    """
     values = pc.utf8_lower(_categorical(name, column))
     codes = positions(values, pa.array(_ROLE_NAMES, pa.large_string()))
     if _unlisted(values, codes):
@@ -316,7 +354,11 @@ def _assemble(blocks: Sequence[_Block], width: int, num_nodes: int) -> np.ndarra
 
 
 def check_num_features(features: Features, schema: Schema) -> None:
-    """Refuse a table that encodes to another number of columns than the schema promised."""
+    """Refuse a table that encodes to another number of columns than the schema promised.
+
+    Raises:
+        SchemaError: the numbers differ.
+    """
     if schema.num_features is not None and len(features.names) != schema.num_features:
         raise SchemaError(
             f"Expected num_features={schema.num_features} columns after encoding, got another number. Declare the "

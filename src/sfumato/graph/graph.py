@@ -1,4 +1,4 @@
-"""The graph that every method reads: compressed arcs, features, labels, and a declared direction."""
+"""The graph that every method reads holds compressed arcs, features, labels, and a declared direction."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ _STORED = (
 
 @dataclass(frozen=True)
 class PublicFacts:
-    """What calibration may know about a graph: facts that are public under one privacy unit.
+    """Public facts are what calibration may know about a graph, since they are public under one privacy unit.
+
+    ``num_nodes``, ``num_features`` and ``num_classes`` are counts, and ``directed`` is declared. ``max_degree`` and
+    ``mean_degree`` are promises of a schema, or None.
 
     ``num_train`` counts train roles, which are public because roles are fixed over public ids. ``num_arcs`` is there where
     arcs are public, ``untrained_classes`` (classes without a labeled training node) where labels and roles are. ``assumed``
@@ -71,7 +74,7 @@ class PublicFacts:
         check_promises(self.num_nodes, self.max_degree, self.mean_degree)
 
     def to_dict(self) -> dict[str, Any]:
-        """The form that certificates and run folders keep: ``num_arcs`` and ``untrained_classes`` only where they are known."""
+        """Return the form that certificates keep; ``num_arcs`` and ``untrained_classes`` are there only where they are known."""
         return {
             name: value
             for name, value in asdict(self).items()
@@ -81,7 +84,7 @@ class PublicFacts:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Graph:
-    r"""A directed or undirected graph in compressed form, with what its nodes carry.
+    """A graph is directed or undirected, holds its arcs in compressed form, and carries features, labels and roles of nodes.
 
     The targets of node ``v`` are ``indices[indptr[v]:indptr[v+1]]``, sorted and unique; ``v`` owns these arcs. An
     undirected graph stores both arcs of every edge. The direction is declared, never read off the data.
@@ -198,6 +201,14 @@ class Graph:
         ``source`` and ``target`` are integers in [0, num_nodes), shape [num_rows]; ``self_loops`` is ``"remove"``
         (and count), ``"keep"`` or ``"error"``; ``fields`` are the other fields of :class:`Graph`. No weights.
 
+        Args:
+            source: one end of each edge.
+            target: the other end.
+            num_nodes: how many nodes there are.
+            directed: whether each row is one arc or an undirected edge.
+            self_loops: what happens to rows with two equal ends.
+            fields: other fields of the graph.
+
         >>> Graph.from_edges([0, 1, 1], [1, 0, 1], 2, directed=False).merged
         {'duplicates': 0, 'reversed': 1, 'self_loops': 1}
         """
@@ -209,7 +220,7 @@ class Graph:
     def from_arcs(
         cls, source: Any, target: Any, num_nodes: int, *, directed: bool, self_loops: str = "remove", **fields: Any
     ) -> Graph:
-        """Build a graph from arcs; if undirected, both arcs of every edge must be there. Arguments as `from_edges`.
+        """Build a graph from arcs; if undirected, both arcs of every edge must be there. Arguments are those of `from_edges`.
 
         >>> Graph.from_arcs([0, 1], [1, 0], 2, directed=False).num_edges
         1
@@ -219,7 +230,7 @@ class Graph:
 
     @classmethod
     def from_csr(cls, indptr: Any, indices: Any, *, directed: bool, self_loops: str = "remove", **fields: Any) -> Graph:
-        """Build a graph from compressed rows; targets may be unsorted or repeated. Arguments as `from_arcs`.
+        """Build a graph from compressed rows; targets may be unsorted or repeated. Other arguments are those of `from_edges`.
 
         Shapes: ``indptr`` [num_nodes + 1], ``indices`` [num_arcs].
 
@@ -235,17 +246,17 @@ class Graph:
 
     @property
     def num_nodes(self) -> int:
-        """Number of nodes."""
+        """Count the nodes of the graph."""
         return len(self.indptr) - 1
 
     @property
     def num_arcs(self) -> int:
-        """Number of stored arcs; an undirected edge counts twice."""
+        """Count the stored arcs; an undirected edge counts twice."""
         return len(self.indices)
 
     @cached_property
     def num_edges(self) -> int:
-        """Number of arcs if directed, of undirected pairs (and kept self-loops) otherwise."""
+        """Count the arcs if directed, and the undirected pairs (and kept self-loops) otherwise."""
         if self.directed:
             return self.num_arcs
         loops = int(np.count_nonzero(owners(self.indptr) == self.indices))
@@ -253,27 +264,27 @@ class Graph:
 
     @property
     def num_features(self) -> int:
-        """Number of columns of ``x``; 0 without features."""
+        """Count the columns of ``x``; 0 without features."""
         return 0 if self.x is None else int(self.x.shape[1])
 
     @property
     def num_classes(self) -> int:
-        """Number of classes; 0 without labels."""
+        """Count the classes; 0 without labels."""
         return len(self.classes)
 
     @property
     def train_mask(self) -> np.ndarray:
-        """Nodes that train: bool [num_nodes]."""
+        """Mark the nodes that train: bool [num_nodes]."""
         return self._mask(0)
 
     @property
     def val_mask(self) -> np.ndarray:
-        """Nodes that validate: bool [num_nodes]."""
+        """Mark the nodes that validate: bool [num_nodes]."""
         return self._mask(1)
 
     @property
     def test_mask(self) -> np.ndarray:
-        """Nodes that test: bool [num_nodes]."""
+        """Mark the nodes that test: bool [num_nodes]."""
         return self._mask(2)
 
     def _mask(self, role: int) -> np.ndarray:
@@ -289,7 +300,7 @@ class Graph:
         return transpose_arcs(self.indptr, self.indices)
 
     def transpose(self) -> tuple[np.ndarray, np.ndarray]:
-        """Arcs grouped by destination, ``(indptr, indices)``; for an undirected graph the same arrays.
+        """Group arcs by destination, ``(indptr, indices)``; for an undirected graph these are the same arrays.
 
         >>> Graph.from_edges([0, 0], [1, 2], 3, directed=True).transpose()[1].tolist()
         [0, 0]
@@ -297,11 +308,11 @@ class Graph:
         return self._transposed if self.directed else (self.indptr, self.indices)
 
     def with_roles(self, roles: Any) -> Graph:
-        """The same graph with these roles: integers [num_nodes], 0 train, 1 val, 2 test, 3 none."""
+        """Return the same graph with these roles: integers [num_nodes], 0 train, 1 val, 2 test, 3 none."""
         return replace(self, roles=roles)
 
     def with_split(self, fractions: Sequence[float] = DEFAULT_FRACTIONS, seed: int = 0) -> Graph:
-        """The same graph with roles drawn at random over node ids; reads nothing private.
+        """Return the same graph with roles drawn at random over node ids; this reads nothing private.
 
         >>> graph = Graph.from_edges([0], [1], 20, directed=False).with_split(seed=1)
         >>> graph.train_mask.sum(), graph.test_mask.sum()
@@ -310,7 +321,9 @@ class Graph:
         return self.with_roles(random_roles(self.num_nodes, tuple(fractions), seed))
 
     def public_facts(self, unit: Any) -> PublicFacts:
-        """What calibration may know under a privacy unit (anything with ``public``, a tuple of names, and ``split``).
+        """Return what calibration may know under a privacy unit.
+
+        A unit is anything with ``public``, a tuple of names, and ``split``.
 
         Degrees appear only as promised; 75 % of the nodes train where roles are not set yet, or the share in ``unit.split``.
 

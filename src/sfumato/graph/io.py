@@ -1,4 +1,4 @@
-"""Readers: a node table and an edge table, from CSV, Parquet or a database, become a :class:`Graph`.
+"""Readers turn a node table and an edge table, from CSV, Parquet or a database, into a :class:`Graph`.
 
 DuckDB reads the files; one path of Arrow tables follows, so that every source obeys the same rules. Node ids and names of
 columns are public; values and the ends of edges may not be, so errors name their row and column instead.
@@ -31,7 +31,7 @@ _TARGET_NAMES = ("target", "dst", "to", "v", "node2", "node_2", "target_id", "to
 
 @dataclass(frozen=True)
 class Reading:
-    """How two tables become a graph: the keyword arguments that all readers share (see :func:`read_csv`)."""
+    """A reading says how two tables become a graph: the keyword arguments that all readers share (see :func:`read_csv`)."""
 
     label: str | None = None
     schema: Schema | Mapping[str, Any] | str | Path | None = None
@@ -75,6 +75,20 @@ def read_csv(
     Errors: :class:`~sfumato.errors.DataError` naming file, column and row, never a value;
     :class:`~sfumato.errors.SchemaError` where a table does not fit the schema.
 
+    Args:
+        nodes: path of the node file.
+        edges: path of the edge file.
+        label: column of the classes; None reads no labels.
+        schema: declares what is public.
+        directed: whether arcs have a direction; None takes the schema's word, else undirected.
+        id_column: column of the ids.
+        role: column of the roles; None reads none.
+        features: columns of the features; None takes all others.
+        source: column of the edges' first end.
+        target: column of the edges' second end.
+        self_loops: "remove" (and count), "keep" or "error".
+        name: of the graph, in messages and certificates.
+
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     _ = Path(folder, "nodes.csv").write_text("id,dorm,year\nann,north,2004\nbob,south,2005\n")
@@ -100,7 +114,7 @@ def read_csv(
 
 
 def read_parquet(nodes: str | Path, edges: str | Path, **how: Any) -> Graph:
-    """Read a graph from a node file and an edge file, both Parquet. Keyword arguments as :func:`read_csv`."""
+    """Read a graph from a node file and an edge file, both Parquet. Keyword arguments are those of :func:`read_csv`."""
     with require("duckdb").connect() as connection:
         node_table, edge_table = (
             _table(partial(connection.read_parquet, str(_existing(path))), str(path)) for path in (nodes, edges)
@@ -130,7 +144,19 @@ def read_sql(connection: Any, nodes: str, edges: str, **how: Any) -> Graph:
 
 
 def build_graph(nodes: Any, edges: Any, how: Reading, places: tuple[str, str], first_row: int = 1) -> Graph:
-    """Build a graph from two Arrow tables; ``places`` name them in errors, ``first_row`` is the number of row 0."""
+    """Build a graph from two Arrow tables.
+
+    Args:
+        nodes: the node table.
+        edges: the edge table.
+        how: what the columns mean.
+        places: name the two tables in errors.
+        first_row: the number of row 0 in errors.
+
+    Raises:
+        DataError: a table is empty, lacks a column, or holds what does not fit.
+        SchemaError: a table does not fit the schema.
+    """
     from sfumato.graph import encode
 
     schema = Schema.read(how.schema)

@@ -38,7 +38,7 @@ CATEGORIES = "categories of column "
 
 @dataclass(frozen=True)
 class Column:
-    """What is public about one feature column: its ``categories``, or its range from ``min`` to ``max``.
+    """A column declares what is public about one feature: its ``categories``, or its range from ``min`` to ``max``.
 
     >>> Column(min=0, max=120).describe()
     'a number from 0 to 120'
@@ -76,7 +76,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Schema:
-    """Public facts about a graph's tables, declared before the data is read.
+    """A schema declares public facts about a graph's tables before the data is read.
 
     ``columns`` are feature columns; ``id``, ``label`` and ``role`` name special columns of the node table;
     ``num_features`` counts columns after one-hot encoding; ``max_degree`` bounds the out-arcs and in-arcs of every
@@ -123,7 +123,11 @@ class Schema:
 
     @classmethod
     def read(cls, source: Schema | Mapping[str, Any] | str | Path | None) -> Schema:
-        """Read a schema from a TOML file; a :class:`Schema` passes through, None is an empty one."""
+        """Read a schema from a TOML file; a :class:`Schema` passes through, and None is an empty one.
+
+        Raises:
+            SchemaError: there is no such file, or its content is no schema.
+        """
         if source is None:
             return cls()
         if isinstance(source, Schema):
@@ -141,7 +145,13 @@ class Schema:
 
 
 def contradiction(column: str, row_id: Any, expected: str) -> SchemaError:
-    """Build the error for a value of another kind than declared; it names the row, never the value."""
+    """Build the error for a value of another kind than declared; it names the row, never the value.
+
+    Args:
+        column: name of the column.
+        row_id: id of the node.
+        expected: what the column has to hold.
+    """
     row_id = row_id.item() if isinstance(row_id, np.generic) else row_id
     return SchemaError(
         f"Expected column {column!r} to hold {expected}, but the row of node {row_id!r} does not. Look at that row, and "

@@ -1,4 +1,4 @@
-"""Splits: which node trains, validates and tests, drawn over public node ids."""
+"""A split says which node trains, validates and tests; it is drawn over public node ids."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ DEFAULT_FRACTIONS = (0.75, 0.10, 0.15)
 
 
 def split_sizes(num_nodes: int, fractions: tuple[float, ...] = DEFAULT_FRACTIONS) -> tuple[int, int, int]:
-    """Numbers of train, val and test nodes, each running total rounded to the nearest whole.
+    """Compute the numbers of train, val and test nodes, each running total rounded to the nearest whole.
+
+    Raises:
+        InputError: ``fractions`` are not three numbers, or add up to more than 1.
 
     >>> split_sizes(18980)
     (14235, 1898, 2847)
@@ -30,6 +33,9 @@ def split_sizes(num_nodes: int, fractions: tuple[float, ...] = DEFAULT_FRACTIONS
 def parse_fractions(split: str) -> tuple[float, float, float]:
     """Read ``A/B/C`` as fractions of training, validation and test nodes.
 
+    Raises:
+        InputError: the text has another form.
+
     >>> parse_fractions("75/10/15")
     (0.75, 0.1, 0.15)
     """
@@ -46,6 +52,11 @@ def parse_fractions(split: str) -> tuple[float, float, float]:
 def random_roles(num_nodes: int, fractions: tuple[float, ...] = DEFAULT_FRACTIONS, seed: int = 0) -> np.ndarray:
     """Draw roles over node ids alone: uint8 [num_nodes], 0 train, 1 val, 2 test, 3 none (when fractions leave a rest).
 
+    Args:
+        num_nodes: how many nodes there are.
+        fractions: shares of training, validation and test nodes.
+        seed: public.
+
     Reads nothing but the number of nodes, so the roles are public under every privacy unit.
 
     >>> np.bincount(random_roles(100, seed=1)).tolist()
@@ -60,6 +71,15 @@ def stratified_roles(
     y: Any, fractions: tuple[float, ...] = DEFAULT_FRACTIONS, seed: int = 0, *, labels: str
 ) -> np.ndarray:
     """Draw roles class by class: uint8 [num_nodes]; nodes without a label (-1) get 3, none.
+
+    Args:
+        y: class numbers [num_nodes].
+        fractions: shares of training, validation and test nodes in each class.
+        seed: public.
+        labels: must be "public".
+
+    Raises:
+        InputError: ``y`` holds no class numbers, or ``labels`` is something else.
 
     The roles then depend on the labels: pass ``labels="public"`` to declare that these are public, as they are
     under edge-level privacy. Sizes are rounded within each class.

@@ -1,4 +1,4 @@
-"""Arrays and facts on disk: one .npy file an array, and graph.json; memory-mapped when read."""
+"""Arrays and facts are kept on disk as one .npy file an array and graph.json; arrays are memory-mapped when read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,16 @@ FORMAT = 1
 
 
 def save_arrays(directory: Path, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> Path:
-    """Write arrays and JSON facts into a new ``directory``; nothing is left behind if it fails."""
+    """Write arrays and JSON facts into a new ``directory``; nothing is left behind if it fails.
+
+    Args:
+        directory: must not exist.
+        arrays: by name.
+        facts: JSON-ready.
+
+    Raises:
+        DataError: the directory exists.
+    """
     if directory.exists():
         raise DataError(f"Expected {directory} not to exist yet. Choose another folder or remove it first.")
     with whole_folder(directory) as folder:
@@ -30,7 +39,17 @@ def save_arrays(directory: Path, arrays: Mapping[str, np.ndarray], facts: Mappin
 def load_arrays(
     directory: Path, known: Collection[str], absent: Mapping[str, Any], mmap: bool
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Read arrays and facts that :func:`save_arrays` wrote: exactly the facts ``known``, where ``absent`` fills old files."""
+    """Read the arrays and facts that :func:`save_arrays` wrote.
+
+    Args:
+        directory: the folder.
+        known: the names of the facts that have to be there, and no others.
+        absent: values of facts that old files lack.
+        mmap: whether arrays stay on disk until they are read.
+
+    Raises:
+        DataError: a file is missing, damaged, or of another format.
+    """
     facts = _facts(directory / "graph.json", known, absent)
     return {name: _array(directory / f"{name}.npy", mmap) for name in facts["arrays"]}, facts
 

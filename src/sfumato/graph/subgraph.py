@@ -1,4 +1,4 @@
-"""Subgraphs: some nodes of a graph with the arcs between them, and the arcs as a matrix."""
+"""Subgraphs hold some nodes of a graph with the arcs between them; arcs can also be had as a matrix."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 def induced(graph: Graph, nodes: Sequence[int] | NDArray[np.integer]) -> Graph | None:
-    """The graph on these rows, in this order, without the arcs that leave them; None without rows, no labels if all are missing.
+    """Return the graph on these rows, in this order, without the arcs that leave them; None if there are no rows.
+
+    It has no labels if all of them are missing.
 
     >>> from sfumato.graph.graph import Graph
     >>> path = Graph.from_edges([0, 1, 2], [1, 2, 3], 4, directed=False)
@@ -51,7 +53,13 @@ def induced(graph: Graph, nodes: Sequence[int] | NDArray[np.integer]) -> Graph |
 
 
 def induced_arcs(indptr: np.ndarray, indices: np.ndarray, keep: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Arcs between kept nodes, renumbered: ``(source, target)``."""
+    """List the arcs between kept nodes, renumbered: ``(source, target)``.
+
+    Args:
+        indptr: row pointers [num_nodes + 1].
+        indices: targets [num_arcs].
+        keep: bool [num_nodes].
+    """
     source = owners(indptr)
     kept = keep[source] & keep[indices]
     renumbered = np.cumsum(keep) - 1
@@ -59,7 +67,7 @@ def induced_arcs(indptr: np.ndarray, indices: np.ndarray, keep: np.ndarray) -> t
 
 
 def adjacency(graph: Graph) -> sp.csr_matrix:
-    """The stored arcs as a matrix of ones, float32 [num_nodes, num_nodes].
+    """Return the stored arcs as a matrix of ones, float32 [num_nodes, num_nodes].
 
     >>> from sfumato.graph.graph import Graph
     >>> adjacency(Graph.from_edges([0, 1], [1, 2], 3, directed=True)).toarray().tolist()

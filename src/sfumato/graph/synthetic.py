@@ -120,7 +120,7 @@ def interests(
     mean_degree: float = 10.0,
     homophily: float = 0.21,
 ) -> Graph:
-    r"""Generate a graph whose features tell the class and whose edges hardly do, to tell feature reports apart.
+    """Generate a graph whose features tell the class and whose edges hardly do, to tell feature reports apart.
 
     A node has a class and, independently, one of 8 topics; it holds a sparse set of features, as in a bag of words. Feature j
     belongs to class ``j mod num_classes`` and to a topic: each is in the set independently, with probability proportional
@@ -134,6 +134,15 @@ def interests(
 
     Shapes: ``x`` is CSR float32 [num_nodes, num_features] of ones, ``y`` int64 [num_nodes]. Undirected.
     Raises ``InputError`` if ``homophily`` is below chance or asks for more than half of the edges.
+
+    Args:
+        num_nodes: how many nodes there are.
+        seed: public.
+        num_classes: how many classes there are.
+        num_features: how many features there are.
+        set_size: mean number of features of a node.
+        mean_degree: mean number of neighbors.
+        homophily: expected share of edges inside a class.
 
     >>> graph = interests(1000)
     >>> graph.num_features, graph.num_classes, 5 < graph.x.nnz / graph.num_nodes < 7
@@ -192,6 +201,14 @@ def rmat(
     around a mean that depends on the label. Such a graph is for speed and for trying methods, not for accuracy.
 
     Shapes: ``x`` is float32 [num_nodes, num_features] or None, ``y`` int64 [num_nodes] or None.
+
+    Args:
+        num_nodes: how many nodes there are.
+        num_arcs: how many arcs are drawn.
+        seed: public.
+        directed: whether arcs have a direction.
+        num_features: columns of features; 0 for none.
+        num_classes: how many classes there are; 0 for no labels.
 
     >>> graph = rmat(1000, 8000)
     >>> graph.num_nodes, bool(np.diff(graph.indptr).max() > 10 * graph.num_arcs / graph.num_nodes)
@@ -257,6 +274,14 @@ def stochastic_block_model(
 
     Shapes: ``x`` is float32 [num_nodes, num_features] (None if ``num_features`` is 0), ``y`` int64 [num_nodes].
     Raises ``InputError`` if a probability would exceed 1.
+
+    Args:
+        num_nodes: n.
+        num_classes: k.
+        mean_degree: d.
+        homophily: h.
+        num_features: columns of features; 0 for none.
+        seed: public.
 
     >>> graph = stochastic_block_model(1000, 4, mean_degree=10, homophily=0.8)
     >>> 9 < graph.num_arcs / graph.num_nodes < 11

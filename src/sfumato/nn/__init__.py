@@ -1,4 +1,4 @@
-"""Plain networks, training and metrics: no privacy here."""
+"""This package holds plain networks, training and metrics; nothing here is private."""
 
 from sfumato._optional import lazily
 

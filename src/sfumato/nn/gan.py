@@ -1,4 +1,4 @@
-"""A generator, a discriminator of K classes and their losses: the semi-supervised GAN with feature matching."""
+"""The semi-supervised GAN with feature matching has a generator, a discriminator of K classes, and their losses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SLOPE = 0.2
 
 
 class Discriminator(nn.Module):
-    """K scores a row; the score of the class "generated" is fixed at 0.
+    """The discriminator gives K scores a row; the score of the class "generated" is fixed at 0.
 
     Gaussian noise is added to the input and to every hidden layer while training; there is no batch norm, which would mix
     labeled, unlabeled and generated rows.
@@ -65,7 +65,9 @@ class Discriminator(nn.Module):
 
 
 class Generator(nn.Module):
-    """Rows in 0 to 1 from uniform noise, by three linear layers with batch norm and softplus between them.
+    """The generator makes rows in 0 to 1 from uniform noise.
+
+    It has three linear layers, with batch norm and softplus between them.
 
     Args:
         shape: of one row.
@@ -94,7 +96,7 @@ class Generator(nn.Module):
 
 
 def unlabeled_loss(real: Tensor, generated: Tensor) -> Tensor:
-    r"""Half of :math:`-E \log(1 - p(K+1 \mid x)) - E \log p(K+1 \mid G(z))`.
+    r"""Compute half of :math:`-E \log(1 - p(K+1 \mid x)) - E \log p(K+1 \mid G(z))`.
 
     Here :math:`p(K+1 \mid x) = 1 / (1 + \sum_k e^{s_k(x)})` is the probability of "generated", whose score is 0.
 
@@ -111,7 +113,7 @@ def unlabeled_loss(real: Tensor, generated: Tensor) -> Tensor:
 
 
 def matching_loss(real: Tensor, generated: Tensor) -> Tensor:
-    r"""Feature matching: the mean over features of :math:`(E f(x) - E f(G(z)))^2`.
+    """Compute the loss of feature matching: the mean over features of :math:`(E f(x) - E f(G(z)))^2`.
 
     Shapes: features [batch, width] each.
 

@@ -1,4 +1,4 @@
-"""Two-layer graph networks whose first layer is linear first: inputs are projected to the hidden width, then propagated.
+"""Graph networks of two layers, the first of which projects its input before it propagates.
 
 Where rows come from reports, [n, d] would be wide and dense after one hop; :class:`PropagatedRows` keeps the sparse
 reports and moves only [n, hidden] through the graph, forward and backward, which is the same by linearity.
@@ -26,7 +26,7 @@ _SLOPE = 0.2
 
 
 class Topology:
-    """A symmetric 0/1 adjacency without self-loops, and the products that layers take of it.
+    """A topology is a symmetric 0/1 adjacency without self-loops, with the products that layers take of it.
 
     ``hop`` multiplies by :math:`D^{-1/2} A D^{-1/2}`, ``looped`` by the same with self-loops added, ``mean`` averages
     neighbors; rows of isolated nodes are zero (``looped``: their own).
@@ -42,15 +42,15 @@ class Topology:
         self.degrees = np.asarray(adjacency.sum(axis=1)).ravel()
 
     def hop(self, rows: Tensor, steps: int = 1) -> Tensor:
-        """``steps`` hops without self-loops."""
+        """Multiply rows by ``steps`` hops without self-loops."""
         return _SymmetricPower.apply(rows, self._plain, steps) if steps else rows
 
     def looped(self, rows: Tensor) -> Tensor:
-        """One hop with self-loops."""
+        """Multiply rows by one hop with self-loops."""
         return _SymmetricPower.apply(rows, self._looped, 1)
 
     def mean(self, rows: Tensor) -> Tensor:
-        """Means of neighbors."""
+        """Average the rows of each node's neighbors."""
         return _SymmetricPower.apply(rows, self._sums, 1) * self._shares
 
     @cached_property
@@ -75,12 +75,12 @@ class Topology:
 
     @cached_property
     def arcs(self) -> Arcs:
-        """Arcs with self-loops."""
+        """Return the arcs of the graph with self-loops added."""
         return Arcs(self._with_loops)
 
 
 class Arcs:
-    """Arcs of a symmetric structure grouped by ``target``, and for each the place of its reverse."""
+    """These arcs of a symmetric structure are grouped by ``target``; each knows the place of its reverse."""
 
     def __init__(self, structure: sp.csr_matrix) -> None:
         places = np.arange(structure.nnz, dtype=np.int64)
@@ -92,11 +92,11 @@ class Arcs:
         self.target = torch.repeat_interleave(torch.arange(structure.shape[0]), torch.from_numpy(np.diff(indptr)))
 
     def matrix(self, weights: Tensor) -> Tensor:
-        """The structure with these weights."""
+        """Return the structure as a sparse matrix with these weights."""
         return csr_tensor(self.indptr, self.indices, weights, self.shape)
 
     def softmax(self, scores: Tensor) -> Tensor:
-        """Softmax [arcs, heads] over the arcs into each target."""
+        """Compute the softmax [arcs, heads] over the arcs into each target."""
         place = self.target[:, None].expand_as(scores)
         empty = scores.new_full((self.shape[0], scores.shape[1]), -torch.inf)
         peaks = empty.scatter_reduce(0, place, scores.detach(), "amax")
@@ -128,7 +128,7 @@ class _SymmetricPower(torch.autograd.Function):
 
 
 class PropagatedRows:
-    r"""Rows :math:`S^K (R + 1 o^\top)` [n, d] that are never formed: a product with [d, width] costs n x width.
+    r"""Rows :math:`S^K (R + 1 o^\top)` [n, d] are never formed: a product with [d, width] costs n x width.
 
     ``rows`` is R, CSR or, where most entries are there, dense; ``offset`` is o [d].
 
@@ -232,7 +232,7 @@ def _glorot(*shape: int) -> nn.Parameter:
 
 
 class GNN(nn.Module):
-    """Two layers with an activation and then dropout between them; dropout nowhere else.
+    """A graph network has two layers, with an activation and then dropout between them; there is dropout nowhere else.
 
     * ``sage``: mean of the neighbors beside the node's own row, no normalization.
     * ``gcn``: self-loops, symmetric normalization.
@@ -240,6 +240,14 @@ class GNN(nn.Module):
     * ``mlp``: no graph beyond what the rows have been through.
 
     Shapes: rows [n, num_features] to scores [n, num_classes].
+
+    Args:
+        backbone: "sage", "gcn", "gat" or "mlp".
+        num_features: columns of the input.
+        width: hidden width, of each head for "gat".
+        num_classes: columns of the scores.
+        dropout: share of hidden units that are dropped in training.
+        activation: "selu" or "relu".
 
     >>> pair = Topology(sp.csr_matrix(np.array([[0, 1], [1, 0]], np.float32)))
     >>> GNN("gat", 5, 16, 3)(torch.zeros(2, 5), pair).shape
@@ -270,11 +278,11 @@ class GNN(nn.Module):
         self.first, self.second = kind(num_features, width), kind(width, num_classes)
 
     def hidden(self, x: Rows, topology: Topology) -> Tensor:
-        """The activated first layer, the same in training and evaluation."""
+        """Compute the activated first layer; it is the same in training and evaluation."""
         return self.activate(self.first(x, topology))
 
     def head(self, hidden: Tensor, topology: Topology) -> Tensor:
-        """Scores from :meth:`hidden`, with dropout in training."""
+        """Compute scores from :meth:`hidden`, with dropout in training."""
         return self.second(functional.dropout(hidden, self.dropout, self.training), topology)
 
     def forward(self, x: Rows, topology: Topology) -> Tensor:

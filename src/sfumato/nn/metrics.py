@@ -9,7 +9,10 @@ from sfumato._validate import fail
 
 
 def accuracy(y: NDArray[np.integer], predicted: NDArray[np.integer]) -> float:
-    """Share of labeled rows predicted right.
+    """Compute the share of labeled rows that are predicted right.
+
+    Raises:
+        InputError: no row has a label.
 
     >>> accuracy(np.array([0, 1, 1, -1]), np.array([0, 1, 0, 0]))
     0.6666666666666666
@@ -19,7 +22,15 @@ def accuracy(y: NDArray[np.integer], predicted: NDArray[np.integer]) -> float:
 
 
 def macro_f1(y: NDArray[np.integer], predicted: NDArray[np.integer], num_classes: int) -> float:
-    """Unweighted mean of the classes' F1; a class that neither occurs nor is predicted does not count.
+    """Compute the unweighted mean of the classes' F1; a class that neither occurs nor is predicted does not count.
+
+    Args:
+        y: true classes [n]; -1 for a missing label, which does not count.
+        predicted: predicted classes [n].
+        num_classes: how many classes there are.
+
+    Raises:
+        InputError: no row has a label.
 
     >>> round(macro_f1(np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1]), 2), 4)
     0.7333

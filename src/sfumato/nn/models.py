@@ -1,4 +1,4 @@
-"""Plain networks: no privacy, no graphs beyond the matrix that a caller passes."""
+"""Plain networks: they know no privacy, and no graph beyond the matrix that a caller passes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class SparseRows:
-    """A constant sparse matrix with its transpose stored, so that products and their gradients both read rows.
+    """A constant sparse matrix is stored with its transpose, so that products and their gradients both read rows.
 
     >>> import scipy.sparse as sp
     >>> rows = SparseRows(sp.csr_matrix(np.eye(3, 2, dtype=np.float32)))
@@ -52,7 +52,14 @@ def _to_torch(matrix: sp.csr_matrix, dtype: torch.dtype) -> Tensor:
 
 
 def csr_tensor(indptr: Tensor, indices: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
-    """A sparse matrix from its parts, without a check and without Torch's notice that its kind is young."""
+    """Build a sparse matrix from its parts, without a check and without Torch's warning that sparse tensors are in beta.
+
+    Args:
+        indptr: row pointers [rows + 1].
+        indices: columns of the entries.
+        values: values of the entries.
+        shape: rows and columns.
+    """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta state")
         return torch.sparse_csr_tensor(indptr, indices, values, size=shape, check_invariants=False)
@@ -101,10 +108,10 @@ def normalize(rows: Tensor) -> Tensor:
 
 
 class Linear(nn.Linear):
-    """A linear layer whose input may be a dense tensor or :class:`SparseRows`."""
+    """A linear layer takes a dense tensor or :class:`SparseRows`."""
 
     def reset_parameters(self) -> None:
-        """Initialize; without inputs there is only a bias, and nothing to draw."""
+        """Initialize the parameters; without inputs there is only a bias, and nothing to draw."""
         if self.in_features:
             super().reset_parameters()
         else:
@@ -115,7 +122,7 @@ class Linear(nn.Linear):
 
 
 class MLP(nn.Module):
-    """Linear layers with SELU between them, and batch norm before each SELU if wanted.
+    """A multilayer perceptron has linear layers with SELU between them, and batch norm before each SELU if wanted.
 
     Args:
         widths: input width, hidden widths, output width.
@@ -145,7 +152,14 @@ class MLP(nn.Module):
 
 
 class Encoder(nn.Module):
-    """An MLP whose normalized last hidden layer is the encoding, with a head that only pre-training uses.
+    """GAP's encoder is an MLP: its normalized last hidden layer is the encoding, and its head serves pre-training alone.
+
+    Args:
+        num_features: columns of the input.
+        width: hidden width, and columns of the encoding.
+        num_classes: columns of the scores.
+        num_layers: hidden layers.
+        batch_norm: normalize hidden layers over the batch.
 
     Shapes: scores [batch, num_classes]; :meth:`encode` gives rows of norm 1, [batch, width].
 
@@ -160,7 +174,7 @@ class Encoder(nn.Module):
         self.head = Linear(width, num_classes)
 
     def encode(self, x: Tensor | SparseRows) -> Tensor:
-        """The rows that leave for aggregation."""
+        """Compute the rows that leave for aggregation, of norm 1."""
         return normalize(self.mlp(x))
 
     def forward(self, x: Tensor | SparseRows) -> Tensor:
@@ -168,7 +182,14 @@ class Encoder(nn.Module):
 
 
 class MultiHopClassifier(nn.Module):
-    """One linear map a hop, concatenated, normalized, SELU, linear head.
+    """GAP's classifier maps each hop by a linear map of its own, concatenates, normalizes, and ends with SELU and a linear head.
+
+    Args:
+        num_hops: K; there is one map for each of the hops 0 to K.
+        width: columns after each map.
+        num_classes: columns of the scores.
+        batch_norm: normalize over the batch.
+        input_width: columns of each hop; None means ``width``.
 
     Shapes: a tensor [batch, num_hops + 1, input_width] (default ``width``) to scores [batch, num_classes].
 
@@ -190,7 +211,12 @@ class MultiHopClassifier(nn.Module):
 
 
 class GraphSAGE(nn.Module):
-    """Two mean-aggregating layers; features are projected before they are propagated, which is the same and cheaper.
+    """GraphSAGE has two layers that average over neighbors; projecting first and propagating then is the same, and cheaper.
+
+    Args:
+        num_features: columns of the input.
+        width: hidden width.
+        num_classes: columns of the scores.
 
     Shapes: features [num_nodes, num_features] and a row-normalized adjacency to scores [num_nodes, num_classes].
 

@@ -1,4 +1,4 @@
-"""The network of one ProGAP stage: a small MLP for each cached input, side by side, under one linear head."""
+"""The network of one ProGAP stage is a small MLP for each cached input, side by side, under one linear head."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from sfumato.nn.steady import selu
 
 
 class StageNetwork(nn.Module):
-    """One base MLP an input (linear, SELU, norm; repeated), concatenated, scaled to norm 1, linear head.
+    """A stage has one base MLP for each input; their outputs are concatenated and scaled to norm 1 for a linear head.
+
+    A base repeats linear layer, SELU and norm.
 
     All bases are normalized in one pass: batch norm has a column of its own for each unit, and group norm a group for
     each base. Group norm has no weights here (the layer after it is linear, so nothing is lost) and reads one row at a
@@ -65,7 +67,7 @@ class StageNetwork(nn.Module):
                     value[: len(trained[name])] = trained[name]
 
     def embed(self, *inputs: Tensor | SparseRows) -> Tensor:
-        """Outputs of all bases side by side, [batch, width * len(input_widths)]."""
+        """Compute the outputs of all bases side by side, [batch, width * len(input_widths)]."""
         rows: Sequence[Tensor | SparseRows] = inputs
         for depth, norm in enumerate(self.norms):
             joint = torch.cat(
@@ -76,7 +78,7 @@ class StageNetwork(nn.Module):
         return out
 
     def forward(self, *inputs: Any) -> Tensor:
-        """Scores."""
+        """Compute scores [batch, num_classes] from the inputs."""
         bases = len(self.base)
         joint = self.embed(*inputs[:bases])
         for rows in inputs[bases:]:

@@ -1,8 +1,8 @@
-r"""Many small networks of one shape, trained as one: member m's parameters are slice m of every tensor.
+"""Many small networks of one shape are trained as one: the parameters of member m are slice m of every tensor.
 
-A layer maps member m's rows by member m's parameters and by nothing else, and nothing is computed across members or
-across rows: no batch norm, no shared gradient norm. A loss that is a sum of one term a member hence gives each member its own
-gradient, and an optimizer that works number by number (:class:`sfumato.nn.training.Adam`) its own update.
+A layer maps member m's rows by member m's parameters and by nothing else. Nothing is computed across members or across
+rows: there is no batch norm and no shared gradient norm. So a loss that is a sum of one term a member gives each member its
+own gradient, and an optimizer that works number by number (:class:`sfumato.nn.training.Adam`) its own update.
 """
 
 from __future__ import annotations
@@ -25,7 +25,12 @@ _LAST_SIDE = 6  # of 28: 12 after the first convolution, halved by the maximum
 
 
 class StackedLinear(nn.Module):
-    """One linear layer a member, as one batched product.
+    """A stacked linear layer holds one linear layer a member, and computes them as one batched product.
+
+    Args:
+        width_in: columns of the input.
+        width: columns of the output.
+        draw: one generator a member, for its initial weights.
 
     Shapes: [members, batch, width_in] or, the same rows for all, [batch, width_in], to [members, batch, width].
 
@@ -44,7 +49,15 @@ class StackedLinear(nn.Module):
 
 
 class StackedConv(nn.Module):
-    """One convolution a member, as one convolution in groups of channels.
+    """A stacked convolution holds one convolution a member, and computes them as one convolution in groups of channels.
+
+    Args:
+        channels_in: channels of one member's input.
+        channels: channels of one member's output.
+        kernel: side of the kernel in pixels.
+        draw: one generator a member, for its initial weights.
+        stride: step of the kernel in pixels.
+        padding: zeros added on each side, in pixels.
 
     Shapes: [batch, members x channels_in, height, width] or, the same images for all, [batch, channels_in, height, width],
     to [batch, members x channels, ...].
@@ -68,7 +81,7 @@ class StackedConv(nn.Module):
 
 
 class StackedMLP(nn.Module):
-    """Linear layers with ReLU between them, one stack a member.
+    """A stacked MLP has linear layers with ReLU between them, one stack a member.
 
     Args:
         widths: input width, hidden widths, number of classes.
@@ -89,7 +102,7 @@ class StackedMLP(nn.Module):
         return self._scores(x.flatten(2))
 
     def forward_shared(self, x: Tensor) -> Tensor:
-        """Scores of the same rows [batch, ...] by every member."""
+        """Compute the scores of the same rows [batch, ...] by every member."""
         return self._scores(x.flatten(1))
 
     def _scores(self, rows: Tensor) -> Tensor:
@@ -100,7 +113,7 @@ class StackedMLP(nn.Module):
 
 
 class StackedCNN(nn.Module):
-    """A 5 x 5 convolution of stride 2, a padded 3 x 3 one, a 2 x 2 maximum and a linear head, one stack a member.
+    """A stacked CNN has a 5 x 5 convolution of stride 2, a padded 3 x 3 one, a 2 x 2 maximum and a linear head, for each member.
 
     For images of 28 x 28; a member of widths 16 and 32 has 16,586 parameters with ten classes.
 
@@ -127,7 +140,7 @@ class StackedCNN(nn.Module):
         return self.forward_shared(x.transpose(0, 1).flatten(1, 2))
 
     def forward_shared(self, images: Tensor) -> Tensor:
-        """Scores of the same images [batch, channels, 28, 28] by every member."""
+        """Compute the scores of the same images [batch, channels, 28, 28] by every member."""
         hidden = functional.relu(self.first(images))
         hidden = functional.relu(_MaxOfFour.apply(self.second(hidden)))
         rows = hidden.view(len(hidden), self.members, -1).transpose(0, 1)
@@ -162,7 +175,7 @@ class _MaxOfFour(torch.autograd.Function):
 
 
 def generators(members: int, seed: int = 0) -> list[np.random.Generator]:
-    """One independent generator a member, decided by (seed, member) alone.
+    """Make one independent generator a member, decided by (seed, member) alone.
 
     >>> a, b = generators(2), generators(3)
     >>> float(a[1].random()) == float(b[1].random())
@@ -173,7 +186,10 @@ def generators(members: int, seed: int = 0) -> list[np.random.Generator]:
 
 
 def take_member(stack: StackedMLP | StackedCNN, member: int) -> dict[str, NDArray[np.float32]]:
-    """One member's parameters by name.
+    """Return the parameters of one member by name.
+
+    Raises:
+        InputError: there is no member of that number.
 
     >>> take_member(StackedMLP((2, 3), generators(4)), 1)["layers.0.weight"].shape
     (1, 2, 3)

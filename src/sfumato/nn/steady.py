@@ -28,7 +28,7 @@ _LEAST = -700.0  # where e^x is about 1e-304, and 2^k still a normal number
 
 
 def exp(x: Tensor) -> Tensor:
-    """e^x of float64 numbers x <= 0; below -700 that of -700.
+    """Compute e^x of float64 numbers x <= 0; numbers below -700 count as -700.
 
     >>> exp(torch.tensor([0.0, -1.0], dtype=torch.float64)).tolist() == [1.0, math.exp(-1)]
     True
@@ -44,7 +44,7 @@ def exp(x: Tensor) -> Tensor:
 
 
 def softmax(scores: Tensor) -> Tensor:
-    """Probabilities of each row [n, C], C >= 1, of float64 scores; columns are added in order.
+    """Compute the probabilities of each row [n, C], C >= 1, of float64 scores; columns are added in order.
 
     >>> softmax(torch.zeros(1, 4, dtype=torch.float64)).tolist()
     [[0.25, 0.25, 0.25, 0.25]]
@@ -54,7 +54,7 @@ def softmax(scores: Tensor) -> Tensor:
 
 
 def selu(x: Tensor) -> Tensor:
-    """The activation SELU, and its gradient.
+    """Compute the activation SELU, whose gradient is known to autograd.
 
     >>> round(float(selu(torch.tensor(-1.0, dtype=torch.float64))), 6)
     -1.111331

@@ -14,7 +14,7 @@ Steps = Callable[[int, int], None]
 
 
 class Adam:
-    r"""Adam on one flat vector that the parameters become views of: one update for all, however many there are.
+    r"""Adam works on one flat vector that the parameters become views of: one update for all, however many there are.
 
     :math:`m \leftarrow \beta m + (1 - \beta) g`, :math:`v \leftarrow 0.999 v + 0.001 g^2`, and a step of
     :math:`-\eta \hat m / (\sqrt{\hat v} + 10^{-8})` with both means corrected for their start at zero. (`torch.optim`
@@ -22,6 +22,12 @@ class Adam:
     parameters to the gradient; the momentum beta is 0.9, which GANs lower.
 
     Source: Kingma and Ba (2015), algorithm 1.
+
+    Args:
+        parameters: of the network; they become views of the vector.
+        learning_rate: eta.
+        weight_decay: multiple of the parameters that is added to the gradient.
+        momentum: beta.
 
     >>> weight = nn.Parameter(torch.tensor([1.0]))
     >>> optimizer = Adam([weight], learning_rate=0.1)
@@ -48,7 +54,7 @@ class Adam:
             parameter.data, parameter.grad = value.view_as(parameter), grad.view_as(parameter)
 
     def step(self) -> None:
-        """Update the parameters from ``grad``, and set it to zero."""
+        """Update the parameters from ``grad``, and set ``grad`` to zero."""
         self.steps += 1
         if self.weight_decay:
             self.grad.add_(self.flat, alpha=self.weight_decay)

@@ -1,4 +1,4 @@
-"""Variational graph auto-encoder: nodes to Gaussian codes, pairs of codes to the odds of an edge."""
+"""The variational graph auto-encoder maps nodes to Gaussian codes, and pairs of codes to the odds of an edge."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CHECK_EVERY, _PATIENCE = 10, 10
 
 
 class VGAE(nn.Module):
-    r"""Two graph convolutions, the second one twice: for the mean and the log standard deviation of a node's code.
+    r"""The encoder has two graph convolutions, the second one twice: for mean and log standard deviation of a code.
 
     With :math:`\hat A` the normalized adjacency, :math:`h = \mathrm{ReLU}(\mathrm{BN}(\hat A X W_0))`,
     :math:`\mu = \hat A h W_1`, :math:`\log \sigma = \hat A h W_2`; a pair (u, v) has log odds :math:`z_u^\top z_v`. Features
@@ -26,6 +26,11 @@ class VGAE(nn.Module):
     training mode, means in evaluation mode.
 
     Source: Kipf and Welling (2016), Variational graph auto-encoders.
+
+    Args:
+        num_features: columns of the features.
+        hidden: hidden width.
+        width: columns of a code.
 
     >>> model = VGAE(3, hidden=4, width=2).eval()
     >>> import scipy.sparse
@@ -43,7 +48,7 @@ class VGAE(nn.Module):
             nn.init.zeros_(layer.bias)
 
     def encode(self, x: Tensor | SparseRows, adjacency: SparseRows) -> tuple[Tensor, Tensor]:
-        """Means and log standard deviations, [n, width] each."""
+        """Compute means and log standard deviations of the codes, [n, width] each."""
         hidden = functional.relu(self.norm(adjacency @ self.first(x)))
         mean, log_std = (adjacency @ self.heads(hidden)).chunk(2, dim=1)
         return mean, log_std.clamp(max=_MAX_LOG_STD)
@@ -54,7 +59,7 @@ class VGAE(nn.Module):
 
 
 def drawn(mean: Tensor, log_std: Tensor) -> Tensor:
-    """A code from the Gaussian of each node.
+    """Draw a code from the Gaussian of each node.
 
     >>> drawn(torch.ones(1, 2), torch.full((1, 2), -100.0)).tolist()
     [[1.0, 1.0]]
@@ -63,7 +68,7 @@ def drawn(mean: Tensor, log_std: Tensor) -> Tensor:
 
 
 def log_odds(codes: Tensor, pairs: Tensor) -> Tensor:
-    """Log odds of an edge for each column of ``pairs`` [2, m].
+    """Compute the log odds of an edge for each column of ``pairs`` [2, m].
 
     >>> log_odds(torch.tensor([[1.0, 2.0], [3.0, 0.0]]), torch.tensor([[0], [1]])).tolist()
     [3.0]
@@ -72,7 +77,12 @@ def log_odds(codes: Tensor, pairs: Tensor) -> Tensor:
 
 
 def reconstruction_loss(codes: Tensor, edges: Tensor, non_edges: Tensor) -> Tensor:
-    """Mean negative log likelihood of edges, plus that of non-edges.
+    """Compute the mean negative log likelihood of edges, plus that of non-edges.
+
+    Args:
+        codes: [n, width].
+        edges: pairs of nodes [2, m].
+        non_edges: pairs of nodes [2, m'].
 
     >>> round(reconstruction_loss(torch.zeros(2, 1), torch.tensor([[0], [1]]), torch.tensor([[0], [0]])).item(), 4)
     1.3863
@@ -82,7 +92,7 @@ def reconstruction_loss(codes: Tensor, edges: Tensor, non_edges: Tensor) -> Tens
 
 
 def divergence(mean: Tensor, log_std: Tensor) -> Tensor:
-    """Mean Kullback-Leibler divergence of the codes from standard Gaussians.
+    """Compute the mean Kullback-Leibler divergence of the codes from standard Gaussians.
 
     >>> divergence(torch.tensor([[2.0]]), torch.zeros(1, 1)).item()
     2.0
@@ -104,6 +114,18 @@ def train_vgae(
     max_epochs: int = 500,
 ) -> int:
     """Minimize reconstruction loss + divergence / n with Adam, in place, and return the epochs it took.
+
+    Args:
+        model: is changed in place.
+        x: features [n, num_features].
+        adjacency: normalized, [n, n].
+        edges: training edges [2, m].
+        validation_edges: decide when training ends, [2, m'].
+        non_edges: ``non_edges(m)`` draws m fresh pairs [2, m].
+        learning_rate: step size of Adam.
+        weight_decay: of Adam.
+        min_epochs: training does not end before.
+        max_epochs: training ends here at the latest.
 
     ``non_edges(m)`` draws m fresh pairs [2, m] for each loss. The loss on the validation edges is checked every 10
     epochs; training ends when 10 checks in a row brought no better one, and keeps the last weights, as published.
