@@ -1,4 +1,7 @@
-"""PATE: teachers on disjoint private data vote, noise hides each vote, a student learns from the answers. No torch here."""
+"""PATE: teachers on disjoint private data vote, noise hides each vote, and a student learns from the answers.
+
+This package does not import torch by itself.
+"""
 
 from __future__ import annotations
 

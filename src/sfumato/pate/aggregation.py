@@ -42,7 +42,7 @@ _LEAST_NOISE = 2.0**-10
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """What leaves: a label for each query, ``REFUSED`` where there is none, in the order of the queries.
+    """Answers are what leaves: a label for each query, ``REFUSED`` where there is none, in the order of the queries.
 
     ``asked`` queries were put to the teachers before the cap on answers was met. ``reinforced`` labels are the student's own,
     not the teachers'.
@@ -57,13 +57,16 @@ class Answers:
 
     @property
     def answered(self) -> int:
-        """How many queries the teachers answered."""
+        """Count the queries that the teachers answered."""
         return int((self.labels != REFUSED).sum()) - self.reinforced
 
 
 @dataclass(frozen=True)
 class LNMax:
-    r"""The class with the most votes after Laplace noise of scale b on each count.
+    r"""LNMax answers with the class that has the most votes after Laplace noise of scale b on each count.
+
+    With counts :math:`n_j` the answer is :math:`\arg\max_j (n_j + b L_j)`, where :math:`L_j` are independent Laplace variables
+    of scale 1. Shapes: counts [queries, classes] to labels [queries].
 
     **Formal guarantee.** Each answer is a Laplace event of noise multiplier b / 2, that is pure :math:`\epsilon = 2 / b`.
 
@@ -85,11 +88,11 @@ class LNMax:
         _check_noise(scale=self.scale)
 
     def events(self, num_queries: int) -> tuple[Event, ...]:
-        """What ``num_queries`` answers cost, whatever the votes are."""
+        """Describe what ``num_queries`` answers cost, whatever the votes are."""
         return (LaplaceEvent(self.scale / L1_SENSITIVITY, num_queries),)
 
     def aggregate(self, votes: Votes, key: Key | None = None) -> Answers:
-        """Answer every query; a new key is drawn unless one is given."""
+        """Answer every query of ``votes`` [queries, classes]; a new key is drawn unless one is given."""
         votes = check_votes(votes)
         key = _release_key(key, self.name, votes)
         noise = rounded_laplace(key, self.scale / GRID, 0, votes.size)
@@ -98,7 +101,10 @@ class LNMax:
 
 @dataclass(frozen=True)
 class GNMax:
-    r"""The class with the most votes after Gaussian noise of deviation sigma on each count.
+    r"""GNMax answers with the class that has the most votes after Gaussian noise of deviation sigma on each count.
+
+    With counts :math:`n_j` the answer is :math:`\arg\max_j (n_j + \sigma Z_j)`, where :math:`Z_j` are independent standard
+    Gaussian variables. Shapes: counts [queries, classes] to labels [queries].
 
     **Formal guarantee.** Each answer is a Gaussian event of noise multiplier :math:`\sigma / \sqrt 2`, that is
     :math:`(\alpha, \alpha / \sigma^2)` Renyi private.
@@ -119,18 +125,21 @@ class GNMax:
         _check_noise(noise_stddev=self.noise_stddev)
 
     def events(self, num_queries: int) -> tuple[Event, ...]:
-        """What ``num_queries`` answers cost, whatever the votes are."""
+        """Describe what ``num_queries`` answers cost, whatever the votes are."""
         return (GaussianEvent(self.noise_stddev / L2_SENSITIVITY, num_queries),)
 
     def aggregate(self, votes: Votes, key: Key | None = None) -> Answers:
-        """Answer every query; a new key is drawn unless one is given."""
+        """Answer every query of ``votes`` [queries, classes]; a new key is drawn unless one is given."""
         votes = check_votes(votes)
         return Answers(_gaussian_plurality(votes, self.noise_stddev, _release_key(key, self.name, votes)), len(votes))
 
 
 @dataclass(frozen=True)
 class ConfidentGNMax:
-    r"""GNMax for queries whose largest count, with noise of its own, reaches a threshold; the others are refused.
+    r"""Confident-GNMax answers queries whose largest count, with noise of its own, reaches a threshold; it refuses the others.
+
+    A query passes if :math:`\max_j n_j + \sigma_1 Z \ge T`; the answer is then :math:`\arg\max_j (n_j + \sigma_2 Z_j)`. Shapes:
+    counts [queries, classes] to labels [queries], ``REFUSED`` where there is none.
 
     **Formal guarantee.** Each query asked is a Gaussian event of noise multiplier :math:`\sigma_1`, each answer one of
     :math:`\sigma_2 / \sqrt 2` on top. Which queries are answered depends on earlier releases only, and at most
@@ -160,7 +169,7 @@ class ConfidentGNMax:
         _check_noise(noise_stddev=self.noise_stddev)
 
     def events(self, num_queries: int, max_answers: int | None = None) -> tuple[Event, ...]:
-        """What ``num_queries`` cost if at most ``max_answers`` (default: all) are answered, whatever the votes are."""
+        """Describe what ``num_queries`` cost if at most ``max_answers`` (default: all) are answered, whatever the votes are."""
         most = num_queries if max_answers is None else min(num_queries, check_int(low=1, max_answers=max_answers))
         return (
             GaussianEvent(self.threshold_stddev / MAX_SENSITIVITY, num_queries),
@@ -168,7 +177,13 @@ class ConfidentGNMax:
         )
 
     def aggregate(self, votes: Votes, key: Key | None = None, *, max_answers: int | None = None) -> Answers:
-        """Answer what passes, until ``max_answers`` are given; later queries are not asked."""
+        """Answer what passes, until ``max_answers`` are given; later queries are not asked.
+
+        Args:
+            votes: counts [queries, classes].
+            key: of the noise; a new one is drawn unless one is given.
+            max_answers: the public cap; None sets none.
+        """
         votes = check_votes(votes)
         key = _release_key(key, self.name, votes)
         return self._answer(votes, on_grid(votes.max(axis=1)), key, max_answers)
@@ -188,7 +203,7 @@ class ConfidentGNMax:
 
 @dataclass(frozen=True)
 class InteractiveGNMax(ConfidentGNMax):
-    r"""Confident-GNMax on what the student does not know yet: the threshold sees votes less its own predictions.
+    r"""Interactive GNMax asks only about what the student does not know yet: its threshold sees votes less its predictions.
 
     A query passes if :math:`\max_j (n_j - M p_j)` reaches the threshold, M teachers, p the student's probabilities. One that
     does not is labelled by the student itself where that is sure: such a label costs nothing beyond the threshold.
@@ -220,7 +235,17 @@ class InteractiveGNMax(ConfidentGNMax):
         max_answers: int | None = None,
         student: Floats | None = None,
     ) -> Answers:
-        """Answer what the student does not know and the teachers agree on; ``student`` holds probabilities [queries, classes]."""
+        """Answer what the student does not know and the teachers agree on.
+
+        Args:
+            votes: counts [queries, classes].
+            key: of the noise; a new one is drawn unless one is given.
+            max_answers: the public cap; None sets none.
+            student: its probabilities [queries, classes].
+
+        Raises:
+            InputError: ``student`` holds no probabilities of the shape of ``votes``.
+        """
         votes = check_votes(votes)
         student = check_student(student, votes)
         key = _release_key(key, self.name, votes, student)
@@ -234,7 +259,7 @@ Mechanism = LNMax | GNMax | ConfidentGNMax
 
 
 def on_grid(values: NDArray[np.generic]) -> NDArray[np.int64]:
-    """Whole numbers of grid steps nearest to ``values`` votes.
+    """Round ``values`` votes to the nearest whole numbers of grid steps.
 
     >>> on_grid(np.array([1.0])).tolist()
     [1048576]
@@ -243,7 +268,7 @@ def on_grid(values: NDArray[np.generic]) -> NDArray[np.int64]:
 
 
 def peaks_above(votes: Votes, student: Floats) -> NDArray[np.int64]:
-    """Largest count above what the student predicts already, in grid steps.
+    """Compute the largest count above what the student predicts already, in grid steps.
 
     >>> (peaks_above(np.array([[9, 1]]), np.array([[0.5, 0.5]])) * GRID).tolist()
     [4.0]
@@ -253,6 +278,9 @@ def peaks_above(votes: Votes, student: Floats) -> NDArray[np.int64]:
 
 def check_student(student: Floats | None, votes: Votes) -> Floats:
     """Return the student's probabilities, or say why they are none.
+
+    Raises:
+        InputError: the shape is not that of ``votes``, or a value is outside 0 to 1.
 
     >>> check_student(np.array([[0.5, 0.5]]), np.array([[9, 1]])).tolist()
     [[0.5, 0.5]]

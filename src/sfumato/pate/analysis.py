@@ -47,7 +47,7 @@ from sfumato.privacy import accounting
 
 @dataclass(frozen=True)
 class Analysis:
-    """The cost of asking every row of votes, and what it is made of.
+    """An analysis holds the cost of asking every row of votes, and what it is made of.
 
     ``order`` is the Renyi order (the papers' moment is one less), None where the data-independent value is the smaller one.
     ``answered`` is the expected number of answers. ``threshold``, ``answers`` and ``conversion`` add up to ``epsilon`` at the
@@ -69,7 +69,7 @@ class Analysis:
     releasable: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """The object that the command line prints."""
+        """Return the object that the command line prints."""
         return {
             "mechanism": self.mechanism,
             "queries": self.num_queries,

@@ -56,7 +56,7 @@ def laplace_log_q(votes: NDArray[np.integer], scale: float) -> Floats:
 
 
 def gaussian_log_tail(gaps: Floats, noise_stddev: float) -> Floats:
-    """ln Pr[a class ``gaps`` votes behind another exceeds it] under Gaussian noise on both.
+    """Compute ln Pr[a class ``gaps`` votes behind another exceeds it] under Gaussian noise on both.
 
     >>> gaussian_log_tail(np.array([0.0, 250.0]), 40.0).round(5).tolist()
     [-0.69315, -12.21645]
@@ -65,7 +65,9 @@ def gaussian_log_tail(gaps: Floats, noise_stddev: float) -> Floats:
 
 
 def laplace_log_tail(gaps: Floats, scale: float) -> Floats:
-    """The same under Laplace noise; gaps below 0 count as 0: q is 1/2 or more, where no data-dependent bound applies.
+    """Compute the same as :func:`gaussian_log_tail` under Laplace noise.
+
+    Gaps below 0 count as 0: q is 1/2 or more there, where no data-dependent bound applies.
 
     >>> laplace_log_tail(np.array([-1.0, 0.0, 250.0, np.inf]), 20.0).round(5).tolist()
     [-0.69315, -0.69315, -11.21215, -inf]
@@ -77,6 +79,11 @@ def laplace_log_tail(gaps: Floats, scale: float) -> Floats:
 
 def log_answer_probability(peaks: Floats, threshold: float, threshold_stddev: float) -> tuple[Floats, Floats]:
     """Return ln Pr[answered] and ln Pr[refused] of the noisy threshold on counts that lie on the grid.
+
+    Args:
+        peaks: the largest count of each query, in votes.
+        threshold: T in votes.
+        threshold_stddev: sigma_1 in votes.
 
     >>> [logs.round(5).tolist() for logs in log_answer_probability(np.array([250.0, 200.0]), 200.0, 150.0)]
     [[-0.46115, -0.69315], [-0.99576, -0.69315]]
@@ -104,6 +111,11 @@ def gaussian_renyi(log_q: Floats, noise_stddev: float, orders: Floats) -> Floats
     gives one outcome with probability at least 1 - q on the data at hand. For sensitivity 1 pass sqrt(2) sigma.
 
     Shapes: [queries] and [orders] to [queries, orders].
+
+    Args:
+        log_q: ln q of each query.
+        noise_stddev: sigma in votes.
+        orders: the Renyi orders alpha.
 
     >>> gaussian_renyi(np.array([-10.019228]), 40.0, np.array([2.0, 50.0])).round(8).tolist()
     [[1.527e-05, 0.00208327]]
@@ -135,6 +147,11 @@ def laplace_renyi(log_q: Floats, epsilon: float, orders: Floats) -> Floats:
     **Formal guarantee.** Holds for any epsilon-private mechanism that gives one outcome with probability at least 1 - q.
 
     Shapes: [queries] and [orders] to [queries, orders].
+
+    Args:
+        log_q: ln q of each query.
+        epsilon: the pure loss of one answer.
+        orders: the Renyi orders alpha.
 
     >>> laplace_renyi(np.array([-9.014921]), 0.1, np.array([2.0, 20.0])).round(10).tolist()
     [[2.55736e-05, 4.91499e-05]]
@@ -171,6 +188,13 @@ def confident_renyi(
 
     Shapes: ``answers`` [queries, orders], ``peaks`` [queries], to [queries, orders].
 
+    Args:
+        answers: D, the divergence of each answer at each order.
+        peaks: the largest count of each query, in votes.
+        threshold: T in votes.
+        threshold_stddev: sigma_1 in votes.
+        orders: the Renyi orders alpha.
+
     >>> float(confident_renyi(np.array([[0.1]]), np.array([200.0]), 200.0, 150.0, np.array([3.0]))[0, 0].round(5))
     0.05307
     """
@@ -184,7 +208,13 @@ def confident_renyi(
 
 
 def log_tilted_weights(peaks: Floats, threshold: float, threshold_stddev: float, order: float) -> Floats:
-    r"""ln Pr[answered] under the law that the divergence of order alpha integrates: the count alpha - 1 higher.
+    """Compute ln Pr[answered] under the law that the divergence of order alpha integrates: the count is alpha - 1 higher.
+
+    Args:
+        peaks: the largest count of each query, in votes.
+        threshold: T in votes.
+        threshold_stddev: sigma_1 in votes.
+        order: alpha.
 
     >>> log_tilted_weights(np.array([200.0]), 200.0, 150.0, 14.0).round(4).tolist()
     [-0.6264]
@@ -199,6 +229,11 @@ def charged(answers: Floats, log_weights: Floats, order: float) -> Floats:
     times the density with the mean alpha - 1 higher: the threshold costs :math:`\alpha / 2 \sigma_1^2`, the answer this.
     ``log_weights`` is ln w: a weight below every float still counts where e^((alpha - 1) D) is above every float.
 
+    Args:
+        answers: D, divergences of the answers.
+        log_weights: ln w.
+        order: alpha.
+
     >>> charged(np.array([0.1, 1e4]), np.log([0.5, 0.5]), 3.0).round(4).tolist()
     [0.0525, 9999.6534]
     """
@@ -210,7 +245,13 @@ def charged(answers: Floats, log_weights: Floats, order: float) -> Floats:
 
 
 def to_epsilon(divergences: Floats, orders: Floats, delta: float, conversion: str = "tight") -> Floats:
-    r"""Epsilon at every order: :math:`D + \ln(1 / \delta) / (\alpha - 1)`, and where tight, the correction for its slack.
+    r"""Convert divergences to epsilon at every order: :math:`D + \ln(1 / \delta) / (\alpha - 1)`, where tight with a correction.
+
+    Args:
+        divergences: D at each order.
+        orders: the Renyi orders alpha.
+        delta: failure probability, in (0, 1).
+        conversion: "tight" or "classic".
 
     Tight adds :math:`\ln(1 - 1 / \alpha) - \ln(\alpha) / (\alpha - 1)` (Canonne, Kamath and Steinke 2020, proposition 12).
 
@@ -225,7 +266,7 @@ def to_epsilon(divergences: Floats, orders: Floats, delta: float, conversion: st
 
 
 def chunks(num_queries: int, width: int) -> list[slice]:
-    """Slices of queries whose tables of ``width`` columns stay small.
+    """Cut the queries into slices whose tables of ``width`` columns stay small.
 
     >>> chunks(3, 600_000)
     [slice(0, 1, None), slice(1, 2, None), slice(2, 3, None)]

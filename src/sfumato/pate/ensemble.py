@@ -1,4 +1,4 @@
-r"""Teachers that are networks of one shape, trained together: every step is one for all of them, every number belongs to one.
+"""Teachers that are networks of one shape are trained together: every step serves all of them, every number belongs to one.
 
 **Formal guarantee.** As for teachers trained one by one (:mod:`sfumato.pate.teachers`): one record reaches one teacher, and
 moves one vote a query. *Proof.* Teacher t's initial weights, the order of its rows, their shifts and mirror images come from a
@@ -42,7 +42,7 @@ _WARM_UP = 0.05  # share of the steps
 
 @dataclass(frozen=True)
 class Ensemble:
-    """Public settings of teachers that are trained together.
+    """An ensemble holds the public settings of teachers that are trained together.
 
     Args:
         num_teachers: how many; each takes a disjoint part of the records by a hash of the id.
@@ -162,7 +162,9 @@ class Ensemble:
 
 @dataclass(frozen=True, eq=False)
 class StackedTeachers(Teachers):
-    """Teachers trained together by :meth:`Ensemble.fit`; one without records votes for a class that its number decides.
+    """Stacked teachers were trained together by :meth:`Ensemble.fit`.
+
+    A teacher without records votes for a class that its number decides.
 
     Shapes: ``present`` bool [teachers].
     """
@@ -173,7 +175,7 @@ class StackedTeachers(Teachers):
     device: str = "cpu"
 
     def predict(self, queries: NDArray[np.floating]) -> NDArray[np.int64]:
-        """Classes [teachers, queries] for public rows of the shape of the records."""
+        """Predict classes [teachers, queries] for public rows of the shape of the records."""
         rows = torch.from_numpy(np.ascontiguousarray(queries, np.float32)).split(_QUERIES_AT_ONCE)
         with torch.no_grad():
             found = [
@@ -184,7 +186,11 @@ class StackedTeachers(Teachers):
         return np.where(self.present[:, None], torch.cat(found).numpy(), default[:, None])
 
     def weights(self, teacher: int) -> dict[str, NDArray[np.float32]]:
-        """One teacher's parameters by name. Private, like everything that is not a noisy answer."""
+        """Return the parameters of one teacher by name. They are private, like everything that is not a noisy answer.
+
+        Raises:
+            InputError: there is no teacher of that number.
+        """
         size = self.stacks[0].members
         if not 0 <= teacher < len(self.present):
             raise fail("teacher", teacher, f"to be one of 0 to {len(self.present) - 1}")
@@ -192,7 +198,7 @@ class StackedTeachers(Teachers):
 
 
 class TorchTeacher:
-    """Any torch module as a teacher of :func:`sfumato.pate.teachers.train_each`: minibatches, Adam, cross-entropy.
+    """Any torch module becomes a teacher of :func:`sfumato.pate.teachers.train_each`: minibatches, Adam, cross-entropy.
 
     Args:
         module: from rows [batch, ...] to scores [batch, classes]. Batch norm is its own: it sees one teacher's rows.
@@ -214,7 +220,7 @@ class TorchTeacher:
         self.seed = check_int(low=0, seed=seed)
 
     def fit(self, x: NDArray[np.floating], y: NDArray[np.integer]) -> TorchTeacher:
-        """Train in place."""
+        """Train the module in place on rows ``x`` [n, ...] and classes ``y`` [n]."""
         rows, targets = torch.from_numpy(np.asarray(x, np.float32)), torch.from_numpy(np.asarray(y, np.int64))
         order = _Rows(np.arange(len(targets)), np.random.default_rng(self.seed))
         optimizer = Adam(self.module.parameters(), self.learning_rate)
@@ -228,7 +234,7 @@ class TorchTeacher:
         return self
 
     def predict(self, x: NDArray[np.floating]) -> NDArray[np.int64]:
-        """Classes [rows]."""
+        """Predict the classes [rows] of rows ``x``."""
         with torch.no_grad():
             return np.asarray(self.module(torch.from_numpy(np.asarray(x, np.float32))).argmax(1).numpy())
 

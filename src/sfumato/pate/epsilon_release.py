@@ -1,4 +1,4 @@
-r"""Telling what a run cost: the data-dependent epsilon with noise scaled to its smooth sensitivity (GNSS).
+r"""The data-dependent epsilon of a run can be told with noise scaled to its smooth sensitivity (GNSS).
 
 **What is released.** With f the sum over queries of the divergences at one *public* order alpha, SS its beta-smooth
 sensitivity, two Gaussian releases: :math:`\ln SS` with noise 5 beta (its neighbors differ by at most beta), and
@@ -49,7 +49,7 @@ _SPREAD = 5  # noise on ln SS, in beta
 
 @dataclass(frozen=True)
 class Released:
-    """A noisy epsilon that may leave, with its share of the cost included; at least the true one with ``confidence``.
+    """This noisy epsilon may leave, with its share of the cost included; it is at least the true one with ``confidence``.
 
     >>> Released(2.5, 14.0, 1e-5, 0.95, cost=0.7).releasable
     True
@@ -120,6 +120,14 @@ def release_epsilon(
 
 def published_release(votes: Votes, mechanism: Mechanism, delta: float) -> tuple[Analysis, Gnss, float]:
     """Repeat the papers' table: the analysis, the parameters chosen from the votes, and epsilon after the release, less noise.
+
+    Args:
+        votes: counts [queries, classes].
+        mechanism: GNMax or Confident-GNMax.
+        delta: failure probability, in (0, 1).
+
+    Raises:
+        InputError: another mechanism.
 
     Not private: order, beta and noise come from the votes.
 

@@ -61,14 +61,14 @@ NO_CERTIFICATE = (
 
 
 class Student(Protocol):
-    """A trained student."""
+    """A trained student predicts classes and probabilities; anybody may hold it."""
 
     def predict_proba(self, x: NDArray[np.floating], /) -> NDArray[np.float32]: ...
     def predict(self, x: NDArray[np.floating], /) -> NDArray[np.int64]: ...
 
 
 def spec_of(settings: Settings, plan: VotePlan, student: Any, images: Images, num_public: int) -> dict[str, Any]:
-    """What the release says of the run: settings, unit, budget and public facts, JSON-ready.
+    """Describe what the release says of the run: settings, unit, budget and public facts, JSON-ready.
 
     Args:
         settings: of the run.
@@ -170,7 +170,7 @@ def load_student(path: str | Path) -> Student:
 
 
 def weights_of(student: Any) -> dict[str, NDArray[Any]]:
-    """The networks of a trained student by name: what a release holds.
+    """Return the networks of a trained student by name, as a release holds them.
 
     >>> from sfumato.students.consistency import NetworkStudent, edge_network
     >>> len(weights_of(NetworkStudent(edge_network(4, 2))))

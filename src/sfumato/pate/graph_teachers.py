@@ -1,4 +1,4 @@
-r"""PATE on graphs: one graph network for each group of nodes, where the group is a hash of the node's id.
+"""PATE on graphs trains one graph network for each group of nodes, where the group is a hash of the node's id.
 
 **Formal guarantee.** Let two graphs on the same public ids differ in one node's record: its features, its label and *every*
 arc in or out, however many (:class:`~sfumato.privacy.units.NodeLevel` with ``arcs="incident"``, and with it every weaker
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GraphTeachers:
-    """Public settings of teachers on disjoint groups of a private graph's nodes.
+    """Graph teachers learn on disjoint groups of a private graph's nodes; these are their public settings.
 
     Args:
         num_teachers: how many groups. Few: a group keeps about one in ``num_teachers`` of its arcs.
@@ -117,14 +117,14 @@ class GraphTeachers:
 
 @dataclass(frozen=True, eq=False)
 class TrainedGraphTeachers(Teachers):
-    """Teachers trained by :meth:`GraphTeachers.fit`."""
+    """Trained graph teachers come from :meth:`GraphTeachers.fit`."""
 
     models: tuple[GNN | int, ...]
     num_features: int
     num_classes: int
 
     def predict(self, queries: Graph) -> NDArray[np.int64]:
-        """Classes [teachers, nodes] for the nodes of a public graph: public features and public arcs."""
+        """Predict classes [teachers, nodes] for the nodes of a public graph: public features and public arcs."""
         _check_features(queries, self.num_features)
         rows, topology = _inputs(queries)
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Images of 28 x 28 in the IDX format: MNIST and Fashion-MNIST as arrays."""
+"""Images of 28 x 28 in the IDX format become arrays: MNIST and Fashion-MNIST."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CLASSES = 10
 
 @dataclass(frozen=True, eq=False)
 class Images:
-    """Private training images and public test images.
+    """Images hold private training images and public test images of one data set.
 
     Shapes: ``train_x`` and ``test_x`` float32 [n, 1, 28, 28], 0 to 1; ``train_y`` and ``test_y`` int64 [n], 0 to 9.
     Row i is image i of the published file, so that i serves as its id.

@@ -49,7 +49,7 @@ _BEFORE_ANSWERS = {LOCK, PRIVATE, f"{PRIVATE}/{_RUN}", f"{PRIVATE}/{_RUN}{PARTIA
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """What a run knows once its teachers have answered.
+    """The kept part of a run is what it knows once its teachers have answered.
 
     Args:
         answers: to its queries.
@@ -72,7 +72,13 @@ class Kept:
 def terms_of(
     settings: Settings, plan: VotePlan, images: Images, dataset_ledger: DatasetLedger | None
 ) -> dict[str, Any]:
-    """What decides the answers and what they cost, JSON-ready: a run that goes on must have the same.
+    """Collect what decides the answers and what they cost, JSON-ready: a run that goes on must have the same.
+
+    Args:
+        settings: of the run.
+        plan: its mechanism and cost.
+        images: named, and of public shape.
+        dataset_ledger: the ledger of the data set, if the run shares one.
 
     Students are post-processing: a run that goes on may choose another one.
 
@@ -98,7 +104,7 @@ def terms_of(
 
 
 def holds_answers(run: Path) -> bool:
-    """Whether a run folder keeps the answers of a run that has not finished.
+    """Tell whether a run folder keeps the answers of a run that has not finished.
 
     >>> holds_answers(Path("no-such-run"))
     False
@@ -108,6 +114,9 @@ def holds_answers(run: Path) -> bool:
 
 def check_folder(run: Path) -> None:
     """Refuse a folder that is neither new nor that of a stopped run which may go on.
+
+    Raises:
+        InputError: the folder holds something else, or a run that cannot go on.
 
     >>> check_folder(Path("no-such-run"))
     """
@@ -131,6 +140,18 @@ def reserve(
     dataset_ledger: DatasetLedger | None,
 ) -> Spending:
     """Make the run folder and charge the plan to the data set, whose ids are the numbers of its rows.
+
+    Args:
+        run: the run folder.
+        terms: by :func:`terms_of`.
+        kept: what a stopped run left; None for a run without answers yet.
+        plan: what is charged.
+        images: named, and of public shape.
+        dataset_ledger: the ledger of the data set, if the run shares one.
+
+    Raises:
+        BudgetExceededError: the data set's ledger has less left than the plan costs.
+        LedgerError: a ledger is damaged, or holds another mark under this claim.
 
     The name of the claim is on disk before the claim, so whoever goes on charges the data set once. If a new claim is refused,
     nothing is left behind.
@@ -163,6 +184,11 @@ def reserve(
 def keep(run: Path, terms: dict[str, Any], kept: Kept) -> None:
     """Write the answers under the run folder, whole and on disk when this returns.
 
+    Args:
+        run: the run folder.
+        terms: by :func:`terms_of`.
+        kept: answers, their cost and scores.
+
     >>> import tempfile
     >>> terms = {"num_queries": 2, "num_classes": 10, "dataset_ledger": None}
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -189,7 +215,7 @@ def keep(run: Path, terms: dict[str, Any], kept: Kept) -> None:
 
 
 def take_up(run: Path, terms: dict[str, Any]) -> Kept | None:
-    """The answers that a stopped run kept, or None if it had none yet or the folder is new.
+    """Read the answers that a stopped run kept; None if it had none yet or the folder is new.
 
     Raises:
         InputError: that run had other terms, or the folder holds something else.
@@ -227,7 +253,7 @@ def take_up(run: Path, terms: dict[str, Any]) -> Kept | None:
 
 
 def forget(run: Path) -> None:
-    """Remove what a run kept.
+    """Remove what a run kept under its folder.
 
     >>> forget(Path("no-such-run"))
     """
@@ -236,7 +262,7 @@ def forget(run: Path) -> None:
 
 @contextmanager
 def noted(run: Path) -> Iterator[None]:
-    """Add to what stops a run that its kept answers wait for the next one."""
+    """Add a note to the error that stops a run: its kept answers wait for the next one. The error itself goes on."""
     try:
         yield
     except BaseException as error:

@@ -1,4 +1,4 @@
-r"""Teachers without training steps: kernel ridge regression on the edges of images.
+r"""Teachers without training steps are kernel ridge regressions on the edges of images.
 
 An image is a row h of :func:`sfumato.students.histograms.edge_histograms`. A teacher whose n records have the rows H and the
 one-hot classes Y scores a query q by
@@ -37,7 +37,7 @@ _MOST_RECORDS = 10_000  # the kernel of a teacher's records with themselves is h
 
 
 class KernelTeacher:
-    """Kernel ridge regression on rows, with the median distance as its width.
+    """A kernel teacher is kernel ridge regression on rows, with the median distance as its width.
 
     >>> x = np.array([[0.0], [0.1], [1.0], [1.1]])
     >>> KernelTeacher(2).fit(x, np.array([0, 0, 1, 1])).predict(np.array([[0.2], [0.9]])).tolist()
@@ -48,7 +48,7 @@ class KernelTeacher:
         self.num_classes, self.ridge = num_classes, ridge
 
     def fit(self, x: NDArray[np.floating], y: NDArray[np.integer]) -> KernelTeacher:
-        """Solve for the weights of the records."""
+        """Solve for the weights of the records: rows ``x`` [n, d] and classes ``y`` [n]."""
         self.rows = np.asarray(x)
         distances = _distances(self.rows, self.rows)
         self.width = float(np.median(distances)) or 1.0
@@ -57,14 +57,14 @@ class KernelTeacher:
         return self
 
     def predict(self, x: NDArray[np.floating]) -> NDArray[np.int64]:
-        """Classes [rows]."""
+        """Predict the classes [rows] of rows ``x``."""
         scores = np.exp(-_distances(np.asarray(x), self.rows) / self.width) @ self.weights
         return np.asarray(scores.argmax(1), np.int64)
 
 
 @dataclass(frozen=True)
 class KernelEnsemble:
-    """Public settings of teachers that regress on the edges of images.
+    """Kernel teachers regress on the edges of images; these are their public settings.
 
     Args:
         num_teachers: how many; each takes a disjoint part of the records by a hash of the id.
@@ -125,7 +125,11 @@ class KernelEnsemble:
         return KernelTeachers(self, trained)
 
     def describe(self, x: Any) -> NDArray[np.float32]:
-        """Histograms of images: float32 [n, 588]."""
+        """Compute the histograms of images: float32 [n, 588].
+
+        Raises:
+            InputError: ``x`` holds no finite images of 28 x 28.
+        """
         x = np.ascontiguousarray(x, np.float32)
         if x.ndim != 4 or x.shape[2:] != (SIDE, SIDE) or not np.isfinite(x).all():
             raise fail("x", x.shape, f"to hold finite images of the shape [n, channels, {SIDE}, {SIDE}]")
@@ -135,18 +139,18 @@ class KernelEnsemble:
 
 @dataclass(frozen=True, eq=False)
 class KernelTeachers(Teachers):
-    """Teachers trained by :meth:`KernelEnsemble.fit`."""
+    """Trained kernel teachers come from :meth:`KernelEnsemble.fit`."""
 
     settings: KernelEnsemble
     trained: SeparateTeachers
 
     @property
     def num_classes(self) -> int:  # type: ignore[override]
-        """Public."""
+        """Return the public number of classes."""
         return self.settings.num_classes
 
     def predict(self, queries: Any) -> NDArray[np.int64]:
-        """Classes [teachers, queries] for public images."""
+        """Predict classes [teachers, queries] for public images."""
         return self.trained.predict(self.settings.describe(queries))
 
 

@@ -1,4 +1,4 @@
-"""What a run of PATE will ask and cost: settings, noise and releases, fixed before any data is read."""
+"""A plan says what a run of PATE will ask and cost: settings, noise and releases, fixed before any data is read."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _PUBLISHED_NOISE = {"threshold": 200 / 250, "sigma1": 150 / 250, "sigma2": 40 / 
 
 @dataclass(frozen=True)
 class Settings:
-    """Public settings of a run, fixed before any data is read.
+    """Settings of a run are public and fixed before any data is read.
 
     Args:
         num_teachers: parts of the private data.
@@ -115,12 +115,12 @@ class Settings:
 
     @property
     def mechanism_name(self) -> str:
-        """As on the command line."""
+        """Return the mechanism's name on the command line."""
         return self.mechanism if isinstance(self.mechanism, str) else self.mechanism.name
 
     @property
     def answers(self) -> int:
-        """The cap on answers."""
+        """Return the cap on answers."""
         if self.mechanism_name != ConfidentGNMax.name:
             return self.num_queries
         return self.max_answers or math.ceil(_ANSWERED * self.num_queries)
@@ -128,7 +128,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class VotePlan(PlanEntry):
-    """What a run of PATE will charge, and the mechanism that answers.
+    """A vote plan says what a run of PATE will charge, and holds the mechanism that answers.
 
     Its ``epsilon`` is the data-independent cost of all answers at ``delta``, that of the noise sampler included.
     """
@@ -138,7 +138,7 @@ class VotePlan(PlanEntry):
     mechanism: Mechanism
 
     def caveats(self, num_teachers: int) -> tuple[Caveat, ...]:
-        """What is implausible about the plan; the number of teachers, each of some record, stands for that of the records.
+        """List what is implausible about the plan. The number of teachers, each of some record, stands for that of the records.
 
         >>> [caveat.code for caveat in make_plan(Settings(50, 9000, 1.0)).caveats(50)]
         ['noisy-votes']
@@ -199,7 +199,7 @@ def make_plan(settings: Settings, num_classes: int = 10) -> VotePlan:
 
 
 def choose_queries(num_queries: int, seed: int) -> NDArray[np.int64]:
-    """Rows of the public pool to ask about, by a public seed: no image, vote or label has a say.
+    """Choose the rows of the public pool to ask about, by a public seed; no image, vote or label takes part.
 
     They are the first of all rows in the order of SHA-256("query SEED ROW"), which a verifier repeats.
 
@@ -211,7 +211,13 @@ def choose_queries(num_queries: int, seed: int) -> NDArray[np.int64]:
 
 
 def told(votes: Votes, mechanism: Mechanism, settings: Settings) -> Released:
-    """The epsilon that may be told afterwards, with noise at the settings' public order, beta and scale."""
+    """Release the epsilon that may be told afterwards, with noise at the settings' public order, beta and scale.
+
+    Args:
+        votes: counts [queries, classes].
+        mechanism: that answered.
+        settings: of the run.
+    """
     order, beta, noise = settings.gnss
     return release_epsilon(votes, mechanism, settings.delta, order=order, beta=beta, noise=noise)
 

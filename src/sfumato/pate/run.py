@@ -146,7 +146,12 @@ def run(
 
 
 def make_ensemble(settings: Settings, dataset: str, num_classes: int) -> Ensemble | KernelEnsemble:
-    """The teachers that the settings name, suited to a named data set.
+    """Build the teachers that the settings name, suited to a named data set.
+
+    Args:
+        settings: of the run.
+        dataset: "mnist" or "fashion_mnist"; another name takes the defaults.
+        num_classes: public.
 
     >>> make_ensemble(Settings(250, 100, 2.0, quick=True), "mnist", 10).num_teachers
     50
@@ -162,7 +167,12 @@ def make_ensemble(settings: Settings, dataset: str, num_classes: int) -> Ensembl
 
 
 def make_student(settings: Settings, dataset: str, num_classes: int) -> Any:
-    """Construct the student that the settings name, with the augmentation of a named data set.
+    """Build the student that the settings name, with the augmentation of a named data set.
+
+    Args:
+        settings: of the run.
+        dataset: "mnist" or "fashion_mnist"; another name takes the defaults.
+        num_classes: public.
 
     >>> make_student(Settings(250, 100, 2.0), "mnist", 10).slanted
     True
@@ -212,7 +222,13 @@ def _ask(
 
 
 def answer(mechanism: Mechanism, votes: Votes, settings: Settings, key: Key | None = None) -> Answers:
-    """Aggregate within the cap on answers; a new key is drawn unless one is given.
+    """Aggregate votes within the cap on answers.
+
+    Args:
+        mechanism: that answers.
+        votes: counts [queries, classes].
+        settings: hold the cap.
+        key: of the noise; a new one is drawn unless one is given.
 
     >>> answer(ConfidentGNMax(5.0, 0.1, 0.1), np.array([[9, 1], [1, 9]]), Settings(10, 2, 1.0, max_answers=1)).labels.tolist()
     [0, -1]
@@ -230,7 +246,16 @@ def fit_student(
     progress: Progress | None,
     stage: str,
 ) -> Any:
-    """A student of labels for rows of the pool, whose other rows are unlabeled."""
+    """Train a student on labels for rows of the pool, whose other rows are unlabeled.
+
+    Args:
+        settings: of the run.
+        images: hold the public pool.
+        rows: labeled rows of the pool.
+        labels: their labels.
+        progress: called with (stage, done, total); None if nobody watches.
+        stage: name of the stage for ``progress``.
+    """
     others = np.setdiff1d(np.arange(POOL), rows)
     student = make_student(settings, images.name, images.num_classes)
     return student.fit(images.test_x[rows], labels, images.test_x[others], progress=Watch(progress).stage(stage))
@@ -297,6 +322,6 @@ def _scores(
 
 
 def score(model: Any, images: Images) -> dict[str, float]:
-    """Accuracy and macro-F1 on the rows that measure, beyond the pool."""
+    """Compute accuracy and macro-F1 on the rows that measure, beyond the pool."""
     truth, found = images.test_y[POOL:], model.predict(images.test_x[POOL:])
     return {"accuracy": accuracy(truth, found), "macro_f1": macro_f1(truth, found, images.num_classes)}

@@ -122,6 +122,14 @@ def confident_local_sensitivities(
     values within d + 1 changes stand in (a count is at most the number of teachers). One change moves w by at most
     :math:`1 / (\sqrt{2 \pi} \sigma_1)`, and however far w moves, h stays between 0 and c.
 
+    Args:
+        votes: counts, every row of the same sum (the number of teachers).
+        peaks: the largest count of each query, in votes.
+        threshold: T in votes.
+        threshold_stddev: sigma_1 in votes.
+        noise_stddev: sigma_2 in votes.
+        order: the one Renyi order.
+
     Shapes: as :func:`local_sensitivities`.
 
     >>> rows, peaks = np.array([[200, 50]]), np.array([200.0])
@@ -141,6 +149,11 @@ def confident_local_sensitivities(
 def check_conditions(noise_stddev: float, num_classes: int, order: float) -> None:
     """Refuse parameters for which the bounds on the local sensitivity do not hold.
 
+    Args:
+        noise_stddev: sigma of GNMax, in votes.
+        num_classes: m.
+        order: the one Renyi order.
+
     Raises:
         InputError: C5 or C6 fails.
 
@@ -156,7 +169,9 @@ def check_conditions(noise_stddev: float, num_classes: int, order: float) -> Non
 
 
 def conditions(noise_stddev: float, num_classes: int, order: float) -> tuple[bool, bool]:
-    """Whether C5 (f rises up to q_0) and C6 (its step up rises up to q_1) hold, on a grid of ln q.
+    """Tell whether C5 (f rises up to q_0) and C6 (its step up rises up to q_1) hold, on a grid of ln q.
+
+    Arguments are those of :func:`check_conditions`.
 
     >>> conditions(20.0, 10, 25.0)
     (True, False)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def smooth_sensitivity(by_distance: Floats, beta: float) -> float:
-    """Return the smooth sensitivity of a sum from its local sensitivities at every distance.
+    """Compute the smooth sensitivity of a sum from its local sensitivities at every distance.
 
     >>> round(smooth_sensitivity(np.array([0.1, 0.5, 0.5]), 0.2), 4)
     0.4094
@@ -30,7 +30,7 @@ def smooth_sensitivity(by_distance: Floats, beta: float) -> float:
 
 
 def gnss_renyi(beta: float, noise: float, order: float) -> float:
-    r"""Renyi divergence of releasing a value with Gaussian noise of deviation sigma times a beta-smooth sensitivity.
+    r"""Compute the Renyi divergence of releasing a value with Gaussian noise of sigma times a beta-smooth sensitivity:
 
     .. math::
         \frac{\alpha e^{-2 \beta}}{2 \sigma^2 v} + \frac{-\frac12 \ln v - \alpha \beta}{\alpha - 1}, \qquad
@@ -63,7 +63,9 @@ def gnss_renyi(beta: float, noise: float, order: float) -> float:
 
 
 def published_gnss_renyi(beta: float, noise: float, order: float) -> float:
-    r"""The same as published, for tables only: *too small*.
+    r"""Compute the same as published, for tables only: it is *too small*.
+
+    Arguments are those of :func:`gnss_renyi`.
 
     .. math:: \frac{\alpha e^{2 \beta}}{\sigma^2} + \frac{-\frac12 \ln(1 - 2 \alpha \beta) + \alpha \beta}{\alpha - 1}
 
@@ -80,7 +82,7 @@ def published_gnss_renyi(beta: float, noise: float, order: float) -> float:
 
 
 class Gnss(NamedTuple):
-    """Parameters of a release of the cost, and what they give: smooth sensitivity and Renyi cost at the order."""
+    """These are the parameters of a release of the cost, and what they give: smooth sensitivity and Renyi cost at the order."""
 
     order: float
     beta: float

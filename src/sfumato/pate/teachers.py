@@ -1,4 +1,4 @@
-r"""Which teacher learns from which record, by a hash of the record's own id, and teachers of any kind trained one by one.
+"""A hash of a record's own id decides which teacher learns from it; teachers of any kind can be trained one by one.
 
 **Formal guarantee.** Let two data sets differ in one record, added, removed, or replaced under its id, and let T be the
 teacher of that id. Then every teacher but T is the same in law, and bit by bit if its random numbers are decided by its own
@@ -76,7 +76,9 @@ def assign(ids: Ids, num_teachers: int, seed: int = 0) -> NDArray[np.int64]:
 
 
 def parts(ids: Ids, num_teachers: int, seed: int = 0) -> list[NDArray[np.int64]]:
-    """Rows of each teacher, in the order of their ids: the order in which records are stored decides nothing.
+    """List the rows of each teacher, in the order of their ids: the order in which records are stored decides nothing.
+
+    Arguments are those of :func:`assign`.
 
     >>> [part.tolist() for part in parts(["ann", "bob", "eve"], 2)]
     [[1], [0, 2]]
@@ -88,21 +90,21 @@ def parts(ids: Ids, num_teachers: int, seed: int = 0) -> list[NDArray[np.int64]]
 
 
 class Teachers(ABC):
-    """Trained teachers: each predicts a class for every query. Nothing here may leave but through an aggregator."""
+    """Trained teachers each predict a class for every query. Nothing here may leave but through an aggregator."""
 
     num_classes: int
 
     @abstractmethod
     def predict(self, queries: Any) -> NDArray[np.int64]:
-        """Classes [teachers, queries] for public rows."""
+        """Predict classes [teachers, queries] for public rows."""
 
     def votes(self, queries: Any) -> Votes:
-        """Counts [queries, classes] for public rows, ready for an aggregator."""
+        """Count votes [queries, classes] for public rows, ready for an aggregator."""
         return count_votes(self.predict(queries), self.num_classes)
 
 
 class Model(Protocol):
-    """What scikit-learn's classifiers offer: learn from rows and classes, predict the classes of rows."""
+    """A model offers what scikit-learn's classifiers offer: it learns from rows and classes, and predicts the classes of rows."""
 
     def fit(self, x: Any, y: Any, /) -> Any: ...
     def predict(self, x: Any, /) -> Any: ...
@@ -110,13 +112,17 @@ class Model(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class SeparateTeachers(Teachers):
-    """Teachers trained one after another by :func:`train_each`."""
+    """Separate teachers were trained one after another by :func:`train_each`."""
 
     models: tuple[Model, ...]
     num_classes: int
 
     def predict(self, queries: Any) -> NDArray[np.int64]:
-        """Classes [teachers, queries] for public rows."""
+        """Predict classes [teachers, queries] for public rows.
+
+        Raises:
+            InputError: a model returns something else than one whole number for each query.
+        """
         found = [np.asarray(model.predict(queries)) for model in self.models]
         for i, one in enumerate(found):
             if one.shape != found[0].shape or one.ndim != 1 or one.dtype.kind not in "iu":
@@ -185,6 +191,15 @@ def train_each(
 
 def check_records(x: Any, y: Any, ids: Ids, num_classes: int) -> NDArray[np.int64]:
     """Return the classes of the records, or say what does not fit.
+
+    Args:
+        x: private records, one row each.
+        y: their classes, whole numbers.
+        ids: their public ids.
+        num_classes: public.
+
+    Raises:
+        InputError: lengths differ, or a class is no whole number in range. No message holds a class.
 
     >>> check_records(np.zeros((2, 3)), [0, 1], ["ann", "bob"], 2).tolist()
     [0, 1]

@@ -1,4 +1,4 @@
-"""Vote counts: one row a query, one column a class, as checked whole numbers."""
+"""Vote counts have one row a query and one column a class, and are checked to be whole numbers."""
 
 from __future__ import annotations
 
@@ -81,6 +81,9 @@ def check_votes(votes: NDArray[Any]) -> Votes:
 
 def count_votes(predictions: NDArray[np.integer], num_classes: int) -> Votes:
     """Count the teachers' votes: predictions [teachers, queries] to counts [queries, classes].
+
+    Raises:
+        InputError: predictions are no whole numbers of that shape, or out of range.
 
     >>> count_votes(np.array([[0, 2], [0, 1], [1, 1]]), 3).tolist()
     [[2, 1, 0], [0, 2, 1]]

@@ -1,4 +1,7 @@
-"""Plain learners from public rows and given labels: what they do is post-processing of the labels. No torch here."""
+"""Students are plain learners from public rows and given labels: what they do is post-processing of the labels.
+
+This package does not import torch by itself.
+"""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PATEPlusPlus(PATEPlus):
-    """Public settings of PATE++: PATE+, cleansing of its labels, PATE+ again.
+    """PATE++ trains PATE+, cleanses its labels, and trains PATE+ again; these are its public settings.
 
     **Formal guarantee.** Post-processing of the noisy labels, see :mod:`sfumato.students.gan`.
 
@@ -77,7 +77,7 @@ class PATEPlusPlus(PATEPlus):
         *,
         progress: Steps | None = None,
     ) -> CleansedStudent:
-        """Train twice; arguments as for :meth:`GANStudent.fit`, ``progress`` counts the epochs of both trainings."""
+        """Train twice; arguments are those of :meth:`GANStudent.fit`, and ``progress`` counts the epochs of both trainings."""
         x, y, pool = self._checked(x_labeled, y_noisy, x_unlabeled)
         disputes = Disputes(len(y), self.decay)
         train(self, x, y, pool, progress=_part(progress, 0, self.epochs), watch=disputes)
@@ -91,14 +91,14 @@ class PATEPlusPlus(PATEPlus):
 
 @dataclass(frozen=True, eq=False)
 class CleansedStudent(TrainedStudent):
-    """A student of PATE++: also ``counts``, the final T [n], and ``moved``, the positions of rows that lost their label."""
+    """A student of PATE++ also holds ``counts``, the final T [n], and ``moved``, the positions of rows that lost their label."""
 
     counts: NDArray[np.float64]
     moved: NDArray[np.int64]
 
 
 class Disputes:
-    """The table T: epochs in which each labeled row was disputed, decayed.
+    """The table T counts the epochs in which each labeled row was disputed; old counts decay.
 
     Args:
         rows: labeled rows.
@@ -133,7 +133,12 @@ class Disputes:
 
 
 def most_disputed(table: NDArray[np.float64], share: float, groups: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Positions of the share of each group with the largest counts, in order; their number is rounded down.
+    """Find the positions of the share of each group with the largest counts, in order; their number is rounded down.
+
+    Args:
+        table: T, one count a row.
+        share: tau.
+        groups: group of each row.
 
     >>> table = np.array([0.0, 2.0, 1.0, 3.0])
     >>> most_disputed(table, 0.5, np.zeros(4, int)).tolist(), most_disputed(table, 0.5, np.array([0, 1, 0, 1])).tolist()

@@ -52,7 +52,7 @@ _SCALE = math.sqrt(EDGES)  # of unit rows, so that their entries are about 1
 
 @dataclass(frozen=True)
 class ConsistencyStudent:
-    """Public settings of the recommended student, which learns from noisy labels and unlabeled images.
+    """The recommended student learns from noisy labels and unlabeled images; these are its public settings.
 
     Args:
         num_classes: public.
@@ -190,13 +190,17 @@ class ConsistencyStudent:
 
 @dataclass(frozen=True, eq=False)
 class NetworkStudent:
-    """A trained network; it may leave under the guarantee of its labels."""
+    """A trained network student may leave under the guarantee of its labels."""
 
     network: nn.Module
     slanted: bool = False
 
     def predict_proba(self, x: NDArray[np.floating]) -> NDArray[np.float32]:
-        """Probabilities [images, classes] of images [n, channels, 28, 28]."""
+        """Compute probabilities [images, classes] of images [n, channels, 28, 28].
+
+        Raises:
+            InputError: the images have another shape.
+        """
         if np.shape(x)[2:] != (SIDE, SIDE):
             raise fail(
                 "x", np.shape(x), f"to have the shape [n, channels, {SIDE}, {SIDE}]", "The student saw such images."
@@ -207,12 +211,12 @@ class NetworkStudent:
             return np.concatenate([self.network(_described(part)).softmax(1).numpy() for part in seen])
 
     def predict(self, x: NDArray[np.floating]) -> NDArray[np.int64]:
-        """Classes [images]."""
+        """Predict the classes [images] of images ``x``."""
         return np.asarray(self.predict_proba(x).argmax(1), np.int64)
 
 
 def edge_network(width: int, num_classes: int) -> nn.Sequential:
-    """One hidden layer: from histograms of edges to scores.
+    """Build a network of one hidden layer, from histograms of edges to scores.
 
     >>> sum(weight.numel() for weight in edge_network(512, 10).parameters())
     306698

@@ -42,7 +42,7 @@ _PUBLISHED_STEPS = 5000
 
 @dataclass(frozen=True)
 class CoTeaching(GANStudent):
-    """Public settings of PATE with co-teaching: each discriminator learns from the labels its peer finds easy.
+    """PATE with co-teaching lets each discriminator learn from the labels its peer finds easy; these are its public settings.
 
     **Formal guarantee.** Post-processing of the noisy labels, see :mod:`sfumato.students.gan`.
 
@@ -72,14 +72,14 @@ class CoTeaching(GANStudent):
         check_int(low=1, ramp=self.ramp)
 
     def supervised(self, scores: list[Tensor], batch: Batch) -> list[Tensor]:
-        """The supervised loss of each discriminator from the scores [batch, classes] of each."""
+        """Compute the supervised loss of each discriminator from the scores [batch, classes] of each."""
         rate = keep_rate(batch.epoch, self.noise_rate, self.ramp)
         return peer_losses(scores, batch.labels, rate, as_published=self.as_published)
 
 
 @dataclass(frozen=True)
 class PATEPlus(CoTeaching):
-    """Public settings of PATE+: co-teaching on rows whose class the two discriminators disagree about.
+    """PATE+ is co-teaching on rows whose class the two discriminators disagree about; these are its public settings.
 
     **Formal guarantee.** Post-processing of the noisy labels, see :mod:`sfumato.students.gan`.
 
@@ -93,7 +93,7 @@ class PATEPlus(CoTeaching):
     """
 
     def supervised(self, scores: list[Tensor], batch: Batch) -> list[Tensor]:
-        """The supervised loss of each discriminator from the scores [batch, classes] of each."""
+        """Compute the supervised loss of each discriminator from the scores [batch, classes] of each."""
         rate = keep_rate(batch.epoch, self.noise_rate, self.ramp)
         if self.as_published:
             return _published_losses(scores, batch, rate)
@@ -102,7 +102,12 @@ class PATEPlus(CoTeaching):
 
 
 def keep_rate(epoch: int, noise_rate: float, ramp: int = 15) -> float:
-    """R(e), the share of candidates kept in an epoch, counted from 1.
+    """Compute R(e), the share of candidates kept in an epoch.
+
+    Args:
+        epoch: e, counted from 1.
+        noise_rate: beta.
+        ramp: E_0.
 
     >>> keep_rate(3, 0.2), keep_rate(15, 0.2), keep_rate(400, 0.2)
     (0.96, 0.8, 0.8)
@@ -111,7 +116,7 @@ def keep_rate(epoch: int, noise_rate: float, ramp: int = 15) -> float:
 
 
 def disagreeing(first: Tensor, second: Tensor) -> Tensor:
-    """Positions of the rows to which two networks give different classes, from their scores [batch, classes].
+    """Find the positions of the rows to which two networks give different classes, from their scores [batch, classes].
 
     >>> import torch
     >>> disagreeing(torch.tensor([[1.0, 0.0], [1.0, 0.0]]), torch.tensor([[2.0, 1.0], [0.0, 1.0]])).tolist()
@@ -121,7 +126,7 @@ def disagreeing(first: Tensor, second: Tensor) -> Tensor:
 
 
 def small_loss(scores: Tensor, labels: Tensor, rate: float, *, as_published: bool = False) -> Tensor:
-    """Positions of the rows with the smallest cross-entropy, at least the share ``rate`` of them.
+    """Find the positions of the rows with the smallest cross-entropy, at least the share ``rate`` of them.
 
     Args:
         scores: [batch, classes].
@@ -143,7 +148,7 @@ def small_loss(scores: Tensor, labels: Tensor, rate: float, *, as_published: boo
 
 
 def peer_losses(scores: list[Tensor], labels: Tensor, rate: float, *, as_published: bool = False) -> list[Tensor]:
-    """Mean cross-entropy of each of two networks on the rows its peer finds easy; 0 without rows.
+    """Compute the mean cross-entropy of each of two networks on the rows its peer finds easy; 0 without rows.
 
     Args:
         scores: [candidates, classes] of each network.

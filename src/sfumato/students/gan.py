@@ -40,7 +40,10 @@ _LEAST_SIDE = 5  # of an image: that of the first convolution
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Labeled rows of one step: positions in the labeled set, noisy labels, the epoch from 1 and the step in it from 0."""
+    """A batch names the labeled rows of one step.
+
+    It holds positions in the labeled set, noisy labels, the epoch from 1 and the step in it from 0.
+    """
 
     rows: Tensor
     labels: Tensor
@@ -53,7 +56,7 @@ Watch = Callable[[list[Tensor], Batch], None]
 
 @dataclass(frozen=True)
 class GANStudent:
-    """Public settings of PATE's student: one discriminator, every noisy label taken as it is.
+    """The student of PATE-G has one discriminator and takes every noisy label as it is; these are its public settings.
 
     **Formal guarantee.** Post-processing of the noisy labels, see :mod:`sfumato.students.gan`.
 
@@ -119,7 +122,7 @@ class GANStudent:
         return train(self, *self._checked(x_labeled, y_noisy, x_unlabeled), progress=progress)
 
     def supervised(self, scores: list[Tensor], batch: Batch) -> list[Tensor]:
-        """The supervised loss of each discriminator from the scores [batch, classes] of each."""
+        """Compute the supervised loss of each discriminator from the scores [batch, classes] of each."""
         return [functional.cross_entropy(own, batch.labels) for own in scores]
 
     def _checked(
@@ -132,7 +135,7 @@ class GANStudent:
 
 @dataclass(frozen=True, eq=False)
 class TrainedStudent:
-    """A trained student; two discriminators predict by the mean of their probabilities. As private as the labels it saw.
+    """A trained student is as private as the labels it saw; two discriminators predict by the mean of their probabilities.
 
     ``generator`` is None in a student that was loaded: predicting needs none.
     """
@@ -142,7 +145,11 @@ class TrainedStudent:
     device: str
 
     def predict_proba(self, x: NDArray[np.floating]) -> NDArray[np.float32]:
-        """Probabilities [rows, classes] of rows shaped like the public ones."""
+        """Compute probabilities [rows, classes] of rows shaped like the public ones.
+
+        Raises:
+            InputError: the rows have another shape.
+        """
         first = self.discriminators[0]
         images = first.network == "edges"
         if (np.shape(x)[2:] != (SIDE, SIDE)) if images else (np.shape(x)[1:] != first.shape):
@@ -154,12 +161,12 @@ class TrainedStudent:
         return np.asarray((torch.cat(parts) / len(self.discriminators)).cpu().numpy())
 
     def predict(self, x: NDArray[np.floating]) -> NDArray[np.int64]:
-        """Classes [rows]."""
+        """Predict the classes [rows] of rows ``x``."""
         return self.predict_proba(x).argmax(1)
 
 
 def seen(x: NDArray[np.float32], network: str) -> NDArray[np.float32]:
-    """What networks of a kind see of rows: themselves, or histograms of their edges.
+    """Return what networks of a kind see of rows: the rows themselves, or histograms of their edges.
 
     >>> seen(np.zeros((3, 1, 28, 28), np.float32), "edges").shape
     (3, 588)
@@ -176,7 +183,7 @@ def train(
     progress: Steps | None = None,
     watch: Watch | None = None,
 ) -> TrainedStudent:
-    """Algorithm 1 of the thesis for any number of discriminators and any choice of labeled rows.
+    """Run algorithm 1 of the thesis for any number of discriminators and any choice of labeled rows.
 
     Args:
         settings: of a student; its ``supervised`` chooses the rows that each discriminator learns from.

@@ -1,4 +1,4 @@
-"""Images described by the directions of their edges, and set upright first where they are slanted: fixed, public maps.
+"""Images are described by the directions of their edges, and set upright first where they are slanted: fixed, public maps.
 
 Source: Dalal and Triggs (2005), Histograms of Oriented Gradients for Human Detection.
 """

@@ -1,14 +1,15 @@
-r"""A class for every public image, from few noisy answers: regression on all answers, then agreement among neighbors.
+r"""Every public image gets a class from few noisy answers: by regression on all answers, then by agreement among neighbors.
 
-With unit rows h(x) (:func:`sfumato.students.histograms.edge_histograms`), kernel ridge regression gives every image scores
+With unit rows h(x) (:func:`sfumato.students.histograms.edge_histograms`), kernel ridge regression gives every image
+scores
 
 .. math:: R = G (G_a + \lambda I)^{-1} (Y - 1 / K) D^{-1/2}, \qquad G(x, x') = e^{-|h(x) - h(x')|^2},
 
-Y the one-hot answers to K classes, D how often each was answered (its root is halfway to equal mass for all). The scores spread
-over the graph of nearest neighbors, :math:`Z \leftarrow \alpha S Z + (1 - \alpha) R`, S its symmetrically normalized
-similarities. Wrong answers are outvoted twice: by all images alike, and by the neighborhood. Where classes are clusters a far
-spread is right, where they overlap a near one or none; lambda and alpha are those of ``RIDGES`` and ``SPREADS`` that best
-foretell answers left out.
+with Y the one-hot answers to K classes, and D how often each class was answered (its root is halfway to equal mass for all).
+The scores spread over the graph of nearest neighbors, :math:`Z \leftarrow \alpha S Z + (1 - \alpha) R`, with S its
+symmetrically normalized similarities. Wrong answers are outvoted twice: by all images alike, and by the neighborhood. Where
+classes are clusters it helps to spread far; where they overlap, to spread little or not at all. Of ``RIDGES`` and ``SPREADS``
+the lambda and alpha are taken that best predict answers left out.
 
 **Formal guarantee.** Post-processing: public images, noisy answers and a public seed go in, and nothing else.
 

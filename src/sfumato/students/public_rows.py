@@ -1,4 +1,4 @@
-"""What every student is given: public rows that were answered, their noisy labels, and public rows without one."""
+"""Every student is given public rows that were answered, their noisy labels, and public rows without a label."""
 
 from __future__ import annotations
 

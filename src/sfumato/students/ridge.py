@@ -1,4 +1,4 @@
-"""Least squares on pixels: the floor that students of PATE stand beside."""
+"""Least squares on pixels is the floor that students of PATE stand beside."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 
 class Ridge:
-    """The floor: least squares on the pixels of the answered queries, without the pool.
+    """Ridge is the floor: least squares on the pixels of the answered queries, without the pool.
 
     >>> Ridge(np.array([[-9.0], [9.0]]), np.array([0, 1]), 2).predict(np.array([[-1.0], [1.0]])).tolist()
     [0, 1]
@@ -18,7 +18,7 @@ class Ridge:
         self.weights = np.linalg.solve(rows.T @ rows + 10.0 * np.eye(rows.shape[1]), rows.T @ np.eye(num_classes)[y])
 
     def predict(self, x: NDArray[np.float32]) -> NDArray[np.int64]:
-        """Classes [rows]."""
+        """Predict the classes [rows] of rows ``x``."""
         return np.asarray((self._rows(x) @ self.weights).argmax(1))
 
     def _rows(self, x: NDArray[np.float32]) -> NDArray[np.float64]:
