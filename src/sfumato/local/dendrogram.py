@@ -197,7 +197,10 @@ class CommunityTrees:
         known_mask: NDArray[np.bool_],
         transition: Floats,
     ) -> Smoothed:
-        """Smooth the reports of the known nodes; arguments and errors are those of ``HeatKernelRidge.fit``."""
+        """Smooth the reports of the known nodes.
+
+        Arguments are those of :meth:`~sfumato.local.smoothing.HeatKernelRidge.fit`, and so are the errors.
+        """
         labels, known, transition = checked_reports(noisy_labels, known_mask, transition)
         trees, prior = self._trees(checked_graph(adjacency, len(labels))), class_prior(labels, known, transition)
         likelihood = np.ones((len(labels), len(prior)))

@@ -68,6 +68,11 @@ def beta_model(degrees: Floats, counts: NDArray[np.integer], steps: int = 200) -
 
     Shapes: ``degrees`` and ``counts`` [cells], to [cells, cells].
 
+    Args:
+        degrees: expected degree of a user of each cell.
+        counts: users in each cell.
+        steps: of the fixed-point iteration.
+
     >>> beta_model(np.array([1.0]), np.array([5])).round(4).tolist()
     [[0.25]]
 
