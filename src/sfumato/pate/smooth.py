@@ -30,7 +30,7 @@ def smooth_sensitivity(by_distance: Floats, beta: float) -> float:
 
 
 def gnss_renyi(beta: float, noise: float, order: float) -> float:
-    r"""Compute the Renyi divergence of releasing a value with Gaussian noise of sigma times a beta-smooth sensitivity:
+    r"""Compute the Renyi divergence of a value with Gaussian noise of sigma times a beta-smooth sensitivity.
 
     .. math::
         \frac{\alpha e^{-2 \beta}}{2 \sigma^2 v} + \frac{-\frac12 \ln v - \alpha \beta}{\alpha - 1}, \qquad
