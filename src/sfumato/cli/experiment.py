@@ -182,7 +182,7 @@ def _progress(total: int) -> Iterator[Report]:
     with Progress(*columns, console=plain_console(stderr=True)) as bars:
         task = bars.add_task("starting", total=total)
 
-        def show(cell: Cell, row: dict[str, Any], number: int, todo: int) -> None:
+        def show(cell: Cell, _row: dict[str, Any], number: int, todo: int) -> None:
             if number == 1:  # cells of an earlier run tell nothing about the time left
                 bars.reset(task, completed=total - todo, total=total)
             bars.update(task, description=str(cell)[:40], completed=total - todo + number, refresh=True)

@@ -82,7 +82,7 @@ def stage_bars(quiet: bool) -> Iterator[Progress | None]:
 def _log_stages() -> Progress:
     seen: set[str] = set()
 
-    def report(stage: str, done: int, total: int) -> None:
+    def report(stage: str, _done: int, _total: int) -> None:
         if stage not in seen:
             seen.add(stage)
             print(f"{stage} ...", file=sys.stderr, flush=True)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.evaluation.controls import controls, repeats, titles
 from sfumato.evaluation.scores import Summary, check_scorable, graph_gain_recovered, score
-from sfumato.evaluation.source import Source
 from sfumato.privacy.units import Declared, Unit, unit_named
 
 if TYPE_CHECKING:
+    from sfumato.evaluation.source import Source
     from sfumato.graph.graph import Graph
     from sfumato.method.contract import Listed, Progress
     from sfumato.method.plan import Fitted, Plan

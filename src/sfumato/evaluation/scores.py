@@ -8,14 +8,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import DataError
-from sfumato.graph.graph import Graph
 from sfumato.nn.metrics import accuracy, macro_f1
+
+if TYPE_CHECKING:
+    from sfumato.graph.graph import Graph
 
 
 class Predictor(Protocol):

@@ -5,10 +5,13 @@ from __future__ import annotations
 import tomllib
 from dataclasses import fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sfumato.errors import InputError
 from sfumato.experiments._tables import known, tables
-from sfumato.method.contract import Method
+
+if TYPE_CHECKING:
+    from sfumato.method.contract import Method
 
 
 def read_candidates(method: str, path: Path | None = None) -> tuple[Method, ...]:

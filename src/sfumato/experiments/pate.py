@@ -85,7 +85,7 @@ def run_pate(cell: Cell, data_dir: str | Path, results: str | Path) -> dict[str,
     rows = choose_queries(settings.num_queries, cell.seed) if random else np.arange(settings.num_queries)
     taught, certificate = _Taught(rows, images.test_y[rows], {}, 0.0), None
     if chosen.labels == "noisy":
-        taught, certificate = _answered(chosen, settings, cell, images, rows, data_dir, results)
+        taught, certificate = _answered(chosen, settings, images, rows, data_dir, results)
     torch.set_num_threads(threads)
     began = time.perf_counter()
     if chosen.student == RIDGE:
@@ -113,7 +113,7 @@ class _Taught:
 
 
 def _answered(
-    chosen: PateCell, settings: Settings, cell: Cell, images: Images, rows: NDArray[np.int64], data_dir: str | Path,
+    chosen: PateCell, settings: Settings, images: Images, rows: NDArray[np.int64], data_dir: str | Path,
     results: str | Path,
 ) -> tuple[_Taught, dict[str, Any] | None]:  # fmt: skip
     """The answers to rows of the pool, and the certificate of an accounting that has one."""

@@ -22,12 +22,12 @@ from filelock import FileLock
 from sfumato._validate import fail
 from sfumato.experiments.pate_settings import OFFICIAL_TEACHERS, PateCell
 from sfumato.noise.keys import Key, new_key
-from sfumato.pate.images import Images
 from sfumato.record.ledger import canonical_json
 from sfumato.record.sealed import digest, write_private
 
 if TYPE_CHECKING:
     from sfumato.pate.ensemble import Ensemble
+    from sfumato.pate.images import Images
     from sfumato.pate.kernel import KernelEnsemble
     from sfumato.pate.plan import Settings
     from sfumato.pate.votes import Votes

@@ -7,13 +7,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import DataError
 from sfumato.evaluation.scores import Summary
-from sfumato.experiments.cells import Row
-from sfumato.experiments.runs import Run
-from sfumato.experiments.spec import Published, Spec
+
+if TYPE_CHECKING:
+    from sfumato.experiments.cells import Row
+    from sfumato.experiments.runs import Run
+    from sfumato.experiments.spec import Published, Spec
 
 FILE = "results.jsonl"
 _KEYS = {
@@ -71,10 +73,10 @@ class Line:
 
 
 def split_torn(content: bytes) -> tuple[bytes, bytes]:
-    """Whole lines, and what follows the last line end: a line that was being written when the process died.
+    r"""Whole lines, and what follows the last line end: a line that was being written when the process died.
 
-    >>> split_torn(b'{"id": 1}\\n{"i')
-    (b'{"id": 1}\\n', b'{"i')
+    >>> split_torn(b'{"id": 1}\n{"i')
+    (b'{"id": 1}\n', b'{"i')
     """
     end = content.rfind(b"\n") + 1
     return content[:end], content[end:]

@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
@@ -33,9 +34,11 @@ from sfumato.experiments.cells import Cell, Row, empty_row, run_cell, skipped_ro
 from sfumato.experiments.pate import run_pate
 from sfumato.experiments.pate_settings import METHOD as PATE
 from sfumato.experiments.results import FILE, parse, split_torn
-from sfumato.experiments.spec import Spec
 from sfumato.pate.images import IMAGE_DATASETS
 from sfumato.record.ledger import canonical_json
+
+if TYPE_CHECKING:
+    from sfumato.experiments.spec import Spec
 
 _STAYED = "Finished cells are kept: make room or correct the path, and run the same command again."
 Report = Callable[[Cell, Row, int, int], None]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from sfumato.experiments.cells import Row
 from sfumato.report.page import Section, Table
 from sfumato.report.words import percent, plain
+
+if TYPE_CHECKING:
+    from sfumato.experiments.cells import Row
 
 _TEXT = (
     "Means over seeds. The epsilon as published depends on clean votes: it is no guarantee, and must not be told where the "

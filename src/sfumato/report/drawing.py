@@ -103,10 +103,10 @@ def legend(figure: Any, handles: list[Any], labels: list[str]) -> None:
 
 
 def wrapped(label: str) -> str:
-    """A label in lines that a narrow figure can hold.
+    r"""A label in lines that a narrow figure can hold.
 
     >>> wrapped("GAP without encoder, one undirected edge, epsilon 4")
-    'GAP without encoder, one undirected edge,\\nepsilon 4'
+    'GAP without encoder, one undirected edge,\nepsilon 4'
     """
     return "\n".join(textwrap.wrap(clean(label), _LABEL)) or "-"
 

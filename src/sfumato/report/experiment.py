@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sfumato.experiments.cells import Row
 from sfumato.experiments.results import Line, sum_up
 from sfumato.experiments.spec import SPECS, Spec
 from sfumato.report.answers import answers_section
-from sfumato.report.drawing import Figure
 from sfumato.report.figures import accuracy_figure, cost_figure
 from sfumato.report.html import to_html
 from sfumato.report.lines import ceiling_of, floor_of, gain_of
@@ -31,6 +29,10 @@ from sfumato.report.words import (
     plain,
     unit_words,
 )
+
+if TYPE_CHECKING:
+    from sfumato.experiments.cells import Row
+    from sfumato.report.drawing import Figure
 
 _OUTSIDE = (
     "Accuracies read true labels. They are evaluation by whoever holds the data, outside every guarantee: where labels are "

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sfumato.experiments.results import Line
 from sfumato.report.drawing import MARKERS, PALETTE, Figure, canvas, finish, ink, legend, style, wrapped
 from sfumato.report.words import AXES, interval, percent, plain
+
+if TYPE_CHECKING:
+    from sfumato.experiments.results import Line
 
 _DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))
 _FLAT: dict[str, Any] = {

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato import __version__
 from sfumato._optional import require
-from sfumato.report.page import Page
 from sfumato.report.words import clean
+
+if TYPE_CHECKING:
+    from sfumato.report.page import Page
 
 _TEMPLATES = Path(__file__).with_name("templates")
 

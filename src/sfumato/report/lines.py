@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from sfumato.evaluation.scores import graph_gain_recovered
-from sfumato.experiments.results import Line
 from sfumato.privacy.units import class_for
+
+if TYPE_CHECKING:
+    from sfumato.experiments.results import Line
 
 
 def floor_of(line: Line, lines: Sequence[Line]) -> Line | None:

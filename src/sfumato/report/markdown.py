@@ -23,10 +23,10 @@ def to_markdown(page: Page) -> str:
 
 
 def escape(text: str) -> str:
-    """Text that Markdown shows as it is.
+    r"""Text that Markdown shows as it is.
 
     >>> escape("a|b <script> 1_000")
-    'a\\\\|b &lt;script&gt; 1\\\\_000'
+    'a\\|b &lt;script&gt; 1\\_000'
     """
     text = clean(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _SPECIAL.sub(r"\\\1", text)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +16,14 @@ from sfumato.errors import DataError
 from sfumato.evaluation.controls import titles
 from sfumato.evaluation.scores import Summary
 from sfumato.experiments.results import FILE
-from sfumato.graph.graph import Graph
 from sfumato.record.release_folder import read_release
 from sfumato.report.html import to_html
 from sfumato.report.page import Code, Facts, Items, Page, Part, Section, Table
 from sfumato.report.run_figures import Bucket, curves_figure, degree_figure, projections, quantity
 from sfumato.report.words import claim_words, event_words, interval, percent, plain
+
+if TYPE_CHECKING:
+    from sfumato.graph.graph import Graph
 
 _NO_PRIVACY = "No privacy: this run was trained without any guarantee; nothing of it may be released."
 

@@ -31,9 +31,9 @@ AXES = {
 
 
 def clean(text: object) -> str:
-    """A value as one line of text that every format can hold: control characters become spaces.
+    r"""A value as one line of text that every format can hold: control characters become spaces.
 
-    >>> clean("two\\nlines")
+    >>> clean("two\nlines")
     'two lines'
     """
     return _CONTROL.sub(" ", str(text))
