@@ -46,14 +46,21 @@ class Request:
     controls: bool = False
 
     def unit_on(self, graph: Graph) -> Unit:
-        """The privacy unit on this graph."""
+        """Return the privacy unit of this graph, with the bound on arcs that the graph promises."""
         max_degree = self.max_degree if self.max_degree is not None else graph.max_degree
         return self.method.unit or unit_named(self.unit, Declared(graph.directed, max_degree))
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Repeated fits of one method: the first is kept, the scores are summarized, seconds are those of the first fit."""
+    """The scores of repeated fits of one method.
+
+    Args:
+        first: the fit that is kept.
+        accuracy: on test nodes, over the seeds.
+        macro_f1: on test nodes, over the seeds.
+        seconds: how long the first fit took; 0 if it was given.
+    """
 
     first: Fitted
     accuracy: Summary
@@ -63,7 +70,14 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The scores of a plan beside its controls; ``left_out`` says why a control was not fitted."""
+    """The scores of a plan beside those of its controls.
+
+    Args:
+        plan: the calibrated method.
+        outcome: the scores of the method.
+        controls: the scores of each control that was fitted, by name.
+        left_out: why a control was not fitted, one sentence each.
+    """
 
     plan: Plan
     outcome: Outcome
@@ -71,7 +85,7 @@ class Evaluation:
     left_out: tuple[str, ...] = ()
 
     def to_dict(self, unit: str) -> dict[str, Any]:
-        """What metrics.json holds of scores and privacy; ``unit`` is the word that was asked for."""
+        """Return what metrics.json holds of scores and privacy; ``unit`` is the word that was asked for."""
         plan, outcome, beside = self.plan, self.outcome, self.controls
         low, high = (beside[name].accuracy.mean if name in beside else None for name in ("floor", "ceiling"))
         shares = plan.method.shares
@@ -98,7 +112,14 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A request whose graph is read and whose noise is calibrated: nothing is charged yet."""
+    """A request whose graph is read and whose noise is calibrated. Nothing is charged yet.
+
+    Args:
+        request: what to evaluate.
+        graph: the graph, without the roles of a seed.
+        plan: the calibrated method.
+        load_seconds: how long the graph took to read.
+    """
 
     request: Request
     graph: Graph
@@ -106,7 +127,7 @@ class Prepared:
     load_seconds: float
 
     def split(self, seed: int) -> Graph:
-        """The graph with the roles of a seed."""
+        """Return the graph with the roles of a seed."""
         return self.request.source.with_roles(self.graph, seed)
 
     @property
@@ -115,7 +136,7 @@ class Prepared:
         return self.split(self.request.seeds[0])
 
     def evaluate(self, first: Fitted | None = None, report: Progress | None = None) -> Evaluation:
-        """Score the first fit (made here unless it is given), further seeds and controls, each on its own split."""
+        """Run the request: score the first fit (made here unless it is given), further seeds, and the controls."""
         outcome = self._repeat(self.plan, first, report)
         beside, left_out = self._beside(report) if self.request.controls else ({}, ())
         return Evaluation(self.plan, outcome, beside, left_out)

@@ -16,7 +16,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Source:
-    """A graph on disk, as the command line names it; kept in `evaluation/source.json` so a run can find it again."""
+    """A graph on disk, as the command line names it; kept in `evaluation/source.json` so that a run can find it again.
+
+    Args:
+        dataset: name of a data set; None for tables.
+        data_dir: the folder that holds named data sets.
+        nodes: path of the table of nodes.
+        edges: path of the table of edges.
+        label: the column of the table of nodes that is learned.
+        schema: path of the public schema.
+        directed: what a row of edges means; None takes what the schema says.
+        min_class_size: smaller classes of a named data set are dropped; None takes its own bound.
+        split: percentages of training, validation and test nodes, or ``public``.
+    """
 
     dataset: str | None = None
     data_dir: str | None = None
@@ -34,7 +46,11 @@ class Source:
         return self.dataset is not None
 
     def check(self, *, labeled: bool = True) -> Source:
-        """Refuse a source that names both kinds, neither, or half of one."""
+        """Refuse a source that names both kinds of graph, neither, or half of a kind.
+
+        Raises:
+            InputError: options contradict each other, or one is missing.
+        """
         if self.named == bool(self.nodes or self.edges):
             raise InputError(
                 "Expected either --dataset NAME or --nodes FILE --edges FILE --label COLUMN, got "
@@ -58,7 +74,12 @@ class Source:
         return self
 
     def load(self) -> Graph:
-        """Read the graph; roles are not drawn yet unless the data set or a role column has them."""
+        """Read the graph. Its roles are not drawn yet, unless the data set or a column of roles has them.
+
+        Raises:
+            DataError: the data set has another direction than was asked for.
+            InputError: the tables are of two kinds.
+        """
         if self.dataset is not None:
             from sfumato.graph.datasets import load_dataset
 
@@ -79,7 +100,11 @@ class Source:
         return read(str(self.nodes), str(self.edges), label=self.label, schema=self.schema, directed=self.directed)
 
     def with_roles(self, graph: Graph, seed: int) -> Graph:
-        """Give the graph the roles of one seed; declared roles stay."""
+        """Give the graph the roles of one seed; declared roles stay.
+
+        Raises:
+            InputError: the graph has no public split.
+        """
         if graph.roles is not None:
             return graph
         if self.split == "public":
@@ -89,7 +114,7 @@ class Source:
         return graph.with_split(parse_fractions(self.split), seed=seed)
 
     def write(self, run: Path) -> None:
-        """Remember the source under `evaluation/`, with absolute paths."""
+        """Write the source under `evaluation/` of a run, with absolute paths."""
         paths = ("data_dir", "nodes", "edges", "schema")
         absolute = {name: str(Path(getattr(self, name)).resolve()) for name in paths if getattr(self, name)}
         values = {**asdict(self), **absolute}
@@ -97,7 +122,11 @@ class Source:
 
     @classmethod
     def of_run(cls, run: Path) -> Source:
-        """The source that a run was trained on."""
+        """Read the source that a run was trained on.
+
+        Raises:
+            InputError: the run does not say it.
+        """
         path = run / "evaluation" / "source.json"
         try:
             return cls(**json.loads(path.read_text()))

@@ -71,6 +71,7 @@ def votes_digest(images: Images, ensemble: Ensemble | KernelEnsemble, *, officia
     """Names the votes of an ensemble of these images; the device it is trained on has no say.
 
     >>> from sfumato.pate.ensemble import Ensemble
+    >>> from sfumato.pate.images import Images
     >>> x, y = np.zeros((2, 1, 28, 28), np.float32), np.zeros(2, np.int64)
     >>> images, others = Images("mnist", x, y, x, y), Images("mnist", x, y + 1, x, y)
     >>> votes_digest(images, Ensemble(250, 10)) == votes_digest(images, Ensemble(250, 10, seed=1))

@@ -19,6 +19,7 @@ _TEMPLATES = Path(__file__).with_name("templates")
 def to_html(page: Page) -> str:
     """Render a page; every text is escaped, and the file is well-formed XML as well.
 
+    >>> from sfumato.report.page import Page
     >>> to_html(Page("A <b>", "", ())).count("A &lt;b&gt;")
     2
     """
