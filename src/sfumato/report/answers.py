@@ -19,7 +19,7 @@ _TEXT = (
 
 
 def answers_section(rows: Sequence[Row]) -> Section | None:
-    """Answers and their cost by run, epsilon and varied value; None without such rows."""
+    """Return the answers and their cost by run, epsilon and varied value; None without such rows."""
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
         if row["status"] == "done" and "answered" in row["metrics"]:

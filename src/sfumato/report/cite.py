@@ -50,11 +50,11 @@ _DATASETS: dict[str, tuple[str, ...]] = {
 
 
 def citations(certificate: Mapping[str, Any], dataset: str) -> str:
-    """BibTeX of the works that a run rests on, the library first; each work once.
+    """Return BibTeX of the works that a run rests on, the library first; each work appears once.
 
     Args:
         certificate: values of the run's certificate: method, releases, accounting, version.
-        dataset: name of its graph.
+        dataset: the name of the run's graph.
 
     >>> none = {"method": "sage", "releases": [], "accounting": {"method": "none"}, "version": "0.1.0"}
     >>> citations(none, "facebook100/Duke14").count("@")
@@ -66,7 +66,7 @@ def citations(certificate: Mapping[str, Any], dataset: str) -> str:
 
 @cache
 def references() -> dict[str, str]:
-    """Every entry of ``references.bib`` by its key, in order.
+    """Return every entry of ``references.bib`` by its key, in order.
 
     >>> references()["abadi2016deep"].splitlines()[0]
     '@inproceedings{abadi2016deep,'

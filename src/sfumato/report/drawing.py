@@ -51,7 +51,14 @@ _ALONE = "svg{color:#1c2227;background:#fff}@media(prefers-color-scheme:dark){sv
 
 @dataclass(frozen=True)
 class Figure:
-    """An SVG with its title and a description that states its numbers; ``name`` is its id and file name."""
+    """An SVG with its title and a description that states its numbers.
+
+    Args:
+        name: the id of the figure and the name of its file.
+        title: what the figure shows, in one line.
+        description: its numbers in words, for readers who do not see it.
+        svg: the text of the SVG.
+    """
 
     name: str
     title: str
@@ -59,14 +66,14 @@ class Figure:
     svg: str
 
     def inline(self) -> str:
-        """The element to put into a page: it takes ink and width from there."""
+        """Return the element to put into a page, from which it takes the color of its ink and its width."""
         root = ElementTree.fromstring(self.svg)
         for size in ("width", "height"):
             del root.attrib[size]
         return ElementTree.tostring(root, encoding="unicode")
 
     def alone(self) -> str:
-        """A file of its own, which brings its ink and ground for light and dark."""
+        """Return the text of a separate file, which has its own ink and ground for light and dark."""
         root = ElementTree.fromstring(self.svg)
         style = ElementTree.Element(f"{{{_SVG}}}style")
         style.text = _ALONE
@@ -76,7 +83,7 @@ class Figure:
 
 @contextmanager
 def style() -> Iterator[None]:
-    """The one look of all figures; missing glyphs do not matter, since text stays text."""
+    """Set the style of all figures for a while. Missing glyphs do not matter, since text stays text."""
     matplotlib = require("matplotlib")
     with matplotlib.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="(?s)Glyph .* missing from font")
@@ -86,24 +93,27 @@ def style() -> Iterator[None]:
 
 
 def canvas(height: float, width: float = WIDTH) -> tuple[Any, Any]:
-    """An empty figure of ``width`` x ``height`` inches and its axes."""
+    """Return an empty figure of ``width`` x ``height`` inches, and its axes."""
     figure = require("matplotlib.figure").Figure(figsize=(width, height), layout="constrained")
     return figure, figure.add_subplot()
 
 
 def ink() -> str:
-    """The colour that becomes the page's own text colour."""
+    """Return the color that becomes the page's own text color."""
     return _INK
 
 
 def legend(figure: Any, handles: list[Any], labels: list[str]) -> None:
-    """A legend below the axes, one entry a line, that never covers a point."""
+    """Put a legend below the axes of ``figure``, where it never covers a point.
+
+    Each of the ``handles`` has its label of ``labels``, on its own line.
+    """
     shown = ["\u200b" + one if one.startswith("_") else one for one in map(wrapped, labels)]
     figure.legend(handles, shown, loc="outside lower left", ncols=1, handlelength=2.6)
 
 
 def wrapped(label: str) -> str:
-    r"""A label in lines that a narrow figure can hold.
+    r"""Split a label into lines that a narrow figure can hold.
 
     >>> wrapped("GAP without encoder, one undirected edge, epsilon 4")
     'GAP without encoder, one undirected edge,\nepsilon 4'
@@ -112,7 +122,14 @@ def wrapped(label: str) -> str:
 
 
 def finish(figure: Any, name: str, title: str, description: str) -> Figure:
-    """Write a figure as SVG: no date, ids that no other figure has, ink as currentColor, title and description inside."""
+    """Write a figure as SVG, without a date and with the page's text color as its ink.
+
+    Args:
+        figure: the drawn figure.
+        name: its id; all ids inside begin with it, so that no other figure has them.
+        title: what the figure shows, in one line.
+        description: its numbers in words, for readers who do not see it.
+    """
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     ElementTree.register_namespace("", _SVG)

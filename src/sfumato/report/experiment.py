@@ -41,10 +41,10 @@ _OUTSIDE = (
 
 
 def experiment_page(spec: Spec, rows: Sequence[Row], *, date: str | None = None) -> str:
-    """One self-contained HTML page about an experiment: nothing is loaded, no script runs.
+    """Return an HTML page about an experiment in a single file: nothing is loaded, and no script runs.
 
     Args:
-        spec: the specification.
+        spec: the specification of the experiment.
         rows: its results, done and skipped.
         date: printed as the day of the run; None prints none.
     """
@@ -52,12 +52,15 @@ def experiment_page(spec: Spec, rows: Sequence[Row], *, date: str | None = None)
 
 
 def experiment_markdown(spec: Spec, rows: Sequence[Row], *, date: str | None = None) -> str:
-    """The same page as Markdown; it shows the files of :func:`experiment_figures`, which belong beside it."""
+    """Return the same page as Markdown. It shows the files of :func:`experiment_figures`, which must be beside it.
+
+    ``spec``, ``rows`` and ``date`` are those of :func:`experiment_page`.
+    """
     return to_markdown(_page(spec, rows, date))
 
 
 def experiment_figures(spec: Spec, rows: Sequence[Row]) -> dict[str, str]:
-    """SVG files of the page, by file name: readable on light and dark; equal input gives equal bytes."""
+    """Return the SVG files of the page, by file name. They are readable on light and dark; equal input gives equal bytes."""
     return {f"{figure.name}.svg": figure.alone() for figure in _page(spec, rows, None).figures()}
 
 

@@ -25,7 +25,14 @@ _FLAT: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Curve:
-    """Lines of one run that differ along the axis alone; one with a single place and no value there is flat."""
+    """Lines of a run that differ only along the axis.
+
+    Args:
+        label: the name of the curve in the legend.
+        role: the role of its run, such as ``method`` or ``floor``.
+        lines: the lines along the axis.
+        flat: whether its lines have no value on the axis, so that the curve is drawn across all of it.
+    """
 
     label: str
     role: str
@@ -34,7 +41,7 @@ class Curve:
 
 
 def curves_of(lines: Sequence[Line], axis: str) -> tuple[Curve, ...]:
-    """Split lines into curves: over epsilon, or over what is varied with one curve an epsilon."""
+    """Split lines into curves: over epsilon, or over what is varied, with a curve for each epsilon."""
     groups: dict[tuple[str, str], list[Line]] = {}
     for line in lines:
         other = line.at if axis == "epsilon" else line.epsilon
@@ -50,12 +57,19 @@ def curves_of(lines: Sequence[Line], axis: str) -> tuple[Curve, ...]:
 
 
 def place(line: Line, axis: str) -> Any:
-    """Where a line stands along the axis; None for everywhere."""
+    """Return the value of a line on the axis; None if the line holds everywhere."""
     return line.epsilon if axis == "epsilon" else line.at
 
 
 def accuracy_figure(name: str, lines: Sequence[Line], axis: str, dataset: str) -> Figure | None:
-    """Curves with 95 % bands where something varies along the axis; a list of points otherwise; None without results."""
+    """Draw curves with 95 % bands if something varies along the axis, else a list of points; None without results.
+
+    Args:
+        name: the id of the figure.
+        lines: the lines of the experiment.
+        axis: ``epsilon``, or the name of what is varied.
+        dataset: the name of the data set, for the title.
+    """
     if not any(line.score for line in lines):
         return None
     curves = curves_of(lines, axis)
@@ -212,7 +226,14 @@ def _named(line: Line) -> str:
 
 
 def cost_figure(name: str, title: str, unit: str, costs: Sequence[tuple[str, float]]) -> Figure:
-    """Horizontal bars of what each run costs, with the number at each bar's end."""
+    """Draw horizontal bars of what each run costs, with the number at the end of each bar.
+
+    Args:
+        name: the id of the figure.
+        title: what the figure shows, in one line.
+        unit: the unit of the costs.
+        costs: label and cost of each run.
+    """
     with style():
         figure, axes, rows = _rows([label for label, _ in costs])
         for number, (row, (_, value)) in enumerate(zip(rows, costs, strict=True)):

@@ -17,7 +17,7 @@ _TEMPLATES = Path(__file__).with_name("templates")
 
 
 def to_html(page: Page) -> str:
-    """Render a page; every text is escaped, and the file is well-formed XML as well.
+    """Render a page as HTML. Every text is escaped, and the file is well-formed XML as well.
 
     >>> from sfumato.report.page import Page
     >>> to_html(Page("A <b>", "", ())).count("A &lt;b&gt;")

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 def floor_of(line: Line, lines: Sequence[Line]) -> Line | None:
-    """The best graph-free line under the same unit and budget (arc and edge are one family: words of one unit)."""
+    """Return the best graph-free line under the same unit and budget; None without one.
+
+    Arc and edge count as the same unit here, because they are words of one unit.
+    """
     fitting = [
         one
         for one in lines
@@ -27,13 +30,13 @@ def floor_of(line: Line, lines: Sequence[Line]) -> Line | None:
 
 
 def ceiling_of(line: Line, lines: Sequence[Line]) -> Line | None:
-    """The best line without privacy, at the same varied value where there are several."""
+    """Return the best line without privacy, at the same varied value if there are several; None without one."""
     fitting = [one for one in lines if one.role == "ceiling" and one.score is not None and one.at in (None, line.at)]
     return max(fitting, key=lambda one: one.mean, default=None)
 
 
 def gain_of(line: Line, lines: Sequence[Line]) -> float | None:
-    """(accuracy - floor) / (ceiling - floor), or None where a control is missing."""
+    """Return (accuracy - floor) / (ceiling - floor), or None if a control is missing."""
     floor, ceiling = floor_of(line, lines), ceiling_of(line, lines)
     if floor is None or ceiling is None:
         return None

@@ -14,7 +14,7 @@ _MARKS = {"outside": "Outside the guarantee", "warning": "Warning"}
 
 
 def to_markdown(page: Page) -> str:
-    """Render a page; text is escaped so that none of it becomes markup."""
+    """Render a page as Markdown. Text is escaped so that none of it becomes markup."""
     blocks = [f"# {escape(page.title)}", escape(page.lead)]
     for section in page.sections:
         blocks += _section(section, 2)
@@ -23,7 +23,7 @@ def to_markdown(page: Page) -> str:
 
 
 def escape(text: str) -> str:
-    r"""Text that Markdown shows as it is.
+    r"""Return text that Markdown shows as it is.
 
     >>> escape("a|b <script> 1_000")
     'a\\|b &lt;script&gt; 1\\_000'

@@ -10,14 +10,14 @@ from sfumato.report.drawing import Figure
 
 @dataclass(frozen=True)
 class Items:
-    """A bulleted list."""
+    """A bulleted list of texts."""
 
     texts: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Code:
-    """Commands to type."""
+    """Commands that the reader can type."""
 
     text: str
 
@@ -33,8 +33,13 @@ class Facts:
 class Table:
     """Rows of text under a caption; the first column names the row.
 
-    ``text`` names the columns that hold words rather than numbers; ``heat`` shades cells, a share from 0 to 1 for each
-    cell after the first column.
+    Args:
+        key: the id of the table.
+        caption: the text above the table.
+        columns: the names of the columns.
+        rows: the cells of each row.
+        text: the columns that hold words rather than numbers.
+        heat: shades of the cells: a share from 0 to 1 for each cell after the first column.
     """
 
     key: str
@@ -45,7 +50,7 @@ class Table:
     heat: tuple[tuple[float, ...], ...] = ()
 
     def without_empty(self) -> Table:
-        """The same without columns that hold nothing but dashes."""
+        """Return the table without the columns that hold nothing but dashes."""
         kept = [i for i in range(len(self.columns)) if i == 0 or any(row[i] != "-" for row in self.rows)]
         return replace(
             self,
@@ -56,7 +61,14 @@ class Table:
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and what stands below it; ``kind`` is plain, guarantee (covered by it), warning, or outside (a guarantee)."""
+    """A heading and what is below it.
+
+    Args:
+        key: the id of the section.
+        title: the text of the heading.
+        parts: what is below the heading, in order.
+        kind: ``plain``, ``guarantee`` (covered by it), ``warning``, or ``outside`` (of the guarantee).
+    """
 
     key: str
     title: str
@@ -69,7 +81,14 @@ Part = str | Items | Code | Facts | Table | Figure | Section
 
 @dataclass(frozen=True)
 class Page:
-    """A whole page: title, a line below it, sections, and a closing line."""
+    """A whole page, before it is HTML or Markdown.
+
+    Args:
+        title: the title of the page.
+        lead: a line below the title.
+        sections: the sections of the page, in order.
+        closing: a line at the end.
+    """
 
     title: str
     lead: str
@@ -77,7 +96,7 @@ class Page:
     closing: str = ""
 
     def figures(self) -> tuple[Figure, ...]:
-        """All figures, in order."""
+        """Return all figures of the page, in order."""
         return tuple(part for section in self.sections for part in _parts(section) if isinstance(part, Figure))
 
 

@@ -30,7 +30,7 @@ _NO_PRIVACY = "No privacy: this run was trained without any guarantee; nothing o
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Test nodes of the first split: ``confusion`` counts true class by predicted class; accuracy by degree."""
+    """Test nodes of the first split: ``confusion`` counts true class by predicted class, ``buckets`` accuracy by degree."""
 
     confusion: NDArray[np.int64]
     buckets: tuple[Bucket, ...]
@@ -40,7 +40,18 @@ class Evaluation:
 class Run:
     """A run folder as read, and what could be derived from its graph.
 
-    ``predicted`` holds a class number for every node, None if the graph cannot be read; ``missing`` says why.
+    Args:
+        folder: the path of the run folder.
+        certificate: the certificate as JSON values.
+        graph: the name of the graph.
+        classes: the names of the classes.
+        released: released arrays, by release name.
+        signed: whether the release has a signature.
+        metrics: the scores in ``evaluation/``; None without them.
+        curves: the learning curves in ``evaluation/``; None without them.
+        predicted: a class number for every node; None if the graph cannot be read.
+        evaluation: scores by class and degree; None if the graph cannot be read.
+        missing: why the graph cannot be read.
     """
 
     folder: str
@@ -67,7 +78,7 @@ class Run:
 
 
 def read_run(folder: str | Path) -> Run:
-    """Read a run folder without its graph; ``evaluation/`` may be absent.
+    """Read a run folder without its graph. The folder ``evaluation/`` may be absent.
 
     Raises:
         DataError: the folder is not a finished run, was altered, or its evaluation is not JSON.
@@ -112,10 +123,10 @@ def _evaluated(path: Path) -> dict[str, Any] | None:
 
 
 def evaluate_by_degree(graph: Graph, predicted: NDArray[np.int64]) -> Evaluation:
-    """Confusion matrix and accuracy by degree on labeled test nodes; reads true labels and arcs.
+    """Return the confusion matrix and the accuracy by degree on labeled test nodes. This reads true labels and arcs.
 
     Args:
-        graph: with roles.
+        graph: the graph of the run, with roles.
         predicted: class of every node, int64 [num_nodes].
     """
     assert graph.y is not None
@@ -134,7 +145,7 @@ def evaluate_by_degree(graph: Graph, predicted: NDArray[np.int64]) -> Evaluation
 
 
 def run_page(run: Run) -> str:
-    """One self-contained HTML page about a run; scores stand under a heading of their own, outside the guarantee."""
+    """Return an HTML page about a run in a single file. Scores are under a separate heading, outside the guarantee."""
     values = run.certificate
     lead = f"Protects {values['protects']}: {claim_words(values['claim'])}." if run.private else _NO_PRIVACY
     sections = (_guarantee(run), _released(run), *_pictures(run), _evaluation(run))

@@ -19,7 +19,13 @@ _FEW = 10
 
 @dataclass(frozen=True)
 class Bucket:
-    """Test nodes whose degree is from ``low`` to ``high``: how many there are, and how many were predicted right.
+    """Test nodes whose degree is in a range, with their accuracy.
+
+    Args:
+        low: the smallest degree in the range.
+        high: the largest degree in the range.
+        nodes: the number of these nodes.
+        right: how many of them were predicted right.
 
     >>> Bucket(3, 4, 20, 15).name, Bucket(3, 4, 20, 15).share
     ('3 to 4', 0.75)
@@ -32,12 +38,12 @@ class Bucket:
 
     @property
     def name(self) -> str:
-        """The range of degrees."""
+        """The range of degrees, in words."""
         return str(self.low) if self.low == self.high else f"{self.low} to {self.high}"
 
     @property
     def share(self) -> float:
-        """Accuracy, a fraction."""
+        """The accuracy, as a fraction."""
         return self.right / self.nodes
 
     @property
@@ -50,7 +56,7 @@ class Bucket:
 
 
 def quantity(released: Mapping[str, NDArray[Any]]) -> tuple[str, NDArray[Any]] | None:
-    """The last released table with a row a node and at least two columns, with its name.
+    """Return name and rows of the last released table with a row for each node and at least two columns.
 
     >>> quantity({"aggregate/1": np.zeros((4, 3)), "encoder": np.zeros(7)})[0]
     'aggregate/1'
@@ -64,7 +70,14 @@ def quantity(released: Mapping[str, NDArray[Any]]) -> tuple[str, NDArray[Any]] |
 def projections(
     name: str, rows: NDArray[Any], predicted: NDArray[np.int64] | None, classes: Sequence[str]
 ) -> tuple[Figure, ...]:
-    """PCA and t-SNE of released rows, of at most 2,000 nodes chosen by a fixed seed; coloured if ``predicted`` is given."""
+    """Draw PCA and t-SNE of released rows, of at most 2,000 nodes chosen by a fixed seed.
+
+    Args:
+        name: the name of the release, for the titles.
+        rows: the released rows, one for each node.
+        predicted: a class number for every node, which gives the colors; None without predictions.
+        classes: the names of the classes.
+    """
     total = len(rows)
     kept = np.arange(total)
     if total > MOST_NODES:
@@ -129,7 +142,7 @@ def _scatter(
 
 
 def curves_figure(curves: Mapping[str, Any]) -> Figure | None:
-    """Training loss of each stage by epoch or step; None if nothing was recorded."""
+    """Draw the training loss of each stage by epoch or step; None if nothing was recorded."""
     kept = {name: np.asarray(values, float) for name, values in curves.items() if isinstance(values, list) and values}
     kept = {name: values for name, values in kept.items() if np.isfinite(values).any()}
     if not kept:
@@ -151,7 +164,7 @@ def curves_figure(curves: Mapping[str, Any]) -> Figure | None:
 
 
 def degree_figure(buckets: Sequence[Bucket]) -> Figure:
-    """Accuracy by degree with 95 % intervals over nodes."""
+    """Draw the accuracy by degree, with 95 % intervals over nodes."""
     with style():
         figure, axes = canvas(3.1)
         at = np.arange(len(buckets))

@@ -31,7 +31,7 @@ AXES = {
 
 
 def clean(text: object) -> str:
-    r"""A value as one line of text that every format can hold: control characters become spaces.
+    r"""Return a value as one line of text that every format can hold: control characters become spaces.
 
     >>> clean("two\nlines")
     'two lines'
@@ -40,7 +40,7 @@ def clean(text: object) -> str:
 
 
 def percent(fraction: float | None) -> str:
-    """A fraction as percent with one decimal.
+    """Return a fraction as percent with one decimal.
 
     >>> percent(0.6317), percent(None)
     ('63.2', '-')
@@ -49,7 +49,7 @@ def percent(fraction: float | None) -> str:
 
 
 def interval(low: float | None, high: float | None) -> str:
-    """A 95 % interval of fractions, in percent.
+    """Return a 95 % interval of fractions, in percent.
 
     >>> interval(0.6, 0.652)
     '60.0 to 65.2'
@@ -58,7 +58,7 @@ def interval(low: float | None, high: float | None) -> str:
 
 
 def plain(value: Any) -> str:
-    """A setting or budget as it was written; a dash for none.
+    """Return a setting or budget as it was written; a dash for none.
 
     >>> plain(4.0), plain(None), plain(False), plain(1e-7)
     ('4', '-', 'no', '1e-07')
@@ -71,7 +71,7 @@ def plain(value: Any) -> str:
 
 
 def unit_words(unit: str) -> str:
-    """What a unit protects, by its command-line word; a parameter is shown beside it.
+    """Return what a unit protects, by its command-line word; a parameter is shown beside it.
 
     >>> unit_words("arc")
     'one directed arc'
@@ -81,7 +81,7 @@ def unit_words(unit: str) -> str:
 
 
 def claim_words(claim: Mapping[str, float | None]) -> str:
-    """Epsilon, never rounded down, and delta.
+    """Return epsilon, never rounded down, and delta, in words.
 
     >>> claim_words({"epsilon": 0.99999999, "delta": 1e-6})
     'epsilon = 1, delta = 1e-06'
@@ -93,7 +93,7 @@ def claim_words(claim: Mapping[str, float | None]) -> str:
 
 
 def event_words(event: Mapping[str, Any]) -> str:
-    """What a mechanism did, from the JSON form of its event; one that is not known is shown as it is.
+    """Return what a mechanism did, from the JSON form of its event; an unknown event is shown as it is.
 
     >>> event_words({"type": "gaussian", "noise_multiplier": 2.0, "count": 1})
     'Gaussian noise, standard deviation 2 times the L2 sensitivity'
