@@ -20,11 +20,23 @@ PACKAGE = Path(__file__).parents[2] / "src" / "sfumato"
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Definition = Function | ast.ClassDef
 
-FULL = ("audit", "bounded", "errors", "evaluation", "noise", "privacy", "randomizers", "record", "report", "verify")
+FULL = (
+    "audit",
+    "bounded",
+    "errors",
+    "evaluation",
+    "experiments",
+    "noise",
+    "privacy",
+    "randomizers",
+    "record",
+    "report",
+    "verify",
+)
 WAITING = "the text of its docstrings has not been revised yet"
 # Packages and modules in which the rules do not hold yet, and why. One that is finished moves to FULL.
 NOT_YET = {
-    "catalog": WAITING, "central": WAITING, "cli": WAITING, "experiments": WAITING, "graph": WAITING, "local": WAITING,
+    "catalog": WAITING, "central": WAITING, "cli": WAITING, "graph": WAITING, "local": WAITING,
     "method": WAITING, "nn": WAITING, "pate": WAITING, "students": WAITING,
 }  # fmt: skip
 LEAST_WORDS, LEAST_IN_ARGS, MANY_PARAMETERS = 4, 3, 3

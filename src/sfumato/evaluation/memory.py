@@ -8,13 +8,13 @@ from pathlib import Path
 
 
 def reset_peak() -> None:
-    """Start the measurement of the peak anew, where the system can do so."""
+    """Start to measure the peak of memory anew, if the system can."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
 
 
 def peak_mb() -> float:
-    """Measure the largest resident memory of this process since the reset, or since its start, in MiB.
+    """Return the largest resident memory of this process since the reset, or since its start, in MiB.
 
     >>> 1 < peak_mb() < 2**20
     True

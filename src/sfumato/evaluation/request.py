@@ -30,10 +30,10 @@ class Request:
     Args:
         source: where the graph is.
         method: what learns from it; its noise is not calibrated yet.
-        unit: word of the privacy unit, such as ``node``. A method that has a unit of its own keeps that one.
-        budget: the most that may be spent; None without privacy, and where the method's own settings say it.
+        unit: word of the privacy unit, such as ``node``. A method that has its own unit keeps that unit.
+        budget: the most that may be spent; None without privacy, or if the method's own settings say it.
         max_degree: arcs that an owner keeps under a unit that bounds them; None takes what the graph promises.
-        seeds: one split and one fit each; the fit of the first is the one that is kept.
+        seeds: each seed gives one split and one fit; the fit of the first seed is kept.
         controls: whether the controls of the method's card are fitted too.
     """
 
@@ -46,20 +46,20 @@ class Request:
     controls: bool = False
 
     def unit_on(self, graph: Graph) -> Unit:
-        """Return the privacy unit of this graph, with the bound on arcs that the graph promises."""
+        """Return the privacy unit on this graph."""
         max_degree = self.max_degree if self.max_degree is not None else graph.max_degree
         return self.method.unit or unit_named(self.unit, Declared(graph.directed, max_degree))
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The scores of repeated fits of one method.
+    """Repeated fits of one method.
 
     Args:
-        first: the fit that is kept.
-        accuracy: on test nodes, over the seeds.
-        macro_f1: on test nodes, over the seeds.
-        seconds: how long the first fit took; 0 if it was given.
+        first: the first fit, which is kept.
+        accuracy: the accuracy over all seeds.
+        macro_f1: the macro-F1 over all seeds.
+        seconds: the time of the first fit; 0 if it was given.
     """
 
     first: Fitted
@@ -70,13 +70,13 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The scores of a plan beside those of its controls.
+    """The scores of a plan beside its controls.
 
     Args:
-        plan: the calibrated method.
-        outcome: the scores of the method.
-        controls: the scores of each control that was fitted, by name.
-        left_out: why a control was not fitted, one sentence each.
+        plan: the plan that was fitted.
+        outcome: the fits of the plan.
+        controls: the fits of each control, by its name.
+        left_out: why controls were not fitted, one sentence for each of them.
     """
 
     plan: Plan
@@ -117,8 +117,8 @@ class Prepared:
     Args:
         request: what to evaluate.
         graph: the graph, without the roles of a seed.
-        plan: the calibrated method.
-        load_seconds: how long the graph took to read.
+        plan: the calibrated plan.
+        load_seconds: the time that reading the graph took.
     """
 
     request: Request
@@ -177,7 +177,7 @@ def prepare(
     load: Callable[[Source], Graph] | None = None,
     look: Callable[[Graph], None] | None = None,
 ) -> Prepared:
-    """Read the graph of a request, calibrate its method, and refuse what could not be scored; nothing is charged.
+    """Read the graph of a request, calibrate its method, and refuse what could not be scored. Nothing is charged.
 
     Args:
         request: what to evaluate.

@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Source:
-    """A graph on disk, as the command line names it; kept in `evaluation/source.json` so that a run can find it again.
+    """A graph on disk, as the command line names it. It is kept in `evaluation/source.json`, so that a run can find it again.
 
     Args:
-        dataset: name of a data set; None for tables.
-        data_dir: the folder that holds named data sets.
-        nodes: path of the table of nodes.
-        edges: path of the table of edges.
-        label: the column of the table of nodes that is learned.
-        schema: path of the public schema.
-        directed: what a row of edges means; None takes what the schema says.
-        min_class_size: smaller classes of a named data set are dropped; None takes its own bound.
-        split: percentages of training, validation and test nodes, or ``public``.
+        dataset: the name of a data set; None for tables.
+        data_dir: the folder of the named data sets.
+        nodes: the file of the node table.
+        edges: the file of the edge table.
+        label: the column of the label.
+        schema: the file of the public schema.
+        directed: whether edges are directed; None if the data set or the schema says it.
+        min_class_size: classes of a named data set with fewer nodes are left out.
+        split: shares of training, validation and test nodes, or ``public``.
     """
 
     dataset: str | None = None
@@ -46,10 +46,10 @@ class Source:
         return self.dataset is not None
 
     def check(self, *, labeled: bool = True) -> Source:
-        """Refuse a source that names both kinds of graph, neither, or half of a kind.
+        """Refuse a source that names both kinds, neither, or half of one.
 
         Raises:
-            InputError: options contradict each other, or one is missing.
+            InputError: the options contradict each other, or one is missing.
         """
         if self.named == bool(self.nodes or self.edges):
             raise InputError(
@@ -74,11 +74,11 @@ class Source:
         return self
 
     def load(self) -> Graph:
-        """Read the graph. Its roles are not drawn yet, unless the data set or a column of roles has them.
+        """Read the graph. Roles are not drawn yet, unless the data set or a role column has them.
 
         Raises:
-            DataError: the data set has another direction than was asked for.
-            InputError: the tables are of two kinds.
+            DataError: the graph cannot be read, or its direction contradicts the option.
+            InputError: the tables are not of the same kind.
         """
         if self.dataset is not None:
             from sfumato.graph.datasets import load_dataset
@@ -103,7 +103,7 @@ class Source:
         """Give the graph the roles of one seed; declared roles stay.
 
         Raises:
-            InputError: the graph has no public split.
+            InputError: the public split is asked for, and the graph has none.
         """
         if graph.roles is not None:
             return graph
@@ -114,7 +114,7 @@ class Source:
         return graph.with_split(parse_fractions(self.split), seed=seed)
 
     def write(self, run: Path) -> None:
-        """Write the source under `evaluation/` of a run, with absolute paths."""
+        """Record the source under `evaluation/`, with absolute paths."""
         paths = ("data_dir", "nodes", "edges", "schema")
         absolute = {name: str(Path(getattr(self, name)).resolve()) for name in paths if getattr(self, name)}
         values = {**asdict(self), **absolute}
@@ -122,10 +122,10 @@ class Source:
 
     @classmethod
     def of_run(cls, run: Path) -> Source:
-        """Read the source that a run was trained on.
+        """Return the source that a run was trained on.
 
         Raises:
-            InputError: the run does not say it.
+            InputError: the file of the source cannot be read.
         """
         path = run / "evaluation" / "source.json"
         try:

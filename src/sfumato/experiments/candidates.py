@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 def read_candidates(method: str, path: Path | None = None) -> tuple[Method, ...]:
-    """A method with each of the settings of a file: one ``[[candidate]]`` each; None takes the default list.
+    """Return a method with each of the settings of a file, which has one ``[[candidate]]`` for each.
+
+    Without a ``path``, the result is the default list of the method.
 
     Raises:
         InputError: there is no default list, the file cannot be read, or a setting is unknown (the nearest is named) or

@@ -27,7 +27,22 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Cell:
-    """One fit: everything that decides its result but the noise."""
+    """One fit: everything that decides its result except the noise.
+
+    Args:
+        spec: the name of the specification.
+        label: the label of its run in tables.
+        method: the command-line name of the method.
+        dataset: the name of the data set.
+        split: shares of the split, or ``public``.
+        unit: the command-line word of the privacy unit.
+        epsilon: epsilon of the budget; None without one.
+        delta: delta of the budget; None without one.
+        max_degree: arcs that an owner keeps; None for all.
+        settings: the settings of the method, as pairs of name and value.
+        seed: the seed of the split and of the fit.
+        at: the value of what its run varies; None if nothing varies.
+    """
 
     spec: str
     label: str
@@ -43,12 +58,12 @@ class Cell:
     at: Any
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON form; settings are an object."""
+        """Return the JSON form, in which settings are an object."""
         return {**asdict(self), "settings": dict(self.settings)}
 
     @cached_property
     def id(self) -> str:
-        """SHA-256 of the canonical JSON form."""
+        """The SHA-256 of the canonical JSON form."""
         return digest(self.to_dict())
 
     def __str__(self) -> str:
@@ -58,7 +73,7 @@ class Cell:
 
 
 def digest(value: Any) -> str:
-    """SHA-256 of a value's canonical JSON form.
+    """Return the SHA-256 of a value's canonical JSON form.
 
     >>> digest({})[:8]
     '44136fa3'
@@ -67,7 +82,12 @@ def digest(value: Any) -> str:
 
 
 def run_cell(cell: Cell, data_dir: str | None) -> Row:
-    """Fit and score one cell in this process; what its line holds beyond the cell itself."""
+    """Run one cell in this process: fit and score it. Return what its line holds beyond the cell itself.
+
+    Raises:
+        InputError: the method spends a budget under the unit, and the cell has none.
+        DataError: no test node has a label.
+    """
     start = time.perf_counter()
     from sfumato.catalog import method_named
     from sfumato.evaluation.request import Request, prepare
@@ -108,7 +128,7 @@ def _load(source: Source) -> Graph:
 
 
 def empty_row(status: str) -> Row:
-    """The fields that every line has, before any work was done."""
+    """Return the fields that every line has, as they are before any work was done."""
     versions = {"python": platform.python_version(), "torch": version("torch"), "numpy": version("numpy")}
     return {
         "status": status,
@@ -124,5 +144,5 @@ def empty_row(status: str) -> Row:
 
 
 def skipped_row(reason: str) -> Row:
-    """The fields of a cell that cannot be run."""
+    """Return the fields of a cell that cannot be run."""
     return {**empty_row("skipped"), "reason": reason}

@@ -35,7 +35,7 @@ _TOLERANCE = 1.005
 
 
 def check_run(run: Run, dataset: str) -> None:
-    """Whether every cell of a run could be run on a data set.
+    """Check that every cell of a run can be run on a data set.
 
     Raises:
         InputError: a setting, the unit or the budget does not fit.
@@ -62,9 +62,14 @@ def check_run(run: Run, dataset: str) -> None:
 
 
 def run_pate(cell: Cell, data_dir: str | Path, results: str | Path) -> dict[str, Any]:
-    """Answer, train and score one cell: seconds, metrics, certificate and device of its line.
+    """Run one cell: answer queries, train and score. Return seconds, metrics, certificate and device of its line.
 
     Torch computes with as many threads as before: Numba, which draws the noise, sets its own.
+
+    Args:
+        cell: the cell to run.
+        data_dir: the folder of the images.
+        results: the folder of all experiments, in which votes are kept.
 
     Raises:
         InputError: as published, the votes cost more than the cell's epsilon.

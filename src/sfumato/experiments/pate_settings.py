@@ -24,23 +24,26 @@ _OURS = ("num_classes", "seed", "device")  # of a student, decided by the cell
 
 @dataclass(frozen=True)
 class PateCell:
-    """Settings of a cell as a specification writes them.
+    """The settings of a cell of method "pate", as a specification writes them.
 
     Args:
         votes: "own" (teachers are trained) or "official" (the stored counts for MNIST, 250 teachers).
-        teachers: parts of the private data.
-        teacher: their kind, kernel or cnn.
-        queries: public images put to the teachers.
+        teachers: number of parts of the private data.
+        teacher: the kind of teachers, kernel or cnn.
+        queries: number of public images put to the teachers.
         rows: "random" (by the cell's seed) or "first" rows of the public pool.
         labels: "noisy", or "true": the ceiling, a student of true labels of all queries.
         mechanism: lnmax (scale), gnmax (sigma2) or confident-gnmax (threshold, sigma1, sigma2).
-        threshold, sigma1, sigma2, scale: its noise in votes; all or none. None calibrates it to the cell's epsilon, or takes
-            the published noise if accounting is "as-published".
+        threshold: threshold of confident-gnmax, in votes. As for all noise below, give all numbers of a mechanism or none.
+            None calibrates them to the cell's epsilon, or takes the published noise if accounting is "as-published".
+        sigma1: standard deviation of the noise on the threshold, in votes.
+        sigma2: standard deviation of the noise on the counts, in votes.
+        scale: scale of Laplace noise on the counts, in votes.
         accounting: "data-independent" (epsilon binds, and there is a certificate) or "as-published".
-        max_answers: of confident-gnmax; half of the queries by default.
+        max_answers: most answers of confident-gnmax; half of the queries by default.
         student: a student of :mod:`sfumato.pate.plan`, or "ridge", least squares on pixels: the floor.
-        quick: 50 teachers, 100 queries, small networks, few steps, and calibrated noise; the settings of these give way.
-        student_settings: of the student, written with the prefix ``student_``; widths as "32,64,128".
+        quick: 50 teachers, 100 queries, small networks, few steps, and calibrated noise, in place of their settings.
+        student_settings: settings of the student, written with the prefix ``student_``; widths as "32,64,128".
 
     Raises:
         InputError: a setting that is unknown or out of range.
@@ -85,7 +88,11 @@ class PateCell:
 
     @classmethod
     def read(cls, settings: Mapping[str, Any]) -> PateCell:
-        """Of flat settings."""
+        """Read the flat settings of a specification.
+
+        Raises:
+            InputError: a setting is unknown or has a wrong value.
+        """
         own = [field.name for field in fields(cls) if field.name != "student_settings"]
         of_student = _student_defaults(settings.get("student", cls.student))
         names = [*own, *(_PREFIX + name for name in of_student)]
@@ -100,7 +107,14 @@ class PateCell:
         return cls(**{name: settings[name] for name in own if name in settings}, student_settings=found)
 
     def plan_settings(self, epsilon: float | None, delta: float | None, seed: int = 0, device: str = "cpu") -> Settings:
-        """As :mod:`sfumato.pate.plan` takes them."""
+        """Return the settings in the form that :mod:`sfumato.pate.plan` takes.
+
+        Args:
+            epsilon: epsilon of the budget; None without one.
+            delta: delta of the budget; None without one.
+            seed: the seed of the cell.
+            device: the device that computes, such as ``cpu``.
+        """
         from sfumato.pate.plan import Settings
         from sfumato.pate.run import QUICK
 
@@ -129,7 +143,7 @@ class PateCell:
         )
 
     def with_noise(self) -> str | Mechanism:
-        """The mechanism with its noise, or its name where the noise is not given."""
+        """Return the mechanism with its noise, or its name if the noise is not given."""
         from sfumato.pate.plan import MECHANISMS
 
         noise = [getattr(self, name) for name in _NOISE[self.mechanism]]

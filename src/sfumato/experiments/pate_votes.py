@@ -36,9 +36,19 @@ if TYPE_CHECKING:
 def banked(
     chosen: PateCell, settings: Settings, images: Images, data_dir: str | Path, results: str | Path
 ) -> tuple[Votes, Key]:
-    """Counts [9000, classes] on the public pool, and the key of their noise; teachers are trained if no cell did before.
+    """Return counts [9000, classes] on the public pool, and the key of their noise. Teachers are trained only once.
 
-    One process trains at a time; another that needs the same teachers waits for it.
+    One process trains at a time; another process that needs the same teachers waits for it.
+
+    Args:
+        chosen: the settings of the cell.
+        settings: the same settings in the form of :mod:`sfumato.pate.plan`.
+        images: the images that teachers are trained on.
+        data_dir: the folder of the images, which holds the official votes.
+        results: the folder of all experiments, in which votes are kept.
+
+    Raises:
+        InputError: the stored counts have another shape or another number of votes.
     """
     from sfumato.pate.plan import POOL
     from sfumato.pate.run import make_ensemble
@@ -68,7 +78,12 @@ def banked(
 
 
 def votes_digest(images: Images, ensemble: Ensemble | KernelEnsemble, *, official: bool = False) -> str:
-    """Names the votes of an ensemble of these images; the device it is trained on has no say.
+    """Return a digest that names the votes of an ensemble. It does not depend on the device of the training.
+
+    Args:
+        images: the images that teachers are trained on.
+        ensemble: the settings of the teachers.
+        official: whether the votes are the stored counts.
 
     >>> from sfumato.pate.ensemble import Ensemble
     >>> from sfumato.pate.images import Images

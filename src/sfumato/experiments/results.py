@@ -28,10 +28,21 @@ _CELL = ("spec", "label", "method", "dataset", "split", "unit", "epsilon", "delt
 
 @dataclass(frozen=True)
 class Line:
-    """One table row or point of a curve; ``score`` is None where a number was published but nothing was run.
+    """A table row or a point of a curve.
 
-    ``score`` is accuracy over seeds, each on a fresh split, with its 95 % t-interval; it and ``macro_f1`` are fractions.
-    ``seconds`` and ``peak_mb`` are means: of a fit, and of the process that made it. ``published`` is in percent.
+    Args:
+        label: the label of its run.
+        role: the role of its run, such as ``method`` or ``floor``.
+        unit: the command-line word of the privacy unit.
+        epsilon: epsilon of the budget; None without one.
+        at: the value of what its run varies; None if nothing varies.
+        score: accuracy over seeds, each on a fresh split, with its 95 % t-interval, as fractions; None if a number was
+            published but nothing was run.
+        macro_f1: the mean macro-F1 over seeds, a fraction.
+        seconds: the mean time of a fit.
+        peak_mb: the mean peak of memory of the process that made a fit.
+        certificate: the certificate of its first result; None without privacy.
+        published: the published number, in percent; None without one.
     """
 
     label: str
@@ -48,22 +59,22 @@ class Line:
 
     @property
     def mean(self) -> float:
-        """Mean accuracy; like ``low``, ``high`` and ``seeds``, only of a line that was run."""
+        """The mean accuracy. Like ``low``, ``high`` and ``seeds``, it is there only if the line was run."""
         return self._run.mean
 
     @property
     def low(self) -> float | None:
-        """Lower end of the interval; None for one seed."""
+        """The lower end of the interval; None for a single seed."""
         return self._run.low
 
     @property
     def high(self) -> float | None:
-        """Upper end of the interval; None for one seed."""
+        """The upper end of the interval; None for a single seed."""
         return self._run.high
 
     @property
     def seeds(self) -> int:
-        """Number of seeds."""
+        """The number of seeds that were run."""
         return self._run.seeds
 
     @property
@@ -73,7 +84,7 @@ class Line:
 
 
 def split_torn(content: bytes) -> tuple[bytes, bytes]:
-    r"""Whole lines, and what follows the last line end: a line that was being written when the process died.
+    r"""Split whole lines from what follows the last line end: a line that was being written when the process died.
 
     >>> split_torn(b'{"id": 1}\n{"i')
     (b'{"id": 1}\n', b'{"i')
@@ -83,7 +94,7 @@ def split_torn(content: bytes) -> tuple[bytes, bytes]:
 
 
 def parse(content: bytes, path: str | Path) -> list[Row]:
-    """Rows of whole lines.
+    """Parse whole lines into rows.
 
     Raises:
         DataError: a line is not a result, or a cell appears twice.
@@ -131,7 +142,7 @@ def _sound(row: Any) -> bool:
 
 
 def read(path: str | Path) -> list[Row]:
-    """Rows of a results file, or of the folder that holds it; a torn last line does not count.
+    """Read the rows of a results file, or of the folder that holds it. A torn last line does not count.
 
     Raises:
         DataError: there is no such file, a line is not a result, or a cell appears twice.
@@ -147,22 +158,22 @@ def read(path: str | Path) -> list[Row]:
 
 
 def belonging(rows: Sequence[Row], spec: Spec) -> list[Row]:
-    """The rows of a specification as it is now, on its data set, with any number of seeds."""
+    """Return the rows of a specification as it is now, on its data set, with any number of seeds."""
     keys = {_key(cell.to_dict()) for cell in spec.cells()}
     return [row for row in rows if _key(row) in keys]
 
 
 def summarize(rows: Sequence[Row], spec: Spec) -> tuple[Line, ...]:
-    """Lines of what a specification ran on its data set; see :func:`sum_up`."""
+    """Return the lines of what a specification ran on its data set; see :func:`sum_up`."""
     return tuple(line for line in sum_up(spec, belonging(rows, spec)) if line.score)
 
 
 def sum_up(spec: Spec, rows: Sequence[Row]) -> tuple[Line, ...]:
-    """One line for each run, epsilon and varied value that was run or published, in the order of the runs.
+    """Sum up the rows: a line for each run, epsilon and varied value that was run or published, in the order of the runs.
 
     Args:
         spec: has ``runs`` (``label``, ``role``, ``unit``, ``values``) and ``published`` (``label``, ``epsilon``, ``at``).
-        rows: its results (see :func:`belonging`); only those done count.
+        rows: its results (see :func:`belonging`); only finished rows count.
     """
     done: dict[tuple[str, float | None, str], list[Row]] = {}
     shown: dict[tuple[str, float | None, str], Any] = {}

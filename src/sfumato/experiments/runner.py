@@ -46,7 +46,16 @@ Report = Callable[[Cell, Row, int, int], None]
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: cells that were finished before, finished now, and skipped with their reasons."""
+    """How a run of an experiment ended.
+
+    Args:
+        path: the results file.
+        total: the number of cells.
+        before: how many were finished before.
+        done: how many were finished now.
+        reasons: the reasons for which cells were skipped.
+        interrupted: whether the run was stopped before its end.
+    """
 
     path: Path
     total: int

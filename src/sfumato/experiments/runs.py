@@ -25,23 +25,23 @@ _ANY_GRAPH = PublicFacts(num_nodes=1000, num_train=750, num_features=10, num_cla
 
 @dataclass(frozen=True)
 class Run:
-    """One curve or table row: a method under a unit, at each epsilon and each value of what is varied.
+    """A curve or table row: a method under a unit, at each epsilon and each value of what is varied.
 
     Args:
         label: how tables name it; unique in a specification.
-        method: command-line name.
+        method: the command-line name of the method.
         unit: its word, as on the command line.
         epsilons: empty without privacy, where the method releases nothing under the unit, and under unit local, whose
             budgets are the settings ``epsilon_x`` and ``epsilon_y`` ("inf" or TOML's inf: in the clear).
-        delta: needed with ``epsilons``, but under unit link, where it is 0.
+        delta: needed with ``epsilons``, except under unit link, where it is 0.
         max_degree: arcs that an owner keeps (unit node).
-        settings: constructor arguments of the method, or of :class:`~sfumato.experiments.pate_settings.PateCell`. A value is
-            one for all epsilons, or pairs (epsilon, value).
-        preset: a published form of a method that has some, such as lpgnn, which gives the other settings, for the data
-            set and the budgets.
+        settings: constructor arguments of the method, or of :class:`~sfumato.experiments.pate_settings.PateCell`. A value
+            holds for all epsilons, or is given as pairs (epsilon, value).
+        preset: a published form of a method that has some, such as lpgnn. It gives the other settings, for the data set and
+            the budgets.
         role: method, floor (graph-free), ceiling, label-control or no-information (features that tell nothing).
-        vary: a setting of the method, or ``max_degree``; None for none.
-        values: what it takes.
+        vary: a setting of the method, or ``max_degree``; None if nothing varies.
+        values: the values that it takes.
 
     Raises:
         InputError: a name is unknown, a value is refused by the method, or a budget is missing.
@@ -128,7 +128,7 @@ class Run:
                 raise fail("epsilons", [], f"to hold a budget, which {self.method} spends under unit {self.unit}")
 
     def at(self, value: Any, epsilon: float | None = None) -> tuple[Settings, int | None]:
-        """Settings and degree cap with the varied one at ``value``, and those that differ by epsilon at ``epsilon``.
+        """Return settings and degree cap where the varied setting is ``value`` and the budget is ``epsilon``.
 
         A setting that has no value for this epsilon is left out.
         """
@@ -141,7 +141,7 @@ class Run:
         return (*settings, (self.vary, value)), self.max_degree
 
     def completed(self, settings: Settings, dataset: str) -> Settings:
-        """Settings over those of the preset."""
+        """Return the settings of the preset, with the given settings in place of its own."""
         if self.preset is None:
             return settings
         from sfumato.local.presets import preset
@@ -153,7 +153,7 @@ class Run:
 
 
 def written(value: Any) -> Any:
-    """A setting as files hold it: JSON has no infinity.
+    """Return a setting as files hold it, because JSON has no infinity.
 
     >>> written(float("inf")), written(1.0)
     ('inf', 1.0)
@@ -162,7 +162,7 @@ def written(value: Any) -> Any:
 
 
 def constructor(settings: Settings) -> dict[str, Any]:
-    """Settings as a method takes them: an infinite budget is None, in the clear.
+    """Return settings as a method takes them: an infinite budget is None, in the clear.
 
     >>> constructor((("epsilon_x", "inf"), ("epsilon_y", 1.0)))
     {'epsilon_x': None, 'epsilon_y': 1.0}
@@ -171,7 +171,11 @@ def constructor(settings: Settings) -> dict[str, Any]:
 
 
 def read_run(where: str, table: dict[str, Any]) -> Run:
-    """The run of a ``[[run]]`` table at ``where`` in a file."""
+    """Read the run of a ``[[run]]`` table at ``where`` in a file.
+
+    Raises:
+        InputError: a key is unknown, or a value is refused.
+    """
     settings = single(where, "settings", table.pop("settings", {}), "Write settings = { name = value }.")
     for name, value in settings.items():
         if isinstance(value, dict):
@@ -194,7 +198,11 @@ def _by_epsilon(where: str, table: dict[str, Any]) -> tuple[tuple[float, Any], .
 
 
 def check_unique(what: str, values: Sequence[Any]) -> None:
-    """Refuse a value that appears twice."""
+    """Refuse a value that appears twice.
+
+    Raises:
+        InputError: a value appears twice; ``what`` names it.
+    """
     for value in values:
         if values.count(value) > 1:
             raise fail(what, value, "to appear once")

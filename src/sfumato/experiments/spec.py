@@ -31,7 +31,19 @@ _SMALL = (
 
 @dataclass(frozen=True)
 class Published:
-    """A printed number, in percent, and where it stands; ``at`` is the value of what its run varies."""
+    """A published number, in percent, and where it is printed.
+
+    Args:
+        label: the label of the run that it belongs to.
+        value: the number, from 0 to 100.
+        source: where it is printed.
+        epsilon: the epsilon of its row; None without one.
+        half_width: the printed half-width of its interval; None without one.
+        at: the value of what its run varies; None if nothing varies.
+
+    Raises:
+        InputError: a number is not between 0 and 100.
+    """
 
     label: str
     value: float
@@ -49,9 +61,17 @@ class Published:
 
 @dataclass(frozen=True)
 class Quick:
-    """What ``--quick`` keeps; an empty list keeps all. ``minutes`` is about how long that takes on two cores.
+    """What ``--quick`` keeps of an experiment; an empty list keeps all.
 
-    ``small`` cells of method "pate" have the setting quick = true: they are no cells of the full profile.
+    Args:
+        seeds: number of seeds, at least 1.
+        minutes: about how long it takes on two cores.
+        epsilons: the epsilons that are kept.
+        values: the varied values that are kept.
+        small: cells of method "pate" get the setting quick = true, so that they are no cells of the full profile.
+
+    Raises:
+        InputError: a value is outside its range.
     """
 
     seeds: int
@@ -68,10 +88,24 @@ class Quick:
 
 @dataclass(frozen=True)
 class Spec:
-    """An experiment: its runs on one data set, and what was published.
+    """An experiment: its runs on a data set, and what was published.
 
-    ``stands_in_for`` names the published data set where ``dataset`` is another. ``axis`` is what the figure shows to the
-    right: epsilon, or what its runs vary.
+    Args:
+        name: lower-case letters, digits and hyphens; it names the results folder.
+        title: the title of its page.
+        source: the paper that it follows.
+        comments: remarks for its page.
+        dataset: the name of the data set.
+        split: shares of the split, or ``public``.
+        seeds: number of seeds, at least 1.
+        axis: what the figure shows to the right: ``epsilon``, or what its runs vary.
+        quick: what ``--quick`` keeps.
+        runs: the curves and table rows.
+        published: the published numbers.
+        stands_in_for: the published data set, if ``dataset`` is another.
+
+    Raises:
+        InputError: a name is unknown, or parts contradict each other.
     """
 
     name: str
@@ -149,7 +183,7 @@ class Spec:
 
     @classmethod
     def read(cls, path: str | Path) -> Spec:
-        """Read a specification.
+        """Read the specification in a file.
 
         Raises:
             InputError: the file cannot be read, or a key or value is wrong; the message names file, key and nearest name.
@@ -183,11 +217,11 @@ class Spec:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the canonical JSON form."""
+        """The SHA-256 of the canonical JSON form."""
         return digest(asdict(self))
 
     def on(self, dataset: str | None = None, seeds: int | None = None) -> Spec:
-        """The same on another data set, or with another number of seeds in both profiles."""
+        """Return the specification on another data set, or with another number of seeds in both profiles."""
         stands_in_for = self.stands_in_for if dataset in (None, self.dataset) else None
         quick = self.quick if seeds is None else replace(self.quick, seeds=seeds)
         return replace(
@@ -195,7 +229,7 @@ class Spec:
         )
 
     def shrunk(self) -> Spec:
-        """What ``--quick`` runs where it is small, beside which nothing was published; itself elsewhere."""
+        """Return what ``--quick`` runs if it is small, without published numbers; else the specification itself."""
         if not self.quick.small:
             return self
         runs = tuple(replace(run, settings=(*run.settings, ("quick", True))) for run in self.runs)
@@ -203,7 +237,7 @@ class Spec:
         return replace(self, runs=runs, published=(), comments=(_SMALL, *self.comments), quick=quick)
 
     def cells(self, profile: str = "full") -> tuple[Cell, ...]:
-        """Every fit of a profile, all of one seed before the next; those of ``quick`` are among those of ``full``."""
+        """Return every fit of a profile, all fits of a seed before the next seed. Fits of ``quick`` are also fits of ``full``."""
         quick = known("profile", profile, PROFILES) == "quick"
         seeds = self.quick.seeds if quick else self.seeds
         return tuple(cell for seed in range(seeds) for run in self.runs for cell in self._cells(run, seed, quick))
@@ -220,10 +254,10 @@ class Spec:
 
 
 def find(name: str) -> Spec:
-    """A specification by its name, or by the path of its file.
+    """Find a specification by its name, or by the path of its file.
 
     Raises:
-        InputError: there is none; the message names the nearest.
+        InputError: there is none; the message names the nearest name.
 
     >>> find("gap-table-4-2").dataset
     'facebook100/Berkeley13'
