@@ -36,8 +36,9 @@ FULL = (
 WAITING = "the text of its docstrings has not been revised yet"
 # Packages and modules in which the rules do not hold yet, and why. One that is finished moves to FULL.
 NOT_YET = {
-    "catalog": WAITING, "central": WAITING, "cli": WAITING, "graph": WAITING, "local": WAITING,
-    "method": WAITING, "nn": WAITING, "pate": WAITING, "students": WAITING,
+    "catalog": WAITING, "central": WAITING, "graph": WAITING, "local": WAITING, "method": WAITING, "nn": WAITING,
+    "pate": WAITING, "students": WAITING,
+    "cli": "the docstring of a command is its help text, which names neither errors nor parameters of a function",
 }  # fmt: skip
 LEAST_WORDS, LEAST_IN_ARGS, MANY_PARAMETERS = 4, 3, 3
 CHECKS = ("check_real", "check_int", "check_choice")
@@ -179,7 +180,6 @@ def test_every_package_is_finished_or_waits_for_a_reason():
 PLANTED = '''
 class Base:
     """The contract of all noise."""
-
     def draw(self, key, start, stop):
         """Draw noise at ``start`` to ``stop`` under ``key``.
 
@@ -187,20 +187,15 @@ class Base:
             InputError: the positions are out of order.
         """
         raise InputError("...")
-
 class GoodChild(Base):
     """A law that keeps to the contract."""
-
     def draw(self, key, start, stop):
         """Draw noise of this law."""
         raise InputError("...")
-
 class Curt:
     """C."""
-
 class Shape(Protocol):
     """Anything that has an area."""
-
     def area(self): ...
 
 @dataclass
@@ -219,21 +214,16 @@ class Fields:
 
     def __post_init__(self):
         check_real(scale=self.scale)
-
     @property
     def cap(self):
         """The cap."""
-
     @property
     def good_cap(self):
         """The cap of each node."""
-
 def curt():
     """One."""
-
 def public():
     """Public."""
-
 def noun():
     """The noise of a release."""
 
@@ -249,7 +239,6 @@ def other_class(noise):
         InputError: the noise is negative.
     """
     raise LedgerError("...")
-
 def made_elsewhere(noise):
     """Return noise that is checked."""
     raise _damaged(noise)
@@ -277,7 +266,6 @@ def good(noise, key, start):
         raise ValueError("caught")
     except (KeyError, ValueError):
         raise
-
 def _private(noise, key, start):
     """C."""
 '''

@@ -243,7 +243,7 @@ def refine(parts: list[Sampled | Symmetric | Slight], delta: float, flip: bool, 
         parts: the mechanisms that are composed.
         delta: the delta at which epsilon is asked, above 0.
         flip: exchange P and Q.
-        floor: a lower upper bound is not needed.
+        floor: the search stops once the upper bound is below this.
 
     Raises:
         OverflowError: the losses need more cells than are reasonable.
