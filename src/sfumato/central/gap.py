@@ -121,7 +121,7 @@ class GAP(NetworkMethod):
         if self.num_hops is not None:
             check_int(low=1, high=1000, num_hops=self.num_hops)
         if not isinstance(self.encoder, bool):
-            raise fail("encoder", self.encoder, "to be True or False")
+            raise fail("encoder", self.encoder, "to be True or False", "False aggregates the features themselves.")
 
     def hops(self, unit: Unit) -> int:
         """Return K, the number of hops under a unit."""

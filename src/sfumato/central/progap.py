@@ -122,7 +122,7 @@ class ProGAP(NetworkMethod):
             if getattr(self, setting) is not None:
                 check_int(low=1, high=most, **{setting: getattr(self, setting)})
         if not isinstance(self.layerwise, bool):
-            raise fail("layerwise", self.layerwise, "to be True or False")
+            raise fail("layerwise", self.layerwise, "to be True or False", "True trains each base once.")
 
     def hops(self, unit: Unit) -> int:
         """Return K, the number of aggregations under a unit."""

@@ -87,7 +87,7 @@ class Tuned(CuratorMethod):
         if len(settings) > _MOST_CANDIDATES:
             raise fail("candidates", len(settings), f"to be at most {_MOST_CANDIDATES}", "Trials pick at random.")
         if len({type(candidate) for candidate in self.candidates}) > 1:
-            raise fail("candidates", self.candidates, "to be settings of one method")
+            raise fail("candidates", self.candidates, "to be settings of one method", "Tune each method by itself.")
         check_rule(self.rule, self.mean_trials)
         object.__setattr__(self, "card", self.candidates[0].card)  # what leaves is a run of their method
 

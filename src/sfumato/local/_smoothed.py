@@ -119,17 +119,29 @@ def checked_reports(
     if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
         raise fail("noisy_labels", f"{labels.dtype} {labels.shape}", "to be a vector of integers", "Pass class codes.")
     if known.dtype != bool or known.shape != labels.shape:
-        raise fail("known_mask", f"{known.dtype} {known.shape}", f"to be bool of shape {labels.shape}")
+        raise fail(
+            "known_mask",
+            f"{known.dtype} {known.shape}",
+            f"to be bool of shape {labels.shape}",
+            "Give one entry a label.",
+        )
     if matrix.ndim != 2 or not 2 <= matrix.shape[0] <= matrix.shape[1]:
-        raise fail("transition", matrix.shape, "to have a row a class, at least 2, and no fewer columns")
+        raise fail(
+            "transition", matrix.shape, "to have a row a class, at least 2, and no fewer columns", "Transpose it?"
+        )
     if (matrix < 0).any() or not np.allclose(matrix.sum(axis=1), 1):
         raise fail("transition", matrix.sum(axis=1).tolist(), "to have nonnegative rows that sum to 1", "Transpose it?")
     if np.linalg.cond(matrix) > MOST_CONDITION:
         raise fail("transition", "a singular matrix", "to be of full rank", "At epsilon 0 reports say nothing.")
     if not known.any():
-        raise fail("known_mask", "no True", "to mark at least one report")
+        raise fail("known_mask", "no True", "to mark at least one report", "Smoothing needs reports.")
     seen = labels[known]
     most = matrix.shape[1]
     if seen.min() < 0 or seen.max() >= most:
-        raise fail("noisy_labels", int(seen[(seen < 0) | (seen >= most)][0]), f"in 0..{most - 1}")
+        raise fail(
+            "noisy_labels",
+            int(seen[(seen < 0) | (seen >= most)][0]),
+            f"to lie in 0..{most - 1}",
+            "Number the reports so.",
+        )
     return labels.astype(np.int64), known, matrix

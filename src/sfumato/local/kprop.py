@@ -47,7 +47,7 @@ def propagate(
     """
     steps = check_int(low=0, steps=steps)
     if values.shape[0] != adjacency.shape[0]:
-        raise fail("values", values.shape, f"to have {adjacency.shape[0]} rows, one a node")
+        raise fail("values", values.shape, f"to have {adjacency.shape[0]} rows, one a node", "Order both alike.")
     if isinstance(values, Estimate) and weight is None:
         raise fail("weight", None, f"to project the {values.shape[1]} columns of an estimate", "Pass [d, width].")
     step = normalized_adjacency(adjacency, self_loops=False)

@@ -48,7 +48,9 @@ class CuratorMethod(Method):
                 f"Method {self.name!r} has no proof under unit {unit.name}: it reads values before noise. Use sfumato.local."
             )
         if budget is None:
-            raise fail("budget", None, f"to be a Budget(epsilon, delta) under {type(unit).__name__}")
+            raise fail(
+                "budget", None, f"to be a Budget(epsilon, delta) under {type(unit).__name__}", "Say what may be spent."
+            )
         unit.check_direction(public.directed)
         sketch = self.releases(unit, public, 1.0)
         if not sketch:

@@ -45,5 +45,5 @@ def macro_f1(y: NDArray[np.integer], predicted: NDArray[np.integer], num_classes
 def _labeled(y: NDArray[np.integer]) -> NDArray[np.bool_]:
     labeled = y >= 0
     if not labeled.any():
-        raise fail("y", "no labeled row", "to hold at least one label to score against")
+        raise fail("y", "no labeled row", "to hold at least one label to score against", "Check the roles.")
     return labeled

@@ -195,7 +195,7 @@ def take_member(stack: StackedMLP | StackedCNN, member: int) -> dict[str, NDArra
     (1, 2, 3)
     """
     if not 0 <= member < stack.members:
-        raise fail("member", member, f"to be one of 0 to {stack.members - 1}")
+        raise fail("member", member, f"to be one of 0 to {stack.members - 1}", "Members count from 0.")
     return {
         name: value.detach().cpu().chunk(stack.members)[member].numpy().copy()
         for name, value in stack.named_parameters()

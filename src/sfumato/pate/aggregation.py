@@ -292,7 +292,7 @@ def check_student(student: Floats | None, votes: Votes) -> Floats:
         )
     student = np.asarray(student, np.float64)
     if not (np.isfinite(student) & (student >= 0) & (student <= 1)).all():
-        raise fail("student", (student.min(), student.max()), "to hold probabilities, 0 to 1")
+        raise fail("student", (student.min(), student.max()), "to hold probabilities, 0 to 1", "Pass predict_proba's.")
     return student
 
 

@@ -193,7 +193,7 @@ class StackedTeachers(Teachers):
         """
         size = self.stacks[0].members
         if not 0 <= teacher < len(self.present):
-            raise fail("teacher", teacher, f"to be one of 0 to {len(self.present) - 1}")
+            raise fail("teacher", teacher, f"to be one of 0 to {len(self.present) - 1}", "Teachers count from 0.")
         return take_member(self.stacks[teacher // size], teacher % size)
 
 

@@ -81,7 +81,8 @@ class GraphTeachers:
         _check_features(graph, self.num_features)
         if graph.y is None or graph.num_classes > self.num_classes:
             found = None if graph.y is None else graph.num_classes
-            raise fail("the graph's classes", found, f"to be labels of at most num_classes={self.num_classes} classes")
+            expected = f"to be labels of at most num_classes={self.num_classes} classes"
+            raise fail("the graph's classes", found, expected, "Give it labels, or raise num_classes.")
         ids = np.arange(graph.num_nodes) if graph.node_ids is None else graph.node_ids
         groups = parts(ids, self.num_teachers, self.seed)
         models = []

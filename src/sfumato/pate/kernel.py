@@ -132,7 +132,8 @@ class KernelEnsemble:
         """
         x = np.ascontiguousarray(x, np.float32)
         if x.ndim != 4 or x.shape[2:] != (SIDE, SIDE) or not np.isfinite(x).all():
-            raise fail("x", x.shape, f"to hold finite images of the shape [n, channels, {SIDE}, {SIDE}]")
+            expected = f"to hold finite images of the shape [n, channels, {SIDE}, {SIDE}]"
+            raise fail("x", x.shape, expected, "For other rows use Ensemble or train_each.")
         parts = torch.from_numpy(x).split(_AT_ONCE)
         return np.concatenate([edge_histograms(upright(part) if self.slanted else part).numpy() for part in parts])
 

@@ -92,7 +92,8 @@ def run(
     if sign_key is not None:
         read_sign_key(sign_key)
     if votes is not None and (votes.sum(1) != settings.num_teachers).any():
-        raise fail("votes", f"{votes.sum(1).max()} a row", f"to be those of {settings.num_teachers} teachers")
+        expected = f"to be those of {settings.num_teachers} teachers"
+        raise fail("votes", f"{votes.sum(1).max()} a row", expected, "Set num_teachers to their number.")
     plan = make_plan(settings, images.num_classes)
     if dataset_ledger is not None and settings.accounting != "data-independent":
         remedy = "A cost that is told afterwards cannot be reserved."

@@ -127,7 +127,8 @@ class SeparateTeachers(Teachers):
         for i, one in enumerate(found):
             if one.shape != found[0].shape or one.ndim != 1 or one.dtype.kind not in "iu":
                 shown = f"{one.dtype}{list(one.shape)}"
-                raise fail(f"the prediction of teacher {i}", shown, "to be one whole number for each query")
+                expected = "to be one whole number for each query"
+                raise fail(f"the prediction of teacher {i}", shown, expected, "Let predict return class numbers.")
         return np.stack(found).astype(np.int64)
 
 

@@ -92,7 +92,7 @@ def count_votes(predictions: NDArray[np.integer], num_classes: int) -> Votes:
     num_classes = check_int(low=2, num_classes=num_classes)
     if predictions.ndim != 2 or predictions.dtype.kind not in "iu":
         found = f"{predictions.dtype}{list(predictions.shape)}"
-        raise fail("predictions", found, "to be whole numbers of the shape [teachers, queries]")
+        raise fail("predictions", found, "to be whole numbers of the shape [teachers, queries]", "Pass classes.")
     if predictions.size and not 0 <= predictions.min() <= predictions.max() < num_classes:
         raise fail("predictions", "others", f"to lie in 0 to {num_classes - 1}", "A teacher must name a class.")
     places = predictions + num_classes * np.arange(predictions.shape[1])

@@ -97,7 +97,8 @@ class GANStudent:
             check_int("", low=1, high=None, **{f"widths[{i}]": width})
         least = 3 if self.network == "cnn" else 1
         if len(self.widths) < least:
-            raise fail("widths", self.widths, f"to be at least {least} for network={self.network!r}")
+            expected = f"to be at least {least} for network={self.network!r}"
+            raise fail("widths", self.widths, expected, "Give one width a layer.")
         check_real(low=0, open_low=True, learning_rate=self.learning_rate)
 
     def fit(

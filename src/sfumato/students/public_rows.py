@@ -46,7 +46,9 @@ def check_public(
             expected = f"to be images [n, channels, height, width] with sides of {sides[0]} to {sides[1]} pixels"
             raise fail(name, part.shape, expected, "For other rows take GANStudent(network='mlp').")
     if pool.shape[1:] != x.shape[1:]:
-        raise fail("x_unlabeled", pool.shape, f"to hold rows of the shape {x.shape[1:]} of x_labeled")
+        raise fail(
+            "x_unlabeled", pool.shape, f"to hold rows of the shape {x.shape[1:]} of x_labeled", "Shape both alike."
+        )
     if y.shape != x.shape[:1] or y.dtype.kind not in "iu":
         expected = f"to hold one whole number for each of {len(x)} labeled rows"
         raise fail("y_noisy", f"{y.dtype}{list(y.shape)}", expected, "Leave refused queries out.")
