@@ -1,4 +1,4 @@
-"""Sfumato: differentially private learning on graphs.
+"""Sfumato is a library for differentially private learning on graphs.
 
 >>> import sfumato as sf
 >>> sf.EdgeLevel(directed=False).describe()

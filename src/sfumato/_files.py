@@ -1,4 +1,4 @@
-"""The one writer of files: what it writes is whole or absent, and on disk when it returns, whatever stops it.
+"""This is the only writer of files: what it writes is whole or absent, and on disk when it returns, whatever stops it.
 
 Nothing else in the package syncs, renames or cuts a file.
 """

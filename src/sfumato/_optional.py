@@ -1,4 +1,4 @@
-"""Packages that an extra installs, and attributes of our own packages that are imported when they are asked for (PEP 562)."""
+"""Optional packages are installed by extras; attributes of our own packages are imported when they are asked for (PEP 562)."""
 
 from __future__ import annotations
 

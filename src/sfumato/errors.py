@@ -1,4 +1,4 @@
-"""The exceptions that Sfumato raises, one tree.
+"""All exceptions that Sfumato raises form one tree.
 
     SfumatoError
     ├── InputError               an argument is wrong (a ValueError; exit code 2)

@@ -1,4 +1,4 @@
-"""What the central methods share: feature rows, training on public or private labels, and weights as arrays."""
+"""The central methods share this: feature rows, training on public or private labels, and weights as arrays."""
 
 from __future__ import annotations
 

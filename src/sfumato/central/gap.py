@@ -1,4 +1,4 @@
-r"""GAP: graph neural networks with aggregation perturbation (Sajadmanesh et al., 2023, USENIX Security).
+"""GAP trains graph neural networks with aggregation perturbation (Sajadmanesh et al., 2023, USENIX Security).
 
 1. *Encoder*: an MLP pre-trained on features and labels (equations 4.3 to 4.5), rows normalized to norm 1.
 2. *Aggregation*: K noisy neighbourhood sums, each on the normalized result of the one before (algorithm 5).

@@ -1,4 +1,4 @@
-r"""Label messages: a noisy histogram of the neighbors' labels, read by a linear head.
+r"""Label messages make a noisy histogram of the neighbors' labels, which a linear head reads.
 
 1. *Messages.* A training node sends the code of its label; class c has the code :math:`s\,(e_c - 1/C)` of norm 1, a
    corner of a simplex. (A one-hot row of norm 1 spends part of its allowance on the number of neighbors, which tells
@@ -317,7 +317,7 @@ def _probabilities(network: nn.Module, rows: Tensor | SparseRows) -> NDArray[np.
 
 
 def _head(plan: Planned) -> nn.Linear:
-    """Logistic regression."""
+    """Build the head: logistic regression on what a run plans."""
     return _private_head(plan.public) if "labels" not in plan.unit.public else _public_head(plan.public)
 
 

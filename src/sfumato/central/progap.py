@@ -1,4 +1,4 @@
-r"""ProGAP: progressive graph neural networks with aggregation perturbation (Sajadmanesh and Gatica-Perez, 2024, WSDM).
+r"""ProGAP trains graph networks progressively, with aggregation perturbation (Sajadmanesh and Gatica-Perez, 2024, WSDM).
 
 Stage s of 0 to K trains base MLPs 0 to s on cached inputs, concatenated under a head of its own (equations 5.10, 5.11,
 algorithms 9 and 10). Input 0 is the features; input s + 1 is made once, after stage s: the output of base s, rows

@@ -1,4 +1,4 @@
-"""Settings chosen under the guarantee: the best of a secret number of trials, charged as one release.
+"""Settings are chosen under the guarantee: the best of a secret number of trials is charged as one release.
 
 Trials draw a setting uniformly from a public list, train, and score on the validation nodes; only the best trial's run leaves,
 and it is a run of its method like any other. See :mod:`~sfumato.privacy.selection` for the rules and the proof.

@@ -1,4 +1,4 @@
-"""One-hot rows as a sparse matrix."""
+"""One-hot rows are built here as a sparse matrix."""
 
 from __future__ import annotations
 

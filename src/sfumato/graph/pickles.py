@@ -1,4 +1,4 @@
-"""Reading pickled arrays without running code: the one unpickler for Planetoid files and object arrays in ``.npz``.
+"""Pickled arrays are read without running code: one unpickler serves Planetoid files and object arrays in ``.npz``.
 
 Every allowed global is replaced by an inert stand-in defined here, so that neither NumPy's nor SciPy's own
 unpickling code ever sees the file: a stand-in only records shapes, type codes and raw bytes, which are checked and

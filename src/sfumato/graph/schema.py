@@ -1,4 +1,4 @@
-"""The public schema: what anybody may know of a table before seeing it, read from a TOML file.
+"""The public schema says what anybody may know of a table before seeing it; it is read from a TOML file:
 
     directed = false
     id = "person"

@@ -1,4 +1,4 @@
-"""Generated graphs: the embedded campus network, sparse interests, R-MAT at any size, and the stochastic block model.
+"""Generated graphs are the embedded campus network, sparse interests, R-MAT at any size, and the stochastic block model.
 
 Everything here is drawn from ``seed`` alone, so it is public; the same arguments give the same graph.
 """

@@ -1,4 +1,4 @@
-"""What smoothing reads of label reports, and what it returns: unbiased reports, shares of the classes, and the result."""
+"""Smoothing reads label reports through these functions: unbiased reports, shares of the classes, and the result."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def checked_reports(
             "known_mask",
             f"{known.dtype} {known.shape}",
             f"to be bool of shape {labels.shape}",
-            "Give one entry a label.",
+            "Give True or False for each report.",
         )
     if matrix.ndim != 2 or not 2 <= matrix.shape[0] <= matrix.shape[1]:
         raise fail(
@@ -142,6 +142,6 @@ def checked_reports(
             "noisy_labels",
             int(seen[(seen < 0) | (seen >= most)][0]),
             f"to lie in 0..{most - 1}",
-            "Number the reports so.",
+            "Number the reports from 0.",
         )
     return labels.astype(np.int64), known, matrix

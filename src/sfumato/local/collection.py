@@ -1,4 +1,4 @@
-"""One collection: what is asked of every user, what the server then holds, and what it costs."""
+"""A collection says what is asked of every user, what the server then holds, and what it costs."""
 
 from __future__ import annotations
 

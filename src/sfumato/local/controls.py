@@ -1,4 +1,4 @@
-"""What results of the local methods stand beside, and who may see them."""
+"""Results of the local methods stand beside these controls, and these audiences may see them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""Label-only prediction on hierarchies of communities: exact Bayesian inference on random trees over the public graph.
+r"""Label-only prediction on hierarchies of communities does exact Bayesian inference on random trees over the public graph.
 
 A tree is grown by merging, in rounds, all clusters that are each other's closest, where clusters A and B are as close as
 :math:`w(A, B) / (d(A)\, d(B))`: w sums the weights between them, d those at them. (Clusters linked to one other alone are

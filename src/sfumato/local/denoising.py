@@ -1,4 +1,4 @@
-r"""What a server makes of reported neighbor lists: Bayesian denoising to a sparse graph, and beliefs from all claims.
+"""A server makes of reported neighbor lists a sparse graph, by Bayesian denoising, and beliefs from all claims.
 
 Everything here is post-processing of :class:`~sfumato.randomizers.links.LinkReports` and of public features and labels.
 The posterior of a pair depends on the cells of its two users and on how many of the two claim the link (0, 1, 2), so it is

@@ -1,4 +1,4 @@
-r"""Learning from noisy labels: cross-entropy, forward correction, Drop, and which epoch to keep, all from reports alone.
+r"""Networks learn here from noisy labels: cross-entropy, forward correction, Drop, and which epoch to keep, all from reports.
 
 With p the network's class probabilities, :math:`T_{yr} = P(r \mid y)` the randomizer of labels and h the hops of
 :mod:`~sfumato.local.kprop`, losses are means over training nodes of
@@ -92,7 +92,7 @@ class Objective:
         self.transition = torch.from_numpy(collection.transition).float()
 
     def __call__(self, scores: Tensor) -> Tensor:
-        """Mean loss."""
+        """Compute the mean loss of scores [n, C]."""
         from torch.nn import functional
 
         if self.loss == "cross-entropy":

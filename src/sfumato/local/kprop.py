@@ -1,4 +1,4 @@
-r"""KProp: K hops of :math:`S = D^{-1/2} A D^{-1/2}` on noisy rows, without self-loops, never wider than what was projected.
+r"""KProp takes K hops of :math:`S = D^{-1/2} A D^{-1/2}` on noisy rows, without self-loops, on columns already projected.
 
 Neighbors' noise averages out while what neighbors share stays. S is linear, so rows are projected first: for an
 estimate :math:`R + 1 o^\top` and weights W, :math:`S^K (R + 1 o^\top) W = S^K (R W + 1 (o^\top W))`, and nothing of n x d

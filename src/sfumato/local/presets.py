@@ -1,4 +1,4 @@
-"""Published forms of the local methods as settings of :class:`~sfumato.local.lpgnn.LPGNN`.
+"""Presets hold published forms of the local methods as settings of :class:`~sfumato.local.lpgnn.LPGNN`.
 
 ``lpgnn-2021``: multi-bit with the printed number of bits, randomized response, GraphSAGE, Drop, the published rule of
 keeping an epoch, unscaled inputs, and the hops and hyper-parameters of the reference code. How those hops were chosen is

@@ -1,4 +1,4 @@
-r"""Label-only prediction: noisy labels smoothed over a public graph, with no feature report at all.
+r"""Label-only prediction smooths noisy labels over a public graph and needs no feature report.
 
 The control that every local method must beat, and one half of the hybrid. Each known node sent its label y through a
 randomizer with transition matrix :math:`T_{yr} = P(r \mid y)`, [C, R]; row r of :func:`~sfumato.local._smoothed.debiased`,

@@ -1,4 +1,4 @@
-r"""What a run charges and in which order, the same for every family.
+"""This module fixes what a run charges and in which order; it is the same for every family.
 
 **Formal guarantee.** Whatever stops a run, and whenever, its ledgers charge at least what it has drawn. *Proof.* Each step is on
 disk before the next begins:

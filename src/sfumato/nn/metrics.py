@@ -1,4 +1,4 @@
-"""Scores of predictions against known labels; rows with a missing label (-1) do not count."""
+"""These scores compare predictions with known labels; rows with a missing label (-1) do not count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""Functions of single numbers whose bits depend on the number alone, not on its place in an array.
+r"""The bits of these functions of single numbers depend on the number alone, not on its place in an array.
 
 Vector units and the code for the last few numbers of an array, or of one thread's share of it, compute exp in different
 ways, which differ in the last bit. So what ``torch.exp`` gives for one row depends on how many rows there are. Sums,

@@ -1,4 +1,4 @@
-"""One plain full-batch training loop. Nothing here is private; private training lives in `bounded/gradients.py`."""
+"""Full-batch training is one plain loop. Nothing here is private; private training lives in `bounded/gradients.py`."""
 
 from __future__ import annotations
 

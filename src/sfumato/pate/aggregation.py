@@ -1,4 +1,4 @@
-r"""Noisy plurality of teachers: LNMax, GNMax, Confident-GNMax and interactive GNMax.
+r"""Mechanisms for the noisy plurality of teachers are LNMax, GNMax, Confident-GNMax and interactive GNMax.
 
 **Neighbors.** Data sets that differ in one record (added, removed, or replaced under its id) differ in the data of one
 teacher, for teachers are trained on disjoint parts that no other record decides (:func:`sfumato.pate.teachers.assign`). That

@@ -1,4 +1,4 @@
-"""What a run of PATE costs: from data-independent bounds that may be told, to data-dependent ones that may not.
+"""An analysis says what a run of PATE costs, by data-independent bounds that may be told and data-dependent ones that may not.
 
 A data-dependent epsilon is computed from private votes. It bounds the loss of the run on *this* data against every neighbor,
 is valid only for queries fixed before the first answer, and must not be published, nor stop, tune or choose anything: see

@@ -1,4 +1,4 @@
-r"""What one vote costs when the teachers agree: Renyi divergences that shrink with the probability of another answer.
+r"""One vote costs less when the teachers agree: these Renyi divergences shrink with the probability of another answer.
 
 For a query with vote counts n let i* be a winner and :math:`q \ge Pr[M \ne i^*]`. Both aggregators have a bound on q by a
 union over pairs (Papernot et al. 2018, proposition 7; Papernot et al. 2017, lemma 4):

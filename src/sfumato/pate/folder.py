@@ -1,4 +1,4 @@
-r"""The release folder of a PATE run, its certificate, and the student loaded back from it.
+r"""The release folder of a PATE run is written here with its certificate, and the student is loaded back from it.
 
 **Formal guarantee.** Student, queries, answers and which queries were refused together are (claim epsilon, claim
 delta)-differentially private for one record: replaced under its id, added, or removed.

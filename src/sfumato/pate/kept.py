@@ -1,4 +1,4 @@
-"""What a stopped run of PATE goes on from: its claim while teachers train, their answers while the student trains.
+"""A stopped run of PATE goes on from this: its claim while teachers train, its answers while the student trains.
 
 **Formal guarantee.** A run that goes on from kept answers asks no teacher, draws no noise and tells no epsilon: it releases a
 student of the answers that were drawn before, and was charged for them once. Neither votes nor the key of the noise are

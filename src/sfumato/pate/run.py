@@ -1,4 +1,4 @@
-r"""PATE from end to end: private images to teachers, noisy answers on public images, and a student that may leave.
+"""A run of PATE goes from private images to teachers, to noisy answers on public images, and to a student that may leave.
 
 **Formal guarantee.** The student, the answers and which queries were answered satisfy (claim epsilon, claim
 delta)-differential privacy for one training record, replaced under its id, added or removed. *Proof.*

@@ -1,4 +1,4 @@
-r"""How far the data-dependent cost of one answer can move when votes change: local sensitivities at every distance.
+r"""Local sensitivities say how far the data-dependent cost of one answer can move when votes change, at every distance.
 
 Counts are sorted first: q is a symmetric function of them, and sorting brings no two histograms further apart. T(g) below is the
 bound on the probability that a class g votes behind wins, and q the sum of T over all classes but the winner.

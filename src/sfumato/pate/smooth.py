@@ -1,4 +1,4 @@
-r"""Smooth sensitivity of a cost, and the Gaussian release scaled to it (GNSS).
+r"""The smooth sensitivity of a cost decides the noise of its Gaussian release (GNSS).
 
 **Smooth sensitivity.** :math:`SS = \max_d e^{-\beta d} \sum_i L_i(d)`, L_i(d) the local sensitivity of query i within d changed
 votes (:mod:`sfumato.pate.sensitivity`): one teacher votes on every query.

@@ -1,4 +1,4 @@
-r"""PATE++: noisy labels that two discriminators keep disputing lose their label, and PATE+ is trained anew.
+r"""In PATE++, labels that two discriminators keep disputing are dropped, and PATE+ is trained again.
 
 While PATE+ trains, a labeled row is *disputed* in an epoch if, in any of its minibatches there, the two discriminators predict
 different classes and neither predicts its label. With :math:`c_e` in {0, 1} for the row and epoch e,

@@ -1,4 +1,4 @@
-r"""A student that learns from few noisy labels and many public images: neighbors first, then consistency under augmentation.
+r"""This student learns from few noisy labels and many public images: neighbors first, then consistency under augmentation.
 
 **Formal guarantee.** Post-processing: public images, noisy answers and a public seed go in, and nothing else, so a student
 costs nothing beyond its labels. No step reads a teacher, a count of votes or a true label.
@@ -159,7 +159,7 @@ class ConsistencyStudent:
         return NetworkStudent(average, self.slanted)
 
     def _weak(self, x: Tensor, draw: torch.Generator) -> Tensor:
-        """Shifted, and perhaps mirrored, views."""
+        """Make weak views of images: shifted, and perhaps mirrored."""
         size, reach = len(x), self.max_shift
         if reach:
             down, right = torch.randint(2 * reach + 1, (2, size), generator=draw)

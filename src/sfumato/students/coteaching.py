@@ -1,4 +1,4 @@
-r"""Students whose two discriminators choose each other's labels: PATE with co-teaching, and PATE+.
+r"""In PATE with co-teaching and in PATE+, two discriminators choose each other's labels.
 
 In epoch e each discriminator takes, of a minibatch's candidates, the share
 

@@ -1,4 +1,4 @@
-r"""The student of PATE-G: a semi-supervised GAN that learns from noisy labels of few public rows, and from many unlabeled ones.
+r"""The student of PATE-G is a semi-supervised GAN: it learns from noisy labels of few public rows and from many unlabeled rows.
 
 A discriminator has K scores :math:`s_k(x)` and a fixed score 0 for "generated". It minimizes the cross-entropy of
 :math:`p(k \mid x, k \le K)` on labeled rows, plus :func:`sfumato.nn.gan.unlabeled_loss` on unlabeled and generated ones; the
