@@ -99,7 +99,7 @@ def append_line(path: Path, line: str, *, new: bool) -> None:
     r"""Append a line to a file of lines, or create the file. It is on disk when this returns; a failure takes the line back.
 
     Args:
-        path: of the file.
+        path: the file to write.
         line: without its end of line.
         new: whether the file must be created; its name is then made durable too.
 

@@ -13,7 +13,7 @@ def fail(name: str, value: Any, expected: str, remedy: str = "") -> InputError:
     """Build the error ``Expected <name> <expected>, got <value>. <remedy>``.
 
     Args:
-        name: of the argument.
+        name: the name of the argument.
         value: that was given; it must be public under every unit, since messages reach logs.
         expected: what the value has to be, such as "to be True or False".
         remedy: what to do, as a sentence.

@@ -101,10 +101,10 @@ class LabelMessages(CuratorMethod):
 
     Args:
         num_hops: K, at most 1000; default 3, at node level 1.
-        learner_share: of the training nodes, those whose rows train the head; default 0.5 of undirected edges, 0.1 at
+        learner_share: share of the training nodes whose rows train the head; default 0.5 of undirected edges, 0.1 at
             node level, and all of them for single arcs or without privacy.
         epochs: full-batch steps of each linear model.
-        learning_rate: of Adam.
+        learning_rate: step size of Adam.
         l2_clip_norm: clip of an example's gradient (private labels only).
 
     Raises:

@@ -185,7 +185,7 @@ class ProGAP(NetworkMethod):
 
         Args:
             weights: arrays by name, as :meth:`run` left them.
-            unit: of training; it decides how many stages there are.
+            unit: the unit of training; it decides how many stages there are.
             public: facts of the graph.
         """
         networks = [self._network(stage, unit, public) for stage in range(self.hops(unit) + 1)]

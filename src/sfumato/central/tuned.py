@@ -138,7 +138,7 @@ class Tuned(CuratorMethod):
         Args:
             unit: the unit of privacy.
             public: facts of the graph.
-            noise_multiplier: of the first candidate; the others get noise at which a trial costs about as much.
+            noise_multiplier: that of the first candidate; the others get noise at which a trial costs about as much.
         """
         first = self.candidates[0].releases(unit, public, noise_multiplier)
         mu = _mu(first)

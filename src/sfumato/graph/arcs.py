@@ -32,7 +32,7 @@ def pack_arcs(source: Any, target: Any, num_nodes: int, self_loops: str = "remov
     Args:
         source: integers in [0, num_nodes), [num_rows].
         target: integers in [0, num_nodes), [num_rows].
-        num_nodes: how many nodes there are.
+        num_nodes: number of nodes.
         self_loops: "remove" (and count), "keep" or "error".
 
     Raises:
@@ -111,9 +111,9 @@ def check_node_ids_in_range(name: str, values: Any, num_nodes: int) -> np.ndarra
     """Return node indices as a 1-D integer array if every one is in ``[0, num_nodes)``.
 
     Args:
-        name: of the argument, for messages.
+        name: the name of the argument, for messages.
         values: the indices.
-        num_nodes: how many nodes there are.
+        num_nodes: number of nodes.
 
     Raises:
         DataError: the array has another shape or type, or an index is out of range.

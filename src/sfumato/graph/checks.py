@@ -17,7 +17,7 @@ def check_promises(num_nodes: int, max_degree: int | None, mean_degree: float | 
     """Refuse a promised degree that no graph of so many nodes can have; repeated arcs count once.
 
     Args:
-        num_nodes: how many nodes there are.
+        num_nodes: number of nodes.
         max_degree: the promised bound; None promises nothing.
         mean_degree: the promised estimate; None promises nothing.
 
@@ -79,7 +79,7 @@ def check_labels(y: Any, num_nodes: int, num_classes: int) -> np.ndarray | None:
 
     Args:
         y: one class a node.
-        num_nodes: how many nodes there are.
+        num_nodes: number of nodes.
         num_classes: how many classes there are; 0 means "not declared".
 
     Raises:

@@ -37,7 +37,7 @@ def from_pyg(data: Data, directed: bool, *, self_loops: str = "remove", name: st
         data: a homogeneous graph.
         directed: whether arcs have a direction.
         self_loops: "remove" (and count), "keep" or "error".
-        name: of the graph, in messages and certificates.
+        name: the name of the graph, in messages and certificates.
 
     >>> import torch
     >>> from torch_geometric.data import Data
@@ -113,7 +113,7 @@ def from_networkx(
         role: attribute that holds train, val, test or none.
         schema: declares what is public, see :class:`~sfumato.graph.schema.Schema`.
         self_loops: "remove" (and count), "keep" or "error".
-        name: of the graph, in messages and certificates.
+        name: the name of the graph, in messages and certificates.
 
     Raises:
         DataError: ``g`` is a multigraph or empty, or an attribute does not fit.

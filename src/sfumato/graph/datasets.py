@@ -115,7 +115,7 @@ def load_dataset(
     Raises ``DataError`` (file missing, damaged, or holding a refused pickle) and ``InputError`` (unknown name).
 
     Args:
-        name: of the data set.
+        name: the name of the data set.
         data_dir: the data directory; not needed for ``campus`` and ``interests``.
         min_class_size: smaller classes are dropped; None takes the default of the data set.
         split: "public" for the published roles; None sets no roles.

@@ -102,9 +102,9 @@ def encode_features(columns: dict[str, pa.ChunkedArray], schema: Schema, ids: np
     A one-hot row is all zero where the value is missing or not declared.
 
     Args:
-        columns: of the node table, by name.
+        columns: columns of the node table, by name.
         schema: declares categories and ranges.
-        ids: of the nodes, for messages.
+        ids: the ids of the nodes, for messages.
 
     Raises:
         DataError: a column holds other values than numbers, text or booleans.
@@ -139,10 +139,10 @@ def encode_labels(name: str, column: pa.ChunkedArray, schema: Schema, ids: np.nd
     """Number the labels by declared classes, or by those seen, sorted; a label of no declared class counts as missing.
 
     Args:
-        name: of the label column.
+        name: the name of the label column.
         column: one class a node.
         schema: may declare the classes.
-        ids: of the nodes, for messages.
+        ids: the ids of the nodes, for messages.
 
     Raises:
         DataError: the column holds no classes, or all are missing.
@@ -178,9 +178,9 @@ def encode_roles(name: str, column: pa.ChunkedArray, ids: np.ndarray) -> np.ndar
     """Encode roles as uint8 [num_nodes] from train, val, test and none (or 0 to 3); missing is none.
 
     Args:
-        name: of the role column.
+        name: the name of the role column.
         column: one role a node.
-        ids: of the nodes, for messages.
+        ids: the ids of the nodes, for messages.
 
     Raises:
         SchemaError: a value is no role.

@@ -204,7 +204,7 @@ class Graph:
         Args:
             source: one end of each edge.
             target: the other end.
-            num_nodes: how many nodes there are.
+            num_nodes: number of nodes.
             directed: whether each row is one arc or an undirected edge.
             self_loops: what happens to rows with two equal ends.
             fields: other fields of the graph.

@@ -87,7 +87,7 @@ def read_csv(
         source: column of the edges' first end.
         target: column of the edges' second end.
         self_loops: "remove" (and count), "keep" or "error".
-        name: of the graph, in messages and certificates.
+        name: the name of the graph, in messages and certificates.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:

@@ -53,9 +53,9 @@ def random_roles(num_nodes: int, fractions: tuple[float, ...] = DEFAULT_FRACTION
     """Draw roles over node ids alone: uint8 [num_nodes], 0 train, 1 val, 2 test, 3 none (when fractions leave a rest).
 
     Args:
-        num_nodes: how many nodes there are.
+        num_nodes: number of nodes.
         fractions: shares of training, validation and test nodes.
-        seed: public.
+        seed: a public seed.
 
     Reads nothing but the number of nodes, so the roles are public under every privacy unit.
 
@@ -75,7 +75,7 @@ def stratified_roles(
     Args:
         y: class numbers [num_nodes].
         fractions: shares of training, validation and test nodes in each class.
-        seed: public.
+        seed: a public seed.
         labels: must be "public".
 
     Raises:

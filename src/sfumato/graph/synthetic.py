@@ -136,8 +136,8 @@ def interests(
     Raises ``InputError`` if ``homophily`` is below chance or asks for more than half of the edges.
 
     Args:
-        num_nodes: how many nodes there are.
-        seed: public.
+        num_nodes: number of nodes.
+        seed: a public seed.
         num_classes: how many classes there are.
         num_features: how many features there are.
         set_size: mean number of features of a node.
@@ -203,9 +203,9 @@ def rmat(
     Shapes: ``x`` is float32 [num_nodes, num_features] or None, ``y`` int64 [num_nodes] or None.
 
     Args:
-        num_nodes: how many nodes there are.
+        num_nodes: number of nodes.
         num_arcs: how many arcs are drawn.
-        seed: public.
+        seed: a public seed.
         directed: whether arcs have a direction.
         num_features: columns of features; 0 for none.
         num_classes: how many classes there are; 0 for no labels.
@@ -281,7 +281,7 @@ def stochastic_block_model(
         mean_degree: d.
         homophily: h.
         num_features: columns of features; 0 for none.
-        seed: public.
+        seed: a public seed.
 
     >>> graph = stochastic_block_model(1000, 4, mean_degree=10, homophily=0.8)
     >>> 9 < graph.num_arcs / graph.num_nodes < 11

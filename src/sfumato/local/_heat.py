@@ -73,7 +73,7 @@ def lanczos(kernel: HeatKernel, masks: NDArray[np.bool_], starts: Floats, steps:
         kernel: K, a linear map on columns [n, k].
         masks: nodes to which the kernel is restricted for each column.
         starts: b, [n, k], zero outside the mask.
-        steps: of Lanczos, the size of the basis.
+        steps: number of Lanczos steps, the size of the basis.
 
     Returns ``basis`` [steps, n, k], Ritz values ``nodes`` [k, steps] and eigenvectors ``vectors`` [k, steps, steps]:
     :math:`f(K) b \approx \|b\| Q V f(\theta) V^\top e_1` and

@@ -76,7 +76,7 @@ class Blink(AskingMethod):
         width: hidden width of both networks.
         epochs: full-batch epochs; the one of least validation loss is kept.
         learning_rate: step size of Adam.
-        weight_decay: of Adam.
+        weight_decay: the weight decay of Adam.
         dropout: share of hidden units that are dropped in training.
 
     Raises:
@@ -196,7 +196,7 @@ class Blink(AskingMethod):
         """Learn from reports. Of ``graph`` this reads features, labels of training and validation, and roles, never its links.
 
         Args:
-            reports: as :meth:`collect` returned them.
+            reports: the reports as :meth:`collect` returned them.
             graph: public features, labels and roles.
             seed: public seed of the networks.
 

@@ -44,7 +44,7 @@ class Questions:
     Args:
         epsilon_x: budget of a user's features; 0 asks for none, None reads them in the clear (no privacy).
         epsilon_y: budget of the label of a user in the training or validation role; None reads it in the clear.
-        mechanism: of the features, one of ``MECHANISMS``. For "pgc", "piecewise" and "laplace" see ``per_feature``.
+        mechanism: randomizer of the features, one of ``MECHANISMS``; for "pgc", "piecewise" and "laplace" see ``per_feature``.
         label_mechanism: "subset" (subset selection, the better one below about epsilon 2) or "randomized-response". Both tell
             little about one of more than about 30 classes: local hashing would tell more, and no method asks by it yet.
         paper_rule: number m of multi-bit as printed, floor(epsilon / 2.18), in place of the best.
@@ -52,7 +52,7 @@ class Questions:
         low: public lower end of every feature; values outside are clipped on the device.
         high: public upper end.
         cap: public number of non-zero features above which a device drops some ("collision", "direction").
-        delta: of "gaussian" alone.
+        delta: failure probability, for "gaussian" alone.
 
     **Formal guarantee.** A user's reports are :math:`(\epsilon, \delta)`-indistinguishable for any two values of the
     features and label, with epsilon the sum over both: see ``reports``.
@@ -228,7 +228,7 @@ def received(asked: Questions, graph: Graph, public: PublicFacts, reports: dict[
         asked: how each user randomized.
         graph: public topology and roles.
         public: facts of the graph, from which the randomizers are built.
-        reports: as :func:`encode` returned them.
+        reports: the reports as :func:`encode` returned them.
 
     Raises:
         DataError: the graph lacks features or labels that are asked in the clear.

@@ -90,7 +90,7 @@ class Dendrogram:
         """Compute posterior and cavity of every node, each [n, C].
 
         Args:
-            likelihood: of the reports, [n, C]; ones where there is none.
+            likelihood: likelihood of the reports, [n, C]; ones where there is none.
             prior: class shares [C].
             rate: lambda, how fast clusters forget the class of their parent.
         """

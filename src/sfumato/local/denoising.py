@@ -71,7 +71,7 @@ def beta_model(degrees: Floats, counts: NDArray[np.integer], steps: int = 200) -
     Args:
         degrees: expected degree of a user of each cell.
         counts: users in each cell.
-        steps: of the fixed-point iteration.
+        steps: number of steps of the fixed-point iteration.
 
     >>> beta_model(np.array([1.0]), np.array([5])).round(4).tolist()
     [[0.25]]
@@ -126,7 +126,7 @@ def denoise(
     """Denoise reported lists by Bayes: a beta-model prior from noisy degrees, then the posterior over both claims.
 
     Args:
-        reports: of n users.
+        reports: the reports of n users.
         asked: how they were randomized.
         groups: public guess of each user's class, int [n]; links within and between groups then have a prior each, of the
             odds that the claims show.
@@ -198,11 +198,11 @@ def beliefs(
     claims, unbiased. O(n^2 C) operations a step on blocks of packed bits.
 
     Args:
-        reports: of n users.
+        reports: the reports of n users.
         asked: how they were randomized.
         log_probabilities: what features say, [n, C].
         known: rows that stay as given, [n].
-        steps: of the iteration.
+        steps: number of steps of the iteration.
     """
     keep, flip = map(float, asked.bit_law)
     start = current = np.exp(log_probabilities)

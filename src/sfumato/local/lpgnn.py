@@ -54,7 +54,7 @@ class LPGNN(LocalMethod):
         backbone: "sage", "gcn", "gat" or "mlp".
         loss: "drop", "forward" or "cross-entropy" (:mod:`~sfumato.local.drop`).
         select: which epoch is kept: "debiased", "published", "algorithm-4" or "last".
-        learning_rate: of Adam, full batch.
+        learning_rate: step size of Adam, full batch.
         weight_decay: L2, added to the gradient.
         dropout: after the first layer's activation.
         epochs: at most so many.

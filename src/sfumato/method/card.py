@@ -18,12 +18,12 @@ class Face:
     """A face is the part of a card that is read before its method is imported. It holds literals only, each as ``field=value``.
 
     Args:
-        name: of the method in certificates, stored runs and experiments.
-        summary: in a few words, for help texts.
+        name: the name of the method in certificates, stored runs and experiments.
+        summary: what the method does, in a few words for help texts.
         words: on the command line, where they are not the name.
-        options: of the command line that the method takes beside those of every method, and the setting that each one sets;
+        options: options of the command line that only some methods take, each with the setting that it sets;
             empty for one that sets several (:meth:`~sfumato.method.contract.Listed.from_options`).
-        defaults: in words, of an option that means another thing for each method.
+        defaults: the default in words, for an option that means another thing for each method.
         units: names of the privacy units under which the method has a proof.
         candidates: settings that tuning chooses from unless told others; None where the method cannot be tuned.
         citations: keys in ``report/references.bib`` of the works that it rests on.
@@ -71,10 +71,10 @@ class Control:
     """A control is a run to compare a method's results with. It is described relative to that method.
 
     Args:
-        name: in metrics.json, such as ``floor`` or ``ceiling``.
-        title: in tables.
+        name: its name in metrics.json, such as ``floor`` or ``ceiling``.
+        title: its title in tables.
         method: its name in the catalog; empty for the method itself.
-        settings: of the control; with an empty ``method``, beside all those of the method itself.
+        settings: the settings of the control; with an empty ``method``, beside all those of the method itself.
         keeps: settings that it shares with the method.
         private: whether it runs under the unit and within the budget of the method; without privacy otherwise.
         only: settings of the method for which the control is made.

@@ -69,7 +69,7 @@ class Listed(ABC):
 
         Args:
             budget: the most that may be spent; None without privacy.
-            unit: of privacy.
+            unit: the unit of privacy.
             public: what may be known of the graph under this unit.
 
         Returns:
@@ -173,10 +173,10 @@ class Planned:
 
     Args:
         method: that runs.
-        unit: of privacy.
+        unit: the unit of privacy.
         budget: that was allowed; None without privacy.
         public: facts of the graph.
-        releases: in order.
+        releases: what will be released, in order.
         epsilon: claimed; None without privacy, and for a part of a plan.
         delta: the same.
     """
@@ -288,7 +288,7 @@ class Origin:
     """An origin is a trained model, in the form that inference on another graph takes.
 
     Args:
-        weights: of the model.
+        weights: the arrays of the model, by name.
         graph: that it was trained on.
         builds_on: the certified runs that the weights come from: ``ledger_head``, ``epsilon`` and ``delta`` of each.
     """

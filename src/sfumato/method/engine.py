@@ -40,7 +40,7 @@ class PlanEntry:
 
     Args:
         method: its name, as certificates print it.
-        unit: of privacy.
+        unit: the unit of privacy.
         releases: what will be released, in this order.
         epsilon: claimed; None without privacy.
         delta: claimed, the share of the noise sampler included; None without privacy.
@@ -137,7 +137,7 @@ class Spending:
         """Charge the whole claim to the ledger of the data set, and open the run's own ledger. A failure leaves no empty file.
 
         Args:
-            path: of the run's own ledger; None keeps it in memory.
+            path: the file of the run's own ledger; None keeps it in memory.
             dataset: what identifies the data set: ``name`` and ``ids_digest``.
 
         Raises:
@@ -186,7 +186,7 @@ class Spending:
 
         Args:
             what: the first noise, or a release by its name.
-            mark: of its operand; that of the first noise if none is given.
+            mark: the mark of its operand; that of the first noise if none is given.
 
         Raises:
             LedgerError: it was drawn from something else. Do not draw.

@@ -37,11 +37,11 @@ def open_session(
         entry: what the ledger says of the plan.
         graph: the private data; its ids and name are public.
         seed: public seed of initialization.
-        path: of the run's own ledger; None keeps it in memory.
+        path: the file of the run's own ledger; None keeps it in memory.
         dataset_ledger: the ledger of the data set, if the run shares one.
-        state: of a resumable fit; None for a fit that cannot be resumed.
+        state: the state of a resumable fit; None for a fit that cannot be resumed.
         run: a random name, under which the data set is charged once.
-        progress: called with (stage, done, total); None if nobody watches.
+        progress: a function, called with (stage, done, total); None if nobody watches.
 
     Raises:
         InputError: a resumable fit names no file for its ledger.

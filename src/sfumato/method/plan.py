@@ -114,7 +114,7 @@ class Plan(Planned):
                 75/10/15 over node ids (seed 0), under units local and link 50/25/25.
             seed: public seed of initialization; noise and sampling coins always come from the operating system.
             ledger: a new file for the ledger, written as releases happen; None keeps it in memory until ``save``.
-            progress: called with (stage, done, total).
+            progress: a function, called with (stage, done, total).
             dataset_ledger: where the whole claim is reserved before the first release.
             state: makes the fit resumable: the same call with the state taken up again
                 (``FitState.open``) gives the same bits and is charged once.

@@ -23,7 +23,7 @@ class Discriminator(nn.Module):
     labeled, unlabeled and generated rows.
 
     Args:
-        shape: of one row: (channels, height, width) for network="cnn", anything for others.
+        shape: the shape of one row: (channels, height, width) for network="cnn", anything for others.
         widths: for "cnn" the channels after a 5 x 5 and a 3 x 3 convolution, both of stride 2, then the width of the
             features; for others the hidden widths, the last being the features.
         num_classes: K.
@@ -70,8 +70,8 @@ class Generator(nn.Module):
     It has three linear layers, with batch norm and softplus between them.
 
     Args:
-        shape: of one row.
-        width: of both hidden layers.
+        shape: the shape of one row.
+        width: number of units in both hidden layers.
 
     Shapes: a number of rows to [rows, *shape].
 

@@ -118,7 +118,7 @@ class StackedCNN(nn.Module):
     For images of 28 x 28; a member of widths 16 and 32 has 16,586 parameters with ten classes.
 
     Args:
-        channels: of the images.
+        channels: number of channels of the images.
         widths: channels after each convolution.
         num_classes: columns of the scores.
         draw: one generator a member, for its initial weights.

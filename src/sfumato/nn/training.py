@@ -24,7 +24,7 @@ class Adam:
     Source: Kingma and Ba (2015), algorithm 1.
 
     Args:
-        parameters: of the network; they become views of the vector.
+        parameters: those of the network; they become views of the vector.
         learning_rate: eta.
         weight_decay: multiple of the parameters that is added to the gradient.
         momentum: beta.
@@ -102,10 +102,10 @@ def train_full_batch(
         targets: int64 [num_train]; -1 has no loss.
         num_classes: how many there are.
         epochs: passes over the training rows.
-        learning_rate: of Adam.
+        learning_rate: step size of Adam.
         validate: scores of the validation rows, in evaluation mode.
         validation_targets: int64 [num_val].
-        progress: called with (epoch, epochs).
+        progress: a function, called with (epoch, epochs).
 
     Returns:
         The training loss of each epoch.

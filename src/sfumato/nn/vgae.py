@@ -123,7 +123,7 @@ def train_vgae(
         validation_edges: decide when training ends, [2, m'].
         non_edges: ``non_edges(m)`` draws m fresh pairs [2, m].
         learning_rate: step size of Adam.
-        weight_decay: of Adam.
+        weight_decay: the weight decay of Adam.
         min_epochs: training does not end before.
         max_epochs: training ends here at the latest.
 

@@ -181,7 +181,7 @@ class ConfidentGNMax:
 
         Args:
             votes: counts [queries, classes].
-            key: of the noise; a new one is drawn unless one is given.
+            key: the key of the noise; a new one is drawn unless one is given.
             max_answers: the public cap; None sets none.
         """
         votes = check_votes(votes)
@@ -239,7 +239,7 @@ class InteractiveGNMax(ConfidentGNMax):
 
         Args:
             votes: counts [queries, classes].
-            key: of the noise; a new one is drawn unless one is given.
+            key: the key of the noise; a new one is drawn unless one is given.
             max_answers: the public cap; None sets none.
             student: its probabilities [queries, classes].
 

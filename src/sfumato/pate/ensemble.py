@@ -45,17 +45,17 @@ class Ensemble:
     """An ensemble holds the public settings of teachers that are trained together.
 
     Args:
-        num_teachers: how many; each takes a disjoint part of the records by a hash of the id.
-        num_classes: public; not read off the labels.
+        num_teachers: number of teachers; each takes a disjoint part of the records by a hash of the id.
+        num_classes: number of classes; public, not read off the labels.
         network: "cnn" for images of 28 x 28, "mlp" for rows of any shape.
         widths: channels after each of the two convolutions, or the widths of hidden layers.
         steps: minibatches of each teacher, whatever it holds.
         batch_size: rows of a minibatch; a teacher goes through its own rows in random order, again and again.
-        learning_rate: of Adam at its peak: it rises over the first twentieth of the steps and falls to 0 in a line.
+        learning_rate: step size of Adam at its peak: it rises over the first twentieth of the steps and falls to 0 in a line.
         label_smoothing: mass that the target gives to all classes alike.
         max_shift: images move by up to so many pixels in each direction, drawn for each image each time.
         mirror: images are mirrored left to right, half of the time.
-        seed: of the partition and of each teacher's generator. Public.
+        seed: decides the partition and each teacher's generator. Public.
         device: "cpu" or "cuda"; weights are bit-identical only on one device with one number of threads.
 
     Raises:
@@ -104,7 +104,7 @@ class Ensemble:
             x: records, float32: images [n, channels, 28, 28] in 0 to 1, or rows [n, ...] for network="mlp".
             y: classes [n], whole numbers.
             ids: public ids [n], see :func:`sfumato.pate.teachers.assign`.
-            progress: called with (steps done, steps), of all stacks together.
+            progress: a function, called with (steps done, steps), of all stacks together.
 
         Raises:
             InputError: wrong shapes, values that are not finite, classes out of range, ids that repeat.
@@ -204,8 +204,8 @@ class TorchTeacher:
         module: from rows [batch, ...] to scores [batch, classes]. Batch norm is its own: it sees one teacher's rows.
         steps: minibatches.
         batch_size: rows of a minibatch.
-        learning_rate: of Adam at its peak, as in :class:`Ensemble`.
-        seed: of the order of rows; give each teacher its own number.
+        learning_rate: step size of Adam at its peak, as in :class:`Ensemble`.
+        seed: decides the order of rows; give each teacher its own number.
 
     >>> teacher = TorchTeacher(nn.Linear(1, 2), steps=50, learning_rate=0.1)
     >>> teacher.fit(np.array([[-1.0], [1.0]]), np.array([0, 1])).predict(np.array([[-2.0], [2.0]])).tolist()

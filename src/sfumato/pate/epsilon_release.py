@@ -88,8 +88,8 @@ def release_epsilon(
         order: alpha, chosen without looking at these votes, and below about 1 / (2 beta).
         beta: smoothness, chosen likewise; about 0.2 / order.
         noise: sigma in units of the smooth sensitivity, chosen likewise; 5 to 10.
-        confidence: in (0, 1).
-        key: for tests; leave it out.
+        confidence: the probability of the bound, in (0, 1).
+        key: the key of the noise, for tests alone; leave it out.
 
     Raises:
         InputError: another mechanism, parameters out of range, or without a proof (C5, C6 of GNMax).

@@ -71,7 +71,7 @@ def spec_of(settings: Settings, plan: VotePlan, student: Any, images: Images, nu
     """Describe what the release says of the run: settings, unit, budget and public facts, JSON-ready.
 
     Args:
-        settings: of the run.
+        settings: the settings of the run.
         plan: its mechanism.
         student: settings of the student, as its class holds them.
         images: named, and of public shape and classes; no image is read.
@@ -120,7 +120,7 @@ def write_folder(
     Args:
         run: the run folder.
         spec: by :func:`spec_of`.
-        ledger: of this run, complete.
+        ledger: the ledger of this run, complete.
         student: trained.
         released: ``queries`` and ``answers``.
         told: what was told of the cost afterwards; there is no certificate then, and the spec says why.

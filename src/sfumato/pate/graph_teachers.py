@@ -40,8 +40,8 @@ class GraphTeachers:
         backbone: "sage", "gcn", "gat" or "mlp".
         width: hidden width.
         epochs: passes over a teacher's nodes.
-        learning_rate: of Adam.
-        seed: of the groups and of each teacher's first weights. Public.
+        learning_rate: step size of Adam.
+        seed: decides the groups and each teacher's first weights. Public.
 
     Raises:
         InputError: a setting out of range.

@@ -52,9 +52,9 @@ class Kept:
     """The kept part of a run is what it knows once its teachers have answered.
 
     Args:
-        answers: to its queries.
+        answers: the answers to its queries.
         privacy: what they cost, as its metrics say it; an epsilon told afterwards is told once.
-        scores: of answers and votes, against true labels.
+        scores: scores of answers and votes, against true labels.
         seconds: that teachers took.
         claim: its name in the ledger of the data set, and the mark of the answers there; empty without such a ledger.
 
@@ -75,7 +75,7 @@ def terms_of(
     """Collect what decides the answers and what they cost, JSON-ready: a run that goes on must have the same.
 
     Args:
-        settings: of the run.
+        settings: the settings of the run.
         plan: its mechanism and cost.
         images: named, and of public shape.
         dataset_ledger: the ledger of the data set, if the run shares one.

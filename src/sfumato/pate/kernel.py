@@ -67,11 +67,11 @@ class KernelEnsemble:
     """Kernel teachers regress on the edges of images; these are their public settings.
 
     Args:
-        num_teachers: how many; each takes a disjoint part of the records by a hash of the id.
-        num_classes: public; not read off the labels.
+        num_teachers: number of teachers; each takes a disjoint part of the records by a hash of the id.
+        num_classes: number of classes; public, not read off the labels.
         ridge: lambda.
         slanted: set images upright first, as handwriting needs.
-        seed: of the partition. Public.
+        seed: decides the partition. Public.
 
     Raises:
         InputError: a setting out of range.
@@ -102,7 +102,7 @@ class KernelEnsemble:
             x: images [n, channels, 28, 28] in 0 to 1.
             y: classes [n], whole numbers.
             ids: public ids [n], see :func:`sfumato.pate.teachers.assign`.
-            progress: called with (teachers trained, teachers).
+            progress: a function, called with (teachers trained, teachers).
 
         Raises:
             InputError: wrong shapes, values that are not finite, classes out of range, ids that repeat.

@@ -56,15 +56,15 @@ class Settings:
         mechanism: a name, whose noise is calibrated (``accounting="data-independent"``) or published, or the mechanism itself.
         accounting: "data-independent" (epsilon binds before data is read), "released" (the noisy epsilon told afterwards decides
             whether the student may leave) or "as-published" (data-dependent, for tables: nothing may leave).
-        max_answers: of confident-gnmax, the second cap; half of the queries by default.
+        max_answers: the second cap, for confident-gnmax alone; half of the queries by default.
         teacher: "kernel" (:mod:`sfumato.pate.kernel`) or "cnn" (:mod:`sfumato.pate.ensemble`).
         student: one of ``STUDENTS``.
-        student_settings: of its constructor, beside the number of classes and the seed.
+        student_settings: arguments of its constructor, beside the number of classes and the seed.
         quick: at most 50 teachers and 100 queries, small networks, few steps.
         gnss: order, beta and noise of the released epsilon, see :func:`sfumato.pate.epsilon_release.release_epsilon`.
         controls: whether the ceiling, a second student on true labels, is trained.
-        seed: of teachers, queries and student. Public; noise has a key of its own.
-        device: of cnn teachers, "cpu" or "cuda".
+        seed: decides teachers, queries and student. Public; noise has a key of its own.
+        device: where cnn teachers train, "cpu" or "cuda".
 
     Raises:
         InputError: a setting out of range.
@@ -216,7 +216,7 @@ def told(votes: Votes, mechanism: Mechanism, settings: Settings) -> Released:
     Args:
         votes: counts [queries, classes].
         mechanism: that answered.
-        settings: of the run.
+        settings: the settings of the run.
     """
     order, beta, noise = settings.gnss
     return release_epsilon(votes, mechanism, settings.delta, order=order, beta=beta, noise=noise)

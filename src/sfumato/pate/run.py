@@ -76,7 +76,7 @@ def run(
         settings: public.
         images: private training rows; test rows, of which the first 9000 are the public pool.
         out: a new folder, or that of the stopped run.
-        progress: called with (stage, done, total).
+        progress: a function, called with (stage, done, total).
         votes: counts [9000, classes] of teachers that were trained before, for repetitions; theirs is the partition then, and
             the claim holds if it was one by a hash of ids. A run that goes on reads none.
         dataset_ledger: where the whole claim is reserved before a teacher reads any record.
@@ -150,9 +150,9 @@ def make_ensemble(settings: Settings, dataset: str, num_classes: int) -> Ensembl
     """Build the teachers that the settings name, suited to a named data set.
 
     Args:
-        settings: of the run.
+        settings: the settings of the run.
         dataset: "mnist" or "fashion_mnist"; another name takes the defaults.
-        num_classes: public.
+        num_classes: number of classes, which is public.
 
     >>> make_ensemble(Settings(250, 100, 2.0, quick=True), "mnist", 10).num_teachers
     50
@@ -171,9 +171,9 @@ def make_student(settings: Settings, dataset: str, num_classes: int) -> Any:
     """Build the student that the settings name, with the augmentation of a named data set.
 
     Args:
-        settings: of the run.
+        settings: the settings of the run.
         dataset: "mnist" or "fashion_mnist"; another name takes the defaults.
-        num_classes: public.
+        num_classes: number of classes, which is public.
 
     >>> make_student(Settings(250, 100, 2.0), "mnist", 10).slanted
     True
@@ -229,7 +229,7 @@ def answer(mechanism: Mechanism, votes: Votes, settings: Settings, key: Key | No
         mechanism: that answers.
         votes: counts [queries, classes].
         settings: hold the cap.
-        key: of the noise; a new one is drawn unless one is given.
+        key: the key of the noise; a new one is drawn unless one is given.
 
     >>> answer(ConfidentGNMax(5.0, 0.1, 0.1), np.array([[9, 1], [1, 9]]), Settings(10, 2, 1.0, max_answers=1)).labels.tolist()
     [0, -1]
@@ -250,11 +250,11 @@ def fit_student(
     """Train a student on labels for rows of the pool, whose other rows are unlabeled.
 
     Args:
-        settings: of the run.
+        settings: the settings of the run.
         images: hold the public pool.
         rows: labeled rows of the pool.
         labels: their labels.
-        progress: called with (stage, done, total); None if nobody watches.
+        progress: a function, called with (stage, done, total); None if nobody watches.
         stage: name of the stage for ``progress``.
     """
     others = np.setdiff1d(np.arange(POOL), rows)

@@ -158,9 +158,9 @@ def train_each(
         y: their classes, whole numbers 0 to num_classes - 1.
         ids: their public ids, see :func:`assign`.
         num_teachers: how many disjoint parts.
-        num_classes: public; not read off the labels.
-        seed: of the partition.
-        progress: called with (teachers trained, teachers).
+        num_classes: number of classes; public, not read off the labels.
+        seed: decides the partition.
+        progress: a function, called with (teachers trained, teachers).
 
     Raises:
         InputError: rows, classes and ids of different numbers, classes out of range, one model for two teachers.
@@ -197,7 +197,7 @@ def check_records(x: Any, y: Any, ids: Ids, num_classes: int) -> NDArray[np.int6
         x: private records, one row each.
         y: their classes, whole numbers.
         ids: their public ids.
-        num_classes: public.
+        num_classes: number of classes, which is public.
 
     Raises:
         InputError: lengths differ, or a class is no whole number in range. No message holds a class.

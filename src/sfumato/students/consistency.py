@@ -55,22 +55,22 @@ class ConsistencyStudent:
     """The recommended student learns from noisy labels and unlabeled images; these are its public settings.
 
     Args:
-        num_classes: public.
-        width: of the hidden layer.
-        neighbors: to which an image is joined.
+        num_classes: number of classes, which is public.
+        width: number of units in the hidden layer.
+        neighbors: number of images to which an image is joined.
         slanted: set images upright first (:func:`upright`), as handwriting needs.
         steps: minibatches of the network.
         batch_size: images of a minibatch.
         threshold: how sure the moving average must be for its class to count.
-        learning_rate: of Adam at its peak; it falls to 0 along a cosine.
+        learning_rate: step size of Adam at its peak; it falls to 0 along a cosine.
         average: decay of the moving average of the weights.
         warm_up: share of the steps that learn the neighbors' classes alone.
         max_shift: pixels in each direction.
-        max_degrees: of rotation, strong views.
+        max_degrees: largest rotation of a strong view, in degrees.
         max_scale: share by which a strong view grows, shrinks and shears, each axis by itself.
         cut_out: side of the square that a strong view loses, in pixels.
         mirror: images are mirrored left to right, half of the time.
-        seed: of folds, initial weights and minibatches.
+        seed: decides folds, initial weights and minibatches.
 
     Raises:
         InputError: a setting out of range.
@@ -123,7 +123,7 @@ class ConsistencyStudent:
             x_labeled: images [n, channels, 28, 28] in 0 to 1 that an aggregator answered.
             y_noisy: its answers [n].
             x_unlabeled: other public images [m, channels, 28, 28]; m may be 0.
-            progress: called with (step, steps).
+            progress: a function, called with (step, steps).
 
         Raises:
             InputError: wrong shapes, no labels, or labels out of range.

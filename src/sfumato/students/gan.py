@@ -61,14 +61,14 @@ class GANStudent:
     **Formal guarantee.** Post-processing of the noisy labels, see :mod:`sfumato.students.gan`.
 
     Args:
-        num_classes: public; not read off the labels.
+        num_classes: number of classes; public, not read off the labels.
         network: "edges" for images [n, channels, 28, 28], of which discriminators see, and the generator makes, histograms of
             edges (:func:`sfumato.students.histograms.edge_histograms`); "cnn" for images; "mlp" for rows of any shape.
-        widths: of the discriminator, see :class:`sfumato.nn.gan.Discriminator`.
+        widths: the widths of the discriminator, see :class:`sfumato.nn.gan.Discriminator`.
         epochs: passes over the larger of the labeled and the unlabeled set; the smaller is repeated to its size.
         batch_size: rows of each kind a step: labeled, unlabeled, generated.
-        learning_rate: of Adam.
-        seed: of the weights, the order of rows, and all noise. Public.
+        learning_rate: step size of Adam.
+        seed: decides the weights, the order of rows, and all noise. Public.
         device: "cpu" or "cuda"; results are bit-identical only on one device with one number of threads.
 
     Raises:
@@ -115,7 +115,7 @@ class GANStudent:
             x_labeled: public rows that were answered [n, ...], 0 to 1.
             y_noisy: the answers [n], whole numbers: noisy labels and nothing else.
             x_unlabeled: further public rows [m, ...], 0 to 1; no row that will measure accuracy.
-            progress: called with (epoch, epochs).
+            progress: a function, called with (epoch, epochs).
 
         Raises:
             InputError: wrong shapes, values outside 0 to 1, labels out of range, no rows.
@@ -187,11 +187,11 @@ def train(
     """Run algorithm 1 of the thesis for any number of discriminators and any choice of labeled rows.
 
     Args:
-        settings: of a student; its ``supervised`` chooses the rows that each discriminator learns from.
+        settings: the settings of a student; its ``supervised`` chooses the rows that each discriminator learns from.
         x: labeled rows.
         y: their noisy labels.
         pool: unlabeled rows.
-        progress: called with (epoch, epochs).
+        progress: a function, called with (epoch, epochs).
         watch: called each step with the scores of the labeled rows by each discriminator, and the batch.
     """
     with torch.random.fork_rng():

@@ -42,9 +42,9 @@ def label_all(rows: Tensor, y: Tensor, num_classes: int, *, neighbors: int = 5, 
     Args:
         rows: one unit row an image, the answered ones first.
         y: their answers.
-        num_classes: public.
-        neighbors: to which an image is joined.
-        seed: of the folds that choose lambda and alpha.
+        num_classes: number of classes, which is public.
+        neighbors: number of images to which an image is joined.
+        seed: decides the folds that choose lambda and alpha.
 
     Shapes: [n, d] and [answered] to [n].
 

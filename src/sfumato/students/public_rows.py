@@ -25,7 +25,7 @@ def check_public(
         x_labeled: public rows [n, ...] in 0 to 1, at least one.
         y_noisy: their labels [n], whole numbers.
         x_unlabeled: further public rows [m, ...] of the same shape.
-        num_classes: public.
+        num_classes: number of classes, which is public.
         sides: least and most pixels of a side, of images [n, channels, height, width]; None for rows of any shape.
         least_unlabeled: the smallest m.
 
