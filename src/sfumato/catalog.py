@@ -1,4 +1,4 @@
-"""The catalog names every method for the command line and for stored runs, one line a method.
+"""The catalog names every method for the command line and for stored runs, one line for each method.
 
 A method is imported when it is used. Nothing registers itself.
 """

@@ -1,4 +1,4 @@
-"""This package holds the methods of the trusted-curator model, one published method a file."""
+"""This package holds the methods of the trusted-curator model, one file for each published method."""
 
 from sfumato._optional import lazily
 

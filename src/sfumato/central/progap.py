@@ -75,7 +75,7 @@ class ProGAP(NetworkMethod):
     default for the unit: 100 epochs full-batch, 5 by DP-SGD.
 
     **Formal guarantee.** At edge level K Gaussian releases. At node level with owned arcs the same, and K + 1 DP-SGD runs,
-    one a stage. The module says under which conditions, with the sensitivities. Other units are refused.
+    one for each stage. The module says under which conditions, with the sensitivities. Other units are refused.
 
     Shapes: each aggregate is int64 [num_nodes, width]; one message of norm 1 is :data:`~sfumato.bounded.kernels.UNIT` in
     these steps. Predictions are float32 [num_nodes, num_classes].

@@ -1,4 +1,4 @@
-"""Parsers of the published benchmark files: one function a family makes a Graph from a folder and a name."""
+"""Parsers of the published benchmark files: one function for each family makes a Graph from a folder and a name."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def check_labels(y: Any, num_nodes: int, num_classes: int) -> np.ndarray | None:
     """Return labels as int64 [num_nodes], -1 for missing.
 
     Args:
-        y: one class a node.
+        y: one class for each node.
         num_nodes: number of nodes.
         num_classes: how many classes there are; 0 means "not declared".
 

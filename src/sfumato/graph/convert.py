@@ -108,7 +108,7 @@ def from_networkx(
 
     Args:
         g: the graph; its class declares the direction.
-        label: attribute that holds one class a node.
+        label: attribute that holds one class for each node.
         features: attributes that hold features.
         role: attribute that holds train, val, test or none.
         schema: declares what is public, see :class:`~sfumato.graph.schema.Schema`.

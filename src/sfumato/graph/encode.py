@@ -140,7 +140,7 @@ def encode_labels(name: str, column: pa.ChunkedArray, schema: Schema, ids: np.nd
 
     Args:
         name: the name of the label column.
-        column: one class a node.
+        column: one class for each node.
         schema: may declare the classes.
         ids: the ids of the nodes, for messages.
 
@@ -179,7 +179,7 @@ def encode_roles(name: str, column: pa.ChunkedArray, ids: np.ndarray) -> np.ndar
 
     Args:
         name: the name of the role column.
-        column: one role a node.
+        column: one role for each node.
         ids: the ids of the nodes, for messages.
 
     Raises:

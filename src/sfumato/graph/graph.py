@@ -195,7 +195,7 @@ class Graph:
     def from_edges(
         cls, source: Any, target: Any, num_nodes: int, *, directed: bool, self_loops: str = "remove", **fields: Any
     ) -> Graph:
-        """Build a graph from an edge list, one row an edge.
+        """Build a graph from an edge list, one row for each edge.
 
         Undirected: both arcs are stored and a row beside its reverse is merged; ``merged`` counts it.
         ``source`` and ``target`` are integers in [0, num_nodes), shape [num_rows]; ``self_loops`` is ``"remove"``

@@ -62,10 +62,10 @@ def read_csv(
 ) -> Graph:
     r"""Read a graph from a node file and an edge file, both CSV with a header row.
 
-    Node file: one row a node. ``id_column`` (default: a column called id or node, else the first) holds integers or
-    text; ``label`` one class a node, missing allowed; ``role`` train, val, test or none; ``features`` (default: all
+    Node file: one row for each node. ``id_column`` (default: a column called id or node, else the first) holds integers or
+    text; ``label`` one class for each node, missing allowed; ``role`` train, val, test or none; ``features`` (default: all
     other columns) numbers, or text and booleans that become one-hot columns, all zero where missing.
-    Edge file: one row an edge; ``source`` and ``target`` default to columns of such names, else the first two. Other
+    Edge file: one row for each edge; ``source`` and ``target`` default to columns of such names, else the first two. Other
     columns, weights among them, are ignored. Undirected (the default, unless the schema says otherwise): a row beside
     its reverse is merged and counted in ``Graph.merged``.
     ``schema`` declares what is public (see :class:`Schema`); what it leaves open is read off the data and listed in

@@ -52,7 +52,7 @@ def class_prior(noisy_labels: NDArray[np.integer], known_mask: NDArray[np.bool_]
     r"""Estimate the class shares [C] from reports: debiased counts, shrunk toward uniform as their noise demands.
 
     Args:
-        noisy_labels: integers [n], one report a user.
+        noisy_labels: integers [n], one report for each user.
         known_mask: bool [n], True where there is a report.
         transition: T, [C, R].
 
@@ -108,7 +108,7 @@ def checked_reports(
     """Return reports, mask and matrix, or refuse those that do not fit each other.
 
     Args:
-        noisy_labels: integers [n], one report a user.
+        noisy_labels: integers [n], one report for each user.
         known_mask: bool [n], True where there is a report.
         transition: T, [C, R], whose rows sum to 1; of rank C.
 

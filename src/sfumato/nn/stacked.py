@@ -1,8 +1,9 @@
 """Many small networks of one shape are trained as one: the parameters of member m are slice m of every tensor.
 
 A layer maps member m's rows by member m's parameters and by nothing else. Nothing is computed across members or across
-rows: there is no batch norm and no shared gradient norm. So a loss that is a sum of one term a member gives each member its
-own gradient, and an optimizer that works number by number (:class:`sfumato.nn.training.Adam`) its own update.
+rows: there is no batch norm and no shared gradient norm. So a loss that is a sum of one term for each member gives each
+member its own gradient, and an optimizer that works number by number (:class:`sfumato.nn.training.Adam`) its own
+update.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class StackedLinear(nn.Module):
     Args:
         width_in: columns of the input.
         width: columns of the output.
-        draw: one generator a member, for its initial weights.
+        draw: one generator for each member, for its initial weights.
 
     Shapes: [members, batch, width_in] or, the same rows for all, [batch, width_in], to [members, batch, width].
 
@@ -49,13 +50,13 @@ class StackedLinear(nn.Module):
 
 
 class StackedConv(nn.Module):
-    """A stacked convolution holds one convolution a member, and computes them as one convolution in groups of channels.
+    """A stacked convolution holds one convolution for each member, and computes them as one convolution in groups of channels.
 
     Args:
         channels_in: channels of one member's input.
         channels: channels of one member's output.
         kernel: side of the kernel in pixels.
-        draw: one generator a member, for its initial weights.
+        draw: one generator for each member, for its initial weights.
         stride: step of the kernel in pixels.
         padding: zeros added on each side, in pixels.
 
@@ -81,11 +82,11 @@ class StackedConv(nn.Module):
 
 
 class StackedMLP(nn.Module):
-    """A stacked MLP has linear layers with ReLU between them, one stack a member.
+    """A stacked MLP has linear layers with ReLU between them, one stack for each member.
 
     Args:
         widths: input width, hidden widths, number of classes.
-        draw: one generator a member, for its initial weights.
+        draw: one generator for each member, for its initial weights.
 
     Shapes: [members, batch, ...] or [batch, ...], flattened to widths[0], to scores [members, batch, widths[-1]].
 
@@ -121,7 +122,7 @@ class StackedCNN(nn.Module):
         channels: number of channels of the images.
         widths: channels after each convolution.
         num_classes: columns of the scores.
-        draw: one generator a member, for its initial weights.
+        draw: one generator for each member, for its initial weights.
 
     Shapes: [members, batch, channels, 28, 28] to scores [members, batch, num_classes].
 
@@ -203,7 +204,7 @@ def take_member(stack: StackedMLP | StackedCNN, member: int) -> dict[str, NDArra
 
 
 def _uniform(draw: Generators, shape: tuple[int, ...], fan_in: int) -> Tensor:
-    """He's uniform weights, one tensor a member."""
+    """He's uniform weights, one tensor for each member."""
     bound = math.sqrt(6 / fan_in)
     drawn = [generator.uniform(-bound, bound, shape).astype(np.float32) for generator in draw]
     return torch.from_numpy(np.stack(drawn))

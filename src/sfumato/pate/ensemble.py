@@ -1,12 +1,12 @@
 """Teachers that are networks of one shape are trained together: every step serves all of them, every number belongs to one.
 
-**Formal guarantee.** As for teachers trained one by one (:mod:`sfumato.pate.teachers`): one record reaches one teacher, and
-moves one vote a query. *Proof.* Teacher t's initial weights, the order of its rows, their shifts and mirror images come from a
-generator seeded by (seed, t), which advances by amounts that its own rows alone decide; layers of
-:mod:`sfumato.nn.stacked` compute member t from member t's rows and weights; the loss is a sum of one mean a teacher, so that
-its gradient for t's weights is that of t's mean; Adam works number by number, at a rate that the step's public number
-decides; all tensors have the same public shape whatever the records are. There is no batch norm, no norm of a gradient, no
-early stopping and no schedule that reads a loss.
+**Formal guarantee.** As for teachers trained one by one (:mod:`sfumato.pate.teachers`): one record reaches one teacher,
+and moves one vote on each query. *Proof.* Teacher t's initial weights, the order of its rows, their shifts and mirror
+images come from a generator seeded by (seed, t), which advances by amounts that its own rows alone decide; layers of
+:mod:`sfumato.nn.stacked` compute member t from member t's rows and weights; the loss is a sum of one mean for each
+teacher, so that its gradient for t's weights is that of t's mean; Adam works number by number, at a rate that the
+step's public number decides; all tensors have the same public shape whatever the records are. There is no batch norm,
+no norm of a gradient, no early stopping and no schedule that reads a loss.
 """
 
 from __future__ import annotations

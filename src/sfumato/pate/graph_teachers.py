@@ -1,11 +1,11 @@
 """PATE on graphs trains one graph network for each group of nodes, where the group is a hash of the node's id.
 
-**Formal guarantee.** Let two graphs on the same public ids differ in one node's record: its features, its label and *every*
-arc in or out, however many (:class:`~sfumato.privacy.units.NodeLevel` with ``arcs="incident"``, and with it every weaker
-unit). Then one teacher changes, and one vote a query moves. *Proof.* A node's group is decided by its id. Arcs across groups
-are deleted before anything reads them, so that each remaining arc of the node lies in its own group: the subgraphs of all other
-groups are the same. A teacher is a function of its subgraph and of random numbers drawn for it alone. It predicts on a public
-graph, never on a private one.
+**Formal guarantee.** Let two graphs on the same public ids differ in one node's record: its features, its label and
+*every* arc in or out, however many (:class:`~sfumato.privacy.units.NodeLevel` with ``arcs="incident"``, and with it
+every weaker unit). Then one teacher changes, and one vote on each query moves. *Proof.* A node's group is decided by
+its id. Arcs across groups are deleted before anything reads them, so that each remaining arc of the node lies in its
+own group: the subgraphs of all other groups are the same. A teacher is a function of its subgraph and of random numbers
+drawn for it alone. It predicts on a public graph, never on a private one.
 """
 
 from __future__ import annotations

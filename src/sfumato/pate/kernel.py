@@ -8,10 +8,10 @@ one-hot classes Y scores a query q by
 where m is the median of the squared distances between its own records. A few hundred images decide little about the weights
 of a convolution; what is left to learn here is little, and 250 teachers take seconds.
 
-**Formal guarantee.** As for teachers of any kind (:mod:`sfumato.pate.teachers`): one record reaches one teacher, and moves
-one vote a query. *Proof.* The histogram of an image reads that image alone; H, Y and m are of the teacher's own records.
-(Slanted images are set upright 500 at a time: replacing one changes no other bit; removing one moves others by a place, and
-their last bits with it.)
+**Formal guarantee.** As for teachers of any kind (:mod:`sfumato.pate.teachers`): one record reaches one teacher, and
+moves one vote on each query. *Proof.* The histogram of an image reads that image alone; H, Y and m are of the teacher's
+own records. (Slanted images are set upright 500 at a time: replacing one changes no other bit; removing one moves
+others by a place, and their last bits with it.)
 
 Source: Saunders, Gammerman and Vovk (1998), kernel ridge regression; Dalal and Triggs (2005).
 """

@@ -4,10 +4,10 @@
 teacher of that id. Then every teacher but T is the same in law, and bit by bit if its random numbers are decided by its own
 number; for each query at most one vote moves, so counts move by sqrt 2 in L2 and their maximum by 1.
 
-*Proof.* :func:`assign` reads one id at a time, so the rows of a teacher other than T, which :func:`parts` orders by id, are the
-same in both data sets. Such a teacher is a function of these rows, of public settings and of random numbers drawn for it alone.
-Its prediction for a public query is the same, and T casts one vote a query in both cases, for a teacher without records votes
-as well.
+*Proof.* :func:`assign` reads one id at a time, so the rows of a teacher other than T, which :func:`parts` orders by id,
+are the same in both data sets. Such a teacher is a function of these rows, of public settings and of random numbers
+drawn for it alone. Its prediction for a public query is the same, and T casts one vote on each query in both cases, for
+a teacher without records votes as well.
 
 What is fitted before the records are split (a scaling, a vocabulary, a choice of settings) must come from public data.
 """
@@ -148,8 +148,8 @@ def train_each(
     A teacher whose records name fewer than two classes is not trained (many models refuse them, and a run that stops tells of
     a record): it votes for the class it saw, or, without records, for a class that its number decides.
 
-    **Formal guarantee.** One record moves one vote a query (proof: above) if ``make_model`` returns a new model that reads no
-    private data and draws random numbers from the teacher's number alone.
+    **Formal guarantee.** One record moves one vote on each query (proof: above) if ``make_model`` returns a new model that
+    reads no private data and draws random numbers from the teacher's number alone.
 
     Args:
         make_model: from the teacher's number to a new model with ``fit(x, y)`` and ``predict(x)``, such as a scikit-learn

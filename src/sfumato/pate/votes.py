@@ -1,4 +1,4 @@
-"""Vote counts have one row a query and one column a class, and are checked to be whole numbers."""
+"""Vote counts have one row for each query and one column for each class, and are checked to be whole numbers."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def most_disputed(table: NDArray[np.float64], share: float, groups: NDArray[np.i
     """Find the positions of the share of each group with the largest counts, in order; their number is rounded down.
 
     Args:
-        table: T, one count a row.
+        table: T, one count for each row.
         share: tau.
         groups: group of each row.
 
