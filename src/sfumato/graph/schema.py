@@ -1,4 +1,6 @@
-"""The public schema says what anybody may know of a table before seeing it; it is read from a TOML file:
+"""The public schema says what anybody may know of a table before seeing it.
+
+It is read from a TOML file, such as
 
     directed = false
     id = "person"
