@@ -51,7 +51,10 @@ class Auto(Listed):
     card: ClassVar[Card] = Card(name="auto", summary="label-messages or mlp, by a public rule (recommended)")
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
-        """Plan a run of the chosen method within ``budget``; no data is seen. Arguments are those of :meth:`choose`."""
+        """Make a plan for a run of the chosen method within ``budget``; no data is seen.
+
+        ``unit`` and ``public`` are those of :meth:`~sfumato.method.contract.Method.calibrate`.
+        """
         return self.choose(budget, unit, public).calibrate(budget, unit, public)
 
     def choose(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> LabelMessages | MLP:

@@ -68,7 +68,10 @@ class MLP(NetworkMethod):
     )
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """List nothing where features and labels are public, and one DP-SGD run otherwise; arguments as in the contract."""
+        """List nothing where features and labels are public, and one DP-SGD run otherwise.
+
+        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
+        """
         if {"features", "labels"} <= set(unit.public):
             return ()
         with torch.device("meta"):
@@ -77,14 +80,20 @@ class MLP(NetworkMethod):
         return (Release("network", event, (size,), size),)
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Train on feature rows; arguments as in :meth:`~sfumato.method.contract.Method.run`."""
+        """Train on feature rows.
+
+        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
+        """
         with seeded(session.seed):
             network = self._network(plan.public, plan.unit)
         train(self, plan, session, "network", network, graph, Features(graph).rows)
         return Outcome(network_arrays("network", network), {})
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Apply the network to the nodes' own features; arguments as in :meth:`~sfumato.method.contract.Method.scores`."""
+        """Apply the network to the nodes' own features.
+
+        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
+        """
         network = self._network(plan.public, plan.unit)
         load_weights(network, weights, "network")
         with torch.no_grad():
@@ -129,7 +138,7 @@ class SAGE(CuratorMethod):
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
         """List no release, since there is none under privacy: training reads every arc at every step.
 
-        Arguments are those of :meth:`~sfumato.method.contract.Method.releases`.
+        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
 
         Raises:
             UnsupportedUnitError: always. Nothing is asked for under unit none.
@@ -141,7 +150,10 @@ class SAGE(CuratorMethod):
         )
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Train full-batch on all nodes; arguments as in :meth:`~sfumato.method.contract.Method.run`."""
+        """Train full-batch on all nodes.
+
+        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
+        """
         with seeded(session.seed):
             network = models.GraphSAGE(plan.public.num_features, self.width, plan.public.num_classes)
         x, adjacency = Features(graph).rows(None), mean_adjacency(graph)
@@ -160,7 +172,10 @@ class SAGE(CuratorMethod):
         return Outcome(network_arrays("network", network), {})
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Apply the network to features and arcs; arguments as in :meth:`~sfumato.method.contract.Method.scores`."""
+        """Apply the network to features and arcs.
+
+        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
+        """
         network = models.GraphSAGE(plan.public.num_features, self.width, plan.public.num_classes)
         load_weights(network, weights, "network")
         with torch.no_grad():

@@ -156,7 +156,10 @@ class LabelMessages(CuratorMethod):
         return self.num_hops or (3 if "features" in unit.public else 1)
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """List K aggregations; at node level one aggregation and the head. Arguments are those of the contract's ``releases``."""
+        """List K aggregations; at node level one aggregation and the head.
+
+        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
+        """
         routed_sensitivity(unit)
         shape, gaussian = (public.num_nodes, public.num_classes), GaussianEvent(noise_multiplier)
         touched = routed_coordinates(unit, *shape)
@@ -171,7 +174,10 @@ class LabelMessages(CuratorMethod):
         return *hops, Release("head", parts[1].at(noise), (size,), size)
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Run hops and heads in turn; arguments as in :meth:`~sfumato.method.contract.Method.run`."""
+        """Run hops and heads in turn.
+
+        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
+        """
         return (self._run_edge if "labels" in plan.unit.public else self._run_node)(plan, graph, session)
 
     def _run_edge(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
@@ -217,7 +223,10 @@ class LabelMessages(CuratorMethod):
         return sends & (rank >= count - np.ceil(self.shared(unit) * count))
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Apply the head to released rows and the nodes' own features; arguments as in the contract's ``scores``."""
+        """Apply the head to released rows and the nodes' own features.
+
+        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
+        """
         head = _head(plan)
         load_weights(head, weights, "head")
         inputs = _inputs(plan, weights, released, Features(graph))

@@ -121,7 +121,9 @@ class Tuned(CuratorMethod):
         return plan
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """List one release, the selection; arguments as in the contract's ``releases``.
+        """List one release, the selection.
+
+        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
 
         Its draws are those of the longest trial, and one for all secret choices.
         """
@@ -162,7 +164,9 @@ class Tuned(CuratorMethod):
             raise DataError(f"Expected graph {graph.name!r} to have validation nodes, got none. Check the split.")
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Charge the selection, then run all trials and show nothing of them; arguments as in the contract's ``run``.
+        """Charge the selection, then run all trials and show nothing of them.
+
+        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
 
         Raises:
             SfumatoError: no trial was drawn, as the rule ``poisson`` may do. Nothing is released, and the charge stays.
@@ -188,7 +192,9 @@ class Tuned(CuratorMethod):
         return outcome
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> Any:
-        """Fail, since nobody asks: a finished run belongs to the chosen candidate. Arguments as in the contract's ``scores``.
+        """Refuse, since nobody asks: a finished run belongs to the chosen candidate.
+
+        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
 
         Raises:
             NotImplementedError: always.

@@ -136,7 +136,7 @@ def encode_features(columns: dict[str, pa.ChunkedArray], schema: Schema, ids: np
 
 
 def encode_labels(name: str, column: pa.ChunkedArray, schema: Schema, ids: np.ndarray) -> Labels:
-    """Number the labels by declared classes, or by those seen, sorted; a label of no declared class counts as missing.
+    """Encode the labels by declared classes, or by those seen, sorted; a label of no declared class counts as missing.
 
     Args:
         name: the name of the label column.

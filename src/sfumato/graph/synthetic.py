@@ -30,7 +30,7 @@ _RMAT_CHUNK = 1 << 18
 
 
 def campus(num_nodes: int = 4000, seed: int = 0) -> Graph:
-    """Generate the embedded default graph: a campus social network with the class year as the label.
+    """Make the embedded default graph: a campus social network with the class year as the label.
 
     Six class years; features are one-hot status, gender, major and dorm, where a missing dorm is a row of zeros. Each
     student has a cohort, usually the class year, which dorm and status follow, and a log-normal activity. A friendship
@@ -120,7 +120,7 @@ def interests(
     mean_degree: float = 10.0,
     homophily: float = 0.21,
 ) -> Graph:
-    """Generate a graph whose features tell the class and whose edges hardly do, to tell feature reports apart.
+    """Make a graph whose features tell the class and whose edges hardly do, to tell feature reports apart.
 
     A node has a class and, independently, one of 8 topics; it holds a sparse set of features, as in a bag of words. Feature j
     belongs to class ``j mod num_classes`` and to a topic: each is in the set independently, with probability proportional
@@ -191,7 +191,7 @@ def rmat(
     num_features: int = 0,
     num_classes: int = 0,
 ) -> Graph:
-    """Generate a power-law graph of any size by recursive quadrants (R-MAT).
+    """Make a power-law graph of any size by recursive quadrants (R-MAT).
 
     Each arc picks one quadrant of the adjacency matrix with probabilities (0.57, 0.19, 0.19, 0.05), then one quadrant
     of it, down to single entries; node ids are then shuffled. ``num_arcs`` arcs are drawn (half as many edges if
@@ -265,7 +265,7 @@ def stochastic_block_model(
     num_features: int = 16,
     seed: int = 0,
 ) -> Graph:
-    r"""Generate an undirected graph in which every pair of nodes is an edge independently.
+    r"""Make an undirected graph in which every pair of nodes is an edge independently.
 
     With ``n`` nodes and ``k`` classes of equal size, a pair of one class is an edge with probability
     :math:`p_\mathrm{in} = h d / (n/k - 1)` and another pair with :math:`p_\mathrm{out} = (1-h) d / (n - n/k)`, where

@@ -162,7 +162,10 @@ class Blink(AskingMethod):
         self._labeled(graph)
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Ask every user, then learn from what was received; arguments as in :meth:`~sfumato.method.contract.Method.run`."""
+        """Ask every user, then learn from what was received.
+
+        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
+        """
         for release in plan.releases:
             session.charge(release.name)
         reports = self.collect(graph, coins(session))
@@ -170,7 +173,10 @@ class Blink(AskingMethod):
         return Outcome({fit.chosen: fit.scores[fit.chosen]}, {DEGREES: reports.degrees, BITS: reports.bits})
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Return log-probabilities [n, C] of the learner that was chosen; arguments as in the contract's ``scores``."""
+        """Return log-probabilities [n, C] of the learner that was chosen.
+
+        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
+        """
         (found,) = weights.values()
         return np.asarray(found)
 
@@ -193,7 +199,7 @@ class Blink(AskingMethod):
         return denoise(reports, self.lists, groups, self.rule)
 
     def fit(self, reports: LinkReports, graph: Graph, seed: int = 0) -> LinkFit:
-        """Learn from reports. Of ``graph`` this reads features, labels of training and validation, and roles, never its links.
+        """Train from reports. Of ``graph`` this reads features, labels of training and validation, and roles, never its links.
 
         Args:
             reports: the reports as :meth:`collect` returned them.

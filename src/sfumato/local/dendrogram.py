@@ -197,7 +197,7 @@ class CommunityTrees:
         known_mask: NDArray[np.bool_],
         transition: Floats,
     ) -> Smoothed:
-        """Smooth the reports of the known nodes.
+        """Return probabilities: smooth the reports of the known nodes.
 
         Arguments are those of :meth:`~sfumato.local.smoothing.HeatKernelRidge.fit`, and so are the errors.
         """

@@ -123,7 +123,7 @@ def denoise(
     groups: NDArray[np.integer] | None = None,
     rule: str = "expected",
 ) -> Denoised:
-    """Denoise reported lists by Bayes: a beta-model prior from noisy degrees, then the posterior over both claims.
+    """Estimate links from reported lists by Bayes: a beta-model prior from noisy degrees, then the posterior over both claims.
 
     Args:
         reports: the reports of n users.

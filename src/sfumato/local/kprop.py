@@ -58,7 +58,7 @@ def propagate(
 
 
 def noise_scale(adjacency: sp.csr_matrix, steps: int) -> Floats:
-    r"""How much of independent noise is left after k hops: :math:`\|S^k\|_F / \sqrt n` for k = 0, ..., ``steps``.
+    r"""Compute how much of independent noise is left after k hops: :math:`\|S^k\|_F / \sqrt n` for k = 0, ..., ``steps``.
 
     It is the root mean square over nodes of the norms of the rows of :math:`S^k`, by which independent noise of
     standard deviation 1 a node is scaled. It reads the topology alone, so dividing by it is public. Exact up to 128

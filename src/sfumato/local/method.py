@@ -49,7 +49,7 @@ class AskingMethod(Method):
         """Epsilon, rounded upward, and delta of all releases together."""
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
-        """Plan the collection; no data is seen. A budget is only a limit: the settings decide what is spent.
+        """Make a plan of the collection; no data is seen. A budget is only a limit: the settings decide what is spent.
 
         Args:
             budget: the most that may be spent; None sets no limit.
@@ -131,7 +131,7 @@ class LocalMethod(Questions, AskingMethod):
         return self.reports(public)
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
-        """Plan the collection; no data is seen. Arguments are those of :meth:`AskingMethod.calibrate`.
+        """Make a plan of the collection; no data is seen. Arguments are those of :meth:`AskingMethod.calibrate`.
 
         Raises:
             InputError: label reports would say next to nothing, so that no server could use them.
@@ -158,7 +158,10 @@ class LocalMethod(Questions, AskingMethod):
                 )
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Ask every user, then learn from what was received; arguments as in :meth:`~sfumato.method.contract.Method.run`."""
+        """Ask every user, then learn from what was received.
+
+        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
+        """
         for release in plan.releases:
             session.charge(release.name)
         reports = encode(self, graph, plan.public, coins(session))
@@ -166,12 +169,15 @@ class LocalMethod(Questions, AskingMethod):
         return Outcome(self.learn(collection, plan.public.num_classes, session), reports)
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Compute log-probabilities [n, C] from released reports, topology and roles; arguments as in the contract."""
+        """Compute log-probabilities [n, C] from released reports, topology and roles.
+
+        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
+        """
         return self.predict(weights, received(self, graph, plan.public, released))
 
     @abstractmethod
     def learn(self, collection: Collection, num_classes: int, session: Session) -> Arrays:
-        """Learn weights (float32 arrays by name) from reports.
+        """Train weights (float32 arrays by name) from reports.
 
         Args:
             collection: what the server holds.

@@ -167,7 +167,7 @@ class HeatKernelRidge:
         known_mask: NDArray[np.bool_],
         transition: Floats,
     ) -> Smoothed:
-        """Smooth the reports of the known nodes and return probabilities for all.
+        """Return probabilities: smooth the reports of the known nodes and return probabilities for all.
 
         Args:
             adjacency: Sparse [n, n], symmetric; weights and self-loops are ignored.

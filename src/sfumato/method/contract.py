@@ -135,7 +135,7 @@ class Method(Listed):
 
     @abstractmethod
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Learn from private data, and charge each release before anything of it is computed.
+        """Train on private data, and charge each release before anything of it is computed.
 
         Args:
             plan: what was fixed before data: the public facts, and each release with its event.

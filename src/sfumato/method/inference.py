@@ -48,7 +48,10 @@ class Inference(CuratorMethod):
 
     @abstractmethod
     def aggregate(self, plan: Planned, graph: Graph, session: Session) -> Arrays:
-        """Release the aggregates of a graph that has the columns of training. Arguments are those of :meth:`Method.run`."""
+        """Release the aggregates of a graph that has the columns of training.
+
+        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
+        """
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """Aggregate another graph than the one of training. Arguments are those of :meth:`Method.run`.

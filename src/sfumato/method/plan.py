@@ -238,7 +238,7 @@ class Fitted:
         return classes
 
     def calibrate_inference(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
-        """Plan the private aggregation of *another* graph with this model. The plan holds the charge before it is spent.
+        """Make a plan of the private aggregation of *another* graph with this model. The plan holds the charge before it is spent.
 
         ``plan.fit(other)`` gives a :class:`Fitted` for that graph; no weight changes.
 
@@ -316,7 +316,7 @@ class Fitted:
 
     @classmethod
     def from_stored(cls, stored: StoredRun, method: Method) -> Fitted:
-        """Rebuild what :meth:`save` wrote.
+        """Load what :meth:`save` wrote.
 
         Raises:
             LedgerError: the stored ledger or spec does not agree with the certificate and the plan.

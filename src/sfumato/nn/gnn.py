@@ -42,15 +42,15 @@ class Topology:
         self.degrees = np.asarray(adjacency.sum(axis=1)).ravel()
 
     def hop(self, rows: Tensor, steps: int = 1) -> Tensor:
-        """Multiply rows by ``steps`` hops without self-loops."""
+        """Propagate rows by ``steps`` hops without self-loops."""
         return _SymmetricPower.apply(rows, self._plain, steps) if steps else rows
 
     def looped(self, rows: Tensor) -> Tensor:
-        """Multiply rows by one hop with self-loops."""
+        """Propagate rows by one hop with self-loops."""
         return _SymmetricPower.apply(rows, self._looped, 1)
 
     def mean(self, rows: Tensor) -> Tensor:
-        """Average the rows of each node's neighbors."""
+        """Compute the mean of the rows of each node's neighbors."""
         return _SymmetricPower.apply(rows, self._sums, 1) * self._shares
 
     @cached_property

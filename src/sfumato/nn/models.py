@@ -111,7 +111,7 @@ class Linear(nn.Linear):
     """A linear layer takes a dense tensor or :class:`SparseRows`."""
 
     def reset_parameters(self) -> None:
-        """Initialize the parameters; without inputs there is only a bias, and nothing to draw."""
+        """Set the initial parameters; without inputs there is only a bias, and nothing to draw."""
         if self.in_features:
             super().reset_parameters()
         else:

@@ -92,7 +92,7 @@ def train_full_batch(
     validation_targets: Tensor,
     progress: Steps | None = None,
 ) -> list[float]:
-    """Minimize cross-entropy with Adam, in place; with ``validate``, keep the epoch with the best accuracy there.
+    """Train: minimize cross-entropy with Adam, in place; with ``validate``, keep the epoch with the best accuracy there.
 
     Choosing an epoch reads the validation labels: callers pass ``validate`` only where labels are public.
 

@@ -113,7 +113,7 @@ def train_vgae(
     min_epochs: int = 100,
     max_epochs: int = 500,
 ) -> int:
-    """Minimize reconstruction loss + divergence / n with Adam, in place, and return the epochs it took.
+    """Train: minimize reconstruction loss + divergence / n with Adam, in place, and return the epochs it took.
 
     Args:
         model: is changed in place.

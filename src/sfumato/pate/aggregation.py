@@ -92,7 +92,7 @@ class LNMax:
         return (LaplaceEvent(self.scale / L1_SENSITIVITY, num_queries),)
 
     def aggregate(self, votes: Votes, key: Key | None = None) -> Answers:
-        """Answer every query of ``votes`` [queries, classes]; a new key is drawn unless one is given."""
+        """Release an answer to every query of ``votes`` [queries, classes]; a new key is drawn unless one is given."""
         votes = check_votes(votes)
         key = _release_key(key, self.name, votes)
         noise = rounded_laplace(key, self.scale / GRID, 0, votes.size)
@@ -129,7 +129,7 @@ class GNMax:
         return (GaussianEvent(self.noise_stddev / L2_SENSITIVITY, num_queries),)
 
     def aggregate(self, votes: Votes, key: Key | None = None) -> Answers:
-        """Answer every query of ``votes`` [queries, classes]; a new key is drawn unless one is given."""
+        """Release an answer to every query of ``votes`` [queries, classes]; a new key is drawn unless one is given."""
         votes = check_votes(votes)
         return Answers(_gaussian_plurality(votes, self.noise_stddev, _release_key(key, self.name, votes)), len(votes))
 
@@ -177,7 +177,7 @@ class ConfidentGNMax:
         )
 
     def aggregate(self, votes: Votes, key: Key | None = None, *, max_answers: int | None = None) -> Answers:
-        """Answer what passes, until ``max_answers`` are given; later queries are not asked.
+        """Release answers to what passes, until ``max_answers`` are given; later queries are not asked.
 
         Args:
             votes: counts [queries, classes].
@@ -235,7 +235,7 @@ class InteractiveGNMax(ConfidentGNMax):
         max_answers: int | None = None,
         student: Floats | None = None,
     ) -> Answers:
-        """Answer what the student does not know and the teachers agree on.
+        """Release answers to what the student does not know and the teachers agree on.
 
         Args:
             votes: counts [queries, classes].

@@ -119,7 +119,7 @@ def release_epsilon(
 
 
 def published_release(votes: Votes, mechanism: Mechanism, delta: float) -> tuple[Analysis, Gnss, float]:
-    """Repeat the papers' table: the analysis, the parameters chosen from the votes, and epsilon after the release, less noise.
+    """Compute the papers' table: the analysis, the parameters chosen from the votes, and epsilon after the release, less noise.
 
     Args:
         votes: counts [queries, classes].

@@ -72,7 +72,7 @@ class Kept:
 def terms_of(
     settings: Settings, plan: VotePlan, images: Images, dataset_ledger: DatasetLedger | None
 ) -> dict[str, Any]:
-    """Collect what decides the answers and what they cost, JSON-ready: a run that goes on must have the same.
+    """Gather what decides the answers and what they cost, JSON-ready: a run that goes on must have the same.
 
     Args:
         settings: the settings of the run.

@@ -48,7 +48,7 @@ class KernelTeacher:
         self.num_classes, self.ridge = num_classes, ridge
 
     def fit(self, x: NDArray[np.floating], y: NDArray[np.integer]) -> KernelTeacher:
-        """Solve for the weights of the records: rows ``x`` [n, d] and classes ``y`` [n]."""
+        """Compute the weights of the records: rows ``x`` [n, d] and classes ``y`` [n]."""
         self.rows = np.asarray(x)
         distances = _distances(self.rows, self.rows)
         self.width = float(np.median(distances)) or 1.0

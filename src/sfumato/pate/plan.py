@@ -148,7 +148,7 @@ class VotePlan(PlanEntry):
 
 
 def make_plan(settings: Settings, num_classes: int = 10) -> VotePlan:
-    """Fix the noise and what it costs, from public numbers alone.
+    """Calibrate the noise and what it costs, from public numbers alone.
 
     A tenth of the squared noise budget goes to the threshold of confident-gnmax, which stands at 0.8 of the teachers.
 

@@ -35,7 +35,7 @@ Ids = Sequence[str] | Sequence[int] | NDArray[np.generic]
 
 
 def assign(ids: Ids, num_teachers: int, seed: int = 0) -> NDArray[np.int64]:
-    """Assign every record to one teacher by a hash of its id.
+    """Send every record to one teacher by a hash of its id.
 
     **Formal guarantee.** The teacher of a record depends on its id and on public numbers alone: adding, removing or
     replacing another record moves nothing, so that neighboring data sets differ in the data of one teacher (of two, if

@@ -126,7 +126,7 @@ class Disputes:
         self.current[batch.rows[disputed].cpu().numpy()] = 1
 
     def close(self) -> NDArray[np.float64]:
-        """End the epoch and return the table."""
+        """Close the epoch and return the table."""
         self.table = self.decay * self.table + self.current
         self.current = np.zeros_like(self.current)
         return self.table
