@@ -106,6 +106,9 @@ def words_under(unit: str) -> tuple[str, ...]:
 def method_named(name: str, **settings: Any) -> Any:
     """Build a method by its name in certificates; ``auto`` becomes one of the others when it is calibrated.
 
+    Raises:
+        InputError: a setting does not fit, or no method has this name.
+
     >>> method_named("gap", num_hops=3).num_hops
     3
     """
@@ -120,6 +123,9 @@ def method_for(word: str, options: Mapping[str, Any], dataset: str = "") -> Any:
         options: by name, without hyphens in front; None stands for one that is not given.
         dataset: name of the graph, on which published settings may depend.
 
+    Raises:
+        InputError: no method has this word, or an option does not fit.
+
     >>> method_for("progap", {"hops": 3}).depth
     3
     >>> method_for("lpgnn", {"epsilon_x": 0.0, "epsilon_y": 1.0}).name
@@ -133,6 +139,7 @@ def load(run: str | Path) -> Fitted:
     """Load a run folder with its weights, released aggregates and certificate. Predicting from it never spends again.
 
     Raises:
+        InputError: ``run`` is not a run folder.
         DataError: the folder is not a finished run, or was altered.
     """
     from sfumato.method.plan import Fitted

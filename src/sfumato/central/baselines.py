@@ -114,10 +114,13 @@ class SAGE(CuratorMethod):
 
     Args:
         width: number of units in the hidden layer.
-        epochs: full-batch steps.
+        epochs: number of full-batch steps.
         learning_rate: step size of Adam, in (0, 10].
 
     Errors: ``calibrate`` raises UnsupportedUnitError under every unit but none.
+
+    Raises:
+        InputError: a setting is out of range.
 
     >>> SAGE().name
     'sage'

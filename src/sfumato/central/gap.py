@@ -244,7 +244,7 @@ def aggregation_releases(
     Args:
         unit: the unit of privacy.
         public: facts of the graph, of which the number of nodes is read.
-        num_hops: K.
+        num_hops: K, the number of hops.
         width: columns of each release.
         noise_multiplier: standard deviation of the noise over the sensitivity of a hop.
 
@@ -269,6 +269,9 @@ def encode(encoder: Encoder | None, features: Features) -> NDArray[np.float32]:
 
 class Aggregation:
     """An aggregation makes the noisy neighborhood sums of one fit.
+
+    Owners are capped once, and each hop is charged before it is computed. ``plan``, ``graph`` and ``session`` are those of the
+    method's ``run``.
 
     Owners are capped once, and each hop is charged before it is computed.
 
@@ -302,7 +305,7 @@ def aggregate(plan: Planned, graph: Graph, session: Session, rows: NDArray[np.fl
         graph: the private arcs.
         session: ledger and secret key of the fit.
         rows: messages of the first hop, float32 [num_nodes, width], of norm at most 1.
-        num_hops: K.
+        num_hops: K, the number of hops.
     """
     released, aggregation = {}, Aggregation(plan, graph, session)
     for hop in range(1, num_hops + 1):

@@ -20,7 +20,11 @@ def nothing_merged() -> dict[str, int]:
 
 
 def check_num_nodes(num_nodes: int) -> int:
-    """Return the number of nodes if a graph can have it: at least 1, and below 2**31 (indices are int32)."""
+    """Return the number of nodes if a graph can have it: at least 1, and below 2**31 (indices are int32).
+
+    Raises:
+        InputError: the number is no integer from 1 to 2**31 - 1.
+    """
     return check_int(
         "A graph needs at least one node and int32 node indices.", low=1, high=MAX_NODES, num_nodes=num_nodes
     )
@@ -50,6 +54,8 @@ def pack_arcs(source: Any, target: Any, num_nodes: int, self_loops: str = "remov
 
 def pack_edges(source: Any, target: Any, num_nodes: int, self_loops: str = "remove") -> Packed:
     """Store both arcs of every undirected edge: ``(indptr, indices, merged)``.
+
+    ``source``, ``target``, ``num_nodes`` and ``self_loops`` are those of :func:`pack_arcs`.
 
     Arguments are those of :func:`pack_arcs`.
 
@@ -112,7 +118,7 @@ def check_node_ids_in_range(name: str, values: Any, num_nodes: int) -> np.ndarra
 
     Args:
         name: the name of the argument, for messages.
-        values: the indices.
+        values: the indices to check.
         num_nodes: number of nodes.
 
     Raises:

@@ -39,6 +39,10 @@ def from_pyg(data: Data, directed: bool, *, self_loops: str = "remove", name: st
         self_loops: "remove" (and count), "keep" or "error".
         name: the name of the graph, in messages and certificates.
 
+    Raises:
+        DataError: ``data`` has another form, or its arrays do not fit.
+        InputError: ``directed`` is neither True nor False.
+
     >>> import torch
     >>> from torch_geometric.data import Data
     >>> data = Data(edge_index=torch.tensor([[0, 1], [1, 0]]), y=torch.tensor([0, 1]), num_nodes=2)

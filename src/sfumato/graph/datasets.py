@@ -33,6 +33,8 @@ class DatasetRow:
     """A row of :func:`list_datasets` has counts after the default preparation; None where not known without loading.
 
     ``num_arcs`` counts both arcs of an undirected edge; ``present`` says whether the files are there.
+
+    ``name`` is the name of the data set, ``num_nodes``, ``num_features`` and ``num_classes`` are counts, ``note`` is a remark.
     """
 
     name: str
@@ -112,13 +114,15 @@ def load_dataset(
     The preparation of a benchmark reads the data, and its results (classes, feature columns, binning, this filter) are
     declared public: they are outside any privacy claim, and ``assumed_public`` is empty.
 
-    Raises ``DataError`` (file missing, damaged, or holding a refused pickle) and ``InputError`` (unknown name).
-
     Args:
         name: the name of the data set.
         data_dir: the data directory; not needed for ``campus`` and ``interests``.
         min_class_size: smaller classes are dropped; None takes the default of the data set.
         split: "public" for the published roles; None sets no roles.
+
+    Raises:
+        DataError: a file is missing, damaged, or holds a refused pickle.
+        InputError: the name is unknown, or an argument does not fit it.
 
     >>> load_dataset("campus").num_classes
     6

@@ -30,6 +30,8 @@ class Features:
     """Encoded features are ``x`` float32 [num_nodes, num_features], the names of its columns, and what was read off the data.
 
     ``outside`` counts, by column, the values beyond the schema: clipped numbers, and categories that it does not list.
+
+    ``assumed`` names what was read off the data.
     """
 
     x: np.ndarray | sp.csr_matrix | None
@@ -43,6 +45,8 @@ class Labels:
     """Encoded labels are class numbers int64 [num_nodes], -1 for missing, with class names.
 
     ``outside`` counts values beyond the schema, as in :class:`Features`.
+
+    ``y`` holds the class numbers, ``classes`` their names.
     """
 
     y: np.ndarray

@@ -98,10 +98,13 @@ class Graph:
     construction merged or removed; ``outside`` counts, by column, values beyond the schema, which were clipped or taken as
     missing. Both are private, for evaluation only.
 
-    Errors: :class:`~sfumato.errors.DataError` for wrong shapes, indices out of range, values that are not finite,
-    repeated arcs or ids, labels outside the classes, multi-label or regression targets, or a missing reverse arc;
-    :class:`~sfumato.errors.SchemaError` for a node above the promised ``max_degree``;
-    :class:`~sfumato.errors.InputError` for promised degrees above the number of nodes. They name a place, never a value.
+    Raises:
+        DataError: a shape is wrong, an index is out of range, a value is not finite, an arc or id is repeated, a label is
+            outside the classes, targets are multi-label or regression targets, or a reverse arc is missing.
+        SchemaError: a node is above the promised ``max_degree``.
+        InputError: a promise is above the number of nodes, or an argument is wrong. Messages name a place, never a value.
+
+    ``directed`` declares the direction, ``feature_names`` name the columns of ``x``, and ``name`` names the graph in messages.
 
     >>> graph = Graph.from_edges([0, 1, 2], [1, 2, 3], 4, directed=False, y=[0, 0, 1, 1])
     >>> graph
@@ -197,17 +200,10 @@ class Graph:
     ) -> Graph:
         """Build a graph from an edge list, one row for each edge.
 
-        Undirected: both arcs are stored and a row beside its reverse is merged; ``merged`` counts it.
-        ``source`` and ``target`` are integers in [0, num_nodes), shape [num_rows]; ``self_loops`` is ``"remove"``
-        (and count), ``"keep"`` or ``"error"``; ``fields`` are the other fields of :class:`Graph`. No weights.
-
-        Args:
-            source: one end of each edge.
-            target: the other end.
-            num_nodes: number of nodes.
-            directed: whether each row is one arc or an undirected edge.
-            self_loops: what happens to rows with two equal ends.
-            fields: other fields of the graph.
+        ``source`` and ``target`` are integers in [0, num_nodes), shape [num_rows], and ``num_nodes`` is the number of nodes.
+        ``directed`` declares whether a row is one arc or an undirected edge. Undirected: both arcs are stored, and a row beside
+        its reverse is merged; ``merged`` counts it. ``self_loops`` is ``"remove"`` (and count), ``"keep"`` or ``"error"``;
+        ``fields`` are the other fields of :class:`Graph`. There are no weights.
 
         >>> Graph.from_edges([0, 1, 1], [1, 0, 1], 2, directed=False).merged
         {'duplicates': 0, 'reversed': 1, 'self_loops': 1}
@@ -220,7 +216,10 @@ class Graph:
     def from_arcs(
         cls, source: Any, target: Any, num_nodes: int, *, directed: bool, self_loops: str = "remove", **fields: Any
     ) -> Graph:
-        """Build a graph from arcs; if undirected, both arcs of every edge must be there. Arguments are those of `from_edges`.
+        """Build a graph from arcs; if undirected, both arcs of every edge must be there.
+
+        ``source``, ``target``, ``num_nodes``, ``directed``, ``self_loops`` and the other fields are those of
+        :meth:`from_edges`.
 
         >>> Graph.from_arcs([0, 1], [1, 0], 2, directed=False).num_edges
         1
@@ -230,7 +229,9 @@ class Graph:
 
     @classmethod
     def from_csr(cls, indptr: Any, indices: Any, *, directed: bool, self_loops: str = "remove", **fields: Any) -> Graph:
-        """Build a graph from compressed rows; targets may be unsorted or repeated. Other arguments are those of `from_edges`.
+        """Build a graph from compressed rows; targets may be unsorted or repeated.
+
+        ``directed``, ``self_loops`` and the other fields are those of :meth:`from_edges`.
 
         Shapes: ``indptr`` [num_nodes + 1], ``indices`` [num_arcs].
 

@@ -31,7 +31,11 @@ _TARGET_NAMES = ("target", "dst", "to", "v", "node2", "node_2", "target_id", "to
 
 @dataclass(frozen=True)
 class Reading:
-    """A reading says how two tables become a graph: the keyword arguments that all readers share (see :func:`read_csv`)."""
+    """A reading says how two tables become a graph: the keyword arguments that all readers share (see :func:`read_csv`).
+
+    ``label``, ``schema``, ``directed``, ``id_column``, ``role``, ``features``, ``source``, ``target``, ``self_loops``
+    and ``name`` are explained there.
+    """
 
     label: str | None = None
     schema: Schema | Mapping[str, Any] | str | Path | None = None

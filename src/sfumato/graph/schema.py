@@ -42,6 +42,9 @@ CATEGORIES = "categories of column "
 class Column:
     """A column declares what is public about one feature: its ``categories``, or its range from ``min`` to ``max``.
 
+    Raises:
+        SchemaError: there are categories beside a range, or the range is empty.
+
     >>> Column(min=0, max=120).describe()
     'a number from 0 to 120'
     """
@@ -84,6 +87,12 @@ class Schema:
     ``num_features`` counts columns after one-hot encoding; ``max_degree`` bounds the out-arcs and in-arcs of every
     node, ``mean_degree`` is a public estimate; a graph refuses either above its number of nodes. Errors:
     :class:`~sfumato.errors.SchemaError` for an unknown key or a malformed value.
+
+    Raises:
+        SchemaError: a key is unknown, or a value is malformed.
+        InputError: a number is out of range.
+
+    ``directed`` declares the direction, and ``classes`` lists the values of the label.
 
     >>> schema = Schema.from_dict({"classes": [2004, 2005], "columns": {"age": {"min": 0, "max": 120}}})
     >>> schema.classes, schema.columns["age"].max

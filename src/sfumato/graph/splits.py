@@ -59,6 +59,9 @@ def random_roles(num_nodes: int, fractions: tuple[float, ...] = DEFAULT_FRACTION
 
     Reads nothing but the number of nodes, so the roles are public under every privacy unit.
 
+    Raises:
+        InputError: the number of nodes, the fractions or the seed do not fit.
+
     >>> np.bincount(random_roles(100, seed=1)).tolist()
     [75, 10, 15]
     """

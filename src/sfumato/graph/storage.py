@@ -20,8 +20,8 @@ def save_arrays(directory: Path, arrays: Mapping[str, np.ndarray], facts: Mappin
 
     Args:
         directory: must not exist.
-        arrays: by name.
-        facts: JSON-ready.
+        arrays: the arrays by name.
+        facts: facts that are JSON-ready.
 
     Raises:
         DataError: the directory exists.
@@ -42,7 +42,7 @@ def load_arrays(
     """Read the arrays and facts that :func:`save_arrays` wrote.
 
     Args:
-        directory: the folder.
+        directory: the folder to read.
         known: the names of the facts that have to be there, and no others.
         absent: values of facts that old files lack.
         mmap: whether arrays stay on disk until they are read.

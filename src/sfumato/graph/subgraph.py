@@ -57,8 +57,8 @@ def induced_arcs(indptr: np.ndarray, indices: np.ndarray, keep: np.ndarray) -> t
 
     Args:
         indptr: row pointers [num_nodes + 1].
-        indices: targets [num_arcs].
-        keep: bool [num_nodes].
+        indices: targets of the arcs, [num_arcs].
+        keep: which nodes stay, bool [num_nodes].
     """
     source = owners(indptr)
     kept = keep[source] & keep[indices]

@@ -41,6 +41,9 @@ def campus(num_nodes: int = 4000, seed: int = 0) -> Graph:
     Shapes: ``x`` is CSR float32 [num_nodes, 71], ``y`` int64 [num_nodes]. Undirected. Below 550 nodes the mean degree
     shrinks with the size.
 
+    Raises:
+        InputError: a setting is out of range.
+
     >>> graph = campus(num_nodes=500)
     >>> graph.num_nodes, graph.num_features, graph.num_classes
     (500, 71, 6)
@@ -144,6 +147,9 @@ def interests(
         mean_degree: mean number of neighbors.
         homophily: expected share of edges inside a class.
 
+    Raises:
+        InputError: a setting is out of range.
+
     >>> graph = interests(1000)
     >>> graph.num_features, graph.num_classes, 5 < graph.x.nnz / graph.num_nodes < 7
     (60, 5, True)
@@ -209,6 +215,9 @@ def rmat(
         directed: whether arcs have a direction.
         num_features: columns of features; 0 for none.
         num_classes: how many classes there are; 0 for no labels.
+
+    Raises:
+        InputError: a setting is out of range.
 
     >>> graph = rmat(1000, 8000)
     >>> graph.num_nodes, bool(np.diff(graph.indptr).max() > 10 * graph.num_arcs / graph.num_nodes)
@@ -276,12 +285,15 @@ def stochastic_block_model(
     Raises ``InputError`` if a probability would exceed 1.
 
     Args:
-        num_nodes: n.
-        num_classes: k.
-        mean_degree: d.
-        homophily: h.
+        num_nodes: n, the number of nodes.
+        num_classes: k, the number of classes.
+        mean_degree: d, the expected degree.
+        homophily: h, the expected share of a node's edges inside its class.
         num_features: columns of features; 0 for none.
         seed: a public seed.
+
+    Raises:
+        InputError: a setting is out of range.
 
     >>> graph = stochastic_block_model(1000, 4, mean_degree=10, homophily=0.8)
     >>> 9 < graph.num_arcs / graph.num_nodes < 11

@@ -56,6 +56,9 @@ class Questions:
 
     **Formal guarantee.** A user's reports are :math:`(\epsilon, \delta)`-indistinguishable for any two values of the
     features and label, with epsilon the sum over both: see ``reports``.
+
+    Raises:
+        InputError: a setting is out of range.
     """
 
     epsilon_x: float | None = 1.0
@@ -155,7 +158,7 @@ def packed(reports: Reports) -> NDArray[np.integer]:
 
 
 def unpacked(array: NDArray[np.integer], randomizer: Randomizer) -> Reports:
-    """Rebuild the reports that :func:`packed` wrote."""
+    """Load the reports that :func:`packed` wrote."""
     m = getattr(randomizer, "m", None)
     if m is None or array.shape[1] != 2 * m:
         return Reports(array)
@@ -172,6 +175,8 @@ class Collection:
     standard deviations ``feature_noise`` [d] (zero in the clear), or is None where nothing was asked. ``labels`` int64 [n]
     is the output index of each report, -1 where there is none; ``transition`` [C, R] holds P(report | label).
     ``num_features`` is d, asked for or not.
+
+    ``train_mask`` and ``val_mask`` bool [n] mark the users of these roles who reported a label.
     """
 
     adjacency: sp.csr_matrix

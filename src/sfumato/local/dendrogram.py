@@ -170,6 +170,11 @@ class CommunityTrees:
 
     Cost: a tree takes some tens of rounds of sparse products; a pass O(n C). Nothing dense in n x n.
 
+    Raises:
+        InputError: a setting is out of range.
+
+    ``rates`` are the values of lambda that are tried, and ``seed`` is public.
+
     >>> path = sp.csr_matrix([[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]])
     >>> known = np.array([True, False, True, False])
     >>> smoothed = CommunityTrees(num_trees=2).fit(path, np.array([0, -1, 1, -1]), known, np.eye(2))
@@ -197,7 +202,10 @@ class CommunityTrees:
         known_mask: NDArray[np.bool_],
         transition: Floats,
     ) -> Smoothed:
-        """Return probabilities: smooth the reports of the known nodes.
+        """Compute probabilities for all nodes by smoothing the reports of the known ones.
+
+        ``adjacency``, ``noisy_labels``, ``known_mask`` and ``transition`` are those of ``HeatKernelRidge.fit``, with
+        its errors.
 
         Arguments are those of :meth:`~sfumato.local.smoothing.HeatKernelRidge.fit`, and so are the errors.
         """

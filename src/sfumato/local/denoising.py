@@ -133,6 +133,9 @@ def denoise(
         rule: "hard" keeps pairs of posterior above 1/2; "expected" the most probable pairs, as many as are expected
             (fewer where ties would exceed it).
 
+    Raises:
+        InputError: ``rule`` is unknown.
+
     Source: Zhu, Tan and Xiao (2023), Blink, section 4.
     """
     check_choice(RULES, rule=rule)

@@ -78,7 +78,17 @@ def targets(collection: Collection, steps: int) -> NDArray[np.int64]:
 
 
 class Objective:
-    """An objective is one of ``LOSSES`` on the reports of the training nodes, as a function of scores [n, C]."""
+    """An objective is one of ``LOSSES`` on the reports of the training nodes, as a function of scores [n, C].
+
+    Args:
+        loss: the name of the loss.
+        collection: holds reports and roles.
+        topology: the graph of the hops.
+        steps: number of hops of labels.
+
+    Raises:
+        InputError: the loss is unknown.
+    """
 
     def __init__(self, loss: str, collection: Collection, topology: Topology, steps: int) -> None:
         import torch
@@ -167,6 +177,9 @@ class Epoch(NamedTuple):
 @dataclass(frozen=True)
 class Selection:
     """A selection is a rule of ``SELECTIONS`` with its Acc*; it decides which epoch is kept.
+
+    Raises:
+        InputError: the rule is unknown.
 
     >>> trap = Selection("published", ceiling=0.3)
     >>> trap.replaces(Epoch(1, 2.0, 0.31, 0.2), Epoch(2, 1.0, 0.29, 0.29))

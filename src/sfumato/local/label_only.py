@@ -74,7 +74,7 @@ class LabelOnly(LocalMethod):
         return cls(**asked)
 
     def learn(self, collection: Collection, num_classes: int, session: Session) -> Arrays:
-        """Scale and smooth the reported labels; arguments as in :meth:`LocalMethod.learn`."""
+        """Estimate the labels: smooth the reported ones; arguments as in :meth:`LocalMethod.learn`."""
         reports = collection.adjacency, collection.labels, collection.known, collection.transition
         if self.form == "heat-kernel":
             return {"probabilities": HeatKernelRidge().fit(*reports).probabilities.astype(np.float32)}

@@ -36,7 +36,10 @@ _FEWEST_EDGES = 20
 
 @dataclass(frozen=True, eq=False)
 class EdgeSplit:
-    """An edge split holds edges in three parts, and test pairs without an edge: [2, m], the smaller id first."""
+    """An edge split holds edges in three parts, and test pairs without an edge: [2, m], the smaller id first.
+
+    ``train``, ``validation`` and ``test`` are edges, ``test_non_edges`` are pairs without an edge, all below ``num_nodes``.
+    """
 
     num_nodes: int
     train: Pairs
@@ -55,7 +58,8 @@ class EdgeSplit:
 def split_edges(graph: Graph, seed: int = 0) -> EdgeSplit:
     """Split the edges 85/5/10 at random; loops and the direction of arcs do not count.
 
-    Raises: ``InputError`` below 20 edges.
+    Raises:
+        InputError: the graph has fewer than 20 edges.
 
     >>> from sfumato.graph.synthetic import stochastic_block_model
     >>> split = split_edges(stochastic_block_model(100, 2, mean_degree=4))
@@ -77,7 +81,7 @@ def non_edges(generator: np.random.Generator, num_nodes: int, edges: Pairs, coun
     """Draw pairs of two nodes that are not edges, [2, count], the smaller node first.
 
     Args:
-        generator: public randomness.
+        generator: source of public randomness.
         num_nodes: number of nodes.
         edges: pairs to avoid, [2, m].
         count: how many pairs to draw.
@@ -103,7 +107,11 @@ def non_edges(generator: np.random.Generator, num_nodes: int, edges: Pairs, coun
 
 @dataclass(frozen=True)
 class LinkResult:
-    """A link result holds scores on the test pairs, the epochs it took, and what a user spent (None where read in the clear)."""
+    """A link result holds scores on the test pairs, the epochs it took, and what a user spent (None where read in the clear).
+
+    ``auc`` and ``average_precision`` score the test pairs, ``epochs`` counts passes, ``epsilon_per_feature`` and
+    ``epsilon_total`` are what a user spent on each feature and on all.
+    """
 
     auc: float
     average_precision: float
@@ -121,12 +129,17 @@ class LinkPrediction:
         mechanism: "pgc", "piecewise" or "laplace".
         low, high: public range of the features.
         learning_rate, weight_decay: of Adam; published weight decay 0.01 for Cora and Citeseer, 0.001 for Twitch.
-        max_epochs: published 500.
+        max_epochs: most epochs of training; published 500.
 
     **Formal guarantee.** :math:`d\,\epsilon_x`-local for the d features of a user together: everything after the reports is
     post-processing. The edges are public by assumption: nothing is claimed about them.
 
     Cost: the reports as one dense float32 [n, d], and O(n d hidden) an epoch.
+
+    Raises:
+        InputError: a setting is out of range.
+
+    ``low`` and ``high`` clip the features on the device; ``learning_rate`` and ``weight_decay`` are settings of Adam.
 
     >>> LinkPrediction(epsilon_x=5.0).asked.mechanism
     'pgc'

@@ -181,7 +181,7 @@ class LocalMethod(Questions, AskingMethod):
 
         Args:
             collection: what the server holds.
-            num_classes: C.
+            num_classes: C, the number of classes.
             session: gives a public seed, and progress.
         """
 

@@ -58,13 +58,16 @@ def propagate_labels(
     Args:
         adjacency: A, sparse [n, n], symmetric.
         noisy_labels: integers [n]; read only where ``known_mask`` is True.
-        known_mask: bool [n].
+        known_mask: where there is a report, bool [n].
         transition: [C, R], P(report | label).
         hops: k, number of steps.
         restart: r, in personalized PageRank; None for plain steps.
 
     Without ``restart``, :math:`\pi + S^k (z - \pi)`; with restart r, :math:`\pi + \sum_{i \le k} r (1 - r)^i S^i (z - \pi)`.
     Rows of nodes without a report start at zero, and so does every isolated node after one step. Post-processing.
+
+    Raises:
+        InputError: a shape, a label, the graph, the matrix or a setting does not fit.
 
     >>> path = sp.csr_matrix([[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]])
     >>> known = np.array([True, False, True, False])
@@ -94,6 +97,9 @@ def best_propagation(
     seed: int = 0,
 ) -> Floats:
     """Return scores [n, C] of the one of ``PROPAGATIONS`` that best predicts the reports of a held-out third.
+
+    ``adjacency``, ``noisy_labels``, ``known_mask`` and ``transition`` are those of :func:`propagate_labels`; ``seed`` draws the
+    third.
 
     Arguments are those of :func:`propagate_labels`, and ``seed``, which draws the third.
 
@@ -132,6 +138,9 @@ class HeatKernelRidge:
     Cost: ``widths x steps`` products of a sparse matrix with (folds + 1)(C - 1) columns, each about 5 sqrt(t) times. Nothing
     dense in n x n.
 
+    Raises:
+        InputError: a setting is out of range.
+
     >>> path = sp.csr_matrix([[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]])
     >>> known = np.array([True, False, True, False])
     >>> model = HeatKernelRidge(widths=(2.0,), folds=2)
@@ -167,7 +176,7 @@ class HeatKernelRidge:
         known_mask: NDArray[np.bool_],
         transition: Floats,
     ) -> Smoothed:
-        """Return probabilities: smooth the reports of the known nodes and return probabilities for all.
+        """Compute probabilities for all nodes by smoothing the reports of the known ones.
 
         Args:
             adjacency: Sparse [n, n], symmetric; weights and self-loops are ignored.
@@ -175,7 +184,8 @@ class HeatKernelRidge:
             known_mask: Bool [n]; at least ``folds`` nodes.
             transition: [C, R], row y = distribution of the report of a node whose label is y; of rank C.
 
-        Raises: ``InputError`` if a shape, a label, the graph or the matrix is not as described.
+        Raises:
+            InputError: a shape, a label, the graph or the matrix is not as described.
         """
         labels, known, transition = checked_reports(noisy_labels, known_mask, transition)
         if known.sum() < self.folds:

@@ -172,13 +172,13 @@ class Planned:
     """A planned run is what a method may know before data: every release with its event, and what they cost together.
 
     Args:
-        method: that runs.
+        method: the method that runs.
         unit: the unit of privacy.
         budget: that was allowed; None without privacy.
         public: facts of the graph.
         releases: what will be released, in order.
         epsilon: claimed; None without privacy, and for a part of a plan.
-        delta: the same.
+        delta: claimed; None where epsilon is.
     """
 
     method: Method
@@ -225,6 +225,8 @@ class Session:
 
     ``state`` is there if the fit can be resumed. ``spend`` notes, in the data set's ledger, the mark of what a release is
     drawn from.
+
+    ``ledger`` holds the charges, ``key`` is the secret key of the noise, ``seed`` is public, and ``watch`` receives progress.
     """
 
     ledger: Ledger
@@ -253,6 +255,8 @@ class GraphKey:
     """A graph key identifies a graph: its aggregates are reused for it alone, and columns are compared.
 
     All of it is public: ids and names, no features, labels or arcs.
+
+    ``name``, ``num_nodes``, ``classes`` and ``feature_names`` are those of the graph; ``ids_digest`` is a hash of its node ids.
     """
 
     name: str

@@ -44,7 +44,7 @@ class PlanEntry:
         releases: what will be released, in this order.
         epsilon: claimed; None without privacy.
         delta: claimed, the share of the noise sampler included; None without privacy.
-        delta_sampler: that share.
+        delta_sampler: the sampler's share of delta.
 
     >>> from sfumato.privacy.events import GaussianEvent
     >>> from sfumato.privacy.units import EdgeLevel

@@ -49,6 +49,9 @@ class Plan(Planned):
     """A plan says what will run, fixed before data: every release with its event, the noise, and what it all costs.
 
     ``epsilon`` and ``delta`` are the claim; both are None without privacy.
+
+    Raises:
+        InputError: a number of the plan has a form that no certificate holds.
     """
 
     def __post_init__(self) -> None:
@@ -203,6 +206,9 @@ class Fitted:
     ``ran`` is what the weights come from: the plan, or after a selection that of the candidate that it chose.
     ``predict`` and ``predict_proba`` answer for the graph that was fitted, from cached releases and the nodes' own
     features: they never read arcs. For another graph see :meth:`calibrate_inference`.
+
+    ``certificate`` and ``ledger`` are those of the run, ``released`` holds its aggregates by name, ``graph_key`` identifies the
+    graph, and ``curves`` are learning curves, outside the guarantee.
     """
 
     plan: Plan
@@ -238,7 +244,9 @@ class Fitted:
         return classes
 
     def calibrate_inference(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
-        """Make a plan of the private aggregation of *another* graph with this model. The plan holds the charge before it is spent.
+        """Make a plan for the private aggregation of *another* graph with this model.
+
+        The plan holds the charge before it is spent.
 
         ``plan.fit(other)`` gives a :class:`Fitted` for that graph; no weight changes.
 

@@ -26,7 +26,7 @@ class Discriminator(nn.Module):
         shape: the shape of one row: (channels, height, width) for network="cnn", anything for others.
         widths: for "cnn" the channels after a 5 x 5 and a 3 x 3 convolution, both of stride 2, then the width of the
             features; for others the hidden widths, the last being the features.
-        num_classes: K.
+        num_classes: K, the number of classes.
         network: "cnn"; or "mlp", or "edges", the same with less noise on its input.
 
     Shapes: [batch, ...] to features [batch, widths[-1]] and scores [batch, num_classes].
@@ -76,6 +76,8 @@ class Generator(nn.Module):
     Shapes: a number of rows to [rows, *shape].
 
     Source: Salimans et al. (2016), the generator for MNIST.
+
+    ``num_inputs`` is the number of uniform inputs.
 
     >>> tuple(Generator((1, 28, 28), 16)(5).shape)
     (5, 1, 28, 28)

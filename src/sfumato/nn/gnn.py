@@ -132,6 +132,8 @@ class PropagatedRows:
 
     ``rows`` is R, CSR or, where most entries are there, dense; ``offset`` is o [d].
 
+    ``topology`` is the graph, and ``steps`` is K.
+
     >>> pair = Topology(sp.csr_matrix(np.array([[0, 1], [1, 0]], np.float32)))
     >>> rows = PropagatedRows(sp.csr_matrix(np.eye(2, 3)), np.full(3, 0.5), pair, steps=1)
     >>> (rows @ torch.eye(3)).tolist()
@@ -248,6 +250,9 @@ class GNN(nn.Module):
         num_classes: columns of the scores.
         dropout: share of hidden units that are dropped in training.
         activation: "selu" or "relu".
+
+    Raises:
+        InputError: the backbone or the activation is unknown.
 
     >>> pair = Topology(sp.csr_matrix(np.array([[0, 1], [1, 0]], np.float32)))
     >>> GNN("gat", 5, 16, 3)(torch.zeros(2, 5), pair).shape

@@ -158,7 +158,7 @@ class Encoder(nn.Module):
         num_features: columns of the input.
         width: hidden width, and columns of the encoding.
         num_classes: columns of the scores.
-        num_layers: hidden layers.
+        num_layers: number of hidden layers.
         batch_norm: normalize hidden layers over the batch.
 
     Shapes: scores [batch, num_classes]; :meth:`encode` gives rows of norm 1, [batch, width].
@@ -215,7 +215,7 @@ class GraphSAGE(nn.Module):
 
     Args:
         num_features: columns of the input.
-        width: hidden width.
+        width: units of the hidden layer.
         num_classes: columns of the scores.
 
     Shapes: features [num_nodes, num_features] and a row-normalized adjacency to scores [num_nodes, num_classes].

@@ -178,6 +178,9 @@ class _MaxOfFour(torch.autograd.Function):
 def generators(members: int, seed: int = 0) -> list[np.random.Generator]:
     """Make one independent generator a member, decided by (seed, member) alone.
 
+    Raises:
+        InputError: there is no member, or the seed is negative.
+
     >>> a, b = generators(2), generators(3)
     >>> float(a[1].random()) == float(b[1].random())
     True

@@ -25,9 +25,9 @@ class Adam:
 
     Args:
         parameters: those of the network; they become views of the vector.
-        learning_rate: eta.
+        learning_rate: eta, the step size.
         weight_decay: multiple of the parameters that is added to the gradient.
-        momentum: beta.
+        momentum: beta, the decay of the mean gradient.
 
     >>> weight = nn.Parameter(torch.tensor([1.0]))
     >>> optimizer = Adam([weight], learning_rate=0.1)
@@ -92,19 +92,19 @@ def train_full_batch(
     validation_targets: Tensor,
     progress: Steps | None = None,
 ) -> list[float]:
-    """Train: minimize cross-entropy with Adam, in place; with ``validate``, keep the epoch with the best accuracy there.
+    """Train by Adam on the cross-entropy, in place; with ``validate``, keep the epoch with the best accuracy there.
 
     Choosing an epoch reads the validation labels: callers pass ``validate`` only where labels are public.
 
     Args:
-        model: the network.
+        model: the network, changed in place.
         scores: scores of the training rows, [num_train, num_classes], in training mode.
         targets: int64 [num_train]; -1 has no loss.
         num_classes: how many there are.
         epochs: passes over the training rows.
         learning_rate: step size of Adam.
         validate: scores of the validation rows, in evaluation mode.
-        validation_targets: int64 [num_val].
+        validation_targets: classes of the validation rows, int64 [num_val].
         progress: a function, called with (epoch, epochs).
 
     Returns:

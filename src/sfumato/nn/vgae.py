@@ -29,7 +29,7 @@ class VGAE(nn.Module):
 
     Args:
         num_features: columns of the features.
-        hidden: hidden width.
+        hidden: units of the hidden layer.
         width: columns of a code.
 
     >>> model = VGAE(3, hidden=4, width=2).eval()
@@ -80,7 +80,7 @@ def reconstruction_loss(codes: Tensor, edges: Tensor, non_edges: Tensor) -> Tens
     """Compute the mean negative log likelihood of edges, plus that of non-edges.
 
     Args:
-        codes: [n, width].
+        codes: codes of the nodes, [n, width].
         edges: pairs of nodes [2, m].
         non_edges: pairs of nodes [2, m'].
 
@@ -113,7 +113,7 @@ def train_vgae(
     min_epochs: int = 100,
     max_epochs: int = 500,
 ) -> int:
-    """Train: minimize reconstruction loss + divergence / n with Adam, in place, and return the epochs it took.
+    """Train by Adam on reconstruction loss + divergence / n, in place, and return the epochs it took.
 
     Args:
         model: is changed in place.

@@ -47,6 +47,8 @@ class Answers:
     ``asked`` queries were put to the teachers before the cap on answers was met. ``reinforced`` labels are the student's own,
     not the teachers'.
 
+    ``labels`` holds the classes.
+
     >>> Answers(np.array([3, -1, -1]), asked=2).answered
     1
     """
@@ -152,6 +154,9 @@ class ConfidentGNMax:
 
     Source: Papernot et al. (2018), Scalable Private Learning with PATE, algorithm 1.
 
+    Raises:
+        InputError: a setting is out of range.
+
     >>> ConfidentGNMax(200.0, 150.0, 40.0).events(640, 286)[0]
     GaussianEvent(noise_multiplier=150.0, count=640)
     >>> ConfidentGNMax(7.0, 0.1, 0.1).aggregate(np.array([[9, 1], [6, 4], [1, 9]]), bytes(32)).labels.tolist()
@@ -169,7 +174,11 @@ class ConfidentGNMax:
         _check_noise(noise_stddev=self.noise_stddev)
 
     def events(self, num_queries: int, max_answers: int | None = None) -> tuple[Event, ...]:
-        """Describe what ``num_queries`` cost if at most ``max_answers`` (default: all) are answered, whatever the votes are."""
+        """Describe what ``num_queries`` cost if at most ``max_answers`` (default: all) are answered, whatever the votes are.
+
+        Raises:
+            InputError: ``max_answers`` is below 1.
+        """
         most = num_queries if max_answers is None else min(num_queries, check_int(low=1, max_answers=max_answers))
         return (
             GaussianEvent(self.threshold_stddev / MAX_SENSITIVITY, num_queries),
@@ -214,6 +223,9 @@ class InteractiveGNMax(ConfidentGNMax):
         student_confidence: least probability at which the student's own label is taken.
 
     Source: Papernot et al. (2018), Scalable Private Learning with PATE, algorithm 2.
+
+    Raises:
+        InputError: a setting is out of range.
 
     >>> student = np.array([[0.1, 0.9], [0.0, 1.0]])
     >>> InteractiveGNMax(5.0, 0.1, 0.1).aggregate(np.array([[9, 1], [1, 9]]), bytes(32), student=student).labels.tolist()

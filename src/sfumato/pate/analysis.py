@@ -53,6 +53,9 @@ class Analysis:
     ``answered`` is the expected number of answers. ``threshold``, ``answers`` and ``conversion`` add up to ``epsilon`` at the
     order. ``data_independent`` holds for all votes and may be told; as published it is for
     the expected number of answers, and may not.
+
+    ``mechanism``, ``num_queries``, ``delta`` and ``as_published`` repeat what was analyzed; ``releasable`` says whether
+    ``epsilon`` may be told.
     """
 
     mechanism: str
@@ -95,7 +98,7 @@ def analyze(
 
     Args:
         votes: counts [queries, classes].
-        mechanism: what answers.
+        mechanism: the mechanism that answers.
         delta: failure probability, in (0, 1).
         as_published: the papers' orders, conversion and mean costs.
         student: probabilities [queries, classes], for interactive GNMax; taken as fixed before the first answer of its round.

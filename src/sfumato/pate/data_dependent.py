@@ -214,7 +214,7 @@ def log_tilted_weights(peaks: Floats, threshold: float, threshold_stddev: float,
         peaks: the largest count of each query, in votes.
         threshold: T in votes.
         threshold_stddev: sigma_1 in votes.
-        order: alpha.
+        order: alpha, the Renyi order.
 
     >>> log_tilted_weights(np.array([200.0]), 200.0, 150.0, 14.0).round(4).tolist()
     [-0.6264]
@@ -231,8 +231,8 @@ def charged(answers: Floats, log_weights: Floats, order: float) -> Floats:
 
     Args:
         answers: D, divergences of the answers.
-        log_weights: ln w.
-        order: alpha.
+        log_weights: ln w of each answer.
+        order: alpha, the Renyi order.
 
     >>> charged(np.array([0.1, 1e4]), np.log([0.5, 0.5]), 3.0).round(4).tolist()
     [0.0525, 9999.6534]
@@ -254,6 +254,9 @@ def to_epsilon(divergences: Floats, orders: Floats, delta: float, conversion: st
         conversion: "tight" or "classic".
 
     Tight adds :math:`\ln(1 - 1 / \alpha) - \ln(\alpha) / (\alpha - 1)` (Canonne, Kamath and Steinke 2020, proposition 12).
+
+    Raises:
+        InputError: delta is out of range, or the conversion is unknown.
 
     >>> to_epsilon(np.array([1.1132]), np.array([14.0]), 1e-5, "classic").round(3).tolist()
     [1.999]

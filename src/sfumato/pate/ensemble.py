@@ -167,6 +167,8 @@ class StackedTeachers(Teachers):
     A teacher without records votes for a class that its number decides.
 
     Shapes: ``present`` bool [teachers].
+
+    ``stacks`` are the networks, ``num_classes`` is public, and ``device`` is where they run.
     """
 
     stacks: tuple[Stack, ...]
@@ -202,10 +204,13 @@ class TorchTeacher:
 
     Args:
         module: from rows [batch, ...] to scores [batch, classes]. Batch norm is its own: it sees one teacher's rows.
-        steps: minibatches.
+        steps: number of minibatches.
         batch_size: rows of a minibatch.
         learning_rate: step size of Adam at its peak, as in :class:`Ensemble`.
         seed: decides the order of rows; give each teacher its own number.
+
+    Raises:
+        InputError: a setting is out of range.
 
     >>> teacher = TorchTeacher(nn.Linear(1, 2), steps=50, learning_rate=0.1)
     >>> teacher.fit(np.array([[-1.0], [1.0]]), np.array([0, 1])).predict(np.array([[-2.0], [2.0]])).tolist()

@@ -72,7 +72,7 @@ def spec_of(settings: Settings, plan: VotePlan, student: Any, images: Images, nu
 
     Args:
         settings: the settings of the run.
-        plan: its mechanism.
+        plan: the plan, with its mechanism.
         student: settings of the student, as its class holds them.
         images: named, and of public shape and classes; no image is read.
         num_public: images of the public pool.
@@ -119,9 +119,9 @@ def write_folder(
 
     Args:
         run: the run folder.
-        spec: by :func:`spec_of`.
+        spec: as :func:`spec_of` returns it.
         ledger: the ledger of this run, complete.
-        student: trained.
+        student: the trained student.
         released: ``queries`` and ``answers``.
         told: what was told of the cost afterwards; there is no certificate then, and the spec says why.
         sign_key: PEM file of an Ed25519 private key.

@@ -38,7 +38,7 @@ class GraphTeachers:
         num_features: columns of features; public, not read off the graph.
         num_classes: public, not read off the labels.
         backbone: "sage", "gcn", "gat" or "mlp".
-        width: hidden width.
+        width: units of the hidden layer.
         epochs: passes over a teacher's nodes.
         learning_rate: step size of Adam.
         seed: decides the groups and each teacher's first weights. Public.
@@ -118,7 +118,10 @@ class GraphTeachers:
 
 @dataclass(frozen=True, eq=False)
 class TrainedGraphTeachers(Teachers):
-    """Trained graph teachers come from :meth:`GraphTeachers.fit`."""
+    """Trained graph teachers come from :meth:`GraphTeachers.fit`.
+
+    ``models`` holds one network for each teacher; ``num_features`` and ``num_classes`` are public.
+    """
 
     models: tuple[GNN | int, ...]
     num_features: int

@@ -27,6 +27,8 @@ class Images:
 
     Shapes: ``train_x`` and ``test_x`` float32 [n, 1, 28, 28], 0 to 1; ``train_y`` and ``test_y`` int64 [n], 0 to 9.
     Row i is image i of the published file, so that i serves as its id.
+
+    ``name`` is the name of the data set, and ``num_classes`` is public.
     """
 
     name: str

@@ -143,7 +143,7 @@ def reserve(
 
     Args:
         run: the run folder.
-        terms: by :func:`terms_of`.
+        terms: as :func:`terms_of` returns them.
         kept: what a stopped run left; None for a run without answers yet.
         plan: what is charged.
         images: named, and of public shape.
@@ -186,7 +186,7 @@ def keep(run: Path, terms: dict[str, Any], kept: Kept) -> None:
 
     Args:
         run: the run folder.
-        terms: by :func:`terms_of`.
+        terms: as :func:`terms_of` returns them.
         kept: answers, their cost and scores.
 
     >>> import tempfile

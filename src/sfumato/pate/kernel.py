@@ -69,7 +69,7 @@ class KernelEnsemble:
     Args:
         num_teachers: number of teachers; each takes a disjoint part of the records by a hash of the id.
         num_classes: number of classes; public, not read off the labels.
-        ridge: lambda.
+        ridge: lambda, the weight of the penalty.
         slanted: set images upright first, as handwriting needs.
         seed: decides the partition. Public.
 

@@ -52,7 +52,7 @@ class Settings:
         num_teachers: parts of the private data.
         num_queries: public images put to the teachers, the first cap.
         epsilon: what the run may cost; binds as ``accounting`` says.
-        delta: failure probability.
+        delta: failure probability of the run.
         mechanism: a name, whose noise is calibrated (``accounting="data-independent"``) or published, or the mechanism itself.
         accounting: "data-independent" (epsilon binds before data is read), "released" (the noisy epsilon told afterwards decides
             whether the student may leave) or "as-published" (data-dependent, for tables: nothing may leave).
@@ -131,6 +131,8 @@ class VotePlan(PlanEntry):
     """A vote plan says what a run of PATE will charge, and holds the mechanism that answers.
 
     Its ``epsilon`` is the data-independent cost of all answers at ``delta``, that of the noise sampler included.
+
+    ``mechanism`` answers the queries; the other fields are those of the entry.
     """
 
     epsilon: float
@@ -215,7 +217,7 @@ def told(votes: Votes, mechanism: Mechanism, settings: Settings) -> Released:
 
     Args:
         votes: counts [queries, classes].
-        mechanism: that answered.
+        mechanism: the mechanism that answered.
         settings: the settings of the run.
     """
     order, beta, noise = settings.gnss

@@ -73,7 +73,7 @@ def run(
     student: nothing is charged, and ``resumed`` of the metrics says so. All other settings must be the same.
 
     Args:
-        settings: public.
+        settings: public settings of the run.
         images: private training rows; test rows, of which the first 9000 are the public pool.
         out: a new folder, or that of the stopped run.
         progress: a function, called with (stage, done, total).
@@ -226,7 +226,7 @@ def answer(mechanism: Mechanism, votes: Votes, settings: Settings, key: Key | No
     """Aggregate votes within the cap on answers.
 
     Args:
-        mechanism: that answers.
+        mechanism: the mechanism that answers.
         votes: counts [queries, classes].
         settings: hold the cap.
         key: the key of the noise; a new one is drawn unless one is given.
@@ -253,7 +253,7 @@ def fit_student(
         settings: the settings of the run.
         images: hold the public pool.
         rows: labeled rows of the pool.
-        labels: their labels.
+        labels: labels of these rows.
         progress: a function, called with (stage, done, total); None if nobody watches.
         stage: name of the stage for ``progress``.
     """

@@ -151,7 +151,7 @@ def check_conditions(noise_stddev: float, num_classes: int, order: float) -> Non
 
     Args:
         noise_stddev: sigma of GNMax, in votes.
-        num_classes: m.
+        num_classes: m, the number of classes.
         order: the one Renyi order.
 
     Raises:
@@ -170,6 +170,8 @@ def check_conditions(noise_stddev: float, num_classes: int, order: float) -> Non
 
 def conditions(noise_stddev: float, num_classes: int, order: float) -> tuple[bool, bool]:
     """Tell whether C5 (f rises up to q_0) and C6 (its step up rises up to q_1) hold, on a grid of ln q.
+
+    ``noise_stddev``, ``num_classes`` and ``order`` are those of :func:`check_conditions`.
 
     Arguments are those of :func:`check_conditions`.
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 def smooth_sensitivity(by_distance: Floats, beta: float) -> float:
     """Compute the smooth sensitivity of a sum from its local sensitivities at every distance.
 
+    Raises:
+        InputError: beta is out of range.
+
     >>> round(smooth_sensitivity(np.array([0.1, 0.5, 0.5]), 0.2), 4)
     0.4094
     """
@@ -42,9 +45,9 @@ def gnss_renyi(beta: float, noise: float, order: float) -> float:
     divergence, and so does a wider one.
 
     Args:
-        beta: smoothness.
-        noise: sigma.
-        order: alpha.
+        beta: smoothness of the sensitivity.
+        noise: sigma, in units of the smooth sensitivity.
+        order: alpha, the Renyi order.
 
     Raises:
         InputError: v is not positive: the divergence is infinite there.
@@ -64,6 +67,8 @@ def gnss_renyi(beta: float, noise: float, order: float) -> float:
 
 def published_gnss_renyi(beta: float, noise: float, order: float) -> float:
     r"""Compute the same as published, for tables only: it is *too small*.
+
+    ``beta``, ``noise`` and ``order`` are those of :func:`gnss_renyi`.
 
     Arguments are those of :func:`gnss_renyi`.
 

@@ -78,6 +78,8 @@ def assign(ids: Ids, num_teachers: int, seed: int = 0) -> NDArray[np.int64]:
 def parts(ids: Ids, num_teachers: int, seed: int = 0) -> list[NDArray[np.int64]]:
     """List the rows of each teacher, in the order of their ids: the order in which records are stored decides nothing.
 
+    ``ids``, ``num_teachers`` and ``seed`` are those of :func:`assign`.
+
     Arguments are those of :func:`assign`.
 
     >>> [part.tolist() for part in parts(["ann", "bob", "eve"], 2)]

@@ -101,8 +101,8 @@ class Disputes:
     """The table T counts the epochs in which each labeled row was disputed; old counts decay.
 
     Args:
-        rows: labeled rows.
-        decay: alpha.
+        rows: number of labeled rows.
+        decay: alpha, what one more epoch leaves of a count.
 
     >>> import torch
     >>> table = Disputes(2, decay=0.5)
@@ -137,7 +137,7 @@ def most_disputed(table: NDArray[np.float64], share: float, groups: NDArray[np.i
 
     Args:
         table: T, one count for each row.
-        share: tau.
+        share: tau, the share of each group.
         groups: group of each row.
 
     >>> table = np.array([0.0, 2.0, 1.0, 3.0])

@@ -106,8 +106,8 @@ def keep_rate(epoch: int, noise_rate: float, ramp: int = 15) -> float:
 
     Args:
         epoch: e, counted from 1.
-        noise_rate: beta.
-        ramp: E_0.
+        noise_rate: beta, the guess of the share of wrong labels.
+        ramp: E_0, the epochs until R(e) is 1 - beta.
 
     >>> keep_rate(3, 0.2), keep_rate(15, 0.2), keep_rate(400, 0.2)
     (0.96, 0.8, 0.8)
@@ -129,9 +129,9 @@ def small_loss(scores: Tensor, labels: Tensor, rate: float, *, as_published: boo
     """Find the positions of the rows with the smallest cross-entropy, at least the share ``rate`` of them.
 
     Args:
-        scores: [batch, classes].
-        labels: [batch].
-        rate: R(e).
+        scores: scores of the rows, [batch, classes].
+        labels: labels of the rows, [batch].
+        rate: R(e), the least share.
         as_published: round the number down, and take all rows instead of none.
 
     >>> import torch
@@ -152,8 +152,8 @@ def peer_losses(scores: list[Tensor], labels: Tensor, rate: float, *, as_publish
 
     Args:
         scores: [candidates, classes] of each network.
-        labels: [candidates].
-        rate: R(e).
+        labels: labels of the candidates, [candidates].
+        rate: R(e), the share of them.
         as_published: divide each mean by the number of rows again, and round the share as :func:`small_loss` does.
 
     >>> import torch

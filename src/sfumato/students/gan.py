@@ -42,6 +42,9 @@ _LEAST_SIDE = 5  # of an image: that of the first convolution
 class Batch:
     """A batch names the labeled rows of one step.
 
+    ``rows`` are positions in the labeled set, ``labels`` are noisy, ``epoch`` counts from 1, and ``step`` counts from 0
+    in it.
+
     It holds positions in the labeled set, noisy labels, the epoch from 1 and the step in it from 0.
     """
 
@@ -139,6 +142,8 @@ class TrainedStudent:
     """A trained student is as private as the labels it saw; two discriminators predict by the mean of their probabilities.
 
     ``generator`` is None in a student that was loaded: predicting needs none.
+
+    ``discriminators`` are the networks, and ``device`` is where they run.
     """
 
     discriminators: tuple[Discriminator, ...]
@@ -188,9 +193,9 @@ def train(
 
     Args:
         settings: the settings of a student; its ``supervised`` chooses the rows that each discriminator learns from.
-        x: labeled rows.
+        x: rows that have labels.
         y: their noisy labels.
-        pool: unlabeled rows.
+        pool: rows without a label.
         progress: a function, called with (epoch, epochs).
         watch: called each step with the scores of the labeled rows by each discriminator, and the batch.
     """

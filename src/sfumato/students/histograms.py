@@ -19,7 +19,7 @@ EDGES = _DIRECTIONS * (SIDE // _CELL) ** 2
 
 
 def upright(x: Tensor) -> Tensor:
-    """Turn images upright: center them and undo their slant: the mean column becomes the same in all rows, by moments.
+    """Set images upright: center them and undo their slant, so that the mean column is the same in all rows, by moments.
 
     >>> x = torch.zeros(1, 1, 28, 28)
     >>> x[0, 0, range(8, 20), range(8, 20)] = 1

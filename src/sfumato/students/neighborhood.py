@@ -41,7 +41,7 @@ def label_all(rows: Tensor, y: Tensor, num_classes: int, *, neighbors: int = 5, 
 
     Args:
         rows: one unit row an image, the answered ones first.
-        y: their answers.
+        y: answers to these rows.
         num_classes: number of classes, which is public.
         neighbors: number of images to which an image is joined.
         seed: decides the folds that choose lambda and alpha.

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 class Ridge:
     """Ridge is the floor: least squares on the pixels of the answered queries, without the pool.
 
+    ``x`` [n, ...] and ``y`` [n] are the answered rows and their classes, of which there are ``num_classes``.
+
     >>> Ridge(np.array([[-9.0], [9.0]]), np.array([0, 1]), 2).predict(np.array([[-1.0], [1.0]])).tolist()
     [0, 1]
     """
