@@ -47,6 +47,7 @@ class MLP(NetworkMethod):
 
     Errors: ``calibrate`` raises UnsupportedUnitError under units local and link.
 
+    >>> from sfumato.graph.graph import PublicFacts
     >>> from sfumato.privacy.budget import Budget
     >>> from sfumato.privacy.units import EdgeLevel, RecordLevel
     >>> facts = PublicFacts(num_nodes=1000, num_train=750, num_features=10, num_classes=3, directed=False)

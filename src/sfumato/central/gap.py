@@ -89,6 +89,7 @@ class GAP(NetworkMethod):
     Raises:
         InputError: a setting is out of range. ``calibrate`` raises UnsupportedUnitError under a unit without a proof.
 
+    >>> from sfumato.graph.graph import PublicFacts
     >>> from sfumato.privacy.budget import Budget
     >>> from sfumato.privacy.units import EdgeLevel
     >>> facts = PublicFacts(num_nodes=1000, num_train=750, num_features=10, num_classes=3, directed=False)
