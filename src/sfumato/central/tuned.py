@@ -71,8 +71,16 @@ class Tuned(CuratorMethod):
             of range.
 
     >>> from sfumato.central.gap import GAP
-    >>> Tuned((GAP(num_hops=1), GAP(num_hops=2)), mean_trials=5).name
-    'gap'
+    >>> from sfumato.graph.graph import PublicFacts
+    >>> from sfumato.privacy.budget import Budget
+    >>> from sfumato.privacy.units import EdgeLevel
+    >>> facts = PublicFacts(num_nodes=1000, num_train=750, num_features=10, num_classes=3, directed=False)
+    >>> tuned = Tuned((GAP(num_hops=1), GAP(num_hops=2)), mean_trials=5)
+    >>> plan = tuned.calibrate(Budget(1.0, 1e-6), EdgeLevel(directed=False), facts)
+    >>> len(plan.releases), round(plan.epsilon, 2)
+    (1, 1.0)
+
+    Source: Papernot and Steinke (2022), Hyperparameter Tuning with Renyi Differential Privacy.
     """
 
     candidates: tuple[Method, ...]
@@ -192,7 +200,7 @@ class Tuned(CuratorMethod):
         return outcome
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> Any:
-        """Refuse, since nobody asks: a finished run belongs to the chosen candidate.
+        """Refuse the call: a finished run belongs to the chosen candidate, which computes scores.
 
         ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
 

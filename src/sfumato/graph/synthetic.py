@@ -123,7 +123,7 @@ def interests(
     mean_degree: float = 10.0,
     homophily: float = 0.21,
 ) -> Graph:
-    """Make a graph whose features tell the class and whose edges hardly do, to tell feature reports apart.
+    """Make a graph whose features predict the class and whose edges hardly do, to compare ways of reporting features.
 
     A node has a class and, independently, one of 8 topics; it holds a sparse set of features, as in a bag of words. Feature j
     belongs to class ``j mod num_classes`` and to a topic: each is in the set independently, with probability proportional
