@@ -109,7 +109,8 @@ def test_help_names_it():
         [sys.executable, "-c", HELP.format(toy=inspect.getsource(Households))], capture_output=True, text=True
     )
     assert done.stdout == (
-        "What is protected: none, arc, edge, node, record or household:SIZE (local and link: implied).\n"
+        "What is protected: none, arc, edge, node, record or household:SIZE. Local methods imply theirs (local or "
+        "link).\n"
     ), done.stderr
 
 

@@ -10,22 +10,33 @@ from sfumato._validate import check_choice
 from sfumato.cli.output import tell
 from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
 
-app = typer.Typer(help="Privacy accounting without data.", no_args_is_help=True, rich_markup_mode=None)
-
-SAMPLING = typer.Option(1.0, "--sampling-prob", help="Probability that a record enters a step (Poisson sampling).")
-STEPS = typer.Option(1, "--steps", help="How many times the mechanism runs.")
-DELTA = typer.Option(..., "--delta", help="Failure probability, such as 1e-7.")
-RELATION = typer.Option(
-    "add-remove", "--relation", help="add-remove or replace; noise is in units of one record's bound."
+app = typer.Typer(
+    help="Compute an epsilon or the noise for it, without data.", no_args_is_help=True, rich_markup_mode=None
 )
-METHOD = typer.Option("pld", "--method", help="pld (exact or tight), rdp, or moments (as first published).")
-JSON = typer.Option(False, "--json", help="One JSON object on standard output.")
+
+SAMPLING = typer.Option(
+    1.0, "--sampling-prob", help="The probability with which a record takes part in a step (Poisson sampling)."
+)
+STEPS = typer.Option(1, "--steps", help="How many times the mechanism runs.")
+DELTA = typer.Option(..., "--delta", help="The failure probability, such as 1e-7.")
+RELATION = typer.Option(
+    "add-remove",
+    "--relation",
+    help="How neighboring data sets differ: add-remove or replace. With both, noise is in units of the bound on one record.",
+)
+METHOD = typer.Option(
+    "pld",
+    "--method",
+    help="How epsilon is computed: pld (privacy loss distribution: exact or tight), rdp (Renyi divergences), or moments "
+    "(the moments accountant, as first published).",
+)
+JSON = typer.Option(False, "--json", help="Print one JSON object on standard output.")
 
 
 @app.command()
 def epsilon(
     noise_multiplier: float = typer.Option(
-        ..., "--noise-multiplier", help="Noise standard deviation / record's bound."
+        ..., "--noise-multiplier", help="The standard deviation of the noise, divided by the bound on one record."
     ),
     sampling_prob: float = SAMPLING,
     steps: int = STEPS,
@@ -47,7 +58,7 @@ def epsilon(
 
 @app.command()
 def noise(
-    target: float = typer.Option(..., "--epsilon", help="Requested epsilon; the result never exceeds it."),
+    target: float = typer.Option(..., "--epsilon", help="The epsilon that you ask for. The result never exceeds it."),
     sampling_prob: float = SAMPLING,
     steps: int = STEPS,
     delta: float = DELTA,

@@ -11,21 +11,31 @@ import typer
 
 from sfumato.cli.output import plain_console
 
-DATASET = typer.Option(None, "--dataset", help="A named data set, such as campus or facebook100/Berkeley13.")
-DATA_DIR = typer.Option(None, "--data-dir", help="The folder that holds named data sets.")
-NODES = typer.Option(None, "--nodes", help="Node table, CSV or Parquet.")
-EDGES = typer.Option(None, "--edges", help="Edge table, CSV or Parquet: one row an edge.")
-LABEL = typer.Option(None, "--label", help="The node table's column to learn.")
-SCHEMA = typer.Option(None, "--schema", help="Public schema (TOML): classes, categories, ranges, roles, degrees.")
-DIRECTED = typer.Option(
-    None, "--directed/--undirected", help="What an edge row means (default: schema, else undirected)."
+DATASET = typer.Option(
+    None, "--dataset", help="The name of a data set, such as campus or facebook100/Berkeley13 (see `sfumato datasets`)."
 )
-MIN_CLASS = typer.Option(None, "--min-class-size", help="Drop smaller classes of a named data set (default: its own).")
+DATA_DIR = typer.Option(None, "--data-dir", help="The folder that holds the files of named data sets.")
+NODES = typer.Option(None, "--nodes", help="The table of nodes, as CSV or Parquet.")
+EDGES = typer.Option(None, "--edges", help="The table of edges, as CSV or Parquet. Each row is one edge.")
+LABEL = typer.Option(None, "--label", help="The column of the node table that holds the classes to learn.")
+SCHEMA = typer.Option(
+    None, "--schema", help="A public schema (TOML), which declares classes, categories, ranges, roles and degrees."
+)
+DIRECTED = typer.Option(
+    None,
+    "--directed/--undirected",
+    help="Whether a row of the edge table is one arc or an undirected edge (default: as the schema says, else undirected).",
+)
+MIN_CLASS = typer.Option(
+    None,
+    "--min-class-size",
+    help="Drop the classes of a named data set that have fewer nodes than this (default: the bound of the data set itself).",
+)
 
 
 def datasets(
     data_dir: Path | None = DATA_DIR,
-    as_json: bool = typer.Option(False, "--json", help="One JSON object on standard output."),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object on standard output."),
 ) -> None:
     """List the named data sets and whether their files are there."""
     from sfumato.graph.datasets import list_datasets

@@ -25,9 +25,11 @@ if TYPE_CHECKING:
     from sfumato.experiments.spec import Spec
 
 app = typer.Typer(help="Reproduce published tables and figures.", no_args_is_help=True, rich_markup_mode=None)
-NAME = typer.Argument(..., help="A name that `experiment list` shows, or a specification (.toml).")
-RESULTS = typer.Option(Path("runs/experiments"), "--results", help="The folder of all experiments' results.")
-DATASET = typer.Option(None, "--dataset", help="Another data set than the specification's.")
+NAME = typer.Argument(..., help="A name that `experiment list` shows, or the file of a specification (.toml).")
+RESULTS = typer.Option(
+    Path("runs/experiments"), "--results", help="The folder that holds the results of all experiments."
+)
+DATASET = typer.Option(None, "--dataset", help="Use this data set instead of the one in the specification.")
 
 
 @app.callback()
@@ -37,7 +39,10 @@ def _root() -> None:
 
 @app.command("list")
 def list_specs() -> None:
-    """List the experiments: name, cells (fits), minutes of --quick on two cores, title."""
+    """List the experiments and what they cost to run.
+
+    A cell is one fit. The minutes are those that --quick takes on two cores.
+    """
     from rich import box
     from rich.table import Table
 
@@ -58,16 +63,20 @@ def list_specs() -> None:
 @app.command("run")
 def run_spec(
     name: str = NAME,
-    quick: bool = typer.Option(False, "--quick", help="The few seeds and budgets that take minutes."),
+    quick: bool = typer.Option(False, "--quick", help="Run a few seeds and budgets only, which takes minutes."),
     results: Path = RESULTS,
     data_dir: Path | None = data.DATA_DIR,
     dataset: str | None = DATASET,
-    jobs: int = typer.Option(1, "--jobs", help="Processes; more than one use a single thread each."),
-    seeds: int | None = typer.Option(None, "--seeds", help="Seeds, each with a split of its own."),
+    jobs: int = typer.Option(
+        1, "--jobs", help="How many processes to run at once. If there are several, each uses a single thread."
+    ),
+    seeds: int | None = typer.Option(
+        None, "--seeds", help="How many seeds to run, each with its own split (default: as the specification says)."
+    ),
 ) -> None:
-    """Run what is not finished yet. Stop it whenever you like: the same command goes on where it was.
+    """Run the cells of an experiment that are not finished yet.
 
-    Exit code 2 if nothing could be run, 130 after Ctrl-C.
+    You can stop it at any time: the same command goes on where it stopped. Exit code 2 if nothing could be run, 130 after Ctrl-C.
     """
     check_installed(*TRAIN)
     from sfumato.experiments.results import read, summarize
@@ -90,10 +99,15 @@ def report_spec(
     results: Path = RESULTS,
     dataset: str | None = DATASET,
     out: Path | None = typer.Option(
-        None, "--out", help="FILE.html, or FILE.md with its figures (default: report.html beside the results)."
+        None,
+        "--out",
+        help="The page to write: FILE.html, or FILE.md with its figures beside it (default: report.html beside the results).",
     ),
 ) -> None:
-    """Write one page: tables beside the published numbers, curves, costs and privacy statements."""
+    """Write one page about the results of an experiment.
+
+    It shows our numbers beside the published ones, curves, costs and privacy statements.
+    """
     check_installed(*TRAIN, "matplotlib", "jinja2")
     from sfumato.experiments.results import belonging, read
     from sfumato.experiments.spec import find

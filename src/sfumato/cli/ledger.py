@@ -14,23 +14,23 @@ from sfumato.cli.output import plain_console
 if TYPE_CHECKING:
     from sfumato.record.claims import Account
 
-app = typer.Typer(help="The budget of a data set.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Show what the runs on a data set have spent.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.callback()
 def _root() -> None:
-    """The budget of a data set."""
+    """Show what the runs on a data set have spent."""
 
 
 @app.command()
 def show(
-    file: Path = typer.Argument(..., help="A data set's ledger, as train --ledger makes it."),
-    as_json: bool = typer.Option(False, "--json", help="One JSON object on standard output."),
+    file: Path = typer.Argument(..., help="The ledger file of a data set, as `train --ledger` writes it."),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object on standard output."),
 ) -> None:
-    """List the runs in a ledger, what they claim together and what is left. Exit code 1 if the file is damaged.
+    """List the runs in a ledger, what they claim and what is left.
 
-    A claim is "reserved" until noise is drawn under it and "spent" from then on; both count in full, and for good. The state is
-    "unknown" in a ledger of format 1, which did not say.
+    A claim is "reserved" until noise is drawn under it, and "spent" from then on. Both count in full, forever. In a ledger of
+    format 1, which did not record this, the state is "unknown". Exit code 1 if the file is damaged.
     """
     from sfumato.record.dataset_ledger import read_account
 

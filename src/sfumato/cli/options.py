@@ -25,58 +25,83 @@ _CHOSEN, _IMPLIED = (
 UNIT = typer.Option(
     None,
     "--unit",
-    help=f"What is protected: {', '.join(_CHOSEN[:-1])} or {_CHOSEN[-1]} ({' and '.join(_IMPLIED)}: implied).",
+    help=f"What is protected: {', '.join(_CHOSEN[:-1])} or {_CHOSEN[-1]}. Local methods imply theirs "
+    f"({' or '.join(_IMPLIED)}).",
 )
 EPSILON = typer.Option(
     None,
     "--epsilon",
-    help="Privacy budget: smaller is more private (blink: of one bit of one list; a relationship, twice).",
+    help="The privacy budget: a smaller one is more private. For blink it is the budget of one bit of one neighbor list; a "
+    "relationship is in two lists and costs it twice.",
 )
 DELTA = typer.Option(
     None,
     "--delta",
-    help="Failure probability, such as 1e-7; required with a unit (local methods: gaussian noise alone).",
+    help="The failure probability, such as 1e-7. Required with a private unit, except by local methods: they take it with "
+    "--mechanism gaussian only.",
 )
-MAX_DEGREE = typer.Option(None, "--max-degree", help="Arcs an owner keeps under unit node.")
+MAX_DEGREE = typer.Option(
+    None, "--max-degree", help="With --unit node: how many of its own arcs each node may use at most."
+)
 EPSILON_X = typer.Option(
-    None, "--epsilon-x", help="Of a user's features, local methods: 0 asks for none, inf reads them in the clear."
+    None,
+    "--epsilon-x",
+    help="Local methods: the budget for the features of one user. 0 asks for no features; inf reads them in the clear.",
 )
-EPSILON_Y = typer.Option(None, "--epsilon-y", help="Of a user's label, local methods: inf reads it in the clear.")
+EPSILON_Y = typer.Option(
+    None, "--epsilon-y", help="Local methods: the budget for the label of one user. inf reads it in the clear."
+)
 PRESET = typer.Option(
     None,
     "--preset",
-    help="Published settings of lpgnn: lpgnn-2021, or pgc-2020 (labels in the clear unless --epsilon-y says otherwise).",
+    help="Use published settings of lpgnn: lpgnn-2021, or pgc-2020 (which reads labels in the clear, unless you give "
+    "--epsilon-y).",
 )
-TASK = typer.Option("node", "--task", help="node (classes), or link (with pgc).")
+TASK = typer.Option(
+    "node", "--task", help="What to predict: node (the class of a node), or link (links; with pgc only)."
+)
 MECHANISM = typer.Option(
     None,
     "--mechanism",
-    help="How features are randomized, local methods: multi-bit, one-bit, laplace, gaussian, piecewise, pgc, collision or "
+    help="Local methods: how features are randomized: multi-bit, one-bit, laplace, gaussian, piecewise, pgc, collision or "
     "direction.",
 )
 SPLIT = typer.Option(
-    None, "--split", help="Train/validation/test percent, or public (default: 75/10/15; local methods 50/25/25)."
+    None,
+    "--split",
+    help="Percentages of training, validation and test nodes (default: 75/10/15, for local methods 50/25/25). Or public: the "
+    "published split of a named data set.",
 )
 CONTROLS = typer.Option(
-    None, "--controls/--no-controls", help="Floor and ceiling (default: named data without --ledger)."
+    None,
+    "--controls/--no-controls",
+    help="Also train floor and ceiling, for comparison (default: on a named data set without --ledger).",
 )
 LEDGER = typer.Option(
     None,
     "--ledger",
-    help="The data set's ledger, shared by all runs on it: the claim is charged there first, and marked as spent before "
-    "noise is drawn.",
+    help="The ledger file of the data set, which all runs on it share. The whole claim is charged there first, and is marked "
+    "as spent before noise is drawn.",
 )
 TOTAL_EPSILON = typer.Option(
-    None, "--total-epsilon", help="Most that all runs in the ledger may spend; fixed by the first."
+    None,
+    "--total-epsilon",
+    help="The most epsilon that all runs in the ledger may spend together. The first run fixes it.",
 )
-TOTAL_DELTA = typer.Option(None, "--total-delta", help="The same for delta (default: ten times the first run's).")
+TOTAL_DELTA = typer.Option(
+    None,
+    "--total-delta",
+    help="The most delta that all runs in the ledger may spend together (default: ten times the delta of the first run).",
+)
 COMPOSITION = typer.Option(
-    None, "--composition", help="How runs add up: basic (default), or gdp for Gaussian plans only."
+    None,
+    "--composition",
+    help="How the costs of the runs in the ledger add up: basic (default), or gdp, which takes Gaussian plans only.",
 )
-THREADS = typer.Option(None, "--threads", help="Threads (default: all cores).")
-SIGN_KEY = typer.Option(None, "--sign-key", help="Ed25519 private key (PEM) that signs the release.")
-OUT = typer.Option(None, "--out", help="New run folder.")
-JSON = typer.Option(False, "--json", help="One JSON object on standard output.")
+THREADS = typer.Option(None, "--threads", help="How many threads to use (default: one for each core).")
+SIGN_KEY = typer.Option(None, "--sign-key", help="The file of an Ed25519 private key (PEM), to sign the release with.")
+OUT = typer.Option(None, "--out", help="A new folder, for this run.")
+JSON = typer.Option(False, "--json", help="Print one JSON object on standard output.")
 HOPS = words_with("hops")
 _PATHS = ("data_dir", "nodes", "edges", "schema", "ledger", "sign_key", "out")
 _ANY_TIME = ("resume", "as_json", "verbose")

@@ -23,7 +23,7 @@ from sfumato.evaluation.memory import peak_mb
 if TYPE_CHECKING:
     from sfumato.pate.aggregation import Mechanism
 
-app = typer.Typer(help="PATE: private votes of teachers.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Learn from the noisy votes of teachers (PATE).", no_args_is_help=True, rich_markup_mode=None)
 NOISE = {
     "lnmax": ("--scale",),
     "gnmax": ("--sigma2",),
@@ -52,30 +52,43 @@ OPTIONS = {
 
 @app.callback()
 def _root() -> None:
-    """PATE: private votes of teachers."""
+    """Learn from the noisy votes of teachers (PATE)."""
 
 
 @app.command()
 def analyze(
-    votes: Path = typer.Option(..., "--votes", help="Counts [queries, classes] as .npy."),
-    mechanism: str = typer.Option(..., "--mechanism", help="lnmax, gnmax or confident-gnmax."),
-    scale: float | None = typer.Option(None, "--scale", help="Scale b of the Laplace noise of lnmax, in votes."),
-    sigma1: float | None = typer.Option(None, "--sigma1", help="Deviation of the threshold's noise, in votes."),
-    sigma2: float | None = typer.Option(None, "--sigma2", help="Deviation of the noise on each count, in votes."),
-    threshold: float | None = typer.Option(None, "--threshold", help="Votes that confident-gnmax asks for."),
-    queries: int | None = typer.Option(None, "--queries", help="Charge the first N rows (default: all)."),
-    delta: float = typer.Option(..., "--delta", help="Failure probability, such as 1e-5."),
+    votes: Path = typer.Option(..., "--votes", help="The counts of votes [queries, classes], as .npy."),
+    mechanism: str = typer.Option(
+        ..., "--mechanism", help="How votes are made private: lnmax, gnmax or confident-gnmax."
+    ),
+    scale: float | None = typer.Option(None, "--scale", help="The scale b of the Laplace noise of lnmax, in votes."),
+    sigma1: float | None = typer.Option(
+        None, "--sigma1", help="The standard deviation of the noise at the threshold, in votes."
+    ),
+    sigma2: float | None = typer.Option(
+        None, "--sigma2", help="The standard deviation of the noise on each count, in votes."
+    ),
+    threshold: float | None = typer.Option(
+        None, "--threshold", help="How many votes, with noise, the largest count needs before confident-gnmax answers."
+    ),
+    queries: int | None = typer.Option(
+        None, "--queries", help="How many rows to charge, from the first on (default: all)."
+    ),
+    delta: float = typer.Option(..., "--delta", help="The failure probability, such as 1e-5."),
     as_published: bool = typer.Option(
-        False, "--as-published", help="The papers' orders, conversion and mean costs, for tables."
+        False, "--as-published", help="Compute with the orders, conversion and mean costs of the papers, for tables."
     ),
     release: str | None = typer.Option(
         None,
         "--release",
-        help="ORDER,BETA,NOISE such as 8,0.025,4, chosen without the votes: print a noisy upper bound that may leave.",
+        help="Print a noisy upper bound, which may leave. Give ORDER,BETA,NOISE, such as 8,0.025,4: chosen without the votes.",
     ),
-    as_json: bool = typer.Option(False, "--json", help="One JSON object on standard output."),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object on standard output."),
 ) -> None:
-    """Print what asking the teachers costs, and whether the number may leave."""
+    """Print what it costs to ask the teachers.
+
+    It also says whether the printed number may leave.
+    """
     from sfumato.pate.analysis import analyze as analyze_votes
     from sfumato.pate.epsilon_release import release_epsilon
     from sfumato.pate.votes import read_votes
@@ -95,41 +108,67 @@ def analyze(
 
 @app.command()
 def run(
-    dataset: str = typer.Option(..., "--dataset", help="mnist or fashion_mnist."),
-    data_dir: Path = typer.Option(..., "--data-dir", help="The folder that holds named data sets."),
-    teachers: int = typer.Option(250, "--teachers", help="Disjoint parts of the training images."),
-    queries: int = typer.Option(..., "--queries", help="Public images to ask about, chosen by index beforehand."),
+    dataset: str = typer.Option(..., "--dataset", help="The images to learn from: mnist or fashion_mnist."),
+    data_dir: Path = typer.Option(..., "--data-dir", help="The folder that holds the files of named data sets."),
+    teachers: int = typer.Option(
+        250, "--teachers", help="How many teachers to train. Each learns from its own part of the training images."
+    ),
+    queries: int = typer.Option(
+        ..., "--queries", help="The number of public images to ask about. They are chosen beforehand, by their index."
+    ),
     epsilon: float = typer.Option(
         ...,
         "--epsilon",
-        help="What the run may cost, in the accounting that binds (as-published: it binds nothing).",
+        help="The most that the run may cost, in the chosen --accounting (with as-published it limits nothing).",
     ),
-    delta: float = typer.Option(1e-5, "--delta", help="Failure probability."),
-    mechanism: str = typer.Option("confident-gnmax", "--mechanism", help="lnmax, gnmax or confident-gnmax."),
+    delta: float = typer.Option(1e-5, "--delta", help="The failure probability of the guarantee."),
+    mechanism: str = typer.Option(
+        "confident-gnmax", "--mechanism", help="How votes are made private: lnmax, gnmax or confident-gnmax."
+    ),
     accounting: str = typer.Option(
         "data-independent",
         "--accounting",
-        help="data-independent (noise is calibrated to epsilon), released (a noisy upper bound told afterwards) or "
-        "as-published (data-dependent, for tables: nothing may leave).",
+        help="How epsilon is computed: data-independent (noise is calibrated to --epsilon), released (a noisy upper bound is "
+        "published afterwards) or as-published (it depends on the data, for tables: nothing may leave).",
     ),
     max_answers: int | None = typer.Option(
-        None, "--max-answers", help="Cap on answers of confident-gnmax (default: half of the queries)."
+        None, "--max-answers", help="The most queries that confident-gnmax answers (default: half of the queries)."
     ),
     teacher: str = typer.Option(
-        "kernel", "--teacher", help="kernel (regression on edges, seconds) or cnn (networks, minutes)."
+        "kernel",
+        "--teacher",
+        help="What kind of teachers to train: kernel (regression on edges in the image: seconds) or cnn (networks: minutes).",
     ),
     student: str = typer.Option(
-        "consistency", "--student", help="consistency, gan, coteaching, pate-plus or pate-plus-plus."
+        "consistency",
+        "--student",
+        help="How the student learns: consistency, gan, coteaching, pate-plus or pate-plus-plus.",
     ),
-    scale: float | None = typer.Option(None, "--scale", help="Given noise of lnmax, in votes."),
-    sigma1: float | None = typer.Option(None, "--sigma1", help="Given noise on the threshold, in votes."),
-    sigma2: float | None = typer.Option(None, "--sigma2", help="Given noise on each count, in votes."),
-    threshold: float | None = typer.Option(None, "--threshold", help="Given threshold of confident-gnmax, in votes."),
-    release: str = typer.Option("8,0.025,4", "--release", help="ORDER,BETA,NOISE of --accounting released."),
-    controls: bool = typer.Option(True, "--controls/--no-controls", help="Also train the ceiling, on true labels."),
-    quick: bool = typer.Option(False, "--quick", help="50 teachers and 100 queries at most, small networks."),
-    seed: int = typer.Option(0, "--seed", help="Of teachers, queries and student; noise has a key of its own."),
-    device: str = typer.Option("cpu", "--device", help="Of cnn teachers: cpu or cuda."),
+    scale: float | None = typer.Option(
+        None, "--scale", help="Set the noise yourself: the scale b of the Laplace noise of lnmax, in votes."
+    ),
+    sigma1: float | None = typer.Option(
+        None, "--sigma1", help="Set the noise yourself: its standard deviation at the threshold, in votes."
+    ),
+    sigma2: float | None = typer.Option(
+        None, "--sigma2", help="Set the noise yourself: its standard deviation on each count, in votes."
+    ),
+    threshold: float | None = typer.Option(
+        None, "--threshold", help="Set the threshold of confident-gnmax yourself, in votes."
+    ),
+    release: str = typer.Option(
+        "8,0.025,4", "--release", help="With --accounting released: ORDER,BETA,NOISE of the noisy upper bound."
+    ),
+    controls: bool = typer.Option(
+        True, "--controls/--no-controls", help="Also train the ceiling: the same student, on true labels."
+    ),
+    quick: bool = typer.Option(
+        False, "--quick", help="Make a small run: at most 50 teachers and 100 queries, with small networks."
+    ),
+    seed: int = typer.Option(
+        0, "--seed", help="The seed of teachers, queries and student. The noise has a key of its own."
+    ),
+    device: str = typer.Option("cpu", "--device", help="Where cnn teachers are trained: cpu or cuda."),
     ledger: Path | None = options.LEDGER,
     total_epsilon: float | None = options.TOTAL_EPSILON,
     total_delta: float | None = options.TOTAL_DELTA,
@@ -139,12 +178,15 @@ def run(
     out: Path = typer.Option(
         ...,
         "--out",
-        help="New run folder, or that of a stopped run with these options. Without --ledger, nobody can tell an old copy of "
-        "it: never put one back.",
+        help="A new folder for this run, or the folder of a stopped run with the same options. Without --ledger, nobody can "
+        "recognize an old copy of the folder: never put one back.",
     ),
-    as_json: bool = typer.Option(False, "--json", help="One JSON object on standard output."),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object on standard output."),
 ) -> None:
-    """Train teachers, ask them privately, and train a student that may leave."""
+    """Train teachers, ask them privately, and train a student.
+
+    The student learns from the noisy answers. It may leave, except where --accounting says otherwise.
+    """
     check_installed(*TRAIN)
     from sfumato.cli.options import set_threads as use_threads
     from sfumato.pate.images import load_images

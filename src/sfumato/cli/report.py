@@ -18,15 +18,20 @@ from sfumato.evaluation.source import Source
 if TYPE_CHECKING:
     from sfumato.report.run import Run
 
-RUN = typer.Argument(..., help="A run folder.")
+RUN = typer.Argument(..., help="The folder of a run.")
 
 
 def report(
     run: Path = RUN,
-    out: Path | None = typer.Option(None, "--out", help="HTML file (default: reports/index.html in the run folder)."),
-    as_json: bool = typer.Option(False, "--json", help="One JSON object on standard output."),
+    out: Path | None = typer.Option(
+        None, "--out", help="The HTML file to write (default: reports/index.html in the run folder)."
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object on standard output."),
 ) -> None:
-    """Write one page about a run: certificate in words, releases, and scores marked as outside the guarantee."""
+    """Write one page about a run.
+
+    It holds the certificate in words, the releases, and the scores, which are marked as outside the guarantee.
+    """
     out = out or run / "reports" / "index.html"
     if out.suffix.lower() != ".html":
         raise fail("out", str(out), "to end in .html")
@@ -41,7 +46,10 @@ def report(
 
 
 def cite(run: Path = RUN) -> None:
-    """Print BibTeX of what a run used: method, mechanisms, accounting, data."""
+    """Print BibTeX entries for what a run used.
+
+    They cite its method, mechanisms, accounting and data.
+    """
     from sfumato.report import citations, read_run
 
     read = read_run(run)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from sfumato.method.plan import Fitted
     from sfumato.record.dataset_ledger import DatasetLedger
 
-RUN = typer.Argument(..., help="A run folder.")
-JSON = typer.Option(False, "--json", help="One JSON object on standard output.")
+RUN = typer.Argument(..., help="The folder of a run.")
+JSON = typer.Option(False, "--json", help="Print one JSON object on standard output.")
 
 
 def predict(
@@ -36,11 +36,19 @@ def predict(
     label: str | None = data.LABEL,
     schema: Path | None = data.SCHEMA,
     directed: bool | None = data.DIRECTED,
-    out: Path | None = typer.Option(None, "--out", help="CSV to write (default: predictions.csv in the run folder)."),
-    epsilon: float | None = typer.Option(None, "--epsilon", help="Budget for reading ANOTHER private graph."),
-    delta: float | None = typer.Option(None, "--delta", help="Its delta."),
+    out: Path | None = typer.Option(
+        None, "--out", help="The CSV file to write (default: predictions.csv in the run folder)."
+    ),
+    epsilon: float | None = typer.Option(
+        None, "--epsilon", help="The privacy budget for reading ANOTHER private graph."
+    ),
+    delta: float | None = typer.Option(
+        None, "--delta", help="The failure probability for reading that other graph, such as 1e-7."
+    ),
     new_run: Path | None = typer.Option(
-        None, "--new-run", help="New run folder of that other graph: its ledger is there before its first release."
+        None,
+        "--new-run",
+        help="A new run folder, for that other graph. Its ledger is written there before the first release.",
     ),
     ledger: Path | None = options.LEDGER,
     total_epsilon: float | None = options.TOTAL_EPSILON,
@@ -48,7 +56,10 @@ def predict(
     composition: str | None = options.COMPOSITION,
     as_json: bool = JSON,
 ) -> None:
-    """Predict every node's class. On the graph of the run this spends nothing; another graph is a new, charged release."""
+    """Predict the class of every node.
+
+    On the graph of the run this spends nothing. Another graph is a new release, which is charged.
+    """
     check_installed(*TRAIN)
     from sfumato.catalog import load
 
@@ -178,7 +189,10 @@ def _write_predictions(out: Path, graph: Graph, fitted: Fitted) -> None:
 
 
 def evaluate(run: Path = RUN, as_json: bool = JSON) -> None:
-    """Score a run on its test nodes again. Reads true labels: outside the guarantee."""
+    """Score a run on its test nodes again.
+
+    This reads true labels, so the scores are outside the guarantee.
+    """
     check_installed(*TRAIN)
     from sfumato.catalog import load
     from sfumato.evaluation.scores import majority_share, score
@@ -206,10 +220,15 @@ def evaluate(run: Path = RUN, as_json: bool = JSON) -> None:
 
 def verify(
     run: Path = RUN,
-    public_key: Path | None = typer.Option(None, "--public-key", help="The run must be signed by this Ed25519 key."),
+    public_key: Path | None = typer.Option(
+        None, "--public-key", help="The file of an Ed25519 public key. The run must be signed with this key."
+    ),
     as_json: bool = JSON,
 ) -> None:
-    """Check a run without trusting it: files, ledger, signature, and epsilon derived anew."""
+    """Check a run without trusting it.
+
+    It checks files, ledger and signature, and derives epsilon again. Exit code 1 if a check fails.
+    """
     from sfumato import verify as verifier
 
     try:

@@ -28,15 +28,12 @@ if TYPE_CHECKING:
     from sfumato.record.resume import FitState
 
 _SUMMARIES = "; ".join(f"{word}: {FACES[name].summary}" for word, name in WORDS.items())
-_HOPS = "; ".join(f"of {word} {FACES[WORDS[word]].defaults['hops']}" for word in HOPS)
+_HOPS = "; ".join(f"{word} {FACES[WORDS[word]].defaults['hops']}" for word in HOPS)
 
 
 def train(
     context: typer.Context,
-    method: str | None = typer.Argument(
-        None,
-        help=_SUMMARIES + ".",
-    ),
+    method: str | None = typer.Argument(None, help=f"The method to train. {_SUMMARIES}."),
     dataset: str | None = data.DATASET,
     data_dir: Path | None = data.DATA_DIR,
     min_class_size: int | None = data.MIN_CLASS,
@@ -55,12 +52,12 @@ def train(
     task: str = options.TASK,
     mechanism: str | None = options.MECHANISM,
     split: str | None = options.SPLIT,
-    seeds: int = typer.Option(1, "--seeds", help="Fits for evaluation; only the first is saved and certified."),
+    seeds: int = typer.Option(
+        1, "--seeds", help="How many times to fit, to evaluate the method. Only the first fit is saved and certified."
+    ),
     controls: bool | None = options.CONTROLS,
     hops: int | None = typer.Option(
-        None,
-        "--hops",
-        help=f"Neighborhood sums (default {_HOPS}).",
+        None, "--hops", help=f"How many sums over neighbors to take, one after the other (default: {_HOPS})."
     ),
     ledger: Path | None = options.LEDGER,
     total_epsilon: float | None = options.TOTAL_EPSILON,
@@ -69,20 +66,25 @@ def train(
     resumable: bool = typer.Option(
         False,
         "--resumable",
-        help="Let --resume finish it after a stop: keeps the noise key under OUT/private until then. Without --ledger, "
-        "nobody can tell an old copy of OUT: never put one back.",
+        help="Let --resume finish this run if it is stopped. Until it has finished, the noise key is kept under OUT/private. "
+        "Without --ledger, nobody can recognize an old copy of OUT: never put one back.",
     ),
     resume: Path | None = typer.Option(
-        None, "--resume", help="Finish this stopped --resumable run, with its own METHOD and options."
+        None,
+        "--resume",
+        help="Finish this stopped run, which was started with --resumable. METHOD and options are taken from the run.",
     ),
-    device: str = typer.Option("cpu", "--device", help="cpu."),
+    device: str = typer.Option("cpu", "--device", help="Where to compute. Only cpu is supported."),
     threads: int | None = options.THREADS,
     sign_key: Path | None = options.SIGN_KEY,
     out: Path | None = options.OUT,
     as_json: bool = options.JSON,
     verbose: bool = typer.Option(False, "--verbose", help="Print the plan before training."),
 ) -> None:
-    """Train a method within a privacy budget, and save the run with its certificate."""
+    """Train a method within a privacy budget.
+
+    The run is saved with its certificate.
+    """
     values = {name: value for name, value in locals().items() if name != "context"}
     state = None
     if resume is not None:

@@ -39,12 +39,16 @@ _SUMMARIES = "; ".join(f"{word}: {summary}" for word, summary in _METHODS.items(
 
 
 def tune(
-    method: str | None = typer.Argument(None, help=_SUMMARIES + "."),
+    method: str | None = typer.Argument(None, help=f"The method to tune. {_SUMMARIES}."),
     candidates: Path | None = typer.Option(
-        None, "--candidates", help="TOML file, one [[candidate]] of settings each (default: a short list)."
+        None,
+        "--candidates",
+        help="A TOML file with one table [[candidate]] for each setting to try (default: a short list of the method).",
     ),
-    trials: float = typer.Option(10.0, "--trials", help="Expected number of trials; the real one stays secret."),
-    rule: str = typer.Option("logarithmic", "--rule", help="How it is drawn: logarithmic, geometric or poisson."),
+    trials: float = typer.Option(10.0, "--trials", help="The expected number of trials. The real number stays secret."),
+    rule: str = typer.Option(
+        "logarithmic", "--rule", help="How the number of trials is drawn: logarithmic, geometric or poisson."
+    ),
     dataset: str | None = data.DATASET,
     data_dir: Path | None = data.DATA_DIR,
     min_class_size: int | None = data.MIN_CLASS,
@@ -63,14 +67,19 @@ def tune(
     total_epsilon: float | None = options.TOTAL_EPSILON,
     total_delta: float | None = options.TOTAL_DELTA,
     composition: str | None = options.COMPOSITION,
-    device: str = typer.Option("cpu", "--device", help="cpu."),
+    device: str = typer.Option("cpu", "--device", help="Where to compute. Only cpu is supported."),
     threads: int | None = options.THREADS,
     sign_key: Path | None = options.SIGN_KEY,
     out: Path | None = options.OUT,
-    dry_run: bool = typer.Option(False, "--dry-run", help="Print what it would cost, and stop. OUT is not needed."),
+    dry_run: bool = typer.Option(
+        False, "--dry-run", help="Print what tuning would cost, and stop. No --out is needed."
+    ),
     as_json: bool = options.JSON,
 ) -> None:
-    """Choose a method's settings within a privacy budget: the best of a secret number of trials, charged as one event."""
+    """Choose the settings of a method within a privacy budget.
+
+    A secret number of trials is run, and the best one is kept. All of them together are charged as one event.
+    """
     values = dict(locals())
     shared = {name: values[name] for name in values.keys() - {"candidates", "trials", "rule", "dry_run", "as_json"}}
     if method is None:
