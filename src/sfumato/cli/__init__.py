@@ -1,7 +1,7 @@
 """The `sfumato` command: thin functions that parse, call the library and print.
 
-Exit codes: 0 done, 1 the check failed or the budget refused, 2 bad input. Progress goes to standard error; ``--json``
-prints one object on standard output.
+Exit codes: 0 done, 1 a check failed or the budget was refused, 2 bad input, 130 stopped by Ctrl-C. Progress goes to standard
+error. With ``--json`` a command prints one object on standard output.
 """
 
 from __future__ import annotations
@@ -57,9 +57,13 @@ def _root(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line; every expected failure is one line on standard error.
+    """Run the command line, and end the process with the exit code of the command.
 
-    The process leaves without taking the libraries down piece by piece, which takes longer than most commands.
+    Every expected failure is one line on standard error. The process ends without unloading its libraries one by one, which
+    would take longer than most commands.
+
+    Args:
+        arguments: the words after ``sfumato``; None takes those of this process.
     """
     code = invoke(arguments)
     try:
@@ -71,7 +75,13 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def invoke(arguments: list[str] | None = None) -> int:
-    """Run one command and return its exit code."""
+    """Run one command and return its exit code.
+
+    Every expected failure is one line on standard error; an unexpected error is raised.
+
+    Args:
+        arguments: the words after ``sfumato``; None takes those of this process.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SfumatoWarning)  # commands print these themselves

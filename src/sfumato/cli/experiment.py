@@ -1,4 +1,4 @@
-"""`sfumato experiment`: published tables and figures as files, our numbers beside them."""
+"""`sfumato experiment`: run published tables and figures, which are files, and show our numbers beside the published ones."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def _show(spec: Spec, lines: tuple[Line, ...]) -> None:
 
 @contextmanager
 def _progress(total: int) -> Iterator[Report]:
-    """A bar with the time left on standard error, or a line a cell if nobody is watching; no score is shown."""
+    """Show a bar with the time left on standard error, or one line for each cell if nobody watches. No score is shown."""
     start = time.perf_counter()
     if not sys.stderr.isatty():
 

@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 
 
 def train_links(options: Options, as_json: bool) -> None:
-    """Score held-out links from feature reports; every feature costs epsilon_x. Nothing is released."""
+    """Score held-out links from feature reports, and print and store the scores. Nothing is released.
+
+    Every feature of a user costs ``epsilon_x``.
+
+    Args:
+        options: the checked options of the command, whose ``out`` must be a new folder.
+        as_json: whether one JSON object is printed instead of sentences.
+    """
     from sfumato.evaluation.scores import Summary
     from sfumato.local.link_prediction import LinkPrediction
     from sfumato.record.release_folder import check_new_folder

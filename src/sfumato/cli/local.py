@@ -22,7 +22,16 @@ _NOT_OF_LINKS = ("epsilon_y", "split", "controls", "preset", "sign_key")
 
 
 def implied(values: dict[str, Any]) -> dict[str, Any]:
-    """Unit, split and budgets that a local method implies where they are not given; PGC has labels in the clear."""
+    """Return the unit, split and budgets of a local method: those that are given, and those that it implies.
+
+    PGC reads labels in the clear, unless a budget for them is given.
+
+    Args:
+        values: the options of the command line, by name; None stands for one that is not given.
+
+    Raises:
+        InputError: an option has no meaning with ``--task link``.
+    """
     if values.get("task") == "link" and values["method"] == "pgc":
         _refuse_beside_links(values)
     found = {"split": values["split"] or "50/25/25"}
@@ -41,7 +50,11 @@ def implied(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def refuse(options: Options) -> None:
-    """Refuse options of local methods beside any other."""
+    """Refuse options that the method does not take: those of local methods.
+
+    Raises:
+        InputError: such an option is given; the message names the methods that take it.
+    """
     for name, words in _OWN.items():
         if getattr(options, name) is not None:
             those = words[0] if len(words) == 1 else "one of " + ", ".join(words)
@@ -69,7 +82,11 @@ def _check_task(options: Options) -> None:
 
 
 def check(options: Options) -> None:
-    """Refuse what contradicts local privacy, before any file is read."""
+    """Refuse what contradicts local privacy, before any file is read.
+
+    Raises:
+        InputError: an option is missing, out of range, or contradicts the method or its unit.
+    """
     word = options.method
     if options.resumable:
         raise InputError(
@@ -143,13 +160,17 @@ def _check_range(options: Options) -> None:
 
 
 def look(graph: Graph, asked: Any, *, features: bool = True, links: bool = False) -> None:
-    """Refuse a graph that lacks what users are asked for, by what is public of the graph.
+    """Refuse a graph that lacks what users are asked for. Only public facts of the graph decide.
 
     Args:
-        graph: what was read.
-        asked: the method, or the questions, with its ``mechanism`` and budgets.
-        features: whether features are asked for.
-        links: whether links are learned, and not classes.
+        graph: the graph that was read.
+        asked: the method or the questions, which have a ``mechanism`` and budgets.
+        features: whether users are asked for features.
+        links: whether links are learned instead of classes.
+
+    Raises:
+        DataError: the graph has fewer than two classes, or no features although they are asked for.
+        InputError: the budgets are too large for the sampler of the mechanism gaussian.
     """
     if not links and graph.num_classes < 2:
         raise DataError(f"Expected labels of 2 classes or more, got {graph.num_classes}. Name another --label column.")
@@ -180,7 +201,14 @@ def _check_gaussian(asked: Any, num_features: int) -> None:
 
 
 def lost(asked: Any, graph: Graph) -> str:
-    """What a randomizer loses of these features, for ``evaluation/``: it reads them, as only a simulation can; or nothing."""
+    """Return in words what the randomizer loses of these features, or an empty text.
+
+    This reads the users' features, which only a simulation can do. So the text belongs under ``evaluation/``.
+
+    Args:
+        asked: the method, which has a ``mechanism``, a budget ``epsilon_x`` and the range ``low`` to ``high``.
+        graph: the graph whose features the users hold.
+    """
     import numpy as np
 
     if not asked.epsilon_x or graph.x is None:
@@ -204,5 +232,5 @@ def _option(name: str) -> str:
 
 
 def in_clear(epsilon: float | None) -> bool:
-    """Whether a budget asks for values without noise."""
+    """Return whether a budget asks for values without noise: whether it is infinite."""
     return epsilon == math.inf

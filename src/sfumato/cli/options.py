@@ -1,4 +1,4 @@
-"""The options of `sfumato train`: their help, their values, stored for a resumable run and taken up again."""
+"""The options of `sfumato train`: their help texts and values. A resumable run stores them, and ``--resume`` reads them back."""
 
 from __future__ import annotations
 
@@ -109,7 +109,19 @@ _ANY_TIME = ("resume", "as_json", "verbose")
 
 @dataclass(frozen=True)
 class Options:
-    """The values that decide a run, named as on the command line; :mod:`sfumato.cli.parse` says what they mean."""
+    """The options of a run are the values that decide it, named as on the command line.
+
+    Each means what its help text says, and :mod:`sfumato.cli.parse` says what they mean together. They are:
+
+    * the method and its settings: ``method``, ``task``, ``hops``, ``preset``, ``mechanism``;
+    * what is protected and how much it may cost: ``unit``, ``max_degree``, ``epsilon``, ``delta``, or for local methods
+      ``epsilon_x`` and ``epsilon_y``;
+    * the graph: ``dataset``, ``data_dir`` and ``min_class_size``, or ``nodes``, ``edges``, ``label``, ``schema`` and
+      ``directed``; and its ``split``;
+    * what is evaluated: ``seeds``, ``controls``;
+    * the ledger of the data set: ``ledger``, ``total_epsilon``, ``total_delta``, ``composition``;
+    * how it runs and what it leaves: ``device``, ``threads``, ``resumable``, ``sign_key``, ``out``.
+    """
 
     method: str
     unit: str
@@ -144,7 +156,11 @@ class Options:
     sign_key: Path | None = None
 
     def source(self) -> Source:
-        """Where the graph comes from."""
+        """Return the source of the graph that the options name, checked.
+
+        Raises:
+            InputError: the options name both kinds of graph, neither, or half of a kind.
+        """
         data_dir, nodes, edges = (_text(path) for path in (self.data_dir, self.nodes, self.edges))
         return Source(
             self.dataset,
@@ -159,13 +175,13 @@ class Options:
         ).check()
 
     def to_json(self) -> dict[str, Any]:
-        """The form that the private state keeps, with absolute paths."""
+        """Return the form that the private state keeps: JSON values, with absolute paths."""
         values = asdict(self)
         return {**values, **{name: str(values[name].resolve()) for name in _PATHS if values[name] is not None}}
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Options:
-        """Read back what :meth:`to_json` wrote."""
+        """Read back the options that :meth:`to_json` wrote."""
         return cls(**{**values, **{name: Path(values[name]) for name in _PATHS if values[name] is not None}})
 
 
@@ -177,7 +193,18 @@ def shared_ledger(
     *,
     private: bool = True,
 ) -> DatasetLedger | None:
-    """The ledger that the options name, or None; its totals and rule need one, and it needs a run with privacy."""
+    """Return the ledger that the options name, or None if they name none.
+
+    Args:
+        ledger: the file of the ledger, or None.
+        total_epsilon: the most epsilon that all its runs may spend together.
+        total_delta: the most delta that all its runs may spend together.
+        composition: the rule by which costs add up.
+        private: whether the run has a privacy unit.
+
+    Raises:
+        InputError: a total or a rule is given without a ledger, or a ledger for a run without privacy.
+    """
     if ledger is not None and not private:
         raise InputError("Expected --ledger with a privacy unit, got none: nothing bounds what it spends. Drop it.")
     if ledger is None:
@@ -208,7 +235,12 @@ def set_threads(threads: int | None) -> int:
 
 
 def take_up(run: Path, context: typer.Context, values: dict[str, Any]) -> tuple[Options, FitState]:
-    """The options and private state of a stopped run; options given beside --resume must be the same.
+    """Return the options and the private state of a stopped run.
+
+    Args:
+        run: the folder of the run.
+        context: says which options were given on the command line beside ``--resume``.
+        values: the values of the command line by name; those that were given must be the same as in the run.
 
     Raises:
         InputError: the run is finished or cannot be resumed, or an option differs.

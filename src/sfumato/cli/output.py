@@ -1,4 +1,4 @@
-"""How commands show tables and progress and write pages: text stays as it is, and a file is whole or absent."""
+"""How commands show tables and progress, and write pages. Text is shown as it is, and a file is written whole or not at all."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def plain_console(*, stderr: bool = False) -> Console:
-    """A console that takes nothing in labels, titles or paths for markup.
+    """Return a console that shows labels, titles and paths as they are, and takes nothing in them for markup.
 
     >>> plain_console().render_str("[/b] :key:").plain
     '[/b] :key:'
@@ -30,10 +30,10 @@ def plain_console(*, stderr: bool = False) -> Console:
 
 
 def write_page(path: Path, text: str) -> None:
-    """Write a text file under its name once it is whole, and leave nothing else behind.
+    """Write a text file. It gets its name once it is whole, and nothing else is left behind.
 
     Raises:
-        InputError: folder or disk refuses it.
+        InputError: the folder or the disk refuses the file.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -56,7 +56,12 @@ def tell(caveats: Iterable[Caveat]) -> None:
 
 @contextmanager
 def stage_bars(quiet: bool) -> Iterator[Progress | None]:
-    """One bar a stage on standard error, if someone is watching; stages hold no private value.
+    """Show the progress of a fit on standard error: one bar for each stage, or one line if nobody watches.
+
+    The names of stages and the numbers of steps hold no private value.
+
+    Args:
+        quiet: whether nothing is shown; then the value of the block is None.
 
     >>> with stage_bars(quiet=True) as report:
     ...     print(report)

@@ -1,4 +1,4 @@
-"""From the options of a command line to what it asks for: checked and parsed once, before any file is read."""
+"""Turns the options of a command line into what they ask for. They are checked and parsed once, before any file is read."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Job:
-    """What a command line asks for: the evaluation, and what is kept of it.
+    """A job is what a command line asks for: the evaluation, and what is kept of it.
 
     Args:
-        word: the method, as it was named.
-        request: what to evaluate.
-        out: the run folder.
-        ledger: that of the data set.
-        sign_key: file of the key that signs the release.
-        threads: to compute with; None for all.
-        device: to compute on.
-        look: refuses a graph that has not what the method asks for.
+        word: the method, as the command line named it.
+        request: what to fit and evaluate.
+        out: the new run folder.
+        ledger: the ledger of the data set, or None.
+        sign_key: the file of the key that signs the release, or None.
+        threads: how many threads to use; None uses all.
+        device: where to compute; only "cpu" so far.
+        look: refuses a graph that lacks what the method asks for; None accepts every graph.
     """
 
     word: str
@@ -48,12 +48,20 @@ class Job:
 
     @property
     def dataset(self) -> str:
-        """How results name the graph."""
+        """The name of the graph in results: that of the data set, or the path of the node table."""
         return self.request.source.dataset or str(self.request.source.nodes)
 
 
 def given(values: dict[str, Any], command: str = "train") -> Options:
-    """Options from the command line, with what the method implies; what --resume would bring is required without it."""
+    """Return the options of a new run, with what its method implies.
+
+    Args:
+        values: the options of the command line, by name; None stands for one that is not given.
+        command: the name of the command, for messages.
+
+    Raises:
+        InputError: the method, the unit or the run folder is missing. (Only ``--resume`` takes them from a run.)
+    """
     values = {**values, **local.implied(values)} if values["method"] in local.WORDS else values
     values = {**values, "split": values["split"] or "75/10/15"}
     for name, remedy in (
@@ -68,7 +76,11 @@ def given(values: dict[str, Any], command: str = "train") -> Options:
 
 
 def check(options: Options) -> None:
-    """Refuse what contradicts itself, whatever the task."""
+    """Refuse options that contradict each other, whatever the task.
+
+    Raises:
+        InputError: an option is missing or out of range, or two contradict each other.
+    """
     check_choice(tuple(WORDS), method=options.method)
     check_choice(("cpu",), "Other devices are not supported yet.", device=options.device)
     check_int(low=1, seeds=options.seeds)
@@ -89,10 +101,10 @@ def check(options: Options) -> None:
 
 
 def parse(options: Options) -> Job:
-    """Check the options of a run that learns classes of nodes, and say what they ask for.
+    """Check the options of a run that learns the classes of nodes, and return what they ask for.
 
     Raises:
-        InputError: options contradict each other, or one that is needed is missing.
+        InputError: an option is missing or out of range, or two contradict each other.
     """
     check(options)
     from sfumato.evaluation.request import Request
@@ -126,7 +138,7 @@ def parse(options: Options) -> Job:
 
 
 def _budget(options: Options) -> Budget | None:
-    """Epsilon and delta; None without privacy, and where the method's own options say what is spent."""
+    """Return epsilon and delta. It is None without privacy, and if the method's own options say what is spent."""
     unit = class_for(options.unit)
     if options.method in local.WORDS:
         return None

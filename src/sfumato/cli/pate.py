@@ -1,4 +1,4 @@
-"""`sfumato pate`: private aggregation of teachers' votes and what it costs."""
+"""`sfumato pate`: aggregate the votes of teachers privately, and compute what that costs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ OPTIONS = {
     "beta": "BETA of --release",
     "noise": "NOISE of --release",
 }
-"""What errors of the library call an argument, and the option that it is."""
+"""For each name of an argument in errors of the library, the option that it is on the command line."""
 
 
 @app.callback()
@@ -306,7 +306,7 @@ def _numbers(release: str | None, as_published: bool) -> tuple[float, float, flo
 
 
 def _released(asked: Mechanism, queries: int, epsilon: float, order: float, delta: float, confidence: float) -> Any:
-    """The same object without any number that the votes decide but the released one."""
+    """Return what an analysis says, but without numbers that depend on the votes. Only the released one stays."""
     from sfumato.privacy import accounting
 
     return {

@@ -1,4 +1,4 @@
-"""Commands that write about a finished run: report, cite."""
+"""The commands that write about a finished run: report and cite."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def cite(run: Path = RUN) -> None:
 
 
 def _with_graph(folder: Path, run: Run) -> Run:
-    """Add predictions and scores by class and degree, if the graph is still where it was; else the reason."""
+    """Add predictions and scores by class and degree if the graph is still where it was, or else the reason why not."""
     from sfumato.catalog import load
     from sfumato.report import evaluate_by_degree
 

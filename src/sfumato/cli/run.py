@@ -1,4 +1,4 @@
-"""Commands on a finished run folder: predict, evaluate, verify."""
+"""The commands on a finished run folder: predict, evaluate and verify."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def _infer(
 
 
 def _check_new_run(new_run: Path) -> None:
-    """Refuse a folder that is taken; that of this graph's release answers for free."""
+    """Refuse a folder that is taken. The message says that a release of this graph there answers for free."""
     from sfumato.record.release_folder import LEDGER, check_new_run
 
     own = new_run / "release" / LEDGER

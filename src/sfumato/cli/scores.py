@@ -1,4 +1,4 @@
-"""Scores of a run beside its controls, as `sfumato train` and `sfumato tune` print them."""
+"""The scores of a run and its controls, as `sfumato train` and `sfumato tune` print them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def note_uncharged(job: Job) -> None:
-    """Say that controls and further seeds are outside the ledger, where there is one."""
+    """Say that controls and further seeds are not charged, if the job has a ledger and either of them."""
     if job.ledger is not None and (job.request.controls or len(job.request.seeds) > 1):
         print(
             "Note: controls and further seeds read the data outside the guarantee and are not charged to the ledger. "
@@ -30,7 +30,13 @@ def note_left_out(evaluation: Evaluation) -> None:
 
 
 def show(result: dict[str, Any], evaluation: Evaluation, out: Path) -> None:
-    """Print a table of scores, and the certificate."""
+    """Print a table of scores, the certificate, and what may leave.
+
+    Args:
+        result: what the command also prints as JSON.
+        evaluation: the scores of the run and of its controls.
+        out: the run folder.
+    """
     from rich import box
     from rich.table import Table
 

@@ -1,4 +1,4 @@
-"""What a command that fails or is stopped by Ctrl-C leaves behind, and what it says."""
+"""Decides what a command that fails or is stopped by Ctrl-C leaves behind, and what it says."""
 
 from __future__ import annotations
 
@@ -19,14 +19,18 @@ _NOTHING = "Nothing was charged."
 
 
 class StopError(Exception):
-    """Ctrl-C: its text says what is charged and how to go on."""
+    """Ctrl-C stopped a command. The text says what is charged and how to go on."""
 
 
 class StoppableGroup(TyperGroup):
-    """Commands that say what Ctrl-C cost; Typer's own would end in silence."""
+    """A group of commands that say what a stop by Ctrl-C costs. Those of Typer would end in silence."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command."""
+        """Run the command that the context names.
+
+        Raises:
+            StopError: Ctrl-C stopped the command.
+        """
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as error:
@@ -34,7 +38,7 @@ class StoppableGroup(TyperGroup):
 
 
 def notes_of(error: BaseException) -> str:
-    """What was added to an error on its way, as one text.
+    """Join the notes that were added to an error, in one text.
 
     >>> notes_of(KeyboardInterrupt())
     ''
@@ -52,17 +56,18 @@ def leaving(
     resumed: bool = False,
     hint: str = "",
 ) -> Iterator[None]:
-    """While this process alone makes a run: clear up after a failure, and add to it what is charged and how to go on.
+    """Hold a run folder for this process alone while the block makes the run in it, and clear up if that fails.
 
-    Of a run that is charged stay its ledger, and its private state if it has one; of one that is not, nothing stays.
+    Of a run that is charged, the ledger stays, and its private state if it has one. Of any other run nothing stays. Notes on
+    the error say what is charged and how to go on.
 
     Args:
         out: the run folder, which must be new (unless ``resumed``).
-        shared: the data set's ledger.
-        finished: what to do if the run is saved already.
-        check: refuses a folder that is not new, in words of the command.
-        resumed: whether the folder holds a stopped run.
-        hint: how the command makes runs that can go on, if it does.
+        shared: the data set's ledger, or None.
+        finished: what the user can do if the run is saved already, in words.
+        check: refuses a folder that is not new, with a message of the command; None takes the usual one.
+        resumed: whether the folder holds a stopped run that goes on.
+        hint: how the command makes runs that can go on after a stop, in words, if it can.
     """
     from sfumato.record.owned import owned
     from sfumato.record.release_folder import check_new_run
@@ -101,7 +106,14 @@ def _cleared(out: Path, shared: Path | None, finished: str, resumed: bool, hint:
 
 @contextmanager
 def leaving_pate(out: Path, shared: Path | None) -> Iterator[None]:
-    """The same for a run of PATE, which goes on by the same command until its answers are drawn, and once they are kept."""
+    """Hold the folder of a run of PATE in the same way.
+
+    Such a run goes on by the same command, if it was stopped before its answers were drawn or after they were kept.
+
+    Args:
+        out: the run folder: a new one, or that of a stopped run.
+        shared: the data set's ledger, or None.
+    """
     from sfumato.pate.kept import check_folder
     from sfumato.record.owned import owned
 
@@ -148,7 +160,7 @@ def _any(run: Path) -> None:
 
 
 def _drawn(ledger: Path) -> bool:
-    """Whether answers may have been drawn: not before every release is charged."""
+    """Return whether answers may have been drawn: none is drawn before every release is charged."""
     from sfumato.record.ledger import Chain
 
     entries = Chain.parse(ledger.read_bytes()).entries if ledger.exists() else ()
@@ -156,7 +168,7 @@ def _drawn(ledger: Path) -> bool:
 
 
 def _claimed(out: Path) -> str | None:
-    """The name of the claim that a stopped run of PATE keeps, if it does."""
+    """Return the name of the claim that a stopped run of PATE keeps, or None."""
     for path in (out / PRIVATE / "run.json", out / PRIVATE / "answers.json"):
         with suppress(OSError, ValueError, KeyError, TypeError):
             return json.loads(path.read_bytes())["run"]

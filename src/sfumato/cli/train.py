@@ -121,7 +121,7 @@ def _train(options: Options, state: FitState | None, as_json: bool, verbose: boo
 def _run(
     job: Job, state: FitState | None, kept: dict[str, Any] | None, start: float, quiet: bool, verbose: bool
 ) -> tuple[dict[str, Any], Evaluation]:
-    """Fit, save, score; what metrics.json holds, and the scores of the run and its controls."""
+    """Fit, save and score a run. Return what metrics.json holds, and the scores of the run and its controls."""
     from sfumato.evaluation.memory import peak_mb
     from sfumato.evaluation.request import prepare
 
@@ -154,7 +154,7 @@ def _run(
 def _fit(
     job: Job, prepared: Prepared, state: FitState | None, kept: dict[str, Any] | None, report: Progress | None
 ) -> tuple[Fitted, float]:
-    """The fit that is kept: charged, saved, and then without its key; its seconds."""
+    """Fit what is kept: charge it, save it, and delete its key. Return it and its seconds."""
     from sfumato.record.release_folder import LEDGER
 
     if kept is not None and state is None:

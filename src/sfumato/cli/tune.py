@@ -1,7 +1,7 @@
 """`sfumato tune`: choose settings under the guarantee, and save the best run with its certificate.
 
-What it prints and writes does not depend on the number of trials, on the losers or on any score: no progress, no learning
-curves, no seconds, no memory, and files dated at the start.
+What it prints and writes does not depend on the number of trials, on the trials that lost, or on any of their scores. So it
+shows no progress, no learning curves, no seconds and no memory, and all its files carry the date of the start.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def _tune(job: Job, tuned: Tuned, dry_run: bool, as_json: bool) -> None:
 
 
 def _planned(job: Job, tuned: Tuned) -> tuple[Prepared, dict[str, Any]]:
-    """The plan, and what it costs, which is printed."""
+    """Make the plan and compute what it costs, which is printed."""
     from sfumato.evaluation.request import prepare
 
     set_threads(job.threads)
@@ -142,13 +142,13 @@ def _planned(job: Job, tuned: Tuned) -> tuple[Prepared, dict[str, Any]]:
 
 
 def _date(run: Path, moment: int) -> None:
-    """Give everything in a run folder one date, that of the start: how long the trials took tells their number."""
+    """Give everything in a run folder the date of the start, since the time that trials took would tell their number."""
     for path in (*run.rglob("*"), run):
         os.utime(path, ns=(moment, moment))
 
 
 def _cost(tuned: Tuned, plan: Plan) -> dict[str, Any]:
-    """The claim, and each candidate's first noise multiplier beside that of training it untuned; all before any release."""
+    """Return the claim, and the first noise multiplier of each candidate with and without tuning; all before any release."""
     from sfumato.privacy import accounting
 
     names = {key for one in tuned.candidates for key, value in one.settings.items()
@@ -198,7 +198,7 @@ def _words(tuned: Tuned, plan: Plan, cost: dict[str, Any]) -> str:
 
 
 def _fit(job: Job, prepared: Prepared) -> Fitted:
-    """The selection, in silence, and what it leaves."""
+    """Run the selection in silence, and save what it leaves."""
     from sfumato.record.release_folder import LEDGER
 
     print("tuning ...", file=sys.stderr, flush=True)
@@ -209,7 +209,7 @@ def _fit(job: Job, prepared: Prepared) -> Fitted:
 
 
 def _result(job: Job, evaluation: Evaluation) -> dict[str, Any]:
-    """What train prints, without seconds and memory, which would tell the number of trials."""
+    """Return what train prints, without seconds and memory, which would tell the number of trials."""
     result = evaluation.to_dict(job.request.unit)
     result["dataset"] = job.dataset
     result["seconds"] = {"load": None, "train": None, "total": None}
