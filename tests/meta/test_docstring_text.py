@@ -1,4 +1,4 @@
-"""Docstrings of public names say what a caller needs. These are the rules, in the packages of ``FULL``:
+"""Docstrings of public names say what a caller needs. These are the rules:
 
 * The first line is a sentence of four words or more. That of a function or method opens with a verb of ``VERBS``
   ("Return the ..."); a class or a property is a thing and needs no verb.
@@ -23,35 +23,10 @@ PACKAGE = Path(__file__).parents[2] / "src" / "sfumato"
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Definition = Function | ast.ClassDef
 
-<<<<<<< HEAD
 FULL = (
-    "audit",
-    "bounded",
-    "errors",
-    "evaluation",
-    "experiments",
-    "noise",
-    "privacy",
-    "randomizers",
-    "record",
-    "report",
-    "verify",
-)
-WAITING = "the text of its docstrings has not been revised yet"
-# Packages and modules in which the rules do not hold yet, and why. One that is finished moves to FULL.
-NOT_YET = {
-    "catalog": WAITING, "central": WAITING, "graph": WAITING, "local": WAITING, "method": WAITING, "nn": WAITING,
-    "pate": WAITING, "students": WAITING,
-    "cli": "the docstring of a command is its help text, which names neither errors nor parameters of a function",
-=======
-FULL = ("audit", "bounded", "cli", "errors", "evaluation", "noise", "privacy", "randomizers", "record", "verify")
-WAITING = "the text of its docstrings has not been revised yet"
-# Packages and modules in which the rules do not hold yet, and why. One that is finished moves to FULL.
-NOT_YET = {
-    "catalog": WAITING, "central": WAITING, "experiments": WAITING, "graph": WAITING, "local": WAITING,
-    "method": WAITING, "nn": WAITING, "pate": WAITING, "report": WAITING, "students": WAITING,
->>>>>>> 0331fc0 (Hold the command line package to the rules of docstrings)
-}  # fmt: skip
+    "audit", "bounded", "catalog", "central", "cli", "errors", "evaluation", "experiments", "graph", "local", "method", "nn",
+    "noise", "pate", "privacy", "randomizers", "record", "report", "students", "verify",
+)  # fmt: skip
 LEAST_WORDS, LEAST_IN_ARGS, MANY_PARAMETERS = 4, 3, 3
 CHECKS = ("check_real", "check_int", "check_choice")
 NO_FAULT = {"AssertionError", "NotImplementedError"}  # raised where no caller can be wrong
@@ -60,8 +35,9 @@ VERBS = """
     Combine Compare Compute Convert Copy Count Cut Decide Delete Derive Describe Divide Draw Drop Encode Estimate Explain
     Find Fit Forget Gather Give Group Hash Hold Join Keep Let List Load Lock Make Mark Measure Merge Move Name Open Order
     Pack Pad Parse Pay Predict Print Privatize Project Propagate Put Quantize Raise Randomize Read Record Refuse Regroup
-    Release Remove Replace Report Return Round Run Sample Save Say Scale Score Search Send Set Show Shrink Simulate Sort Split
-    Stack Start Stop Store Stream Subtract Sum Take Tell Test Toss Train Turn Undo Unpack Update Use Verify Weigh Write Yield
+    Release Remove Render Replace Report Return Round Run Sample Save Say Scale Score Search Send Set Show Shrink Simulate Sort
+    Split Stack Start Stop Store Stream Subtract Sum Take Tell Test Toss Train Turn Undo Unpack Update Use Verify
+    Weigh Write Yield
 """
 
 
@@ -228,10 +204,9 @@ def test_docstrings_say_what_a_caller_needs():
     assert not text_faults(PACKAGE)
 
 
-def test_every_package_is_finished_or_waits_for_a_reason():
+def test_the_rules_are_in_force_in_every_package():
     names = {path.stem for path in PACKAGE.iterdir() if path.is_dir() or path.suffix == ".py"}
-    assert {name for name in names if not name.startswith("_")} == {*FULL, *NOT_YET}
-    assert not set(FULL) & set(NOT_YET)
+    assert {name for name in names if not name.startswith("_")} == {*FULL}
 
 
 PLANTED = '''
@@ -323,6 +298,32 @@ def good(noise, key, start):
         raise ValueError("caught")
     except (KeyError, ValueError):
         raise
+
+NODES = typer.Option(None, "--nodes", help="The table of nodes.")
+CURT = typer.Option(None, "--curt", help="CSV file.")
+
+def good_command(context: typer.Context, nodes=NODES, shared=options.SHARED, out=typer.Option(..., help=f"{CSV}.")):
+    """Print what the tables hold."""
+    raise fail("nodes", nodes, "to be a table")
+
+def curt_command(nodes=NODES, curt=CURT, shared=options.CURT, *, out=typer.Argument(...)):
+    """Print what the tables hold.
+
+    Args:
+        nodes: the table of nodes.
+
+    Raises:
+        InputError: there is no table.
+    """
+
+def no_command(nodes=NODES, edges=EDGES, out=typer.Option(None, "--out", help="The file to write.")):
+    """Print what the tables hold."""
+    raise fail("nodes", nodes, "to be a table")
+
+def no_command_either(nodes=NODES, *edges):
+    """Print what the tables hold."""
+    raise fail("nodes", nodes, "to be a table")
+
 def _private(noise, key, start):
     """C."""
 '''
