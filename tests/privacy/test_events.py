@@ -87,10 +87,11 @@ def test_a_tree_multiplies_its_counts():
         (lambda: PureEvent(float("inf")), "epsilon"),
         (lambda: ZCDPEvent(0.0), "rho"),
         (lambda: ComposedEvent((PureEvent(1.0),), 0), "count"),
+        (lambda: ComposedEvent((1.0,)), "events"),
         (lambda: event_from_dict({"type": "laplacian"}), "type"),
         (lambda: event_from_dict({"noise_multiplier": 1.0}), "type"),
     ],
 )
 def test_errors_name_the_argument(make, named):
-    with pytest.raises(InputError, match=f"Expected {named} to be"):
+    with pytest.raises(InputError, match=f"Expected {named} to (be|hold)"):
         make()

@@ -93,6 +93,7 @@ def test_links_are_all_that_is_kept_at_link_level():
         (lambda: LocalLevel(labels="yes"), "labels"),
         (lambda: unit_from_dict({"name": "household"}), "unit"),
         (lambda: unit_from_dict({}), "unit"),
+        (lambda: EdgeLevel(directed=False).check_direction(True), "unit"),
     ],
 )
 def test_errors_name_the_argument(make, named):

@@ -1,0 +1,69 @@
+"""What the rules of single methods and of facts refuse, each beside a near miss that they let pass."""
+
+import pytest
+
+from sfumato.verify.facts import fact_faults
+from sfumato.verify.labels import LabelMessages
+from sfumato.verify.links import Blink
+from sfumato.verify.local import LabelOnly
+
+EDGE = {"name": "edge", "relation": "add-remove", "directed": False}
+NODE = {"name": "node", "relation": "remove", "max_out_degree": 5, "arcs": "owned"}
+LINK = {"name": "link", "relation": "replace"}
+LOCAL = {"name": "local", "relation": "replace", "features": True, "labels": True}
+FACTS = {"directed": False, "num_nodes": 9, "num_train": 4, "num_features": 2, "num_classes": 3, "max_degree": 5,
+         "mean_degree": 2.0}  # fmt: skip
+
+
+def certificate(unit=EDGE, facts=(), settings=(), **others):
+    return {"unit": unit, "method": "m", "public_facts": {**FACTS, **dict(facts)}, "settings": dict(settings),
+            "assumed_public": [], "releases": [], **others}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "fragment"),
+    [
+        (certificate(), certificate(facts={"directed": True}), "unit.directed: expected true"),
+        (certificate(facts={"num_train": 9}), certificate(facts={"num_train": 10}), "num_train: 10 exceeds 9"),
+        (certificate(LINK), certificate(LINK, {"num_arcs": 3}), "num_arcs: is protected under unit link"),
+        (
+            certificate(NODE, assumed_public=["categories of column a", "categories of column b"]),
+            certificate(NODE, assumed_public=[f"categories of column {name}" for name in "abc"]),
+            "names 3 columns, but public_facts.num_features is 2",
+        ),
+        (certificate(NODE, assumed_public=["classes"]), certificate(assumed_public=["classes"]), "is not protected"),
+        (
+            certificate(NODE, assumed_public=["classes"]),
+            certificate(NODE, {"num_classes": 0}, assumed_public=["classes"]),
+            "contradicts public_facts.num_classes, which is 0",
+        ),
+    ],
+)
+def test_facts_that_contradict_are_found(right, wrong, fragment):
+    assert not list(fact_faults(right))
+    assert any(fragment in fault for fault in fact_faults(wrong))
+
+
+def test_several_hops_of_labels_only_where_labels_are_public():
+    settings = {"num_hops": 2, "learner_share": None, "epochs": 1, "learning_rate": 0.1, "l2_clip_norm": 1.0}
+    rules = LabelMessages()
+    assert not list(rules.setting_faults(certificate(EDGE, settings=settings)))
+    assert not list(rules.setting_faults(certificate(NODE, settings={**settings, "num_hops": 1})))
+    (fault,) = rules.setting_faults(certificate(NODE, settings=settings))
+    assert "settings.num_hops: expected 1 under unit node, got 2" in fault
+
+
+def test_lists_of_neighbors_are_undirected_and_pure():
+    claim = {"epsilon": 1.0, "delta": 0}
+    assert not list(Blink().faults(certificate(LINK, claim=claim)))
+    (fault,) = Blink().faults(certificate(LINK, {"directed": True}, claim=claim))
+    assert "public_facts.directed: expected false" in fault
+    (fault,) = Blink().faults(certificate(LINK, claim={**claim, "delta": 1e-9}))
+    assert "claim.delta: expected 0" in fault
+
+
+def test_a_range_is_not_empty():
+    settings, claim = {"low": 0.0, "high": 1.0, "epsilon_x": 1.0, "epsilon_y": 1.0, "delta": None}, {"delta": 0}
+    assert not list(LabelOnly().faults(certificate(LOCAL, settings=settings, claim=claim)))
+    (fault,) = LabelOnly().faults(certificate(LOCAL, settings={**settings, "high": 0.0}, claim=claim))
+    assert "settings.high: expected a number above low, got 0.0" in fault
