@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo test check soak audit paper bench docs clean
+.PHONY: help demo test check soak audit paper bench docs lock clean
 
 PYTHON ?= $(firstword $(foreach name,python3.11 python3,$(shell $(name) -c $(IS_NEW) 2>/dev/null && echo $(name))))
 IS_NEW := 'import sys; sys.exit(sys.version_info < (3, 11))'
@@ -12,7 +12,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONOPTIMIZE PYTHONWARNINGS VIRTU
 unexport PIP_USER PIP_TARGET PIP_PREFIX PIP_REQUIRE_VIRTUALENV PIP_CONSTRAINT PYTEST_ADDOPTS PYTEST_PLUGINS
 
 BIN := .venv/bin
-INPUTS := pyproject.toml constraints.txt
+INPUTS := pyproject.toml constraints.txt $(wildcard locks/*.txt)
 DEMO_OUT := runs/demo-$(shell date +%Y%m%d-%H%M%S)
 
 help: ## list the targets
@@ -55,6 +55,13 @@ docs: .venv/dev.stamp ## build the documentation site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "open build/site/index.html"
 
+lock: build/uv/bin/uv ## write locks/ again after a change of pyproject.toml or constraints.txt
+	for extra in all dev; do \
+	  $< pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
+	    --no-emit-package torch --overrides locks/overrides.in -c constraints.txt --extra $$extra \
+	    pyproject.toml locks/inputs.in -o locks/$$extra.txt || exit; \
+	done
+
 clean: ## remove the environment, builds and caches; keep runs/
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -64,10 +71,23 @@ clean: ## remove the environment, builds and caches; keep runs/
 	@"$(PYTHON)" -c $(IS_NEW) || { echo "Expected PYTHON to be Python 3.11 or newer, got $(PYTHON); run: make PYTHON=/path/to/python3.11" >&2; exit 2; }
 	"$(PYTHON)" -m venv .venv
 
+# Packages come by hash, but for torch: in hash mode pip passes over a build for processors alone that lies in a folder,
+# and takes the one with gigabytes of GPU packages from the index.
+INSTALL := $(BIN)/python -m pip install -q
+define install
+	$(INSTALL) --require-hashes --no-deps -r locks/$(1).txt
+	$(INSTALL) -c constraints.txt torch
+	$(INSTALL) --no-deps --no-build-isolation -e .
+endef
+
 .venv/all.stamp: $(INPUTS) | .venv/pyvenv.cfg
-	$(BIN)/python -m pip install -q -c constraints.txt -e '.[all]'
+	$(call install,all)
 	@touch $@
 
 .venv/dev.stamp: $(INPUTS) | .venv/pyvenv.cfg
-	$(BIN)/python -m pip install -q -c constraints.txt -e '.[dev]'
+	$(call install,dev)
 	@touch $@ .venv/all.stamp
+
+build/uv/bin/uv: | .venv/pyvenv.cfg
+	$(BIN)/python -m venv build/uv
+	build/uv/bin/python -m pip install -q uv==0.13.9
