@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo test check soak audit paper bench docs lock clean
+.PHONY: help demo test coverage check soak audit paper bench docs lock clean
 
 PYTHON ?= $(firstword $(foreach name,python3.11 python3,$(shell $(name) -c $(IS_NEW) 2>/dev/null && echo $(name))))
 IS_NEW := 'import sys; sys.exit(sys.version_info < (3, 11))'
@@ -21,8 +21,26 @@ help: ## list the targets
 demo: .venv/all.stamp ## train a private model on the built-in graph
 	$(BIN)/sfumato train auto --dataset campus --unit edge --epsilon 1 --delta 1e-6 --seeds 1 --out $(DEMO_OUT)
 
+<<<<<<< HEAD
 test: .venv/dev.stamp ## run every fast test and the examples in docstrings
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --doctest-modules src tests
+=======
+PYTEST := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n 2 --doctest-modules
+GUARDED := bounded noise privacy verify
+GUARDING := $(addprefix tests/,$(GUARDED) contracts randomizers soundness)
+bounded_floor := 99
+noise_floor := 98
+privacy_floor := 98
+verify_floor := 97
+
+test: coverage ## run every fast test and the examples in docstrings
+	$(PYTEST) src tests $(addprefix --ignore=,$(addprefix src/sfumato/,$(GUARDED)) $(GUARDING))
+
+coverage: .venv/dev.stamp ## run the tests of the packages that guarantees rest on, and see that they reach every branch
+	$(PYTEST) --cov --cov-report= $(addprefix src/sfumato/,$(GUARDED)) $(GUARDING)
+	@set -e; $(foreach name,$(GUARDED),echo "== branch coverage of $(name), at least $($(name)_floor) percent"; \
+	  $(BIN)/coverage report --include='src/sfumato/$(name)/*' --fail-under=$($(name)_floor);)
+>>>>>>> ed20b5f (Hold the packages that guarantees rest on to a floor of branch coverage)
 
 check: .venv/dev.stamp ## lint, formatting and types
 	$(BIN)/ruff check .
