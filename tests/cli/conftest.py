@@ -1,6 +1,7 @@
 """A small generated graph as CSV files, and the command line in this process or in one of its own that gets a signal."""
 
 import csv
+import json
 import os
 import re
 import subprocess
@@ -74,30 +75,62 @@ def tables(tmp_path_factory):
     }
 
 
+FORKS = """
+import json, os, signal, sys
+import numba, torch, sfumato.central.tuned, sfumato.cli, sfumato.evaluation.scores, sfumato.pate.run
+
+for line in sys.stdin:
+    child = os.fork()
+    if not child:
+        break
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+else:
+    sys.exit()
+script, sys.argv[1:], *files = json.loads(line)
+for number, (path, mode) in enumerate(zip((os.devnull, *files), (os.O_RDONLY, os.O_WRONLY, os.O_WRONLY))):
+    os.dup2(os.open(path, mode), number)
+signal.alarm(300)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+exec(script, {})
+"""
 SIGNALED = """
 import os, signal, sys
 from unittest.mock import patch
 from sfumato.cli import main
 
 def get(*_, **__):
-    os.kill(os.getpid(), signal.{signal})
+    os.kill(os.getpid(), signal.%(signal)s)
 
-signal.signal(signal.SIGINT, signal.default_int_handler)
-{before}
-with patch({at!r}, get):
+%(before)s
+with patch(%(at)r, get):
     main(sys.argv[1:])
 """
 
 
+@pytest.fixture(scope="session")
+def forks():
+    """A process that has imported everything and computed nothing; each line that it reads is run by a fork of it."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [sys.executable, "-c", FORKS], stdin=pipe, stdout=pipe, text=True, env=environment
+    ) as process:
+        yield process
+        process.stdin.close()
+
+
 @pytest.fixture
-def signaled():
+def signaled(forks, tmp_path_factory):
     """Run one command in a process of its own, which gets a signal when it calls the function of this name."""
 
     def run(at, *arguments, signal="SIGINT", before=""):
-        command = [sys.executable, "-c", SIGNALED.format(at=at, signal=signal, before=before), *map(str, arguments)]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-        return Result(done.returncode, done.stdout, done.stderr)
+        script = SIGNALED % {"signal": signal, "before": before, "at": at}
+        files = [tmp_path_factory.mktemp("outputs") / name for name in ("out", "err")]
+        for file in files:
+            file.touch()
+        print(json.dumps([script, [*map(str, arguments)], *map(str, files)]), file=forks.stdin, flush=True)
+        code = int(forks.stdout.readline())
+        return Result(code, *(file.read_text() for file in files))
 
     return run
 

@@ -136,7 +136,7 @@ from sfumato.pate.images import Images
 x, y = np.random.default_rng(0).random((80, 1, 28, 28)).astype(np.float32), np.arange(80) % 2
 toy = Images("toy", x[:40], y[:40], x, y, num_classes=2)
 plan.POOL = run.POOL = 60
-run.QUICK = {{"consistency": {{"width": 4, "steps": 3, "batch_size": 8}}}}
+run.QUICK = {"consistency": {"width": 4, "steps": 3, "batch_size": 8}}
 patch("sfumato.pate.images.load_images", lambda *_: toy).start()
 """
 PATE = ("pate", "run", "--dataset", "mnist", "--data-dir", ".", "--teachers", "3", "--queries", "20", "--quick",
@@ -152,7 +152,7 @@ STAGES = {
 def test_a_run_of_pate_tells_its_charge(signaled, stage, tmp_path):
     at, how = STAGES[stage]
     command = (*PATE, "--ledger", tmp_path / "l.jsonl", "--total-epsilon", "150", "--out", tmp_path / "run")
-    result = signaled(at, *command, before=TOY.replace("{{", "{").replace("}}", "}"))
+    result = signaled(at, *command, before=TOY)
     said = last_line(result.err)
     assert (result.code, result.out) == (130, "")
     assert said.startswith("Stopped. ")
