@@ -23,6 +23,7 @@ demo: .venv/all.stamp ## train a private model on the built-in graph
 
 <<<<<<< HEAD
 test: .venv/dev.stamp ## run every fast test and the examples in docstrings
+<<<<<<< HEAD
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --doctest-modules src tests
 =======
 PYTEST := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n 2 --doctest-modules
@@ -41,6 +42,9 @@ coverage: .venv/dev.stamp ## run the tests of the packages that guarantees rest 
 	@set -e; $(foreach name,$(GUARDED),echo "== branch coverage of $(name), at least $($(name)_floor) percent"; \
 	  $(BIN)/coverage report --include='src/sfumato/$(name)/*' --fail-under=$($(name)_floor);)
 >>>>>>> ed20b5f (Hold the packages that guarantees rest on to a floor of branch coverage)
+=======
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal --doctest-modules src tests
+>>>>>>> 4813cb7 (Keep the tests of one file on one worker as long as both have work, and shorten two comments)
 
 check: .venv/dev.stamp ## lint, formatting and types
 	$(BIN)/ruff check .

@@ -209,9 +209,7 @@ def num_parameters(network: nn.Module) -> int:
 def seeded(seed: int) -> Iterator[None]:
     """Initialize networks from a public seed without touching the caller's random state."""
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(
-            seed
-        )  # of the processor alone: torch.manual_seed also formats the call stack
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed also formats the call stack
         yield
 
 

@@ -114,9 +114,7 @@ def run(
                     report(cell, row, number, len(todo))
         except KeyboardInterrupt:
             interrupted = True
-            done = _done(
-                path, {cell.id for cell in todo}
-            )  # it may have come when a line was written and not yet counted
+            done = _done(path, {cell.id for cell in todo})  # a line may be written and not yet counted
         return Outcome(path, len(cells), len(cells) - len(todo), done, tuple(reasons), interrupted)
 
 
