@@ -21,12 +21,7 @@ help: ## list the targets
 demo: .venv/all.stamp ## train a private model on the built-in graph
 	$(BIN)/sfumato train auto --dataset campus --unit edge --epsilon 1 --delta 1e-6 --seeds 1 --out $(DEMO_OUT)
 
-<<<<<<< HEAD
-test: .venv/dev.stamp ## run every fast test and the examples in docstrings
-<<<<<<< HEAD
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --doctest-modules src tests
-=======
-PYTEST := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n 2 --doctest-modules
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal --doctest-modules
 GUARDED := bounded noise privacy verify
 GUARDING := $(addprefix tests/,$(GUARDED) contracts randomizers soundness)
 bounded_floor := 99
@@ -41,10 +36,6 @@ coverage: .venv/dev.stamp ## run the tests of the packages that guarantees rest 
 	$(PYTEST) --cov --cov-report= $(addprefix src/sfumato/,$(GUARDED)) $(GUARDING)
 	@set -e; $(foreach name,$(GUARDED),echo "== branch coverage of $(name), at least $($(name)_floor) percent"; \
 	  $(BIN)/coverage report --include='src/sfumato/$(name)/*' --fail-under=$($(name)_floor);)
->>>>>>> ed20b5f (Hold the packages that guarantees rest on to a floor of branch coverage)
-=======
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal --doctest-modules src tests
->>>>>>> 4813cb7 (Keep the tests of one file on one worker as long as both have work, and shorten two comments)
 
 check: .venv/dev.stamp ## lint, formatting and types
 	$(BIN)/ruff check .
