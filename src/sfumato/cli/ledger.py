@@ -27,7 +27,7 @@ def show(
     file: Path = typer.Argument(..., help="The ledger file of a data set, as `train --ledger` writes it."),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object on standard output."),
 ) -> None:
-    """List the runs in a ledger, what they claim and what is left.
+    """List the runs in a ledger, their total claim and what is left.
 
     A claim is "reserved" until noise is drawn under it, and "spent" from then on. Both count in full, forever. In a ledger of
     format 1, which did not record this, the state is "unknown". Exit code 1 if the file is damaged.

@@ -221,7 +221,9 @@ def evaluate(run: Path = RUN, as_json: bool = JSON) -> None:
 def verify(
     run: Path = RUN,
     public_key: Path | None = typer.Option(
-        None, "--public-key", help="The file of an Ed25519 public key. The run must be signed with this key."
+        None,
+        "--public-key",
+        help="The file of an Ed25519 public key (PEM or 64 hexadecimal digits). The run must be signed by this key.",
     ),
     as_json: bool = JSON,
 ) -> None:
