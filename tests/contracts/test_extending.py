@@ -89,9 +89,9 @@ def place(text, table):
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory):
-    """A copy of the library with the method of the page."""
+    """A copy of the library, with what is compiled of it, and the method of the page."""
     root = tmp_path_factory.mktemp("copy")
-    shutil.copytree(ROOT / "src", root / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "src", root / "src", ignore=unfinished)
     for name, table, text in blocks():
         path = root / name
         if table:
