@@ -12,6 +12,7 @@ from sfumato.bounded.aggregation import normalize_rows
 from sfumato.central import gap
 from sfumato.central._learning import num_parameters
 from sfumato.errors import InputError
+from sfumato.graph.graph import Graph
 from sfumato.graph.synthetic import stochastic_block_model
 from sfumato.verify import verify
 from sfumato.verify.methods import rules_of
@@ -50,9 +51,7 @@ def test_features_are_sent_with_the_noise_of_the_plan(hops, unit, sensitivity, s
     x = np.asarray(graph.x)
     if sparse:
         x = x * (x > 2)
-        graph = gap.Graph(
-            graph.indptr, graph.indices, False, sp.csr_matrix(x), graph.y, graph.classes, roles=graph.roles
-        )
+        graph = Graph(graph.indptr, graph.indices, False, sp.csr_matrix(x), graph.y, graph.classes, roles=graph.roles)
     fitted = fit(graph, unit)
     rows, stddev = hops[0]
     assert np.array_equal(rows, normalize_rows(x))

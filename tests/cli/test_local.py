@@ -120,7 +120,8 @@ def test_every_control_has_a_title_where_it_is_printed(trained):
     assert {control.name for control in LabelOnly.card.controls} <= set(values)
     assert "default without features" not in page
     values["no_features"] = values["mlp"] = values["test_accuracy"]
-    text = run_page(replace(read_run(trained), metrics=values))
+    run = read_run(trained)
+    text = run_page(replace(run, metrics=values, certificate={**run.certificate, "method": Hybrid.card.name}))
     titles = {control.name: control.title for control in Hybrid.card.controls}
     for title in (titles["no_features"], titles["mlp"]):
         assert title.replace("control", "Control") in text

@@ -80,6 +80,11 @@ def blocks():
     return BLOCK.findall((ROOT / "docs" / "extending.md").read_text(encoding="utf-8"))
 
 
+def unfinished(folder, names):
+    """What other tests' processes may be writing beside what is compiled."""
+    return [name for name in names if folder.endswith("__pycache__") and not name.endswith((".pyc", ".nbi", ".nbc"))]
+
+
 def place(text, table):
     """Where the first entry of a table stands, or the first import of the package."""
     if table == "imports":

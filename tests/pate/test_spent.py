@@ -14,6 +14,7 @@ from sfumato.cli import invoke
 from sfumato.errors import InputError, LedgerError
 from sfumato.pate import kept
 from sfumato.pate import run as module
+from sfumato.pate.images import Images
 from sfumato.pate.plan import Settings
 from sfumato.pate.run import run
 from sfumato.record.dataset_ledger import DatasetLedger, read_account
@@ -243,7 +244,7 @@ def test_kill_minus_nine_at_a_boundary(images, draws, tmp_path, at, when, state,
     assert states(ledger) == [state]
     x, y = np.zeros((80, 1, 28, 28), np.float32), np.arange(80) % 2
     votes = np.where(y[:60, None] == np.arange(2), 45, 5)
-    same = module.Images("toy", x[:40], y[:40], x, y, num_classes=2)
+    same = Images("toy", x[:40], y[:40], x, y, num_classes=2)
 
     def again():
         return run(SETTINGS, same, tmp_path / "run", votes=votes, dataset_ledger=ledger)

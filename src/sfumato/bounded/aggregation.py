@@ -71,7 +71,7 @@ def hop_sensitivity(unit: Unit, *, released_messages: bool) -> float:
     Raises:
         UnsupportedUnitError: the unit has no bounded hop (all incident arcs), or is not a graph unit.
 
-    >>> from sfumato.privacy.units import EdgeLevel
+    >>> from sfumato.privacy.units import EdgeLevel, NodeLevel
     >>> round(hop_sensitivity(EdgeLevel(directed=False), released_messages=True), 6)
     1.414214
     >>> hop_sensitivity(NodeLevel(max_out_degree=100), released_messages=False)

@@ -165,6 +165,7 @@ def draw(law: Law, scale: float, stream: Stream, start: int, stop: int) -> IntAr
         start: absolute position of the first value.
         stop: one past the last position.
 
+    >>> from sfumato.noise.keys import Stream
     >>> draw(GAUSSIAN, 2.0, Stream(bytes(32)), 0, 5).tolist()
     [0, 0, -1, 0, 1]
     """
