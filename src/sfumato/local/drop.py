@@ -1,4 +1,4 @@
-r"""Networks learn here from noisy labels: cross-entropy, forward correction, Drop, and which epoch to keep, all from reports.
+r"""Learning from noisy labels: the losses (cross-entropy, forward correction, Drop), and which epoch is kept.
 
 With p the network's class probabilities, :math:`T_{yr} = P(r \mid y)` the randomizer of labels and h the hops of
 :mod:`~sfumato.local.kprop`, losses are means over training nodes of
@@ -11,19 +11,19 @@ With p the network's class probabilities, :math:`T_{yr} = P(r \mid y)` the rando
 
 A training node that no report reaches has no target and no part in the loss (as published, it would be taught class 0).
 
-Epochs are judged by the forward loss of the validation reports, and by how often a prediction agrees with a report: a
-perfect classifier does so with probability :math:`Acc^*`, the p of randomized response, one always wrong with probability q.
+Epochs are judged by the forward loss of the validation reports, and by how often a prediction agrees with a report. A
+prediction that is right agrees with probability :math:`Acc^*`, the p of randomized response, and a wrong one with probability q.
 
 * ``published``: an epoch replaces the kept one only if its validation loss is lower, its validation agreement higher and
   at most Acc*, and its training agreement (of the pass with dropout, before the step) higher and at most 1.05 Acc*. The
   first epoch is kept unconditionally: if it exceeds a cap, or by luck scores well, an untrained network is returned.
 * ``algorithm-4``: least validation loss among epochs with both agreements at most Acc*; with none, among all.
-* ``debiased``: least validation loss. Forward correction makes this an unbiased estimate of the loss on true labels, it
+* ``debiased``: least validation loss. Its minimizer in expectation is that of the loss on true labels (forward correction), it
   uses whole probabilities where agreement uses one bit, and no cap or earlier epoch can lock it. What is reported is the
   accuracy :math:`(agreement - q) / (p - q)` with its 95 % interval.
 * ``last``: the last epoch.
 
-**Formal guarantee.** Post-processing of reports; spends nothing. True labels are never an argument.
+**Formal guarantee.** All of this is post-processing of reports, so it spends nothing. True labels are never an argument.
 
 Source: Sajadmanesh and Gatica-Perez (2021), Locally Private Graph Neural Networks, algorithm 4 and its reference code
 (``published``); Patrini et al. (2017), forward correction.
@@ -82,12 +82,12 @@ class Objective:
 
     Args:
         loss: the name of the loss.
-        collection: holds reports and roles.
-        topology: the graph of the hops.
-        steps: number of hops of labels.
+        collection: gives the reports, who is in training, and the randomizer of labels.
+        topology: the links over which Drop propagates predictions.
+        steps: the number of hops of Drop; with 0 hops it is the forward loss.
 
     Raises:
-        InputError: the loss is unknown.
+        InputError: the loss is not one of ``LOSSES``.
     """
 
     def __init__(self, loss: str, collection: Collection, topology: Topology, steps: int) -> None:
@@ -102,7 +102,7 @@ class Objective:
         self.transition = torch.from_numpy(collection.transition).float()
 
     def __call__(self, scores: Tensor) -> Tensor:
-        """Compute the mean loss of scores [n, C]."""
+        """Compute the mean loss of these scores."""
         from torch.nn import functional
 
         if self.loss == "cross-entropy":
@@ -116,12 +116,12 @@ class Objective:
 
 
 def forward_loss(scores: Tensor, transition: Tensor, reports: Tensor) -> Tensor:
-    """Compute the mean of -log P(report).
+    """Compute the forward loss, the mean of -log P(report).
 
     Args:
-        scores: [k, C], before softmax.
-        transition: [C, R], P(report | label).
-        reports: [k], among 0, ..., R - 1.
+        scores: the network's outputs before softmax, [k, C].
+        transition: the probabilities P(report | label), [C, R].
+        reports: the reports [k], among 0, ..., R - 1.
 
     >>> import torch
     >>> flip = torch.tensor([[0.75, 0.25], [0.25, 0.75]])
@@ -134,8 +134,9 @@ def forward_loss(scores: Tensor, transition: Tensor, reports: Tensor) -> Tensor:
 class Agreement:
     """An agreement tells how often predictions agree with reports, and what accuracy that means.
 
-    A prediction agrees with a report that it makes as probable as any class does: the class itself under randomized
-    response, a set with it under subset selection. ``ceiling`` is p, or Acc*: P(agree | right); ``chance`` is q.
+    A prediction agrees with a report if no other class makes this report more probable. Under randomized response the report
+    is then the predicted class itself, and under subset selection a set that holds it. ``ceiling`` is p, or Acc*, the
+    probability that a right prediction agrees; ``chance`` is q, that of a wrong one.
 
     >>> flip = Agreement(np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]]))
     >>> round(flip.ceiling, 3), round(flip.chance, 3)
@@ -156,7 +157,7 @@ class Agreement:
         return float(self.table[predicted, reports].mean())
 
     def accuracy(self, share: float, count: int) -> tuple[float, float, float]:
-        """Compute the debiased accuracy, which may leave [0, 1], and its 95 % Wilson interval from ``count`` reports."""
+        """Compute the debiased accuracy, which may lie outside [0, 1], and its 95 % Wilson interval from ``count`` reports."""
         center = (share + _Z**2 / (2 * count)) / (1 + _Z**2 / count)
         half = _Z / (1 + _Z**2 / count) * math.sqrt(share * (1 - share) / count + _Z**2 / (4 * count**2))
         low, value, high = (
@@ -166,7 +167,7 @@ class Agreement:
 
 
 class Epoch(NamedTuple):
-    """An epoch is judged by these numbers from noisy reports alone: validation loss, and agreements as shares."""
+    """An epoch is judged by numbers from noisy reports alone: validation loss, and the shares of predictions that agree."""
 
     number: int
     loss: float
@@ -176,10 +177,10 @@ class Epoch(NamedTuple):
 
 @dataclass(frozen=True)
 class Selection:
-    """A selection is a rule of ``SELECTIONS`` with its Acc*; it decides which epoch is kept.
+    """A selection is a rule of ``SELECTIONS`` that decides which epoch is kept; ``ceiling`` is Acc*.
 
     Raises:
-        InputError: the rule is unknown.
+        InputError: the rule is not one of ``SELECTIONS``.
 
     >>> trap = Selection("published", ceiling=0.3)
     >>> trap.replaces(Epoch(1, 2.0, 0.31, 0.2), Epoch(2, 1.0, 0.29, 0.29))

@@ -19,8 +19,8 @@ from sfumato import __version__
 from sfumato._validate import fail
 from sfumato.errors import DataError, InputError, LedgerError
 from sfumato.graph.graph import Graph, PublicFacts
-from sfumato.graph.schema import CATEGORIES
 from sfumato.graph.splits import DEFAULT_FRACTIONS
+from sfumato.method.checks import check_names, check_spec
 from sfumato.method.contract import Arrays, GraphKey, Method, Origin, Planned, Progress
 from sfumato.method.engine import PlanEntry
 from sfumato.method.opening import open_session
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from sfumato.record.resume import FitState
 
 _CACHE = "cache/"
-_LONGEST_NAME = 200
-_MOST_ASSUMED = 10_000
 
 
 @dataclass(frozen=True)
@@ -174,7 +172,7 @@ class Plan(Planned):
             DataError: the graph has no training nodes, too few labels, or other public facts than the plan.
         """
         facts = graph.public_facts(self.unit)
-        _check_names(graph, self.public.assumed)
+        check_names(graph, self.public.assumed)
         learns = self.method.origin is None
         for name in ("num_nodes", "num_features", "directed", *(("num_train", "num_classes") if learns else ())):
             planned, found = getattr(self.public, name), getattr(facts, name)
@@ -224,7 +222,8 @@ class Fitted:
         """Compute class probabilities of the fitted graph, float32 [num_nodes, num_classes]; this spends nothing.
 
         Raises:
-            InputError: another graph (other node ids), whose arcs would be read: that is a new plan.
+            InputError: the graph has other node ids, so that its arcs would have to be read, which needs a new plan; or it
+                has other feature columns.
         """
         key = GraphKey.of(graph)
         if (key.num_nodes, key.ids_digest) != (self.graph_key.num_nodes, self.graph_key.ids_digest):
@@ -330,7 +329,7 @@ class Fitted:
             LedgerError: the stored ledger or spec does not agree with the certificate and the plan.
         """
         spec, certificate = stored.spec, Certificate(stored.certificate)
-        _check_spec(spec, stored.certificate)
+        check_spec(spec, stored.certificate)
         entries = [json.loads(line) for line in stored.ledger_text.splitlines()]
         plan_entry = entries[0]["plan"]
         releases = tuple(Release.from_dict(release) for release in plan_entry["releases"])
@@ -364,42 +363,6 @@ def _ran(plan: Plan, certificate: Mapping[str, Any]) -> Planned:
     sketch = plan.method.releases(plan.unit, plan.public, 1.0)  # the event of a score may follow theirs
     releases = tuple(replace(release, event=event) for release, event in zip(sketch, charged, strict=False))
     return Planned(plan.method, plan.unit, plan.budget, plan.public, releases, None, None)
-
-
-def _check_spec(spec: dict[str, Any], certificate: dict[str, Any]) -> None:
-    """Refuse a spec that says something else than the certificate: unit and budget decide what predicting may read."""
-    budget = certificate["budget"]
-    stated = {
-        "method": certificate["method"],
-        "settings": certificate["settings"],
-        "unit": certificate["unit"],
-        "budget": budget if budget["epsilon"] is not None else None,
-        "public": {**certificate["public_facts"], "assumed": certificate["assumed_public"]},
-    }
-    for name, value in stated.items():
-        if spec[name] != value:
-            raise LedgerError(f"Field {name!r} of spec.json differs from the certificate. See `sfumato verify`.")
-
-
-def _check_names(graph: Graph, assumed: Sequence[str]) -> None:
-    """Refuse names that no release may hold, and facts read off columns that the graph does not name."""
-    for text in (graph.name, *graph.classes, *graph.feature_names, *assumed):
-        if len(text) > _LONGEST_NAME or not text.isprintable():
-            raise DataError(
-                f"Expected names of graph, classes and columns to have at most {_LONGEST_NAME} characters, all printable, "
-                f"since the release holds them; got {text[:20]!r}, of length {len(text)}. Rename it."
-            )
-    if len(assumed) > _MOST_ASSUMED:
-        raise DataError(
-            f"Expected at most {_MOST_ASSUMED} facts to be read off the data, got {len(assumed)}. Declare columns in a schema."
-        )
-    columns = {name[:end] for name in graph.feature_names for end, sign in enumerate(name) if sign == "="}
-    for fact in assumed:
-        if graph.feature_names and fact.startswith(CATEGORIES) and fact.removeprefix(CATEGORIES) not in columns:
-            raise DataError(
-                f"Expected feature names COLUMN=CATEGORY for {fact!r}, which the graph assumes public, got none. Rename columns "
-                "before the graph is read."
-            )
 
 
 def _tuples(values: dict[str, Any]) -> dict[str, Any]:
