@@ -63,7 +63,8 @@ class Auto(Listed):
         Args:
             budget: the most that may be spent; None without privacy.
             unit: the unit of privacy.
-            public: facts of the graph; without a ``mean_degree`` label messages are taken.
+            public: facts of the graph. Without a ``mean_degree``, label messages are taken wherever hops have a bounded
+                sensitivity under the unit and there are at least two classes.
         """
         if (unit.private and not can_route(unit)) or public.num_classes < 2:
             return MLP()

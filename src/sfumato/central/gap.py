@@ -73,11 +73,13 @@ class GAP(NetworkMethod):
 
     .. math:: s^{(k)}_v = \sum_{u \to v} h^{(k-1)}_u + N(0, \sigma^2 I), \qquad h^{(k)}_v = s^{(k)}_v / \|s^{(k)}_v\|,
 
-    where :math:`\sigma` is the noise multiplier times the L2 sensitivity of one hop. The classifier reads
-    :math:`h^{(0)}, \dots, h^{(K)}`. None takes the public default for the unit: 100 epochs full-batch, 10 by DP-SGD.
+    where :math:`\sigma` is the noise multiplier times the L2 sensitivity of that hop (that of hop 1 is larger if a record is
+    replaced). The classifier reads :math:`h^{(0)}, \dots, h^{(K)}`. None takes the public default for the unit: 100 epochs
+    full-batch, 10 by DP-SGD.
 
-    **Formal guarantee.** At edge level K Gaussian releases. At node level with owned arcs the same, and two DP-SGD runs
-    (encoder and classifier). The module says under which conditions, with the sensitivities. Other units are refused.
+    **Formal guarantee.** At edge level K Gaussian releases. At node level with owned arcs the same, and one DP-SGD run each
+    for the encoder, if there is one, and the classifier. The module says under which conditions, with the sensitivities.
+    Other units are refused.
 
     Shapes: each release is int64 [num_nodes, width], or [num_nodes, num_features] without encoder; one message of norm 1
     is :data:`~sfumato.bounded.kernels.UNIT` in these steps. Predictions are float32 [num_nodes, num_classes].

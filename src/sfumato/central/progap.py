@@ -71,8 +71,8 @@ class ProGAP(NetworkMethod):
 
     .. math:: x_{s+1, v} = \sum_{u \to v} \frac{b_s(x_{s,u})}{\|b_s(x_{s,u})\|} + N(0, \sigma^2 I),
 
-    where :math:`\sigma` is the noise multiplier times the L2 sensitivity of one hop. Stage K predicts. None takes the public
-    default for the unit: 100 epochs full-batch, 5 by DP-SGD.
+    where :math:`\sigma` is the noise multiplier times the L2 sensitivity of that hop (that of the first is larger if a record
+    is replaced). Stage K predicts. None takes the public default for the unit: 100 epochs full-batch, 5 by DP-SGD.
 
     **Formal guarantee.** At edge level K Gaussian releases. At node level with owned arcs the same, and K + 1 DP-SGD runs,
     one for each stage. The module says under which conditions, with the sensitivities. Other units are refused.

@@ -29,8 +29,8 @@ def show(
 ) -> None:
     """List the runs in a ledger, their total claim and what is left.
 
-    A claim is "reserved" until noise is drawn under it, and "spent" from then on. Both count in full, forever. In a ledger of
-    format 1, which did not record this, the state is "unknown". Exit code 1 if the file is damaged.
+    A claim is "reserved" until the moment before noise is drawn under it, and "spent" from then on. Both count in full,
+    forever. In a ledger of format 1, which did not record this, the state is "unknown". Exit code 1 if the file is damaged.
     """
     from sfumato.record.dataset_ledger import read_account
 

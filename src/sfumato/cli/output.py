@@ -56,7 +56,7 @@ def tell(caveats: Iterable[Caveat]) -> None:
 
 @contextmanager
 def stage_bars(quiet: bool) -> Iterator[Progress | None]:
-    """Show the progress of a fit on standard error: one bar for each stage, or one line if nobody watches.
+    """Show the progress of a fit on standard error: a bar for each stage, or a line for each if nobody watches.
 
     The names of stages and the numbers of steps hold no private value.
 

@@ -119,7 +119,8 @@ def run(
     epsilon: float = typer.Option(
         ...,
         "--epsilon",
-        help="The most that the run may cost, in the chosen --accounting (with as-published it limits nothing).",
+        help="With data-independent --accounting: the most that the run may cost. With released: the largest published epsilon "
+        "with which the student may leave; the run may cost more. With as-published it limits nothing.",
     ),
     delta: float = typer.Option(1e-5, "--delta", help="The failure probability of the guarantee."),
     mechanism: str = typer.Option(

@@ -27,7 +27,7 @@ class Source:
         schema: the file of the public schema.
         directed: whether edges are directed; None if the data set or the schema says it.
         min_class_size: classes of a named data set with fewer nodes are left out.
-        split: shares of training, validation and test nodes, or ``public``.
+        split: percentages of training, validation and test nodes, such as ``75/10/15``, or ``public``.
     """
 
     dataset: str | None = None

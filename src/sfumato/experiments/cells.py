@@ -34,7 +34,7 @@ class Cell:
         label: the label of its run in tables.
         method: the command-line name of the method.
         dataset: the name of the data set.
-        split: shares of the split, or ``public``.
+        split: percentages of training, validation and test nodes, or ``public``.
         unit: the command-line word of the privacy unit.
         epsilon: epsilon of the budget; None without one.
         delta: delta of the budget; None without one.

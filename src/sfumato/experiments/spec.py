@@ -96,7 +96,7 @@ class Spec:
         source: the paper that it follows.
         comments: remarks for its page.
         dataset: the name of the data set.
-        split: shares of the split, or ``public``.
+        split: percentages of training, validation and test nodes, or ``public``.
         seeds: number of seeds, at least 1.
         axis: what the figure shows to the right: ``epsilon``, or what its runs vary.
         quick: what ``--quick`` keeps.

@@ -162,7 +162,7 @@ def _receive(down: Floats, above: Floats, rows: NDArray[np.int64], keep: Floats,
 
 @dataclass(frozen=True)
 class CommunityTrees:
-    r"""Community trees average ``num_trees`` random trees; the rate of each is averaged by what the reports say.
+    r"""Community trees average ``num_trees`` random trees; the rate that they share is averaged by what the reports say.
 
     Every rate :math:`\lambda` is scored by the log likelihood of each report under its node's cavity, and a weak public
     prior centered at 0.8 (two log units for a factor of 2) decides where the reports cannot. Trees are cached on the

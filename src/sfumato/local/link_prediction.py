@@ -1,4 +1,4 @@
-"""Link prediction finds which edges of a public graph are missing from feature reports, by a variational auto-encoder.
+"""Link prediction finds, from feature reports, which edges of a public graph are missing, by a variational auto-encoder.
 
 Edges, public here, are split by a seed over the upper triangle: 85 % are the training graph (the only arcs that any
 convolution sees), 5 % decide when to stop, and 10 % are told apart from as many pairs without an edge.

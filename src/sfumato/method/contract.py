@@ -127,7 +127,8 @@ class Method(Listed):
         Args:
             unit: the unit of privacy.
             public: what may be known of the graph under this unit.
-            noise_multiplier: z, the standard deviation of the noise over the sensitivity of each release; no unit.
+            noise_multiplier: z, from which the noise of all releases follows. Noisy sums have this multiplier; other parts
+                may have another (:mod:`~sfumato.privacy.splitting`). The event of each release says what its number means.
 
         Raises:
             UnsupportedUnitError: there is no proof under this unit.
@@ -252,7 +253,7 @@ class Session:
 
 @dataclass(frozen=True)
 class GraphKey:
-    """A graph key identifies a graph: its aggregates are reused for it alone, and columns are compared.
+    """A graph key identifies a graph by its ids. Aggregates are reused for a graph with the same ids alone; columns are compared.
 
     All of it is public: ids and names, no features, labels or arcs.
 

@@ -296,8 +296,11 @@ class Fitted:
         Without privacy nothing was released, so what prediction needs is kept with the weights.
 
         Args:
-            directory: the new run folder; it must not exist.
+            directory: the run folder. It is new or empty, or holds nothing but this run's own ledger.
             sign_key: private key that signs the release; None leaves it unsigned.
+
+        Raises:
+            InputError: the folder holds something else, or the key is not an Ed25519 key.
         """
         plan = self.plan
         spec = {

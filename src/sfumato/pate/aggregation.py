@@ -212,10 +212,11 @@ class ConfidentGNMax:
 
 @dataclass(frozen=True)
 class InteractiveGNMax(ConfidentGNMax):
-    r"""Interactive GNMax asks only about what the student does not know yet: its threshold sees votes less its predictions.
+    r"""Interactive GNMax answers what the student does not know yet: its threshold sees votes less its predictions.
 
     A query passes if :math:`\max_j (n_j - M p_j)` reaches the threshold, M teachers, p the student's probabilities. One that
-    does not is labelled by the student itself where that is sure: such a label costs nothing beyond the threshold.
+    does not is labelled by the student itself where that is sure: such a label costs nothing beyond the threshold. Every query
+    is asked, and charged for the threshold.
 
     **Formal guarantee.** As Confident-GNMax: M p is public, rounded to the grid, so the maximum moves by at most 1.
 

@@ -51,8 +51,9 @@ _SPREAD = 5  # noise on ln SS, in beta
 class Released:
     """This noisy epsilon may leave, with its share of the cost included; it is at least the true one with ``confidence``.
 
-    ``epsilon`` holds at ``delta``, by the Renyi divergence of ``order``; ``cost`` is the divergence of telling it, and
-    ``releasable`` says that it may leave.
+    With probability ``confidence``, ``epsilon`` bounds at ``delta`` what the data at hand lose against any neighbor (not the
+    reverse), by the Renyi divergence of ``order``. ``cost`` is the divergence of telling it, and ``releasable`` says that it
+    may leave.
 
     >>> Released(2.5, 14.0, 1e-5, 0.95, cost=0.7).releasable
     True

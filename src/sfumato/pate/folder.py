@@ -61,7 +61,7 @@ NO_CERTIFICATE = (
 
 
 class Student(Protocol):
-    """A trained student predicts classes and probabilities; anybody may hold it."""
+    """A trained student predicts classes and probabilities. It may leave only as the accounting of its run allows."""
 
     def predict_proba(self, x: NDArray[np.floating], /) -> NDArray[np.float32]: ...
     def predict(self, x: NDArray[np.floating], /) -> NDArray[np.int64]: ...

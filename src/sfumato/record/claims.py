@@ -93,7 +93,7 @@ class Account:
     marks: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def state(self, claim: Claim) -> str:
-        """Return ``spent`` if noise was drawn under a claim, else ``reserved``, or ``unknown`` in a ledger of format 1."""
+        """Return ``spent`` if noise was, or may have been, drawn under a claim, else ``reserved``; ``unknown`` in format 1."""
         if self.marks.get(claim.run):
             return "spent"
         return "unknown" if self.header["format"] == 1 else "reserved"
