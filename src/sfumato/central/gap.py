@@ -276,8 +276,6 @@ class Aggregation:
     Owners are capped once, and each hop is charged before it is computed. ``plan``, ``graph`` and ``session`` are those of the
     method's ``run``.
 
-    Owners are capped once, and each hop is charged before it is computed.
-
     Only hop 1 reads messages that depend on the sender's own record; later hops send what reads earlier releases.
     """
 

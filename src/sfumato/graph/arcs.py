@@ -57,8 +57,6 @@ def pack_edges(source: Any, target: Any, num_nodes: int, self_loops: str = "remo
 
     ``source``, ``target``, ``num_nodes`` and ``self_loops`` are those of :func:`pack_arcs`.
 
-    Arguments are those of :func:`pack_arcs`.
-
     One row is one edge. A row repeated as it is counts as a duplicate, a row whose reverse is there as well
     counts as reversed; either is merged into one edge.
 

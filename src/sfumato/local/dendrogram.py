@@ -204,10 +204,8 @@ class CommunityTrees:
     ) -> Smoothed:
         """Compute probabilities for all nodes by smoothing the reports of the known ones.
 
-        ``adjacency``, ``noisy_labels``, ``known_mask`` and ``transition`` are those of ``HeatKernelRidge.fit``, with
-        its errors.
-
-        Arguments are those of :meth:`~sfumato.local.smoothing.HeatKernelRidge.fit`, and so are the errors.
+        ``adjacency``, ``noisy_labels``, ``known_mask`` and ``transition`` are those of
+        :meth:`~sfumato.local.smoothing.HeatKernelRidge.fit`, and so are the errors.
         """
         labels, known, transition = checked_reports(noisy_labels, known_mask, transition)
         trees, prior = self._trees(checked_graph(adjacency, len(labels))), class_prior(labels, known, transition)

@@ -80,8 +80,6 @@ def parts(ids: Ids, num_teachers: int, seed: int = 0) -> list[NDArray[np.int64]]
 
     ``ids``, ``num_teachers`` and ``seed`` are those of :func:`assign`.
 
-    Arguments are those of :func:`assign`.
-
     >>> [part.tolist() for part in parts(["ann", "bob", "eve"], 2)]
     [[1], [0, 2]]
     """

@@ -185,8 +185,8 @@ class Ledger:
 
     Raises:
         BudgetExceededError: a charge is not the next planned release.
-        LedgerError: the file exists already, or (``resume``) is not the beginning of this plan's ledger, or lacks what was
-            computed. It is left as it is. Also if two releases have the same name.
+        LedgerError: two releases have the same name, or the file exists already, or (``resume``) it is not the beginning of
+            this plan's ledger, or lacks what was computed. The file is left as it is.
 
     >>> from sfumato.privacy.events import GaussianEvent
     >>> ledger = Ledger({"method": "gap"}, [Release("aggregate/1", GaussianEvent(2.0), (4, 16), 32)])

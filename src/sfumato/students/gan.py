@@ -44,8 +44,6 @@ class Batch:
 
     ``rows`` are positions in the labeled set, ``labels`` are noisy, ``epoch`` counts from 1, and ``step`` counts from 0
     in it.
-
-    It holds positions in the labeled set, noisy labels, the epoch from 1 and the step in it from 0.
     """
 
     rows: Tensor
