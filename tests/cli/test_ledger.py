@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 EDGE = ("--unit", "edge", "--epsilon", "1", "--delta", "1e-6", "--json")
 
@@ -211,6 +212,11 @@ def test_a_plain_stopped_run_stays_charged(train, sfumato, refused, ledger, tmp_
     result = train("again", "--ledger", ledger)
     assert result.code == 1
     assert "with epsilon 0.99999" in result.err
+
+
+def test_a_resumable_run_keeps_the_number_of_threads_that_it_ran_with(stopped):
+    """Not that nobody named one: another process may have another default, with which the bits differ."""
+    assert json.loads((stopped / "private" / "state.json").read_text())["options"]["threads"] == torch.get_num_threads()
 
 
 def test_a_torn_ledger_is_repeated_and_said(stopped, sfumato):

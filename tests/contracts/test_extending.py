@@ -69,6 +69,9 @@ for command in (
 ):
     print("$", *command, flush=True)
     assert invoke(command) == 0, command
+assert invoke(["train", "gap", *data, "--unit", "group:3", "--ledger", "group.jsonl", "--total-epsilon", "3",
+               "--out", "refused"]) == 2
+assert not Path("refused").exists() and not Path("group.jsonl").exists()
 import docs_pages
 print("$ docs")
 print(docs_pages.methods_table())

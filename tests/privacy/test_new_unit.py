@@ -4,11 +4,14 @@ import inspect
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import pytest
 
 import sfumato as sf
+from sfumato.bounded.aggregation import HOPS, hop_sensitivity
+from sfumato.bounded.routing import routed_sensitivity
 from sfumato.cli.options import Options
 from sfumato.cli.parse import parse
 from sfumato.errors import InputError, UnsupportedUnitError
@@ -129,6 +132,27 @@ def test_no_method_claims_a_proof_that_it_has_not(method):
 def test_auto_finds_no_method():
     with pytest.raises(UnsupportedUnitError):
         sf.Auto().calibrate(sf.Budget(1.0, 1e-6), Households(4), FACTS)
+
+
+@dataclass(frozen=True)
+class Pairs(sf.EdgeLevel):
+    """Two edges, which inherit from one edge and not its proofs."""
+
+    name: ClassVar[str] = "pairs"
+
+
+@pytest.mark.parametrize("bound", [partial(hop_sensitivity, released_messages=True), routed_sensitivity])
+def test_a_unit_inherits_no_bound(bound):
+    assert bound(sf.EdgeLevel(directed=False)) <= 1.5
+    with pytest.raises(UnsupportedUnitError, match="no bounded sensitivity"):
+        bound(Pairs(directed=False))
+
+
+def test_a_method_has_a_proof_where_its_card_says_so(monkeypatch):
+    """A bound of a hop alone lets no method train under a unit that neither card nor verifier names."""
+    monkeypatch.setitem(HOPS, "pairs", lambda *_: (3.0, 4))
+    with pytest.raises(UnsupportedUnitError, match="its card does not name it"):
+        sf.GAP().calibrate(sf.Budget(1.0, 1e-6), Pairs(directed=False), FACTS)
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,7 @@ def needs_one_way(unit: Unit) -> bool:
     >>> needs_one_way(EdgeLevel(directed=False)), needs_one_way(EdgeLevel(directed=True))
     (True, False)
     """
-    return isinstance(unit, EdgeLevel) and not unit.directed
+    return type(unit) is EdgeLevel and not unit.directed
 
 
 def can_route(unit: Unit) -> bool:
@@ -136,7 +136,7 @@ def can_route(unit: Unit) -> bool:
     >>> can_route(NodeLevel()), can_route(NodeLevel(arcs="incident"))
     (True, False)
     """
-    return isinstance(unit, EdgeLevel) or (isinstance(unit, NodeLevel) and unit.arcs == "owned")
+    return type(unit) is EdgeLevel or (type(unit) is NodeLevel and unit.arcs == "owned")
 
 
 def routed_sensitivity(unit: Unit) -> float:
@@ -156,7 +156,7 @@ def routed_sensitivity(unit: Unit) -> float:
     >>> routed_sensitivity(EdgeLevel(directed=False)), routed_sensitivity(NodeLevel(relation="replace"))
     (1.0, 2.0)
     """
-    if isinstance(unit, EdgeLevel):
+    if type(unit) is EdgeLevel:
         return 1.0
     if can_route(unit):
         return 1.0 if unit.relation == "remove" else 2.0
@@ -174,7 +174,7 @@ def routed_coordinates(unit: Unit, num_nodes: int, width: int) -> int:
     >>> routed_coordinates(NodeLevel(max_out_degree=100), 1000, 6)
     600
     """
-    if isinstance(unit, EdgeLevel):
+    if type(unit) is EdgeLevel:
         return width
     cap = unit.max_out_degree
     rows = num_nodes if cap is None else cap * (1 + (unit.relation == "replace"))

@@ -125,7 +125,8 @@ def _run(
     from sfumato.evaluation.memory import peak_mb
     from sfumato.evaluation.request import prepare
 
-    set_threads(job.threads)
+    threads = set_threads(job.threads)
+    kept = None if kept is None else {**kept, "threads": threads}  # as many decide the bits of a resumed fit
     prepared = prepare(job.request, look=job.look)
     plan, request = prepared.plan, job.request
     if plan.method.name != request.method.name:

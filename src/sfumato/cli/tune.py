@@ -84,7 +84,7 @@ def tune(
     shared = {name: values[name] for name in values.keys() - {"candidates", "trials", "rule", "dry_run", "as_json"}}
     if method is None:
         raise InputError(f"Expected METHOD with tune, got none. Name one of {', '.join(_METHODS)}.")
-    check_choice(tuple(_METHODS), "Only these train under a guarantee.", method=method)
+    check_choice(tuple(_METHODS), "Only these have settings that can be tuned.", method=method)
     check_installed(*TRAIN)
     job = parse(given(shared | ({"out": Path()} if dry_run and out is None else {}), "tune"))
     from sfumato.central.tuned import Tuned

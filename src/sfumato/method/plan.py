@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sfumato import __version__
 from sfumato._validate import fail
-from sfumato.errors import DataError, InputError, LedgerError
+from sfumato.errors import DataError, InputError, LedgerError, UnsupportedUnitError
 from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.graph.splits import DEFAULT_FRACTIONS
 from sfumato.method.checks import check_names, check_spec
@@ -50,9 +50,15 @@ class Plan(Planned):
 
     Raises:
         InputError: a number of the plan has a form that no certificate holds.
+        UnsupportedUnitError: the method's card does not name the unit.
     """
 
     def __post_init__(self) -> None:
+        if self.unit.private and self.unit.name not in self.method.card.units:
+            raise UnsupportedUnitError(
+                f"Method {self.method.name!r} has no proof under unit {self.unit.name}: its card does not name it. Choose one "
+                f"of {', '.join(self.method.card.units) or 'none'}."
+            )
         for method in (self.method, *self.method.choices):
             for name, value in method.settings.items():
                 if isinstance(value, int) and abs(value) > MOST:
