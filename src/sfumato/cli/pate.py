@@ -1,53 +1,24 @@
-"""`sfumato pate`: aggregate the votes of teachers privately, and compute what that costs."""
+"""`sfumato pate run`: train teachers, ask them privately, and train a student."""
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from sfumato._files import write_json
 from sfumato._optional import TRAIN, check_installed
-from sfumato._validate import check_choice
 from sfumato.cli import options
 from sfumato.cli.output import stage_bars, tell
+from sfumato.cli.pate_analyze import analyze
+from sfumato.cli.pate_options import mechanism_of, named_by_options, numbers_of
 from sfumato.cli.stopped import leaving_pate
-from sfumato.errors import BudgetExceededError, InputError
+from sfumato.errors import BudgetExceededError
 from sfumato.evaluation.memory import peak_mb
 
-if TYPE_CHECKING:
-    from sfumato.pate.aggregation import Mechanism
-
 app = typer.Typer(help="Learn from the noisy votes of teachers (PATE).", no_args_is_help=True, rich_markup_mode=None)
-NOISE = {
-    "lnmax": ("--scale",),
-    "gnmax": ("--sigma2",),
-    "confident-gnmax": ("--threshold", "--sigma1", "--sigma2"),
-}
-
-_SAME = ("accounting", "controls", "dataset", "delta", "device", "epsilon", "mechanism", "out", "queries", "quick", "scale",
-         "seed", "student", "teacher", "threshold")  # fmt: skip
-OPTIONS = {
-    **{name: f"--{name}" for name in _SAME},
-    "max_answers": "--max-answers",
-    "sign_key": "--sign-key",
-    "num_teachers": "--teachers",
-    "num_queries": "--queries",
-    "name": "--dataset",
-    "dataset_ledger": "--ledger",
-    "threshold_stddev": "--sigma1",
-    "noise_stddev": "--sigma2",
-    "gnss": "--release",
-    "order": "ORDER of --release",
-    "beta": "BETA of --release",
-    "noise": "NOISE of --release",
-}
-"""For each name of an argument in errors of the library, the option that it is on the command line."""
 
 
 @app.callback()
@@ -55,55 +26,7 @@ def _root() -> None:
     """Learn from the noisy votes of teachers (PATE)."""
 
 
-@app.command()
-def analyze(
-    votes: Path = typer.Option(..., "--votes", help="The counts of votes [queries, classes], as .npy."),
-    mechanism: str = typer.Option(
-        ..., "--mechanism", help="How votes are made private: lnmax, gnmax or confident-gnmax."
-    ),
-    scale: float | None = typer.Option(None, "--scale", help="The scale b of the Laplace noise of lnmax, in votes."),
-    sigma1: float | None = typer.Option(
-        None, "--sigma1", help="The standard deviation of the noise at the threshold, in votes."
-    ),
-    sigma2: float | None = typer.Option(
-        None, "--sigma2", help="The standard deviation of the noise on each count, in votes."
-    ),
-    threshold: float | None = typer.Option(
-        None, "--threshold", help="How many votes, with noise, the largest count needs before confident-gnmax answers."
-    ),
-    queries: int | None = typer.Option(
-        None, "--queries", help="How many rows to charge, from the first on (default: all)."
-    ),
-    delta: float = typer.Option(..., "--delta", help="The failure probability, such as 1e-5."),
-    as_published: bool = typer.Option(
-        False, "--as-published", help="Compute with the orders, conversion and mean costs of the papers, for tables."
-    ),
-    release: str | None = typer.Option(
-        None,
-        "--release",
-        help="Print a noisy upper bound, which may leave. Give ORDER,BETA,NOISE, such as 8,0.025,4: chosen without the votes.",
-    ),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object on standard output."),
-) -> None:
-    """Print what it costs to ask the teachers.
-
-    It also says whether the printed number may leave.
-    """
-    from sfumato.pate.analysis import analyze as analyze_votes
-    from sfumato.pate.epsilon_release import release_epsilon
-    from sfumato.pate.votes import read_votes
-
-    given = {"--scale": scale, "--sigma1": sigma1, "--sigma2": sigma2, "--threshold": threshold}
-    with _named_by_options():
-        asked = _mechanism(mechanism, given)
-        order, beta, noise = _numbers(release, as_published)
-        counts = read_votes(votes, queries)
-        if release is None:
-            told = analyze_votes(counts, asked, delta, as_published=as_published).to_dict()
-        else:
-            result = release_epsilon(counts, asked, delta, order=order, beta=beta, noise=noise)
-            told = _released(asked, len(counts), result.epsilon, order, delta, result.confidence)
-    typer.echo(json.dumps(told) if as_json else "\n".join(_lines(told)))
+app.command()(analyze)
 
 
 @app.command()
@@ -196,19 +119,19 @@ def run(
 
     given = {"--scale": scale, "--sigma1": sigma1, "--sigma2": sigma2, "--threshold": threshold}
     fixed = any(value is not None for value in given.values())
-    with _named_by_options():
+    with named_by_options():
         settings = Settings(
             teachers,
             queries,
             epsilon,
             delta,
-            mechanism=_mechanism(mechanism, given) if fixed else mechanism,
+            mechanism=mechanism_of(mechanism, given) if fixed else mechanism,
             accounting=accounting,
             max_answers=max_answers,
             teacher=teacher,
             student=student,
             quick=quick,
-            gnss=_numbers(release, as_published=False),
+            gnss=numbers_of(release, as_published=False),
             controls=controls,
             seed=seed,
             device=device,
@@ -226,7 +149,7 @@ def run(
                 told = run_pate(settings, images, out, progress=progress, dataset_ledger=shared, sign_key=sign_key)
             told = {**told, "peak_mb": peak_mb(), "out": str(out)}
             write_json(out / "evaluation" / "metrics.json", told)
-    typer.echo(json.dumps(told) if as_json else "\n".join(_run_lines(told)))
+    typer.echo(json.dumps(told) if as_json else "\n".join(_lines(told)))
     if accounting == "released" and not told["privacy"]["releasable"]:
         raise BudgetExceededError(
             f"Expected the told epsilon to be at most --epsilon {epsilon:g}, got {told['privacy']['epsilon']:.4f}. The queries "
@@ -234,19 +157,7 @@ def run(
         )
 
 
-@contextmanager
-def _named_by_options() -> Iterator[None]:
-    """Name options, not arguments of the library, where an error says what it expected."""
-    try:
-        yield
-    except InputError as error:
-        named = re.sub(r"^Expected (\w+)(?= )", lambda found: f"Expected {OPTIONS.get(found[1], found[1])}", str(error))
-        renamed = type(error)(named)
-        renamed.__notes__ = getattr(error, "__notes__", [])
-        raise renamed from error
-
-
-def _run_lines(told: dict[str, Any]) -> list[str]:
+def _lines(told: dict[str, Any]) -> list[str]:
     privacy, student = told["privacy"], told["student"]
     resumed = ["Went on from the answers of the stopped run: nothing was charged."] * told["resumed"]
     lines = [
@@ -271,72 +182,4 @@ def _run_lines(told: dict[str, Any]) -> list[str]:
         lines.append(f"Run folder: {told['out']}. Only {told['out']}/release may leave. {certified}")
     elif privacy["accounting"] == "as-published":
         lines.append("Not releasable: epsilon depends on the votes. There is no certificate and no release folder.")
-    return lines
-
-
-def _mechanism(name: str, given: dict[str, float | None]) -> Mechanism:
-    from sfumato.pate.plan import MECHANISMS
-
-    check_choice(tuple(NOISE), mechanism=name)
-    if name == "gnmax" and given["--sigma2"] is None:  # one noise only: either name will do
-        given = {**given, "--sigma2": given["--sigma1"], "--sigma1": None}
-    needed = NOISE[name]
-    for option, value in given.items():
-        if (value is None) == (option in needed):
-            raise InputError(
-                f"Expected {' '.join(needed)} with --mechanism {name}, and no other noise; got "
-                f"{' '.join(key for key, held in given.items() if held is not None) or 'none'}. Noise is in votes."
-            )
-    values: list[Any] = [given[option] for option in needed]
-    made: Mechanism = MECHANISMS[name](*values)
-    return made
-
-
-def _numbers(release: str | None, as_published: bool) -> tuple[float, float, float]:
-    if release is None:
-        return 0.0, 0.0, 0.0
-    if as_published:
-        raise InputError("Expected --release without --as-published, got both. The papers' release is not private.")
-    try:
-        order, beta, noise = map(float, release.split(","))
-    except ValueError as error:
-        raise InputError(
-            f"Expected --release to be three numbers ORDER,BETA,NOISE, got {release!r}. An example is 8,0.025,4."
-        ) from error
-    return order, beta, noise
-
-
-def _released(asked: Mechanism, queries: int, epsilon: float, order: float, delta: float, confidence: float) -> Any:
-    """Return what an analysis says, but without numbers that depend on the votes. Only the released one stays."""
-    from sfumato.privacy import accounting
-
-    return {
-        "mechanism": asked.name,
-        "queries": queries,
-        "epsilon": epsilon,
-        "order": order,
-        "delta": delta,
-        "answered": None,
-        "releasable": True,
-        "confidence": confidence,
-        "data_independent_epsilon": accounting.epsilon(asked.events(queries), delta),
-        "as_published": False,
-    }
-
-
-def _lines(told: dict[str, Any]) -> list[str]:
-    order = "data-independent" if told["order"] is None else f"order {told['order']:g}"
-    convention = ", as published" if told["as_published"] else ""
-    lines = [f"epsilon = {told['epsilon']:.4f} at delta = {told['delta']:g} ({told['mechanism']}, {order}{convention})"]
-    if told["releasable"]:
-        lines.append(
-            f"Releasable: an upper bound with confidence {told['confidence']:g}; a further release costs again."
-        )
-    else:
-        lines.append(f"Expected answers: {told['answered']:.2f} of {told['queries']}.")
-        lines.append(
-            "Not releasable: it depends on the votes. Add noise with --release, or tell a data-independent epsilon."
-        )
-    counted = "the expected answers, as published" if told["as_published"] else "every query answered"
-    lines.append(f"Data-independent, {counted}: epsilon = {told['data_independent_epsilon']:.4f}.")
     return lines
