@@ -101,29 +101,45 @@ def read_csv(
     >>> graph.feature_names, graph.classes, graph.num_edges
     (('dorm=north', 'dorm=south'), ('2004', '2005'), 1)
     """
-    public = Schema.read(schema)
-    how = Reading(label, public, directed, id_column, role, features, source, target, self_loops, name)
+    how = Reading(label, Schema.read(schema), directed, id_column, role, features, source, target, self_loops, name)
+    return build_graph(*_csv_tables(nodes, edges, how), how, (str(nodes), str(edges)), first_row=2)
+
+
+def read_parquet(nodes: str | Path, edges: str | Path, **how: Any) -> Graph:
+    """Read a graph from a node file and an edge file, both Parquet. Keyword arguments are those of :func:`read_csv`."""
+    return build_graph(*_parquet_tables(nodes, edges), Reading(**how), (str(nodes), str(edges)))
+
+
+def read_tables(nodes: str | Path, edges: str | Path, how: Reading) -> tuple[Any, Any, int]:
+    """Read a node file and an edge file as Arrow tables; the third result is the number of row 0 in errors.
+
+    ``how`` says what the columns mean. Both files are Parquet if the node file is called so, and CSV otherwise.
+    """
+    if Path(nodes).suffix.lower() in (".parquet", ".pq"):
+        return *_parquet_tables(nodes, edges), 1
+    return *_csv_tables(nodes, edges, how), 2
+
+
+def _parquet_tables(nodes: str | Path, edges: str | Path) -> tuple[Any, Any]:
+    with require("duckdb").connect() as connection:
+        node_table, edge_table = (
+            _table(partial(connection.read_parquet, str(_existing(path))), str(path)) for path in (nodes, edges)
+        )
+    return node_table, edge_table
+
+
+def _csv_tables(nodes: str | Path, edges: str | Path, how: Reading) -> tuple[Any, Any]:
+    public = Schema.read(how.schema)
 
     def node_texts(names: list[str]) -> set[str | None]:
-        declared_label = (label or public.label) if public.classes else None
+        declared_label = (how.label or public.label) if public.classes else None
         return {*public.columns, _id_name(names, how, public, str(nodes)), declared_label}
 
     def edge_texts(names: list[str]) -> set[str | None]:
         return set(_edge_names(names, how, str(edges)))
 
     with require("duckdb").connect() as connection:
-        node_table = _csv_table(connection, nodes, node_texts)
-        edge_table = _csv_table(connection, edges, edge_texts)
-    return build_graph(node_table, edge_table, how, (str(nodes), str(edges)), first_row=2)
-
-
-def read_parquet(nodes: str | Path, edges: str | Path, **how: Any) -> Graph:
-    """Read a graph from a node file and an edge file, both Parquet. Keyword arguments are those of :func:`read_csv`."""
-    with require("duckdb").connect() as connection:
-        node_table, edge_table = (
-            _table(partial(connection.read_parquet, str(_existing(path))), str(path)) for path in (nodes, edges)
-        )
-    return build_graph(node_table, edge_table, Reading(**how), (str(nodes), str(edges)))
+        return _csv_table(connection, nodes, node_texts), _csv_table(connection, edges, edge_texts)
 
 
 def read_sql(connection: Any, nodes: str, edges: str, **how: Any) -> Graph:
@@ -184,7 +200,7 @@ def build_graph(nodes: Any, edges: Any, how: Reading, places: tuple[str, str], f
         labels = encode.encode_labels(label, nodes.column(label), schema, id_array)
         y, classes, outside = labels.y, labels.classes, outside | labels.outside
         assumed += ["classes"] * (schema.classes is None)
-    source, target = _endpoints(edges, ids, how, places, first_row)
+    source, target = endpoints(edges, ids, how, places, first_row)
     return Graph.from_edges(
         source,
         target,
@@ -205,9 +221,21 @@ def build_graph(nodes: Any, edges: Any, how: Reading, places: tuple[str, str], f
     )
 
 
-def _endpoints(
+def endpoints(
     edges: Any, ids: Any, how: Reading, places: tuple[str, str], first_row: int
 ) -> tuple[np.ndarray, np.ndarray]:
+    """Find the numbers of both ends of every edge.
+
+    Args:
+        edges: the edge table.
+        ids: of the nodes, in the order of their numbers.
+        how: what the columns mean.
+        places: name the nodes and the edge table in errors.
+        first_row: the number of row 0 in errors.
+
+    Raises:
+        DataError: an end is missing, or no node has its id.
+    """
     from sfumato.graph import encode
 
     ends = []

@@ -1,0 +1,159 @@
+"""Nodes that arrive after a graph was read: their rows, and the arcs that reach them.
+
+An edge is *new* if at least one of its ends is. An edge between two nodes that were there before is refused: it was there, or
+was absent, when the graph was read, and an earlier release may have said so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.errors import DataError
+from sfumato.graph.arcs import pack_arcs, pack_edges
+from sfumato.graph.graph import Graph, PublicFacts
+from sfumato.graph.schema import Column, Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_TEST = 2
+_BOOLEAN = ("false", "true")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Newcomers(Graph):
+    """Nodes that arrived together, with the arcs that lead to them from each other and from nodes that were there before.
+
+    As a graph they have no arcs, no labels, and role test. Nodes have numbers: newcomers first, from 0 on, then those of
+    each graph of ``known``, in order. Arcs grouped by source, ``reach_indptr`` int64 [num_known + num_nodes + 1] and
+    ``reach_indices`` int32, lead to newcomers alone. Arcs from newcomers to known nodes are read by nobody, and dropped.
+
+    ``known`` holds the trained graph and then those of earlier arrivals.
+
+    >>> known = Graph.from_edges([0], [1], 2, directed=False)
+    >>> late = Graph.from_edges([], [], 1, directed=False, node_ids=np.array([7]))
+    >>> Newcomers.join(late, [known], [0], [2]).reach_indices.tolist()
+    [0]
+    """
+
+    known: tuple[Graph, ...] = ()
+    reach_indptr: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int64))
+    reach_indices: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
+
+    @classmethod
+    def join(cls, nodes: Graph, known: Sequence[Graph], source: Any, target: Any, first_row: int = 0) -> Newcomers:
+        """Join nodes to the graphs that were there before, by new edges.
+
+        Args:
+            nodes: the nodes that arrive, with features; its arcs and labels are not read.
+            known: the trained graph, then earlier arrivals.
+            source: numbers of the edges' first ends, [num_rows]: newcomers from 0 on, then the nodes of each known graph.
+            target: numbers of their second ends.
+            first_row: the number of row 0 in errors.
+
+        Raises:
+            DataError: a node was there before, an edge has no new end, or direction or columns differ.
+        """
+        trained = known[0]
+        for name in ("directed", "num_features", "feature_names"):
+            if getattr(nodes, name) != getattr(trained, name):
+                raise DataError(
+                    f"Expected the nodes that arrive to have the {name} of the trained graph, got others. Read them with "
+                    "read_newcomers, or with the schema of that graph."
+                )
+        names, seen = node_names(nodes), {name for graph in known for name in node_names(graph)}
+        again = next((name for name in names if name in seen), None)
+        if again is not None:
+            raise DataError(
+                f"Expected nodes that arrive for the first time, but {again!r} was there before. What the graph says of it is "
+                "released already. Leave it out."
+            )
+        total, new = len(names) + sum(graph.num_nodes for graph in known), len(names)
+        old = np.flatnonzero(np.minimum(source, target) >= new)
+        if len(old):
+            raise DataError(
+                f"Expected every new edge to have an end among the nodes that arrive, but row {int(old[0]) + first_row} links "
+                "two nodes that were there before. An earlier release may have read that edge, or its absence. Remove the row."
+            )
+        indptr, indices, merged = (pack_arcs if nodes.directed else pack_edges)(source, target, total)
+        before = np.concatenate(([0], np.cumsum(indices < new, dtype=np.int64)))
+        values: dict[str, Any] = {one.name: getattr(nodes, one.name) for one in fields(Graph)}
+        values |= {
+            "indptr": np.zeros(new + 1, np.int64),
+            "indices": np.zeros(0, np.int32),
+            "merged": merged,
+            "_checked": (),
+        }
+        values |= {"y": None, "classes": trained.classes, "roles": np.full(new, _TEST, np.uint8), "name": trained.name}
+        values |= {"max_degree": None, "mean_degree": None, "known": (*known,)}
+        return cls(**values, reach_indptr=before[indptr], reach_indices=indices[indices < new])
+
+    def public_facts(self, unit: Any) -> PublicFacts:
+        """Return what calibration may know of the newcomers; ``unit`` is the privacy unit. Their arcs are not counted."""
+        return replace(super().public_facts(unit), num_arcs=None)
+
+
+def node_names(graph: Graph) -> list[str]:
+    """Return the ids of all nodes as text.
+
+    >>> node_names(Graph.from_edges([0], [1], 2, directed=False))
+    ['0', '1']
+    """
+    ids: list[Any] = list(range(graph.num_nodes)) if graph.node_ids is None else graph.node_ids.tolist()
+    return [str(name) for name in ids]
+
+
+def read_newcomers(
+    known: Sequence[Graph],
+    nodes: str | Path,
+    edges: str | Path,
+    *,
+    label: str | None = None,
+    schema: Schema | Mapping[str, Any] | str | Path | None = None,
+) -> Newcomers:
+    """Read nodes that arrive, and their edges, from two CSV or two Parquet files.
+
+    The node file has the columns of the trained graph's; a category that was not there counts as missing, and its label
+    column is not read. The edge file links new nodes to each other and to known ones.
+
+    Args:
+        known: the trained graph, then earlier arrivals.
+        nodes: path of the node file.
+        edges: path of the edge file.
+        label: column of the classes in the trained graph's table.
+        schema: the schema that the trained graph was read with.
+
+    Raises:
+        DataError: a file cannot be read, lacks a column, or :meth:`Newcomers.join` refuses what it holds.
+    """
+    import pyarrow as pa
+
+    from sfumato.graph.io import Reading, build_graph, endpoints, read_tables
+
+    trained, declared = known[0], Schema.read(schema)
+    seen = _categories(trained.feature_names)
+    columns = {name: Column(categories) for name, categories in seen.items() if categories and categories != _BOOLEAN}
+    public = Schema(columns={**columns, **declared.columns}, id=declared.id)
+    how = Reading(schema=public, directed=trained.directed, features=[*seen] or None)
+    node_table, edge_table, first_row = read_tables(nodes, edges, how)
+    unread = {label or declared.label, declared.role}
+    node_table = node_table.select([name for name in node_table.column_names if name not in unread])
+    alone = build_graph(node_table, edge_table.slice(0, 0), how, (str(nodes), str(edges)), first_row)
+    names = [*node_names(alone), *(name for graph in known for name in node_names(graph))]
+    places = (f"{nodes}, or nodes that were there before", str(edges))
+    ends = endpoints(edge_table, pa.array(names, pa.large_string()), how, places, first_row)
+    return Newcomers.join(alone, known, *ends, first_row)
+
+
+def _categories(feature_names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """The columns that features come from, in order, with their categories; none for a number."""
+    columns: dict[str, list[str]] = {}
+    for name in feature_names:
+        column, sign, category = name.partition("=")
+        columns.setdefault(column, []).extend([category] if sign else [])
+    return {column: tuple(categories) for column, categories in columns.items()}
