@@ -58,6 +58,7 @@ from sfumato.bounded.routing import (
     share,
     to_receivers,
 )
+from sfumato.central._codes import simplex
 from sfumato.central._learning import (
     Features,
     Rows,
@@ -67,8 +68,9 @@ from sfumato.central._learning import (
     sgd_event,
     train,
 )
+from sfumato.central.arrivals import LabelInference
 from sfumato.method.card import Audience, Card
-from sfumato.method.contract import Arrays, Outcome, Planned, Session
+from sfumato.method.contract import Arrays, Origin, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
 from sfumato.nn.models import Linear, SparseRows
 from sfumato.noise.keys import new_key
@@ -217,6 +219,10 @@ class LabelMessages(CuratorMethod):
         train(self, plan, session, "head", head, graph, _chosen(_inputs(plan, {}, released, Features(graph))))
         return Outcome(network_arrays("head", head), released)
 
+    def inductive(self, origin: Origin) -> LabelInference:
+        """Return the hops of another graph, with its own labels, for a trained head; ``origin`` is the trained model."""
+        return LabelInference(self, origin, self.hops)
+
     def _learners(self, unit: Unit, sends: NDArray[np.bool_], rank: NDArray[np.int64]) -> NDArray[np.bool_]:
         """The senders whose rows train the head: the last ones in the public order."""
         count = np.count_nonzero(sends)
@@ -232,16 +238,6 @@ class LabelMessages(CuratorMethod):
         inputs = _inputs(plan, weights, released, Features(graph))
         with torch.no_grad():
             return head(torch.from_numpy(inputs) if isinstance(inputs, np.ndarray) else SparseRows(inputs)).numpy()
-
-
-def simplex(num_classes: int) -> NDArray[np.float32]:
-    """Return the codes of the classes, [num_classes, num_classes]: corners of a regular simplex around 0, of norm 1.
-
-    >>> simplex(2).round(3).tolist()
-    [[0.7070000171661377, -0.7070000171661377], [-0.7070000171661377, 0.7070000171661377]]
-    """
-    codes = np.eye(num_classes) - 1 / num_classes
-    return (codes / np.linalg.norm(codes[0])).astype(np.float32)
 
 
 def _codes(graph: Graph, messages: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.budget import Budget
     from sfumato.privacy.events import Event
     from sfumato.privacy.units import Unit
+    from sfumato.record.arrivals import Arrival
     from sfumato.record.ledger import Ledger, Release
     from sfumato.record.resume import FitState
 
@@ -104,6 +105,15 @@ class Method(Listed):
     def origin(self) -> Origin | None:
         """Return the trained model that is applied to another graph; None for a method that learns."""
         return None
+
+    @property
+    def arrival(self) -> Arrival | None:
+        """Return which nodes arrived after a run whose claim covers this; None for a run that pays by itself."""
+        return None
+
+    def data_set(self, graph: Graph) -> GraphKey:
+        """Return the key of the data set that a run on ``graph`` is charged to."""
+        return GraphKey.of(graph)
 
     def check(self, graph: Graph) -> None:
         """Refuse a graph that the method cannot learn from, before anything is charged."""

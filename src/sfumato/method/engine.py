@@ -13,6 +13,7 @@ disk before the next begins:
    (:mod:`sfumato.record.dataset_ledger`). Whoever draws under this claim again must show the same mark.
 6. The release is drawn.
 
+For nodes that arrive later, step 3 writes that they arrived, and step 5 is part of it: nobody draws for them again.
 A stop between two steps leaves something charged that was not drawn, and never the reverse. Nothing here knows what a run
 computes: plans, data and states come as plain values.
 """
@@ -30,6 +31,7 @@ from sfumato.record.claims import FIRST_NOISE, Claim, new_run
 from sfumato.record.ledger import Ledger, Release, new_ledger_file
 
 if TYPE_CHECKING:
+    from sfumato.record.arrivals import Arrival
     from sfumato.record.dataset_ledger import DatasetLedger
     from sfumato.record.resume import FitState
 
@@ -45,6 +47,7 @@ class PlanEntry:
         epsilon: claimed; None without privacy.
         delta: claimed, the share of the noise sampler included; None without privacy.
         delta_sampler: the sampler's share of delta.
+        arrival: of nodes that arrived after a run whose claim covers this; None for a run that pays by itself.
 
     >>> from sfumato.privacy.events import GaussianEvent
     >>> from sfumato.privacy.units import EdgeLevel
@@ -59,6 +62,8 @@ class PlanEntry:
     epsilon: float | None
     delta: float | None
     delta_sampler: float
+    _: KW_ONLY
+    arrival: Arrival | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON-ready values of the entry; the ledger adds the releases."""
@@ -67,6 +72,7 @@ class PlanEntry:
             "unit": unit_to_dict(self.unit),
             "claim": {"epsilon": self.epsilon, "delta": self.delta},
             "delta_sampler": self.delta_sampler,
+            **({} if self.arrival is None else {"arrival": self.arrival.to_dict()}),
         }
 
     @property
@@ -153,7 +159,7 @@ class Spending:
             return replace(self, resumed=True).open(path)
 
     def reserve(self, dataset: Mapping[str, Any]) -> None:
-        """Charge the whole claim to the ledger of the data set, once a run.
+        """Charge the whole claim to the ledger of the data set, once a run. An arrival is covered by the claim of its run.
 
         Args:
             dataset: what identifies the data set: ``name`` and ``ids_digest``.
@@ -161,7 +167,7 @@ class Spending:
         Raises:
             BudgetExceededError: less is left than the plan costs.
             InputError: there is nothing to claim without privacy, or the ledger is another data set's.
-            LedgerError: that ledger is damaged, or another mark stands under this claim.
+            LedgerError: that ledger is damaged, another mark stands under this claim, or no claim covers an arrival.
         """
         if self.dataset_ledger is None:
             return
@@ -170,7 +176,11 @@ class Spending:
             path = str(self.dataset_ledger.path)
             raise fail("dataset_ledger", path, "to be None without privacy", "Nothing is claimed.")
         claim = Claim.of(self.run, planned.method, planned.epsilon, planned.delta, planned.releases, planned.head)
-        self.dataset_ledger.reserve(claim, unit=unit_to_dict(planned.unit), dataset=dataset, mark=self.mark)
+        unit = unit_to_dict(planned.unit)
+        if planned.arrival is not None:
+            self.dataset_ledger.cover(claim, planned.arrival, unit=unit, dataset=dataset)
+        else:
+            self.dataset_ledger.reserve(claim, unit=unit, dataset=dataset, mark=self.mark)
 
     def open(self, path: Path | None) -> Ledger:
         """Open the run's own ledger, in memory or in a file. Each charge there spends the claim first.
@@ -191,5 +201,7 @@ class Spending:
         Raises:
             LedgerError: it was drawn from something else. Do not draw.
         """
-        if self.dataset_ledger is not None:
+        if (
+            self.dataset_ledger is not None and self.planned.arrival is None
+        ):  # nodes that arrived are spent with that line
             self.dataset_ledger.spend(self.run, mark or self.mark, what)

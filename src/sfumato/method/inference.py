@@ -66,6 +66,10 @@ class Inference(CuratorMethod):
             )
         return Outcome(self.model.weights, self.aggregate(plan, graph, session))
 
+    def inductive(self, origin: Origin) -> Method:
+        """Return the inference of the trained method on one more graph; ``origin`` is the trained model."""
+        return self.base.inductive(origin)
+
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
         """Compute the trained method's scores on this graph. Arguments are those of :meth:`Method.scores`."""
         return self.base.scores(plan, weights, released, graph)

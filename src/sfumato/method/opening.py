@@ -48,7 +48,7 @@ def open_session(
         BudgetExceededError: the data set's ledger has less left than the plan costs.
         LedgerError: a ledger is refused, or the state belongs to another run.
     """
-    identity = GraphKey.of(graph)
+    identity = plan.method.data_set(graph)
     if state is None:
         key, spending = new_key(), Spending(entry, dataset_ledger, run)
     elif path is None:

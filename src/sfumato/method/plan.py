@@ -80,7 +80,7 @@ class Plan(Planned):
     def entry(self) -> PlanEntry:
         """Return what the ledger says of the plan."""
         claim = (self.epsilon, self.delta, self.delta_sampler)
-        return PlanEntry(self.method.name, self.unit, self.releases, *claim)
+        return PlanEntry(self.method.name, self.unit, self.releases, *claim, arrival=self.method.arrival)
 
     @property
     def caveats(self) -> tuple[Caveat, ...]:
@@ -158,6 +158,7 @@ class Plan(Planned):
             who_may_see=ran.method.who_may_see(self.unit),
             builds_on=() if origin is None else origin.builds_on,
             reads_links=ran.method.card.reads_links,
+            arrival=self.method.arrival,
             candidates=[{"method": one.name, "settings": one.settings} for one in self.method.choices if self.releases],
         )
         return Fitted(
@@ -263,10 +264,10 @@ class Fitted:
         Raises:
             InputError: the method has no inductive form, the unit is another, or ``public`` does not fit the model.
         """
-        origins = self._origins()
+        origins = self.origins()
         inference = self.plan.method.inductive(Origin(self.weights, self.graph_key, origins))
         if public.num_classes == 0:
-            public = replace(public, num_classes=self.plan.public.num_classes)
+            public = replace(public, num_classes=self.plan.public.num_classes, num_train=0)
         if unit != self.plan.unit:
             raise fail(
                 "unit",
@@ -284,8 +285,8 @@ class Fitted:
         plan: Plan = inference.calibrate(budget, unit, public)
         return plan
 
-    def _origins(self) -> tuple[dict[str, Any], ...]:
-        """For the certificate of an inference: the runs its weights come from."""
+    def origins(self) -> tuple[dict[str, Any], ...]:
+        """Return the certified runs that an inference with these weights builds on, this run last."""
         claim = {"epsilon": self.certificate.epsilon, "delta": self.certificate.delta}
         return (*self.certificate.values["composition"]["builds_on"], {"ledger_head": self.ledger.head, **claim})
 

@@ -88,7 +88,7 @@ def implausible(
         teachers = settings["num_teachers"]
         return (*weak(epsilon, delta, teachers, "teachers"), *_votes(teachers, settings["mechanism"]))
     found = [*weak(epsilon, delta, facts["num_nodes"], "nodes")]
-    if facts["num_nodes"] < FEW_NODES:
+    if learns and facts["num_nodes"] < FEW_NODES:
         text = f"The graph has {facts['num_nodes']} nodes, fewer than {FEW_NODES}: too few to learn from and to measure an "
         found.append(Caveat("few-nodes", text + "accuracy on. Collect more."))
     if reads_links:

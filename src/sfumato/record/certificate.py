@@ -18,6 +18,7 @@ from sfumato.noise.rectangles import SAMPLER_TAU
 from sfumato.privacy.events import SelectionEvent, flatten, leaves
 from sfumato.privacy.promises import implausible
 from sfumato.privacy.units import Unit, class_named, unit_to_dict
+from sfumato.record import arrivals
 from sfumato.record.ledger import Ledger, Release, canonical_json
 
 FORMAT = 2
@@ -131,10 +132,17 @@ class Certificate:
             lines.append("Assumed public, read from the data: " + "; ".join(self.values["assumed_public"]) + ".")
         lines += [*self.values["assumptions"], *self.values["caveats"], self.values["randomness"]]
         lines += [*self.values["side_channels"], self.values["composition"]["covers"]]
+        origins = list(self.values["composition"]["builds_on"])
+        if "arrival" in self.values:
+            run = origins.pop()
+            lines.append(
+                f"{len(self.values['arrival']['nodes'])} nodes arrived after the run that this release extends (ledger "
+                f"{run['ledger_head'][:16]}, epsilon {run['epsilon']}, delta {run['delta']}): each edge pays once, there or here."
+            )
         lines += [
             f"The weights come from another run (ledger {run['ledger_head'][:16]}, epsilon {run['epsilon']}, delta "
             f"{run['delta']}), which this certificate does not cover: for records in both graphs the costs add up."
-            for run in self.values["composition"]["builds_on"]
+            for run in origins
         ]
         lines += [f"Chosen among: {canonical_json(one)}." for one in self.values.get("candidates", ())]
         return "\n".join([*lines, self.values["data_collection"], *self.values["notes"]])
@@ -160,6 +168,7 @@ class Statement:
         assumptions: what the method assumes, beside the assumptions of a trusted curator.
         limits: caveats that follow from the method.
         reads_links: False if the method uses no graph.
+        arrival: the nodes that arrived after a run whose claim covers this; None for a run that pays by itself.
 
     >>> from sfumato.privacy.units import NoPrivacy
     >>> Statement(Ledger({}, ()), "0.1.0", {}, NoPrivacy(), None, "none", {}, (), {}).ledger.complete
@@ -181,6 +190,7 @@ class Statement:
     assumptions: Sequence[str] = ()
     limits: Sequence[str] = ()
     reads_links: bool = True
+    arrival: arrivals.Arrival | None = None
 
 
 def certify(stated: Statement) -> Certificate:
@@ -209,6 +219,7 @@ def certify(stated: Statement) -> Certificate:
             "method": plan["method"],
             "settings": dict(stated.settings),
             **({"candidates": [dict(one) for one in stated.candidates]} if stated.candidates else {}),
+            **({} if stated.arrival is None else {"arrival": stated.arrival.to_dict()}),
             "unit": unit_to_dict(unit),
             "protects": unit.describe(),
             "claim": plan["claim"],
@@ -226,6 +237,7 @@ def certify(stated: Statement) -> Certificate:
                 *caveats(unit, bool(facts.get("directed")), ledger.releases),
                 *each_feature(stated.settings, facts),
                 *(both_ends(plan["claim"]["epsilon"]) if unit.trust == "link" else ()),
+                *([] if stated.arrival is None else [arrivals.ASSUMED]),
                 *stated.limits,
                 *(
                     text
@@ -240,7 +252,10 @@ def certify(stated: Statement) -> Certificate:
                     )
                 ),
             ],
-            "composition": {"covers": COVERS, "builds_on": [dict(run) for run in stated.builds_on]},
+            "composition": {
+                "covers": COVERS if stated.arrival is None else arrivals.COVERS,
+                "builds_on": [dict(run) for run in stated.builds_on],
+            },
             "notes": list(stated.notes),
             "ledger_head": ledger.head,
             **FIXED,

@@ -13,6 +13,7 @@ from sfumato.errors import BudgetExceededError, InputError, LedgerError
 from sfumato.privacy.filters import BasicFilter, Charge, GaussianFilter, gaussian_mu, show
 
 if TYPE_CHECKING:
+    from sfumato.record.arrivals import Arrival
     from sfumato.record.ledger import Release
 
 FIRST_NOISE = "first noise"
@@ -82,6 +83,7 @@ class Account:
         claims: the claims of all runs, in the order of the file.
         problem: what is wrong with the rest of the file; None if nothing is.
         marks: by run, marks of what its noise was drawn from: one of its first noise, and one of each release it bound.
+        arrivals: the nodes that arrived after a run, and what their release would cost by itself. Its run's claim covers it.
 
     >>> Account({"composition": "basic", "total_epsilon": 1.0, "total_delta": 1e-6}, ()).left()
     {'epsilon': 1.0, 'delta': 1e-06}
@@ -91,6 +93,7 @@ class Account:
     claims: tuple[Claim, ...]
     problem: str | None = None
     marks: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    arrivals: tuple[tuple[Arrival, Claim], ...] = ()
 
     def state(self, claim: Claim) -> str:
         """Return ``spent`` if noise was, or may have been, drawn under a claim, else ``reserved``; ``unknown`` in format 1."""
@@ -118,6 +121,41 @@ class Account:
             "folder or from other data, settings or code, and one claim pays for one draw. Nothing was drawn now. Put folder "
             "and data back as that run left them, or start a new run in a new folder, which costs anew."
         )
+
+    def check_arrival(self, claim: Claim, arrival: Arrival, path: Path) -> None:
+        """Refuse nodes that arrive after a run unless a claim of that run covers them.
+
+        It does if it costs no less than their release, and if none of them arrived before. Runs of one plan have equal claims,
+        which are counted: each claim may be extended by the arrivals of one run.
+
+        Args:
+            claim: what the release for these nodes would cost by itself.
+            arrival: the nodes, and the run that they extend.
+            path: the ledger file, for the message.
+
+        Raises:
+            LedgerError: they are not covered.
+        """
+        paid = [one for one in self.claims if one.plan == arrival.plan]
+        extended = {one.extends for one, _ in self.arrivals if one.plan == arrival.plan} | {arrival.extends}
+        if len(paid) < len(extended):
+            raise LedgerError(
+                f"The ledger {path} holds no claim of the run that these nodes extend. Name the ledger that this run was "
+                "charged to. Nothing was released."
+            )
+        mu = paid[0].mu is None or (claim.mu is not None and claim.mu <= paid[0].mu)
+        if not mu or any(getattr(claim, name) > getattr(paid[0], name) for name in ("epsilon", "delta", "draws")):
+            raise LedgerError(
+                f"The claim of the run in the ledger {path} does not cover these nodes: their release costs more. Nothing was "
+                "released."
+            )
+        arrived = {node for one, _ in self.arrivals if one.extends == arrival.extends for node in one.nodes}
+        if not arrived.isdisjoint(arrival.nodes):
+            raise LedgerError(
+                f"The ledger {path} says that some of these nodes arrived before, in a release that the folder of the run does "
+                "not hold: an older copy was put in its place, or a prediction was stopped. Nothing was released. Restore the "
+                "newest copy, or leave these nodes out."
+            )
 
     def filter(self) -> BasicFilter | GaussianFilter:
         """Return the filter of the header's rule, with all claims counted."""

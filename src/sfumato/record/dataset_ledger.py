@@ -28,6 +28,10 @@ If a process is killed after the mark and before anything is kept, the claim sta
 same bits again, and a run of the first kind is refused. Marks reveal nothing: they are random, or pseudo-random to everyone
 who lacks the key, which is removed with the run.
 
+**Nodes that arrive later.** An arrival at edge level reads edges that no earlier release of its run read
+(:mod:`sfumato.central.arrivals`). So the run's claim covers it, and it adds a line and no cost: :meth:`DatasetLedger.cover`
+refuses it if it costs more than the claim, or if a node arrives twice after one run.
+
 **Damage.** ``FILE.head`` names the last whole entry. So a file that lost entries (a cut, an old copy) differs from a file
 whose last line was being written by a process that died. That line is dropped, because its run had drawn nothing yet.
 """
@@ -49,6 +53,7 @@ from sfumato._files import append_line, cut_file, whole_file
 from sfumato._validate import check_choice, check_real
 from sfumato.errors import InputError, LedgerError
 from sfumato.privacy.units import class_named
+from sfumato.record.arrivals import Arrival
 from sfumato.record.claims import FIRST_NOISE, Account, Claim
 from sfumato.record.ledger import Chain, canonical_json, chained
 
@@ -154,6 +159,25 @@ class DatasetLedger:
             if not account.marked(run, what, mark, self.path):
                 _append(self.path, {"kind": "spent", "run": run, "what": what, "mark": mark})
 
+    def cover(self, claim: Claim, arrival: Arrival, *, unit: Mapping[str, Any], dataset: Mapping[str, Any]) -> None:
+        """Record that a run's claim covers nodes that arrive after it: 0 more is charged. It is on disk before this returns.
+
+        Args:
+            claim: what the release for these nodes would cost by itself.
+            arrival: the nodes, and the run that they extend.
+            unit: the privacy unit of both, as JSON values.
+            dataset: what identifies the data set of the run: ``name`` and ``ids_digest``.
+
+        Raises:
+            InputError: the ledger is another data set's, has another unit, or contradicts an option.
+            LedgerError: the run has no claim here, it does not cover this, a node arrived before, or the file is damaged.
+        """
+        with _locked(self.path):
+            account = self._sound()
+            self._agree(account.header, unit, dataset)
+            account.check_arrival(claim, arrival, self.path)
+            _append(self.path, {"kind": "arrival", "arrival": arrival.to_dict(), "claim": asdict(claim)})
+
     def _sound(self) -> Account:
         account = read_account(self.path)
         if account.problem:
@@ -225,19 +249,22 @@ def read_account(path: Path) -> Account:
     problem = chain.problem or _head_problem(path, chain, head)
     claims: list[Claim] = []
     marks: dict[str, dict[str, str]] = {}
+    arrivals: list[tuple[Arrival, Claim]] = []
     for number, entry in enumerate(chain.entries[1:], start=2):
         try:
             if entry["kind"] == "spent":
                 own, what = marks[entry["run"]], entry["what"]
                 if own.setdefault(what, entry["mark"]) != entry["mark"] or not isinstance(entry["mark"], str):
                     raise TypeError("a second mark")
+            elif entry["kind"] == "arrival":
+                arrivals.append((Arrival.from_dict(entry["arrival"]), Claim(**entry["claim"])))
             else:
                 claims.append(Claim(**entry["claim"]))
                 marks.setdefault(claims[-1].run, {})
         except (KeyError, TypeError, InputError):
-            problem = f"line {number} is not the claim of a run, nor its mark"
+            problem = f"line {number} is not the claim of a run, nor its mark, nor an arrival"
             break
-    return Account(header, tuple(claims), problem, marks)
+    return Account(header, tuple(claims), problem, marks, tuple(arrivals))
 
 
 @contextmanager

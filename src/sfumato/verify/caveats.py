@@ -40,7 +40,7 @@ def of_the_graph(certificate: dict[str, Any], reads_links: bool) -> Found:
     ['few-arcs']
     """
     facts, learns = certificate["public_facts"], not certificate["composition"]["builds_on"]
-    yield from _sizes(facts, reads_links)
+    yield from _sizes(facts, reads_links, learns)
     if learns and facts["num_classes"]:
         yield from _classes(facts)
         yield from _hidden(certificate, facts, certificate["settings"].get("epsilon_y"))
@@ -69,9 +69,9 @@ def of_the_claim(certificate: dict[str, Any], records: int, noun: str) -> Found:
         yield "epsilon-large", text + "likely. Choose a smaller epsilon; 1 is a common choice."
 
 
-def _sizes(facts: dict[str, Any], reads_links: bool) -> Found:
+def _sizes(facts: dict[str, Any], reads_links: bool, learns: bool) -> Found:
     nodes, arcs, promised = facts["num_nodes"], facts.get("num_arcs"), facts["mean_degree"]
-    if nodes < _FEW_NODES:
+    if learns and nodes < _FEW_NODES:
         text = f"The graph has {nodes} nodes, fewer than {_FEW_NODES}: too few to learn from and to measure an accuracy on. "
         yield "few-nodes", text + "Collect more."
     degree = promised if arcs is None else arcs / nodes

@@ -1,0 +1,322 @@
+r"""Trained label messages reach nodes that were not there in training: nodes that arrive later, and those of another graph.
+
+**Nodes that arrive later.** Batch 0 is the trained graph; batch b = 1, 2, ... holds the nodes of the b-th arrival. A node is in
+one batch, and which one is public. The pair {u, v} belongs to release max(batch u, batch v): the first one at which both are
+there. Release b reads pairs of class b and no others (:class:`~sfumato.graph.newcomers.Newcomers`), and holds rows of nodes of
+batch b alone. Known nodes send what is public by then: their public label, or the posterior that earlier releases give
+(edge level). Among newcomers, messages flow one way in a public order; newcomers send posteriors, at first without messages.
+
+**Formal guarantee, edge level.** If release b alone is (epsilon, delta)-DP for every b, all releases together are
+(epsilon, delta)-DP, for neighbors that differ in one edge between any nodes that ever arrive: *an edge pays once*.
+*Proof* (adaptive parallel composition). Let D and D' differ in e = {u, v}, and c be the class of e, a function of ids and
+batches. Releases before c read neither e nor anything that depends on it: their joint law is the same under D and D'. Given
+their outcome t, release c is a mechanism whose code, messages and order are functions of t and of public facts, applied to
+edges of class c, which differ in e: its outcomes are (epsilon, delta)-close. Later releases are functions of earlier outcomes,
+of public facts, of other edges (equal in D and D') and of fresh noise: post-processing. Mixing over t keeps (epsilon, delta). It
+does not matter that batches are chosen after earlier releases: along every course of events exactly one release reads e. It
+does matter that they are not chosen by looking at edges otherwise, and that no node arrives twice. ∎
+
+Release b has the K Gaussian releases of the training run, with the same noise multiplier. For one edge, at most one row changes
+by one message of norm 1 (the row of a newcomer; between two newcomers, of the later one): the sensitivity is
+:func:`~sfumato.bounded.routing.routed_sensitivity`, 1. So release b costs at most what the run claimed, and the claim covers it.
+
+**Formal guarantee, node level.** There is no such disjointness: an arc from a known node to a newcomer is part of the known
+node's record, which paid before. One hop is released from the training nodes' shared labels along their new arcs, of sensitivity
+1 (2 if records are replaced), at a budget of its own, and *adds up* with earlier costs of the same records: it is charged to the
+ledger of the trained data set.
+
+**Another graph** pays like training, less the head: K hops (node level: one) among its nodes, with its own labels
+(:class:`LabelInference`). Without labels there is nothing to send: :func:`graph_free`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato._validate import fail
+from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum
+from sfumato.bounded.degree import by_destination, cap_out_degree
+from sfumato.bounded.routing import (
+    needs_one_way,
+    one_way,
+    outward,
+    public_order,
+    routed_coordinates,
+    routed_sensitivity,
+    share,
+    to_receivers,
+)
+from sfumato.central._codes import simplex
+from sfumato.errors import InputError
+from sfumato.graph.newcomers import Newcomers, node_names
+from sfumato.method.contract import Arrays, GraphKey, Origin, Planned, Session
+from sfumato.method.inference import Inference
+from sfumato.method.plan import Fitted, Plan
+from sfumato.noise.keys import new_key
+from sfumato.privacy import accounting
+from sfumato.privacy.calibration import effective_delta
+from sfumato.privacy.events import GaussianEvent
+from sfumato.record.arrivals import Arrival, marks
+from sfumato.record.certificate import total_draws
+from sfumato.record.ledger import Release
+from sfumato.record.release_folder import released_digest
+
+if TYPE_CHECKING:
+    from sfumato.graph.graph import Graph, PublicFacts
+    from sfumato.privacy.budget import Budget
+    from sfumato.privacy.units import Unit
+
+
+class _Heard(NamedTuple):
+    """Who sends what to whom: arcs by owner over all nodes, receivers first.
+
+    ``rows`` are messages that are fixed: those of nodes that are ``first`` in the public order. ``sends`` are the training nodes.
+    """
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    rows: NDArray[np.float32]
+    first: NDArray[np.bool_]
+    sends: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class LabelInference(Inference):
+    """Trained label messages release the hops of another private graph, with its own labels; no weight changes.
+
+    **Formal guarantee.** Edge level: K Gaussian releases of sensitivity 1. Node level, owned arcs: one Gaussian release of
+    sensitivity 1 (2 if records are replaced). Both are about the *new* graph, planned and charged like any other.
+
+    ``base`` and ``model`` are those of :class:`~sfumato.method.inference.Inference`; ``hops`` gives K under a unit.
+    """
+
+    hops: Callable[[Unit], int]
+
+    def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
+        """Find the noise for a budget. Arguments are those of :meth:`~sfumato.method.curator.CuratorMethod.calibrate`.
+
+        Raises:
+            InputError: the graph has no labels to send, or the budget does not fit.
+        """
+        if not public.num_train:
+            raise InputError(
+                "Expected another graph with labels, of which label messages are made, got none. Predict from features alone, "
+                "which reads no edge and costs nothing: sfumato.central.arrivals.graph_free."
+            )
+        return super().calibrate(budget, unit, public)
+
+    def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
+        """List the hops; there is no head to train.
+
+        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
+        """
+        routed_sensitivity(unit)
+        shape, gaussian = (public.num_nodes, public.num_classes), GaussianEvent(noise_multiplier)
+        touched = routed_coordinates(unit, *shape)
+        return tuple(Release(f"aggregate/{hop + 1}", gaussian, shape, touched) for hop in range(self.hops(unit)))
+
+    def aggregate(self, plan: Planned, graph: Graph, session: Session) -> Arrays:
+        """Release the hops.
+
+        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
+        """
+        heard = self._heard(plan, graph)
+        return (self._edges if "labels" in plan.unit.public else self._nodes)(plan, graph, session, heard)
+
+    def _heard(self, plan: Planned, graph: Graph) -> _Heard:
+        """Labeled training nodes come first and send their codes."""
+        rows, known = _codes(graph, plan.public.num_classes)
+        return _Heard(graph.indptr, graph.indices, rows, known, graph.train_mask)
+
+    def _edges(self, plan: Planned, graph: Graph, session: Session, heard: _Heard) -> Arrays:
+        """K hops. Receivers that are not first send the posterior of what they heard before."""
+        arcs = Arcs(*by_destination(heard.indptr, heard.indices))
+        one = needs_one_way(plan.unit)
+        arcs = one_way(arcs, public_order(heard.first, session.seed)) if one else outward(arcs, heard.first)
+        released: Arrays = {}
+        codes, count = simplex(plan.public.num_classes), graph.num_nodes
+        rest = np.flatnonzero(~heard.first[:count])
+        for hop in range(self.hops(plan.unit)):
+            before = released or {"aggregate/1": np.zeros((count, len(codes)), np.int64)}
+            rows = heard.rows.copy()
+            rows[rest] = (_softmax(self.scores(plan, self.model.weights, before, graph)) @ codes)[rest]
+            released[f"aggregate/{hop + 1}"] = _release(plan, session, hop, arcs, rows)[:count]
+        return released
+
+    def _nodes(self, plan: Planned, graph: Graph, session: Session, heard: _Heard) -> Arrays:
+        """One hop over arcs that training nodes own, to nodes in other roles; other rows are not released, and zero."""
+        receives = ~heard.sends & (np.arange(len(heard.sends)) < graph.num_nodes)
+        owned = to_receivers(heard.indptr, heard.indices, heard.sends, receives)
+        if plan.unit.max_out_degree is not None:
+            owned = cap_out_degree(*owned, plan.unit.max_out_degree, session.key)
+        rows = share(heard.rows, np.diff(owned[0]))
+        sums = _release(plan, session, 0, Arcs(*by_destination(*owned)), rows)
+        sums[~receives] = 0
+        return {"aggregate/1": sums[: graph.num_nodes]}
+
+
+@dataclass(frozen=True)
+class ArrivalInference(LabelInference):
+    """Trained label messages reach nodes that arrived later; neither weights nor rows of known nodes change.
+
+    **Formal guarantee.** Edge level: an edge pays once, in the run or in one of its arrivals, so the claim of the run covers
+    this. Node level: a charge of its own, which adds up. The module has the proof.
+
+    Args:
+        runs: the trained run, then earlier arrivals in order.
+        nodes: marks of the ids that arrive (:func:`~sfumato.record.arrivals.marks`).
+
+    ``base``, ``model`` and ``hops`` are those of :class:`LabelInference`.
+    """
+
+    runs: tuple[Fitted, ...]
+    nodes: tuple[str, ...]
+
+    @property
+    def arrival(self) -> Arrival | None:
+        """Return the nodes that arrive, at edge level, where the claim of the run covers them; None elsewhere."""
+        trained = self.runs[0]
+        if not trained.plan.unit.private or "labels" not in trained.plan.unit.public:
+            return None
+        return Arrival(released_digest(trained.released), trained.ledger.entries[0]["hash"], self.nodes)
+
+    def data_set(self, graph: Graph) -> GraphKey:
+        """Return the key of the trained graph, to whose ledger arrivals belong. ``graph`` is not read."""
+        return self.model.graph
+
+    def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
+        """Plan the noise of the trained run (edge level), or find one for a budget (node level).
+
+        ``budget``, ``unit`` and ``public`` are those of :meth:`~sfumato.method.curator.CuratorMethod.calibrate`.
+
+        Raises:
+            InputError: a budget is given at edge level, where the run's own noise is used, or none at node level.
+        """
+        trained = self.runs[0]
+        if not unit.private or "labels" not in unit.public:
+            return super(LabelInference, self).calibrate(budget, unit, public)
+        if budget is not None:
+            remedy = "An edge pays once, in the run or here: the noise is that of the run."
+            raise fail("budget", budget, "to be None for nodes that arrive later at edge level", remedy)
+        paid, allowed = trained.ran.event("aggregate/1"), trained.plan.budget
+        assert isinstance(paid, GaussianEvent)
+        assert allowed is not None
+        releases = self.releases(unit, public, paid.noise_multiplier)
+        delta = effective_delta(allowed.delta, allowed.epsilon, total_draws(releases))
+        epsilon = accounting.epsilon([release.event for release in releases], delta)
+        return Plan(self, unit, allowed, public, releases, epsilon, allowed.delta).warned()
+
+    def _heard(self, plan: Planned, graph: Graph) -> _Heard:
+        """Known nodes come first: edge level, with labels or posteriors; node level, only those that trained."""
+        if not isinstance(graph, Newcomers) or marks(node_names(graph)) != self.nodes:
+            raise InputError("Expected the newcomers that were planned for, got others. Calibrate with their ids.")
+        keys = [run.graph_key.ids_digest for run in self.runs]
+        if [GraphKey.of(known).ids_digest for known in graph.known] != keys:
+            raise InputError(
+                "Expected newcomers to the graphs of these runs, in their order, got others. Join them to the trained graph and "
+                "to all earlier arrivals."
+            )
+        classes, trained = plan.public.num_classes, graph.known[0]
+        codes, labeled = _codes(trained, classes)
+        parts = [np.zeros((graph.num_nodes, classes), np.float32), codes]
+        parts += [np.zeros((known.num_nodes, classes), np.float32) for known in graph.known[1:]]
+        if "labels" in plan.unit.public:
+            said = [
+                run.predict_proba(known) @ simplex(classes) for run, known in zip(self.runs, graph.known, strict=True)
+            ]
+            parts[1:] = [np.where(labeled[:, None], codes, said[0]), *said[1:]]
+        rows = np.concatenate(parts)
+        sends = np.zeros(len(rows), np.bool_)
+        sends[graph.num_nodes :][: trained.num_nodes] = trained.train_mask
+        return _Heard(graph.reach_indptr, graph.reach_indices, rows, np.arange(len(rows)) >= graph.num_nodes, sends)
+
+
+def calibrate_arrival(
+    runs: Sequence[Fitted], names: Sequence[str], public: PublicFacts, budget: Budget | None = None
+) -> Plan:
+    """Make a plan for nodes that arrive after a run; ``plan.fit(newcomers)`` gives a Fitted for them.
+
+    Args:
+        runs: the trained run, then earlier arrivals in order.
+        names: ids of the nodes that arrive (:func:`~sfumato.graph.newcomers.node_names`).
+        public: what may be known of them (:meth:`~sfumato.graph.newcomers.Newcomers.public_facts`).
+        budget: the most that may be spent at node level; None at edge level, where an edge pays once.
+
+    Raises:
+        InputError: the method has no release for nodes that arrive later, the first run is itself an arrival, or the budget
+            does not fit the unit.
+    """
+    trained = runs[0]
+    if "arrival" in trained.certificate.values:
+        raise InputError("Expected the run that was trained first, got one of its arrivals. Pass the trained run.")
+    inference = _label_inference(trained)
+    if inference is None:
+        raise InputError(
+            f"Method {trained.plan.method.name!r} has no release for nodes that arrive later: only label-messages has, and "
+            "methods without the graph need none. Predict the grown graph as another graph, which is charged."
+        )
+    arriving = ArrivalInference(inference.base, inference.model, inference.hops, (*runs,), marks(names))
+    return arriving.calibrate(budget, trained.plan.unit, public)
+
+
+def graph_free(fitted: Fitted, graph: Graph) -> NDArray[np.float32]:
+    """Compute class probabilities of any nodes from their features alone, float32 [num_nodes, num_classes]. It spends nothing.
+
+    Label messages take every row of sums for empty. No edge and no label of ``graph`` is read. At node level a row may be shown
+    to its own node alone, since it reads the features of that node.
+
+    Args:
+        fitted: a run of label messages, or of a method that reads no graph.
+        graph: nodes with the columns of training.
+
+    Raises:
+        InputError: the method needs messages, or the columns differ.
+    """
+    method, plan = fitted.ran.method, fitted.ran
+    if (method.card.reads_links and _label_inference(fitted) is None) or plan.unit.trust != "curator":
+        raise InputError(
+            f"Method {method.name!r} cannot predict without a graph. Aggregate that graph, which is charged."
+        )
+    fitted.graph_key.check_columns(graph)
+    empty = {"aggregate/1": np.zeros((graph.num_nodes, plan.public.num_classes), np.int64)}
+    return _softmax(method.scores(plan, fitted.weights, empty if method.card.reads_links else {}, graph))
+
+
+def _label_inference(fitted: Fitted) -> LabelInference | None:
+    if not fitted.plan.method.card.reads_links or fitted.plan.unit.trust != "curator":
+        return None
+    try:
+        found = fitted.plan.method.inductive(Origin(fitted.weights, fitted.graph_key, fitted.origins()))
+    except InputError:
+        return None
+    return found if isinstance(found, LabelInference) else None
+
+
+def _codes(graph: Graph, num_classes: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """The codes of labeled training nodes, zero for all others, and which nodes these are."""
+    known = np.zeros(graph.num_nodes, np.bool_) if graph.y is None else graph.train_mask & (graph.y >= 0)
+    rows = np.zeros((graph.num_nodes, num_classes), np.float32)
+    if graph.y is not None:
+        rows[known] = simplex(num_classes)[graph.y[known]]
+    return rows, known
+
+
+def _release(plan: Planned, session: Session, hop: int, arcs: Arcs, rows: NDArray[np.float32]) -> NDArray[np.int64]:
+    """Charge a hop, then compute it."""
+    if not plan.unit.private:
+        return noisy_neighborhood_sum(arcs, rows, 0.0, new_key())
+    name = f"aggregate/{hop + 1}"
+    event, key = plan.event(name), session.charge(name)
+    assert isinstance(event, GaussianEvent)
+    session.bind(name, rows, arcs.offsets, arcs.sources)
+    return noisy_neighborhood_sum(arcs, rows, event.noise_multiplier * routed_sensitivity(plan.unit), key)
+
+
+def _softmax(scores: NDArray[np.float32]) -> NDArray[np.float32]:
+    scores = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return scores / scores.sum(axis=1, keepdims=True)
