@@ -287,6 +287,16 @@ def graph_free(fitted: Fitted, graph: Graph) -> NDArray[np.float32]:
     return _softmax(method.scores(plan, fitted.weights, empty if method.card.reads_links else {}, graph))
 
 
+def reads_features_alone(fitted: Fitted, graph: Graph) -> bool:
+    """Say whether :func:`graph_free` is all that a run has for another graph: it reads no links, or has no labels to send.
+
+    ``fitted`` is the run; of ``graph``, only whether it has labels is read.
+    """
+    if not fitted.plan.method.card.reads_links:
+        return fitted.plan.unit.trust == "curator"
+    return graph.y is None and _label_inference(fitted) is not None
+
+
 def _label_inference(fitted: Fitted) -> LabelInference | None:
     if not fitted.plan.method.card.reads_links or fitted.plan.unit.trust != "curator":
         return None

@@ -46,6 +46,9 @@ def _values(account: Account) -> dict[str, Any]:
     return {
         "header": account.header,
         "runs": [{**asdict(claim), "state": account.state(claim)} for claim in account.claims],
+        "arrivals": [
+            {"extends": one.extends, "nodes": len(one.nodes), **asdict(claim)} for one, claim in account.arrivals
+        ],
         "spent": {name: float(amount) for name, amount in account.spent().items()},
         "left": account.left(),
         "valid": account.problem is None,
@@ -75,6 +78,14 @@ def _print(account: Account, file: Path) -> None:
         names = (str(number), claim.run[:8], claim.method, account.state(claim))
         table.add_row(*names, f"{claim.epsilon:.9g}", f"{claim.delta:.6g}", mu)
     console.print(table)
+    if account.arrivals:
+        count = sum(len(one.nodes) for one, _ in account.arrivals)
+        console.print(
+            f"{count:,} nodes arrived after these runs, in {len(account.arrivals)} releases: each edge pays once, so the claims "
+            "above cover them, and 0 more is spent.",
+            highlight=False,
+            soft_wrap=True,
+        )
     total, left = account.total(), account.left()
     for name, spent in account.spent().items():
         console.print(

@@ -6,19 +6,23 @@ import csv
 import io
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from sfumato._files import whole_file
 from sfumato._optional import TRAIN, check_installed
 from sfumato.cli import data, options
+from sfumato.cli.arrivals import FOLDER, Arriving, predict_newcomers, source_of
 from sfumato.cli.output import tell
 from sfumato.cli.stopped import leaving
 from sfumato.errors import InputError
 from sfumato.evaluation.source import Source
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from sfumato.graph.graph import Graph
     from sfumato.method.plan import Fitted
     from sfumato.record.dataset_ledger import DatasetLedger
@@ -50,6 +54,17 @@ def predict(
         "--new-run",
         help="A new run folder, for that other graph. Its ledger is written there before the first release.",
     ),
+    new_nodes: Path | None = typer.Option(
+        None,
+        "--new-nodes",
+        help="The table of nodes that arrived after the run, with the columns of its own. They alone are predicted.",
+    ),
+    new_edges: Path | None = typer.Option(
+        None,
+        "--new-edges",
+        help="The table of their edges, to each other and to nodes that were there before. Each row has a new end.",
+    ),
+    sign_key: Path | None = options.SIGN_KEY,
     ledger: Path | None = options.LEDGER,
     total_epsilon: float | None = options.TOTAL_EPSILON,
     total_delta: float | None = options.TOTAL_DELTA,
@@ -58,14 +73,30 @@ def predict(
 ) -> None:
     """Predict the class of every node.
 
-    On the graph of the run this spends nothing. Another graph is a new release, which is charged.
+    On the graph of the run this spends nothing. Another graph is a new release, which is charged. Nodes that arrived later
+    (--new-nodes, --new-edges) cost nothing more at edge level, since each edge pays once; at node level they are charged.
     """
     check_installed(*TRAIN)
     from sfumato.catalog import load
+    from sfumato.central.arrivals import graph_free, reads_features_alone
 
     fitted = load(run)
+    if run.parent.name == FOLDER and (run.parents[1] / "release").is_dir():
+        raise InputError(
+            f"Expected the folder of a run that was trained, got {str(run)!r}, which holds nodes that arrived after it. Predict "
+            f"them again, for free: sfumato predict {run.parents[1]} --new-nodes FILE --new-edges FILE --out FILE."
+        )
     private = fitted.plan.epsilon is not None
     shared = options.shared_ledger(ledger, total_epsilon, total_delta, composition, private=private)
+    if new_nodes is not None or new_edges is not None:
+        paths = {"data_dir": data_dir, "nodes": nodes, "edges": edges, "schema": schema}
+        named = {"dataset": dataset, "label": label, "directed": directed, **{k: _text(v) for k, v in paths.items()}}
+        asked = Arriving(run, fitted, new_nodes, new_edges, out, epsilon, delta, new_run, shared, sign_key, as_json)
+        told = predict_newcomers(asked, source_of(run, named), _write_predictions)
+        _say(told, fitted, as_json)
+        return
+    if sign_key is not None:
+        raise InputError("Expected --sign-key with --new-nodes only, got it for predictions of a whole graph. Drop it.")
     given = any(value is not None for value in (dataset, nodes, edges))
     source = (
         Source(dataset, _text(data_dir), _text(nodes), _text(edges), label, _text(schema), directed).check(
@@ -90,16 +121,28 @@ def predict(
                 "free. Drop them."
             )
         _write_predictions(out, graph, fitted)
+    elif reads_features_alone(fitted, graph):
+        if any(value is not None for value in (epsilon, delta, new_run, ledger)):
+            raise InputError(
+                "Expected no --epsilon, --delta, --new-run or --ledger for another graph that is predicted from features alone: "
+                "this spends nothing. Drop them, or name the labels there with --label, if the method is label-messages."
+            )
+        typer.echo("No messages here: features alone predict. No edge is read, and nothing is spent.", err=True)
+        _write_predictions(out, graph, fitted, graph_free(fitted, graph))
     else:
         fitted = _infer(fitted, graph, source, out, epsilon, delta, new_run, shared, as_json)
+    spent = fitted.certificate.epsilon if given and new_run else 0.0
+    _say({"out": str(out), "nodes": graph.num_nodes, "epsilon_spent": spent}, fitted, as_json)
+
+
+def _say(told: dict[str, Any], fitted: Fitted, as_json: bool) -> None:
+    """Print what was written, and who may be shown it."""
     if as_json:
-        spent = fitted.certificate.epsilon if given and new_run else 0.0
-        typer.echo(json.dumps({"out": str(out), "nodes": graph.num_nodes, "epsilon_spent": spent}))
-    else:
-        typer.echo(f"Wrote {graph.num_nodes:,} predictions to {out}.")
-        never = fitted.plan.method.who_may_see(fitted.plan.unit)
-        if never["the node itself"]:
-            typer.echo("Each line may be shown to its own node only: it reads that node's features.", err=True)
+        typer.echo(json.dumps(told))
+        return
+    typer.echo(f"Wrote {told['nodes']:,} predictions to {told['out']}.")
+    if fitted.plan.method.who_may_see(fitted.plan.unit)["the node itself"]:
+        typer.echo("Each line may be shown to its own node only: it reads that node's features.", err=True)
 
 
 def _same_graph(fitted: Fitted, graph: Graph) -> bool:
@@ -175,8 +218,9 @@ def _check_new_run(new_run: Path) -> None:
     check_new_run(new_run)
 
 
-def _write_predictions(out: Path, graph: Graph, fitted: Fitted) -> None:
-    table, classes = fitted.predict_proba(graph), fitted.graph_key.classes
+def _write_predictions(out: Path, graph: Graph, fitted: Fitted, table: NDArray[np.float32] | None = None) -> None:
+    """Write the class of every node, by the probabilities of ``table``, or of the model if there is none."""
+    table, classes = fitted.predict_proba(graph) if table is None else table, fitted.graph_key.classes
     ids = range(graph.num_nodes) if graph.node_ids is None else graph.node_ids.tolist()
     out.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(out) as binary:
@@ -247,6 +291,7 @@ def verify(
             "key": result.key,
             "origin_checked": result.origin_checked,
             "caveats": list(result.caveats),
+            "arrivals": result.arrivals,
         }
         typer.echo(json.dumps(found))
     else:

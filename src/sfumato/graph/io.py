@@ -6,10 +6,7 @@ columns are public; values and the ends of edges may not be, so errors name thei
 
 from __future__ import annotations
 
-import csv
-import gzip
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
@@ -20,12 +17,12 @@ import numpy as np
 
 from sfumato._optional import require
 from sfumato.errors import DataError, SchemaError
+from sfumato.graph._tables import existing, file_table, guarded, table
 from sfumato.graph.graph import Graph
 from sfumato.graph.schema import Schema
 
 _ID_NAMES = ("id", "node_id", "node", "nodeid")
 _SOURCE_NAMES = ("source", "src", "from", "u", "node1", "node_1", "source_id", "from_id")
-_ABOUT_NAMES = ("Binder", "Catalog", "IO", "Parser", "Permission", "Syntax")
 _TARGET_NAMES = ("target", "dst", "to", "v", "node2", "node_2", "target_id", "to_id")
 
 
@@ -102,44 +99,32 @@ def read_csv(
     (('dorm=north', 'dorm=south'), ('2004', '2005'), 1)
     """
     how = Reading(label, Schema.read(schema), directed, id_column, role, features, source, target, self_loops, name)
-    return build_graph(*_csv_tables(nodes, edges, how), how, (str(nodes), str(edges)), first_row=2)
+    return build_graph(read_nodes(nodes, how), read_edges(edges, how), how, (str(nodes), str(edges)), first_row=2)
 
 
 def read_parquet(nodes: str | Path, edges: str | Path, **how: Any) -> Graph:
     """Read a graph from a node file and an edge file, both Parquet. Keyword arguments are those of :func:`read_csv`."""
-    return build_graph(*_parquet_tables(nodes, edges), Reading(**how), (str(nodes), str(edges)))
-
-
-def read_tables(nodes: str | Path, edges: str | Path, how: Reading) -> tuple[Any, Any, int]:
-    """Read a node file and an edge file as Arrow tables; the third result is the number of row 0 in errors.
-
-    ``how`` says what the columns mean. Both files are Parquet if the node file is called so, and CSV otherwise.
-    """
-    if Path(nodes).suffix.lower() in (".parquet", ".pq"):
-        return *_parquet_tables(nodes, edges), 1
-    return *_csv_tables(nodes, edges, how), 2
-
-
-def _parquet_tables(nodes: str | Path, edges: str | Path) -> tuple[Any, Any]:
     with require("duckdb").connect() as connection:
         node_table, edge_table = (
-            _table(partial(connection.read_parquet, str(_existing(path))), str(path)) for path in (nodes, edges)
+            table(partial(connection.read_parquet, str(existing(path))), str(path)) for path in (nodes, edges)
         )
-    return node_table, edge_table
+    return build_graph(node_table, edge_table, Reading(**how), (str(nodes), str(edges)))
 
 
-def _csv_tables(nodes: str | Path, edges: str | Path, how: Reading) -> tuple[Any, Any]:
+def read_nodes(path: str | Path, how: Reading) -> Any:
+    """Read a node file, CSV or Parquet, as an Arrow table; ``how`` says what its columns mean."""
     public = Schema.read(how.schema)
 
-    def node_texts(names: list[str]) -> set[str | None]:
+    def texts(names: list[str]) -> set[str | None]:
         declared_label = (how.label or public.label) if public.classes else None
-        return {*public.columns, _id_name(names, how, public, str(nodes)), declared_label}
+        return {*public.columns, _id_name(names, how, public, str(path)), declared_label}
 
-    def edge_texts(names: list[str]) -> set[str | None]:
-        return set(_edge_names(names, how, str(edges)))
+    return file_table(path, texts)
 
-    with require("duckdb").connect() as connection:
-        return _csv_table(connection, nodes, node_texts), _csv_table(connection, edges, edge_texts)
+
+def read_edges(path: str | Path, how: Reading) -> Any:
+    """Read an edge file, CSV or Parquet, as an Arrow table; ``how`` says what its columns mean."""
+    return file_table(path, lambda names: set(_edge_names(names, how, str(path))))
 
 
 def read_sql(connection: Any, nodes: str, edges: str, **how: Any) -> Graph:
@@ -155,11 +140,11 @@ def read_sql(connection: Any, nodes: str, edges: str, **how: Any) -> Graph:
     Graph('graph', 3 nodes, 2 undirected edges, 1 features, 0 classes)
     """
     if isinstance(connection, str | Path):
-        duckdb, path = require("duckdb"), _existing(connection)
-        with _guarded(partial(duckdb.connect, str(path), read_only=True), str(path)) as opened:
+        duckdb, path = require("duckdb"), existing(connection)
+        with guarded(partial(duckdb.connect, str(path), read_only=True), str(path)) as opened:
             return read_sql(opened, nodes, edges, **how)
-    node_table = _table(partial(connection.sql, nodes), "the nodes query")
-    edge_table = _table(partial(connection.sql, edges), "the edges query")
+    node_table = table(partial(connection.sql, nodes), "the nodes query")
+    edge_table = table(partial(connection.sql, edges), "the edges query")
     return build_graph(node_table, edge_table, Reading(**how), ("the nodes query", "the edges query"))
 
 
@@ -329,78 +314,3 @@ def _feature_names(
         if column in special:
             raise DataError(f"Expected features to leave out ids, labels and roles, got {column!r}. Remove it.")
     return chosen
-
-
-def _existing(path: str | Path) -> Path:
-    if not Path(path).is_file():
-        raise DataError(f"Expected {path} to be a file, but there is none. Check the path.")
-    return Path(path)
-
-
-def _guarded(read: Callable[[], Any], place: str) -> Any:
-    duckdb = require("duckdb")
-    try:
-        return read()
-    except duckdb.Error as error:
-        raise DataError(f"Expected {place} to be readable, got {_reason(error)}. Correct the input.") from None
-
-
-def _reason(error: Exception) -> str:
-    """What DuckDB says of files, columns and queries; of anything else, which may quote values, its kind, row and column."""
-    kind, text = type(error).__name__.removesuffix("Exception"), str(error)
-    if kind in _ABOUT_NAMES:
-        return " ".join(line.strip() for line in text.splitlines()[:3]).rstrip(".")
-    row, column = re.match(r"[^\n]*Line: (\d+)", text), re.search(r'^Error when converting column "(\w+)"', text, re.M)
-    where = (f" in row {row[1]}" if row else "") + (f", column {column[1]!r}" if column else "")
-    return f"an error of kind {kind}{where}"
-
-
-def _table(read: Callable[[], Any], place: str) -> Any:
-    relation = _guarded(read, place)
-    if relation is None:
-        raise DataError(f"Expected {place} to return rows, got a statement that returns none. Write a SELECT.")
-    return _guarded(relation.to_arrow_table, place)
-
-
-def _csv_table(connection: Any, path: str | Path, texts: Callable[[list[str]], set[str | None]]) -> Any:
-    """Read a CSV file; ids and declared columns, which ``texts`` names, stay text, so that 007 is not 7."""
-    place, mark = str(_existing(path)), _delimiter(Path(path))
-    read = partial(connection.read_csv, place, header=True, sep=mark, quotechar='"', skiprows=0)
-    try:
-        names = list(_guarded(read, place).columns)
-    except DataError:
-        _check_cells(Path(path), mark)
-        raise
-    if all(name.strip().lstrip("-").isdigit() for name in names):
-        raise DataError(
-            f"Expected the first row of {place} to name the columns, got whole numbers. Add a row such as id,..."
-        )
-    types = {name: "VARCHAR" for name in names if name in texts(names)}
-    return _table(partial(read, dtype=types), place)
-
-
-def _open(path: Path) -> Any:
-    opener: Any = gzip.open if path.suffix == ".gz" else open
-    return opener(path, "rt", encoding="utf-8", errors="replace", newline="")
-
-
-def _delimiter(path: Path) -> str:
-    """The first of comma, tab, semicolon, bar and space that stands in the header row."""
-    with _open(path) as file:
-        header = file.readline().strip()
-    if not header:
-        raise DataError(f"Expected {path} to start with a row of column names, got an empty row. Add a header row.")
-    return next((mark for mark in ",\t;| " if mark in header), ",")
-
-
-def _check_cells(path: Path, mark: str) -> None:
-    """Name the first row that has another number of cells than the header."""
-    with _open(path) as file:
-        rows = csv.reader(file, delimiter=mark)
-        width = len(next(rows))
-        for row, cells in enumerate(rows, start=2):
-            if cells and len(cells) != width:
-                raise DataError(
-                    f"Expected {width} cells in every row of {path}, as in its header, but row {row} has {len(cells)}. "
-                    "Correct the row, its quotes or its delimiters."
-                )

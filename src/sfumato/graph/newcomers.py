@@ -66,14 +66,9 @@ class Newcomers(Graph):
                     f"Expected the nodes that arrive to have the {name} of the trained graph, got others. Read them with "
                     "read_newcomers, or with the schema of that graph."
                 )
-        names, seen = node_names(nodes), {name for graph in known for name in node_names(graph)}
-        again = next((name for name in names if name in seen), None)
-        if again is not None:
-            raise DataError(
-                f"Expected nodes that arrive for the first time, but {again!r} was there before. What the graph says of it is "
-                "released already. Leave it out."
-            )
-        total, new = len(names) + sum(graph.num_nodes for graph in known), len(names)
+        check_first(nodes, known)
+        new = nodes.num_nodes
+        total = new + sum(graph.num_nodes for graph in known)
         old = np.flatnonzero(np.minimum(source, target) >= new)
         if len(old):
             raise DataError(
@@ -98,6 +93,21 @@ class Newcomers(Graph):
         return replace(super().public_facts(unit), num_arcs=None)
 
 
+def check_first(nodes: Graph, known: Sequence[Graph]) -> None:
+    """Refuse nodes that were there before, in one of the ``known`` graphs.
+
+    Raises:
+        DataError: an id of ``nodes`` is not new.
+    """
+    seen = {name for graph in known for name in node_names(graph)}
+    again = next((name for name in node_names(nodes) if name in seen), None)
+    if again is not None:
+        raise DataError(
+            f"Expected nodes that arrive for the first time, but {again!r} was there before. What the graph says of it is "
+            "released already. Leave it out."
+        )
+
+
 def node_names(graph: Graph) -> list[str]:
     """Return the ids of all nodes as text.
 
@@ -108,46 +118,69 @@ def node_names(graph: Graph) -> list[str]:
     return [str(name) for name in ids]
 
 
-def read_newcomers(
-    known: Sequence[Graph],
+def read_new_nodes(
+    trained: Graph,
     nodes: str | Path,
-    edges: str | Path,
     *,
     label: str | None = None,
     schema: Schema | Mapping[str, Any] | str | Path | None = None,
-) -> Newcomers:
-    """Read nodes that arrive, and their edges, from two CSV or two Parquet files.
+) -> Graph:
+    """Read nodes that arrive, from a CSV or Parquet file with the columns of the trained graph's; their label is not read.
 
-    The node file has the columns of the trained graph's; a category that was not there counts as missing, and its label
-    column is not read. The edge file links new nodes to each other and to known ones.
+    A category that the trained graph does not have counts as missing.
 
     Args:
-        known: the trained graph, then earlier arrivals.
+        trained: the graph that they come to.
         nodes: path of the node file.
-        edges: path of the edge file.
         label: column of the classes in the trained graph's table.
         schema: the schema that the trained graph was read with.
 
     Raises:
-        DataError: a file cannot be read, lacks a column, or :meth:`Newcomers.join` refuses what it holds.
+        DataError: the file cannot be read, or lacks a column.
     """
     import pyarrow as pa
 
-    from sfumato.graph.io import Reading, build_graph, endpoints, read_tables
+    from sfumato.graph._tables import is_parquet
+    from sfumato.graph.io import Reading, build_graph, read_nodes
 
-    trained, declared = known[0], Schema.read(schema)
+    declared = Schema.read(schema)
     seen = _categories(trained.feature_names)
     columns = {name: Column(categories) for name, categories in seen.items() if categories and categories != _BOOLEAN}
     public = Schema(columns={**columns, **declared.columns}, id=declared.id)
     how = Reading(schema=public, directed=trained.directed, features=[*seen] or None)
-    node_table, edge_table, first_row = read_tables(nodes, edges, how)
-    unread = {label or declared.label, declared.role}
-    node_table = node_table.select([name for name in node_table.column_names if name not in unread])
-    alone = build_graph(node_table, edge_table.slice(0, 0), how, (str(nodes), str(edges)), first_row)
-    names = [*node_names(alone), *(name for graph in known for name in node_names(graph))]
-    places = (f"{nodes}, or nodes that were there before", str(edges))
-    ends = endpoints(edge_table, pa.array(names, pa.large_string()), how, places, first_row)
-    return Newcomers.join(alone, known, *ends, first_row)
+    table, unread = read_nodes(nodes, how), {label or declared.label, declared.role}
+    lacking = next((name for name in seen if name not in table.column_names), None)
+    if lacking is not None:
+        raise DataError(
+            f"Expected {nodes} to have the column {lacking!r}, which the model was trained with, got the columns "
+            f"{', '.join(table.column_names)}. Add it."
+        )
+    table = table.select([name for name in table.column_names if name not in unread])
+    no_edges = pa.table({name: pa.array([], pa.large_string()) for name in ("source", "target")})
+    return build_graph(table, no_edges, how, (str(nodes), "no edges"), 1 if is_parquet(nodes) else 2)
+
+
+def read_newcomers(nodes: Graph, known: Sequence[Graph], edges: str | Path) -> Newcomers:
+    """Read the edges of nodes that arrive, to each other and to known nodes, from a CSV or Parquet file.
+
+    Args:
+        nodes: the nodes that arrive.
+        known: the trained graph, then earlier arrivals.
+        edges: path of the edge file.
+
+    Raises:
+        DataError: the file cannot be read, an edge has an end that is no node, or :meth:`Newcomers.join` refuses it.
+    """
+    import pyarrow as pa
+
+    from sfumato.graph._tables import is_parquet
+    from sfumato.graph.io import Reading, endpoints, read_edges
+
+    check_first(nodes, known)
+    how, first_row = Reading(), 1 if is_parquet(edges) else 2
+    names = pa.array([name for graph in (nodes, *known) for name in node_names(graph)], pa.large_string())
+    places = ("the new nodes, or those that were there before", str(edges))
+    return Newcomers.join(nodes, known, *endpoints(read_edges(edges, how), names, how, places, first_row), first_row)
 
 
 def _categories(feature_names: Sequence[str]) -> dict[str, tuple[str, ...]]:

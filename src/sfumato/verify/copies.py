@@ -26,8 +26,8 @@ def ledger_faults(entries: list[dict[str, Any]], certificate: Certificate) -> It
             f"ledger.jsonl line {line}: {text} (compared with its plan)" for text in differences(*pair, "release")
         )
     stated = {**certificate, "delta_sampler": certificate["accounting"]["delta_sampler"]}
-    for field in plan:
-        found = differences(stated[field], plan[field], "accounting." * (field == "delta_sampler") + field)
+    for field in sorted({*plan, "arrival"} & {*plan, *stated}):
+        found = differences(stated.get(field), plan.get(field), "accounting." * (field == "delta_sampler") + field)
         yield from (f"certificate.json: {text} (compared with ledger.jsonl)" for text in found)
     if certificate["ledger_head"] != entries[-1]["hash"]:
         yield "certificate.json: ledger_head: is not the hash of the ledger's last line"

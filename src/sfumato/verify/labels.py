@@ -26,6 +26,8 @@ class LabelMessages(Central):
         "node": {"anyone": ["noisy aggregates", "weights"], "the node itself": OWN, "never": ["sums before noise"]},
     }
     routed = True
+    inductive = True
+    arrives = True
 
     def setting_faults(self, certificate: Certificate) -> Iterator[str]:
         """Yield a problem for wrong settings. More than one hop is for unit edge only, under which labels are public."""

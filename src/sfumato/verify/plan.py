@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from .arrivals import arrival_faults
 from .copies import graph_faults, ledger_faults, spec_faults
 from .documents import form_faults, forms, plain
 from .facts import fact_faults, origin_faults
@@ -66,6 +67,7 @@ def method_faults(
         yield from graph_faults(spec, certificate, rules)
     yield from words_faults(certificate, rules)
     yield from origin_faults(certificate, rules)
+    yield from arrival_faults(certificate, rules)
     if rules.on_graph:
         yield from fact_faults(certificate)
     yield from rules.faults(certificate)

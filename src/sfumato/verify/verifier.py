@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from .arrivals import batches, family_faults
 from .claim import Bracket, claim_faults
 from .documents import one_line, parse
 from .folder import VerifyInputError, read_chain, read_files, release_folder
@@ -39,6 +40,8 @@ class Verification:
         origin_checked: whether ``key`` is the key that was given.
         builds_on: the runs that the weights come from, which the claim excludes.
         caveats: what is implausible about claim and public facts, derived anew.
+        extends: whether the claim is covered by that of the last run in ``builds_on``, after which the nodes arrived.
+        arrivals: how many arrivals stand in the folder of the run; each was checked too.
     """
 
     valid: bool
@@ -52,6 +55,8 @@ class Verification:
     origin_checked: bool = False
     builds_on: tuple[dict[str, Any], ...] = ()
     caveats: tuple[str, ...] = ()
+    extends: bool = False
+    arrivals: int = 0
 
     @property
     def signed(self) -> bool:
@@ -61,6 +66,8 @@ class Verification:
 
 def verify(run: Path, public_key: Path | None = None) -> Verification:
     """Check the released part of a run folder: files, form, hash chain, words, sizes, epsilon, signature.
+
+    In the folder of a run after which nodes arrived, their releases are checked too, and that they belong to the run.
 
     **Formal guarantee.** The events of a valid run satisfy (1.001 * claim_epsilon, claim_delta)-DP under its unit, if
     the noise multipliers, the settings and the public facts (among them ``num_train``, the direction and the degree cap)
@@ -77,7 +84,19 @@ def verify(run: Path, public_key: Path | None = None) -> Verification:
     Traceback (most recent call last):
     sfumato.verify.folder.VerifyInputError: Expected DIR to be a run folder, got 'no-such-run', which is not a folder.
     """
-    folder = release_folder(Path(run))
+    run = Path(run)
+    result, found = _verify(run, public_key), batches(run)
+    late = [(one, _verify(one, public_key)) for one in found]
+    problems = [f"arrivals/{one_line(one.name)}: {text}" for one, other in late for text in other.problems]
+    if result.valid:
+        problems += family_faults(run, [one for one, other in late if other.valid])
+    valid = result.valid and not problems
+    return replace(result, valid=valid, problems=(*result.problems, *problems), arrivals=len(found))
+
+
+def _verify(run: Path, public_key: Path | None) -> Verification:
+    """Check one release."""
+    folder = release_folder(run)
     expected_key = None if public_key is None else read_key(Path(public_key))
     problems: list[str] = []
     contents = read_files(folder, problems)
@@ -112,7 +131,8 @@ def verify(run: Path, public_key: Path | None = None) -> Verification:
         problems.append("certificate.json: is nested too deep to be compared")
     stated = certificate["claim"]["epsilon"], certificate["claim"]["delta"], certificate["unit"]
     origins = tuple(certificate["composition"]["builds_on"])
-    return Verification(not problems, tuple(problems), *bracket, *stated, signer, checked, origins, caveats)
+    late = "arrival" in certificate
+    return Verification(not problems, tuple(problems), *bracket, *stated, signer, checked, origins, caveats, late)
 
 
 def describe(run: Path, result: Verification) -> str:
@@ -127,10 +147,19 @@ def describe(run: Path, result: Verification) -> str:
         if result.unit is not None and result.claim_epsilon is not None:
             lines.extend(UNITS[result.unit["name"]].verdict(result.claim_epsilon))
         lines.append(f"derived from the events: epsilon between {result.epsilon_low:.9g} and {result.epsilon_high:.9g}")
+    others = result.builds_on[:-1] if result.extends else result.builds_on
+    if result.extends:
+        lines.extend(
+            f"extends the run with ledger head {one['ledger_head']}, epsilon {one['epsilon']}, delta {one['delta']}, which was "
+            "not checked here: an edge pays once, there or in one of its arrivals"
+            for one in result.builds_on[-1:]
+        )
+    if result.arrivals:
+        lines.append(_of_arrivals(result))
     lines.extend(
         f"not in this claim: weights come from the run with ledger head {one['ledger_head']}, epsilon {one['epsilon']}, "
         f"delta {one['delta']}, which was not checked here; if its data are the same people's, the costs add up"
-        for one in result.builds_on
+        for one in others
     )
     lines.extend(f"caveat: {text}" for text in result.caveats)
     if result.key is None:
@@ -144,6 +173,15 @@ def describe(run: Path, result: Verification) -> str:
                 "origin: not checked, since anyone can sign with a key of their own; pass the publisher's as --public-key"
             )
     return "\n".join([*lines, *(f"problem: {problem}" for problem in result.problems)])
+
+
+def _of_arrivals(result: Verification) -> str:
+    counted = (
+        f"arrivals: {result.arrivals} later release{'s' * (result.arrivals > 1)} for nodes that arrived, checked here: "
+    )
+    if result.unit is None or "labels" not in UNITS[result.unit["name"]].public(result.unit):
+        return counted + "each has a claim of its own, which adds up with that of the run"
+    return counted + "an edge pays once, in the run or in one of them"
 
 
 def main(argv: list[str] | None = None) -> int:

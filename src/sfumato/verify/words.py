@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from . import arrivals
 from .caveats import stated
 from .documents import differences
 from .epsilon import leaves
@@ -40,7 +41,8 @@ def words_faults(certificate: Certificate, rules: Rules) -> Iterator[str]:
     """Yield a problem for words that unit, direction, method and mechanisms do not imply."""
     unit, held = certificate["unit"], certificate["caveats"]
     sums = _EARLIER_SUMS if _EARLIER_SUMS in held else _SUMS
-    caveats = [*UNITS[unit["name"]].caveats(certificate), *_of_events(certificate, sums), *rules.caveats(certificate)]
+    limits = [*rules.caveats(certificate), *arrivals.caveats(certificate)]
+    caveats = [*UNITS[unit["name"]].caveats(certificate), *_of_events(certificate, sums), *limits]
     expected: dict[str, Any] = {
         "protects": UNITS[unit["name"]].protects(unit),
         "caveats": [*caveats, *stated(rules.doubts(certificate), held)],

@@ -1,0 +1,111 @@
+"""Tables of nodes and edges are read from files by DuckDB, as Arrow tables. Errors name a place, never a value."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sfumato._optional import require
+from sfumato.errors import DataError
+
+_ABOUT_NAMES = ("Binder", "Catalog", "IO", "Parser", "Permission", "Syntax")
+
+
+def is_parquet(path: str | Path) -> bool:
+    """Say whether a file is Parquet by its name.
+
+    >>> is_parquet("nodes.pq"), is_parquet("nodes.csv")
+    (True, False)
+    """
+    return Path(path).suffix.lower() in (".parquet", ".pq")
+
+
+def file_table(path: str | Path, texts: Callable[[list[str]], set[str | None]]) -> Any:
+    """Read a CSV or Parquet file as an Arrow table; ``texts`` names the columns that stay text."""
+    with require("duckdb").connect() as connection:
+        if is_parquet(path):
+            return table(partial(connection.read_parquet, str(existing(path))), str(path))
+        return csv_table(connection, path, texts)
+
+
+def existing(path: str | Path) -> Path:
+    """Return the path of a file that is there."""
+    if not Path(path).is_file():
+        raise DataError(f"Expected {path} to be a file, but there is none. Check the path.")
+    return Path(path)
+
+
+def guarded(read: Callable[[], Any], place: str) -> Any:
+    """Run a reader; what DuckDB says of files and columns becomes an error about ``place``."""
+    duckdb = require("duckdb")
+    try:
+        return read()
+    except duckdb.Error as error:
+        raise DataError(f"Expected {place} to be readable, got {_reason(error)}. Correct the input.") from None
+
+
+def _reason(error: Exception) -> str:
+    """What DuckDB says of files, columns and queries; of anything else, which may quote values, its kind, row and column."""
+    kind, text = type(error).__name__.removesuffix("Exception"), str(error)
+    if kind in _ABOUT_NAMES:
+        return " ".join(line.strip() for line in text.splitlines()[:3]).rstrip(".")
+    row, column = re.match(r"[^\n]*Line: (\d+)", text), re.search(r'^Error when converting column "(\w+)"', text, re.M)
+    where = (f" in row {row[1]}" if row else "") + (f", column {column[1]!r}" if column else "")
+    return f"an error of kind {kind}{where}"
+
+
+def table(read: Callable[[], Any], place: str) -> Any:
+    """Return what a reader reads as an Arrow table; ``place`` names it in errors."""
+    relation = guarded(read, place)
+    if relation is None:
+        raise DataError(f"Expected {place} to return rows, got a statement that returns none. Write a SELECT.")
+    return guarded(relation.to_arrow_table, place)
+
+
+def csv_table(connection: Any, path: str | Path, texts: Callable[[list[str]], set[str | None]]) -> Any:
+    """Read a CSV file; ids and declared columns, which ``texts`` names, stay text, so that 007 is not 7."""
+    place, mark = str(existing(path)), _delimiter(Path(path))
+    read = partial(connection.read_csv, place, header=True, sep=mark, quotechar='"', skiprows=0)
+    try:
+        names = list(guarded(read, place).columns)
+    except DataError:
+        _check_cells(Path(path), mark)
+        raise
+    if all(name.strip().lstrip("-").isdigit() for name in names):
+        raise DataError(
+            f"Expected the first row of {place} to name the columns, got whole numbers. Add a row such as id,..."
+        )
+    types = {name: "VARCHAR" for name in names if name in texts(names)}
+    return table(partial(read, dtype=types), place)
+
+
+def _open(path: Path) -> Any:
+    opener: Any = gzip.open if path.suffix == ".gz" else open
+    return opener(path, "rt", encoding="utf-8", errors="replace", newline="")
+
+
+def _delimiter(path: Path) -> str:
+    """The first of comma, tab, semicolon, bar and space that stands in the header row."""
+    with _open(path) as file:
+        header = file.readline().strip()
+    if not header:
+        raise DataError(f"Expected {path} to start with a row of column names, got an empty row. Add a header row.")
+    return next((mark for mark in ",\t;| " if mark in header), ",")
+
+
+def _check_cells(path: Path, mark: str) -> None:
+    """Name the first row that has another number of cells than the header."""
+    with _open(path) as file:
+        rows = csv.reader(file, delimiter=mark)
+        width = len(next(rows))
+        for row, cells in enumerate(rows, start=2):
+            if cells and len(cells) != width:
+                raise DataError(
+                    f"Expected {width} cells in every row of {path}, as in its header, but row {row} has {len(cells)}. "
+                    "Correct the row, its quotes or its delimiters."
+                )
