@@ -1,4 +1,4 @@
-"""Nodes that arrive after a run: predicted once, kept in its folder, covered by its claim at edge level, charged at node level."""
+"""Nodes that arrive after a run: predicted once, kept by the run, covered by its claim at edge level, charged at node level."""
 
 import csv
 import json
@@ -22,7 +22,7 @@ def write_tables(folder):
     for b in range(3):
         with (folder / f"n{b}.csv").open("w", newline="") as file:
             rows = [
-                [f"n{v}", *graph.x[v].tolist(), "xy"[v % 2], 2004 + int(graph.y[v])] for v in np.flatnonzero(BATCH == b)
+                [f"n{v}", *graph.x[v].tolist(), "xy"[v % 2], 2004 + int(graph.y[v])] for v in np.flatnonzero(b == BATCH)
             ]
             csv.writer(file).writerows([["id", "f0", "f1", "f2", "f3", "kind", "year"], *rows])
         with (folder / f"e{b}.csv").open("w", newline="") as file:
@@ -131,7 +131,9 @@ def test_words_for_newcomers(refused, at):
     refused("as it was then, got other node ids", *at("edge", 1, *others))
     refused("only label-messages has", *at("gap", 1))
     refused("this adds to their cost", *at("node", 1))
-    refused("--sign-key with --new-nodes only", "predict", run, "--sign-key", at.folder / "key", "--out", at.folder / "p")
+    refused(
+        "--sign-key with --new-nodes only", "predict", run, "--sign-key", at.folder / "key", "--out", at.folder / "p"
+    )
     (at.folder / "n1.csv").write_text("id,f0\nn201,1\n")
     refused("to have the column 'f1'", *at("edge", 1))
 
@@ -185,7 +187,9 @@ def test_another_graph_without_labels_is_predicted_from_features(sfumato, refuse
     assert told.code == 0, told
     assert "features alone predict. No edge is read, and nothing is spent." in told.err
     assert len(predicted(tmp_path / "p.csv")) == 30
-    refused("this spends nothing", "predict", at.folder / "edge", *tables, "--epsilon", "1", "--out", tmp_path / "q.csv")
+    refused(
+        "this spends nothing", "predict", at.folder / "edge", *tables, "--epsilon", "1", "--out", tmp_path / "q.csv"
+    )
 
 
 def test_another_graph_with_labels_is_charged(sfumato, at, world, tmp_path):

@@ -14,6 +14,8 @@ def rewrite(run, change):
     change(certificate, spec)
     plan = {key: certificate[key] for key in ("method", "unit", "releases", "claim")}
     plan["delta_sampler"] = certificate["accounting"]["delta_sampler"]
+    if "arrival" in certificate:
+        plan["arrival"] = certificate["arrival"]
     bodies = [{"kind": "plan", "plan": plan}, *({"kind": "release", "release": r} for r in certificate["releases"])]
     lines, previous = [], "0" * 64
     for index, body in enumerate(bodies):

@@ -189,6 +189,22 @@ class ArrivalInference(LabelInference):
         """Return the key of the trained graph, to whose ledger arrivals belong. ``graph`` is not read."""
         return self.model.graph
 
+    def check(self, graph: Graph) -> None:
+        """Refuse other newcomers than planned for, and newcomers to other graphs than those of the runs.
+
+        Raises:
+            InputError: ``graph`` is refused.
+        """
+        super().check(graph)
+        if not isinstance(graph, Newcomers) or marks(node_names(graph)) != self.nodes:
+            raise InputError("Expected the newcomers that were planned for, got others. Calibrate with their ids.")
+        keys = [run.graph_key.ids_digest for run in self.runs]
+        if [GraphKey.of(known).ids_digest for known in graph.known] != keys:
+            raise InputError(
+                "Expected newcomers to the graphs of these runs, in their order, got others. Join them to the trained graph and "
+                "to all earlier arrivals."
+            )
+
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
         """Plan the noise of the trained run (edge level), or find one for a budget (node level).
 
@@ -213,14 +229,7 @@ class ArrivalInference(LabelInference):
 
     def _heard(self, plan: Planned, graph: Graph) -> _Heard:
         """Known nodes come first: edge level, with labels or posteriors; node level, only those that trained."""
-        if not isinstance(graph, Newcomers) or marks(node_names(graph)) != self.nodes:
-            raise InputError("Expected the newcomers that were planned for, got others. Calibrate with their ids.")
-        keys = [run.graph_key.ids_digest for run in self.runs]
-        if [GraphKey.of(known).ids_digest for known in graph.known] != keys:
-            raise InputError(
-                "Expected newcomers to the graphs of these runs, in their order, got others. Join them to the trained graph and "
-                "to all earlier arrivals."
-            )
+        assert isinstance(graph, Newcomers)
         classes, trained = plan.public.num_classes, graph.known[0]
         codes, labeled = _codes(trained, classes)
         parts = [np.zeros((graph.num_nodes, classes), np.float32), codes]

@@ -146,7 +146,8 @@ def read_new_nodes(
     declared = Schema.read(schema)
     seen = _categories(trained.feature_names)
     columns = {name: Column(categories) for name, categories in seen.items() if categories and categories != _BOOLEAN}
-    public = Schema(columns={**columns, **declared.columns}, id=declared.id)
+    both = {**columns, **declared.columns}
+    public = Schema(columns=both, id=declared.id, num_features=trained.num_features)
     how = Reading(schema=public, directed=trained.directed, features=[*seen] or None)
     table, unread = read_nodes(nodes, how), {label or declared.label, declared.role}
     lacking = next((name for name in seen if name not in table.column_names), None)

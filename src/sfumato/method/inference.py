@@ -53,17 +53,20 @@ class Inference(CuratorMethod):
         ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
         """
 
-    def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Aggregate another graph than the one of training. Arguments are those of :meth:`Method.run`.
+    def check(self, graph: Graph) -> None:
+        """Refuse a graph that has other columns, or the node ids of training.
 
         Raises:
-            InputError: the graph has other columns, or the node ids of training.
+            InputError: it has.
         """
         self.model.graph.check_columns(graph)
         if GraphKey.of(graph).ids_digest == self.model.graph.ids_digest:
             raise InputError(
                 "Expected a graph with other node ids than training: that one is answered from its cached releases, free."
             )
+
+    def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
+        """Aggregate another graph than the one of training. Arguments are those of :meth:`Method.run`."""
         return Outcome(self.model.weights, self.aggregate(plan, graph, session))
 
     def inductive(self, origin: Origin) -> Method:

@@ -189,6 +189,7 @@ class Plan(Planned):
                     "Calibrate with this graph's public_facts(unit)."
                 )
         if not learns:
+            self.method.check(graph)
             return
         if not graph.train_mask.any():
             raise DataError(

@@ -1,0 +1,237 @@
+"""Label messages for nodes that were not there in training: what is sent and released, what is charged, what is refused."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import sfumato as sf
+from sfumato.central import arrivals
+from sfumato.central._codes import simplex
+from sfumato.central.arrivals import calibrate_arrival, graph_free, reads_features_alone
+from sfumato.errors import BudgetExceededError, InputError, LedgerError
+from sfumato.graph.newcomers import Newcomers, node_names
+from sfumato.graph.subgraph import induced
+from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.record.dataset_ledger import DatasetLedger, read_account
+from sfumato.record.release_folder import released_digest
+
+ARC, EDGE, NODE = sf.EdgeLevel(directed=True), sf.EdgeLevel(directed=False), sf.NodeLevel()
+NONE, BUDGET = sf.NoPrivacy(), sf.Budget(epsilon=4.0, delta=1e-6)
+
+
+def graph_of(seed=1, **how):
+    how = {"num_nodes": 300, "num_classes": 3, "mean_degree": 30, "num_features": 5, "homophily": 0.8, **how}
+    return stochastic_block_model(**how, seed=seed)
+
+
+def split(full, *bounds):
+    """The trained graph on the first nodes, and newcomers up to each next bound, with the edges between."""
+    source, target = np.repeat(np.arange(full.num_nodes), np.diff(full.indptr)), full.indices
+    known = [induced(full, range(bounds[0])).with_split(seed=0)]
+    for first, last in pairwise(bounds):
+        part, count = induced(full, range(first, last)), last - first
+        empty = replace(part, indptr=np.zeros(count + 1, np.int64), indices=np.zeros(0, np.int32))
+        kept = (np.maximum(source, target) < last) & (np.maximum(source, target) >= first) & (source < target)
+        number = np.r_[count:last, 0:count]
+        known.append(Newcomers.join(empty, known, number[source[kept]], number[target[kept]]))
+    return known
+
+
+def fit(graph, unit=EDGE, budget=BUDGET, **how):
+    budget = budget if unit.private else None
+    plan = sf.LabelMessages(epochs=20).calibrate(budget, unit, graph.public_facts(unit))
+    return plan.fit(graph, **how)
+
+
+def plan_for(runs, late, budget=None):
+    return calibrate_arrival(runs, node_names(late), late.public_facts(runs[0].plan.unit), budget)
+
+
+@pytest.fixture
+def hops(monkeypatch):
+    """The arguments of every hop of an arrival: (arcs, rows, noise_stddev)."""
+    calls, original = [], arrivals.noisy_neighborhood_sum
+
+    def record(arcs, rows, noise_stddev, key):
+        calls.append((arcs, rows.copy(), noise_stddev))
+        return original(arcs, rows, noise_stddev, key)
+
+    monkeypatch.setattr(arrivals, "noisy_neighborhood_sum", record)
+    return calls
+
+
+@pytest.mark.parametrize("unit", [EDGE, ARC])
+def test_known_nodes_send_labels_or_posteriors_and_newcomers_listen(unit, hops):
+    trained, late, later = split(graph_of(), 240, 280, 300)
+    run = fit(trained, unit)
+    first = plan_for([run], late).fit(late)
+    plan = plan_for([run, first], later)
+    assert [release.event for release in plan.releases] == [release.event for release in run.plan.releases]
+    assert (plan.epsilon, plan.delta, plan.budget) == (run.plan.epsilon, run.plan.delta, run.plan.budget)
+    second = plan.fit(later)
+    assert [array.shape for array in second.released.values()] == [(20, 3)] * 3
+    labeled = trained.train_mask
+    for arcs, rows, stddev in hops[3:]:
+        assert stddev == run.plan.event("aggregate/1").noise_multiplier
+        assert np.ptp(arcs.offsets[20:]) == 0, "known nodes hear nothing"
+        np.testing.assert_array_equal(rows[20:260][labeled], simplex(3)[trained.y[labeled]])
+        np.testing.assert_allclose(
+            rows[20:260][~labeled], (run.predict_proba(trained) @ simplex(3))[~labeled], atol=1e-6
+        )
+        np.testing.assert_allclose(rows[260:], first.predict_proba(late) @ simplex(3), atol=1e-6)
+        assert np.linalg.norm(rows, axis=1).max() <= 1 + 1e-6
+    assert not np.array_equal(hops[3][1][:20], hops[4][1][:20]), "newcomers send what they heard"
+
+
+def test_an_edge_between_newcomers_goes_one_way(hops):
+    trained, late = split(graph_of(), 200, 300)
+    plan_for([fit(trained)], late).fit(late)
+    arcs = hops[0][0]
+    inside = arcs.sources < 100
+    both = np.repeat(np.arange(arcs.num_nodes), np.diff(arcs.offsets))
+    pairs = set(zip(arcs.sources[inside].tolist(), both[inside].tolist(), strict=True))
+    assert pairs
+    assert not any((target, source) in pairs for source, target in pairs)
+    assert (late.reach_indices < 100).all()
+    assert len(pairs) * 2 == np.count_nonzero(np.repeat(np.arange(300), np.diff(late.reach_indptr)) < 100)
+
+
+def test_newcomers_are_predicted_about_as_well_as_test_nodes():
+    full = graph_of(num_nodes=1200)
+    trained, late, later = split(full, 900, 1050, 1200)
+    for unit, budget in ((EDGE, None), (NODE, sf.Budget(8.0, 1e-6)), (NONE, None)):
+        run = fit(trained, unit, sf.Budget(8.0, 1e-6))
+        first = plan_for([run], late, budget).fit(late)
+        second = plan_for([run, first], later, budget).fit(later)
+        tested = (run.predict(trained) == trained.y)[trained.test_mask].mean()
+        arrived = [(first.predict(late) == full.y[900:1050]).mean(), (second.predict(later) == full.y[1050:]).mean()]
+        assert np.mean(arrived) > tested - 0.08, (unit, tested, arrived)
+
+
+def test_node_level_reads_training_nodes_alone_and_shares_their_message(hops):
+    trained, late, later = split(graph_of(), 240, 280, 300)
+    run = fit(trained, NODE)
+    first = plan_for([run], late, BUDGET).fit(late)
+    second = plan_for([run, first], later, BUDGET)
+    assert second.epsilon == pytest.approx(4.0, rel=1e-6)
+    second.fit(later)
+    arcs, rows, stddev = hops[1]
+    assert stddev == second.event("aggregate/1").noise_multiplier
+    senders = np.unique(arcs.sources) - 20
+    assert set(senders) <= set(np.flatnonzero(trained.train_mask))
+    copies = np.bincount(arcs.sources, minlength=300)
+    assert (np.linalg.norm(rows, axis=1) * np.sqrt(np.maximum(copies, 1))).max() <= 1
+
+
+def test_a_batch_reads_nothing_but_its_edges(monkeypatch):
+    """Edges of the trained graph are never read again: an arrival is the same without them."""
+    monkeypatch.setattr("sfumato.method.opening.new_key", lambda: bytes(32))
+    trained, late = split(graph_of(), 240, 300)
+    run = fit(trained)
+    bare = replace(trained, indptr=np.zeros(241, np.int64), indices=np.zeros(0, np.int32))
+    empty = replace(late, known=(bare,))
+    one, two = (plan_for([run], graph).fit(graph).released for graph in (late, empty))
+    assert all(np.array_equal(one[name], two[name]) for name in one)
+
+
+def test_what_does_not_fit_the_runs_is_refused():
+    trained, late, later = split(graph_of(), 240, 280, 300)
+    run = fit(trained)
+    first = plan_for([run], late).fit(late)
+    with pytest.raises(InputError, match="newcomers that were planned for"):
+        plan_for([run], late).fit(replace(late, node_ids=np.arange(1000, 1040)))
+    with pytest.raises(InputError, match="to the graphs of these runs"):
+        plan_for([run], later).fit(later)
+    with pytest.raises(InputError, match="newcomers that were planned for"):
+        plan_for([run], late).fit(replace(graph_of(num_nodes=40, mean_degree=10), node_ids=late.node_ids).with_split())
+    with pytest.raises(InputError, match="one of its arrivals"):
+        plan_for([first], later)
+    with pytest.raises(InputError, match="An edge pays once"):
+        plan_for([run], late, BUDGET)
+    with pytest.raises(InputError, match="budget"):
+        plan_for([fit(trained, NODE)], late)
+    gap = sf.GAP(epochs=1).calibrate(BUDGET, EDGE, trained.public_facts(EDGE)).fit(trained)
+    with pytest.raises(InputError, match="only label-messages has"):
+        plan_for([gap], late)
+
+
+def test_the_ledger_of_the_data_set_counts_nothing_more(tmp_path):
+    trained, late, later = split(graph_of(), 240, 280, 300)
+    ledger = DatasetLedger(tmp_path / "ledger.jsonl", total_epsilon=4.0)
+    run = fit(trained, dataset_ledger=ledger)
+    first = plan_for([run], late).fit(late, dataset_ledger=ledger, ledger=tmp_path / "one.jsonl")
+    plan_for([run, first], later).fit(later, dataset_ledger=ledger)
+    account = read_account(ledger.path)
+    assert account.problem is None
+    assert [len(one.nodes) for one, _ in account.arrivals] == [40, 20]
+    assert {one.extends for one, _ in account.arrivals} == {released_digest(run.released)}
+    assert float(account.spent()["epsilon"]) == run.plan.epsilon
+    with pytest.raises(LedgerError, match="arrived before"):
+        plan_for([run], late).fit(late, dataset_ledger=ledger)
+    with pytest.raises(BudgetExceededError):
+        fit(trained, dataset_ledger=ledger)
+    other = fit(trained)
+    with pytest.raises(LedgerError, match="no claim of the run"):
+        plan_for([other], late).fit(late, dataset_ledger=ledger)
+
+
+def test_two_runs_of_one_plan_are_extended_each_by_its_own_arrivals(tmp_path):
+    trained, late = split(graph_of(), 240, 300)
+    ledger = DatasetLedger(tmp_path / "ledger.jsonl", total_epsilon=8.0)
+    runs = [fit(trained, dataset_ledger=ledger) for _ in range(2)]
+    assert len({run.ledger.head for run in runs}) == 1, "their ledgers are equal"
+    for run in runs:
+        plan_for([run], late).fit(late, dataset_ledger=ledger)
+    assert len(read_account(ledger.path).arrivals) == 2
+
+
+def test_the_plan_and_each_hop_are_on_disk_before_noise(tmp_path, monkeypatch):
+    trained, late = split(graph_of(), 240, 300)
+    run, seen = fit(trained), []
+    original = arrivals.noisy_neighborhood_sum
+    monkeypatch.setattr(
+        arrivals,
+        "noisy_neighborhood_sum",
+        lambda *args: seen.append(len((tmp_path / "l").read_text().splitlines())) or original(*args),
+    )
+    plan_for([run], late).fit(late, ledger=tmp_path / "l")
+    assert seen == [2, 3, 4]
+
+
+@pytest.mark.parametrize("unit", [EDGE, ARC, NODE, NONE])
+def test_another_graph_is_read_by_its_own_labels(unit, hops, tmp_path):
+    full = graph_of(num_nodes=800, mean_degree=60)
+    trained, other = (induced(full, range(first, first + 400)).with_split() for first in (0, 400))
+    run = fit(trained, unit, sf.Budget(8.0, 1e-5))
+    plan = run.calibrate_inference(sf.Budget(8.0, 1e-5) if unit.private else None, unit, other.public_facts(unit))
+    inferred = plan.fit(other)
+    assert len(hops) == (1 if unit == NODE else 3)
+    assert (inferred.predict(other) == other.y)[other.test_mask].mean() > (0.6 if unit == NODE else 0.8)
+    saved = sf.load(inferred.save(tmp_path / "run"))
+    np.testing.assert_array_equal(saved.predict(other), inferred.predict(other))
+    assert sf.verify.verify(tmp_path / "run").problems == ()
+    if unit == NODE:
+        assert not other.train_mask[np.flatnonzero(np.diff(hops[0][0].offsets))].any()
+
+
+def test_no_labels_there_mean_features_alone():
+    trained, late = split(graph_of(), 240, 300)
+    for unit in (EDGE, NODE, NONE):
+        run = fit(trained, unit)
+        assert reads_features_alone(run, late)
+        assert not reads_features_alone(run, trained)
+        alone = graph_free(run, late)
+        np.testing.assert_allclose(alone.sum(1), 1, atol=1e-5)
+        bare = replace(late, reach_indptr=np.zeros(301, np.int64), reach_indices=np.zeros(0, np.int32))
+        np.testing.assert_array_equal(alone, graph_free(run, bare))
+        unlabeled = replace(late, classes=(), node_ids=np.arange(1000, 1060))
+        with pytest.raises(InputError, match="Expected another graph with labels"):
+            run.calibrate_inference(BUDGET if unit.private else None, unit, unlabeled.public_facts(unit))
+    mlp = sf.MLP(epochs=1).calibrate(BUDGET, EDGE, trained.public_facts(EDGE)).fit(trained)
+    assert reads_features_alone(mlp, trained)
+    assert graph_free(mlp, late).shape == (60, 3)
+    gap = sf.GAP(epochs=1).calibrate(BUDGET, EDGE, trained.public_facts(EDGE)).fit(trained)
+    with pytest.raises(InputError, match="cannot predict without a graph"):
+        graph_free(gap, late)
