@@ -98,7 +98,7 @@ def run_page(tmp_path, monkeypatch, capsys):
 
 def write_tables(folder):
     """The tables that pages speak of: 80 people with dorm, age and year, each with six friends; as many others without year;
-    votes of 250 teachers.
+    three who come on Monday and three on Tuesday; votes of 250 teachers.
     """
     generator = np.random.default_rng(0)
     for start, p, year in (("", "p", True), ("other-", "q", False)):
@@ -109,6 +109,11 @@ def write_tables(folder):
         edges = ["from,to"] + [f"{p}{i},{p}{(i + step) % 80}" for i in range(80) for step in (3, 6, 7)]
         (folder / f"{start}nodes.csv").write_text("\n".join(rows) + "\n")
         (folder / f"{start}edges.csv").write_text("\n".join(edges) + "\n")
+    for day, other in (("monday", "p"), ("tuesday", "monday")):
+        rows = [f"{day}{i},south,20,2005" for i in range(3)]
+        (folder / f"{day}.csv").write_text("\n".join(["person,dorm,age,year", *rows]) + "\n")
+        edges = [f"{day}{i},{name}" for i in range(3) for name in (f"p{i}", f"{other}{i}", f"{day}{(i + 1) % 3}")]
+        (folder / f"{day}-edges.csv").write_text("\n".join(["from,to", *edges]) + "\n")
     (folder / "data" / "pate_votes").mkdir(parents=True)
     votes = generator.multinomial(250, np.r_[0.7, np.full(9, 1 / 30)], 640)
     np.save(folder / "data" / "pate_votes" / "mnist_250_teachers.npy", votes.astype(float))

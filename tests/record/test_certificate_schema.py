@@ -10,9 +10,12 @@ from sfumato.noise import rectangles
 from sfumato.pate.folder import ASSUMPTIONS
 from sfumato.privacy import events
 from sfumato.privacy.units import EdgeLevel, LinkLevel, LocalLevel, NodeLevel, NoPrivacy, RecordLevel, unit_to_dict
+from sfumato.record import arrivals
+from sfumato.record.arrivals import Arrival, marks
 from sfumato.record.certificate import COVERS, FIXED, FORMAT, LINK, LOCAL, Statement, certify
 from sfumato.record.ledger import Ledger, Release
 from sfumato.verify import documents
+from sfumato.verify.arrivals import ALONE, TOGETHER, caveats
 from sfumato.verify.epsilon import SAMPLER_TAU
 from sfumato.verify.sentences import SENTENCES
 from sfumato.verify.units import UNITS, public_parts, unit_form_faults
@@ -34,7 +37,7 @@ EVENTS = [
 ]  # fmt: skip
 
 
-def written(unit, event, candidates=()):
+def written(unit, event, candidates=(), arrival=None):
     """A certificate as the library writes it, read back."""
     release = Release("aggregate/1", event, (4, 2), 4)
     plan = {"method": "gap", "unit": {}, "claim": {"epsilon": 1.0, "delta": 1e-7}, "delta_sampler": 0.0}
@@ -44,6 +47,7 @@ def written(unit, event, candidates=()):
         ledger, version="0.1.0", settings={}, unit=unit, budget=None, accounting="pld", public_facts=FACTS,
         assumed_public=[], who_may_see={"anyone": ["weights"], "the node itself": [], "never": []}, notes=("free",),
         builds_on=[{"ledger_head": "0" * 64, "epsilon": None, "delta": None}], candidates=candidates,
+        arrival=arrival,
     )  # fmt: skip
     return json.loads(certify(stated).to_json())
 
@@ -56,10 +60,13 @@ def faults(value, form="certificate"):
 def test_the_writer_fills_exactly_the_fields_of_the_schema(unit):
     values = written(unit, EVENTS[0])
     assert faults(values) == []
-    assert values.keys() == FIELDS.keys() - {"candidates"}
+    assert values.keys() == FIELDS.keys() - {"candidates", "arrival"}
     tuned = [{"method": "gap", "settings": {"num_hops": hops}} for hops in (1, 2)]
     assert faults(written(unit, EVENTS[0], tuned)) == []
     assert written(unit, EVENTS[0], tuned)["candidates"] == tuned
+    late = Arrival("a" * 64, "b" * 64, marks(["ann"]))
+    assert faults(written(unit, EVENTS[0], arrival=late)) == []
+    assert written(unit, EVENTS[0], arrival=late)["arrival"] == late.to_dict()
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.type)
@@ -90,6 +97,7 @@ NEAR_MISSES = [
     ("text", ["a", "a" * 500], ["", None, ["a"], "a" * 501]),
     ("name", ["", "\u0430", "a" * 200], [None, "a" * 201]),
     ("version", ["0.1.0", "1!2.0rc1+local"], ["", "1.0 ", "1.0\n", "\u0661", "1" * 51]),
+    ("mark", ["0" * 16], ["0" * 15, "0" * 17, "A" * 16, None]),
     ("hash", ["0" * 64], ["0" * 63, "0" * 65, "0" * 64 + "\n", "A" * 64, "g" * 64, "\u0660" * 64]),
     ("relation", ["replace"], ["Replace", "remove", None, ["replace"]]),
     ("texts", [[], ["a"]], ["a", [""], {"a": 1}, None]),
@@ -128,7 +136,11 @@ def test_the_schema_uses_only_what_the_verifier_reads():
         if "properties" in form:
             assert form["type"] == "object"
             assert form["additionalProperties"] is False
-            optional = {"certificate": {"candidates"}, "graph_facts": {"num_arcs", "untrained_classes"}}
+            optional = {
+                "certificate": {"candidates", "arrival"},
+                "plan": {"arrival"},
+                "graph_facts": {"num_arcs", "untrained_classes"},
+            }
             (name,) = [key for key, one in FORMS.items() if one is form] or [""]
             assert form["properties"].keys() - set(form["required"]) == optional.get(name, set())
             assert set(form["required"]) <= form["properties"].keys()
@@ -144,7 +156,8 @@ def test_sentences_and_constants_are_the_same_everywhere():
     assert {field: form["const"] for field, form in FIELDS.items() if "const" in form} == {
         field: text for field, text in FIXED.items() if field not in LOCAL
     }
-    assert FIELDS["composition"]["properties"]["covers"]["const"] == COVERS
+    assert FIELDS["composition"]["properties"]["covers"]["enum"] == [COVERS, arrivals.COVERS] == [ALONE, TOGETHER]
+    assert caveats({"arrival": {}}) == [arrivals.ASSUMED]
     assert FIELDS["format"]["minimum"] == FIELDS["format"]["maximum"] == FORMAT
     tau = FIELDS["accounting"]["properties"]["sampler_tau"]
     assert tau["minimum"] == tau["maximum"] == SAMPLER_TAU == rectangles.SAMPLER_TAU

@@ -98,7 +98,9 @@ class LabelInference(Inference):
     hops: Callable[[Unit], int]
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
-        """Find the noise for a budget. Arguments are those of :meth:`~sfumato.method.curator.CuratorMethod.calibrate`.
+        """Find the noise for a budget before any data is seen.
+
+        ``budget``, ``unit`` and ``public`` are those of :meth:`~sfumato.method.curator.CuratorMethod.calibrate`.
 
         Raises:
             InputError: the graph has no labels to send, or the budget does not fit.
@@ -121,7 +123,7 @@ class LabelInference(Inference):
         return tuple(Release(f"aggregate/{hop + 1}", gaussian, shape, touched) for hop in range(self.hops(unit)))
 
     def aggregate(self, plan: Planned, graph: Graph, session: Session) -> Arrays:
-        """Release the hops.
+        """Release the noisy sums of all hops.
 
         ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
         """
@@ -206,7 +208,7 @@ class ArrivalInference(LabelInference):
             )
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
-        """Plan the noise of the trained run (edge level), or find one for a budget (node level).
+        """Take the noise of the trained run (edge level), or find one for a budget (node level).
 
         ``budget``, ``unit`` and ``public`` are those of :meth:`~sfumato.method.curator.CuratorMethod.calibrate`.
 

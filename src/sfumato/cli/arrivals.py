@@ -93,7 +93,7 @@ def predict_newcomers(asked: Arriving, source: Source, write: Callable[..., None
     """Predict nodes that arrived after a run, from a stored release or from a new one; return what `--json` prints.
 
     Args:
-        asked: the request.
+        asked: what the command line asked for.
         source: where the trained graph is.
         write: writes predictions, to a file, of a graph, by a fitted model.
 
@@ -139,7 +139,7 @@ def stored_batches(
 
     Args:
         run: the folder of the run.
-        trained: its graph.
+        trained: the graph of the run.
         source: where that graph is; its label column and schema read the nodes that arrived.
 
     Raises:
