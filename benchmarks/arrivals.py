@@ -25,7 +25,7 @@ from sfumato.graph.datasets import load_dataset
 from sfumato.graph.newcomers import Newcomers, node_names
 from sfumato.graph.subgraph import induced
 
-DATASETS = ("facebook100/Berkeley13", "npz/cora_ml", "npz/amazon_cs", "planetoid/citeseer")
+DATASETS = ("npz/cora_ml", "planetoid/citeseer", "facebook100/Berkeley13", "npz/amazon_cs")
 SETTINGS = (("edge", 1.0), ("edge", 4.0), ("node", 8.0))
 
 

@@ -157,6 +157,19 @@ def test_what_does_not_fit_the_runs_is_refused():
         plan_for([gap], late)
 
 
+def test_what_is_refused_is_refused_before_any_ledger_has_a_line(tmp_path):
+    trained, late, later = split(graph_of(), 240, 280, 300)
+    ledger = DatasetLedger(tmp_path / "ledger.jsonl", total_epsilon=4.0)
+    run = fit(trained, dataset_ledger=ledger)
+    before = ledger.path.read_bytes()
+    others = replace(late, node_ids=np.arange(1000, 1040))
+    for plan, graph in ((plan_for([run], late), others), (plan_for([run], later), later)):
+        with pytest.raises(InputError):
+            plan.fit(graph, dataset_ledger=ledger, ledger=tmp_path / "own.jsonl")
+    assert ledger.path.read_bytes() == before
+    assert not (tmp_path / "own.jsonl").exists()
+
+
 def test_the_ledger_of_the_data_set_counts_nothing_more(tmp_path):
     trained, late, later = split(graph_of(), 240, 280, 300)
     ledger = DatasetLedger(tmp_path / "ledger.jsonl", total_epsilon=4.0)

@@ -8,12 +8,15 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from contracts_forgery import everywhere, problems, rewrite, seal
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import sfumato as sf
 from sfumato.central.arrivals import calibrate_arrival
 from sfumato.graph import induced, stochastic_block_model
 from sfumato.graph.newcomers import Newcomers, node_names
 from sfumato.record.ledger import canonical_json
+from sfumato.record.release_folder import read_sign_key
 from sfumato.verify import describe, verify
 
 EDGE, NODE = sf.EdgeLevel(directed=False), sf.NodeLevel()
@@ -232,6 +235,21 @@ def test_an_unreadable_arrival_and_a_strange_unit(run):
     assert "arrivals/1: spec.json: " in problems(run)
     rewrite(run, everywhere("unit", {"name": "town"}))
     assert "unit.name" in problems(run)
+
+
+def test_a_key_that_is_asked_for_must_have_signed_every_arrival(run, tmp_path):
+    form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    secret = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+    (tmp_path / "key.pem").write_bytes(secret.private_bytes(*form))
+    public = secret.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw).hex()
+    (tmp_path / "public").write_text(public)
+    sign = read_sign_key(tmp_path / "key.pem")
+    for folder in (run, run / "arrivals" / "1"):
+        manifest = (folder / "release" / "manifest.json").read_bytes()
+        (folder / "release" / "signature.json").write_text(canonical_json(sign(manifest)) + "\n")
+    assert verify(run).problems == ()
+    (problem,) = verify(run, tmp_path / "public").problems
+    assert problem.startswith("arrivals/2: signature.json")
 
 
 def test_a_stopped_arrival_is_passed_over(run):

@@ -31,9 +31,9 @@ ledger of the trained data set.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,6 +72,13 @@ if TYPE_CHECKING:
     from sfumato.privacy.units import Unit
 
 
+class LabelHead(Protocol):
+    """A label head is what inference asks of the method that was trained."""
+
+    def hops(self, unit: Unit) -> int: ...
+    def before_messages(self, plan: Planned, weights: Arrays, graph: Graph) -> NDArray[np.float32]: ...
+
+
 class _Heard(NamedTuple):
     """Who sends what to whom: arcs by owner over all nodes, receivers first.
 
@@ -92,10 +99,10 @@ class LabelInference(Inference):
     **Formal guarantee.** Edge level: K Gaussian releases of sensitivity 1. Node level, owned arcs: one Gaussian release of
     sensitivity 1 (2 if records are replaced). Both are about the *new* graph, planned and charged like any other.
 
-    ``base`` and ``model`` are those of :class:`~sfumato.method.inference.Inference`; ``hops`` gives K under a unit.
+    ``base`` and ``model`` are those of :class:`~sfumato.method.inference.Inference`; ``head`` is the method again.
     """
 
-    hops: Callable[[Unit], int]
+    head: LabelHead
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
         """Find the noise for a budget before any data is seen.
@@ -120,7 +127,7 @@ class LabelInference(Inference):
         routed_sensitivity(unit)
         shape, gaussian = (public.num_nodes, public.num_classes), GaussianEvent(noise_multiplier)
         touched = routed_coordinates(unit, *shape)
-        return tuple(Release(f"aggregate/{hop + 1}", gaussian, shape, touched) for hop in range(self.hops(unit)))
+        return tuple(Release(f"aggregate/{hop + 1}", gaussian, shape, touched) for hop in range(self.head.hops(unit)))
 
     def aggregate(self, plan: Planned, graph: Graph, session: Session) -> Arrays:
         """Release the noisy sums of all hops.
@@ -143,11 +150,12 @@ class LabelInference(Inference):
         released: Arrays = {}
         codes, count = simplex(plan.public.num_classes), graph.num_nodes
         rest = np.flatnonzero(~heard.first[:count])
-        for hop in range(self.hops(plan.unit)):
-            before = released or {"aggregate/1": np.zeros((count, len(codes)), np.int64)}
+        posterior = self.head.before_messages(plan, self.model.weights, graph)
+        for hop in range(self.head.hops(plan.unit)):
             rows = heard.rows.copy()
-            rows[rest] = (_softmax(self.scores(plan, self.model.weights, before, graph)) @ codes)[rest]
+            rows[rest] = (posterior @ codes)[rest]
             released[f"aggregate/{hop + 1}"] = _release(plan, session, hop, arcs, rows)[:count]
+            posterior = softmax(self.scores(plan, self.model.weights, released, graph))
         return released
 
     def _nodes(self, plan: Planned, graph: Graph, session: Session, heard: _Heard) -> Arrays:
@@ -173,7 +181,7 @@ class ArrivalInference(LabelInference):
         runs: the trained run, then earlier arrivals in order.
         nodes: marks of the ids that arrive (:func:`~sfumato.record.arrivals.marks`).
 
-    ``base``, ``model`` and ``hops`` are those of :class:`LabelInference`.
+    ``base``, ``model`` and ``head`` are those of :class:`LabelInference`.
     """
 
     runs: tuple[Fitted, ...]
@@ -252,6 +260,8 @@ def calibrate_arrival(
 ) -> Plan:
     """Make a plan for nodes that arrive after a run; ``plan.fit(newcomers)`` gives a Fitted for them.
 
+    A node arrives once, so fit the plan once: a second fit would read the same edges again. A ``dataset_ledger`` refuses it.
+
     Args:
         runs: the trained run, then earlier arrivals in order.
         names: ids of the nodes that arrive (:func:`~sfumato.graph.newcomers.node_names`).
@@ -271,15 +281,15 @@ def calibrate_arrival(
             f"Method {trained.plan.method.name!r} has no release for nodes that arrive later: only label-messages has, and "
             "methods without the graph need none. Predict the grown graph as another graph, which is charged."
         )
-    arriving = ArrivalInference(inference.base, inference.model, inference.hops, (*runs,), marks(names))
+    arriving = ArrivalInference(inference.base, inference.model, inference.head, (*runs,), marks(names))
     return arriving.calibrate(budget, trained.plan.unit, public)
 
 
 def graph_free(fitted: Fitted, graph: Graph) -> NDArray[np.float32]:
     """Compute class probabilities of any nodes from their features alone, float32 [num_nodes, num_classes]. It spends nothing.
 
-    Label messages take every row of sums for empty. No edge and no label of ``graph`` is read. At node level a row may be shown
-    to its own node alone, since it reads the features of that node.
+    No edge and no label of ``graph`` is read. At node level a row may be shown to its own node alone, since it reads the features
+    of that node.
 
     Args:
         fitted: a run of label messages, or of a method that reads no graph.
@@ -288,14 +298,15 @@ def graph_free(fitted: Fitted, graph: Graph) -> NDArray[np.float32]:
     Raises:
         InputError: the method needs messages, or the columns differ.
     """
-    method, plan = fitted.ran.method, fitted.ran
-    if (method.card.reads_links and _label_inference(fitted) is None) or plan.unit.trust != "curator":
+    method, plan, inference = fitted.ran.method, fitted.ran, _label_inference(fitted)
+    if (method.card.reads_links and inference is None) or plan.unit.trust != "curator":
         raise InputError(
             f"Method {method.name!r} cannot predict without a graph. Aggregate that graph, which is charged."
         )
     fitted.graph_key.check_columns(graph)
-    empty = {"aggregate/1": np.zeros((graph.num_nodes, plan.public.num_classes), np.int64)}
-    return _softmax(method.scores(plan, fitted.weights, empty if method.card.reads_links else {}, graph))
+    if inference is not None:
+        return inference.head.before_messages(plan, fitted.weights, graph)
+    return softmax(method.scores(plan, fitted.weights, {}, graph))
 
 
 def reads_features_alone(fitted: Fitted, graph: Graph) -> bool:
@@ -338,6 +349,11 @@ def _release(plan: Planned, session: Session, hop: int, arcs: Arcs, rows: NDArra
     return noisy_neighborhood_sum(arcs, rows, event.noise_multiplier * routed_sensitivity(plan.unit), key)
 
 
-def _softmax(scores: NDArray[np.float32]) -> NDArray[np.float32]:
+def softmax(scores: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Turn scores into probabilities, row by row.
+
+    >>> softmax(np.zeros((1, 4), np.float32)).tolist()
+    [[0.25, 0.25, 0.25, 0.25]]
+    """
     scores = np.exp(scores - scores.max(axis=1, keepdims=True))
     return scores / scores.sum(axis=1, keepdims=True)

@@ -68,7 +68,7 @@ from sfumato.central._learning import (
     sgd_event,
     train,
 )
-from sfumato.central.arrivals import LabelInference
+from sfumato.central.arrivals import LabelInference, softmax
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Origin, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
@@ -221,7 +221,19 @@ class LabelMessages(CuratorMethod):
 
     def inductive(self, origin: Origin) -> LabelInference:
         """Return the hops of another graph, with its own labels, for a trained head; ``origin`` is the trained model."""
-        return LabelInference(self, origin, self.hops)
+        return LabelInference(self, origin, self)
+
+    def before_messages(self, plan: Planned, weights: Arrays, graph: Graph) -> NDArray[np.float32]:
+        """Compute class probabilities of every node from its features alone, by the prior or by the head on an empty row.
+
+        ``plan``, ``weights`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
+        """
+        if "labels" not in plan.unit.public:
+            empty = np.zeros((graph.num_nodes, plan.public.num_classes), np.int64)
+            return softmax(self.scores(plan, weights, {"aggregate/1": empty}, graph))
+        prior = _prior(plan.public)
+        load_weights(prior, weights, "prior")
+        return _posterior(prior, Features(graph))
 
     def _learners(self, unit: Unit, sends: NDArray[np.bool_], rank: NDArray[np.int64]) -> NDArray[np.bool_]:
         """The senders whose rows train the head: the last ones in the public order."""

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from sfumato.graph.io import read_csv as read_csv
     from sfumato.graph.io import read_parquet as read_parquet
     from sfumato.graph.io import read_sql as read_sql
+    from sfumato.graph.newcomers import Newcomers as Newcomers
+    from sfumato.graph.newcomers import read_new_nodes as read_new_nodes
+    from sfumato.graph.newcomers import read_newcomers as read_newcomers
     from sfumato.graph.schema import Schema as Schema
     from sfumato.graph.splits import random_roles as random_roles
     from sfumato.graph.splits import stratified_roles as stratified_roles
@@ -36,9 +39,12 @@ _HOME = {
     "interests": "synthetic",
     "list_datasets": "datasets",
     "load_dataset": "datasets",
+    "Newcomers": "newcomers",
     "PublicFacts": "graph",
     "random_roles": "splits",
     "read_csv": "io",
+    "read_new_nodes": "newcomers",
+    "read_newcomers": "newcomers",
     "read_parquet": "io",
     "read_sql": "io",
     "rmat": "synthetic",
