@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 
 _METHODS = (
     "central.labels:LabelMessages",
+    "central.piloted:PilotedMessages",
     "central.progap:ProGAP",
     "central.gap:GAP",
     "central.baselines:MLP",
+    "central.linear:Linear",
     "central.baselines:SAGE",
     "local.hybrid:Hybrid",
     "local.lpgnn:LPGNN",

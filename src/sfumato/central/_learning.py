@@ -25,6 +25,7 @@ from sfumato.privacy.events import PoissonGaussianEvent
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph, PublicFacts
     from sfumato.method.contract import Arrays, Planned, Session
+    from sfumato.noise.keys import Key
     from sfumato.privacy.units import Unit
 
 _PUBLIC_EPOCHS, _PRIVATE_EPOCHS = 100, 10
@@ -164,22 +165,43 @@ def _train_private(
 ) -> None:
     event = plan.event(stage)
     assert isinstance(event, PoissonGaussianEvent)
+    key = session.charge(stage)
+    operands = train_charged(settings, event, key, network, graph, rows, session.watch.stage(stage))
+    session.bind(stage, np.frombuffer(operands, np.uint8))
+
+
+def train_charged(
+    settings: TrainSettings,
+    event: PoissonGaussianEvent,
+    key: Key,
+    network: nn.Module,
+    graph: Graph,
+    rows: Rows,
+    progress: Callable[[int, int], None] | None,
+) -> bytes:
+    """Train a network in place by DP-SGD that was charged before. Return a secret MAC of what was read.
+
+    **Formal guarantee.** The release is an ``event``; see :mod:`~sfumato.bounded.gradients`.
+
+    Args:
+        settings: learning rate and clipping norm.
+        event: what was charged.
+        key: the key of this release.
+        network: is changed in place.
+        graph: holds labels and roles.
+        rows: gives the network's inputs for an array of node numbers.
+        progress: called with (step, steps) after each step.
+    """
     ids, y = np.flatnonzero(graph.train_mask), torch.from_numpy(graph.y)
     sgd = PrivateSGD(
         event.sampling_prob, event.steps, settings.l2_clip_norm, event.noise_multiplier, settings.learning_rate
     )
-    key = session.charge(stage)
     network.double()
     operands = private_steps(
-        network,
-        lambda chosen: (*map(_double, _inputs(rows(ids[chosen]))), y[ids[chosen]]),
-        ids,
-        sgd,
-        key,
-        session.watch.stage(stage),
+        network, lambda chosen: (*map(_double, _inputs(rows(ids[chosen]))), y[ids[chosen]]), ids, sgd, key, progress
     )
-    session.bind(stage, np.frombuffer(operands, np.uint8))
     network.float().eval()
+    return operands
 
 
 def _inputs(rows: Input | tuple[Input, ...]) -> tuple[Input, ...]:

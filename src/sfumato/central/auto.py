@@ -1,15 +1,19 @@
-r"""The default method takes label messages, or a network without the graph where noise would drown the graph.
+r"""The default method: label messages where links are protected, a charged pilot where nodes are, features where neither helps.
 
-The choice is a fixed rule of public facts: unit, budget, counts, and the mean degree d that a schema promises. It reads no
-data and costs nothing. The rule compares what a row of a routed hop is expected to hold with the standard deviation of its
-noise:
+The choice between methods is a fixed rule of public facts: unit, budget, counts, and the mean degree d that a schema may
+promise. It reads no data and costs nothing.
 
-.. math:: r_{edge} = \frac{t d}{z}, \qquad r_{node} = \frac{t d}{z \sqrt{\max(1, \rho d)}},
+* *Edge level*: label messages. Features and labels are public there, so whether messages help is seen for nothing.
+* *Node level, owned arcs*: piloted messages (:mod:`~sfumato.central.piloted`), which find out within the budget. The
+  pilot is left out, and the whole budget goes to features (:mod:`~sfumato.central.linear`), if its test would say nothing,
+  because noise moves the measured correlation by more than 0.07, or if a promised mean degree makes the expected signal to
+  noise of a row fall below 1:
 
-with t the share of training nodes, :math:`\rho` the share of nodes that receive (:mod:`~sfumato.central.labels`), and z the
-noise multiplier of one Gaussian release at the whole budget. Below 1/4 (edge level) or 1 (node level) the graph-free network
-is taken. At edge level it costs epsilon 0; at node level its one DP-SGD run gets the whole budget. The thresholds were read
-off Rutgers89 and UCSC68 with edges thinned to mean degrees from 1 to 32 (docs/decisions/0008).
+  .. math:: \frac{z}{\sqrt{0.015}\, L} > 0.07 \quad\text{or}\quad \frac{t d}{z \sqrt{\max(1, \rho d)}} < 1,
+
+  with z the noise multiplier of one Gaussian release at the whole budget, L the number of learners, t the share of training
+  nodes and :math:`\rho` the share of nodes that receive (:mod:`~sfumato.central.labels`).
+* *Other units*: features.
 """
 
 from __future__ import annotations
@@ -19,36 +23,42 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from sfumato.bounded.routing import can_route
-from sfumato.central.baselines import MLP
 from sfumato.central.labels import LabelMessages
+from sfumato.central.linear import Linear
+from sfumato.central.piloted import PilotedMessages, test_noise
 from sfumato.method.card import Card
 from sfumato.method.contract import Listed
 from sfumato.privacy.calibration import gaussian_noise_multiplier
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import PublicFacts
+    from sfumato.method.contract import Method
     from sfumato.method.plan import Plan
     from sfumato.privacy.budget import Budget
     from sfumato.privacy.units import Unit
 
-_EDGE_LEAST, _NODE_LEAST = 0.25, 1.0
+_MOST_TEST_NOISE, _LEAST_SIGNAL = 0.07, 1.0
 
 
 @dataclass(frozen=True)
 class Auto(Listed):
     """The recommended default picks a method by a public rule; there is nothing to tune.
 
-    **Formal guarantee.** That of the chosen method, :class:`~sfumato.central.labels.LabelMessages` or
-    :class:`~sfumato.central.baselines.MLP`. The choice reads public facts alone, so it costs nothing.
+    **Formal guarantee.** That of the chosen method: :class:`~sfumato.central.labels.LabelMessages`,
+    :class:`~sfumato.central.piloted.PilotedMessages` or :class:`~sfumato.central.linear.Linear`. The choice between them
+    reads public facts alone, so it costs nothing.
 
     >>> from sfumato.graph.graph import PublicFacts
     >>> from sfumato.privacy.budget import Budget
     >>> from sfumato.privacy.units import NodeLevel
-    >>> Auto().calibrate(Budget(1.0, 1e-6), NodeLevel(), PublicFacts(3000, 2250, 50, 6, False, mean_degree=4.0)).method.name
-    'mlp'
+    >>> facts = PublicFacts(num_nodes=20000, num_train=15000, num_features=50, num_classes=6, directed=False)
+    >>> Auto().choose(Budget(1.0, 1e-6), NodeLevel(), facts).name
+    'piloted-messages'
+    >>> Auto().choose(Budget(0.1, 1e-6), NodeLevel(), facts).name
+    'linear'
     """
 
-    card: ClassVar[Card] = Card(name="auto", summary="label-messages or mlp, by a public rule (recommended)")
+    card: ClassVar[Card] = Card(name="auto", summary="label messages or features, as the budget allows (recommended)")
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
         """Make a plan for a run of the chosen method within ``budget``; no data is seen.
@@ -57,25 +67,27 @@ class Auto(Listed):
         """
         return self.choose(budget, unit, public).calibrate(budget, unit, public)
 
-    def choose(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> LabelMessages | MLP:
+    def choose(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Method:
         """Choose the method for a unit, a budget and public facts.
 
         Args:
             budget: the most that may be spent; None without privacy.
             unit: the unit of privacy.
-            public: facts of the graph. Without a ``mean_degree``, label messages are taken wherever hops have a bounded
-                sensitivity under the unit and there are at least two classes.
+            public: facts of the graph.
         """
         if (unit.private and not can_route(unit)) or public.num_classes < 2:
-            return MLP()
-        if budget is None or not unit.private or public.mean_degree is None:
+            return Linear()
+        if budget is None or not unit.private or "labels" in unit.public:
             return LabelMessages()
-        least = _EDGE_LEAST if "labels" in unit.public else _NODE_LEAST
-        return LabelMessages() if signal_to_noise(budget, unit, public) >= least else MLP()
+        learners = public.num_train * LabelMessages().shared(unit)
+        if test_noise(budget, unit) > _MOST_TEST_NOISE * learners:
+            return Linear()
+        faint = public.mean_degree is not None and signal_to_noise(budget, unit, public) < _LEAST_SIGNAL
+        return Linear() if faint else PilotedMessages()
 
 
 def signal_to_noise(budget: Budget, unit: Unit, public: PublicFacts) -> float:
-    """Compute the expected number of messages in a row over the noise of a coordinate, for a promised mean degree.
+    """Compute the expected number of messages in a row over its noise, at node level, for a promised mean degree.
 
     Args:
         budget: the most that may be spent.
@@ -84,14 +96,12 @@ def signal_to_noise(budget: Budget, unit: Unit, public: PublicFacts) -> float:
 
     >>> from sfumato.graph.graph import PublicFacts
     >>> from sfumato.privacy.budget import Budget
-    >>> from sfumato.privacy.units import EdgeLevel
+    >>> from sfumato.privacy.units import NodeLevel
     >>> facts = PublicFacts(20000, 15000, 400, 6, False, mean_degree=70.0)
-    >>> round(signal_to_noise(Budget(1.0, 1e-7), EdgeLevel(directed=False), facts), 1)
-    11.2
+    >>> round(signal_to_noise(Budget(1.0, 1e-5), NodeLevel(), facts), 1)
+    3.0
     """
     degree, sends = public.mean_degree or 0.0, public.num_train / public.num_nodes
-    noise = gaussian_noise_multiplier(budget.epsilon, budget.delta)
-    if "labels" not in unit.public:
-        receives = 1 - sends * (1 - LabelMessages().shared(unit))
-        noise *= math.sqrt(max(1.0, receives * degree)) * (1 + (unit.relation == "replace"))
-    return sends * degree / noise
+    receives = 1 - sends * (1 - LabelMessages().shared(unit))
+    noise = gaussian_noise_multiplier(budget.epsilon, budget.delta) * (1 + (unit.relation == "replace"))
+    return sends * degree / (noise * math.sqrt(max(1.0, receives * degree)))

@@ -34,8 +34,7 @@ messages: predictions for them lean on features. Their labels are what the metho
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -46,7 +45,6 @@ from torch import Tensor, nn
 from sfumato._validate import check_int, check_real, fail
 from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum, normalize_rows
 from sfumato.bounded.degree import by_destination, cap_out_degree
-from sfumato.bounded.exact import WholeRows
 from sfumato.bounded.kernels import UNIT
 from sfumato.bounded.routing import (
     needs_one_way,
@@ -61,7 +59,6 @@ from sfumato.bounded.routing import (
 from sfumato.central._codes import simplex
 from sfumato.central._learning import (
     Features,
-    Rows,
     load_weights,
     network_arrays,
     num_parameters,
@@ -69,10 +66,10 @@ from sfumato.central._learning import (
     train,
 )
 from sfumato.central.arrivals import LabelInference, softmax
+from sfumato.central.linear import apply, chosen, zero_head
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Origin, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
-from sfumato.nn.models import Linear, SparseRows
 from sfumato.noise.keys import new_key
 from sfumato.privacy.events import GaussianEvent
 from sfumato.privacy.splitting import MOST_SGD_NOISE, SGD_WEIGHT, Part, balance
@@ -80,6 +77,8 @@ from sfumato.record.ledger import Release
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph, PublicFacts
+    from sfumato.nn.models import SparseRows
+    from sfumato.noise.keys import Key
     from sfumato.privacy.units import Unit
 
 _EDGE_SHARE, _NODE_SHARE = 0.5, 0.1
@@ -190,34 +189,42 @@ class LabelMessages(CuratorMethod):
         sends = graph.train_mask & (graph.y >= 0)
         rank = public_order(sends, session.seed)
         arcs = one_way(arcs, rank) if needs_one_way(plan.unit) else outward(arcs, sends)
-        learner = self._learners(plan.unit, sends, rank)
+        learner = self.learners(plan.unit, sends, rank)
         prior = _prior(plan.public)
         train(self, plan, session, "prior", prior, graph, features.rows)
         weights, posterior = network_arrays("prior", prior), _posterior(prior, features)
         learning = graph.with_roles(np.where(sends & ~learner, 3, graph.roles).astype(np.uint8))
         for hop in range(self.hops(plan.unit)):
             messages = _codes(graph, posterior @ simplex(plan.public.num_classes))
-            released[f"aggregate/{hop + 1}"] = _release(plan, session, hop, arcs, messages)
+            routed = Routed(arcs, messages, np.ones(graph.num_nodes, np.bool_))
+            released[f"aggregate/{hop + 1}"] = release_hop(plan, session, hop, routed)
             head, inputs = _head(plan), _inputs(plan, weights, released, features)
             mean, scale = _moments(inputs[learner])
-            train(self, plan, session, "head", head, learning, _chosen(((inputs - mean) / scale).astype(np.float32)))
+            standard = ((inputs - mean) / scale).astype(np.float32)
+            train(self, plan, session, "head", head, learning, lambda ids, rows=standard: torch.from_numpy(rows[ids]))
             _unscale(head, mean, scale)
             posterior = _probabilities(head, torch.from_numpy(inputs))
         return Outcome({**weights, **network_arrays("head", head)}, released)
 
     def _run_node(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """One hop over arcs that training nodes own and that lead to receivers; other rows are not released, and zero."""
+        released = {"aggregate/1": release_hop(plan, session, 0, self.routed(plan, graph, session))}
+        head = _head(plan)
+        train(self, plan, session, "head", head, graph, chosen(_inputs(plan, {}, released, Features(graph))))
+        return Outcome(network_arrays("head", head), released)
+
+    def routed(self, plan: Planned, graph: Graph, session: Session) -> Routed:
+        """Return the messages of one hop at node level: owned arcs of training nodes to receivers, each with its share.
+
+        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
+        """
         sends = graph.train_mask
-        receives = ~sends | self._learners(plan.unit, sends, public_order(sends, session.seed))
+        receives = ~sends | self.learners(plan.unit, sends, public_order(sends, session.seed))
         owned = to_receivers(graph.indptr, graph.indices, sends, receives)
         if plan.unit.max_out_degree is not None:
             owned = cap_out_degree(*owned, plan.unit.max_out_degree, session.key)
         messages = _codes(graph, np.zeros((graph.num_nodes, plan.public.num_classes), np.float32))
-        sums = _release(plan, session, 0, Arcs(*by_destination(*owned)), share(messages, np.diff(owned[0])))
-        sums[~receives] = 0
-        released, head = {"aggregate/1": sums}, _head(plan)
-        train(self, plan, session, "head", head, graph, _chosen(_inputs(plan, {}, released, Features(graph))))
-        return Outcome(network_arrays("head", head), released)
+        return Routed(Arcs(*by_destination(*owned)), share(messages, np.diff(owned[0])), receives)
 
     def inductive(self, origin: Origin) -> LabelInference:
         """Return the hops of another graph, with its own labels, for a trained head; ``origin`` is the trained model."""
@@ -235,8 +242,14 @@ class LabelMessages(CuratorMethod):
         load_weights(prior, weights, "prior")
         return _posterior(prior, Features(graph))
 
-    def _learners(self, unit: Unit, sends: NDArray[np.bool_], rank: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """The senders whose rows train the head: the last ones in the public order."""
+    def learners(self, unit: Unit, sends: NDArray[np.bool_], rank: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return the senders whose rows train the head, bool [num_nodes]: the last ones in the public order.
+
+        Args:
+            unit: the unit of privacy.
+            sends: which nodes send.
+            rank: the public order.
+        """
         count = np.count_nonzero(sends)
         return sends & (rank >= count - np.ceil(self.shared(unit) * count))
 
@@ -247,9 +260,7 @@ class LabelMessages(CuratorMethod):
         """
         head = _head(plan)
         load_weights(head, weights, "head")
-        inputs = _inputs(plan, weights, released, Features(graph))
-        with torch.no_grad():
-            return head(torch.from_numpy(inputs) if isinstance(inputs, np.ndarray) else SparseRows(inputs)).numpy()
+        return apply(head, _inputs(plan, weights, released, Features(graph)))
 
 
 def _codes(graph: Graph, messages: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -260,14 +271,42 @@ def _codes(graph: Graph, messages: NDArray[np.float32]) -> NDArray[np.float32]:
     return messages
 
 
-def _release(plan: Planned, session: Session, hop: int, arcs: Arcs, messages: NDArray[np.float32]) -> NDArray[np.int64]:
-    """Charge a hop, then compute it."""
+class Routed(NamedTuple):
+    """What one hop sends: arcs by destination, messages [num_nodes, C], and which nodes receive, bool [num_nodes]."""
+
+    arcs: Arcs
+    messages: NDArray[np.float32]
+    receives: NDArray[np.bool_]
+
+
+def release_hop(plan: Planned, session: Session, hop: int, routed: Routed) -> NDArray[np.int64]:
+    """Charge a hop, then compute it; rows of nodes that do not receive are not released, and zero.
+
+    Args:
+        plan: has the release ``aggregate/`` and the number of the hop, from 1.
+        session: ledger and secret key.
+        hop: the number of the hop, from 0.
+        routed: what it sends.
+    """
     if not plan.unit.private:
-        return noisy_neighborhood_sum(arcs, messages, 0.0, new_key())
+        return sum_hop(routed, 0.0, new_key())
     name = f"aggregate/{hop + 1}"
     key = session.charge(name)
-    session.bind(name, messages, arcs.offsets, arcs.sources)
-    return noisy_neighborhood_sum(arcs, messages, _stddev(plan), key)
+    session.bind(name, routed.messages, routed.arcs.offsets, routed.arcs.sources)
+    return sum_hop(routed, _stddev(plan), key)
+
+
+def sum_hop(routed: Routed, noise_stddev: float, key: Key) -> NDArray[np.int64]:
+    """Compute a noisy hop that was charged; rows of nodes that do not receive are zero.
+
+    Args:
+        routed: what it sends.
+        noise_stddev: standard deviation of the noise in units of a full row.
+        key: the key of the release.
+    """
+    sums = noisy_neighborhood_sum(routed.arcs, routed.messages, noise_stddev, key)
+    sums[~routed.receives] = 0
+    return sums
 
 
 def _stddev(plan: Planned) -> float:
@@ -283,17 +322,30 @@ def _inputs(
     plan: Planned, weights: Arrays, released: Arrays, features: Features
 ) -> NDArray[np.float32] | sp.csr_matrix:
     """What the head reads of every node: the mean of noisy hops (their noise averages out), or the last exact one."""
-    noise, classes = _stddev(plan) / np.sqrt(len(released)), plan.public.num_classes
+    noise = _stddev(plan) / np.sqrt(len(released))
     sums = np.mean(list(released.values()), axis=0) if noise else released[f"aggregate/{len(released)}"]
     sums = sums / UNIT
     sums -= sums.mean(axis=1, keepdims=True)
-    length = np.sqrt(np.square(sums).sum(axis=1, keepdims=True) + (classes - 1) * noise**2)
-    direction = np.divide(sums, length, out=np.zeros_like(sums), where=length > 0)
+    direction = directions(sums, noise)
     if "labels" not in plan.unit.public:
         return _beside(2 * direction, features.x)
     prior = _prior(plan.public)
     load_weights(prior, weights, "prior")
     return np.hstack([sums / (noise or 1.0), direction, np.log(_posterior(prior, features))]).astype(np.float32)
+
+
+def directions(sums: NDArray[np.float64], noise_stddev: float) -> NDArray[np.float64]:
+    """Return rows divided by their length, which counts the noise twice so that faint rows stay short.
+
+    Args:
+        sums: rows of mean 0, [n, C].
+        noise_stddev: standard deviation of their noise.
+
+    >>> directions(np.array([[3.0, -3.0]]), 0.0).round(3).tolist(), directions(np.zeros((1, 2)), 0.0).tolist()
+    ([[0.707, -0.707]], [[0.0, 0.0]])
+    """
+    length = np.sqrt(np.square(sums).sum(axis=1, keepdims=True) + (sums.shape[1] - 1) * noise_stddev**2)
+    return np.divide(sums, length, out=np.zeros_like(sums), where=length > 0)
 
 
 def _beside(direction: NDArray[np.float64], x: Any) -> NDArray[np.float32] | sp.csr_matrix:
@@ -306,21 +358,9 @@ def _beside(direction: NDArray[np.float64], x: Any) -> NDArray[np.float32] | sp.
     return sp.csr_matrix(sp.hstack([direction, x.multiply(1 / np.maximum(norms, 1e-12))]), dtype=np.float32)
 
 
-def _chosen(inputs: NDArray[np.float32] | sp.csr_matrix) -> Rows:
-    """Rows of some nodes, sparse ones for DP-SGD. Full batches ask for the same ones at every step."""
-    if isinstance(inputs, np.ndarray):
-        return lambda ids: torch.from_numpy(inputs[ids])
-
-    @lru_cache(maxsize=1)
-    def rows(ids: bytes) -> WholeRows:
-        return WholeRows.of_csr(inputs[np.frombuffer(ids, np.int64)])
-
-    return lambda ids: rows(ids.astype(np.int64).tobytes())
-
-
 def _prior(public: PublicFacts) -> nn.Module:
     """The graph-free posterior: logistic regression on features."""
-    return _zero(Linear(public.num_features, public.num_classes))
+    return zero_head(public.num_features, public.num_classes)
 
 
 def _posterior(prior: nn.Module, features: Features) -> NDArray[np.float32]:
@@ -339,11 +379,11 @@ def _head(plan: Planned) -> nn.Linear:
 
 
 def _public_head(public: PublicFacts) -> nn.Linear:
-    return _zero(Linear(3 * public.num_classes, public.num_classes))
+    return zero_head(3 * public.num_classes, public.num_classes)
 
 
 def _private_head(public: PublicFacts) -> nn.Linear:
-    return _zero(Linear(public.num_classes + public.num_features, public.num_classes))
+    return zero_head(public.num_classes + public.num_features, public.num_classes)
 
 
 def _moments(rows: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -357,10 +397,3 @@ def _unscale(head: nn.Linear, mean: NDArray[np.float64], scale: NDArray[np.float
     with torch.no_grad():
         head.weight.div_(torch.from_numpy(scale))
         head.bias.sub_((head.weight.double() @ torch.from_numpy(mean)).float())
-
-
-def _zero(layer: nn.Linear) -> nn.Linear:
-    """Start a convex problem at zero."""
-    nn.init.zeros_(layer.weight)
-    nn.init.zeros_(layer.bias)
-    return layer

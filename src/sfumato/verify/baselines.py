@@ -1,11 +1,13 @@
-"""What the verifier knows of methods mlp and sage. Part of the verifier: it needs the standard library."""
+"""What the verifier knows of methods mlp, linear and sage. Part of the verifier: it needs the standard library."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 from .central import OWN, TRAINING, Central, Sizes, sizes
-from .rules import Audience, Certificate, Rules
+from .kinds import Planned, Weights
+from .rules import Audience, Certificate, Rules, Tensors
 
 _OF_RECORDS: Audience = {"anyone": ["weights"], "the node itself": OWN, "never": []}
 
@@ -25,6 +27,42 @@ class MLP(Central):
         """Return two linear layers, and a batch norm."""
         width, features, classes = sizes(certificate)
         return {"network": ({"layers.0": (width, features), "layers.1": (classes, width)}, {"norms.0": width})}
+
+
+class Linear(MLP):
+    """The rules of method linear: a center of features, where their matrix may be dense, and logistic regression."""
+
+    settings: ClassVar = {"epochs": "count", "learning_rate": "positive up to 10", "l2_clip_norm": "positive"}
+
+    def releases(self, certificate: Certificate) -> list[Planned]:
+        """Return the center and the head where labels are private, and nothing otherwise."""
+        return [*center(certificate), *super().releases(certificate)] if super().releases(certificate) else []
+
+    def layers(self, certificate: Certificate) -> dict[str, Sizes]:
+        """Return one linear layer."""
+        _, features, classes = sizes(certificate)
+        return {"head": ({"": (classes, features)}, {})}
+
+    def networks(self, certificate: Certificate, found: Iterable[str] = ()) -> Tensors:
+        """Return the shapes of the head and, where there is one, of the center."""
+        return {**super().networks(certificate, found), **center_tensors(certificate)}
+
+
+def is_centered(certificate: Certificate) -> bool:
+    """Return whether features are read around a center: if public counts say that their matrix may be dense."""
+    public = certificate["public_facts"]
+    return bool(0 < public["num_nodes"] * public["num_features"] <= 30_000_000)
+
+
+def center(certificate: Certificate) -> list[Planned]:
+    """Return the release of the center, if there is one."""
+    columns = certificate["public_facts"]["num_features"]
+    return [Weights("center", [columns], columns)] if is_centered(certificate) else []
+
+
+def center_tensors(certificate: Certificate) -> Tensors:
+    """Return the shape of the center among the tensors of the model."""
+    return {"center": [certificate["public_facts"]["num_features"]]} if is_centered(certificate) else {}
 
 
 class SAGE(Rules):

@@ -1,7 +1,8 @@
 """Kinds of releases: what each leaves in a release folder, how it may be charged, and which values it can hold.
 
 Part of the verifier: it needs NumPy and the standard library. The rules of a method plan its releases as objects of these
-classes: :class:`Matrix` (noise on every entry), :class:`Network` (weights, by DP-SGD), :class:`Reports` (one for each user),
+classes: :class:`Matrix` (noise on every entry), :class:`Network` and
+:class:`Weights` (in the model), :class:`Reports` (one for each user),
 :class:`Answers` (one for each query), :class:`SparseRows` and :class:`EdgeSet`. The last two have a random number of lines:
 certificate and ledger write their number as null, and their coordinates are those that the method states.
 """
@@ -107,6 +108,22 @@ class Network(Planned):
     def value_faults(self, stored: Mapping[str, Stored]) -> Iterator[str]:
         """Yield nothing: weights are checked with the model."""
         yield from ()
+
+
+@dataclass(frozen=True)
+class Weights(Planned):
+    """Numbers that one Gaussian release gave. They are in ``model.safetensors``, but for the ``parts`` that are matrices."""
+
+    parts: Mapping[str, Shape] = field(default_factory=dict)
+
+    def tensors(self, release: Values) -> dict[str, Shape]:
+        """Return the parts with their shapes."""
+        return dict(self.parts)
+
+    def value_faults(self, stored: Mapping[str, Stored]) -> Iterator[str]:
+        """Yield a problem for parts of another type; weights are checked with the model."""
+        for part in self.parts:
+            yield from type_faults(part, stored[part], "I64")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,305 @@
+r"""Piloted label messages: a small charged pilot says whether the budget goes to messages or to features.
+
+No fixed split of a node-level budget serves all graphs: messages need most of it on a dense social network, and cost up to
+20 points where features say more. So the split is learned privately. All releases are Gaussian; the share of
+:math:`\mu^2` of each is in brackets.
+
+1. *Features* [0.175 with their center]: a graph-free linear head (:mod:`~sfumato.central.linear`), in two stages.
+2. *Pilot hop* [0.035] of label messages to all receivers, as in :mod:`~sfumato.central.labels`.
+3. *Test* [0.025]: one noisy sum of three numbers for each node in training or validation: was the first stage right, was
+   the second, and the product of the row's direction with the code of the node's class (0 if the node does not receive).
+4. *Choice*, a function of these releases: :func:`~sfumato.central.forecast.forecast` says what messages and features would
+   reach together, at a correlation 1.5 standard deviations below the measured one. What features would reach alone is at most
+   the second stage plus 1.5 times its gain over the first, because accuracy is concave in the logarithm of the budget.
+5. *Rest* [0.765]: either features train on, or a second hop gets 93 % of it, and a head on features and messages the other
+   7 %.
+
+**Formal guarantee.** The first four steps are an adaptive composition of Gaussian releases. The last one is, for each of
+the two choices, a composition of Gaussian releases with the same :math:`\sum_i \mu_i^2 = \mu_{rest}^2`. The choice reads
+earlier releases alone; so whatever they are, the rest is :math:`\mu_{rest}`-GDP given them, and the whole run is
+:math:`\mu`-GDP with :math:`\mu^2` the sum over its releases, by adaptive composition (Dong, Roth and Su 2022, corollary 3.3).
+In the ledger the rest is one Gaussian event. In step 3 a record is one row of norm at most 1: its features and label in one
+row, weighed by :math:`w_1^2 + w_2^2 + w_3^2 = 1`. Rows of other nodes do not read the record but through earlier releases.
+
+Chosen on: Rutgers89, UCSC68, Cora-ML and Amazon Computers (docs/decisions/0017).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from sfumato.bounded.aggregation import normalize_rows
+from sfumato.bounded.grouping import group_sensitivity, noisy_group_sums
+from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.routing import public_order, routed_coordinates, routed_sensitivity
+from sfumato.central._learning import load_weights, network_arrays, num_parameters, train, train_charged
+from sfumato.central.forecast import forecast
+from sfumato.central.labels import LabelMessages, directions, release_hop, simplex, sum_hop
+from sfumato.central.linear import (
+    Matrix,
+    apply,
+    center_release,
+    centered_rows,
+    chosen,
+    find_center,
+    full_batch,
+    zero_head,
+)
+from sfumato.method.card import Audience, Card
+from sfumato.method.contract import Arrays, Outcome, Planned, Session
+from sfumato.noise.keys import derive_key
+from sfumato.privacy.calibration import gaussian_noise_multiplier
+from sfumato.privacy.events import GaussianEvent
+from sfumato.record.ledger import Release
+
+if TYPE_CHECKING:
+    from sfumato.graph.graph import Graph, PublicFacts
+    from sfumato.privacy.budget import Budget
+    from sfumato.privacy.units import Unit
+
+_CENTER, _STAGES, _PILOT, _REST = 0.015, (0.05, 0.11), 0.035, 0.765
+_TEST = (0.005, 0.005, 0.015)
+_HOP_PART, _STEPS = 0.93, 50
+_DOUBT, _BEYOND = 1.5, 1.5
+_FIRST_CODE = 1.5
+
+
+@dataclass(frozen=True)
+class PilotedMessages(LabelMessages):
+    r"""Piloted messages choose between label messages and features by a charged pilot; for node level with owned arcs.
+
+    The scores of node v are :math:`W (2 d_v, \tilde x_v) + b`, with :math:`d_v` the direction of its released row (zero if
+    features won) and :math:`\tilde x_v` its centered features. The module gives the steps.
+
+    **Formal guarantee.** Node level with owned arcs, by adaptive composition of Gaussian releases; the module proves it.
+    Without privacy it is :class:`~sfumato.central.labels.LabelMessages`. Other units are refused.
+
+    Shapes: each aggregate is int64 [num_nodes, num_classes] in steps of 1 / 32767; the test is int64 [3]. Predictions are
+    float32 [num_nodes, num_classes].
+
+    Settings are those of :class:`~sfumato.central.labels.LabelMessages`.
+
+    Errors: ``calibrate`` raises UnsupportedUnitError under a unit without a proof.
+
+    >>> from sfumato.graph.graph import PublicFacts
+    >>> from sfumato.privacy.budget import Budget
+    >>> from sfumato.privacy.units import NodeLevel
+    >>> facts = PublicFacts(num_nodes=20000, num_train=15000, num_features=400, num_classes=6, directed=False)
+    >>> plan = PilotedMessages().calibrate(Budget(2.0, 1e-5), NodeLevel(), facts)
+    >>> [release.name for release in plan.releases], round(plan.epsilon, 2)
+    (['center', 'head/1', 'head/2', 'aggregate/1', 'test', 'rest'], 2.0)
+    """
+
+    card: ClassVar[Card] = Card(
+        name="piloted-messages",
+        summary="label messages or features, as a charged pilot says (node level)",
+        units=("node",),
+        audience=Audience(("noisy aggregates", "weights"), never=("sums before noise",)),
+    )
+
+    def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
+        """List center, two stages of the head, the pilot hop, the test and the rest.
+
+        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
+        """
+        routed_sensitivity(unit)
+        group_sensitivity(unit)
+        with torch.device("meta"):
+            size = num_parameters(zero_head(public.num_classes + public.num_features, public.num_classes))
+        shape = (public.num_nodes, public.num_classes)
+        touched = routed_coordinates(unit, *shape)
+        stages = zip(("head/1", "head/2"), _STAGES, strict=True)
+        return (
+            *center_release(unit, public, _CENTER, noise_multiplier),
+            *(Release(name, full_batch(unit, part, _STEPS, noise_multiplier), (size,), size) for name, part in stages),
+            Release("aggregate/1", _gaussian(_PILOT, noise_multiplier), shape, touched),
+            Release("test", _gaussian(sum(_TEST), noise_multiplier), (len(_TEST),), len(_TEST)),
+            Release("rest", _gaussian(_REST, noise_multiplier), (size,), touched + self.epochs * size),
+        )
+
+    def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
+        """Run features, pilot, test and the rest; without privacy run label messages.
+
+        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
+        """
+        if not plan.unit.private:
+            return super().run(plan, graph, session)
+        classes = plan.public.num_classes
+        center, head = find_center(plan, graph, session), _head(plan)
+        own = centered_rows(graph, center)
+        alone = _beside(np.zeros((graph.num_nodes, classes)), own)
+        answers = []
+        for stage in ("head/1", "head/2"):
+            train(self, plan, session, stage, head, graph, chosen(alone))
+            _weigh_messages(head, np.zeros((classes, classes)))
+            answers.append(apply(head, alone).argmax(axis=1))
+        routed = self.routed(plan, graph, session)
+        pilot = release_hop(plan, session, 0, routed)
+        test = self._test(plan, graph, session, answers, pilot, routed.receives)
+        pays = messages_pay(plan, test, pilot[routed.receives], self._counts(plan, graph, session))
+        released = {"aggregate/1": pilot, "aggregate/2": np.zeros_like(pilot), "test": test}
+        key = session.charge("rest")
+        if pays:
+            session.bind("rest", routed.messages, routed.arcs.offsets, routed.arcs.sources)
+            noise = _rest(plan, _HOP_PART) * routed_sensitivity(plan.unit)
+            released["aggregate/2"] = sum_hop(routed, noise, derive_key(key, "hop"))
+            _weigh_messages(head, _FIRST_CODE * simplex(classes))
+            inputs = _beside(2 * _direction(plan, released), own)
+            event = full_batch(plan.unit, 1 - _HOP_PART, _STEPS, _rest(plan, 1.0))
+            train_charged(
+                self, event, derive_key(key, "head"), head, graph, chosen(inputs), session.watch.stage("rest")
+            )
+        else:
+            event = full_batch(plan.unit, 1.0, self.epochs, _rest(plan, 1.0))
+            read = train_charged(self, event, key, head, graph, chosen(alone), session.watch.stage("rest"))
+            session.bind("rest", np.frombuffer(read, np.uint8))
+            _weigh_messages(head, np.zeros((classes, classes)))
+        return Outcome({**center, **network_arrays("head", head)}, released)
+
+    def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
+        """Apply the head to released rows and the nodes' own features.
+
+        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
+        """
+        if not plan.unit.private:
+            return super().scores(plan, weights, released, graph)
+        head = _head(plan)
+        load_weights(head, weights, "head")
+        return apply(head, _beside(2 * _direction(plan, released), centered_rows(graph, weights)))
+
+    def _test(
+        self,
+        plan: Planned,
+        graph: Graph,
+        session: Session,
+        answers: list[NDArray[np.int64]],
+        pilot: NDArray[np.int64],
+        receives: NDArray[np.bool_],
+    ) -> NDArray[np.int64]:
+        """Release the sum of three numbers for each labeled node in training or validation."""
+        assert graph.y is not None
+        nodes = np.flatnonzero((graph.train_mask | graph.val_mask) & (graph.y >= 0))
+        y = graph.y[nodes]
+        known = normalize_rows(_centered(pilot[nodes])) * simplex(plan.public.num_classes)[y]
+        products = np.where(receives[nodes], known.sum(axis=1), 0.0)
+        rows = np.stack([*(answer[nodes] == y for answer in answers), products], axis=1) * _weights()
+        event = plan.event("test")
+        assert isinstance(event, GaussianEvent)
+        key = session.charge("test")
+        rows = rows.astype(np.float32)
+        session.bind("test", rows)
+        noise = event.noise_multiplier * group_sensitivity(plan.unit)
+        return noisy_group_sums(rows, np.zeros(len(rows), np.int64), 1, noise, key)[0]
+
+    def _counts(self, plan: Planned, graph: Graph, session: Session) -> tuple[int, int]:
+        """Public numbers of nodes: in training or validation, and those of them that receive."""
+        sends = graph.train_mask
+        learners = self.learners(plan.unit, sends, public_order(sends, session.seed))
+        val = np.count_nonzero(graph.val_mask)
+        return int(np.count_nonzero(sends) + val), int(np.count_nonzero(learners) + val)
+
+
+def test_noise(budget: Budget, unit: Unit) -> float:
+    """Return the standard deviation of the noise on the sum of products in the test, at a budget.
+
+    >>> from sfumato.privacy.units import NodeLevel
+    >>> from sfumato.privacy.budget import Budget
+    >>> round(test_noise(Budget(1.0, 1e-5), NodeLevel()), 1)
+    30.5
+    """
+    noise = gaussian_noise_multiplier(budget.epsilon, budget.delta) * group_sensitivity(unit)
+    return float(noise / np.sqrt(_TEST[2]))
+
+
+def messages_pay(plan: Planned, test: NDArray[np.int64], rows: NDArray[np.int64], counts: tuple[int, int]) -> bool:
+    """Return whether the rest goes to messages; reads releases and public facts alone.
+
+    Args:
+        plan: what was fixed before data.
+        test: the released test, int64 [3].
+        rows: the released rows of the pilot hop, for nodes that receive.
+        counts: public numbers of nodes: in training or validation, and those of them that receive.
+    """
+    classes = plan.public.num_classes
+    first, second, product = (test / UNIT / _weights() / np.maximum([counts[0], counts[0], counts[1]], 1)).tolist()
+    event = plan.event("test")
+    assert isinstance(event, GaussianEvent)
+    doubt = event.noise_multiplier * group_sensitivity(plan.unit) / _weights()[2] / max(counts[1], 1)
+    second = min(max(second, 1 / classes), 0.99)
+    alone = min(second + _BEYOND * max(second - max(first, 0.0), 0.0), 0.99)
+    correlation = product - _DOUBT * doubt
+    if correlation <= 0 or len(rows) == 0:
+        return False
+    hop = plan.event("aggregate/1")
+    assert isinstance(hop, GaussianEvent)
+    pilot = hop.noise_multiplier * routed_sensitivity(plan.unit)
+    later = _joint_noise(plan)
+    return forecast(_centered(rows), pilot, correlation, later_stddev=later, accuracy=second) > alone
+
+
+def _gaussian(part: float, noise_multiplier: float) -> GaussianEvent:
+    """One release with a part of the mu^2 of a Gaussian release."""
+    return GaussianEvent(float(noise_multiplier / np.sqrt(part)))
+
+
+def _rest(plan: Planned, part: float) -> float:
+    """Noise multiplier of a release that takes a part of the rest."""
+    event = plan.event("rest")
+    assert isinstance(event, GaussianEvent)
+    return float(event.noise_multiplier / np.sqrt(part))
+
+
+def _weights() -> NDArray[np.float64]:
+    """Weights of the three numbers of the test, of norm 1 (a rounding below it)."""
+    return np.sqrt(np.array(_TEST) / sum(_TEST)) * (1 - 2.0**-20)
+
+
+def _variances(plan: Planned) -> tuple[float, float]:
+    """Noise variances of the pilot hop and of the second hop."""
+    event = plan.event("aggregate/1")
+    assert isinstance(event, GaussianEvent)
+    unit = routed_sensitivity(plan.unit)
+    return (event.noise_multiplier * unit) ** 2, (_rest(plan, _HOP_PART) * unit) ** 2
+
+
+def _joint_noise(plan: Planned) -> float:
+    """Standard deviation of the noise of both hops' mean, weighed by their precisions."""
+    pilot, second = _variances(plan)
+    return float(1 / np.sqrt(1 / pilot + 1 / second))
+
+
+def _direction(plan: Planned, released: Arrays) -> NDArray[np.float64]:
+    """Directions of the mean of both hops, shrunk by its noise; zero where there was no second hop."""
+    pilot, second = _variances(plan)
+    sums = (released["aggregate/1"] / pilot + released["aggregate/2"] / second) / (1 / pilot + 1 / second)
+    return directions(_centered(sums), _joint_noise(plan)) * released["aggregate/2"].any(axis=1, keepdims=True)
+
+
+def _centered(sums: NDArray[np.floating] | NDArray[np.int64]) -> NDArray[np.float64]:
+    """Sums in units of a full row, each row with mean 0."""
+    rows: NDArray[np.float64] = sums / UNIT
+    return rows - rows.mean(axis=1, keepdims=True)
+
+
+def _head(plan: Planned) -> nn.Linear:
+    return zero_head(plan.public.num_classes + plan.public.num_features, plan.public.num_classes)
+
+
+def _weigh_messages(head: nn.Linear, weights: NDArray[np.floating]) -> None:
+    """Set the weights of messages in a head that reads them first."""
+    with torch.no_grad():
+        head.weight[:, : weights.shape[1]] = torch.from_numpy(np.asarray(weights, np.float32))
+
+
+def _beside(first: NDArray[np.float64], own: Matrix) -> Matrix:
+    """Columns of messages beside those of features, sparse if these are."""
+    if sp.issparse(own):
+        return sp.csr_matrix(sp.hstack([first, own]), dtype=np.float32)
+    return np.hstack([first, own]).astype(np.float32)

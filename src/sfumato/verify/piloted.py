@@ -1,0 +1,48 @@
+"""What the verifier knows of method piloted-messages. Part of the verifier: it needs the standard library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from math import prod
+from typing import TYPE_CHECKING, ClassVar
+
+from .baselines import center, center_tensors
+from .central import OWN
+from .kinds import Matrix, Network, Weights
+from .labels import LabelMessages
+
+if TYPE_CHECKING:
+    from .kinds import Planned
+    from .rules import Certificate, Tensors
+
+_STAGE_STEPS, _TESTED = 50, 3
+
+
+class PilotedMessages(LabelMessages):
+    """The rules of method piloted-messages: features in two stages, a pilot hop, a test, and the rest for one of both.
+
+    The rest is one Gaussian event. A record touches the weights at each step, and the rows of a second hop, whichever of
+    the two the rest went to: ``affected`` counts both.
+    """
+
+    audience: ClassVar = {
+        "node": {"anyone": ["noisy aggregates", "weights"], "the node itself": OWN, "never": ["sums before noise"]}
+    }
+
+    def releases(self, certificate: Certificate) -> list[Planned]:
+        """Return the center, two stages, the pilot hop, the test and the rest; nothing without privacy."""
+        hops = [release for release in super().releases(certificate) if isinstance(release, Matrix)]
+        if not hops:
+            return []
+        pilot = replace(hops[0], name="aggregate/1")
+        size = sum(map(prod, super().networks(certificate).values()))
+        stages = [Network(f"head/{stage}", [size], size, 1.0, _STAGE_STEPS) for stage in (1, 2)]
+        affected = None if pilot.affected is None else pilot.affected + certificate["settings"]["epochs"] * size
+        rest = Weights("rest", [size], affected, parts={"aggregate/2": pilot.shape})
+        return [*center(certificate), *stages, pilot, Matrix("test", [_TESTED], _TESTED), rest]
+
+    def networks(self, certificate: Certificate, found: Iterable[str] = ()) -> Tensors:
+        """Return the shapes of the head and, where there is one, of the center; without privacy those of label messages."""
+        named = super().networks(certificate, found)
+        return named if certificate["unit"]["name"] == "none" else {**named, **center_tensors(certificate)}
