@@ -5,14 +5,16 @@ promise. It reads no data and costs nothing.
 
 * *Edge level*: label messages. Features and labels are public there, so whether messages help is seen for nothing.
 * *Node level, owned arcs*: piloted messages (:mod:`~sfumato.central.piloted`), which find out within the budget. The
-  pilot is left out, and the whole budget goes to features (:mod:`~sfumato.central.linear`), if its test would say nothing,
-  because noise moves the measured correlation by more than 0.07, or if a promised mean degree makes the expected signal to
-  noise of a row fall below 1:
+  pilot is left out, and the whole budget goes to features (:mod:`~sfumato.central.linear`), in three cases: its test would
+  say nothing, because noise moves the measured correlation by more than 0.07; or features are so many that they need every
+  bit of the budget; or a promised mean degree puts the expected signal to noise of a row below 1:
 
-  .. math:: \frac{z}{\sqrt{0.015}\, L} > 0.07 \quad\text{or}\quad \frac{t d}{z \sqrt{\max(1, \rho d)}} < 1,
+  .. math:: \frac{z}{\sqrt{0.015}\, L} > 0.07, \qquad \frac{z \sqrt{F}}{n} > 0.012, \qquad
+      \frac{t d}{z \sqrt{\max(1, \rho d)}} < 1,
 
-  with z the noise multiplier of one Gaussian release at the whole budget, L the number of learners, t the share of training
-  nodes and :math:`\rho` the share of nodes that receive (:mod:`~sfumato.central.labels`).
+  with z the noise multiplier of one Gaussian release at the whole budget, L the number of learners, F the number of
+  features, n the number of training nodes, t their share, and :math:`\rho` the share of nodes that receive
+  (:mod:`~sfumato.central.labels`).
 * *Other units*: features.
 """
 
@@ -25,7 +27,7 @@ from typing import TYPE_CHECKING, ClassVar
 from sfumato.bounded.routing import can_route
 from sfumato.central.labels import LabelMessages
 from sfumato.central.linear import Linear
-from sfumato.central.piloted import PilotedMessages, test_noise
+from sfumato.central.piloted import TEST, PilotedMessages
 from sfumato.method.card import Card
 from sfumato.method.contract import Listed
 from sfumato.privacy.calibration import gaussian_noise_multiplier
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.budget import Budget
     from sfumato.privacy.units import Unit
 
-_MOST_TEST_NOISE, _LEAST_SIGNAL = 0.07, 1.0
+_MOST_TEST_NOISE, _MOST_FEATURE_NOISE, _LEAST_SIGNAL = 0.07, 0.012, 1.0
 
 
 @dataclass(frozen=True)
@@ -79,11 +81,24 @@ class Auto(Listed):
             return Linear()
         if budget is None or not unit.private or "labels" in unit.public:
             return LabelMessages()
-        learners = public.num_train * LabelMessages().shared(unit)
-        if test_noise(budget, unit) > _MOST_TEST_NOISE * learners:
+        learners, noise = public.num_train * LabelMessages().shared(unit), noise_of(budget, unit)
+        if noise / math.sqrt(TEST[2]) > _MOST_TEST_NOISE * learners:
+            return Linear()
+        if noise * math.sqrt(public.num_features) > _MOST_FEATURE_NOISE * public.num_train:
             return Linear()
         faint = public.mean_degree is not None and signal_to_noise(budget, unit, public) < _LEAST_SIGNAL
         return Linear() if faint else PilotedMessages()
+
+
+def noise_of(budget: Budget, unit: Unit) -> float:
+    """Return the noise of one Gaussian release at the whole budget, over the norm that one record may add.
+
+    >>> from sfumato.privacy.budget import Budget
+    >>> from sfumato.privacy.units import NodeLevel
+    >>> round(noise_of(Budget(1.0, 1e-5), NodeLevel()), 2)
+    3.73
+    """
+    return gaussian_noise_multiplier(budget.epsilon, budget.delta) * (1 + (unit.relation == "replace"))
 
 
 def signal_to_noise(budget: Budget, unit: Unit, public: PublicFacts) -> float:
@@ -103,5 +118,4 @@ def signal_to_noise(budget: Budget, unit: Unit, public: PublicFacts) -> float:
     """
     degree, sends = public.mean_degree or 0.0, public.num_train / public.num_nodes
     receives = 1 - sends * (1 - LabelMessages().shared(unit))
-    noise = gaussian_noise_multiplier(budget.epsilon, budget.delta) * (1 + (unit.relation == "replace"))
-    return sends * degree / (noise * math.sqrt(max(1.0, receives * degree)))
+    return sends * degree / (noise_of(budget, unit) * math.sqrt(max(1.0, receives * degree)))

@@ -1,0 +1,167 @@
+"""Piloted messages from end to end: what a fit hands to the noise for neighboring data sets, earlier releases held equal."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from soundness_neighbors import KEY, NODES
+from test_routing import OWNED, REPLACED, build, graph_of, neighbor
+
+from sfumato.bounded.aggregation import neighborhood_sum, to_steps
+from sfumato.bounded.grouping import group_sensitivity, noisy_group_sums
+from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.routing import routed_sensitivity
+from sfumato.central import labels, linear, piloted
+from sfumato.central.piloted import PilotedMessages
+from sfumato.errors import InputError, UnsupportedUnitError
+from sfumato.privacy.budget import Budget
+from sfumato.privacy.units import EdgeLevel, NodeLevel
+
+UNITS = [OWNED, replace(OWNED, max_out_degree=2), replace(REPLACED, max_out_degree=3)]
+
+
+class Seen:
+    """What reaches each mechanism of a fit, in order. Every release is answered by the same fixed numbers."""
+
+    def __init__(self, fixed, pays):
+        self.hops, self.groups, self.rows, self.stddevs = [], [], [], []
+        self.fixed, self.pays = fixed, pays
+
+    def hop(self, arcs, rows, stddev, key):
+        self.hops.append(neighborhood_sum(arcs, to_steps(rows)))
+        self.stddevs.append(stddev)
+        return self.fixed[len(self.hops) - 1].copy()
+
+    def group(self, rows, groups, num_groups, stddev, key):
+        self.groups.append(noisy_group_sums(rows, groups, num_groups, 0.0, key))
+        self.stddevs.append(stddev)
+        return self.fixed[len(self.groups), :1, :1] * np.ones_like(self.groups[-1])
+
+    def train(self, settings, plan, session, stage, head, graph, rows):
+        session.charge(stage)
+        self.rows.append(rows(np.arange(NODES)))
+
+    def train_charged(self, settings, event, key, head, graph, rows, progress):
+        self.rows.append(rows(np.arange(NODES)))
+        return b"\0" * 32
+
+
+def handed_over(monkeypatch, plan, graph, fixed, pays):
+    seen = Seen(fixed, pays)
+    monkeypatch.setattr(labels, "noisy_neighborhood_sum", seen.hop)
+    for home in (linear, piloted):
+        monkeypatch.setattr(home, "noisy_group_sums", seen.group)
+    monkeypatch.setattr(piloted, "train", seen.train)
+    monkeypatch.setattr(piloted, "train_charged", seen.train_charged)
+    monkeypatch.setattr(piloted, "messages_pay", lambda *told: seen.pays)
+    monkeypatch.setattr("sfumato.method.opening.new_key", lambda: KEY)
+    plan.fit(graph, seed=5)
+    return seen
+
+
+def check(monkeypatch, unit, pays, draws=60):
+    """Sums differ by at most what is charged, and no other node's example reads the record."""
+    rng, worst = np.random.default_rng(0), {"hop": 0.0, "group": 0.0}
+    fixed, plan = rng.integers(-UNIT, UNIT, (4, NODES, 3)), None
+    for _ in range(draws):
+        data = (*graph_of(rng, True)[:3], np.array([0, 0, 0, 1, 2], np.uint8))
+        other = neighbor(rng, unit, *data)
+        left, right = (build(*side, True) for side in (data, other))
+        changed = (data[0] != other[0]).any(1) | (data[1] != other[1]).any(1) | (data[2] != other[2])
+        plan = plan or PilotedMessages(epochs=1).calibrate(Budget(1.0, 1e-5), unit, left.public_facts(unit))
+        a, b = (handed_over(monkeypatch, plan, graph, fixed, pays) for graph in (left, right))
+        assert a.stddevs == b.stddevs
+        assert (len(a.hops), len(a.groups), len(a.rows)) == (1 + pays, 2, 3)
+        for what, bound in (("hop", routed_sensitivity(unit)), ("group", group_sensitivity(unit))):
+            for one, two in zip(getattr(a, what + "s"), getattr(b, what + "s"), strict=True):
+                apart = np.linalg.norm(one - two) / UNIT
+                assert apart <= bound * (1 + 1e-12), f"{what}: {apart} is above {bound}"
+                worst[what] = max(worst[what], apart / bound)
+        for one, two in zip(a.rows, b.rows, strict=True):
+            kept = ~changed
+            assert np.array_equal(one.matrix.numpy()[kept], two.matrix.numpy()[kept]), (
+                "another record changes this example"
+            )
+    return worst
+
+
+@pytest.mark.parametrize("pays", [False, True])
+@pytest.mark.parametrize("unit", UNITS, ids=str)
+def test_sums_stay_within_what_is_charged(monkeypatch, unit, pays):
+    worst = check(monkeypatch, unit, pays)
+    assert worst["group"] > (0.98 if unit.relation == "remove" else 0.5)
+    assert worst["hop"] > (0.99 if unit.relation == "remove" else 0.7)
+
+
+def test_planted_fault_a_test_of_three_full_numbers(monkeypatch):
+    """Each number alone has sensitivity 1; the row of three has not."""
+    monkeypatch.setattr(piloted, "_weights", lambda: np.ones(3) * 0.9)
+    with pytest.raises((AssertionError, InputError), match=r"is above|norm at most 1"):
+        check(monkeypatch, OWNED, False)
+
+
+def test_planted_fault_a_center_of_all_nodes_that_is_not_released(monkeypatch):
+    def raw(plan, graph, session):
+        session.charge("center")
+        return {"center": linear._normalized(graph).mean(0)}
+
+    monkeypatch.setattr(piloted, "find_center", raw)
+    with pytest.raises((AssertionError, ValueError)):
+        check(monkeypatch, OWNED, False)
+
+
+@pytest.mark.parametrize("pays", [False, True])
+@pytest.mark.parametrize("unit", UNITS, ids=str)
+def test_both_choices_cost_what_the_rest_is_charged(monkeypatch, unit, pays):
+    """The sum of 1 / z^2 over what is drawn in the rest, each at its own sensitivity, is that of the charged event."""
+    rng, drawn = np.random.default_rng(1), []
+    graph = build(*graph_of(rng, True), True)
+    plan = PilotedMessages(epochs=7).calibrate(Budget(1.0, 1e-5), unit, graph.public_facts(unit))
+    apart = 2 if unit.relation == "replace" else 1
+    real = piloted.sum_hop
+
+    def hop(routed, stddev, key):
+        drawn.append((routed_sensitivity(unit) / stddev) ** 2)
+        return real(routed, stddev, key)
+
+    def steps(settings, event, key, head, graph, rows, progress):
+        assert event.sampling_prob == 1
+        drawn.append(event.steps * (apart / event.noise_multiplier) ** 2)
+        return b"\0" * 32
+
+    monkeypatch.setattr(piloted, "sum_hop", hop)
+    monkeypatch.setattr(piloted, "train_charged", steps)
+    monkeypatch.setattr(piloted, "messages_pay", lambda *told: pays)
+    plan.fit(graph, seed=5)
+    assert len(drawn) == 1 + pays
+    assert sum(drawn) == pytest.approx(1 / plan.event("rest").noise_multiplier ** 2, rel=1e-9)
+
+
+def test_group_sums_on_every_neighbor_of_small_tables():
+    rng = np.random.default_rng(0)
+    for relation, claim in (("remove", 1.0), ("replace", 2.0)):
+        worst = 0.0
+        for _ in range(300):
+            rows = rng.normal(size=(4, 2))
+            rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), rng.choice([1e-9, 1.0]))
+            groups = rng.integers(0, 3, 4)
+            other, place = rows.copy(), groups.copy()
+            other[0] = 0 if relation == "remove" else -rows[0]
+            place[0] = rng.integers(0, 3)
+            one, two = (
+                noisy_group_sums(r.astype(np.float32), g, 3, 0.0, KEY) for r, g in ((rows, groups), (other, place))
+            )
+            apart = np.linalg.norm(one - two) / UNIT
+            assert apart <= claim
+            worst = max(worst, apart)
+        assert worst > 0.99 * claim
+        assert group_sensitivity(NodeLevel(relation=relation)) == claim
+
+
+def test_group_sums_refuse_what_has_no_proof():
+    with pytest.raises(InputError, match="norm at most 1"):
+        noisy_group_sums(np.array([[1.1]], np.float32), np.array([0]), 1, 1.0, KEY)
+    with pytest.raises(InputError, match="one of 2 groups"):
+        noisy_group_sums(np.array([[1.0]], np.float32), np.array([2]), 2, 1.0, KEY)
+    with pytest.raises(UnsupportedUnitError, match="more than one"):
+        group_sensitivity(EdgeLevel(directed=False))
