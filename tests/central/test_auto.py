@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.central import auto
 from sfumato.central.auto import Auto, signal_to_noise
 from sfumato.central.labels import LabelMessages
 from sfumato.errors import InputError
@@ -16,11 +15,11 @@ from sfumato.privacy.calibration import gaussian_noise_multiplier
 
 ARC, EDGE, NODE = sf.EdgeLevel(directed=True), sf.EdgeLevel(directed=False), sf.NodeLevel()
 REPLACE = sf.NodeLevel(relation="replace")
-BUDGET = sf.Budget(1.0, 1e-6)
+BUDGET, RICH = sf.Budget(1.0, 1e-6), sf.Budget(4.0, 1e-6)
 
 
 def facts(mean_degree=None, **how):
-    return PublicFacts(**{"num_nodes": 4000, "num_train": 3000, "num_features": 5, "num_classes": 3, "directed": False,
+    return PublicFacts(**{"num_nodes": 8000, "num_train": 6000, "num_features": 5, "num_classes": 3, "directed": False,
                           "mean_degree": mean_degree, **how})  # fmt: skip
 
 
@@ -28,21 +27,31 @@ def chosen(unit, public, budget=BUDGET):
     return Auto().choose(budget, unit, public).name
 
 
-@pytest.mark.parametrize(("unit", "least"), [(ARC, 0.25), (EDGE, 0.25), (NODE, 1.0), (REPLACE, 1.0)])
-def test_the_rule_turns_exactly_at_its_threshold(unit, least):
+@pytest.mark.parametrize("unit", [NODE, REPLACE])
+def test_the_rule_turns_exactly_at_its_signal(unit):
     low, high = 1e-6, 1e6
     while high / low > 1 + 1e-12:
         middle = math.sqrt(low * high)
-        low, high = (low, middle) if signal_to_noise(BUDGET, unit, facts(middle)) >= least else (middle, high)
-    assert signal_to_noise(BUDGET, unit, facts(high)) == pytest.approx(least, rel=1e-9)
-    assert chosen(unit, facts(high)) == "label-messages"
-    assert chosen(unit, facts(low)) == "mlp"
-    assert chosen(unit, facts(0.0)) == "mlp"
+        low, high = (low, middle) if signal_to_noise(BUDGET, unit, facts(middle)) >= 1 else (middle, high)
+    assert signal_to_noise(BUDGET, unit, facts(high)) == pytest.approx(1, rel=1e-9)
+    assert chosen(unit, facts(high), RICH if unit == REPLACE else BUDGET) == "piloted-messages"
+    assert chosen(unit, facts(0.0)) == "linear"
+    assert chosen(unit, facts(None), RICH) == "piloted-messages"
+
+
+def test_without_a_promise_test_and_features_decide():
+    """Both noises in units of what they stand beside, at and beyond the thresholds."""
+    noise = gaussian_noise_multiplier(1.0, 1e-6)
+    learners = noise / math.sqrt(0.015) / 0.07
+    for part, name in ((1.01, "piloted-messages"), (0.99, "linear")):
+        assert chosen(NODE, facts(num_nodes=20000, num_train=math.ceil(10 * learners * part))) == name
+    columns = (0.01 * 6000 / noise) ** 2
+    for part, name in ((0.99, "piloted-messages"), (1.01, "linear")):
+        assert chosen(NODE, facts(num_features=int(columns * part))) == name
 
 
 def test_the_signal_is_that_of_the_formula():
     noise = gaussian_noise_multiplier(1.0, 1e-6)
-    assert signal_to_noise(BUDGET, EDGE, facts(40.0)) == pytest.approx(0.75 * 40 / noise)
     receives = 0.25 + 0.75 * 0.1
     one = 0.75 * 40 / (noise * math.sqrt(receives * 40))
     assert signal_to_noise(BUDGET, NODE, facts(40.0)) == pytest.approx(one)
@@ -51,7 +60,7 @@ def test_the_signal_is_that_of_the_formula():
 
 
 def test_more_budget_and_more_degree_only_ever_turn_to_the_graph():
-    for unit in (EDGE, NODE):
+    for unit in (NODE, REPLACE):
         for kept, signals in (
             ("degree", [signal_to_noise(sf.Budget(e, 1e-6), unit, facts(9.0)) for e in (0.1, 1.0, 4.0, 16.0)]),
             ("budget", [signal_to_noise(BUDGET, unit, facts(d)) for d in (0.5, 2.0, 8.0, 64.0)]),
@@ -63,11 +72,11 @@ def test_more_budget_and_more_degree_only_ever_turn_to_the_graph():
     ("unit", "how", "name"),
     [
         (EDGE, {}, "label-messages"),
-        (NODE, {}, "label-messages"),
-        (sf.NodeLevel(arcs="incident"), {}, "mlp"),
-        (sf.RecordLevel(), {}, "mlp"),
-        (sf.NodeLevel(arcs="incident"), {"mean_degree": 4e3}, "mlp"),
-        (EDGE, {"num_classes": 1}, "mlp"),
+        (NODE, {}, "piloted-messages"),
+        (sf.NodeLevel(arcs="incident"), {}, "linear"),
+        (sf.RecordLevel(), {}, "linear"),
+        (sf.NodeLevel(arcs="incident"), {"mean_degree": 4e3}, "linear"),
+        (EDGE, {"num_classes": 1}, "linear"),
         (sf.NoPrivacy(), {"mean_degree": 1e-3}, "label-messages"),
     ],
 )
@@ -78,23 +87,21 @@ def test_without_a_promise_units_decide(unit, how, name):
 def test_the_plan_is_that_of_the_method_it_chose():
     plan = Auto().calibrate(BUDGET, EDGE, facts(50.0))
     assert plan == LabelMessages().calibrate(BUDGET, EDGE, facts(50.0))
-    free = Auto().calibrate(BUDGET, EDGE, facts(0.1))
-    assert (free.method.name, free.releases, free.epsilon) == ("mlp", (), 0.0)
     spent = Auto().calibrate(BUDGET, NODE, facts(0.1, num_nodes=40, num_train=30))
-    assert [release.name for release in spent.releases] == ["network"]
+    assert [release.name for release in spent.releases] == ["center", "head"]
     assert 0.998 < spent.epsilon <= 1
 
 
 def test_only_a_promised_degree_is_known():
     """Arcs never reach the rule: an empty and a full graph get the same method until a schema promises something."""
-    full = np.array([(u, v) for u in range(12) for v in range(u)])
+    full, rich = np.array([(u, v) for u in range(40) for v in range(u)]), sf.Budget(5e3, 1e-6)
     for pairs in (full[:0], full):
-        graph = Graph.from_edges(*pairs.T.reshape(2, -1), 12, directed=False, y=[0, 1] * 6, x=np.eye(12)).with_split()
-        for unit in (EDGE, NODE):
-            assert graph.public_facts(unit).mean_degree is None
-            assert chosen(unit, graph.public_facts(unit)) == "label-messages"
-            promised = replace(graph, mean_degree=0.01).public_facts(unit)
-            assert chosen(unit, promised) == "mlp"
+        graph = Graph.from_edges(*pairs.T.reshape(2, -1), 40, directed=False, y=[0, 1] * 20, x=np.eye(40)).with_split()
+        assert graph.public_facts(NODE).mean_degree is None
+        assert chosen(NODE, graph.public_facts(NODE), rich) == "piloted-messages"
+        promised = replace(graph, mean_degree=1e-4).public_facts(NODE)
+        assert chosen(NODE, promised, rich) == "linear"
+        assert chosen(EDGE, graph.public_facts(EDGE)) == "label-messages"
 
 
 def test_refusals_are_those_of_the_choice():
@@ -104,4 +111,3 @@ def test_refusals_are_those_of_the_choice():
         Auto().calibrate(BUDGET, sf.NoPrivacy(), facts())
     with pytest.raises(InputError, match=r"EdgeLevel\(directed=True\)"):
         Auto().calibrate(BUDGET, EDGE, facts(50.0, directed=True))
-    assert (auto._EDGE_LEAST, auto._NODE_LEAST) == (0.25, 1.0)

@@ -11,6 +11,7 @@ import sfumato as sf
 from sfumato.bounded.exact import WholeRows
 from sfumato.central import labels
 from sfumato.central.labels import LabelMessages
+from sfumato.central.linear import chosen
 from sfumato.errors import DataError, InputError, UnsupportedUnitError
 from sfumato.graph.graph import Graph
 from sfumato.graph.synthetic import stochastic_block_model
@@ -76,7 +77,7 @@ def test_rows_are_the_same_however_features_are_stored(unit, fixed_key):
     dense, *others = (fit(replace(graph, x=x), unit).predict_proba(graph) for x in (graph.x, canonical, parts))
     for scores in others:
         np.testing.assert_allclose(scores, dense, atol=1e-4)
-    rows = labels._chosen(labels._beside(np.ones((80, 3)), parts))(np.arange(80))
+    rows = chosen(labels._beside(np.ones((80, 3)), parts))(np.arange(80))
     whole = WholeRows.of(torch.from_numpy(labels._beside(np.ones((80, 3)), parts).toarray()).double(), bias=True)
     assert torch.equal(rows.matrix.to_dense(), whole.matrix)
     assert torch.equal(rows.ones, whole.ones)

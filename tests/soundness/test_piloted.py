@@ -37,10 +37,6 @@ class Seen:
         self.stddevs.append(stddev)
         return self.fixed[len(self.groups), :1, :1] * np.ones_like(self.groups[-1])
 
-    def train(self, settings, plan, session, stage, head, graph, rows):
-        session.charge(stage)
-        self.rows.append(rows(np.arange(NODES)))
-
     def train_charged(self, settings, event, key, head, graph, rows, progress):
         self.rows.append(rows(np.arange(NODES)))
         return b"\0" * 32
@@ -51,7 +47,6 @@ def handed_over(monkeypatch, plan, graph, fixed, pays):
     monkeypatch.setattr(labels, "noisy_neighborhood_sum", seen.hop)
     for home in (linear, piloted):
         monkeypatch.setattr(home, "noisy_group_sums", seen.group)
-    monkeypatch.setattr(piloted, "train", seen.train)
     monkeypatch.setattr(piloted, "train_charged", seen.train_charged)
     monkeypatch.setattr(piloted, "messages_pay", lambda *told: seen.pays)
     monkeypatch.setattr("sfumato.method.opening.new_key", lambda: KEY)
@@ -71,7 +66,7 @@ def check(monkeypatch, unit, pays, draws=60):
         plan = plan or PilotedMessages(epochs=1).calibrate(Budget(1.0, 1e-5), unit, left.public_facts(unit))
         a, b = (handed_over(monkeypatch, plan, graph, fixed, pays) for graph in (left, right))
         assert a.stddevs == b.stddevs
-        assert (len(a.hops), len(a.groups), len(a.rows)) == (1 + pays, 2, 3)
+        assert (len(a.hops), len(a.groups), len(a.rows)) == (1 + pays, 2, 2)
         for what, bound in (("hop", routed_sensitivity(unit)), ("group", group_sensitivity(unit))):
             for one, two in zip(getattr(a, what + "s"), getattr(b, what + "s"), strict=True):
                 apart = np.linalg.norm(one - two) / UNIT
@@ -130,11 +125,14 @@ def test_both_choices_cost_what_the_rest_is_charged(monkeypatch, unit, pays):
         return b"\0" * 32
 
     monkeypatch.setattr(piloted, "sum_hop", hop)
+    monkeypatch.setattr(labels, "sum_hop", hop)
     monkeypatch.setattr(piloted, "train_charged", steps)
     monkeypatch.setattr(piloted, "messages_pay", lambda *told: pays)
     plan.fit(graph, seed=5)
-    assert len(drawn) == 1 + pays
-    assert sum(drawn) == pytest.approx(1 / plan.event("rest").noise_multiplier ** 2, rel=1e-9)
+    pilot, rest = (plan.event(f"aggregate/{k}").noise_multiplier for k in (1, 2))
+    assert drawn.pop(1) == pytest.approx(1 / pilot**2, rel=1e-9)
+    assert len(drawn) == 2 + pays
+    assert sum(drawn[1:]) == pytest.approx(1 / rest**2, rel=1e-9)
 
 
 def test_group_sums_on_every_neighbor_of_small_tables():

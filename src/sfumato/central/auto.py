@@ -9,7 +9,7 @@ promise. It reads no data and costs nothing.
   say nothing, because noise moves the measured correlation by more than 0.07; or features are so many that they need every
   bit of the budget; or a promised mean degree puts the expected signal to noise of a row below 1:
 
-  .. math:: \frac{z}{\sqrt{0.015}\, L} > 0.07, \qquad \frac{z \sqrt{F}}{n} > 0.012, \qquad
+  .. math:: \frac{z}{\sqrt{0.015}\, L} > 0.07, \qquad \frac{z \sqrt{F}}{n} > 0.01, \qquad
       \frac{t d}{z \sqrt{\max(1, \rho d)}} < 1,
 
   with z the noise multiplier of one Gaussian release at the whole budget, L the number of learners, F the number of
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.budget import Budget
     from sfumato.privacy.units import Unit
 
-_MOST_TEST_NOISE, _MOST_FEATURE_NOISE, _LEAST_SIGNAL = 0.07, 0.012, 1.0
+_MOST_TEST_NOISE, _MOST_FEATURE_NOISE, _LEAST_SIGNAL = 0.07, 0.01, 1.0
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,10 @@ class Auto(Listed):
             return Linear()
         if noise * math.sqrt(public.num_features) > _MOST_FEATURE_NOISE * public.num_train:
             return Linear()
-        faint = public.mean_degree is not None and signal_to_noise(budget, unit, public) < _LEAST_SIGNAL
-        return Linear() if faint else PilotedMessages()
+        if public.mean_degree is None:
+            return PilotedMessages()
+        signal = signal_to_noise(budget, unit, public)
+        return PilotedMessages() if signal >= _LEAST_SIGNAL else Linear()
 
 
 def noise_of(budget: Budget, unit: Unit) -> float:

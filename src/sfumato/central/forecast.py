@@ -48,7 +48,7 @@ class Draws(NamedTuple):
 
 
 def forecast(rows: Floats, stddev: float, correlation: float, *, later_stddev: float, accuracy: float) -> float:
-    """Forecast the accuracy of messages and features together at another noise.
+    """Estimate the accuracy that messages and features would reach together at another noise.
 
     Args:
         rows: released rows of a pilot, each with mean 0, [n, C] for C >= 2 classes.

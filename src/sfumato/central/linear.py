@@ -60,7 +60,7 @@ class Linear(CuratorMethod):
     Errors: ``calibrate`` raises UnsupportedUnitError under units local and link.
 
     Args:
-        epochs: full-batch steps.
+        epochs: number of full-batch steps.
         learning_rate: step size of Adam.
         l2_clip_norm: clip of an example's gradient (private labels only).
 
@@ -115,7 +115,9 @@ class Linear(CuratorMethod):
         """
         head = zero_head(plan.public.num_features, plan.public.num_classes)
         center = find_center(plan, graph, session)
-        train(self, plan, session, "head", head, graph, chosen(centered_rows(graph, center)))
+        inputs = centered_rows(graph, center)
+        rows = plain(inputs) if "labels" in plan.unit.public else chosen(inputs)
+        train(self, plan, session, "head", head, graph, rows)
         return Outcome({**center, **network_arrays("head", head)}, {})
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
@@ -232,6 +234,11 @@ def chosen(inputs: Matrix) -> Rows:
         return WholeRows.of(torch.from_numpy(part.astype(np.float64)), bias=True)
 
     return lambda ids: rows(ids.astype(np.int64).tobytes())
+
+
+def plain(inputs: Matrix) -> Rows:
+    """Return a function that gives rows of some nodes as a network takes them."""
+    return lambda ids: torch.from_numpy(inputs[ids]) if isinstance(inputs, np.ndarray) else SparseRows(inputs[ids])
 
 
 def zero_head(num_inputs: int, num_classes: int) -> nn.Linear:

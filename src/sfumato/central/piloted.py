@@ -4,13 +4,14 @@ No fixed split of a node-level budget serves all graphs: messages need most of i
 20 points where features say more. So the split is learned privately. All releases are Gaussian; the share of
 :math:`\mu^2` of each is in brackets.
 
-1. *Features* [0.155 with their center]: a graph-free linear head (:mod:`~sfumato.central.linear`), in two stages.
+1. *Features* [0.155 with their center]: 150 steps of a graph-free linear head (:mod:`~sfumato.central.linear`). Its weights
+   after 50 steps are kept too.
 2. *Pilot hop* [0.035] of label messages to all receivers, as in :mod:`~sfumato.central.labels`.
-3. *Test* [0.025]: one noisy sum of three numbers for each node in training or validation: was the first stage right, was
-   the second, and the product of the row's direction with the code of the node's class (0 if the node does not receive).
+3. *Test* [0.025]: one noisy sum of three numbers for each node in training or validation: were the first weights right,
+   were the last, and the product of the row's direction with the code of the node's class (0 if the node does not receive).
 4. *Choice*, a function of these releases: :func:`~sfumato.central.forecast.forecast` says what messages and features would
    reach together, at a correlation 1.5 standard deviations below the measured one. What features would reach alone is at most
-   the second stage plus 1.66 times its gain over the first, because accuracy is concave in the logarithm of the budget.
+   that of the last weights plus 1.66 times their gain over the first, because accuracy is concave in the logarithm of the budget.
 5. *Rest* [0.785]: either features train on, or a second hop gets 94 % of it, and a head on features and messages, which
    starts at a fixed weight of messages, the other 6 %.
 
@@ -18,7 +19,8 @@ No fixed split of a node-level budget serves all graphs: messages need most of i
 the two choices, a composition of Gaussian releases with the same :math:`\sum_i \mu_i^2 = \mu_{rest}^2`. The choice reads
 earlier releases alone; so whatever they are, the rest is :math:`\mu_{rest}`-GDP given them, and the whole run is
 :math:`\mu`-GDP with :math:`\mu^2` the sum over its releases, by adaptive composition (Dong, Roth and Su 2022, corollary 3.3).
-In the ledger the rest is one Gaussian event. In step 3 a record is one row of norm at most 1: its features and label in one
+In the ledger the rest is one Gaussian event, ``aggregate/2``; its matrix is zero if features
+won. In step 3 a record is one row of norm at most 1: its features and label in one
 row, weighed by :math:`w_1^2 + w_2^2 + w_3^2 = 1`. Rows of other nodes do not read the record but through earlier releases.
 
 Chosen on: Rutgers89, UCSC68, Cora-ML and Amazon Computers (docs/decisions/0017).
@@ -39,7 +41,7 @@ from sfumato.bounded.aggregation import normalize_rows
 from sfumato.bounded.grouping import group_sensitivity, noisy_group_sums
 from sfumato.bounded.kernels import UNIT
 from sfumato.bounded.routing import public_order, routed_coordinates, routed_sensitivity
-from sfumato.central._learning import load_weights, network_arrays, num_parameters, train, train_charged
+from sfumato.central._learning import load_weights, network_arrays, num_parameters, train_charged
 from sfumato.central.forecast import forecast
 from sfumato.central.labels import LabelMessages, directions, release_hop, simplex, sum_hop
 from sfumato.central.linear import (
@@ -55,17 +57,17 @@ from sfumato.central.linear import (
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.noise.keys import derive_key
-from sfumato.privacy.events import GaussianEvent
+from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
 from sfumato.record.ledger import Release
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph, PublicFacts
     from sfumato.privacy.units import Unit
 
-_CENTER, _STAGES, _PILOT, _REST = 0.015, (0.045, 0.095), 0.035, 0.785
+_CENTER, _ALONE, _PILOT, _REST = 0.015, 0.14, 0.035, 0.785
 TEST = (0.005, 0.005, 0.015)
 """Shares of mu^2 that the three numbers of the test have."""
-_HOP_PART, _STEPS = 0.94, 50
+_HOP_PART, _EARLY, _STEPS, _LAST_STEPS = 0.94, 50, 150, 50
 _DOUBT, _BEYOND = 1.5, 1.66
 _FIRST_CODE, _SLOWER = 2.5, 5
 
@@ -80,7 +82,7 @@ class PilotedMessages(LabelMessages):
     **Formal guarantee.** Node level with owned arcs, by adaptive composition of Gaussian releases; the module proves it.
     Without privacy it is :class:`~sfumato.central.labels.LabelMessages`. Other units are refused.
 
-    Shapes: each aggregate is int64 [num_nodes, num_classes] in steps of 1 / 32767; the test is int64 [3]. Predictions are
+    Shapes: each aggregate is int64 [num_nodes, num_classes] in steps of 1 / 32767; the test is int64 [1, 3]. Predictions are
     float32 [num_nodes, num_classes].
 
     Settings are those of :class:`~sfumato.central.labels.LabelMessages`.
@@ -93,7 +95,7 @@ class PilotedMessages(LabelMessages):
     >>> facts = PublicFacts(num_nodes=20000, num_train=15000, num_features=400, num_classes=6, directed=False)
     >>> plan = PilotedMessages().calibrate(Budget(2.0, 1e-5), NodeLevel(), facts)
     >>> [release.name for release in plan.releases], round(plan.epsilon, 2)
-    (['center', 'head/1', 'head/2', 'aggregate/1', 'test', 'rest'], 2.0)
+    (['center', 'head', 'aggregate/1', 'test', 'aggregate/2'], 2.0)
     """
 
     card: ClassVar[Card] = Card(
@@ -104,7 +106,7 @@ class PilotedMessages(LabelMessages):
     )
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """List center, two stages of the head, the pilot hop, the test and the rest.
+        """List center, head, pilot hop and test, and the rest under the name of the second hop.
 
         ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
         """
@@ -114,13 +116,12 @@ class PilotedMessages(LabelMessages):
             size = num_parameters(zero_head(public.num_classes + public.num_features, public.num_classes))
         shape = (public.num_nodes, public.num_classes)
         touched = routed_coordinates(unit, *shape)
-        stages = zip(("head/1", "head/2"), _STAGES, strict=True)
         return (
             *center_release(unit, public, _CENTER, noise_multiplier),
-            *(Release(name, full_batch(unit, part, _STEPS, noise_multiplier), (size,), size) for name, part in stages),
+            Release("head", full_batch(unit, _ALONE, _STEPS, noise_multiplier), (size,), size),
             Release("aggregate/1", _gaussian(_PILOT, noise_multiplier), shape, touched),
-            Release("test", _gaussian(sum(TEST), noise_multiplier), (len(TEST),), len(TEST)),
-            Release("rest", _gaussian(_REST, noise_multiplier), (size,), touched + self.epochs * size),
+            Release("test", _gaussian(sum(TEST), noise_multiplier), (1, len(TEST)), len(TEST)),
+            Release("aggregate/2", _gaussian(_REST, noise_multiplier), shape, touched + self.epochs * size),
         )
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
@@ -134,32 +135,28 @@ class PilotedMessages(LabelMessages):
         center, head = find_center(plan, graph, session), _head(plan)
         own = centered_rows(graph, center)
         alone = _beside(np.zeros((graph.num_nodes, classes)), own)
-        answers = []
-        for stage in ("head/1", "head/2"):
-            train(self, plan, session, stage, head, graph, chosen(alone))
-            _weigh_messages(head, np.zeros((classes, classes)))
-            answers.append(apply(head, alone).argmax(axis=1))
+        answers = [apply(one, alone).argmax(axis=1) for one in self._alone(plan, graph, session, head, alone)]
         routed = self.routed(plan, graph, session)
         pilot = release_hop(plan, session, 0, routed)
         test = self._test(plan, graph, session, answers, pilot, routed.receives)
         pays = messages_pay(plan, test, pilot[routed.receives], self._counts(plan, graph, session))
         released = {"aggregate/1": pilot, "aggregate/2": np.zeros_like(pilot), "test": test}
-        key = session.charge("rest")
+        key = session.charge("aggregate/2")
         if pays:
-            session.bind("rest", routed.messages, routed.arcs.offsets, routed.arcs.sources)
+            session.bind("aggregate/2", routed.messages, routed.arcs.offsets, routed.arcs.sources)
             noise = _rest(plan, _HOP_PART) * routed_sensitivity(plan.unit)
             released["aggregate/2"] = sum_hop(routed, noise, derive_key(key, "hop"))
             _weigh_messages(head, _FIRST_CODE * simplex(classes))
             inputs = _beside(2 * _direction(plan, released), own)
-            event = full_batch(plan.unit, 1 - _HOP_PART, _STEPS, _rest(plan, 1.0))
+            event = full_batch(plan.unit, 1 - _HOP_PART, _LAST_STEPS, _rest(plan, 1.0))
             slower = replace(self, learning_rate=self.learning_rate / _SLOWER)
             train_charged(
-                slower, event, derive_key(key, "head"), head, graph, chosen(inputs), session.watch.stage("rest")
+                slower, event, derive_key(key, "head"), head, graph, chosen(inputs), session.watch.stage("head")
             )
         else:
             event = full_batch(plan.unit, 1.0, self.epochs, _rest(plan, 1.0))
-            read = train_charged(self, event, key, head, graph, chosen(alone), session.watch.stage("rest"))
-            session.bind("rest", np.frombuffer(read, np.uint8))
+            read = train_charged(self, event, key, head, graph, chosen(alone), session.watch.stage("head"))
+            session.bind("aggregate/2", np.frombuffer(read, np.uint8))
             _weigh_messages(head, np.zeros((classes, classes)))
         return Outcome({**center, **network_arrays("head", head)}, released)
 
@@ -173,6 +170,27 @@ class PilotedMessages(LabelMessages):
         head = _head(plan)
         load_weights(head, weights, "head")
         return apply(head, _beside(2 * _direction(plan, released), centered_rows(graph, weights)))
+
+    def _alone(
+        self, plan: Planned, graph: Graph, session: Session, head: nn.Linear, inputs: Matrix
+    ) -> tuple[nn.Linear, nn.Linear]:
+        """Train the head on features alone; return it as it was after a third of the steps, and as it is."""
+        event, classes, early = plan.event("head"), plan.public.num_classes, _head(plan)
+        assert isinstance(event, PoissonGaussianEvent)
+        told = session.watch.stage("head")
+
+        def keep(step: int, steps: int) -> None:
+            if step == _EARLY:
+                early.load_state_dict(head.state_dict())
+            if told is not None:
+                told(step, steps)
+
+        key = session.charge("head")
+        read = train_charged(self, event, key, head, graph, chosen(inputs), keep)
+        session.bind("head", np.frombuffer(read, np.uint8))
+        for one in (early, head):
+            _weigh_messages(one, np.zeros((classes, classes)))
+        return early, head
 
     def _test(
         self,
@@ -196,7 +214,7 @@ class PilotedMessages(LabelMessages):
         rows = rows.astype(np.float32)
         session.bind("test", rows)
         noise = event.noise_multiplier * group_sensitivity(plan.unit)
-        return noisy_group_sums(rows, np.zeros(len(rows), np.int64), 1, noise, key)[0]
+        return noisy_group_sums(rows, np.zeros(len(rows), np.int64), 1, noise, key)
 
     def _counts(self, plan: Planned, graph: Graph, session: Session) -> tuple[int, int]:
         """Public numbers of nodes: in training or validation, and those of them that receive."""
@@ -211,12 +229,12 @@ def messages_pay(plan: Planned, test: NDArray[np.int64], rows: NDArray[np.int64]
 
     Args:
         plan: what was fixed before data.
-        test: the released test, int64 [3].
+        test: the released test, int64 [1, 3].
         rows: the released rows of the pilot hop, for nodes that receive.
         counts: public numbers of nodes: in training or validation, and those of them that receive.
     """
     classes = plan.public.num_classes
-    first, second, product = (test / UNIT / _weights() / np.maximum([counts[0], counts[0], counts[1]], 1)).tolist()
+    first, second, product = (test[0] / UNIT / _weights() / np.maximum([counts[0], counts[0], counts[1]], 1)).tolist()
     event = plan.event("test")
     assert isinstance(event, GaussianEvent)
     doubt = event.noise_multiplier * group_sensitivity(plan.unit) / _weights()[2] / max(counts[1], 1)
@@ -239,7 +257,7 @@ def _gaussian(part: float, noise_multiplier: float) -> GaussianEvent:
 
 def _rest(plan: Planned, part: float) -> float:
     """Noise multiplier of a release that takes a part of the rest."""
-    event = plan.event("rest")
+    event = plan.event("aggregate/2")
     assert isinstance(event, GaussianEvent)
     return float(event.noise_multiplier / np.sqrt(part))
 

@@ -112,18 +112,15 @@ class Network(Planned):
 
 @dataclass(frozen=True)
 class Weights(Planned):
-    """Numbers that one Gaussian release gave. They are in ``model.safetensors``, but for the ``parts`` that are matrices."""
-
-    parts: Mapping[str, Shape] = field(default_factory=dict)
+    """Numbers that one Gaussian release gave. They are in ``model.safetensors``."""
 
     def tensors(self, release: Values) -> dict[str, Shape]:
-        """Return the parts with their shapes."""
-        return dict(self.parts)
+        """Return nothing: the numbers are not in ``releases.safetensors``."""
+        return {}
 
     def value_faults(self, stored: Mapping[str, Stored]) -> Iterator[str]:
-        """Yield a problem for parts of another type; weights are checked with the model."""
-        for part in self.parts:
-            yield from type_faults(part, stored[part], "I64")
+        """Yield nothing: weights are checked with the model."""
+        yield from ()
 
 
 @dataclass(frozen=True)

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, ClassVar
 
 from .baselines import center, center_tensors
 from .central import OWN
-from .kinds import Matrix, Network, Weights
+from .kinds import Matrix, Network
 from .labels import LabelMessages
 
 if TYPE_CHECKING:
     from .kinds import Planned
     from .rules import Certificate, Tensors
 
-_STAGE_STEPS, _TESTED = 50, 3
+_STEPS, _TESTED = 150, 3
 
 
 class PilotedMessages(LabelMessages):
-    """The rules of method piloted-messages: features in two stages, a pilot hop, a test, and the rest for one of both.
+    """The rules of method piloted-messages: features, a pilot hop, a test, and the rest for one of both.
 
-    The rest is one Gaussian event. A record touches the weights at each step, and the rows of a second hop, whichever of
-    the two the rest went to: ``affected`` counts both.
+    The rest is one Gaussian event, under the name of the second hop. A record touches the weights at each step, and the rows
+    of a second hop, whichever of the two the rest went to: ``affected`` counts both.
     """
 
     audience: ClassVar = {
@@ -31,16 +31,20 @@ class PilotedMessages(LabelMessages):
     }
 
     def releases(self, certificate: Certificate) -> list[Planned]:
-        """Return the center, two stages, the pilot hop, the test and the rest; nothing without privacy."""
+        """Return the center, the head, the pilot hop, the test and the rest; nothing without privacy."""
         hops = [release for release in super().releases(certificate) if isinstance(release, Matrix)]
         if not hops:
             return []
         pilot = replace(hops[0], name="aggregate/1")
         size = sum(map(prod, super().networks(certificate).values()))
-        stages = [Network(f"head/{stage}", [size], size, 1.0, _STAGE_STEPS) for stage in (1, 2)]
         affected = None if pilot.affected is None else pilot.affected + certificate["settings"]["epochs"] * size
-        rest = Weights("rest", [size], affected, parts={"aggregate/2": pilot.shape})
-        return [*center(certificate), *stages, pilot, Matrix("test", [_TESTED], _TESTED), rest]
+        return [
+            *center(certificate),
+            Network("head", [size], size, 1.0, _STEPS),
+            pilot,
+            Matrix("test", [1, _TESTED], _TESTED),
+            replace(pilot, name="aggregate/2", affected=affected),
+        ]
 
     def networks(self, certificate: Certificate, found: Iterable[str] = ()) -> Tensors:
         """Return the shapes of the head and, where there is one, of the center; without privacy those of label messages."""
