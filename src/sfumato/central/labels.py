@@ -66,7 +66,7 @@ from sfumato.central._learning import (
     train,
 )
 from sfumato.central.arrivals import LabelInference, softmax
-from sfumato.central.linear import apply, chosen, zero_head
+from sfumato.central.linear import apply, chosen, plain, zero_head
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Origin, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
@@ -201,7 +201,7 @@ class LabelMessages(CuratorMethod):
             head, inputs = _head(plan), _inputs(plan, weights, released, features)
             mean, scale = _moments(inputs[learner])
             standard = ((inputs - mean) / scale).astype(np.float32)
-            train(self, plan, session, "head", head, learning, lambda ids, rows=standard: torch.from_numpy(rows[ids]))
+            train(self, plan, session, "head", head, learning, plain(standard))
             _unscale(head, mean, scale)
             posterior = _probabilities(head, torch.from_numpy(inputs))
         return Outcome({**weights, **network_arrays("head", head)}, released)

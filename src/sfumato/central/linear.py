@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 
 _MOST_DENSE = 30_000_000
 _CENTER_SHARE = 0.02
-Matrix = NDArray[np.float32] | sp.csr_matrix
+Matrix: TypeAlias = NDArray[np.float32] | Any
+"""Dense rows, or a sparse matrix of SciPy."""
 
 
 @dataclass(frozen=True)

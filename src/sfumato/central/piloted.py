@@ -207,11 +207,11 @@ class PilotedMessages(LabelMessages):
         y = graph.y[nodes]
         known = normalize_rows(_centered(pilot[nodes])) * simplex(plan.public.num_classes)[y]
         products = np.where(receives[nodes], known.sum(axis=1), 0.0)
-        rows = np.stack([*(answer[nodes] == y for answer in answers), products], axis=1) * _weights()
+        numbers = np.stack([*(answer[nodes] == y for answer in answers), products], axis=1) * _weights()
+        rows: NDArray[np.float32] = numbers.astype(np.float32)
         event = plan.event("test")
         assert isinstance(event, GaussianEvent)
         key = session.charge("test")
-        rows = rows.astype(np.float32)
         session.bind("test", rows)
         noise = event.noise_multiplier * group_sensitivity(plan.unit)
         return noisy_group_sums(rows, np.zeros(len(rows), np.int64), 1, noise, key)
