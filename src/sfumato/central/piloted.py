@@ -41,9 +41,10 @@ from sfumato.bounded.aggregation import normalize_rows
 from sfumato.bounded.grouping import group_sensitivity, noisy_group_sums
 from sfumato.bounded.kernels import UNIT
 from sfumato.bounded.routing import public_order, routed_coordinates, routed_sensitivity
+from sfumato.central._codes import simplex
 from sfumato.central._learning import load_weights, network_arrays, num_parameters, train_charged
 from sfumato.central.forecast import forecast
-from sfumato.central.labels import LabelMessages, directions, release_hop, simplex, sum_hop
+from sfumato.central.labels import LabelMessages, directions, release_hop, sum_hop
 from sfumato.central.linear import (
     Matrix,
     apply,
@@ -76,8 +77,8 @@ _FIRST_CODE, _SLOWER = 2.5, 5
 class PilotedMessages(LabelMessages):
     r"""Piloted messages choose between label messages and features by a charged pilot; for node level with owned arcs.
 
-    The scores of node v are :math:`W (2 d_v, \tilde x_v) + b`, with :math:`d_v` the direction of its released row (zero if
-    features won) and :math:`\tilde x_v` its centered features. The module gives the steps.
+    The scores of node v are :math:`W (2 d_v, \tilde x_v) + b`, with :math:`d_v` the direction of its released rows (W ignores it
+    if features won) and :math:`\tilde x_v` its centered features. The module gives the steps.
 
     **Formal guarantee.** Node level with owned arcs, by adaptive composition of Gaussian releases; the module proves it.
     Without privacy it is :class:`~sfumato.central.labels.LabelMessages`. Other units are refused.
@@ -243,11 +244,9 @@ def messages_pay(plan: Planned, test: NDArray[np.int64], rows: NDArray[np.int64]
     correlation = product - _DOUBT * doubt
     if correlation <= 0 or len(rows) == 0:
         return False
-    hop = plan.event("aggregate/1")
-    assert isinstance(hop, GaussianEvent)
-    pilot = hop.noise_multiplier * routed_sensitivity(plan.unit)
-    later = _joint_noise(plan)
-    return forecast(_centered(rows), pilot, correlation, later_stddev=later, accuracy=second) > alone
+    pilot, rest = _precision(plan, "aggregate/1"), _precision(plan, "aggregate/2")
+    later = float(1 / np.sqrt(pilot + rest))
+    return forecast(_centered(rows), pilot**-0.5, correlation, later_stddev=later, accuracy=second) > alone
 
 
 def _gaussian(part: float, noise_multiplier: float) -> GaussianEvent:
@@ -267,25 +266,20 @@ def _weights() -> NDArray[np.float64]:
     return np.sqrt(np.array(TEST) / sum(TEST)) * (1 - 2.0**-20)
 
 
-def _variances(plan: Planned) -> tuple[float, float]:
-    """Noise variances of the pilot hop and of the second hop."""
-    event = plan.event("aggregate/1")
+def _precision(plan: Planned, name: str) -> float:
+    """One over the noise variance of a hop."""
+    event = plan.event(name)
     assert isinstance(event, GaussianEvent)
-    unit = routed_sensitivity(plan.unit)
-    return (event.noise_multiplier * unit) ** 2, (_rest(plan, _HOP_PART) * unit) ** 2
-
-
-def _joint_noise(plan: Planned) -> float:
-    """Standard deviation of the noise of both hops' mean, weighed by their precisions."""
-    pilot, second = _variances(plan)
-    return float(1 / np.sqrt(1 / pilot + 1 / second))
+    noise = _rest(plan, _HOP_PART) if name == "aggregate/2" else event.noise_multiplier
+    return float((noise * routed_sensitivity(plan.unit)) ** -2)
 
 
 def _direction(plan: Planned, released: Arrays) -> NDArray[np.float64]:
-    """Directions of the mean of both hops, shrunk by its noise; zero where there was no second hop."""
-    pilot, second = _variances(plan)
-    sums = (released["aggregate/1"] / pilot + released["aggregate/2"] / second) / (1 / pilot + 1 / second)
-    return directions(_centered(sums), _joint_noise(plan)) * released["aggregate/2"].any(axis=1, keepdims=True)
+    """Directions of the mean of the hops, each weighed by its precision, and shrunk by the noise of the mean."""
+    names = [name for name in sorted(released) if name.startswith("aggregate/")]
+    precisions = np.array([_precision(plan, name) for name in names])
+    sums = sum(part * released[name] for part, name in zip(precisions, names, strict=True)) / precisions.sum()
+    return directions(_centered(sums), float(1 / np.sqrt(precisions.sum())))
 
 
 def _centered(sums: NDArray[np.floating] | NDArray[np.int64]) -> NDArray[np.float64]:
