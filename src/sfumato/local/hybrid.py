@@ -16,7 +16,7 @@ from sfumato.local.controls import REPORTED, beside_hybrid
 from sfumato.local.dendrogram import CommunityTrees
 from sfumato.local.lpgnn import LPGNN
 from sfumato.local.method import LocalMethod
-from sfumato.local.smoothing import HeatKernelRidge
+from sfumato.local.smoothing import CHOSEN_ON_CORA, HeatKernelRidge
 from sfumato.method.card import Card
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ class Hybrid(LocalMethod):
         citations=("kondor2002diffusion",),
         audience=REPORTED,
         controls=beside_hybrid(tuple(field.name for field in fields(Questions))),
+        notes=(CHOSEN_ON_CORA,),
     )
 
     @classmethod

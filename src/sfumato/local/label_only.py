@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sfumato._validate import check_choice, fail
 from sfumato.local.controls import BESIDE_LABELS, REPORTED
 from sfumato.local.method import LocalMethod
-from sfumato.local.smoothing import HeatKernelRidge, best_propagation
+from sfumato.local.smoothing import CHOSEN_ON_CORA, HeatKernelRidge, best_propagation
 from sfumato.method.card import Card
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ class LabelOnly(LocalMethod):
         citations=("kondor2002diffusion",),
         audience=REPORTED,
         controls=BESIDE_LABELS,
+        notes=(CHOSEN_ON_CORA,),
     )
 
     def __post_init__(self) -> None:

@@ -105,12 +105,13 @@ CONTROLS = (
 
 @dataclass(frozen=True)
 class Card(Face):
-    """A card is a face with three more facts: who may see what, the controls, and whether links are read.
+    """A card is a face with four more facts: who may see what, the controls, whether links are read, and notes.
 
     Args:
         audience: what the method releases and what it hides.
         controls: runs to compare with, the ceiling last.
         reads_links: whether the method reads links at all.
+        notes: what certificates say outside the claim, such as which data chose the method's constants.
 
     >>> Card("gap", "noisy aggregates").controls[-1].method
     'sage'
@@ -119,3 +120,4 @@ class Card(Face):
     audience: Audience = Audience()
     controls: tuple[Control, ...] = CONTROLS
     reads_links: bool = True
+    notes: tuple[str, ...] = ()
