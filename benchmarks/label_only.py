@@ -15,8 +15,8 @@ import time
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.stats import t as student
 
+from sfumato.evaluation.scores import Summary
 from sfumato.graph.datasets import load_dataset
 from sfumato.local.smoothing import HeatKernelRidge, best_propagation
 
@@ -35,14 +35,6 @@ def drawn(y: np.ndarray, num_classes: int, epsilon: float, seed: int) -> tuple[n
     reports = np.where(known, np.where(generator.random(len(y)) < keep, y, other), -1)
     rest = (1 - keep) / (num_classes - 1)
     return reports, known, test, np.full((num_classes, num_classes), rest) + (keep - rest) * np.eye(num_classes)
-
-
-def show(values: list[float]) -> str:
-    accuracy = 100 * np.asarray(values)
-    if len(values) < 2:
-        return f"{accuracy[0]:.1f}"
-    half = student.ppf(0.975, len(values) - 1) * accuracy.std(ddof=1) / math.sqrt(len(values))
-    return f"{accuracy.mean():.1f} ± {half:.1f}"
 
 
 def main() -> None:
@@ -77,7 +69,7 @@ def main() -> None:
                     seconds += time.perf_counter() - start
                 for row, predicted in zip(rows, predictions, strict=True):
                     row.append(float((predicted[test] == graph.y[test]).mean()))
-            cells = [show(row) for row in rows] + [f"{seconds / options.seeds / len(models):.1f}"]
+            cells = [str(Summary.of(row)) for row in rows] + [f"{seconds / options.seeds / len(models):.1f}"]
             print(f"| {name} | {epsilon:g} | " + " | ".join(cells) + " |", flush=True)
 
 
