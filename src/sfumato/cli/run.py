@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from sfumato.record.dataset_ledger import DatasetLedger
 
 RUN = typer.Argument(..., help="The folder of a run.")
+_OF_TRAINING = {
+    True: "Training nodes have their known label (source: known): the model's own answers for them lean on features.",
+    False: "Lines of training nodes lean on features. Their own labels are private, and are not in this file.",
+}
 JSON = typer.Option(False, "--json", help="Print one JSON object on standard output.")
 
 
@@ -58,7 +62,9 @@ def predict(
 ) -> None:
     """Predict the class of every node.
 
-    On the graph of the run this spends nothing. Another graph is a new release, which is charged.
+    On the graph of the run this spends nothing. Another graph is a new release, which is charged. Each line of the file ends
+    with the node's role, with its known label where labels are public, and with the source of the prediction: model, or
+    known for a training node that label messages answer by its known label, since their own answer leans on features.
     """
     check_installed(*TRAIN)
     from sfumato.catalog import load
@@ -68,9 +74,9 @@ def predict(
     shared = options.shared_ledger(ledger, total_epsilon, total_delta, composition, private=private)
     given = any(value is not None for value in (dataset, nodes, edges))
     source = (
-        Source(dataset, _text(data_dir), _text(nodes), _text(edges), label, _text(schema), directed).check(
-            labeled=False
-        )
+        Source(
+            dataset, _text(data_dir), _text(nodes), _text(edges), label, _text(schema), directed, split=_split(run)
+        ).check(labeled=False)
         if given
         else Source.of_run(run)
     )
@@ -100,6 +106,8 @@ def predict(
         never = fitted.plan.method.who_may_see(fitted.plan.unit)
         if never["the node itself"]:
             typer.echo("Each line may be shown to its own node only: it reads that node's features.", err=True)
+        if fitted.plan.method.card.returns_known:
+            typer.echo(_OF_TRAINING["labels" in fitted.plan.unit.public], err=True)
 
 
 def _same_graph(fitted: Fitted, graph: Graph) -> bool:
@@ -175,16 +183,35 @@ def _check_new_run(new_run: Path) -> None:
     check_new_run(new_run)
 
 
+def _split(run: Path) -> str:
+    """The split of a run, as far as its folder still says it."""
+    try:
+        return Source.of_run(run).split
+    except InputError:
+        return Source.split
+
+
 def _write_predictions(out: Path, graph: Graph, fitted: Fitted) -> None:
-    table, classes = fitted.predict_proba(graph), fitted.graph_key.classes
+    """Write a line for each node: what is predicted, its role in the run, and its known label where labels are public."""
+    from sfumato.graph.checks import ROLES
+
+    table, classes, unit = fitted.predict_proba(graph), fitted.graph_key.classes, fitted.plan.unit
+    elsewhere = fitted.plan.method.origin is not None or fitted.certificate.values["composition"]["builds_on"]
+    same = not elsewhere and graph.roles is not None and graph.train_mask.sum() == fitted.plan.public.num_train
+    roles = [ROLES[role] for role in graph.roles] if same else [""] * graph.num_nodes
+    public = "labels" in unit.public and graph.y is not None
+    known = [graph.classes[label] if label >= 0 else "" for label in graph.y] if public else [""] * graph.num_nodes
     ids = range(graph.num_nodes) if graph.node_ids is None else graph.node_ids.tolist()
     out.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(out) as binary:
         file = io.TextIOWrapper(binary, encoding="utf-8", newline="")
         writer = csv.writer(file)
-        writer.writerow(["node", "predicted", *(f"p({name})" for name in classes)])
-        for node, best, row in zip(ids, table.argmax(1), table, strict=True):
-            writer.writerow([node, classes[best], *(f"{value:.6f}" for value in row)])
+        writer.writerow(["node", "predicted", *(f"p({name})" for name in classes), "role", "known_label", "source"])
+        for node, best, row, role, label in zip(ids, table.argmax(1), table, roles, known, strict=True):
+            returned = fitted.plan.method.card.returns_known and role == "train" and label != ""
+            shares = (f"{value:.6f}" for value in row)
+            source = "known" if returned else "model"
+            writer.writerow([node, label if returned else classes[best], *shares, role, label, source])
         file.detach()  # its text is written; the file is still to be synced
 
 
