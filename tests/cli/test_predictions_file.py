@@ -86,6 +86,15 @@ def test_nodes_of_another_graph_have_no_role(predicted, tables, tmp_path):
     assert all(row["known_label"] for row in rows)
 
 
+def test_another_graph_needs_no_public_split(predicted, tables, tmp_path):
+    predicted("gap", *tables["first"], *EDGE)
+    source = tmp_path / "run" / "evaluation" / "source.json"
+    source.write_text(source.read_text().replace("75/10/15", "public"))
+    budget = ("--epsilon", "2", "--delta", "1e-6", "--new-run", tmp_path / "new")
+    rows, *_ = predicted("gap", on=(*tables["second"], *budget), file="other.csv")
+    assert counts(rows, "role") == {"": 200}
+
+
 def test_roles_are_left_out_where_the_run_no_longer_says_them(predicted, tables, tmp_path):
     predicted("label-messages", *tables["first"], *EDGE, "--split", "50/25/25")
     (tmp_path / "run" / "evaluation" / "source.json").unlink()

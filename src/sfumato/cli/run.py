@@ -73,10 +73,11 @@ def predict(
     private = fitted.plan.epsilon is not None
     shared = options.shared_ledger(ledger, total_epsilon, total_delta, composition, private=private)
     given = any(value is not None for value in (dataset, nodes, edges))
+    split = _split(run, dataset)
     source = (
-        Source(
-            dataset, _text(data_dir), _text(nodes), _text(edges), label, _text(schema), directed, split=_split(run)
-        ).check(labeled=False)
+        Source(dataset, _text(data_dir), _text(nodes), _text(edges), label, _text(schema), directed, split=split).check(
+            labeled=False
+        )
         if given
         else Source.of_run(run)
     )
@@ -183,12 +184,13 @@ def _check_new_run(new_run: Path) -> None:
     check_new_run(new_run)
 
 
-def _split(run: Path) -> str:
-    """The split of a run, as far as its folder still says it."""
+def _split(run: Path, dataset: str | None) -> str:
+    """The split of a run, as far as its folder still says it and it is one of this data set. Tables declare a public one."""
     try:
-        return Source.of_run(run).split
+        kept = Source.of_run(run)
     except InputError:
         return Source.split
+    return kept.split if kept.dataset == dataset and (dataset or kept.split != "public") else Source.split
 
 
 def _write_predictions(out: Path, graph: Graph, fitted: Fitted) -> None:
