@@ -11,7 +11,7 @@ from sfumato.experiments.results import read
 from sfumato.experiments.runner import run
 from sfumato.experiments.spec import Spec
 from sfumato.graph.synthetic import stochastic_block_model
-from sfumato.local.smoothing import CHOSEN_ON_CORA
+from sfumato.local.controls import CHOSEN_ON_CORA
 
 LOCAL = """
 name = "local"

@@ -12,11 +12,11 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
 from sfumato.local.collection import Collection, Questions
-from sfumato.local.controls import REPORTED, beside_hybrid
+from sfumato.local.controls import CHOSEN_ON_CORA, REPORTED, beside_hybrid
 from sfumato.local.dendrogram import CommunityTrees
 from sfumato.local.lpgnn import LPGNN
 from sfumato.local.method import LocalMethod
-from sfumato.local.smoothing import CHOSEN_ON_CORA, HeatKernelRidge
+from sfumato.local.smoothing import HeatKernelRidge
 from sfumato.method.card import Card
 
 if TYPE_CHECKING:

