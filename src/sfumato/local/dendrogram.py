@@ -188,7 +188,9 @@ class CommunityTrees:
     num_trees: int = 8
     rates: tuple[float, ...] = (0.3, 0.6, 1.0, 1.5, 2.5)
     seed: int = 0
-    _cache: dict[str, tuple[sp.csr_matrix, list[Dendrogram]]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _cache: dict[str, tuple[sp.csr_matrix, list[Dendrogram]]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         check_int(low=1, num_trees=self.num_trees)

@@ -60,7 +60,9 @@ class KernelRidge(ABC):
     seed: int = 0
     _sizes: ClassVar[str]
     _share: ClassVar[float] = 0.9  # the typical one
-    _cache: dict[str, tuple[sp.csr_matrix, list[Any]]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _cache: dict[str, tuple[sp.csr_matrix, list[Any]]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         for name in ("shares", self._sizes):
