@@ -10,8 +10,9 @@ REPORTED = Audience(("reports", "weights"))
 """Anyone may see everything: nothing but reports ever leaves a device."""
 CHOSEN = (
     "Constants of label smoothing (priors of its settings and weights) were set with the test accuracy of planetoid/cora, "
-    "lastfm_asia, npz/cora_ml, musae/wiki_chameleon, musae/twitch_ENGB and facebook100/Simmons81 in view, on splits of seeds "
-    "below 200. So on these data sets settings were not chosen without looking: there this certificate is a demonstration."
+    "citeseer and pubmed, lastfm_asia, musae/facebook, wiki_chameleon and twitch_ENGB, npz/cora_ml and facebook100/Simmons81 in "
+    "view, on splits of seeds below 200. So on these data sets settings were not chosen without looking: there this "
+    "certificate is a demonstration."
 )
 """What certificates of label smoothing note."""
 GRAPH_FREE: dict[str, Any] = {"backbone": "mlp", "steps_x": 0, "steps_y": 0, "loss": "forward"}

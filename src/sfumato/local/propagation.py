@@ -81,7 +81,8 @@ def best_propagation(
 ) -> Floats:
     """Return scores [n, C] of the one of ``PROPAGATIONS`` that best predicts the reports of a held-out third.
 
-    Arguments are those of :func:`propagate_labels`, and ``seed``, which draws the third.
+    ``adjacency``, ``noisy_labels``, ``known_mask`` and ``transition`` are those of :func:`propagate_labels`; ``seed`` draws the
+    third.
 
     Each is tried on two thirds of the known nodes, drawn by ``seed``; the one whose predictions most often are of the
     classes that make the other reports likeliest then uses all. Post-processing.

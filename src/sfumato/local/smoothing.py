@@ -52,6 +52,9 @@ class KernelRidge(ABC):
     Kernels are cached on the instance for the last graph seen.
 
     Cost: ``steps`` products of a kernel with (folds + 1)(C - 1) columns. Nothing dense in n x n.
+
+    Raises:
+        InputError: a setting is out of range.
     """
 
     shares: tuple[float, ...] = (0.1, 0.3, 0.6, 0.9)
