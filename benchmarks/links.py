@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 import torch
-from scipy.stats import t as student
 
+from sfumato.evaluation.scores import Summary
 from sfumato.graph.datasets import load_dataset
 from sfumato.local.blink import Blink, _Task
 from sfumato.local.collection import topology
@@ -46,13 +46,7 @@ def claimed(reports: LinkReports) -> Any | None:
 
 
 def show(values: list[float]) -> str:
-    accuracy = 100 * np.asarray(values)
-    if np.isnan(accuracy).any():
-        return "-"
-    if len(values) < 2:
-        return f"{accuracy[0]:.1f}"
-    half = student.ppf(0.975, len(values) - 1) * accuracy.std(ddof=1) / math.sqrt(len(values))
-    return f"{accuracy.mean():.1f} ± {half:.1f}"
+    return "-" if np.isnan(values).any() else str(Summary.of(values))
 
 
 def main() -> None:

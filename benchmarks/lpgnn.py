@@ -20,8 +20,8 @@ import time
 from typing import Any
 
 import numpy as np
-from scipy.stats import t as student
 
+from sfumato.evaluation.scores import Summary
 from sfumato.graph import Graph, load_dataset
 from sfumato.local.lpgnn import LPGNN
 from sfumato.local.presets import PRESETS, preset
@@ -45,10 +45,8 @@ def main() -> None:
     print(f"{dataset}, {options.preset}, {' '.join(options.set) or 'as published'}", flush=True)
     graph = loaded(dataset, options.data_dir)
     rows = np.array([run(graph, LPGNN(**settings), seed) for seed in range(seeds)])
-    accuracy, seconds = 100 * rows[:, 0], rows[:, 1]
-    half = student.ppf(0.975, seeds - 1) * accuracy.std(ddof=1) / math.sqrt(seeds) if seeds > 1 else math.nan
-    print(f"test accuracy {accuracy.mean():.1f} ± {half:.1f} over {seeds} seeds", end="; ")
-    print(f"{np.median(seconds):.1f} s a run, peak {peak_mb():.0f} MB")
+    print(f"test accuracy {Summary.of(rows[:, 0])} over {seeds} seeds", end="; ")
+    print(f"{np.median(rows[:, 1]):.1f} s a run, peak {peak_mb():.0f} MB")
 
 
 def setting(text: str) -> tuple[str, Any]:

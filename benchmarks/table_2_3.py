@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from scipy.stats import t as student
 from torch.nn import functional
 
+from sfumato.evaluation.scores import Summary
 from sfumato.graph.datasets import load_dataset
 from sfumato.local._heat import normalized_adjacency
 from sfumato.local.collection import Questions, topology
@@ -115,14 +115,6 @@ def node_accuracy(
     return float((clean.argmax(1).numpy() == graph.y)[test].mean()), total
 
 
-def show(values: list[float]) -> str:
-    percent = 100 * np.asarray(values)
-    if len(values) < 2:
-        return f"{percent[0]:.1f}"
-    half = student.ppf(0.975, len(values) - 1) * percent.std(ddof=1) / math.sqrt(len(values))
-    return f"{percent.mean():.1f} ± {half:.1f}"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--datasets", nargs="+", choices=tuple(SETTINGS), default=list(SETTINGS))
@@ -139,7 +131,7 @@ def main() -> None:
         options.datasets, options.seeds, options.max_epochs = ["cora"], 2, 150
     torch.set_num_threads(options.threads)
     print(f"Seeds 0 to {options.seeds - 1}. Ours: mean and 95 % t-interval. Published: mean and standard deviation.\n")
-    print("| Data set | Task | Method | Epsilon a feature | Epsilon a user | Ours, % | Published, % |")
+    print("| Data set | Task | Method | Epsilon a feature | Epsilon a user | Ours | Published, % |")
     print("| --- | --- | --- | ---: | ---: | ---: | ---: |", flush=True)
     for setting in (SETTINGS[name] for name in options.datasets):
         graph = loaded(setting, options.data_dir)
@@ -164,7 +156,7 @@ def row(
     mean, deviation = getattr(setting, task)[method][EPSILONS.index(epsilon) if epsilon else 0].split()
     words = {"node": "node accuracy", "link": "link AUC"}
     budgets = ["none", "no privacy"] if epsilon is None else [f"{epsilon:g}", f"{total:.6g}"]
-    cells = [setting.name, words[task], method, *budgets, show(scores), f"{mean} ± {deviation}"]
+    cells = [setting.name, words[task], method, *budgets, str(Summary.of(scores)), f"{mean} ± {deviation}"]
     return "| " + " | ".join(cells) + " |"
 
 

@@ -36,7 +36,7 @@ CENTRAL = {
 }
 LOCAL = {
     "lpgnn": LPGNN(epochs=12),
-    "hybrid": Hybrid(),
+    "hybrid": Hybrid(epsilon_x=1.0),
     "label-only": LabelOnly(),
     "blink": Blink(epsilon=6.0, epochs=5),
 }

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,7 @@ import scipy.sparse as sp
 
 from sfumato.catalog import method_for
 from sfumato.cli import invoke
-from sfumato.cli.local import look, lost
+from sfumato.cli.local import implied, look, lost
 from sfumato.errors import InputError
 from sfumato.evaluation.controls import controls
 from sfumato.graph.graph import Graph, PublicFacts
@@ -238,8 +239,8 @@ def test_what_numeric_columns_lose_is_told_in_evaluation_alone(
 def test_wide_sparse_features_are_looked_at_where_they_are_stored():
     x = sp.csr_matrix(([1.0, 3.0], ([0, 1], [2, 5])), shape=(4, 90), dtype=np.float32)
     graph = Graph.from_edges([0, 1], [1, 2], 4, directed=False, x=x, y=[0, 1, 0, 1], classes=("a", "b"))
-    assert MEMBERS in lost(Hybrid(), graph)
-    assert lost(Hybrid(), replace(graph, x=x.minimum(1))) == ""
+    assert MEMBERS in lost(Hybrid(epsilon_x=1.0), graph)
+    assert lost(Hybrid(epsilon_x=1.0), replace(graph, x=x.minimum(1))) == ""
 
 
 @pytest.mark.parametrize(
@@ -321,8 +322,26 @@ def test_what_contradicts_local_privacy_is_refused(extra, said, refused, tables,
 
 
 @pytest.mark.parametrize(
+    ("given", "epsilon_x"),
+    [
+        ({}, 0.0),
+        ({"epsilon_x": 2.0}, 2.0),
+        ({"mechanism": "multi-bit"}, None),
+        ({"preset": "lpgnn-2021"}, None),
+        ({"unit": "none"}, math.inf),
+        ({"method": "label-only"}, 0.0),
+        ({"method": "pgc"}, None),
+    ],
+)
+def test_the_default_asks_for_no_features(given, epsilon_x):
+    asked = dict.fromkeys(("split", "unit", "preset", "mechanism", "epsilon_x", "epsilon_y"))
+    assert implied({"method": "lpgnn", **asked, **given})["epsilon_x"] == epsilon_x
+
+
+@pytest.mark.parametrize(
     ("method", "extra", "said"),
     [
+        ("lpgnn", ("--mechanism", "multi-bit", *ASKED), "Expected --epsilon-x with lpgnn"),
         ("lpgnn", ("--preset", "lpgnn-2020", *BOTH), "preset to be one of lpgnn-2021, pgc-2020"),
         ("lpgnn", ("--preset", "lpgnn-2021", *ASKED), "Expected --epsilon-x with lpgnn"),
         ("lpgnn", ("--preset", "lpgnn-2021", "--mechanism", "magic", *BOTH), "mechanism to be one of multi-bit"),

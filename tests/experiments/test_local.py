@@ -11,6 +11,7 @@ from sfumato.experiments.results import read
 from sfumato.experiments.runner import run
 from sfumato.experiments.spec import Spec
 from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.local.controls import CHOSEN
 
 LOCAL = """
 name = "local"
@@ -82,6 +83,7 @@ def test_cells_run_under_the_unit_that_the_questions_imply(path, tiny, tmp_path)
     ]  # fmt: skip
     assert labels_clear["certificate"]["unit"]["labels"] is False
     assert clear["certificate"] is None
+    assert all(row["certificate"]["notes"] == [CHOSEN] for row in (half, one, labels_clear))
     assert (one["unit"], one["epsilon"], one["at"], labels_clear["at"]) == ("local", None, 1, "inf")
     assert all(0 < row["metrics"]["accuracy"] <= 1 for row in (half, one, labels_clear, clear))
 

@@ -47,6 +47,23 @@ def test_a_published_number_that_was_not_run_is_shown_beside_those_that_were(sma
     assert (not_run.epsilon, not_run.score, not_run.published.value) == (4.0, None, 76.3)
 
 
+def test_seeds_below_the_first_of_a_run_do_not_count(small, path, instant):
+    before = Spec.read(small)
+    small.write_text(small.read_text().replace('unit = "edge"\nrole', 'unit = "edge"\nfirst_seed = 2\nrole'))
+    spec = Spec.read(small)
+    assert sorted({(cell.label, cell.seed) for cell in spec.cells()}) == [
+        ("GAP", 0), ("GAP", 1), ("GAP", 2), ("MLP", 2), ("MLP", 3), ("MLP", 4),
+    ]  # fmt: skip
+    rows = read(path)
+    assert belonging(rows, before) == rows
+    assert [row["seed"] for row in belonging(rows, spec) if row["label"] == "MLP"] == [2]
+    instant.clear()
+    run(spec, path.parents[1])
+    assert [(cell.label, cell.seed) for cell in instant] == [("MLP", 3), ("MLP", 4)]
+    *_, mlp = summarize(read(path), spec)
+    assert (mlp.label, mlp.seeds, round(mlp.mean, 6)) == ("MLP", 3, 0.53)
+
+
 def test_torn_line_does_not_count(path):
     whole = read(path)
     path.write_bytes(path.read_bytes()[:-2])

@@ -120,6 +120,16 @@ def test_other_rules():
         Selection("best", 0.3)
 
 
+def test_the_interval_of_an_accuracy_stays_within_its_range():
+    agreement = Agreement(np.array([[0.6, 0.4], [0.4, 0.6]]))
+    value, low, high = agreement.accuracy(0.62, 50)
+    assert (round(value, 9), high) == (1.1, 1.0)
+    assert 0 < low < 1
+    value, low, high = agreement.accuracy(0.3, 50)
+    assert (round(value, 9), low) == (-0.5, 0.0)
+    assert 0 < high < 1
+
+
 def test_debiased_accuracy_recovers_the_accuracy_with_its_interval():
     generator = np.random.default_rng(0)
     for randomizer in (SubsetSelection(5, 1.0, size=1), SubsetSelection(5, 1.0, size=2)):

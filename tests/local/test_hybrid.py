@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import numpy as np
+from scipy.special import softmax
 
 from sfumato.graph import campus, interests
 from sfumato.local import Hybrid
@@ -25,15 +26,30 @@ def test_an_expert_that_knows_gets_the_weight():
     reports = np.where(generator.random(400) < keep, labels, (labels + generator.integers(1, 3, 400)) % 3)
     knows = np.log(0.8 * np.eye(3)[labels] + 0.2 / 3)
     guesses = np.log(0.8 * np.eye(3)[generator.integers(3, size=400)] + 0.2 / 3)
-    good, bad = _weigh(np.stack([knows, guesses]), transition[:, reports].T)
-    assert good > 0.7 > 0.15 > bad
-    bad, good = _weigh(np.stack([guesses, knows]), transition[:, reports].T)
-    assert good > 0.7 > 0.3 > bad
+    typical = np.array([0.5, 0.5])
+    good, bad = _weigh(np.stack([knows, guesses]), transition[:, reports].T, typical, 0.5)
+    assert good > 0.7 > 0.2 > bad
+    swapped = _weigh(np.stack([guesses, knows]), transition[:, reports].T, typical, 0.5)
+    np.testing.assert_allclose(swapped, [bad, good], atol=1e-4)
+
+
+def test_exponents_are_where_likelihood_and_prior_are_highest():
+    generator = np.random.default_rng(1)
+    logs, likelihood = np.log(generator.random((2, 50, 3))), generator.random((50, 3))
+    typical = np.array([0.5, 0.2])
+
+    def height(exponents):
+        mixed = softmax(np.tensordot(exponents, logs, 1), axis=1)
+        return np.log((mixed * likelihood).sum(axis=1)).sum() - 2 * ((exponents - typical) ** 2).sum()
+
+    found = _weigh(logs, likelihood, typical, 0.5)
+    for away in ([0.01, 0], [0, 0.01]):
+        assert height(found) > max(height(found + away), height(np.maximum(found - away, 0)) - 1e-12)
 
 
 def test_without_reports_weights_are_the_usual_ones():
-    flat = np.zeros((3, 5, 4))
-    np.testing.assert_allclose(_weigh(flat, np.ones((5, 4))), [0.7, 0.1, 0.1], atol=1e-6)
+    typical = np.array([0.5, 0.5, 0.2])
+    np.testing.assert_allclose(_weigh(np.zeros((3, 5, 4)), np.ones((5, 4)), typical, 0.5), typical, atol=1e-6)
 
 
 def test_no_features_are_asked_for_at_epsilon_zero():
@@ -42,7 +58,7 @@ def test_no_features_are_asked_for_at_epsilon_zero():
     plan = method.calibrate(None, method.unit, graph.public_facts(method.unit))
     assert [release.name for release in plan.releases] == ["label-reports"]
     fitted = plan.fit(graph)
-    assert fitted.weights["exponents"].shape == (1,)
+    assert fitted.weights["exponents"].shape == (3,)
     assert (fitted.predict(graph) == graph.y)[graph.test_mask].mean() > 0.6
     np.testing.assert_allclose(fitted.predict_proba(graph).sum(axis=1), 1, rtol=1e-5)
 
@@ -57,7 +73,7 @@ def test_the_same_reports_give_the_same_answer_and_nothing_else_is_read():
     strange = graph.__class__(**{**graph.__dict__, "y": np.roll(graph.y, 7), "x": graph.x[::-1]})
     again = received(method, strange, public, reports)
     assert np.array_equal(first["probabilities"], method.learn(again, graph.num_classes, session())["probabilities"])
-    assert first["exponents"].shape == (3,)
+    assert first["exponents"].shape == (5,)
 
 
 def test_features_lead_where_neighbors_say_nothing():
@@ -67,5 +83,5 @@ def test_features_lead_where_neighbors_say_nothing():
         fitted = method.calibrate(None, method.unit, graph.public_facts(method.unit)).fit(graph)
         right.append((fitted.predict(graph) == graph.y)[graph.test_mask].mean())
         exponents.append(fitted.weights["exponents"])
-    assert exponents[0][1] > exponents[0][0]
+    assert max(exponents[0][3:]) > max(exponents[0][:3])
     assert right[0] > right[1] + 0.1

@@ -75,8 +75,11 @@ def propagated(steps, density=0.4):
 
 @pytest.mark.parametrize("backbone", BACKBONES)
 @pytest.mark.parametrize(("steps", "density"), [(0, 0.3), (1, 0.3), (3, 0.3), (2, 0.9)])
-def test_unformed_rows_give_the_scores_and_gradients_of_formed_ones(backbone, steps, density):
+@pytest.mark.parametrize("entries", [0, 4])
+def test_rows_give_the_scores_and_gradients_of_formed_ones(backbone, steps, density, entries, monkeypatch):
+    monkeypatch.setattr("sfumato.nn.gnn._FORMED", entries)
     network, results = GNN(backbone, 6, 4, 3), []
+    assert propagated(steps, density)[0].steps == (0 if entries else steps)
     for x in propagated(steps, density):
         out = network(x, TOPOLOGY)
         results.append((out, *torch.autograd.grad(out.tanh().square().sum(), list(network.parameters()))))

@@ -51,10 +51,18 @@ def certificate(unit="edge", epsilon=1.0, events=GAUSSIAN, own=()):
     }
 
 
-def make_run(label, unit, role="method", epsilons=(), vary=None, values=()):
+def make_run(label, unit, role="method", epsilons=(), vary=None, values=(), first_seed=0):
     """One run of a specification."""
     return SimpleNamespace(
-        label=label, method="gap", unit=unit, role=role, epsilons=epsilons, delta=1e-6, vary=vary, values=values
+        label=label,
+        method="gap",
+        unit=unit,
+        role=role,
+        epsilons=epsilons,
+        delta=1e-6,
+        vary=vary,
+        values=values,
+        first_seed=first_seed,
     )
 
 
@@ -64,9 +72,12 @@ def make_rows(spec, accuracy, seeds=3):
     for run in spec.runs:
         for at in run.values or (None,):
             for epsilon in run.epsilons or (None,):
-                for seed in range(seeds):
+                for seed in range(run.first_seed, run.first_seed + seeds):
                     cert = None if run.unit == "none" else certificate(run.unit, epsilon or 0.0)
-                    scores = {"accuracy": accuracy(run, epsilon, at) + 0.01 * (seed - 1), "macro_f1": 0.4}
+                    scores = {
+                        "accuracy": accuracy(run, epsilon, at) + 0.01 * (seed - run.first_seed - 1),
+                        "macro_f1": 0.4,
+                    }
                     where = {"label": run.label, "epsilon": epsilon, "at": at, "seed": seed}
                     rows.append({**ROW, **where, "certificate": cert, "metrics": scores})
     return rows

@@ -179,6 +179,20 @@ def test_words_as_places(spec):
     assert "70.0 % (67.5 to 72.5) at yes; 60.0 % (57.5 to 62.5) at no" in experiment_page(spec, rows)
 
 
+def test_other_seeds_and_notes_are_disclosed(spec):
+    runs = (make_run("GAP", "edge", epsilons=(1.0,)), make_run("Hybrid", "edge", epsilons=(1.0,), first_seed=200))
+    spec = SimpleNamespace(**{**vars(spec), "runs": runs, "published": ()})
+    rows = make_rows(spec, lambda run, epsilon, at: 0.5)
+    rows[-1]["certificate"]["notes"] = ["Chosen on another graph."]
+    rows[3]["certificate"] = rows[-1]["certificate"]  # the one that is shown
+    text = experiment_markdown(spec, rows)
+    assert "- Seeds: 3, each a fresh split" in text
+    assert "- First seed of Hybrid: 200" in text
+    assert "First seed of GAP" not in text
+    assert "--seeds 3 " in text
+    assert "- Chosen on another graph." in text
+
+
 def test_one_budget_each_is_a_list_of_points(spec, rows):
     runs = tuple(run for run in spec.runs if run.label != "GAP edge")
     spec = SimpleNamespace(**{**vars(spec), "runs": runs, "published": ()})

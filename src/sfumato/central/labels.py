@@ -28,7 +28,8 @@ one law.
 * *Prediction* reads released rows, weights and the node's own features: nothing is spent.
 
 Rows of early training nodes (edge level), and of training nodes that are no learners (node level), hold few or no
-messages: predictions for them lean on features. Their labels are what the method learned from.
+messages: predictions for them lean on features. Their labels are what the method learned from, so where labels are
+public ``sfumato predict`` returns these.
 """
 
 from __future__ import annotations
@@ -129,6 +130,7 @@ class LabelMessages(CuratorMethod):
         units=("edge", "node"),
         candidates=({"learner_share": 0.05}, {"learner_share": 0.1}, {"learner_share": 0.2}),
         audience=Audience(("noisy aggregates", "weights"), never=("sums before noise",)),
+        returns_known=True,
     )
 
     def __post_init__(self) -> None:

@@ -24,7 +24,8 @@ _NOT_OF_LINKS = ("epsilon_y", "split", "controls", "preset", "sign_key")
 def implied(values: dict[str, Any]) -> dict[str, Any]:
     """Return the unit, split and budgets of a local method: those that are given, and those that it implies.
 
-    PGC reads labels in the clear, unless a budget for them is given.
+    PGC reads labels in the clear, unless a budget for them is given. The default form of lpgnn asks for no
+    features, unless a budget, a randomizer or a preset for them is given.
 
     Args:
         values: the options of the command line, by name; None stands for one that is not given.
@@ -42,7 +43,12 @@ def implied(values: dict[str, Any]) -> dict[str, Any]:
         "pgc" in (values["method"], (values.get("preset") or "")[:3]),
     )
     in_clear = math.inf if values["unit"] is not None and not class_for(values["unit"]).private else None
-    for name, absent in (("epsilon_x", 0.0 if labels_only else None), ("epsilon_y", math.inf if published else None)):
+    about_features = in_clear is not None or any(values.get(name) is not None for name in ("preset", "mechanism"))
+    default = values["method"] == "lpgnn" and not about_features
+    for name, absent in (
+        ("epsilon_x", 0.0 if labels_only or default else None),
+        ("epsilon_y", math.inf if published else None),
+    ):
         given = values.get(name)
         found[name] = given if given is not None else absent if absent is not None else in_clear
     clear = found["epsilon_y"] == math.inf and (labels_only or found["epsilon_x"] == math.inf)

@@ -47,7 +47,8 @@ EPSILON_X = typer.Option(
     None,
     "--epsilon-x",
     help="Local methods: the budget for all features of one user together. With pgc (as method, preset or mechanism) it is "
-    "the budget of each single feature. 0 asks for no features; inf reads them in the clear.",
+    "the budget of each single feature. 0 asks for no features, which is the default of lpgnn and label-only and what we "
+    "recommend: at small budgets features cost and add nothing. inf reads them in the clear.",
 )
 EPSILON_Y = typer.Option(
     None, "--epsilon-y", help="Local methods: the budget for the label of one user. inf reads it in the clear."

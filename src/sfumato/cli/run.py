@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from sfumato.record.dataset_ledger import DatasetLedger
 
 RUN = typer.Argument(..., help="The folder of a run.")
+_OF_TRAINING = {
+    True: "Training nodes have their known label (source: known): the model's own answers for them lean on features.",
+    False: "Lines of training nodes lean on features. Their own labels are private, and are not in this file.",
+}
 JSON = typer.Option(False, "--json", help="Print one JSON object on standard output.")
 
 
@@ -75,6 +79,10 @@ def predict(
 
     On the graph of the run this spends nothing. Another graph is a new release, which is charged. Nodes that arrived later
     (--new-nodes, --new-edges) cost nothing more at edge level, since each edge pays once; at node level they are charged.
+
+    Each line of the file ends with the node's role, with its known label where labels are public, and with the source of the
+    prediction: model, or known for a training node that label messages answer by its known label, since their own answer
+    leans on features.
     """
     check_installed(*TRAIN)
     from sfumato.catalog import load
@@ -98,8 +106,9 @@ def predict(
     if sign_key is not None:
         raise InputError("Expected --sign-key with --new-nodes only, got it for predictions of a whole graph. Drop it.")
     given = any(value is not None for value in (dataset, nodes, edges))
+    split = _split(run, dataset)
     source = (
-        Source(dataset, _text(data_dir), _text(nodes), _text(edges), label, _text(schema), directed).check(
+        Source(dataset, _text(data_dir), _text(nodes), _text(edges), label, _text(schema), directed, split=split).check(
             labeled=False
         )
         if given
@@ -143,6 +152,8 @@ def _say(told: dict[str, Any], fitted: Fitted, as_json: bool) -> None:
     typer.echo(f"Wrote {told['nodes']:,} predictions to {told['out']}.")
     if fitted.plan.method.who_may_see(fitted.plan.unit)["the node itself"]:
         typer.echo("Each line may be shown to its own node only: it reads that node's features.", err=True)
+    if fitted.plan.method.card.returns_known:
+        typer.echo(_OF_TRAINING["labels" in fitted.plan.unit.public], err=True)
 
 
 def _same_graph(fitted: Fitted, graph: Graph) -> bool:
@@ -218,17 +229,40 @@ def _check_new_run(new_run: Path) -> None:
     check_new_run(new_run)
 
 
+def _split(run: Path, dataset: str | None) -> str:
+    """The split of a run, as far as its folder still says it and it is one of this data set. Tables declare a public one."""
+    try:
+        kept = Source.of_run(run)
+    except InputError:
+        return Source.split
+    return kept.split if kept.dataset == dataset and (dataset or kept.split != "public") else Source.split
+
+
 def _write_predictions(out: Path, graph: Graph, fitted: Fitted, table: NDArray[np.float32] | None = None) -> None:
-    """Write the class of every node, by the probabilities of ``table``, or of the model if there is none."""
-    table, classes = fitted.predict_proba(graph) if table is None else table, fitted.graph_key.classes
+    """Write a line for each node: what is predicted, its role in the run, and its known label where labels are public.
+
+    Probabilities are those of ``table``, or of the model if there is none.
+    """
+    from sfumato.graph.checks import ROLES
+
+    table = fitted.predict_proba(graph) if table is None else table
+    classes, unit = fitted.graph_key.classes, fitted.plan.unit
+    elsewhere = fitted.plan.method.origin is not None or fitted.certificate.values["composition"]["builds_on"]
+    same = not elsewhere and graph.roles is not None and graph.train_mask.sum() == fitted.plan.public.num_train
+    roles = [ROLES[role] for role in graph.roles] if same else [""] * graph.num_nodes
+    public = "labels" in unit.public and graph.y is not None
+    known = [graph.classes[label] if label >= 0 else "" for label in graph.y] if public else [""] * graph.num_nodes
     ids = range(graph.num_nodes) if graph.node_ids is None else graph.node_ids.tolist()
     out.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(out) as binary:
         file = io.TextIOWrapper(binary, encoding="utf-8", newline="")
         writer = csv.writer(file)
-        writer.writerow(["node", "predicted", *(f"p({name})" for name in classes)])
-        for node, best, row in zip(ids, table.argmax(1), table, strict=True):
-            writer.writerow([node, classes[best], *(f"{value:.6f}" for value in row)])
+        writer.writerow(["node", "predicted", *(f"p({name})" for name in classes), "role", "known_label", "source"])
+        for node, best, row, role, label in zip(ids, table.argmax(1), table, roles, known, strict=True):
+            returned = fitted.plan.method.card.returns_known and role == "train" and label != ""
+            shares = (f"{value:.6f}" for value in row)
+            source = "known" if returned else "model"
+            writer.writerow([node, label if returned else classes[best], *shares, role, label, source])
         file.detach()  # its text is written; the file is still to be synced
 
 

@@ -158,9 +158,9 @@ def read(path: str | Path) -> list[Row]:
 
 
 def belonging(rows: Sequence[Row], spec: Spec) -> list[Row]:
-    """Return the rows of a specification as it is now, on its data set, with any number of seeds."""
-    keys = {_key(cell.to_dict()) for cell in spec.cells()}
-    return [row for row in rows if _key(row) in keys]
+    """Return the rows of a specification as it is now, on its data set, with any number of seeds from the first of each run."""
+    first = {_key(cell.to_dict()): cell.seed for cell in reversed(spec.cells())}
+    return [row for row in rows if row["seed"] >= first.get(_key(row), math.inf)]
 
 
 def summarize(rows: Sequence[Row], spec: Spec) -> tuple[Line, ...]:

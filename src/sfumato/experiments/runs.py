@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any
 
 from sfumato._optional import require
-from sfumato._validate import check_real, fail
+from sfumato._validate import check_int, check_real, fail
 from sfumato.errors import UnsupportedUnitError
 from sfumato.experiments._tables import build, known, single
 from sfumato.experiments.pate_settings import METHOD as PATE
@@ -42,6 +42,7 @@ class Run:
         role: method, floor (graph-free), ceiling, label-control or no-information (features that tell nothing).
         vary: a setting of the method, or ``max_degree``; None if nothing varies.
         values: the values that it takes.
+        first_seed: its first seed. Seeds below it may have chosen constants of the method.
 
     Raises:
         InputError: a name is unknown, a value is refused by the method, or a budget is missing.
@@ -58,6 +59,7 @@ class Run:
     role: str = "method"
     vary: str | None = None
     values: tuple[Any, ...] = ()
+    first_seed: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "settings", tuple((name, written(value)) for name, value in self.settings))
@@ -68,6 +70,7 @@ class Run:
         unit = class_for(self.unit)
         takes_epsilon, takes_delta = ("epsilon" in unit.budget), ("delta" in unit.budget)
         known("role", self.role, ROLES)
+        check_int(low=0, first_seed=self.first_seed)
         check_unique("epsilons", self.epsilons)
         check_unique("values", self.values)
         for epsilon in self.epsilons:

@@ -97,7 +97,7 @@ class Spec:
         comments: remarks for its page.
         dataset: the name of the data set.
         split: percentages of training, validation and test nodes, or ``public``.
-        seeds: number of seeds, at least 1.
+        seeds: number of seeds of every run, at least 1.
         axis: what the figure shows to the right: ``epsilon``, or what its runs vary.
         quick: what ``--quick`` keeps.
         runs: the curves and table rows.
@@ -250,7 +250,7 @@ class Spec:
                 settings, max_degree = run.at(at, epsilon)
                 settings = run.completed(settings, self.dataset)
                 where = self.name, run.label, run.method, self.dataset, self.split, run.unit
-                yield Cell(*where, epsilon, run.delta, max_degree, settings, seed, at)
+                yield Cell(*where, epsilon, run.delta, max_degree, settings, run.first_seed + seed, at)
 
 
 def find(name: str) -> Spec:

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from sfumato.local.label_only import LabelOnly as LabelOnly
     from sfumato.local.lpgnn import LPGNN as LPGNN
     from sfumato.local.method import LocalMethod as LocalMethod
+    from sfumato.local.propagation import propagate_labels as propagate_labels
     from sfumato.local.smoothing import HeatKernelRidge as HeatKernelRidge
-    from sfumato.local.smoothing import propagate_labels as propagate_labels
+    from sfumato.local.smoothing import WalkKernelRidge as WalkKernelRidge
 
 _HOME = {
     "Blink": "blink",
@@ -31,9 +32,10 @@ _HOME = {
     "LabelOnly": "label_only",
     "LocalMethod": "method",
     "LPGNN": "lpgnn",
-    "propagate_labels": "smoothing",
+    "propagate_labels": "propagation",
     "Questions": "collection",
     "Smoothed": "_smoothed",
+    "WalkKernelRidge": "smoothing",
 }
 
 __all__ = sorted(_HOME)

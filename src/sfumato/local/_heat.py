@@ -1,12 +1,15 @@
-r"""Heat kernels of a public graph by sparse products, and Lanczos quadrature on them: no reports are read here.
+r"""Kernels of a public graph by sparse products, and Lanczos quadrature on them: no reports are read here.
 
-The kernel is :math:`K_t = D\, e^{-tL} D` with :math:`L = I - \hat A`, where :math:`\hat A` is the adjacency with self-loops,
-normalized symmetrically, and D is diagonal with :math:`D_v^{-2} \approx (e^{-tL})_{vv}`: every node has prior variance 1,
-so small components and nodes of low degree are not shrunk away.
+The heat kernel is :math:`K_t = D\, e^{-tL} D` with :math:`L = I - \hat A`, where :math:`\hat A` is the adjacency with
+self-loops, normalized symmetrically, and D is diagonal with :math:`D_v^{-2} \approx (e^{-tL})_{vv}`: every node has prior
+variance 1, so small components and nodes of low degree are not shrunk away. The walk kernel is :math:`D S^{2k} D` with S the
+same without self-loops: nodes are alike whose walks of k steps end at the same nodes, whether or not neighbors are alike.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -17,6 +20,7 @@ from scipy.special import ive
 Floats = NDArray[Any]  # float32 on nodes, float64 on quadrature
 _TAIL = 1e-5
 _DIAGONAL_PROBES = 128
+_TRACE_PROBES, _TRACE_STEPS = 8, 30
 
 
 def normalized_adjacency(adjacency: sp.csr_matrix, *, self_loops: bool = True) -> sp.csr_matrix:
@@ -53,50 +57,106 @@ def heat(step: sp.csr_matrix, width: float, columns: Floats) -> Floats:
     return total
 
 
-class HeatKernel:
-    """A heat kernel is ``D exp(-t L) D`` of one width on one graph: a linear map on columns [n, k], and nothing dense."""
+class Kernel:
+    """A kernel is ``D H H D`` for a symmetric map H on columns [n, k], scaled to a diagonal near 1: nothing is dense.
+
+    Args:
+        half: H, a linear map.
+        num_nodes: n.
+        seed: of the random signs that estimate the diagonal.
+    """
+
+    def __init__(self, half: Callable[[Floats], Floats], num_nodes: int, seed: int) -> None:
+        signs = np.random.default_rng(seed).choice(np.array([-1, 1], np.float32), (num_nodes, _DIAGONAL_PROBES))
+        self.half, self.scale = half, (1 / np.sqrt(np.maximum(np.square(half(signs)).mean(axis=1), 1e-12)))[:, None]
+
+    def __matmul__(self, columns: Floats) -> Floats:
+        return self.scale * self.half(self.half(self.scale * columns))
+
+
+class HeatKernel(Kernel):
+    """A heat kernel is ``D exp(-t L) D`` of one width on one graph."""
 
     def __init__(self, step: sp.csr_matrix, width: float, seed: int) -> None:
+        super().__init__(lambda columns: heat(step, width / 2, columns), step.shape[0], seed)
         self.step, self.width = step, width
-        signs = np.random.default_rng(seed).choice(np.array([-1, 1], np.float32), (step.shape[0], _DIAGONAL_PROBES))
-        variance = np.square(heat(step, width / 2, signs)).mean(axis=1)
-        self.scale = (1 / np.sqrt(variance))[:, None]
 
     def __matmul__(self, columns: Floats) -> Floats:
         return self.scale * heat(self.step, self.width, self.scale * columns)
 
 
-def lanczos(kernel: HeatKernel, masks: NDArray[np.bool_], starts: Floats, steps: int) -> tuple[Floats, Floats, Floats]:
+class WalkKernel(Kernel):
+    """A walk kernel is ``D S^(2k) D`` for walks of k steps on one graph; an isolated node is like no other."""
+
+    def __init__(self, step: sp.csr_matrix, hops: int, seed: int) -> None:
+        super().__init__(lambda columns: reduce(lambda now, _: step @ now, range(hops), columns), step.shape[0], seed)
+
+
+def typical_width(step: sp.csr_matrix, directions: float, seed: int) -> float:
+    r"""Find the width t at which the heat kernel has as many ``directions`` as asked for, beyond one a component.
+
+    With c connected components these are :math:`\operatorname{tr} e^{-tL} - c`.
+
+    Args:
+        step: normalized adjacency with self-loops, sparse [n, n].
+        directions: how many are asked for.
+        seed: of the sign vectors on which Lanczos quadrature estimates the trace.
+
+    The result lies between 1 and 500.
+
+    >>> complete = sp.csr_matrix(1 - np.eye(61))
+    >>> round(typical_width(normalized_adjacency(complete), 15.0, 0), 1)  # the logarithm of 60 / 15
+    1.4
+    """
+    count, component = sp.csgraph.connected_components(step, directed=False)
+    flat = sp.csr_matrix(
+        (1 / np.sqrt(step.diagonal()), (np.arange(len(component)), component)), (len(component), count)
+    )
+    flat = flat @ sp.diags(1 / np.sqrt(flat.power(2).sum(axis=0)).A1)
+    signs = np.random.default_rng(seed).choice(np.array([-1.0, 1.0]), (len(component), _TRACE_PROBES))
+    signs -= flat @ (flat.T @ signs)
+    _, nodes, vectors = lanczos(step, np.ones_like(signs, bool), signs.astype(np.float32), _TRACE_STEPS)
+    weights = (signs**2).sum(axis=0)[:, None] * vectors[:, 0] ** 2 / _TRACE_PROBES
+    low, high = 0.0, np.log(500.0)
+    for _ in range(20):
+        middle = (low + high) / 2
+        trace = (weights * np.exp(-np.exp(middle) * (1 - nodes))).sum()
+        low, high = (middle, high) if trace > directions else (low, middle)
+    return float(np.exp(middle))
+
+
+def lanczos(
+    kernel: Kernel | sp.csr_matrix, masks: NDArray[np.bool_], starts: Floats, steps: int
+) -> tuple[Floats, Floats, Floats]:
     r"""Run Lanczos on the restricted kernel from every column of ``starts``.
 
     Args:
-        kernel: K, a linear map on columns [n, k].
+        kernel: K, a symmetric linear map on columns [n, k].
         masks: nodes to which the kernel is restricted for each column.
         starts: b, [n, k], zero outside the mask.
-        steps: number of Lanczos steps, the size of the basis.
+        steps: number of Lanczos steps, the size of the basis Q.
 
-    Returns ``basis`` [steps, n, k], Ritz values ``nodes`` [k, steps] and eigenvectors ``vectors`` [k, steps, steps]:
-    :math:`f(K) b \approx \|b\| Q V f(\theta) V^\top e_1` and
-    :math:`b^\top f(K) b \approx \|b\|^2 \sum_i V_{1i}^2 f(\theta_i)`.
+    Returns ``images`` :math:`K Q` [steps, n, k], not restricted, Ritz values ``nodes`` [k, steps] and eigenvectors ``vectors``
+    [k, steps, steps]: :math:`K f(K) b \approx \|b\| (K Q) V f(\theta) V^\top e_1`, where f(K) is restricted and the K before it
+    is not, and :math:`b^\top f(K) b \approx \|b\|^2 \sum_i V_{1i}^2 f(\theta_i)`.
     """
     keep = masks.astype(np.float32)
-    basis = np.zeros((steps, *starts.shape), np.float32)
+    images = np.zeros((steps, *starts.shape), np.float32)
     diagonal, off = np.zeros((starts.shape[1], steps)), np.zeros((starts.shape[1], steps))
-    basis[0] = starts / np.maximum(np.linalg.norm(starts, axis=0), 1e-30)
+    before, now = np.zeros_like(starts), starts / np.maximum(np.linalg.norm(starts, axis=0), 1e-30)
     for i in range(steps):
-        image = keep * (kernel @ basis[i])
+        images[i] = kernel @ now
+        rest = keep * images[i]
         if i:
-            image -= off[:, i - 1].astype(np.float32) * basis[i - 1]
-        diagonal[:, i] = (image * basis[i]).sum(axis=0)
-        image -= diagonal[:, i].astype(np.float32) * basis[i]
-        if i + 1 == steps:
-            break
-        size = np.linalg.norm(image, axis=0)
+            rest -= off[:, i - 1].astype(np.float32) * before
+        diagonal[:, i] = (rest * now).sum(axis=0)
+        rest -= diagonal[:, i].astype(np.float32) * now
+        size = np.linalg.norm(rest, axis=0)
         off[:, i] = np.where(size > 1e-5, size, 0)
-        basis[i + 1] = np.where(size > 1e-5, image / np.maximum(size, 1e-30), 0)
+        before, now = now, np.where(size > 1e-5, rest / np.maximum(size, 1e-30), 0)
     tridiagonal = np.zeros((starts.shape[1], steps, steps))
     ladder = np.arange(steps)
     tridiagonal[:, ladder, ladder] = diagonal
     tridiagonal[:, ladder[1:], ladder[:-1]] = tridiagonal[:, ladder[:-1], ladder[1:]] = off[:, :-1]
     nodes, vectors = np.linalg.eigh(tridiagonal)
-    return basis, np.maximum(nodes, 0), vectors
+    return images, nodes, vectors

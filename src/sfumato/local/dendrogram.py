@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
@@ -132,10 +132,13 @@ def _merges(weights: sp.csr_matrix, degrees: Floats, *, late: bool) -> tuple[NDA
     columns = weights.indices.astype(np.int64)
     low, high = np.minimum(rows, columns), np.maximum(rows, columns)
     closeness = weights.data / (degrees[low] * degrees[high])
-    order = np.lexsort((low * len(degrees) + high, closeness))  # ties go by the pair, so that some pair is mutual
+    linked = np.flatnonzero(np.diff(weights.indptr))
+    starts = weights.indptr[linked]
+    best = np.repeat(np.maximum.reduceat(closeness, starts), np.diff(weights.indptr)[linked])
+    pair = np.where(closeness == best, low * len(degrees) + high, -1)  # ties go by the pair: some pair is mutual
+    first, second = np.divmod(np.maximum.reduceat(pair, starts), len(degrees))
     closest = np.full(weights.shape[0], -1)
-    closest[rows[order]] = columns[order]
-    linked = np.flatnonzero(closest >= 0)
+    closest[linked] = first + second - linked
     mutual = closest[closest[linked]] == linked
     waiting = linked[~mutual]
     if not late:
@@ -185,7 +188,9 @@ class CommunityTrees:
     num_trees: int = 8
     rates: tuple[float, ...] = (0.3, 0.6, 1.0, 1.5, 2.5)
     seed: int = 0
-    _cache: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _cache: dict[str, tuple[sp.csr_matrix, list[Dendrogram]]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         check_int(low=1, num_trees=self.num_trees)
@@ -220,9 +225,9 @@ class CommunityTrees:
         return averaged(fitted)
 
     def _trees(self, adjacency: sp.csr_matrix) -> list[Dendrogram]:
-        last = self._cache.get("graph")
-        if last is None or last.shape != adjacency.shape or (last != adjacency).nnz:
+        last = self._cache.get("last")
+        if last is None or last[0].shape != adjacency.shape or (last[0] != adjacency).nnz:
             generator = np.random.default_rng(self.seed)
             trees = [Dendrogram.grow(adjacency, generator) for _ in range(self.num_trees)]
-            self._cache.update(graph=adjacency.copy(), trees=trees)
-        return list(self._cache["trees"])
+            last = self._cache["last"] = adjacency.copy(), trees
+        return last[1]

@@ -157,13 +157,16 @@ class Agreement:
         return float(self.table[predicted, reports].mean())
 
     def accuracy(self, share: float, count: int) -> tuple[float, float, float]:
-        """Compute the debiased accuracy, which may lie outside [0, 1], and its 95 % Wilson interval from ``count`` reports."""
+        """Compute the debiased accuracy from ``count`` reports, and its 95 % Wilson interval within [0, 1].
+
+        The estimate itself has no bias, so it may lie outside.
+        """
         center = (share + _Z**2 / (2 * count)) / (1 + _Z**2 / count)
         half = _Z / (1 + _Z**2 / count) * math.sqrt(share * (1 - share) / count + _Z**2 / (4 * count**2))
         low, value, high = (
             (s - self.chance) / (self.ceiling - self.chance) for s in (center - half, share, center + half)
         )
-        return value, low, high
+        return value, min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
 
 
 class Epoch(NamedTuple):

@@ -1,4 +1,4 @@
-"""The recommended local method smooths label reports widely and adds graph networks on feature reports."""
+"""The recommended local method smooths label reports under three priors and adds graph networks on feature reports."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
 from sfumato.local.collection import Collection, Questions
-from sfumato.local.controls import REPORTED, beside_hybrid
+from sfumato.local.controls import CHOSEN, REPORTED, beside_hybrid
 from sfumato.local.dendrogram import CommunityTrees
+from sfumato.local.label_only import HEAT_KERNEL
 from sfumato.local.lpgnn import LPGNN
 from sfumato.local.method import LocalMethod
-from sfumato.local.smoothing import HeatKernelRidge
+from sfumato.local.smoothing import WalkKernelRidge
 from sfumato.method.card import Card
 
 if TYPE_CHECKING:
@@ -24,24 +25,33 @@ if TYPE_CHECKING:
     from sfumato.method.contract import Arrays, Session
 
 _FLOOR = 0.01  # added to probabilities before their logarithm, so that no expert has a veto
+_SMOOTHINGS = (HEAT_KERNEL, CommunityTrees(), WalkKernelRidge())
+_TYPICAL, _SPREAD = np.array([0.5, 0.5, 0.2]), 0.5
 _STEPS = (0, 8)
-_TYPICAL_SMOOTHING, _TYPICAL_NETWORK, _SPREAD = 0.7, 0.1, 0.5
+_TYPICAL_BESIDE, _SPREAD_BESIDE = (
+    np.array([1.0, 0.0, 0.0]),
+    np.array([0.5, 0.25, 0.25]),
+)  # product of smoothings, networks
 
 
 @dataclass(frozen=True)
 class Hybrid(LocalMethod):
-    r"""The hybrid multiplies label reports under two priors with feature reports in two networks, weighed by validation reports.
+    r"""The hybrid multiplies label reports under three priors with feature reports in two networks, weighed by the reports.
 
-    Experts: the product of :class:`~sfumato.local.smoothing.HeatKernelRidge` and
-    :class:`~sfumato.local.dendrogram.CommunityTrees`; and, where features are asked for, GraphSAGE on feature reports as
-    they are and after 8 hops, trained with forward correction and stopped on validation reports. With :math:`p_e` what an
-    expert says without a node's own report,
+    Experts on labels: :class:`~sfumato.local.smoothing.HeatKernelRidge` (near nodes are alike),
+    :class:`~sfumato.local.dendrogram.CommunityTrees` (members of a community are) and
+    :class:`~sfumato.local.smoothing.WalkKernelRidge` (nodes with the same neighbors are). With :math:`p_e` what an expert
+    says of a node without its own report,
 
     .. math:: p \propto \prod_e (p_e + 0.01)^{w_e},
 
-    where w maximizes the likelihood of the validation reports, :math:`\sum_v \log (p_v T)_{r_v}`, under a weak Gaussian
-    prior (0.7 for smoothing, 0.1 for a network, standard deviation 0.5; w >= 0). Features are worth their
-    epsilon only where networks get weight: with ``epsilon_x=0`` nobody is asked for them.
+    where w maximizes the likelihood of all reports, :math:`\sum_v \log (p_v T)_{r_v}`, under a Gaussian prior (0.5, 0.5
+    and 0.2, standard deviation 0.5; w >= 0).
+
+    Where features are asked for, GraphSAGE learns from the training reports, on feature reports as they are and after 8
+    hops, with forward correction, and stops by validation reports. These then weigh the two networks and the product
+    above, under a prior of 0 and 1 (standard deviations 0.25 and 0.5): what networks do not show to be worth is not used.
+    At small budgets that is all of it. ``epsilon_x=0`` asks nobody for features, and is what we recommend up to 3.
 
     ``mechanism`` is "collision" by default: features are sets, entries above 0 are members. For numeric columns take
     "multi-bit".
@@ -50,26 +60,27 @@ class Hybrid(LocalMethod):
 
     Weights: ``probabilities`` float32 [n, C], which are the predictions, and ``exponents`` float32 [experts].
 
-    Settings are those of :class:`~sfumato.local.collection.Questions`.
+    Settings are those of :class:`~sfumato.local.collection.Questions`; ``epsilon_x`` is 0 by default.
 
     Raises:
         InputError: a setting is out of range. ``calibrate`` raises UnsupportedUnitError under any unit but its own.
 
-    >>> Hybrid(epsilon_x=0.0, epsilon_y=0.5).name
+    >>> Hybrid(epsilon_y=0.5).name
     'hybrid'
     >>> from sfumato.graph.graph import PublicFacts
     >>> facts = PublicFacts(num_nodes=1000, num_train=500, num_features=10, num_classes=3, directed=False)
-    >>> method = Hybrid(epsilon_x=0.0, epsilon_y=0.5)
+    >>> method = Hybrid(epsilon_y=0.5)
     >>> method.calibrate(None, method.unit, facts).epsilon
     0.5
 
     Source: product of experts, Hinton (2002); forward correction, Patrini et al. (2017).
     """
 
+    epsilon_x: float | None = 0.0
     mechanism: str = "collision"
     card: ClassVar[Card] = Card(
         name="hybrid",
-        summary="features and labels randomized by each user (a published form with --preset)",
+        summary="labels, and features if asked for, randomized by each user (a published form with --preset)",
         words=("lpgnn",),
         options={
             "epsilon_x": "epsilon_x",
@@ -82,6 +93,7 @@ class Hybrid(LocalMethod):
         citations=("kondor2002diffusion",),
         audience=REPORTED,
         controls=beside_hybrid(tuple(field.name for field in fields(Questions))),
+        notes=(CHOSEN,),
     )
 
     @classmethod
@@ -94,41 +106,44 @@ class Hybrid(LocalMethod):
     def learn(self, collection: Collection, num_classes: int, session: Session) -> Arrays:
         """Let every expert learn, then weigh them; arguments as in :meth:`LocalMethod.learn`."""
         reports = collection.adjacency, collection.labels, collection.known, collection.transition
-        smoothed = [model.fit(*reports) for model in (HeatKernelRidge(), CommunityTrees())]
-        full = [sum(_log(one.probabilities) for one in smoothed)]
-        held_out = [sum(_log(one.held_out) for one in smoothed)]
-        for steps in _STEPS if collection.features is not None else ():
-            network = self._network(steps)
-            weights = network.learn(collection, num_classes, session)
-            full.append(_log(np.exp(network.predict(weights, collection))))
-            held_out.append(full[-1])
-        val = collection.val_mask
-        likelihood = collection.transition[:, collection.labels[val]].T
-        exponents = _weigh(np.stack(held_out)[:, val], likelihood)
-        probabilities = softmax(np.tensordot(exponents, np.stack(full), 1), axis=1)
+        known, val = collection.known, collection.val_mask
+        smoothed = [smoothing.fit(*reports) for smoothing in _SMOOTHINGS]
+        full = np.stack([_log(one.probabilities) for one in smoothed])
+        held_out = np.stack([_log(one.held_out) for one in smoothed])
+        likelihood = collection.transition.T[collection.labels]  # of unknown nodes too, where it is not read
+        exponents = _weigh(held_out[:, known], likelihood[known], _TYPICAL, _SPREAD)
+        if collection.features is not None:
+            networks = np.stack([self._network(steps, collection, num_classes, session) for steps in _STEPS])
+            product = log_softmax(np.tensordot(exponents, held_out, 1), axis=1)
+            experts = np.stack((product[val], *networks[:, val]))
+            first, *rest = _weigh(experts, likelihood[val], _TYPICAL_BESIDE, _SPREAD_BESIDE)
+            full, exponents = np.concatenate((full, networks)), np.array([*first * exponents, *rest])
+        probabilities = softmax(np.tensordot(exponents, full, 1), axis=1)
         return {"probabilities": probabilities.astype(np.float32), "exponents": exponents.astype(np.float32)}
 
     def predict(self, weights: Arrays, collection: Collection) -> NDArray[np.float32]:
         """Return the logarithms of the stored probabilities, float32 [n, C]."""
         return np.log(np.maximum(weights["probabilities"], np.float32(1e-12)))
 
-    def _network(self, steps: int) -> LPGNN:
+    def _network(self, steps: int, collection: Collection, num_classes: int, session: Session) -> Floats:
         asked = {field.name: getattr(self, field.name) for field in fields(Questions)}
-        return LPGNN(**asked, steps_x=steps, loss="forward", epochs=200, patience=20)
+        network = LPGNN(**asked, steps_x=steps, loss="forward", epochs=200, patience=20)
+        return _log(np.exp(network.predict(network.learn(collection, num_classes, session), collection)))
 
 
 def _log(probabilities: Floats) -> Floats:
     return np.log(probabilities + _FLOOR)
 
 
-def _weigh(logs: Floats, likelihood: Floats) -> Floats:
-    """Exponents [experts] for log-probabilities [experts, n, C], from the likelihood [n, C] of validation reports."""
-    typical = np.full(len(logs), _TYPICAL_NETWORK)
-    typical[0] = _TYPICAL_SMOOTHING
+def _weigh(logs: Floats, likelihood: Floats, typical: Floats, spread: Floats | float) -> Floats:
+    """Exponents [experts] for log-probabilities [experts, n, C], from the likelihood [n, C] of reports that no expert read."""
 
-    def loss(exponents: Floats) -> float:
-        mixed = log_softmax(np.tensordot(exponents, logs, 1), axis=1)
-        seen = np.log((np.exp(mixed) * likelihood).sum(axis=1) + 1e-300).sum()
-        return float(((exponents - typical) ** 2).sum() / (2 * _SPREAD**2) - seen)
+    def loss(exponents: Floats) -> tuple[float, Floats]:
+        mixed = softmax(np.tensordot(exponents, logs, 1), axis=1)
+        joint = mixed * likelihood
+        seen = joint.sum(axis=1, keepdims=True) + 1e-300
+        slope = np.tensordot(logs, joint / seen - mixed, 2)
+        away = (exponents - typical) / spread
+        return float((away**2).sum() / 2 - np.log(seen).sum()), away / spread - slope
 
-    return np.asarray(minimize(loss, typical, method="L-BFGS-B", bounds=[(0, 5)] * len(logs)).x)
+    return np.asarray(minimize(loss, typical, jac=True, method="L-BFGS-B", bounds=[(0, 5)] * len(logs)).x)

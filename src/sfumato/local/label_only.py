@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import check_choice, fail
-from sfumato.local.controls import BESIDE_LABELS, REPORTED
+from sfumato.local.controls import BESIDE_LABELS, CHOSEN, REPORTED
 from sfumato.local.method import LocalMethod
-from sfumato.local.smoothing import HeatKernelRidge, best_propagation
+from sfumato.local.propagation import best_propagation
+from sfumato.local.smoothing import HeatKernelRidge
 from sfumato.method.card import Card
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from sfumato.method.contract import Arrays, Session
 
 FORMS = ("heat-kernel", "propagation")
+HEAT_KERNEL = HeatKernelRidge()
+"""Shared by all methods that take it, since it keeps the kernels of the last graph (which is public)."""
 _LEAST = 1e-12
 
 
@@ -57,6 +60,7 @@ class LabelOnly(LocalMethod):
         citations=("kondor2002diffusion",),
         audience=REPORTED,
         controls=BESIDE_LABELS,
+        notes=(CHOSEN,),
     )
 
     def __post_init__(self) -> None:
@@ -77,7 +81,7 @@ class LabelOnly(LocalMethod):
         """Estimate the labels: smooth the reported ones; arguments as in :meth:`LocalMethod.learn`."""
         reports = collection.adjacency, collection.labels, collection.known, collection.transition
         if self.form == "heat-kernel":
-            return {"probabilities": HeatKernelRidge().fit(*reports).probabilities.astype(np.float32)}
+            return {"probabilities": HEAT_KERNEL.fit(*reports).probabilities.astype(np.float32)}
         scores = np.maximum(best_propagation(*reports), _LEAST)
         return {"probabilities": (scores / scores.sum(axis=1, keepdims=True)).astype(np.float32)}
 

@@ -105,12 +105,15 @@ CONTROLS = (
 
 @dataclass(frozen=True)
 class Card(Face):
-    """A card is a face with three more facts: who may see what, the controls, and whether links are read.
+    """A card is a face with more facts: who may see what, the controls, what is read, and how training nodes are answered.
 
     Args:
         audience: what the method releases and what it hides.
         controls: runs to compare with, the ceiling last.
         reads_links: whether the method reads links at all.
+        returns_known: whether training nodes are answered by their known labels where these are public, because the
+            method's own predictions for them lean on features.
+        notes: what certificates say outside the claim, such as which data chose the method's constants.
 
     >>> Card("gap", "noisy aggregates").controls[-1].method
     'sage'
@@ -119,3 +122,5 @@ class Card(Face):
     audience: Audience = Audience()
     controls: tuple[Control, ...] = CONTROLS
     reads_links: bool = True
+    returns_known: bool = False
+    notes: tuple[str, ...] = ()

@@ -1,7 +1,8 @@
 """Graph networks of two layers, the first of which projects its input before it propagates.
 
 Where rows come from reports, [n, d] would be wide and dense after one hop; :class:`PropagatedRows` keeps the sparse
-reports and moves only [n, hidden] through the graph, forward and backward, which is the same by linearity.
+reports and moves only [n, hidden] through the graph, forward and backward, which is the same by linearity. On dense graphs
+with few columns it is the other way round.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ BACKBONES = ("sage", "gcn", "gat", "mlp")
 ACTIVATIONS = ("selu", "relu")
 _HEADS = 4
 _SLOPE = 0.2
+_FORMED = 4  # entries an arc and hop
 
 
 class Topology:
@@ -128,7 +130,9 @@ class _SymmetricPower(torch.autograd.Function):
 
 
 class PropagatedRows:
-    r"""Rows :math:`S^K (R + 1 o^\top)` [n, d] are never formed: a product with [d, width] costs n x width.
+    r"""Rows :math:`S^K (R + 1 o^\top)` [n, d] are formed only where they have few entries, else multiplied hop by hop.
+
+    Few are up to 4 for each arc and hop: then one product with what is formed costs less than the K hops of its result.
 
     ``rows`` is R, CSR or, where most entries are there, dense; ``offset`` is o [d].
 
@@ -143,10 +147,15 @@ class PropagatedRows:
     def __init__(self, rows: Any, offset: NDArray[np.floating], topology: Topology, steps: int) -> None:
         if sp.issparse(rows) and 2 * rows.nnz > np.prod(rows.shape):
             rows = rows.toarray()
-        self.shape = rows.shape
-        self.rows = SparseRows(rows) if sp.issparse(rows) else torch.as_tensor(rows, dtype=torch.float32)
+        self.shape, self.topology, self.steps = rows.shape, topology, steps
         self.offset = torch.tensor(offset, dtype=torch.float32)
-        self.topology, self.steps = topology, steps
+        self.rows: SparseRows | Tensor
+        if steps and np.prod(rows.shape) <= _FORMED * steps * topology.adjacency.nnz:
+            dense = torch.as_tensor(rows.toarray() if sp.issparse(rows) else rows, dtype=torch.float32)
+            self.rows, self.steps = topology.hop(dense + self.offset, steps), 0
+            self.offset = torch.zeros_like(self.offset)
+        else:
+            self.rows = SparseRows(rows) if sp.issparse(rows) else torch.as_tensor(rows, dtype=torch.float32)
 
     def __matmul__(self, weight: Tensor) -> Tensor:
         weight = weight.contiguous()

@@ -94,6 +94,7 @@ def _compared(spec: Spec, rows: Sequence[Row], date: str | None) -> Section:
             "Seeds",
             f"{_seeds(done)}, each {'its own teachers, queries' if spec.images else 'a fresh split'} and initialization",
         ),
+        *[(f"First seed of {run.label}", str(run.first_seed)) for run in spec.runs if run.first_seed],
         ("Fits", f"{len(done)} done, {len(rows) - len(done)} skipped"),
         *([("Date", date)] if date else []),
     ]
@@ -207,7 +208,7 @@ def _privacy(lines: Sequence[Line]) -> Section:
         noise = "; ".join(_releases(values["releases"])) or "nothing is released that depends on what is protected"
         where = line.label, plain(line.epsilon), plain(line.at)
         rows[(*where, values["protects"], claim_words(values["claim"]), noise)] = None
-        for key in ("assumptions", "caveats"):
+        for key in ("assumptions", "caveats", "notes"):
             words.update(dict.fromkeys(values.get(key, ())))
         words.update(dict.fromkeys(f"Assumed public, read from the data: {one}." for one in values["assumed_public"]))
     table = Table(
@@ -302,4 +303,8 @@ def _reproduce(spec: Spec, rows: Sequence[Row]) -> Section:
 
 
 def _seeds(rows: Sequence[Row]) -> int:
-    return len({row["seed"] for row in rows})
+    """Seeds of the run that has the most."""
+    seeds: dict[str, set[int]] = {}
+    for row in rows:
+        seeds.setdefault(row["label"], set()).add(row["seed"])
+    return max(map(len, seeds.values()), default=0)

@@ -79,8 +79,8 @@ class Hybrid(LabelOnly):
     settings: ClassVar = QUESTIONS
 
     def networks(self, certificate: Certificate, found: Iterable[str] = ()) -> Tensors:
-        """Return the probabilities and the weight of every expert: smoothing and, if features are there, two networks."""
-        experts = 1 if certificate["settings"]["epsilon_x"] == 0 else 3
+        """Return the probabilities and the weight of every expert: three smoothings and, if features are there, two networks."""
+        experts = 3 if certificate["settings"]["epsilon_x"] == 0 else 5
         return {**super().networks(certificate), "exponents": [experts]}
 
 
