@@ -28,6 +28,8 @@ _METHODS = (
     "central.gap:GAP",
     "central.baselines:MLP",
     "central.baselines:SAGE",
+    "central.reference:Reference",
+    "central.graph_free:GraphFree",
     "local.hybrid:Hybrid",
     "local.lpgnn:LPGNN",
     "local.label_only:LabelOnly",

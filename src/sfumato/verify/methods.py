@@ -17,6 +17,8 @@ METHODS = {
     "label-messages": "labels:LabelMessages",
     "mlp": "baselines:MLP",
     "sage": "baselines:SAGE",
+    "reference": "baselines:SAGE",
+    "graph-free": "baselines:GraphFree",
     "label-only": "local:LabelOnly",
     "hybrid": "local:Hybrid",
     "lpgnn": "local:LPGNN",
