@@ -2,7 +2,8 @@ r"""The reference is the ceiling: what networks reach that read features, arcs a
 
 Decoupled networks learn on sums over neighbors that are taken once, so they are fast:
 
-* *smoothed*: an MLP on features, whose scores are spread by personalized PageRank; the best of the three where labels are few;
+* *smoothed*: an MLP on features, whose scores are spread by personalized PageRank; the best of them where labels are few;
+* *features*: an MLP on the node's features alone;
 * *neighborhoods*: an MLP on the node's features, on mean features one and two hops away, on degrees, and on histograms of the
   training labels one and two hops away;
 * *wiring*: the same, and the node's row of the adjacency matrix (on graphs of at most 500,000 arcs).
@@ -29,7 +30,7 @@ from torch import Tensor, nn
 
 from sfumato._optional import require
 from sfumato._validate import check_int, check_real
-from sfumato.central._learning import labeled, seeded
+from sfumato.central._learning import Features, labeled, seeded
 from sfumato.errors import UnsupportedUnitError
 from sfumato.method.card import Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
@@ -52,7 +53,7 @@ Rows = Tensor | SparseRows
 
 @dataclass(frozen=True)
 class Reference(CuratorMethod):
-    """The best of three decoupled graph networks, by validation accuracy, is the ceiling. It refuses every privacy unit.
+    """The best of a few decoupled networks, by validation accuracy, is the ceiling. It refuses every privacy unit.
 
     It predicts the nodes of the graph that it learned from. Scores are log-probabilities, float32 [num_nodes, num_classes].
 
@@ -77,7 +78,7 @@ class Reference(CuratorMethod):
     width: int = 64
     epochs: int = 300
     learning_rate: float = 0.01
-    card: ClassVar[Card] = Card(name="reference", summary="the best of three graph networks, without privacy")
+    card: ClassVar[Card] = Card(name="reference", summary="the best of a few graph networks, without privacy")
 
     def __post_init__(self) -> None:
         check_int(low=1, width=self.width)
@@ -108,7 +109,8 @@ class Reference(CuratorMethod):
             rows, hop = _rows(x), SparseRows(symmetric(hops[0]))
             make = partial(Smoothed, x.shape[1], self.width, graph.num_classes, steps=steps)
             found.append(self._fit("smoothed", make, lambda ids: (rows, hop, ids), graph, session))
-        blocks = [x, neighborhoods(graph, hops, x)]
+            found.append(self._fit_blocks("features", [Features(graph).x], graph, session))
+        blocks = [Features(graph).x, neighborhoods(graph, hops, x)]
         found.append(self._fit_blocks("neighborhoods", blocks, graph, session))
         if len(graph.indices) <= _MOST_ARCS:
             found.append(self._fit_blocks("wiring", [*blocks, *map(_mean, hops)], graph, session))

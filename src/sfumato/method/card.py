@@ -96,8 +96,8 @@ class Control:
 
 CEILING = Control("ceiling", "ceiling: no privacy", "reference", private=False)
 FLOORS = (
-    Control("floor", "floor: graph-free, same budget", "graph-free"),
-    Control("floor", "floor: graph-free, same budget", "mlp"),
+    Control("floor", "floor: no graph, same budget", "graph-free"),
+    Control("floor", "floor: no graph, same budget", "mlp"),
 )
 CONTROLS = (
     *FLOORS,
