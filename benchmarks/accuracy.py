@@ -2,9 +2,9 @@
 
     python benchmarks/accuracy.py [--methods auto progap gap] [--seeds 10] [--data-dir ../shared/data]
 
-Each row is one `sfumato train` command with fresh splits (seed i draws split i). The floor is the graph-free network at
-the same unit and budget, the ceiling GraphSAGE without privacy. Published code: means of three runs on one split; it keeps
-the best epoch on validation labels also at node level.
+Each row is one `sfumato train` command with fresh splits (seed i draws split i). The floor is the best graph-free model at
+the same unit and budget, the ceiling the better of the same method and `reference` without privacy. Published code: means of
+three runs on one split; it keeps the best epoch on validation labels also at node level.
 """
 
 from __future__ import annotations

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from sfumato.central.baselines import MLP as MLP
     from sfumato.central.baselines import SAGE as SAGE
     from sfumato.central.gap import GAP as GAP
+    from sfumato.central.graph_free import GraphFree as GraphFree
     from sfumato.central.labels import LabelMessages as LabelMessages
     from sfumato.central.progap import ProGAP as ProGAP
+    from sfumato.central.reference import Reference as Reference
     from sfumato.central.tuned import Tuned as Tuned
     from sfumato.errors import SfumatoError as SfumatoError
     from sfumato.method.plan import Fitted as Fitted
@@ -46,6 +48,7 @@ _HOME = {
     "EdgeLevel": "privacy.units",
     "Fitted": "method.plan",
     "GAP": "central.gap",
+    "GraphFree": "central.graph_free",
     "LabelMessages": "central.labels",
     "LinkLevel": "privacy.units",
     "LocalLevel": "privacy.units",
@@ -55,6 +58,7 @@ _HOME = {
     "Plan": "method.plan",
     "ProGAP": "central.progap",
     "RecordLevel": "privacy.units",
+    "Reference": "central.reference",
     "SAGE": "central.baselines",
     "SfumatoError": "errors",
     "Tuned": "central.tuned",

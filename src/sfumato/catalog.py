@@ -30,6 +30,8 @@ _METHODS = (
     "central.baselines:MLP",
     "central.linear:Linear",
     "central.baselines:SAGE",
+    "central.reference:Reference",
+    "central.graph_free:GraphFree",
     "local.hybrid:Hybrid",
     "local.lpgnn:LPGNN",
     "local.label_only:LabelOnly",

@@ -24,6 +24,8 @@ TRAIN_KEYS = {
     "floor": dict,
     "label_control": dict,
     "ceiling": dict,
+    "floor_method": str,
+    "ceiling_method": str,
     "graph_gain_recovered": float,
     "privacy": dict,
     "evaluation_private": bool,

@@ -35,6 +35,13 @@ def test_one_seed_has_no_interval():
     assert str(Summary.of([0.7])) == "70.0 %"
 
 
+@pytest.mark.parametrize("values", [[0.98, 1.0], [0.01, 0.0]])
+def test_the_interval_of_a_share_stays_between_0_and_1(values):
+    summary = Summary.of(values)
+    assert 0 <= summary.low < summary.mean < summary.high <= 1
+    assert (summary.low == 0) != (summary.high == 1), "one end is cut, the other one is Student's"
+
+
 def test_scores_read_labeled_test_nodes_alone():
     graph = path_of_four([0, 1, 0, 1], [0, 2, 2, 2])
     accuracy, macro_f1 = score(Says(1, 1, 0, 0), graph)

@@ -59,7 +59,7 @@ unit = "record"
 epsilons = [5]
 delta = 1e-5
 role = "floor"
-settings = { teachers = 3, queries = 20, mechanism = "gnmax", student = "ridge" }
+settings = { teachers = 3, queries = 20, mechanism = "gnmax", student = "edge-ridge" }
 
 [[run]]
 label = "True labels"
@@ -140,7 +140,7 @@ def test_students_of_a_seed_learn_from_the_same_answers(path, trained, tmp_path,
 
     def fit_student(settings, images, rows, labels, progress, stage):
         seen.append((rows.tolist(), labels.tolist()))
-        return pate_run.Ridge(images.test_x[rows], labels, images.num_classes)
+        return pate_run.fit_floor(images, rows, labels)
 
     monkeypatch.setattr(pate_run, "fit_student", fit_student)
     text = TINY[: TINY.index("[[published]]")]
@@ -276,9 +276,9 @@ def test_settings_become_those_of_the_plan():
     [
         ("student_steps = 2", "student_step = 2", "setting of pate .*Did you mean 'student_steps'"),
         ("queries = 20\nmechanism", "querys = 20\nmechanism", "Did you mean 'queries'"),
-        ('student = "ridge"', 'student = "ridg"', "Did you mean 'ridge'"),
-        ('student = "ridge"', 'student = "gan", student_noise_rate = 0.2', "setting of pate to be one of .*'student_noise_rate'"),
-        ('student = "ridge"', 'student = "gan", student_widths = "4;4"', "student_widths to be whole numbers with commas"),
+        ('student = "edge-ridge"', 'student = "edge-rid"', "Did you mean 'edge-ridge'"),
+        ('"edge-ridge"', '"gan", student_noise_rate = 0.2', "setting of pate to be one of .*'student_noise_rate'"),
+        ('student = "edge-ridge"', 'student = "gan", student_widths = "4;4"', "student_widths to be whole numbers with commas"),
         ("student_steps = 2", "student_mirror = 1", "student_mirror to be true or false, got 1"),
         ("student_steps = 2", "student_steps = 0", "steps to be an integer >= 1"),
         ('mechanism = "gnmax"\nsigma2', 'mechanism = "lnmax"\nsigma2', "to be the noise of lnmax: scale"),
@@ -291,7 +291,7 @@ def test_settings_become_those_of_the_plan():
         ('"4" = 10.0', '"x" = 10.0', "sigma2 in .* to hold a value for each epsilon"),
         ('"4" = 10.0', '"4" = [1]', "sigma2 in .* to hold a value for each epsilon"),
         ('queries = 20, student_steps', 'queries = 9001, student_steps', "num_queries to be an integer >= 1 and <= 9000"),
-        ('student = "ridge" }', 'student = "ridge", sigma2 = 0.01 }', "epsilon to be at least"),
+        ('student = "edge-ridge" }', 'student = "edge-ridge", sigma2 = 0.01 }', "epsilon to be at least"),
         ('split = "public"', 'split = "75/10/15"', "a specification of its own, with split public"),
         ('dataset = "mnist"', 'dataset = "campus"', "dataset to be one of mnist, fashion_mnist"),
         ('method = "pate"\nunit = "none"', 'method = "mlp"\nunit = "none"', "a specification of its own|setting of mlp"),

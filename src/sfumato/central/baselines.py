@@ -1,4 +1,4 @@
-"""Every result stands beside a graph-free network (the floor) and a graph network without privacy (the ceiling)."""
+"""Two plain networks: one without the graph (a floor), and GraphSAGE without privacy, once the ceiling."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class MLP(NetworkMethod):
 
 @dataclass(frozen=True)
 class SAGE(CuratorMethod):
-    """GraphSAGE without privacy is the ceiling of a comparison. It refuses every privacy unit.
+    """GraphSAGE without privacy refuses every privacy unit. The ceiling is now :class:`~sfumato.central.reference.Reference`.
 
     Two layers of means over neighbors give scores float32 [num_nodes, num_classes].
 

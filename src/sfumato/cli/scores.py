@@ -44,7 +44,7 @@ def show(result: dict[str, Any], evaluation: Evaluation, out: Path) -> None:
 
     seeds, outcome = result["test_accuracy"]["seeds"], evaluation.outcome
     table = Table("", "test accuracy", "macro-F1", box=box.SIMPLE_HEAD, title=f"{result['dataset']} ({seeds} seed(s))")
-    shown = {name: (title, evaluation.controls.get(name)) for name, title in titles(result["method"]).items()}
+    shown = {name: (title, evaluation.controls.get(name)) for name, title in titles(result["method"], result).items()}
     rows = (*list(shown.values())[:-1], (f"{result['method']} (unit {result['unit']})", outcome), shown["ceiling"])
     for title, row in rows:
         if row is not None:

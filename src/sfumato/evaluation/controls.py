@@ -1,10 +1,14 @@
-"""The controls of a plan: what its method's card lists, made from the catalog."""
+"""The controls of a plan: what its method's card lists, made from the catalog.
+
+Controls of one name are candidates for it: the one with the best mean accuracy over all seeds is shown. Choosing it reads test
+labels, which can only make a floor or a ceiling higher.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sfumato.catalog import METHODS, method_named
 from sfumato.privacy.units import NoPrivacy, Unit
@@ -32,9 +36,28 @@ class Beside(NamedTuple):
     budget: Budget | None
 
 
-def titles(method: str) -> dict[str, str]:
-    """Return how tables name each control of a plan, by the control's name; the ceiling is last."""
-    return {control.name: control.title for control in METHODS[method].card.controls}
+def names(method: str) -> tuple[str, ...]:
+    """List the names of a method's controls, each once; the ceiling is last.
+
+    >>> names("gap")
+    ('floor', 'label_control', 'ceiling')
+    """
+    return tuple(dict.fromkeys(control.name for control in METHODS[method].card.controls))
+
+
+def titles(method: str, metrics: Mapping[str, Any]) -> dict[str, str]:
+    """Return how tables name each control of a plan, by the control's name; the ceiling is last.
+
+    Args:
+        method: the name of the plan's method.
+        metrics: what metrics.json holds; a name such as ``floor_method`` says which candidate is shown.
+
+    >>> titles("gap", {"ceiling_method": "reference"})["ceiling"]
+    'ceiling: no privacy (reference)'
+    """
+    shown = {control.name: control.title for control in METHODS[method].card.controls}
+    chosen = {name: metrics.get(f"{name}_method") for name in shown}
+    return {name: f"{title} ({chosen[name]})" if chosen[name] else title for name, title in shown.items()}
 
 
 def controls(plan: Plan) -> Iterator[Beside]:

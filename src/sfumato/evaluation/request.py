@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import InputError, UnsupportedUnitError
-from sfumato.evaluation.controls import controls, repeats, titles
+from sfumato.evaluation.controls import controls, names, repeats
 from sfumato.evaluation.scores import Summary, check_scorable, graph_gain_recovered, score
 from sfumato.privacy.units import Declared, Unit, unit_named
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from sfumato.method.contract import Listed, Progress
     from sfumato.method.plan import Fitted, Plan
     from sfumato.privacy.budget import Budget
+
+_ENDS = ("floor", "ceiling")
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ class Evaluation:
     Args:
         plan: the plan that was fitted.
         outcome: the fits of the plan.
-        controls: the fits of each control, by its name.
+        controls: the fits of the best candidate for each control, by its name.
         left_out: why controls were not fitted, one sentence for each of them.
     """
 
@@ -87,7 +89,7 @@ class Evaluation:
     def to_dict(self, unit: str) -> dict[str, Any]:
         """Return what metrics.json holds of scores and privacy; ``unit`` is the word that was asked for."""
         plan, outcome, beside = self.plan, self.outcome, self.controls
-        low, high = (beside[name].accuracy.mean if name in beside else None for name in ("floor", "ceiling"))
+        low, high = (beside[name].accuracy.mean if name in beside else None for name in _ENDS)
         shares = plan.method.shares
         low = None if "epsilon_y" in shares else low  # features that tell nothing still have the graph
         return {
@@ -97,7 +99,8 @@ class Evaluation:
             "test_accuracy": outcome.accuracy.to_dict(),
             "test_macro_f1": outcome.macro_f1.to_dict(),
             **dict.fromkeys(("floor", "label_control", "ceiling")),
-            **{name: beside[name].accuracy.to_dict() if name in beside else None for name in titles(plan.method.name)},
+            **{name: beside[name].accuracy.to_dict() if name in beside else None for name in names(plan.method.name)},
+            **{f"{name}_method": beside[name].first.plan.method.name if name in beside else None for name in _ENDS},
             "graph_gain_recovered": graph_gain_recovered(outcome.accuracy.mean, low, high),
             "privacy": {
                 "unit": unit,
@@ -138,7 +141,7 @@ class Prepared:
     def evaluate(self, first: Fitted | None = None, report: Progress | None = None) -> Evaluation:
         """Run the request: score the first fit (made here unless it is given), further seeds, and the controls."""
         outcome = self._repeat(self.plan, first, report)
-        beside, left_out = self._beside(report) if self.request.controls else ({}, ())
+        beside, left_out = self._beside(outcome, report) if self.request.controls else ({}, ())
         return Evaluation(self.plan, outcome, beside, left_out)
 
     def _repeat(self, plan: Plan, first: Fitted | None, report: Progress | None) -> Outcome:
@@ -154,21 +157,28 @@ class Prepared:
         accuracy, macro_f1 = (Summary.of(values) for values in zip(*scores, strict=True))
         return Outcome(first, accuracy, macro_f1, seconds)
 
-    def _beside(self, report: Progress | None) -> tuple[dict[str, Outcome], tuple[str, ...]]:
-        """Fit each control, but those without a proof under the unit, and those that repeat the method itself."""
-        outcomes, left_out = {}, []
-        for name, method, unit, budget in controls(self.plan):
+    def _beside(self, own: Outcome, report: Progress | None) -> tuple[dict[str, Outcome], tuple[str, ...]]:
+        """Fit the candidates for each control, but those without a proof under the unit, and those that repeat the method.
+
+        Without privacy the run is its own candidate for the ceiling: ``own`` is taken, and not fitted again.
+        """
+        outcomes: dict[str, Outcome] = {}
+        left_out: dict[str, str] = {}
+        for name, method, unit, budget in controls(own.first.plan):
             label = name.replace("_", " ")
             try:
                 control: Plan = method.calibrate(budget, unit, self.first.public_facts(unit))
             except UnsupportedUnitError:
                 continue
             except InputError as error:
-                left_out.append(f"{label} is left out. {error}")
+                left_out[name] = f"{label} is left out. {error}"
                 continue
-            if not repeats(control, self.plan):
-                outcomes[name] = self._repeat(control, None, _prefixed(report, label))
-        return outcomes, tuple(left_out)
+            if repeats(control, self.plan):
+                continue
+            found = own if control == self.plan else self._repeat(control, None, _prefixed(report, label))
+            if name not in outcomes or found.accuracy.mean > outcomes[name].accuracy.mean:
+                outcomes[name] = found
+        return outcomes, tuple(left_out[name] for name in left_out if name not in outcomes)
 
 
 def prepare(

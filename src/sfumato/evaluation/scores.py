@@ -28,7 +28,7 @@ class Predictor(Protocol):
 
 @dataclass(frozen=True)
 class Summary:
-    """The mean of a score over seeds, with its 95 % t-interval.
+    """The mean of a score over seeds, with its 95 % t-interval. Scores are shares, so the interval ends at 0 and 1.
 
     Args:
         mean: the mean over all seeds.
@@ -39,6 +39,8 @@ class Summary:
     >>> summary = Summary.of([0.70, 0.72, 0.74])
     >>> round(summary.mean, 3), round(summary.low, 3), round(summary.high, 3)
     (0.72, 0.67, 0.77)
+    >>> Summary.of([0.98, 1.0]).high
+    1.0
     """
 
     mean: float
@@ -55,7 +57,7 @@ class Summary:
         from scipy.special import stdtrit
 
         half = float(stdtrit(len(values) - 1, 0.975) * np.std(values, ddof=1) / math.sqrt(len(values)))
-        return cls(mean, mean - half, mean + half, len(values))
+        return cls(mean, max(mean - half, 0.0), min(mean + half, 1.0), len(values))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form, in which scores are fractions."""

@@ -79,8 +79,7 @@ def run_pate(cell: Cell, data_dir: str | Path, results: str | Path) -> dict[str,
     import torch
 
     from sfumato.pate.plan import choose_queries
-    from sfumato.pate.run import fit_student, score
-    from sfumato.students.ridge import Ridge
+    from sfumato.pate.run import fit_floor, fit_student, score
 
     start, threads = time.perf_counter(), torch.get_num_threads()
     images, device = _images(cell.dataset, str(data_dir)), _device()
@@ -94,7 +93,7 @@ def run_pate(cell: Cell, data_dir: str | Path, results: str | Path) -> dict[str,
     torch.set_num_threads(threads)
     began = time.perf_counter()
     if chosen.student == RIDGE:
-        student = Ridge(images.test_x[taught.rows], taught.labels, images.num_classes)
+        student: Any = fit_floor(images, taught.rows, taught.labels)
     else:
         student = fit_student(settings, images, taught.rows, taught.labels, None, "student")
     trained = time.perf_counter() - began

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sfumato.pate.plan import Settings
 
 METHOD = "pate"
-RIDGE = "ridge"
+RIDGE = "edge-ridge"
 OFFICIAL_TEACHERS = 250
 _NOISE = {"lnmax": ("scale",), "gnmax": ("sigma2",), "confident-gnmax": ("threshold", "sigma1", "sigma2")}
 _PREFIX = "student_"
@@ -41,7 +41,7 @@ class PateCell:
         scale: scale of Laplace noise on the counts, in votes.
         accounting: "data-independent" (epsilon binds, and there is a certificate) or "as-published".
         max_answers: most answers of confident-gnmax; half of the queries by default.
-        student: a student of :mod:`sfumato.pate.plan`, or "ridge", least squares on pixels: the floor.
+        student: a student of :mod:`sfumato.pate.plan`, or "edge-ridge", regression on edges of the answered images: the floor.
         quick: 50 teachers, 100 queries, small networks, few steps, and calibrated noise, in place of their settings.
         student_settings: settings of the student, written with the prefix ``student_``; widths as "32,64,128".
 

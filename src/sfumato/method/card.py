@@ -71,8 +71,8 @@ class Control:
     """A control is a run to compare a method's results with. It is described relative to that method.
 
     Args:
-        name: its name in metrics.json, such as ``floor`` or ``ceiling``.
-        title: its title in tables.
+        name: its name in metrics.json, such as ``floor`` or ``ceiling``. Of several with one name the best is shown.
+        title: its title in tables, the same for one name.
         method: its name in the catalog; empty for the method itself.
         settings: the settings of the control; with an empty ``method``, beside all those of the method itself.
         keeps: settings that it shares with the method.
@@ -80,7 +80,7 @@ class Control:
         only: settings of the method for which the control is made.
         unless: settings of the method for which it is not made.
 
-    >>> Control("ceiling", "ceiling: GraphSAGE, no privacy", "sage", private=False).keeps
+    >>> Control("ceiling", "ceiling: no privacy", "reference", private=False).keeps
     ()
     """
 
@@ -94,13 +94,19 @@ class Control:
     unless: Mapping[str, Any] = field(default_factory=dict)
 
 
-CEILING = Control("ceiling", "ceiling: GraphSAGE, no privacy", "sage", private=False)
+CEILING = Control("ceiling", "ceiling: no privacy", "reference", private=False)
+FLOORS = (
+    Control("floor", "floor: no graph, same budget", "graph-free"),
+    Control("floor", "floor: no graph, same budget", "mlp"),
+    Control("floor", "floor: no graph, same budget", "linear"),
+)
 CONTROLS = (
-    Control("floor", "floor: graph-free, same budget", "mlp"),
+    *FLOORS,
     Control("label_control", "control: one hop of labels, same budget", "label-messages", {"num_hops": 1}),
+    Control("ceiling", "ceiling: no privacy", private=False),
     CEILING,
 )
-"""What stands beside a method with a trusted curator."""
+"""What stands beside a method with a trusted curator. Of controls with one name the best is shown."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +122,7 @@ class Card(Face):
         notes: what certificates say outside the claim, such as which data chose the method's constants.
 
     >>> Card("gap", "noisy aggregates").controls[-1].method
-    'sage'
+    'reference'
     """
 
     audience: Audience = Audience()

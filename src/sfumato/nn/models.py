@@ -111,10 +111,10 @@ class Linear(nn.Linear):
     """A linear layer takes a dense tensor or :class:`SparseRows`."""
 
     def reset_parameters(self) -> None:
-        """Set the initial parameters; without inputs there is only a bias, and nothing to draw."""
+        """Set the initial parameters; without inputs there is at most a bias, and nothing to draw."""
         if self.in_features:
             super().reset_parameters()
-        else:
+        elif self.bias is not None:
             nn.init.zeros_(self.bias)
 
     def forward(self, x: Tensor | SparseRows) -> Tensor:

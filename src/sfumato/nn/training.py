@@ -88,8 +88,10 @@ def train_full_batch(
     num_classes: int,
     epochs: int,
     learning_rate: float,
+    weight_decay: float = 0.0,
     validate: Callable[[], Tensor] | None = None,
     validation_targets: Tensor,
+    patience: int | None = None,
     progress: Steps | None = None,
 ) -> list[float]:
     """Train by Adam on the cross-entropy, in place; with ``validate``, keep the epoch with the best accuracy there.
@@ -103,17 +105,19 @@ def train_full_batch(
         num_classes: how many there are.
         epochs: passes over the training rows.
         learning_rate: step size of Adam.
+        weight_decay: multiple of the parameters that is added to the gradient.
         validate: scores of the validation rows, in evaluation mode.
         validation_targets: classes of the validation rows, int64 [num_val].
+        patience: epochs without a better accuracy on the validation rows after which training ends; None never ends it.
         progress: a function, called with (epoch, epochs).
 
     Returns:
         The training loss of each epoch.
     """
-    optimizer = Adam(model.parameters(), learning_rate)
+    optimizer = Adam(model.parameters(), learning_rate, weight_decay)
     labeled = targets >= 0
     mass = functional.one_hot(targets.clamp_min(0), num_classes).T * (labeled / labeled.sum())
-    best, best_state, losses = -1.0, None, []
+    best, best_epoch, best_state, losses = -1.0, 0, None, []
     for epoch in range(epochs):
         model.train()
         loss = _CrossEntropy.apply(scores(), mass)
@@ -125,9 +129,12 @@ def train_full_batch(
             with torch.no_grad():
                 accuracy = float(torch.eq(validate().argmax(1), validation_targets).double().mean())
             if accuracy > best:
-                best, best_state = accuracy, {key: value.clone() for key, value in model.state_dict().items()}
+                best, best_epoch = accuracy, epoch
+                best_state = {key: value.clone() for key, value in model.state_dict().items()}
         if progress is not None:
             progress(epoch + 1, epochs)
+        if validate is not None and patience is not None and epoch - best_epoch >= patience:
+            break
     if best_state is not None:
         model.load_state_dict(best_state)
     model.eval()

@@ -42,7 +42,7 @@ from sfumato.pate.kernel import KernelEnsemble
 from sfumato.pate.plan import POOL, STUDENTS, UNIT, Settings, VotePlan, choose_queries, make_plan, told
 from sfumato.record.release_folder import LEDGER, read_sign_key
 from sfumato.students.consistency import STUDENT_SETTINGS
-from sfumato.students.ridge import Ridge
+from sfumato.students.edge_ridge import EdgeRidge
 
 if TYPE_CHECKING:
     from sfumato.method.engine import Spending
@@ -262,6 +262,18 @@ def fit_student(
     return student.fit(images.test_x[rows], labels, images.test_x[others], progress=Watch(progress).stage(stage))
 
 
+def fit_floor(images: Images, rows: NDArray[np.int64], labels: NDArray[np.int64]) -> EdgeRidge:
+    """Fit the floor on labels for rows of the pool: it sees them as the default student does, and no other row.
+
+    Args:
+        images: hold the public pool.
+        rows: labeled rows of the pool.
+        labels: labels of these rows.
+    """
+    slanted = STUDENT_SETTINGS.get(images.name, {}).get("slanted", False)
+    return EdgeRidge(images.test_x[rows], labels, images.num_classes, slanted=slanted)
+
+
 def _privacy(settings: Settings, plan: VotePlan, votes: Votes) -> dict[str, Any]:
     """What the run cost in the chosen accounting, and whether the student may leave."""
     cost: dict[str, Any] = {"epsilon": plan.epsilon, "releasable": True}
@@ -313,7 +325,7 @@ def _scores(
     ceiling = (
         fit_student(settings, images, asked, images.test_y[asked], progress, "ceiling") if settings.controls else None
     )
-    floor = Ridge(images.test_x[asked], answers.labels[given], images.num_classes)
+    floor = fit_floor(images, asked, answers.labels[given])
     return {
         "student": score(student, images),
         "ceiling": None if ceiling is None else score(ceiling, images),

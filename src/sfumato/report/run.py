@@ -304,7 +304,7 @@ def _evaluation(run: Run) -> Section:
 
 
 def _metrics(metrics: Mapping[str, Any], method: str) -> list[Part]:
-    beside = titles(method).items() if method in METHODS else ()
+    beside = titles(method, metrics).items() if method in METHODS else ()
     names = [(key, title[:1].upper() + title[1:]) for key, title in beside]
     names.insert(-1 if names else 0, ("test_accuracy", "This run"))
     found = [(title, Summary(**metrics[key])) for key, title in names if metrics.get(key)]

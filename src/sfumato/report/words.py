@@ -17,7 +17,7 @@ ROLES = {
     "label-control": "label-only control",
     "no-information": "control: features that tell nothing",
 }
-IMAGE_ROLES = {"method": "method", "floor": "floor: pixels alone", "ceiling": "ceiling: true labels"}
+IMAGE_ROLES = {"method": "method", "floor": "floor: answered images alone", "ceiling": "ceiling: true labels"}
 AXES = {
     "epsilon": "epsilon",
     "num_hops": "hops",

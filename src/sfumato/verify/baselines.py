@@ -1,4 +1,7 @@
-"""What the verifier knows of methods mlp, linear and sage. Part of the verifier: it needs the standard library."""
+"""What the verifier knows of methods mlp, linear, graph-free, sage and reference.
+
+Part of the verifier: it needs the standard library.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,9 @@ from .central import OWN, TRAINING, Central, Sizes, sizes
 from .kinds import Planned, Weights
 from .rules import Audience, Certificate, Rules, Tensors
 
+_OF_EDGES: Audience = {"anyone": ["weights", "predictions"], "the node itself": [], "never": []}
 _OF_RECORDS: Audience = {"anyone": ["weights"], "the node itself": OWN, "never": []}
+_ROUNDS, _NODES = 100, 61  # of trees
 
 
 class MLP(Central):
@@ -17,7 +22,7 @@ class MLP(Central):
 
     settings: ClassVar = TRAINING
     audience: ClassVar = {
-        "edge": {"anyone": ["weights", "predictions"], "the node itself": [], "never": []},
+        "edge": _OF_EDGES,
         "node": _OF_RECORDS,
         "record": _OF_RECORDS,
     }
@@ -66,6 +71,32 @@ def center_tensors(certificate: Certificate) -> Tensors:
 
 
 class SAGE(Rules):
-    """The rules of method sage, which has no proof and runs without privacy only."""
+    """The rules of methods sage and reference, which have no proof and run without privacy only."""
 
     settings: ClassVar = {"width": "count", "epochs": "count", "learning_rate": "positive up to 10"}
+
+
+class GraphFree(Rules):
+    """The rules of method graph-free, which keeps one of three models of features; its tensors show which."""
+
+    settings: ClassVar = {"width": "count", "epochs": "count", "learning_rate": "positive up to 10"}
+    audience: ClassVar = {"edge": _OF_EDGES}
+    reads_links = False
+
+    def networks(self, certificate: Certificate, found: Iterable[str] = ()) -> Tensors:
+        """Return the tensors of the model that was kept: trees, linear layer, or network with a batch norm."""
+        width, features, classes = sizes(certificate)
+        kept = {name.partition(".")[0] for name in found}
+        if kept == {"trees"}:
+            parts = ("feature", "threshold", "left", "right", "value")
+            return {f"trees.{part}": [_ROUNDS, classes, _NODES] for part in parts} | {"trees.baseline": [classes]}
+        if kept == {"linear"}:
+            return {"linear.weight": [classes, features], "linear.bias": [classes]}
+        norm = {f"network.norm.{leaf}": [width] for leaf in ("weight", "bias", "running_mean", "running_var")}
+        return {
+            "network.maps.0.weight": [width, features],
+            "network.head.weight": [classes, width],
+            "network.head.bias": [classes],
+            "network.norm.num_batches_tracked": [1],
+            **norm,
+        }

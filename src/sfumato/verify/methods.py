@@ -19,6 +19,8 @@ METHODS = {
     "mlp": "baselines:MLP",
     "linear": "baselines:Linear",
     "sage": "baselines:SAGE",
+    "reference": "baselines:SAGE",
+    "graph-free": "baselines:GraphFree",
     "label-only": "local:LabelOnly",
     "hybrid": "local:Hybrid",
     "lpgnn": "local:LPGNN",

@@ -1,0 +1,236 @@
+"""The floor where labels are public: the strongest of several models that read features and no graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from sfumato._optional import require
+from sfumato._validate import check_int, check_real
+from sfumato.central._learning import Features, labeled, load_weights, network_arrays, seeded
+from sfumato.errors import UnsupportedUnitError
+from sfumato.method.card import Audience, Card
+from sfumato.method.contract import Arrays, Outcome, Planned, Session
+from sfumato.method.curator import CuratorMethod
+from sfumato.nn.decoupled import Blocks
+from sfumato.nn.models import Linear
+from sfumato.nn.training import train_full_batch
+
+if TYPE_CHECKING:
+    from sfumato.graph.graph import Graph, PublicFacts
+    from sfumato.privacy.units import Unit
+    from sfumato.record.ledger import Release
+
+_PATIENCE = 50
+_MOST_COLUMNS, _MOST_WORK = 1000, 100_000_000  # trees are grown up to these; work is training nodes x columns x classes
+_ROUNDS, _AT_ONCE, _LEAVES = 100, 20, 31
+_NODES = 2 * _LEAVES - 1
+_ABSENT = -30.0  # score of a class without a training node
+_PARTS = {"feature": "feature_idx", "threshold": "num_threshold", "left": "left", "right": "right", "value": "value"}
+
+
+@dataclass(frozen=True)
+class GraphFree(CuratorMethod):
+    """The best of three models of the nodes' own features, by validation accuracy, is the floor where labels are public.
+
+    * ``linear``: multinomial logistic regression, stopped early;
+    * ``network``: one hidden layer with dropout;
+    * ``trees``: gradient-boosted trees of scikit-learn, where features are few (at most 1000 columns, and 100 million training
+      nodes x columns x classes).
+
+    Without validation labels the network is taken. Scores are float32 [num_nodes, num_classes].
+
+    **Formal guarantee.** Arcs are never read, and features and labels are public at edge level: epsilon is 0. Units under
+    which they are private are refused.
+
+    Args:
+        width: number of units in the hidden layer.
+        epochs: most full-batch steps; training stops after 50 without a better validation accuracy.
+        learning_rate: step size of Adam, in (0, 10].
+
+    Errors: ``calibrate`` raises UnsupportedUnitError where features or labels are private.
+
+    Raises:
+        InputError: a setting is out of range.
+
+    >>> from sfumato.graph.graph import PublicFacts
+    >>> from sfumato.privacy.budget import Budget
+    >>> from sfumato.privacy.units import EdgeLevel
+    >>> facts = PublicFacts(num_nodes=1000, num_train=750, num_features=10, num_classes=3, directed=False)
+    >>> GraphFree().calibrate(Budget(1.0, 1e-6), EdgeLevel(directed=False), facts).epsilon
+    0.0
+    """
+
+    width: int = 64
+    epochs: int = 300
+    learning_rate: float = 0.01
+    card: ClassVar[Card] = Card(
+        name="graph-free",
+        summary="the best of linear model, network and trees, without the graph",
+        units=("edge",),
+        audience=Audience(("weights",), predictions="predictions"),
+        reads_links=False,
+    )
+
+    def __post_init__(self) -> None:
+        check_int(low=1, width=self.width)
+        check_int(low=1, epochs=self.epochs)
+        check_real(low=0, high=10, open_low=True, learning_rate=self.learning_rate)
+
+    def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
+        """List nothing: where features and labels are public, nothing that is read is private.
+
+        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
+
+        Raises:
+            UnsupportedUnitError: features or labels are private under the unit.
+        """
+        if not {"features", "labels"} <= set(unit.public):
+            raise UnsupportedUnitError(
+                f"Method 'graph-free' reads features and labels in the clear and has no proof under unit {unit.name!r}. "
+                "Use mlp."
+            )
+        return ()
+
+    def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
+        """Train the models and keep the one that predicts most validation labels right.
+
+        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
+        """
+        y, _, val = labeled(graph)
+        found = [self._trained(name, plan.public, graph, session) for name in ("network", "linear")]
+        if len(val) and _few_columns(plan.public):
+            found.append(_grown(graph, session))
+        known = y[val].numpy()
+        right = [int((self.scores(plan, one, {}, graph)[val].argmax(1) == known).sum()) for one in found]
+        return Outcome(found[int(np.argmax(right))], {})
+
+    def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
+        """Apply the model that was kept to the nodes' own features.
+
+        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
+        """
+        if "trees.value" in weights:
+            return tree_scores({name.removeprefix("trees."): part for name, part in weights.items()}, _dense(graph))
+        (name,) = {key.partition(".")[0] for key in weights}
+        network = self._network(name, plan.public)
+        load_weights(network, weights, name)
+        with torch.no_grad():
+            return network(Features(graph).rows(None)).numpy()
+
+    def _network(self, name: str, public: PublicFacts) -> nn.Module:
+        if name == "linear":
+            return Linear(public.num_features, public.num_classes)
+        return Blocks([public.num_features], self.width, public.num_classes)
+
+    def _trained(self, name: str, public: PublicFacts, graph: Graph, session: Session) -> Arrays:
+        (y, ids, val), features = labeled(graph), Features(graph)
+        seen, held_out = features.rows(ids), features.rows(val)
+        with seeded(session.seed):
+            network = self._network(name, public)
+            session.watch.curves[name] = train_full_batch(
+                network,
+                lambda: network(seen),
+                y[ids],
+                num_classes=public.num_classes,
+                epochs=self.epochs,
+                learning_rate=self.learning_rate,
+                weight_decay=0.0 if name == "linear" else 5e-4,
+                validate=(lambda: network(held_out)) if len(val) else None,
+                validation_targets=y[val],
+                patience=_PATIENCE,
+                progress=session.watch.stage(name),
+            )
+        return network_arrays(name, network)
+
+
+def _few_columns(public: PublicFacts) -> bool:
+    work = public.num_train * public.num_features * public.num_classes
+    return 0 < public.num_features <= _MOST_COLUMNS and work <= _MOST_WORK
+
+
+def _grown(graph: Graph, session: Session) -> Arrays:
+    """Grow trees, 20 rounds at a time, until the validation labels are predicted no better; a plain array each part."""
+    (y, ids, val), x = labeled(graph), _dense(graph)
+    model = require("sklearn.ensemble").HistGradientBoostingClassifier(
+        learning_rate=0.1, max_leaf_nodes=_LEAVES, early_stopping=False, warm_start=True, random_state=session.seed
+    )
+    told, best, kept = session.watch.stage("trees"), -1.0, {}
+    for rounds in range(_AT_ONCE, _ROUNDS + 1, _AT_ONCE):
+        model.set_params(max_iter=rounds).fit(x[ids], y[ids].numpy())
+        if told is not None:
+            told(rounds, _ROUNDS)
+        accuracy = float(model.score(x[val], y[val].numpy()))
+        if accuracy <= best:
+            break
+        best, kept = accuracy, tree_arrays(model, graph.num_classes)
+    return {f"trees.{name}": part for name, part in kept.items()}
+
+
+def tree_arrays(model: Any, num_classes: int) -> Arrays:
+    """Copy the trees of a fitted HistGradientBoostingClassifier into arrays, padded to 100 rounds of 61 nodes.
+
+    A threshold is rounded down to float32, which no comparison with a float32 feature notices. A leaf is its own child.
+
+    Args:
+        model: was fitted on class numbers, of which some may be missing.
+        num_classes: how many classes there are.
+
+    Returns:
+        ``feature``, ``threshold``, ``left``, ``right`` and ``value`` of each node [100, num_classes, 61], and the
+        ``baseline`` of each class [num_classes]; float32.
+    """
+    present = np.asarray(model.classes_)[1:] if len(model.classes_) == 2 else np.asarray(model.classes_)
+    own = np.arange(_NODES, dtype=np.float64)
+    arrays: dict[str, NDArray[Any]] = {name: np.zeros((_ROUNDS, num_classes, _NODES)) for name in _PARTS}
+    arrays["left"][:] = arrays["right"][:] = own
+    for number, trees in enumerate(model._predictors):
+        for label, tree in zip(present, trees, strict=True):
+            nodes = tree.nodes
+            for name, field in _PARTS.items():
+                arrays[name][number, label, : len(nodes)] = nodes[field]
+            leaf = np.flatnonzero(nodes["is_leaf"])
+            for name in ("left", "right"):
+                arrays[name][number, label, leaf] = leaf
+            arrays["threshold"][number, label, leaf] = 0
+    arrays["baseline"] = np.full(num_classes, _ABSENT)
+    arrays["baseline"][model.classes_] = 0
+    arrays["baseline"][present] = np.ravel(model._baseline_prediction)
+    rounded = {name: part.astype(np.float32) for name, part in arrays.items()}
+    high = rounded["threshold"] > arrays["threshold"]
+    rounded["threshold"][high] = np.nextafter(rounded["threshold"][high], np.float32(-np.inf))
+    return rounded
+
+
+def tree_scores(arrays: Arrays, x: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Compute the scores of rows: the baseline and the values of the leaves that they reach.
+
+    Args:
+        arrays: those of :func:`tree_arrays`.
+        x: dense rows of features.
+    """
+    scores = np.tile(arrays["baseline"], (len(x), 1)).astype(np.float64)
+    rows = np.arange(len(x))
+    feature, left, right = (arrays[name].astype(np.int64) for name in ("feature", "left", "right"))
+    for number, label in np.argwhere(arrays["value"].any(2)):
+        at = np.zeros(len(x), np.int64)
+        tree = number, label
+        while True:
+            low = x[rows, feature[tree][at]] <= arrays["threshold"][tree][at]
+            below = np.where(low, left[tree][at], right[tree][at])
+            if np.array_equal(below, at):
+                break
+            at = below
+        scores[:, label] += arrays["value"][tree][at]
+    return scores.astype(np.float32)
+
+
+def _dense(graph: Graph) -> NDArray[np.float32]:
+    x: Any = Features(graph).x
+    return np.asarray(x.toarray() if sp.issparse(x) else x, np.float32)

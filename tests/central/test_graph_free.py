@@ -1,0 +1,112 @@
+"""The floor where labels are public: which model is kept, and trees that are copied into arrays."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
+
+import sfumato as sf
+from sfumato import verify
+from sfumato.central import graph_free
+from sfumato.central.graph_free import GraphFree, tree_arrays, tree_scores
+from sfumato.graph.graph import Graph
+
+EDGE = sf.EdgeLevel(directed=False)
+
+
+def graph_of(y, x, seed=0):
+    rng = np.random.default_rng(seed)
+    source, target = rng.integers(0, len(y), (2, 3 * len(y)))
+    return Graph.from_edges(source, target, len(y), directed=False, x=x.astype(np.float32), y=y).with_split(seed=seed)
+
+
+def xor(n=1000, seed=0):
+    """Two columns that tell the class only together, which no linear model sees."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 2))
+    return graph_of((x[:, 0] * x[:, 1] > 0).astype(int), x, seed)
+
+
+def lines(n=600, seed=0):
+    """Many weak columns, as a linear model has them."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 60))
+    return graph_of((x.sum(1) + rng.normal(size=n) > 0).astype(int), x, seed)
+
+
+def fitted_on(graph, **settings):
+    return GraphFree(**settings).calibrate(sf.Budget(1, 1e-6), EDGE, graph.public_facts(EDGE)).fit(graph)
+
+
+def kept(fitted):
+    (name,) = {key.partition(".")[0] for key in fitted.weights}
+    return name
+
+
+@pytest.mark.parametrize("classes", [(0, 1), (0, 1, 2, 3), (1, 3)])
+def test_copied_trees_give_the_scores_of_scikit_learn(classes):
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(400, 5)).astype(np.float32)
+    y = np.asarray(classes)[rng.integers(0, len(classes), 400)] * (x[:, 0] > -1) + classes[0] * (x[:, 0] <= -1)
+    model = HistGradientBoostingClassifier(max_iter=15, early_stopping=False).fit(x, y)
+    scores = tree_scores(tree_arrays(model, 4), x)
+    theirs = model.decision_function(x)
+    ours = scores[:, classes[1]] - scores[:, classes[0]] if len(classes) == 2 else scores[:, classes]
+    np.testing.assert_allclose(ours, theirs, atol=1e-4)
+    assert set(scores.argmax(1)) <= set(classes), "a class that training lacks is never predicted"
+
+
+def test_a_row_on_a_threshold_goes_where_scikit_learn_sends_it():
+    x = np.linspace(0, 1, 400, dtype=np.float32)[:, None]
+    model = HistGradientBoostingClassifier(max_iter=5, early_stopping=False).fit(x, (x[:, 0] > 0.3).astype(int))
+    arrays = tree_arrays(model, 2)
+    cuts = arrays["threshold"][arrays["left"] != arrays["right"]][:, None]
+    rows = np.vstack([cuts, np.nextafter(cuts, np.float32(2)), np.nextafter(cuts, np.float32(-2))])
+    scores = tree_scores(arrays, rows)
+    np.testing.assert_allclose(scores[:, 1] - scores[:, 0], model.decision_function(rows), atol=1e-4)
+
+
+def test_trees_are_kept_where_columns_tell_something_together_only_and_the_run_verifies(tmp_path):
+    graph = xor()
+    fitted = fitted_on(graph, width=1)
+    assert kept(fitted) == "trees"
+    assert (fitted.predict(graph) == graph.y)[graph.test_mask].mean() > 0.9
+    run = fitted.save(tmp_path / "run")
+    assert verify.verify(run).problems == ()
+    np.testing.assert_array_equal(sf.load(run).predict_proba(graph), fitted.predict_proba(graph))
+
+
+def test_another_model_is_kept_where_it_is_better(tmp_path):
+    graph = lines()
+    fitted = fitted_on(graph)
+    assert kept(fitted) in ("linear", "network")
+    assert (fitted.predict(graph) == graph.y)[graph.test_mask].mean() > 0.85
+    assert verify.verify(fitted.save(tmp_path / "run")).problems == ()
+
+
+def test_trees_are_left_out_above_the_public_limits(monkeypatch):
+    monkeypatch.setattr(graph_free, "_MOST_COLUMNS", 1)
+    assert kept(fitted_on(xor(300), width=1, epochs=5)) != "trees"
+
+
+def test_test_labels_and_arcs_are_never_read():
+    graph = xor(300)
+    other = Graph.from_edges([0], [1], 300, directed=False, x=graph.x, y=graph.y, roles=graph.roles)
+    hidden = replace(other, y=np.where(graph.test_mask, -1, graph.y), classes=graph.classes)
+    one, two = fitted_on(graph, epochs=5), fitted_on(hidden, epochs=5)
+    np.testing.assert_array_equal(one.predict_proba(graph), two.predict_proba(hidden))
+
+
+def test_without_validation_labels_or_features_there_is_still_a_model():
+    graph = xor(300)
+    roles = np.where(graph.val_mask, 3, graph.roles).astype(np.uint8)
+    assert kept(fitted_on(graph.with_roles(roles), epochs=5)) == "network"
+    bare = replace(graph, x=None)
+    assert fitted_on(bare, epochs=5).predict(bare).shape == (300,)
+
+
+def test_private_labels_are_refused():
+    graph = xor(300)
+    with pytest.raises(sf.errors.UnsupportedUnitError, match="no proof under unit 'node'"):
+        GraphFree().calibrate(sf.Budget(1, 1e-6), sf.NodeLevel(), graph.public_facts(sf.NodeLevel()))

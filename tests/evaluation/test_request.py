@@ -1,0 +1,63 @@
+"""Controls of one name are candidates: the best is shown, and said."""
+
+from dataclasses import replace
+
+import pytest
+
+import sfumato as sf
+from sfumato.evaluation import request as module
+from sfumato.evaluation.controls import Beside, titles
+from sfumato.evaluation.request import Request, prepare
+from sfumato.evaluation.source import Source
+from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.method.card import CONTROLS, Control
+
+GRAPH = stochastic_block_model(150, 3, mean_degree=10, num_features=4, seed=0)
+SOURCE = Source(dataset="campus")
+
+
+def evaluated(monkeypatch, controls, method=None, unit="edge", budget=None):
+    method = method or sf.MLP(epochs=2)
+    monkeypatch.setattr(type(method), "card", replace(type(method).card, controls=controls))
+    budget = budget or (None if unit == "none" else sf.Budget(2.0, 1e-6))
+    request = Request(SOURCE, method, unit, budget, seeds=(0, 1), controls=True)
+    return prepare(request, load=lambda source: GRAPH).evaluate()
+
+
+CEILINGS = tuple(Control("ceiling", "ceiling", "sage", {"epochs": epochs}, private=False) for epochs in (1, 60))
+
+
+@pytest.mark.parametrize("order", [CEILINGS, CEILINGS[::-1]])
+def test_the_better_candidate_is_shown_and_said(monkeypatch, order):
+    found = evaluated(monkeypatch, order)
+    each = [evaluated(monkeypatch, (one,)).controls["ceiling"].accuracy.mean for one in order]
+    assert found.controls["ceiling"].accuracy.mean == max(each) > min(each)
+    values = found.to_dict("edge")
+    assert (values["ceiling_method"], values["floor_method"], values["floor"]) == ("sage", None, None)
+
+
+def test_the_ceiling_is_the_method_without_privacy_or_the_reference():
+    assert [(one.method, one.private) for one in CONTROLS if one.name == "ceiling"] == [
+        ("", False),
+        ("reference", False),
+    ]
+    assert [one.method for one in CONTROLS if one.name == "floor"] == ["graph-free", "mlp"]
+    assert titles("gap", {"ceiling_method": "gap"})["ceiling"] == "ceiling: no privacy (gap)"
+    assert titles("gap", {})["ceiling"] == "ceiling: no privacy"
+
+
+def test_a_run_without_privacy_is_its_own_candidate_and_is_not_fitted_again(monkeypatch):
+    own = (Control("ceiling", "ceiling", private=False),)
+    found = evaluated(monkeypatch, own, unit="none")
+    assert found.controls["ceiling"] is found.outcome
+    private = evaluated(monkeypatch, own, unit="record")
+    assert private.controls["ceiling"].first.plan.epsilon is None
+
+
+def test_a_candidate_that_does_not_fit_is_told_only_if_no_other_does(monkeypatch):
+    refused = Beside("floor", sf.MLP(), sf.RecordLevel(), sf.Budget(1e-4, 1e-25))
+    fits = Beside("floor", sf.MLP(epochs=2), sf.NoPrivacy(), None)
+    for listed, told in (((refused,), 1), ((refused, fits), 0), ((fits, refused), 0)):
+        monkeypatch.setattr(module, "controls", lambda plan, listed=listed: iter(listed))
+        found = evaluated(monkeypatch, ())
+        assert (len(found.left_out), "floor" in found.controls) == (told, not told)
