@@ -248,10 +248,11 @@ def _write_predictions(out: Path, graph: Graph, fitted: Fitted, table: NDArray[n
     table = fitted.predict_proba(graph) if table is None else table
     classes, unit = fitted.graph_key.classes, fitted.plan.unit
     elsewhere = fitted.plan.method.origin is not None or fitted.certificate.values["composition"]["builds_on"]
-    same = not elsewhere and graph.roles is not None and graph.train_mask.sum() == fitted.plan.public.num_train
-    roles = [ROLES[role] for role in graph.roles] if same else [""] * graph.num_nodes
-    public = "labels" in unit.public and graph.y is not None
-    known = [graph.classes[label] if label >= 0 else "" for label in graph.y] if public else [""] * graph.num_nodes
+    roles = known = [""] * graph.num_nodes
+    if not elsewhere and graph.roles is not None and graph.train_mask.sum() == fitted.plan.public.num_train:
+        roles = [ROLES[role] for role in graph.roles]
+    if "labels" in unit.public and graph.y is not None:
+        known = [graph.classes[label] if label >= 0 else "" for label in graph.y]
     ids = range(graph.num_nodes) if graph.node_ids is None else graph.node_ids.tolist()
     out.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(out) as binary:
