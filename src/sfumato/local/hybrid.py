@@ -28,10 +28,7 @@ _FLOOR = 0.01  # added to probabilities before their logarithm, so that no exper
 _SMOOTHINGS = (HEAT_KERNEL, CommunityTrees(), WalkKernelRidge())
 _TYPICAL, _SPREAD = np.array([0.5, 0.5, 0.2]), 0.5
 _STEPS = (0, 8)
-_TYPICAL_BESIDE, _SPREAD_BESIDE = (
-    np.array([1.0, 0.0, 0.0]),
-    np.array([0.5, 0.25, 0.25]),
-)  # product of smoothings, networks
+_TYPICAL_BESIDE, _SPREAD_BESIDE = np.array([1.0, 0.0, 0.0]), np.array([0.5, 0.25, 0.25])  # their product, the networks
 
 
 @dataclass(frozen=True)
@@ -51,7 +48,7 @@ class Hybrid(LocalMethod):
     Where features are asked for, GraphSAGE learns from the training reports, on feature reports as they are and after 8
     hops, with forward correction, and stops by validation reports. These then weigh the two networks and the product
     above, under a prior of 0 and 1 (standard deviations 0.25 and 0.5): what networks do not show to be worth is not used.
-    At small budgets that is all of it. ``epsilon_x=0`` asks nobody for features, and is what we recommend up to 3.
+    At small budgets that is all of it: ``epsilon_x=0`` asks nobody for features and is the default.
 
     ``mechanism`` is "collision" by default: features are sets, entries above 0 are members. For numeric columns take
     "multi-bit".
