@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _METHODS = (
     "central.labels:LabelMessages",
+    "central.checked:CheckedMessages",
     "central.piloted:PilotedMessages",
     "central.progap:ProGAP",
     "central.gap:GAP",

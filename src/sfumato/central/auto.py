@@ -1,9 +1,10 @@
-r"""The default method: label messages where links are protected, a charged pilot where nodes are, features where neither helps.
+r"""The default method is label messages or features, compared for free at edge level and by a charged pilot at node level.
 
 The choice between methods is a fixed rule of public facts: unit, budget, counts, and the mean degree d that a schema may
 promise. It reads no data and costs nothing.
 
-* *Edge level*: label messages. Features and labels are public there, so whether messages help is seen for nothing.
+* *Edge level*, and without privacy: checked messages (:mod:`~sfumato.central.checked`). Features and labels are public
+  there, so whether messages help is seen for nothing.
 * *Node level, owned arcs*: piloted messages (:mod:`~sfumato.central.piloted`), which find out within the budget. The
   pilot is left out, and the whole budget goes to features (:mod:`~sfumato.central.linear`), in three cases: its test would
   say nothing, because noise moves the measured correlation by more than 0.07; or features are so many that they need every
@@ -25,6 +26,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from sfumato.bounded.routing import can_route
+from sfumato.central.checked import CheckedMessages
 from sfumato.central.labels import LabelMessages
 from sfumato.central.linear import Linear
 from sfumato.central.piloted import TEST, PilotedMessages
@@ -46,7 +48,7 @@ _MOST_TEST_NOISE, _MOST_FEATURE_NOISE, _LEAST_SIGNAL = 0.07, 0.01, 1.0
 class Auto(Listed):
     """The recommended default picks a method by a public rule; there is nothing to tune.
 
-    **Formal guarantee.** That of the chosen method: :class:`~sfumato.central.labels.LabelMessages`,
+    **Formal guarantee.** That of the chosen method: :class:`~sfumato.central.checked.CheckedMessages`,
     :class:`~sfumato.central.piloted.PilotedMessages` or :class:`~sfumato.central.linear.Linear`. The choice between them
     reads public facts alone, so it costs nothing.
 
@@ -80,7 +82,7 @@ class Auto(Listed):
         if (unit.private and not can_route(unit)) or public.num_classes < 2:
             return Linear()
         if budget is None or not unit.private or "labels" in unit.public:
-            return LabelMessages()
+            return CheckedMessages()
         learners, noise = public.num_train * LabelMessages().shared(unit), noise_of(budget, unit)
         if noise / math.sqrt(TEST[2]) > _MOST_TEST_NOISE * learners:
             return Linear()

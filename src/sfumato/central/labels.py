@@ -377,11 +377,9 @@ def _probabilities(network: nn.Module, rows: Tensor | SparseRows) -> NDArray[np.
 
 def _head(plan: Planned) -> nn.Linear:
     """Build the head: logistic regression on what a run plans."""
-    return _private_head(plan.public) if "labels" not in plan.unit.public else _public_head(plan.public)
-
-
-def _public_head(public: PublicFacts) -> nn.Linear:
-    return zero_head(3 * public.num_classes, public.num_classes)
+    if "labels" not in plan.unit.public:
+        return _private_head(plan.public)
+    return zero_head(3 * plan.public.num_classes, plan.public.num_classes)
 
 
 def _private_head(public: PublicFacts) -> nn.Linear:

@@ -251,11 +251,14 @@ def zero_head(num_inputs: int, num_classes: int) -> nn.Linear:
 
 
 def apply(head: nn.Module, inputs: Matrix) -> NDArray[np.float32]:
-    """Apply a head to rows, and return scores float32 [num_nodes, num_classes]."""
+    """Apply a head to a matrix of rows, and return scores float32 [num_nodes, num_classes]."""
+    return apply_rows(head, torch.from_numpy(inputs) if isinstance(inputs, np.ndarray) else SparseRows(inputs))
+
+
+def apply_rows(network: nn.Module, rows: torch.Tensor | SparseRows) -> NDArray[np.float32]:
+    """Apply a network to rows as it takes them, and return scores float32 [num_nodes, num_classes]."""
     with torch.no_grad():
-        scores: NDArray[np.float32] = head(
-            torch.from_numpy(inputs) if isinstance(inputs, np.ndarray) else SparseRows(inputs)
-        ).numpy()
+        scores: NDArray[np.float32] = network(rows).numpy()
     return scores
 
 

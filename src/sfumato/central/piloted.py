@@ -104,6 +104,7 @@ class PilotedMessages(LabelMessages):
         summary="label messages or features, as a charged pilot says (node level)",
         units=("node",),
         audience=Audience(("noisy aggregates", "weights"), never=("sums before noise",)),
+        returns_known=True,
     )
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:

@@ -15,6 +15,7 @@ METHODS = {
     "gap": "gap:GAP",
     "progap": "progap:ProGAP",
     "label-messages": "labels:LabelMessages",
+    "checked-messages": "checked:CheckedMessages",
     "piloted-messages": "piloted:PilotedMessages",
     "mlp": "baselines:MLP",
     "linear": "baselines:Linear",
