@@ -1,6 +1,6 @@
 """The default method beside its controls on graphs of several families; prints and stores a Markdown table.
 
-    OMP_NUM_THREADS=1 python benchmarks/defaults.py [--graphs npz/amazon_cs ...] [--units edge node] [--methods auto linear ...] \\
+    OMP_NUM_THREADS=1 python benchmarks/defaults.py [--graphs npz/amazon_cs ...] [--units edge node] [--methods auto ...] \\
         [--seeds 10] [--first-seed 300] [--results FILE] [--only-print]
 
 Seed i draws split i (75/10/15) and the networks' initialization; noise is fresh. No promise about degrees is given. Delta is
@@ -20,13 +20,16 @@ import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sfumato.catalog import method_named
 from sfumato.evaluation.scores import Summary, score
 from sfumato.graph import load_dataset
-from sfumato.graph.graph import Graph
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy, Unit
+
+if TYPE_CHECKING:
+    from sfumato.graph.graph import Graph
 
 GRAPHS = (
     "facebook100/Berkeley13",
