@@ -1,0 +1,136 @@
+"""What the default chooses on graphs where the answer is known, that its runs verify, and what a forger would change."""
+
+import json
+
+import numpy as np
+import pytest
+
+import sfumato as sf
+from sfumato.central.checked import CheckedMessages
+from sfumato.central.forecast import forecast
+from sfumato.central.linear import Linear, centered_rows
+from sfumato.central.piloted import PilotedMessages
+from sfumato.graph.graph import Graph
+from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.verify import verify
+from sfumato.verify.methods import rules_of
+
+EDGE, NODE = sf.EdgeLevel(directed=False), sf.NodeLevel()
+
+
+def graph_of(*, links_tell, features_tell, nodes=1500, seed=0):
+    """Three classes; links and features either tell them or are noise."""
+    rng = np.random.default_rng(seed)
+    graph = stochastic_block_model(nodes // 3, 3, mean_degree=30, num_features=4, seed=seed)
+    x = rng.normal(size=(graph.num_nodes, 4)).astype(np.float32)
+    if features_tell:
+        x[np.arange(graph.num_nodes), graph.y] += 3
+    if not links_tell:
+        pairs = rng.integers(0, graph.num_nodes, (2, 15 * graph.num_nodes))
+        pairs = pairs[:, pairs[0] != pairs[1]]
+        return Graph.from_edges(*pairs, graph.num_nodes, directed=False, y=graph.y, x=x).with_split(seed=seed)
+    return Graph.from_csr(graph.indptr, graph.indices, directed=False, y=graph.y, x=x).with_split(seed=seed)
+
+
+def fit(method, unit, graph, epsilon):
+    plan = method.calibrate(sf.Budget(epsilon, 1e-5), unit, graph.public_facts(unit))
+    fitted = plan.fit(graph)
+    return fitted, float((fitted.predict(graph) == graph.y)[graph.test_mask].mean())
+
+
+def test_the_pilot_gives_the_rest_to_messages_where_they_tell():
+    graph = graph_of(links_tell=True, features_tell=False)
+    fitted, accuracy = fit(PilotedMessages(), NODE, graph, 8.0)
+    assert fitted.released["aggregate/2"].any()
+    assert accuracy > 0.8
+
+
+def test_the_pilot_gives_the_rest_to_features_where_links_are_noise():
+    graph = graph_of(links_tell=False, features_tell=True)
+    fitted, accuracy = fit(PilotedMessages(), NODE, graph, 8.0)
+    assert not fitted.released["aggregate/2"].any()
+    assert not fitted.weights["head.weight"][:, :3].any(), "weights of messages are noise that nobody needs"
+    assert accuracy > fit(Linear(), NODE, graph, 8.0)[1] - 0.04
+
+
+def test_checked_messages_keep_messages_where_they_tell():
+    fitted, accuracy = fit(CheckedMessages(), EDGE, graph_of(links_tell=True, features_tell=False), 4.0)
+    assert "head.weight" in fitted.weights
+    assert accuracy > 0.85
+
+
+def test_a_network_that_was_kept_is_saved_verified_and_loaded(tmp_path):
+    """Classes that no linear model of features tells apart, and links that are noise."""
+    graph = graph_of(links_tell=False, features_tell=False, nodes=900)
+    crossed = (graph.x[:, 0] > 0) ^ (graph.x[:, 1] > 0)
+    graph = Graph.from_csr(graph.indptr, graph.indices, directed=False, y=crossed.astype(int), x=graph.x).with_split(
+        seed=0
+    )
+    fitted, accuracy = fit(CheckedMessages(), EDGE, graph, 1.0)
+    assert accuracy > 0.8
+    assert "alone.layers.0.weight" in fitted.weights
+    fitted.save(tmp_path / "run")
+    assert not verify(tmp_path / "run").problems
+    assert np.array_equal(sf.load(tmp_path / "run").predict_proba(graph), fitted.predict_proba(graph))
+
+
+@pytest.mark.parametrize("links_tell", [True, False])
+def test_both_choices_of_the_pilot_verify_and_a_forged_charge_does_not(tmp_path, links_tell):
+    graph = graph_of(links_tell=links_tell, features_tell=not links_tell)
+    fitted, _ = fit(PilotedMessages(), NODE, graph, 8.0)
+    fitted.save(tmp_path / "run")
+    assert not verify(tmp_path / "run").problems
+    assert np.array_equal(sf.load(tmp_path / "run").predict_proba(graph), fitted.predict_proba(graph))
+    certificate = json.loads((tmp_path / "run" / "release" / "certificate.json").read_text("utf-8"))
+    planned, charged = rules_of("piloted-messages").releases(certificate), certificate["releases"]
+    assert [release.name for release in planned] == [release["name"] for release in charged]
+    for rule, release in zip(planned, charged, strict=True):
+        assert not list(rule.faults("", release))
+        forged = {**release, "affected_coordinates": release["affected_coordinates"] - 1}
+        assert any("affected_coordinates" in problem for problem in rule.faults("", forged)), release["name"]
+        counted = {"steps": 1} if "steps" in release["event"] else {"count": 2}
+        assert list(rule.faults("", {**release, "event": {**release["event"], **counted}})), release["name"]
+
+
+def test_rows_around_the_center_have_norm_1_and_no_common_part():
+    graph = graph_of(links_tell=False, features_tell=False)
+    shifted = Graph.from_csr(
+        graph.indptr, graph.indices, directed=False, y=graph.y, x=graph.x + np.float32(5)
+    ).with_split(seed=0)
+    fitted, _ = fit(Linear(), NODE, shifted, 8.0)
+    rows = centered_rows(shifted, fitted.weights)
+    assert np.linalg.norm(rows, axis=1) == pytest.approx(1, abs=1e-5)
+    assert np.linalg.norm(rows.mean(axis=0)) < 0.2
+    assert np.linalg.norm(centered_rows(shifted, {}).mean(axis=0)) > 0.9
+
+
+def test_the_forecast_rises_with_what_it_reads():
+    rng, codes = np.random.default_rng(0), (np.eye(4) - 0.25) / np.sqrt(0.75)
+    y = rng.integers(0, 4, 3000)
+    rows = 3 * codes[y] + 6 * rng.normal(size=(3000, 4))
+    rows -= rows.mean(axis=1, keepdims=True)
+    told = [forecast(rows, 6.0, c, later_stddev=1.5, accuracy=0.25) for c in (0.02, 0.1, 0.2)]
+    assert told == sorted(told)
+    assert told[-1] > told[0] + 0.2
+    features = [forecast(rows, 6.0, 0.1, later_stddev=1.5, accuracy=a) for a in (0.25, 0.5, 0.9)]
+    assert features == sorted(features)
+    assert features[-1] >= 0.89
+    later = [forecast(rows, 6.0, 0.2, later_stddev=s, accuracy=0.25) for s in (6.0, 3.0, 1.0)]
+    assert later == sorted(later)
+
+
+def test_the_forecast_is_that_of_the_best_classifier_at_less_noise():
+    """The rows of its own model, at two noises: what the pilot foretells is what the best linear rule then reaches."""
+    rng, codes = np.random.default_rng(1), (np.eye(3) - 1 / 3) / np.sqrt(2 / 3)
+    y = rng.integers(0, 3, 20000)
+    signal = 2.0 * codes[y] + 0.5 * rng.normal(size=(20000, 3))
+    signal -= signal.mean(axis=1, keepdims=True)
+
+    def noisy(stddev):
+        noise = stddev * rng.normal(size=signal.shape)
+        return signal + noise - noise.mean(axis=1, keepdims=True)
+
+    pilot, later = noisy(4.0), noisy(1.0)
+    seen = float(((pilot * codes[y]).sum(axis=1) / np.linalg.norm(pilot, axis=1)).mean())
+    reached = float(((later @ codes.T).argmax(axis=1) == y).mean())
+    assert forecast(pilot, 4.0, seen, later_stddev=1.0, accuracy=1 / 3) == pytest.approx(reached, abs=0.04)
