@@ -135,6 +135,17 @@ def test_both_choices_cost_what_the_rest_is_charged(monkeypatch, unit, pays):
     assert sum(drawn[1:]) == pytest.approx(1 / rest**2, rel=1e-9)
 
 
+@pytest.mark.parametrize("unit", [OWNED, REPLACED], ids=str)
+def test_a_budget_too_small_for_the_last_steps_is_refused_before_data(unit):
+    """Less noise than was charged would be the only other way out; epochs of many steps are held to it too."""
+    facts = build(*graph_of(np.random.default_rng(0), True), True).public_facts(unit)
+    with pytest.raises(InputError, match="noise multiplier of at most"):
+        PilotedMessages().calibrate(Budget(0.02, 1e-6), unit, facts)
+    with pytest.raises(InputError, match="noise multiplier of at most"):
+        PilotedMessages(epochs=10**7).calibrate(Budget(1.0, 1e-6), unit, facts)
+    assert PilotedMessages().calibrate(Budget(1.0, 1e-6), unit, facts).epsilon <= 1
+
+
 def test_group_sums_on_every_neighbor_of_small_tables():
     rng = np.random.default_rng(0)
     for relation, claim in (("remove", 1.0), ("replace", 2.0)):

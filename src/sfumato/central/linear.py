@@ -34,7 +34,6 @@ from sfumato.method.curator import CuratorMethod
 from sfumato.nn.models import Linear as LinearLayer
 from sfumato.nn.models import SparseRows
 from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
-from sfumato.privacy.splitting import MOST_SGD_NOISE
 from sfumato.record.ledger import Release
 
 if TYPE_CHECKING:
@@ -150,7 +149,7 @@ def full_batch(unit: Unit, share: float, steps: int, noise_multiplier: float) ->
     check_examples(unit)
     relation = "replace" if unit.relation == "replace" else "add-remove"
     noise = noise_multiplier * np.sqrt(steps / share) * (1 + (relation == "replace"))
-    return PoissonGaussianEvent(1.0, min(float(noise), MOST_SGD_NOISE), steps, relation)
+    return PoissonGaussianEvent(1.0, float(noise), steps, relation)
 
 
 def is_centered(public: PublicFacts) -> bool:

@@ -37,6 +37,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from sfumato._validate import fail
 from sfumato.bounded.aggregation import normalize_rows
 from sfumato.bounded.grouping import group_sensitivity, noisy_group_sums
 from sfumato.bounded.kernels import UNIT
@@ -59,10 +60,13 @@ from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.noise.keys import derive_key
 from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
+from sfumato.privacy.splitting import MOST_SGD_NOISE
 from sfumato.record.ledger import Release
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph, PublicFacts
+    from sfumato.method.plan import Plan
+    from sfumato.privacy.budget import Budget
     from sfumato.privacy.units import Unit
 
 _CENTER, _ALONE, _PILOT, _REST = 0.015, 0.14, 0.035, 0.785
@@ -126,6 +130,25 @@ class PilotedMessages(LabelMessages):
             Release("aggregate/2", _gaussian(_REST, noise_multiplier), shape, touched + self.epochs * size),
         )
 
+    def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
+        """Find the noise for a budget, as every method does.
+
+        ``budget``, ``unit`` and ``public`` are those of :meth:`~sfumato.method.contract.Method.calibrate`.
+
+        Raises:
+            InputError: the budget is so small that a step in the rest would need more noise than DP-SGD can add.
+        """
+        plan = super().calibrate(budget, unit, public)
+        if unit.private and max(event.noise_multiplier for event in self._rests(plan)) > MOST_SGD_NOISE:
+            expected = f"to leave the last steps a noise multiplier of at most {MOST_SGD_NOISE:g}"
+            raise fail("budget", budget, expected, "Raise epsilon or delta, or take method linear.")
+        return plan
+
+    def _rests(self, plan: Planned) -> tuple[PoissonGaussianEvent, PoissonGaussianEvent]:
+        """The steps in the rest: all of it for features, or those after a second hop."""
+        rest = _rest(plan, 1.0)
+        return full_batch(plan.unit, 1.0, self.epochs, rest), full_batch(plan.unit, 1 - _HOP_PART, _LAST_STEPS, rest)
+
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """Run features, pilot, test and the rest; without privacy run label messages.
 
@@ -150,13 +173,13 @@ class PilotedMessages(LabelMessages):
             released["aggregate/2"] = sum_hop(routed, noise, derive_key(key, "hop"))
             _weigh_messages(head, _FIRST_CODE * simplex(classes))
             inputs = _beside(2 * _direction(plan, released), own)
-            event = full_batch(plan.unit, 1 - _HOP_PART, _LAST_STEPS, _rest(plan, 1.0))
+            event = self._rests(plan)[1]
             slower = replace(self, learning_rate=self.learning_rate / _SLOWER)
             train_charged(
                 slower, event, derive_key(key, "head"), head, graph, chosen(inputs), session.watch.stage("head")
             )
         else:
-            event = full_batch(plan.unit, 1.0, self.epochs, _rest(plan, 1.0))
+            event = self._rests(plan)[0]
             read = train_charged(self, event, key, head, graph, chosen(alone), session.watch.stage("head"))
             session.bind("aggregate/2", np.frombuffer(read, np.uint8))
             _weigh_messages(head, np.zeros((classes, classes)))
