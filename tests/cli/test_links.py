@@ -20,7 +20,8 @@ def test_a_run_end_to_end(sfumato, tables, tmp_path):
     assert {"floor", "ceiling"} <= {name for name, value in values.items() if value}
     assert json.loads((out / "evaluation" / "source.json").read_text())["split"] == "50/25/25"
     assert json.loads(sfumato("verify", out, "--json").out) == {
-        "valid": True, "problems": [], "unit": {"name": "link", "relation": "replace"},
+        "valid": True,
+        "arrivals": 0, "problems": [], "unit": {"name": "link", "relation": "replace"},
         "claim": {"epsilon": 5.0, "delta": 0.0}, "key": None, "origin_checked": False, "caveats": [],
     }  # fmt: skip
     assert "a relationship that both ends report: epsilon 10" in sfumato("verify", out).out

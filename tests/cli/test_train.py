@@ -79,7 +79,8 @@ def test_campus_end_to_end(sfumato, tmp_path):
     verdict = loads(sfumato("verify", out, "--json").out)
     assert verdict["claim"].pop("epsilon") == pytest.approx(4, rel=1e-3)
     assert verdict == {
-        "valid": True, "problems": [], "unit": {"name": "edge", "relation": "add-remove", "directed": False},
+        "valid": True,
+        "arrivals": 0, "problems": [], "unit": {"name": "edge", "relation": "add-remove", "directed": False},
         "claim": {"delta": 1e-5}, "key": None, "origin_checked": False, "caveats": [],
     }  # fmt: skip
     again = loads(sfumato("evaluate", out, "--json").out)

@@ -164,9 +164,9 @@ class TestEveryPrivatePlan:
             else:
                 trained = [key for key in one.weights if key.startswith(release.name)]
                 assert trained
-                assert all(
-                    (one.weights[key] != two.weights[key]).mean() > 0.8 for key in trained if one.weights[key].any()
-                )
+                for key in trained:  # zeros were set, not drawn
+                    same = (one.weights[key] == two.weights[key])[one.weights[key] != 0]
+                    assert not same.size or same.mean() < 0.2
 
 
 @pytest.mark.parametrize(("name", "unit"), SUPPORTED)

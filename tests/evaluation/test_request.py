@@ -41,7 +41,7 @@ def test_the_ceiling_is_the_method_without_privacy_or_the_reference():
         ("", False),
         ("reference", False),
     ]
-    assert [one.method for one in CONTROLS if one.name == "floor"] == ["graph-free", "mlp"]
+    assert [one.method for one in CONTROLS if one.name == "floor"] == ["graph-free", "mlp", "linear"]
     assert titles("gap", {"ceiling_method": "gap"})["ceiling"] == "ceiling: no privacy (gap)"
     assert titles("gap", {})["ceiling"] == "ceiling: no privacy"
 

@@ -16,7 +16,7 @@ from sfumato.bounded.gradients import (
     rounding_margin,
     to_grid,
 )
-from sfumato.central import labels
+from sfumato.central.linear import chosen, zero_head
 from sfumato.nn import steady
 from sfumato.nn.models import MLP, Encoder, Linear, MultiHopClassifier, normalize
 from sfumato.nn.progressive import StageNetwork
@@ -136,7 +136,7 @@ def released_sum(monkeypatch, x, y):
     sums = []
     monkeypatch.setattr(gradients, "Adam", Still)
     monkeypatch.setattr(gradients, "operand_mac", lambda key, array: (sums.append(array), b"")[1])
-    head, rows = labels._zero(Linear(1, 2)).double(), labels._chosen(x)
+    head, rows = zero_head(1, 2).double(), chosen(x)
     private_steps(
         head, lambda chosen: (rows(chosen), y[chosen]), np.arange(len(y)), PrivateSGD(1, 1, 1, 1, 1), bytes(32)
     )

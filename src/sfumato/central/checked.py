@@ -12,12 +12,15 @@ from sfumato.central._learning import Features, labeled, load_weights, network_a
 from sfumato.central.arrivals import softmax
 from sfumato.central.labels import LabelMessages
 from sfumato.central.linear import apply_rows
+from sfumato.errors import UnsupportedUnitError
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.nn import models
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph, PublicFacts
+    from sfumato.privacy.units import Unit
+    from sfumato.record.ledger import Release
 
 _ALONE = "alone"
 _WIDTH = 64
@@ -46,6 +49,21 @@ class CheckedMessages(LabelMessages):
         audience=Audience(("noisy aggregates", "weights"), never=("sums before noise",)),
         returns_known=True,
     )
+
+    def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
+        """List the hops of label messages.
+
+        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
+
+        Raises:
+            UnsupportedUnitError: labels are private under the unit.
+        """
+        if "labels" not in unit.public:
+            raise UnsupportedUnitError(
+                f"Method 'checked-messages' compares models on labels in the clear and has no proof under unit {unit.name!r}. "
+                "Use piloted-messages, which pays for the comparison."
+            )
+        return super().releases(unit, public, noise_multiplier)
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """Run label messages, train the network, and keep one of them.
