@@ -56,7 +56,8 @@ def at(world, tmp_path):
 
     def command(run, batch, *more, edges=None):
         tables = ("--new-nodes", folder / f"n{batch}.csv", "--new-edges", folder / f"e{edges or batch}.csv")
-        return ("predict", folder / run, *tables, *more)
+        charged = (folder / run / "evaluation" / "ledger.json").exists() and "--ledger" not in more
+        return ("predict", folder / run, *tables, *more, *(("--ledger", folder / "ledger.jsonl") if charged else ()))
 
     command.folder = folder
     return command
@@ -124,7 +125,7 @@ def test_words_for_newcomers(refused, at):
     run = at.folder / "edge"
     (at.folder / "e3.csv").write_text("source,target\n")
     others = ("--nodes", at.folder / "n1.csv", "--edges", at.folder / "e3.csv")
-    refused("Expected --new-edges beside --new-nodes", *at("edge", 1)[:-2])
+    refused("Expected --new-edges beside --new-nodes", *at("edge", 1)[:-4])
     refused("Expected --new-nodes beside --new-edges", "predict", run, "--new-edges", at.folder / "e1.csv")
     refused("each edge pays once, in the run or here", *at("edge", 1, "--epsilon", "1", "--delta", "1e-6"))
     refused("Expected no --new-run", *at("edge", 1, "--new-run", at.folder / "new"))
@@ -240,6 +241,24 @@ def test_an_old_copy_of_the_folder_is_refused_by_the_ledger(sfumato, at):
     assert ledger[1].read_bytes() == before
     other = sfumato(*at("mlp", 1, *ledger))
     assert other.code == 0, "nothing is charged or read there"
+
+
+def test_a_run_that_was_charged_to_a_ledger_is_extended_with_it_only(sfumato, at):
+    command = at("edge", 1)
+    assert command[-2] == "--ledger"
+    told = sfumato(*command[:-2])
+    assert (told.code, "the run was charged to" in told.err) == (2, True)
+    assert not list((at.folder / "edge" / "arrivals").glob("*/release"))
+
+
+def test_an_arrival_that_was_moved_away_is_missed_by_predict_and_verify(sfumato, at, tmp_path):
+    for batch in (1, 2):
+        assert sfumato(*at("edge", batch)).code == 0
+    shutil.move(at.folder / "edge" / "arrivals" / "1", tmp_path / "away")
+    told = sfumato(*at("edge", 1))
+    assert (told.code, "without a gap" in told.err) == (2, True)
+    told = sfumato("verify", at.folder / "edge")
+    assert (told.code, "arrivals/1: is missing" in told.out + told.err) == (1, True)
 
 
 def test_a_ledger_without_the_run_is_refused(sfumato, at, tmp_path):

@@ -156,7 +156,7 @@ def test_a_partial_sum_that_crosses_a_power_of_two_moves_no_other_term(monkeypat
 
 def test_crossing_in_small_is_exact_too():
     x, y = crossing(3, 500)
-    head = labels._zero(Linear(1, 2)).double()
+    head = zero_head(1, 2).double()
     whole, without, alone = (
         clipped_gradient_sum(head, [WholeRows.of_csr(x[part])], y[part], 1.0)
         for part in (slice(None), slice(1, None), slice(0, 1))

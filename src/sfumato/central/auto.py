@@ -29,7 +29,7 @@ from sfumato.bounded.routing import can_route
 from sfumato.central.checked import CheckedMessages
 from sfumato.central.labels import LabelMessages
 from sfumato.central.linear import Linear
-from sfumato.central.piloted import TEST, PilotedMessages
+from sfumato.central.piloted import MOST_NOISE, TEST, PilotedMessages
 from sfumato.method.card import Card
 from sfumato.method.contract import Listed
 from sfumato.privacy.calibration import gaussian_noise_multiplier
@@ -85,6 +85,8 @@ class Auto(Listed):
             return CheckedMessages()
         learners, noise = public.num_train * LabelMessages().shared(unit), noise_of(budget, unit)
         if noise / math.sqrt(TEST[2]) > _MOST_TEST_NOISE * learners:
+            return Linear()
+        if noise > MOST_NOISE:
             return Linear()
         if noise * math.sqrt(public.num_features) > _MOST_FEATURE_NOISE * public.num_train:
             return Linear()

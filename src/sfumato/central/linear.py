@@ -264,4 +264,8 @@ def apply_rows(network: nn.Module, rows: torch.Tensor | SparseRows) -> NDArray[n
 def _normalized(graph: Graph) -> NDArray[np.float32]:
     """Dense features scaled to norm 1."""
     x: Any = Features(graph).x
-    return normalize_rows(x.toarray() if sp.issparse(x) else x)
+    if sp.issparse(x):
+        x = x.astype(np.float64)  # sums of entries may leave the range of float32
+        x.sum_duplicates()
+        x = x.toarray()
+    return normalize_rows(x)

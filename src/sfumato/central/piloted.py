@@ -10,8 +10,9 @@ No fixed split of a node-level budget serves all graphs: messages need most of i
 3. *Test* [0.025]: one noisy sum of three numbers for each node in training or validation: were the first weights right,
    were the last, and the product of the row's direction with the code of the node's class (0 if the node does not receive).
 4. *Choice*, a function of these releases: :func:`~sfumato.central.forecast.forecast` says what messages and features would
-   reach together, at a correlation one standard deviation below the measured one. What features would reach alone is at most
-   that of the last weights plus 1.2 times their gain over the first: twice what it was on graphs that :mod:`~sfumato.central.auto` lets pass.
+   reach together, at a correlation one standard deviation below the measured one. Features alone are taken to reach that of
+   the last weights plus 1.2 times their gain over the first: twice what they gained on graphs that the rule of
+   :mod:`~sfumato.central.auto` lets pass.
 5. *Rest* [0.785]: either features train on, or a second hop gets 94 % of it, and a head on features and messages, which
    starts at a fixed weight of messages, the other 6 %.
 
@@ -75,6 +76,8 @@ TEST = (0.005, 0.005, 0.015)
 _HOP_PART, _EARLY, _STEPS, _LAST_STEPS = 0.94, 50, 150, 50
 _DOUBT, _BEYOND = 1.0, 1.2
 _FIRST_CODE, _SLOWER = 2.5, 5
+MOST_NOISE = MOST_SGD_NOISE * float(np.sqrt(_REST * (1 - _HOP_PART) / _LAST_STEPS))
+"""Largest noise multiplier of the whole run for which the last steps can add what they are charged (records removed)."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +130,9 @@ class PilotedMessages(LabelMessages):
             Release("head", full_batch(unit, _ALONE, _STEPS, noise_multiplier), (size,), size),
             Release("aggregate/1", _gaussian(_PILOT, noise_multiplier), shape, touched),
             Release("test", _gaussian(sum(TEST), noise_multiplier), (1, len(TEST)), len(TEST)),
-            Release("aggregate/2", _gaussian(_REST, noise_multiplier), shape, touched + self.epochs * size),
+            Release(
+                "aggregate/2", _gaussian(_REST, noise_multiplier), shape, touched + max(self.epochs, _LAST_STEPS) * size
+            ),
         )
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
@@ -175,9 +180,10 @@ class PilotedMessages(LabelMessages):
             inputs = _beside(2 * _direction(plan, released), own)
             event = self._rests(plan)[1]
             slower = replace(self, learning_rate=self.learning_rate / _SLOWER)
-            train_charged(
+            read = train_charged(
                 slower, event, derive_key(key, "head"), head, graph, chosen(inputs), session.watch.stage("head")
             )
+            session.bind("aggregate/2/head", np.frombuffer(read, np.uint8))
         else:
             event = self._rests(plan)[0]
             read = train_charged(self, event, key, head, graph, chosen(alone), session.watch.stage("head"))

@@ -143,7 +143,7 @@ def stored_batches(
         source: where that graph is; its label column and schema read the nodes that arrived.
 
     Raises:
-        InputError: the table of an earlier arrival is gone, or holds other nodes.
+        InputError: an earlier arrival is gone, or its table is, or holds other nodes.
     """
     from sfumato.catalog import load
     from sfumato.graph.newcomers import Newcomers, read_new_nodes
@@ -152,7 +152,14 @@ def stored_batches(
 
     batches: list[tuple[int, Fitted, Newcomers]] = []
     lost: dict[str, int] = {}
-    for number in sorted(int(path.name) for path in (run / FOLDER).iterdir() if path.name.isdecimal()):
+    numbers = sorted(int(path.name) for path in (run / FOLDER).iterdir() if path.name.isdecimal())
+    gone = next((number for place, number in enumerate(numbers, start=1) if place != number), None)
+    if gone is not None:
+        raise InputError(
+            f"Expected the arrivals of the run to be numbered from 1 without a gap, got {FOLDER}/{gone} without the one before. "
+            "Put the missing folder back: without it, its nodes could arrive again and their edges pay twice."
+        )
+    for number in numbers:
         folder = run / FOLDER / str(number)
         ledger = folder / "release" / _LEDGER
         if not ledger.exists():
@@ -219,6 +226,12 @@ def _release(
         )
     if asked.sign_key is not None:
         read_sign_key(asked.sign_key)
+    ledger = Source.ledger_of(asked.run)
+    if ledger is not None and asked.shared is None:
+        raise InputError(
+            f"Expected --ledger with --total-epsilon, since the run was charged to {ledger}: it alone remembers across copies "
+            "which nodes arrived. Name it."
+        )
     runs, known = [asked.fitted, *(late for _, late, _ in batches)], [trained, *(graph for *_, graph in batches)]
     newcomers = read_newcomers(nodes, known, asked.new_edges or "")
     unit = asked.fitted.plan.unit

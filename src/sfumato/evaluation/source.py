@@ -120,6 +120,20 @@ class Source:
         values = {**asdict(self), **absolute}
         write_json(run / "evaluation" / "source.json", values)
 
+    @staticmethod
+    def write_ledger(run: Path, ledger: Path) -> None:
+        """Note under `evaluation/` which ledger of the data set a run was charged to."""
+        write_json(run / "evaluation" / "ledger.json", {"path": str(ledger.resolve())})
+
+    @staticmethod
+    def ledger_of(run: Path) -> str | None:
+        """Return the ledger that a run was charged to; None if nothing says so."""
+        try:
+            path: str = json.loads((run / "evaluation" / "ledger.json").read_text())["path"]
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+        return path
+
     @classmethod
     def of_run(cls, run: Path) -> Source:
         """Return the source that a run was trained on.

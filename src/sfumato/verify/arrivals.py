@@ -77,6 +77,10 @@ def family_faults(run: Path, found: list[Path]) -> Iterator[str]:
     ``found`` are the folders of its arrivals. Each release was checked by itself, so what cannot be read is a problem already.
     """
     trained = _documents(run / "release")
+    numbers = [int(folder.name) for folder in found if folder.name.isdecimal()]
+    for number in range(1, max(numbers, default=0)):
+        if not (run / "arrivals" / str(number)).is_dir():
+            yield f"arrivals/{number}: is missing, and later ones read its rows: its nodes could arrive again and pay twice"
     seen: dict[str, str] = {}
     for folder in found:
         name, late = f"arrivals/{plain(folder.name)}", _documents(folder / "release")

@@ -50,7 +50,7 @@ class Linear(MLP):
 
     def networks(self, certificate: Certificate, found: Iterable[str] = ()) -> Tensors:
         """Return the shapes of the head and, where there is one, of the center."""
-        return {**super().networks(certificate, found), **center_tensors(certificate)}
+        return {**super().networks(certificate, found), **center_tensors(certificate, found)}
 
 
 def is_centered(certificate: Certificate) -> bool:
@@ -65,9 +65,14 @@ def center(certificate: Certificate) -> list[Planned]:
     return [Weights("center", [columns], columns)] if is_centered(certificate) else []
 
 
-def center_tensors(certificate: Certificate) -> Tensors:
-    """Return the shape of the center among the tensors of the model."""
-    return {"center": [certificate["public_facts"]["num_features"]]} if is_centered(certificate) else {}
+def center_tensors(certificate: Certificate, found: Iterable[str]) -> Tensors:
+    """Return the shape of the center among the tensors of the model.
+
+    Weights that come from another run have one if that run had: then it is there if it is ``found``.
+    """
+    borrowed = bool(certificate["composition"]["builds_on"])
+    there = "center" in found if borrowed else is_centered(certificate)
+    return {"center": [certificate["public_facts"]["num_features"]]} if there else {}
 
 
 class SAGE(Rules):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .kinds import Planned
     from .rules import Certificate, Tensors
 
-_STEPS, _TESTED = 150, 3
+_STEPS, _LAST_STEPS, _TESTED = 150, 50, 3
 
 
 class PilotedMessages(LabelMessages):
@@ -37,7 +37,11 @@ class PilotedMessages(LabelMessages):
             return list(hops)
         pilot = replace(hops[0], name="aggregate/1")
         size = sum(map(prod, super().networks(certificate).values()))
-        affected = None if pilot.affected is None else pilot.affected + certificate["settings"]["epochs"] * size
+        affected = (
+            None
+            if pilot.affected is None
+            else pilot.affected + max(certificate["settings"]["epochs"], _LAST_STEPS) * size
+        )
         return [
             *center(certificate),
             Network("head", [size], size, 1.0, _STEPS),
@@ -49,4 +53,4 @@ class PilotedMessages(LabelMessages):
     def networks(self, certificate: Certificate, found: Iterable[str] = ()) -> Tensors:
         """Return the shapes of the head and, where there is one, of the center; without privacy those of label messages."""
         named = super().networks(certificate, found)
-        return named if certificate["unit"]["name"] == "none" else {**named, **center_tensors(certificate)}
+        return named if certificate["unit"]["name"] == "none" else {**named, **center_tensors(certificate, found)}
