@@ -122,7 +122,7 @@ class Source:
 
     @staticmethod
     def write_ledger(run: Path, ledger: Path) -> None:
-        """Note under `evaluation/` which ledger of the data set a run was charged to."""
+        """Write under `evaluation/` which ledger of the data set a run was charged to."""
         write_json(run / "evaluation" / "ledger.json", {"path": str(ledger.resolve())})
 
     @staticmethod
