@@ -126,10 +126,11 @@ def table(unit: str, options: argparse.Namespace, done: dict[Cell, float]) -> No
     for graph in options.graphs:
         for epsilon in options.epsilons:
             own = values(done, graph, unit, epsilon, "auto")
+            own = {seed: own[seed] for seed in own if options.first_seed <= seed < options.first_seed + options.seeds}
             if not own:
                 continue
-            floor = best(done, graph, unit, epsilon, FLOORS[unit])
-            ceiling = best(done, graph, "none", 0.0, CEILINGS)
+            floor = best([values(done, graph, unit, epsilon, name) for name in FLOORS[unit]], own)
+            ceiling = best([values(done, graph, "none", 0.0, name) for name in CEILINGS], own)
             others = [shown(values(done, graph, unit, epsilon, name)) for name in ("progap", "gap")]
             gain = difference(own, floor)
             if gain is not None:
@@ -149,16 +150,15 @@ def values(done: dict[Cell, float], graph: str, unit: str, epsilon: float, metho
     return {s: value for (g, u, e, m, s), value in done.items() if (g, u, e, m) == (graph, unit, epsilon, method)}
 
 
-def best(done: dict[Cell, float], graph: str, unit: str, epsilon: float, names: tuple[str, ...]) -> dict[int, float]:
-    """The candidate with the best mean over its seeds."""
-    found = [values(done, graph, unit, epsilon, name) for name in names]
-    return max((one for one in found if one), key=lambda one: sum(one.values()) / len(one), default={})
+def best(found: list[dict[int, float]], own: dict[int, float]) -> dict[int, float]:
+    """The candidate with the best mean, of those that have all seeds of the default."""
+    whole = [{seed: one[seed] for seed in own} for one in found if own.keys() <= one.keys()]
+    return max(whole, key=lambda one: sum(one.values()), default={})
 
 
 def difference(own: dict[int, float], other: dict[int, float]) -> Summary | None:
-    """Mean difference on the seeds that both have."""
-    both = sorted(own.keys() & other.keys())
-    return Summary.of([own[seed] - other[seed] for seed in both]) if both else None
+    """Mean difference of pairs with one seed."""
+    return Summary.of([own[seed] - other[seed] for seed in own]) if other else None
 
 
 def shown(found: dict[int, float]) -> str:
