@@ -22,6 +22,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+from scipy.special import stdtrit
+
 from sfumato.catalog import method_named
 from sfumato.evaluation.scores import Summary, score
 from sfumato.graph import load_dataset
@@ -134,8 +137,8 @@ def table(unit: str, options: argparse.Namespace, done: dict[Cell, float]) -> No
             others = [shown(values(done, graph, unit, epsilon, name)) for name in ("progap", "gap")]
             gain = difference(own, floor)
             if gain is not None:
-                worst.append((gain.mean, f"{graph}, epsilon {epsilon:g}"))
-            gained = "-" if gain is None else f"{100 * gain.mean:+.1f}"
+                worst.append((gain[0], f"{graph}, epsilon {epsilon:g}"))
+            gained = "-" if gain is None else f"{100 * gain[0]:+.1f} ± {100 * gain[1]:.1f}"
             row = [graph, f"{epsilon:g}", shown(own), shown(floor), gained, *others, shown(ceiling), str(len(own))]
             print("| " + " | ".join(row) + " |")
     if worst:
@@ -156,9 +159,14 @@ def best(found: list[dict[int, float]], own: dict[int, float]) -> dict[int, floa
     return max(whole, key=lambda one: sum(one.values()), default={})
 
 
-def difference(own: dict[int, float], other: dict[int, float]) -> Summary | None:
-    """Mean difference of pairs with one seed."""
-    return Summary.of([own[seed] - other[seed] for seed in own]) if other else None
+def difference(own: dict[int, float], other: dict[int, float]) -> tuple[float, float] | None:
+    """Mean difference of pairs with one seed, and half its 95 % t-interval (0 for one seed)."""
+    if not other:
+        return None
+    pairs = np.array([own[seed] - other[seed] for seed in own])
+    if len(pairs) == 1:
+        return float(pairs[0]), 0.0
+    return float(pairs.mean()), float(stdtrit(len(pairs) - 1, 0.975) * pairs.std(ddof=1) / np.sqrt(len(pairs)))
 
 
 def shown(found: dict[int, float]) -> str:
