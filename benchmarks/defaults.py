@@ -142,8 +142,8 @@ def table(unit: str, options: argparse.Namespace, done: dict[Cell, float]) -> No
             row = [graph, f"{epsilon:g}", shown(own), shown(floor), gained, *others, shown(ceiling), str(len(own))]
             print("| " + " | ".join(row) + " |")
     if worst:
-        gain, where = min(worst)
-        print(f"\nLeast gain over the floor: {100 * gain:+.1f} ({where}).")
+        least, where = min(worst)
+        print(f"\nLeast gain over the floor: {100 * least:+.1f} ({where}).")
 
 
 def values(done: dict[Cell, float], graph: str, unit: str, epsilon: float, method: str) -> dict[int, float]:
