@@ -4,14 +4,18 @@ import json
 
 import numpy as np
 import pytest
+import torch
 
 import sfumato as sf
+from sfumato.central import piloted
 from sfumato.central.checked import CheckedMessages
 from sfumato.central.forecast import forecast
 from sfumato.central.linear import Linear, centered_rows
 from sfumato.central.piloted import PilotedMessages
+from sfumato.errors import LedgerError
 from sfumato.graph.graph import Graph
 from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.record.resume import FitState
 from sfumato.verify import verify
 from sfumato.verify.methods import rules_of
 
@@ -90,6 +94,39 @@ def test_both_choices_of_the_pilot_verify_and_a_forged_charge_does_not(tmp_path,
         assert any("affected_coordinates" in problem for problem in rule.faults("", forged)), release["name"]
         counted = {"steps": 1} if "steps" in release["event"] else {"count": 2}
         assert list(rule.faults("", {**release, "event": {**release["event"], **counted}})), release["name"]
+
+
+@pytest.mark.parametrize("links_tell", [True, False])
+def test_a_pilot_that_is_resumed_gives_the_same_bits_or_stops(tmp_path, monkeypatch, links_tell):
+    """The rest is bound to what its last steps read: other sums, as on another machine, are no second draw of one claim."""
+    graph = graph_of(links_tell=links_tell, features_tell=not links_tell)
+    plan = PilotedMessages().calibrate(sf.Budget(8.0, 1e-5), NODE, graph.public_facts(NODE))
+    FitState.create(tmp_path / "private").close()
+
+    def again():
+        state = FitState.open(tmp_path / "private")
+        try:
+            return plan.fit(graph, ledger=tmp_path / "ledger.jsonl", state=state)
+        finally:
+            state.close()
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        first, resumed = again(), again()
+        assert all(np.array_equal(first.weights[name], resumed.weights[name]) for name in first.weights)
+        assert first.released["aggregate/2"].any() == links_tell
+        real, calls = piloted.train_charged, []
+
+        def other_at_last(*told):
+            calls.append(real(*told))
+            return calls[-1] if len(calls) == 1 else bytes(32)
+
+        monkeypatch.setattr(piloted, "train_charged", other_at_last)
+        with pytest.raises(LedgerError):
+            again()
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_rows_around_the_center_have_norm_1_and_no_common_part():
