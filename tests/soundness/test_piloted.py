@@ -24,7 +24,7 @@ class Seen:
     """What reaches each mechanism of a fit, in order. Every release is answered by the same fixed numbers."""
 
     def __init__(self, fixed, pays):
-        self.hops, self.groups, self.rows, self.stddevs = [], [], [], []
+        self.hops, self.groups, self.rows, self.stddevs, self.events = [], [], [], [], []
         self.fixed, self.pays = fixed, pays
 
     def hop(self, arcs, rows, stddev, key):
@@ -38,6 +38,7 @@ class Seen:
         return self.fixed[len(self.groups), :1, :1] * np.ones_like(self.groups[-1])
 
     def train_charged(self, settings, event, key, head, graph, rows, progress):
+        self.events.append(event)
         self.rows.append(rows(np.arange(NODES)))
         return b"\0" * 32
 
@@ -66,6 +67,10 @@ def check(monkeypatch, unit, pays, draws=60):
         plan = plan or PilotedMessages(epochs=1).calibrate(Budget(1.0, 1e-5), unit, left.public_facts(unit))
         a, b = (handed_over(monkeypatch, plan, graph, fixed, pays) for graph in (left, right))
         assert a.stddevs == b.stddevs
+        charged = [plan.event(name).noise_multiplier for name in ("center", "aggregate/1", "test")]
+        bounds = [group_sensitivity(unit), routed_sensitivity(unit), group_sensitivity(unit)]
+        assert a.stddevs[:3] == pytest.approx([z * bound for z, bound in zip(charged, bounds, strict=True)], rel=1e-12)
+        assert a.events[0] == plan.event("head")
         assert (len(a.hops), len(a.groups), len(a.rows)) == (1 + pays, 2, 2)
         for what, bound in (("hop", routed_sensitivity(unit)), ("group", group_sensitivity(unit))):
             for one, two in zip(getattr(a, what + "s"), getattr(b, what + "s"), strict=True):
@@ -165,6 +170,13 @@ def test_group_sums_on_every_neighbor_of_small_tables():
             worst = max(worst, apart)
         assert worst > 0.99 * claim
         assert group_sensitivity(NodeLevel(relation=relation)) == claim
+
+
+def test_the_noise_of_group_sums_is_what_was_asked_and_no_near_miss():
+    """4,000 sums of nothing: their spread is the noise, within 5 %; two thirds and three halves of it are told apart."""
+    noise = noisy_group_sums(np.zeros((1, 4), np.float32), np.array([0]), 1000, 3.0, KEY) / UNIT
+    for factor, right in ((2 / 3, False), (1, True), (3 / 2, False)):
+        assert (abs(noise.std() / (3.0 * factor) - 1) < 0.05) == right
 
 
 def test_group_sums_refuse_what_has_no_proof():
