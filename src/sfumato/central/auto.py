@@ -6,8 +6,9 @@ promise. It reads no data and costs nothing.
 * *Edge level*, and without privacy: checked messages (:mod:`~sfumato.central.checked`). Features and labels are public
   there, so whether messages help is seen for nothing.
 * *Node level, owned arcs*: piloted messages (:mod:`~sfumato.central.piloted`), which find out within the budget. The
-  pilot is left out, and the whole budget goes to features (:mod:`~sfumato.central.linear`), in three cases: its test would
-  say nothing, because noise moves the measured correlation by more than 0.07; or features are so many that they need every
+  pilot is left out, and the whole budget goes to features (:mod:`~sfumato.central.linear`), in four cases: its test would
+  say nothing, because noise moves the measured correlation by more than 0.07; or the budget is so small that DP-SGD cannot
+  add the noise of its last steps (:data:`~sfumato.central.piloted.MOST_NOISE`); or features are so many that they need every
   bit of the budget; or a promised mean degree puts the expected signal to noise of a row below 1:
 
   .. math:: \frac{z}{\sqrt{0.015}\, L} > 0.07, \qquad \frac{z \sqrt{F}}{n} > 0.01, \qquad

@@ -1,7 +1,7 @@
 r"""Piloted label messages: a small charged pilot says whether the budget goes to messages or to features.
 
-No fixed split of a node-level budget serves all graphs: messages need most of it on a dense social network, and cost up to
-20 points where features say more. So the split is learned privately. All releases are Gaussian; the share of
+No fixed split of a node-level budget serves all graphs: messages need most of it on a dense social network, and cost
+accuracy where features say more. So the split is learned privately. All releases are Gaussian; the share of
 :math:`\mu^2` of each is in brackets.
 
 1. *Features* [0.155 with their center]: 150 steps of a graph-free linear head (:mod:`~sfumato.central.linear`). Its weights
@@ -20,11 +20,11 @@ No fixed split of a node-level budget serves all graphs: messages need most of i
 the two choices, a composition of Gaussian releases with the same :math:`\sum_i \mu_i^2 = \mu_{rest}^2`. The choice reads
 earlier releases alone; so whatever they are, the rest is :math:`\mu_{rest}`-GDP given them, and the whole run is
 :math:`\mu`-GDP with :math:`\mu^2` the sum over its releases, by adaptive composition (Dong, Roth and Su 2022, corollary 3.3).
-In the ledger the rest is one Gaussian event, ``aggregate/2``; its matrix is zero if features
-won. In step 3 a record is one row of norm at most 1: its features and label in one
-row, weighed by :math:`w_1^2 + w_2^2 + w_3^2 = 1`. Rows of other nodes do not read the record but through earlier releases.
+In the ledger the rest is one Gaussian event, ``aggregate/2``; its matrix is zero if features won. In step 3 a record is one
+row of norm at most 1, of the three numbers that read its features and label, weighed by
+:math:`w_1^2 + w_2^2 + w_3^2 = 1`. Rows of other nodes do not read the record but through earlier releases.
 
-Chosen on: Rutgers89, UCSC68, Cora-ML and Amazon Computers (docs/decisions/0018).
+Chosen on: Rutgers89, UCSC68, Cornell5, Cora-ML, Citeseer, Amazon Computers and co-author CS (docs/decisions/0018).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from sfumato._validate import fail
 from sfumato.bounded.aggregation import normalize_rows
 from sfumato.bounded.grouping import group_sensitivity, noisy_group_sums
 from sfumato.bounded.kernels import UNIT
-from sfumato.bounded.routing import public_order, routed_coordinates, routed_sensitivity
+from sfumato.bounded.routing import routed_coordinates, routed_sensitivity
 from sfumato.central._codes import simplex
 from sfumato.central._learning import load_weights, network_arrays, num_parameters, train_charged
 from sfumato.central.forecast import forecast
@@ -169,7 +169,9 @@ class PilotedMessages(LabelMessages):
         routed = self.routed(plan, graph, session)
         pilot = release_hop(plan, session, 0, routed)
         test = self._test(plan, graph, session, answers, pilot, routed.receives)
-        pays = messages_pay(plan, test, pilot[routed.receives], self._counts(plan, graph, session))
+        scored = graph.train_mask | graph.val_mask
+        counts = int(np.count_nonzero(scored)), int(np.count_nonzero(scored & routed.receives))
+        pays = messages_pay(plan, test, pilot[routed.receives], counts)
         released = {"aggregate/1": pilot, "aggregate/2": np.zeros_like(pilot), "test": test}
         key = session.charge("aggregate/2")
         if pays:
@@ -246,13 +248,6 @@ class PilotedMessages(LabelMessages):
         session.bind("test", rows)
         noise = event.noise_multiplier * group_sensitivity(plan.unit)
         return noisy_group_sums(rows, np.zeros(len(rows), np.int64), 1, noise, key)
-
-    def _counts(self, plan: Planned, graph: Graph, session: Session) -> tuple[int, int]:
-        """Public numbers of nodes: in training or validation, and those of them that receive."""
-        sends = graph.train_mask
-        learners = self.learners(plan.unit, sends, public_order(sends, session.seed))
-        val = np.count_nonzero(graph.val_mask)
-        return int(np.count_nonzero(sends) + val), int(np.count_nonzero(learners) + val)
 
 
 def messages_pay(plan: Planned, test: NDArray[np.int64], rows: NDArray[np.int64], counts: tuple[int, int]) -> bool:
