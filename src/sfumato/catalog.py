@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 _METHODS = (
     "central.labels:LabelMessages",
-    "central.checked:CheckedMessages",
     "central.piloted:PilotedMessages",
     "central.progap:ProGAP",
     "central.gap:GAP",

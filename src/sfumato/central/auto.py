@@ -3,7 +3,7 @@ r"""The default method is label messages or features, compared for free at edge 
 The choice between methods is a fixed rule of public facts: unit, budget, counts, and the mean degree d that a schema may
 promise. It reads no data and costs nothing.
 
-* *Edge level*, and without privacy: checked messages (:mod:`~sfumato.central.checked`). Features and labels are public
+* *Edge level*, and without privacy: label messages (:mod:`~sfumato.central.labels`). Features and labels are public
   there, so whether messages help is seen for nothing.
 * *Node level, owned arcs*: piloted messages (:mod:`~sfumato.central.piloted`), which find out within the budget. The
   pilot is left out, and the whole budget goes to features (:mod:`~sfumato.central.linear`), in four cases: its test would
@@ -27,7 +27,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from sfumato.bounded.routing import can_route
-from sfumato.central.checked import CheckedMessages
 from sfumato.central.labels import LabelMessages
 from sfumato.central.linear import Linear
 from sfumato.central.piloted import MOST_NOISE, TEST, PilotedMessages
@@ -49,7 +48,7 @@ _MOST_TEST_NOISE, _MOST_FEATURE_NOISE, _LEAST_SIGNAL = 0.07, 0.01, 1.0
 class Auto(Listed):
     """The recommended default picks a method by a public rule; there is nothing to tune.
 
-    **Formal guarantee.** That of the chosen method: :class:`~sfumato.central.checked.CheckedMessages`,
+    **Formal guarantee.** That of the chosen method: :class:`~sfumato.central.labels.LabelMessages`,
     :class:`~sfumato.central.piloted.PilotedMessages` or :class:`~sfumato.central.linear.Linear`. The choice between them
     reads public facts alone, so it costs nothing.
 
@@ -83,7 +82,7 @@ class Auto(Listed):
         if (unit.private and not can_route(unit)) or public.num_classes < 2:
             return Linear()
         if budget is None or not unit.private or "labels" in unit.public:
-            return CheckedMessages()
+            return LabelMessages()
         learners, noise = public.num_train * LabelMessages().shared(unit), noise_of(budget, unit)
         if noise / math.sqrt(TEST[2]) > _MOST_TEST_NOISE * learners:
             return Linear()

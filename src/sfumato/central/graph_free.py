@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from sfumato.record.ledger import Release
 
 _PATIENCE = 50
-_MOST_COLUMNS, _MOST_WORK = 1000, 100_000_000  # trees are grown up to these; work is training nodes x columns x classes
+_MOST_COLUMNS = 1000  # of trees
 _ROUNDS, _AT_ONCE, _LEAVES = 100, 20, 31
 _NODES = 2 * _LEAVES - 1
 _ABSENT = -30.0  # score of a class without a training node
@@ -103,23 +104,50 @@ class GraphFree(CuratorMethod):
 
         ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
         """
-        y, _, val = labeled(graph)
-        found = [self._trained(name, plan.public, graph, session) for name in ("network", "linear")]
-        if len(val) and _few_columns(plan.public):
-            found.append(_grown(graph, session))
-        known = y[val].numpy()
-        right = [int((self.scores(plan, one, {}, graph)[val].argmax(1) == known).sum()) for one in found]
-        return Outcome(found[int(np.argmax(right))], {})
+        public = plan.public
+        return Outcome(
+            self.best(public, graph, [*self.trained(public, graph, session), *grown(public, graph, session)]), {}
+        )
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
         """Apply the model that was kept to the nodes' own features.
 
         ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
         """
+        return self.apply(plan.public, weights, graph)
+
+    def trained(self, public: PublicFacts, graph: Graph, session: Session) -> tuple[Arrays, Arrays]:
+        """Return the weights of the network and of the linear model; only for public labels.
+
+        Args:
+            public: facts of the graph.
+            graph: its features, labels and roles are read.
+            session: gives the seed, and is told of progress.
+        """
+        return self._trained("network", public, graph, session), self._trained("linear", public, graph, session)
+
+    def best(self, public: PublicFacts, graph: Graph, found: Sequence[Arrays]) -> Arrays:
+        """Return the weights, of those ``found``, that predict most validation labels right, and the first of equals.
+
+        ``public`` and ``graph`` are those of :meth:`trained`.
+        """
+        y, _, val = labeled(graph)
+        known = y[val].numpy()
+        right = [int((self.apply(public, one, graph)[val].argmax(1) == known).sum()) for one in found]
+        return found[int(np.argmax(right))]
+
+    def apply(self, public: PublicFacts, weights: Arrays, graph: Graph) -> NDArray[np.float32]:
+        """Compute the scores of every node by the model whose ``weights`` these are, [num_nodes, num_classes].
+
+        Args:
+            public: facts of the graph that it learned from.
+            weights: one of those of :meth:`trained` and :func:`grown`.
+            graph: its features are read.
+        """
         if "trees.value" in weights:
             return tree_scores({name.removeprefix("trees."): part for name, part in weights.items()}, _dense(graph))
         (name,) = {key.partition(".")[0] for key in weights}
-        network = self._network(name, plan.public)
+        network = self._network(name, public)
         load_weights(network, weights, name)
         with torch.no_grad():
             return network(Features(graph).rows(None)).numpy()
@@ -150,14 +178,24 @@ class GraphFree(CuratorMethod):
         return network_arrays(name, network)
 
 
-def _few_columns(public: PublicFacts) -> bool:
+def grown(public: PublicFacts, graph: Graph, session: Session, most_work: int = 100_000_000) -> list[Arrays]:
+    """Grow trees, 20 rounds at a time, until the validation labels are predicted no better; a plain array each part.
+
+    Args:
+        public: facts of the graph.
+        graph: its features, labels and roles are read.
+        session: gives the seed, and is told of progress.
+        most_work: the most training nodes x columns x classes.
+
+    Returns:
+        The trees; or nothing without validation labels or a second class, or where columns or work are too many.
+    """
     work = public.num_train * public.num_features * public.num_classes
-    return 0 < public.num_features <= _MOST_COLUMNS and work <= _MOST_WORK
-
-
-def _grown(graph: Graph, session: Session) -> Arrays:
-    """Grow trees, 20 rounds at a time, until the validation labels are predicted no better; a plain array each part."""
+    if not 0 < public.num_features <= _MOST_COLUMNS or work > most_work:
+        return []
     (y, ids, val), x = labeled(graph), _dense(graph)
+    if not len(val) or len(y[ids].unique()) < 2:
+        return []
     model = require("sklearn.ensemble").HistGradientBoostingClassifier(
         learning_rate=0.1, max_leaf_nodes=_LEAVES, early_stopping=False, warm_start=True, random_state=session.seed
     )
@@ -170,7 +208,7 @@ def _grown(graph: Graph, session: Session) -> Arrays:
         if accuracy <= best:
             break
         best, kept = accuracy, tree_arrays(model, graph.num_classes)
-    return {f"trees.{name}": part for name, part in kept.items()}
+    return [{f"trees.{name}": part for name, part in kept.items()}]
 
 
 def tree_arrays(model: Any, num_classes: int) -> Arrays:

@@ -10,6 +10,7 @@ r"""Label messages make a noisy histogram of the neighbors' labels, which a line
 3. *Head.* Multinomial logistic regression on H in units of its noise, on its direction shrunk by that noise,
    :math:`H_v / \sqrt{\|H_v\|^2 + (C - 1) \sigma^2 / k}`, and on the graph-free posterior (at node level: on twice that
    direction and the node's own normalized features).
+4. *Choice*, where labels are public: head or graph-free model, whichever predicts more validation labels right.
 
 A node's label is never part of its own row, directly or by way of others, so rows of training and of other nodes follow
 one law.
@@ -17,7 +18,8 @@ one law.
 **Formal guarantee.**
 
 * *Edge level.* Roles, labels and features are public; arcs enter through K Gaussian releases of sensitivity 1
-  (:func:`~sfumato.bounded.routing.routed_sensitivity`); messages are post-processing of earlier ones. For undirected
+  (:func:`~sfumato.bounded.routing.routed_sensitivity`); messages, heads and the choice are post-processing of them. They are
+  spent whatever is kept. For undirected
   edges messages flow one way: from training nodes to all others, and among them toward the later one in a public order.
   The head learns on the ``learner_share`` of training nodes that come last in it.
 * *Node level, owned arcs.* One hop. Training nodes send, to nodes in other roles and to the learners alone, and divide
@@ -35,16 +37,15 @@ public ``sfumato predict`` returns these.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from sfumato._validate import check_int, check_real, fail
-from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum, normalize_rows
+from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum
 from sfumato.bounded.degree import by_destination, cap_out_degree
 from sfumato.bounded.kernels import UNIT
 from sfumato.bounded.routing import (
@@ -59,7 +60,7 @@ from sfumato.bounded.routing import (
 )
 from sfumato.central._codes import simplex
 from sfumato.central._learning import (
-    Features,
+    labeled,
     load_weights,
     network_arrays,
     num_parameters,
@@ -67,7 +68,8 @@ from sfumato.central._learning import (
     train,
 )
 from sfumato.central.arrivals import LabelInference, softmax
-from sfumato.central.linear import apply, chosen, plain, zero_head
+from sfumato.central.graph_free import GraphFree, grown
+from sfumato.central.linear import Matrix, apply, beside, centered_rows, chosen, plain, zero_head
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Origin, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
@@ -78,11 +80,11 @@ from sfumato.record.ledger import Release
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph, PublicFacts
-    from sfumato.nn.models import SparseRows
     from sfumato.noise.keys import Key
     from sfumato.privacy.units import Unit
 
 _EDGE_SHARE, _NODE_SHARE = 0.5, 0.1
+_PRIOR, _MOST_TREE_WORK = GraphFree(), 10_000_000
 
 
 @dataclass(frozen=True)
@@ -99,14 +101,15 @@ class LabelMessages(CuratorMethod):
     says under which conditions.
 
     Shapes: each release is int64 [num_nodes, num_classes]; one message of norm 1 is
-    :data:`~sfumato.bounded.kernels.UNIT` in these steps. Predictions are float32 [num_nodes, num_classes].
+    :data:`~sfumato.bounded.kernels.UNIT` in these steps. Predictions are float32 [num_nodes, num_classes]. Weights at edge level
+    are those of the graph-free model (``prior.``) and, if messages were kept, of the head.
 
     Args:
         num_hops: K, at most 1000; default 3, at node level 1.
         learner_share: share of the training nodes whose rows train the head; default 0.5 of undirected edges, 0.1 at
             node level, and all of them for single arcs or without privacy.
-        epochs: full-batch steps of each linear model.
-        learning_rate: step size of Adam.
+        epochs: full-batch steps of each head.
+        learning_rate: step size of Adam for the heads.
         l2_clip_norm: clip of an example's gradient (private labels only).
 
     Raises:
@@ -184,35 +187,42 @@ class LabelMessages(CuratorMethod):
         return (self._run_edge if "labels" in plan.unit.public else self._run_node)(plan, graph, session)
 
     def _run_edge(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Prior; then K times a hop and a head, whose posterior the nodes without a known label send next."""
+        """Prior; then K times a hop and a head, whose posterior the nodes without a known label send next; the choice."""
         assert graph.y is not None
         assert graph.roles is not None
-        features, released, arcs = Features(graph), {}, Arcs(*graph.transpose())
+        released, arcs = {}, Arcs(*graph.transpose())
         sends = graph.train_mask & (graph.y >= 0)
         rank = public_order(sends, session.seed)
         arcs = one_way(arcs, rank) if needs_one_way(plan.unit) else outward(arcs, sends)
         learner = self.learners(plan.unit, sends, rank)
-        prior = _prior(plan.public)
-        train(self, plan, session, "prior", prior, graph, features.rows)
-        weights, posterior = network_arrays("prior", prior), _posterior(prior, features)
+        public = plan.public
+        prior = _PRIOR.best(public, graph, _PRIOR.trained(public, graph, session))
+        posterior = own = _posterior(public, prior, graph)
         learning = graph.with_roles(np.where(sends & ~learner, 3, graph.roles).astype(np.uint8))
         for hop in range(self.hops(plan.unit)):
             messages = _codes(graph, posterior @ simplex(plan.public.num_classes))
             routed = Routed(arcs, messages, np.ones(graph.num_nodes, np.bool_))
             released[f"aggregate/{hop + 1}"] = release_hop(plan, session, hop, routed)
-            head, inputs = _head(plan), _inputs(plan, weights, released, features)
+            head, inputs = _head(plan), _inputs(plan, released, own)
             mean, scale = _moments(inputs[learner])
             standard = ((inputs - mean) / scale).astype(np.float32)
             train(self, plan, session, "head", head, learning, plain(standard))
             _unscale(head, mean, scale)
-            posterior = _probabilities(head, torch.from_numpy(inputs))
-        return Outcome({**weights, **network_arrays("head", head)}, released)
+            posterior = softmax(apply(head, inputs))
+        alone = _PRIOR.best(public, graph, [prior, *grown(public, graph, session, _MOST_TREE_WORK)])
+        y, _, val = labeled(graph)
+        right = [
+            np.count_nonzero(scores[val].argmax(axis=1) == y[val].numpy())
+            for scores in (posterior, _PRIOR.apply(public, alone, graph))
+        ]
+        kept, weights = (prior, network_arrays("head", head)) if right[0] >= right[1] else (alone, {})
+        return Outcome({**{f"prior.{name}": part for name, part in kept.items()}, **weights}, released)
 
     def _run_node(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """One hop over arcs that training nodes own and that lead to receivers; other rows are not released, and zero."""
         released = {"aggregate/1": release_hop(plan, session, 0, self.routed(plan, graph, session))}
         head = _head(plan)
-        train(self, plan, session, "head", head, graph, chosen(_inputs(plan, {}, released, Features(graph))))
+        train(self, plan, session, "head", head, graph, chosen(_inputs(plan, released, centered_rows(graph, {}))))
         return Outcome(network_arrays("head", head), released)
 
     def routed(self, plan: Planned, graph: Graph, session: Session) -> Routed:
@@ -233,16 +243,14 @@ class LabelMessages(CuratorMethod):
         return LabelInference(self, origin, self)
 
     def before_messages(self, plan: Planned, weights: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Compute class probabilities of every node from its features alone, by the prior or by the head on an empty row.
+        """Compute class probabilities of every node from its features alone, by the graph-free model or a head on empty rows.
 
         ``plan``, ``weights`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
         """
         if "labels" not in plan.unit.public:
             empty = np.zeros((graph.num_nodes, plan.public.num_classes), np.int64)
             return softmax(self.scores(plan, weights, {"aggregate/1": empty}, graph))
-        prior = _prior(plan.public)
-        load_weights(prior, weights, "prior")
-        return _posterior(prior, Features(graph))
+        return _posterior(plan.public, _prior(weights), graph)
 
     def learners(self, unit: Unit, sends: NDArray[np.bool_], rank: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return the senders whose rows train the head, bool [num_nodes]: the last ones in the public order.
@@ -256,13 +264,17 @@ class LabelMessages(CuratorMethod):
         return sends & (rank >= count - np.ceil(self.shared(unit) * count))
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Apply the head to released rows and the nodes' own features.
+        """Apply the head to released rows and the nodes' own features, or the graph-free model if messages were not kept.
 
         ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
         """
+        public = "labels" in plan.unit.public
+        if public and not any(name.startswith("head.") for name in weights):
+            return _PRIOR.apply(plan.public, _prior(weights), graph)
         head = _head(plan)
         load_weights(head, weights, "head")
-        return apply(head, _inputs(plan, weights, released, Features(graph)))
+        own = _posterior(plan.public, _prior(weights), graph) if public else centered_rows(graph, {})
+        return apply(head, _inputs(plan, released, own))
 
 
 def _codes(graph: Graph, messages: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -320,20 +332,19 @@ def _stddev(plan: Planned) -> float:
     return event.noise_multiplier * routed_sensitivity(plan.unit)
 
 
-def _inputs(
-    plan: Planned, weights: Arrays, released: Arrays, features: Features
-) -> NDArray[np.float32] | sp.csr_matrix:
-    """What the head reads of every node: the mean of noisy hops (their noise averages out), or the last exact one."""
+def _inputs(plan: Planned, released: Arrays, own: Matrix) -> Matrix:
+    """What the head reads of every node: the mean of noisy hops (their noise averages out), or the last exact one.
+
+    Beside it stands what a node tells by its ``own``: graph-free posterior if labels are public, normalized features otherwise.
+    """
     noise = _stddev(plan) / np.sqrt(len(released))
     sums = np.mean(list(released.values()), axis=0) if noise else released[f"aggregate/{len(released)}"]
     sums = sums / UNIT
     sums -= sums.mean(axis=1, keepdims=True)
     direction = directions(sums, noise)
     if "labels" not in plan.unit.public:
-        return _beside(2 * direction, features.x)
-    prior = _prior(plan.public)
-    load_weights(prior, weights, "prior")
-    return np.hstack([sums / (noise or 1.0), direction, np.log(_posterior(prior, features))]).astype(np.float32)
+        return beside(2 * direction, own)
+    return np.hstack([sums / (noise or 1.0), direction, np.log(own)]).astype(np.float32)
 
 
 def directions(sums: NDArray[np.float64], noise_stddev: float) -> NDArray[np.float64]:
@@ -350,29 +361,14 @@ def directions(sums: NDArray[np.float64], noise_stddev: float) -> NDArray[np.flo
     return np.divide(sums, length, out=np.zeros_like(sums), where=length > 0)
 
 
-def _beside(direction: NDArray[np.float64], x: Any) -> NDArray[np.float32] | sp.csr_matrix:
-    """Directions and normalized features in one matrix, sparse if the features are stored so."""
-    if not sp.issparse(x):
-        return np.hstack([direction, normalize_rows(x)]).astype(np.float32)
-    x = x.astype(np.float64)  # a square may leave the range of float32
-    x.sum_duplicates()
-    norms = np.sqrt(np.asarray(x.multiply(x).sum(axis=1)))
-    return sp.csr_matrix(sp.hstack([direction, x.multiply(1 / np.maximum(norms, 1e-12))]), dtype=np.float32)
+def _posterior(public: PublicFacts, prior: Arrays, graph: Graph) -> NDArray[np.float32]:
+    """Class probabilities of every node by the graph-free model, kept away from 0."""
+    return np.maximum(softmax(_PRIOR.apply(public, prior, graph)), 1e-6)
 
 
-def _prior(public: PublicFacts) -> nn.Module:
-    """The graph-free posterior: logistic regression on features."""
-    return zero_head(public.num_features, public.num_classes)
-
-
-def _posterior(prior: nn.Module, features: Features) -> NDArray[np.float32]:
-    """Class probabilities of every node from its features, kept away from 0."""
-    return np.maximum(_probabilities(prior, features.rows(None)), 1e-6)
-
-
-def _probabilities(network: nn.Module, rows: Tensor | SparseRows) -> NDArray[np.float32]:
-    with torch.no_grad():
-        return torch.softmax(network(rows), 1).numpy()
+def _prior(weights: Arrays) -> Arrays:
+    """Weights of the graph-free model."""
+    return {name.removeprefix("prior."): part for name, part in weights.items() if name.startswith("prior.")}
 
 
 def _head(plan: Planned) -> nn.Linear:

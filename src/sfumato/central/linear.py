@@ -223,6 +223,13 @@ def centered_rows(graph: Graph, weights: Arrays) -> Matrix:
     return sp.csr_matrix(x.multiply(1 / np.maximum(norms, 1e-12)), dtype=np.float32)
 
 
+def beside(first: NDArray[np.floating], own: Matrix) -> Matrix:
+    """Put columns before those of a matrix, sparse if it is; float32."""
+    if sp.issparse(own):
+        return sp.csr_matrix(sp.hstack([first, own]), dtype=np.float32)
+    return np.hstack([first, own]).astype(np.float32)
+
+
 def chosen(inputs: Matrix) -> Rows:
     """Return a function that gives rows of some nodes as whole numbers; full batches ask for the same ones at every step."""
 

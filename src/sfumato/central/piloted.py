@@ -33,7 +33,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 from torch import nn
@@ -50,6 +49,7 @@ from sfumato.central.labels import LabelMessages, directions, release_hop, sum_h
 from sfumato.central.linear import (
     Matrix,
     apply,
+    beside,
     center_release,
     centered_rows,
     chosen,
@@ -164,7 +164,7 @@ class PilotedMessages(LabelMessages):
         classes = plan.public.num_classes
         center, head = find_center(plan, graph, session), _head(plan)
         own = centered_rows(graph, center)
-        alone = _beside(np.zeros((graph.num_nodes, classes)), own)
+        alone = beside(np.zeros((graph.num_nodes, classes)), own)
         answers = [apply(one, alone).argmax(axis=1) for one in self._alone(plan, graph, session, head, alone)]
         routed = self.routed(plan, graph, session)
         pilot = release_hop(plan, session, 0, routed)
@@ -179,7 +179,7 @@ class PilotedMessages(LabelMessages):
             noise = _rest(plan, _HOP_PART) * routed_sensitivity(plan.unit)
             released["aggregate/2"] = sum_hop(routed, noise, derive_key(key, "hop"))
             _weigh_messages(head, _FIRST_CODE * simplex(classes))
-            inputs = _beside(2 * _direction(plan, released), own)
+            inputs = beside(2 * _direction(plan, released), own)
             event = self._rests(plan)[1]
             slower = replace(self, learning_rate=self.learning_rate / _SLOWER)
             read = train_charged(
@@ -202,7 +202,7 @@ class PilotedMessages(LabelMessages):
             return super().scores(plan, weights, released, graph)
         head = _head(plan)
         load_weights(head, weights, "head")
-        return apply(head, _beside(2 * _direction(plan, released), centered_rows(graph, weights)))
+        return apply(head, beside(2 * _direction(plan, released), centered_rows(graph, weights)))
 
     def _alone(
         self, plan: Planned, graph: Graph, session: Session, head: nn.Linear, inputs: Matrix
@@ -321,10 +321,3 @@ def _weigh_messages(head: nn.Linear, weights: NDArray[np.floating]) -> None:
     """Set the weights of messages in a head that reads them first."""
     with torch.no_grad():
         head.weight[:, : weights.shape[1]] = torch.from_numpy(np.asarray(weights, np.float32))
-
-
-def _beside(first: NDArray[np.float64], own: Matrix) -> Matrix:
-    """Columns of messages beside those of features, sparse if these are."""
-    if sp.issparse(own):
-        return sp.csr_matrix(sp.hstack([first, own]), dtype=np.float32)
-    return np.hstack([first, own]).astype(np.float32)

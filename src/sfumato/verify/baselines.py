@@ -89,19 +89,27 @@ class GraphFree(Rules):
     reads_links = False
 
     def networks(self, certificate: Certificate, found: Iterable[str] = ()) -> Tensors:
-        """Return the tensors of the model that was kept: trees, linear layer, or network with a batch norm."""
-        width, features, classes = sizes(certificate)
-        kept = {name.partition(".")[0] for name in found}
-        if kept == {"trees"}:
-            parts = ("feature", "threshold", "left", "right", "value")
-            return {f"trees.{part}": [_ROUNDS, classes, _NODES] for part in parts} | {"trees.baseline": [classes]}
-        if kept == {"linear"}:
-            return {"linear.weight": [classes, features], "linear.bias": [classes]}
-        norm = {f"network.norm.{leaf}": [width] for leaf in ("weight", "bias", "running_mean", "running_var")}
-        return {
-            "network.maps.0.weight": [width, features],
-            "network.head.weight": [classes, width],
-            "network.head.bias": [classes],
-            "network.norm.num_batches_tracked": [1],
-            **norm,
-        }
+        """Return the tensors of the model that was kept."""
+        return of_graph_free(certificate, certificate["settings"]["width"], found)
+
+
+def of_graph_free(certificate: Certificate, width: int, found: Iterable[str]) -> Tensors:
+    """Return the tensors of a model that reads no graph: trees, linear layer, or network with a batch norm.
+
+    ``width`` is the number of units of the network; ``found`` are names of tensors, which show what was kept.
+    """
+    _, features, classes = sizes(certificate)
+    kept = {name.partition(".")[0] for name in found}
+    if kept == {"trees"}:
+        parts = ("feature", "threshold", "left", "right", "value")
+        return {f"trees.{part}": [_ROUNDS, classes, _NODES] for part in parts} | {"trees.baseline": [classes]}
+    if kept == {"linear"}:
+        return {"linear.weight": [classes, features], "linear.bias": [classes]}
+    norm = {f"network.norm.{leaf}": [width] for leaf in ("weight", "bias", "running_mean", "running_var")}
+    return {
+        "network.maps.0.weight": [width, features],
+        "network.head.weight": [classes, width],
+        "network.head.bias": [classes],
+        "network.norm.num_batches_tracked": [1],
+        **norm,
+    }

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, ClassVar
 
+from .baselines import of_graph_free
 from .central import OF_HOPS, OWN, Central, Sizes, sizes
+from .units import public_parts
 
 if TYPE_CHECKING:
-    from .rules import Certificate
+    from .rules import Certificate, Tensors
+
+_WIDTH = 64  # of the graph-free network
 
 
 class LabelMessages(Central):
@@ -49,6 +53,15 @@ class LabelMessages(Central):
     def layers(self, certificate: Certificate) -> dict[str, Sizes]:
         """Return the layers of logistic regression. A linear layer that is the whole network has no name of its own."""
         _, features, classes = sizes(certificate)
-        if certificate["unit"]["name"] != "edge":
-            return {"head": ({"": (classes, classes + features)}, {})}
-        return {"prior": ({"": (classes, features)}, {}), "head": ({"": (classes, 3 * classes)}, {})}
+        inputs = 3 * classes if "labels" in public_parts(certificate) else classes + features
+        return {"head": ({"": (classes, inputs)}, {})}
+
+    def networks(self, certificate: Certificate, found: Iterable[str] = ()) -> Tensors:
+        """Return the shapes of the head; where labels are public, of the graph-free model, and of the head if it was kept."""
+        head = super().networks(certificate, found)
+        if "labels" not in public_parts(certificate):
+            return head
+        names = list(found)
+        prior = [name.removeprefix("prior.") for name in names if name.startswith("prior.")]
+        alone = {f"prior.{name}": shape for name, shape in of_graph_free(certificate, _WIDTH, prior).items()}
+        return {**alone, **(head if any(name.startswith("head.") for name in names) else {})}

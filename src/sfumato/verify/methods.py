@@ -15,7 +15,6 @@ METHODS = {
     "gap": "gap:GAP",
     "progap": "progap:ProGAP",
     "label-messages": "labels:LabelMessages",
-    "checked-messages": "checked:CheckedMessages",
     "piloted-messages": "piloted:PilotedMessages",
     "mlp": "baselines:MLP",
     "linear": "baselines:Linear",
