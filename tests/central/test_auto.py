@@ -8,7 +8,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.central.auto import Auto, signal_to_noise
-from sfumato.central.checked import CheckedMessages
+from sfumato.central.labels import LabelMessages
 from sfumato.errors import InputError
 from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.privacy.calibration import gaussian_noise_multiplier
@@ -71,13 +71,13 @@ def test_more_budget_and_more_degree_only_ever_turn_to_the_graph():
 @pytest.mark.parametrize(
     ("unit", "how", "name"),
     [
-        (EDGE, {}, "checked-messages"),
+        (EDGE, {}, "label-messages"),
         (NODE, {}, "piloted-messages"),
         (sf.NodeLevel(arcs="incident"), {}, "linear"),
         (sf.RecordLevel(), {}, "linear"),
         (sf.NodeLevel(arcs="incident"), {"mean_degree": 4e3}, "linear"),
         (EDGE, {"num_classes": 1}, "linear"),
-        (sf.NoPrivacy(), {"mean_degree": 1e-3}, "checked-messages"),
+        (sf.NoPrivacy(), {"mean_degree": 1e-3}, "label-messages"),
     ],
 )
 def test_without_a_promise_units_decide(unit, how, name):
@@ -86,7 +86,7 @@ def test_without_a_promise_units_decide(unit, how, name):
 
 def test_the_plan_is_that_of_the_method_it_chose():
     plan = Auto().calibrate(BUDGET, EDGE, facts(50.0))
-    assert plan == CheckedMessages().calibrate(BUDGET, EDGE, facts(50.0))
+    assert plan == LabelMessages().calibrate(BUDGET, EDGE, facts(50.0))
     spent = Auto().calibrate(BUDGET, NODE, facts(0.1, num_nodes=40, num_train=30))
     assert [release.name for release in spent.releases] == ["center", "head"]
     assert 0.998 < spent.epsilon <= 1
@@ -101,7 +101,7 @@ def test_only_a_promised_degree_is_known():
         assert chosen(NODE, graph.public_facts(NODE), rich) == "piloted-messages"
         promised = replace(graph, mean_degree=1e-4).public_facts(NODE)
         assert chosen(NODE, promised, rich) == "linear"
-        assert chosen(EDGE, graph.public_facts(EDGE)) == "checked-messages"
+        assert chosen(EDGE, graph.public_facts(EDGE)) == "label-messages"
 
 
 def test_refusals_are_those_of_the_choice():

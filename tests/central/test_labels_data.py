@@ -11,7 +11,7 @@ import sfumato as sf
 from sfumato.bounded.exact import WholeRows
 from sfumato.central import labels
 from sfumato.central.labels import LabelMessages
-from sfumato.central.linear import chosen
+from sfumato.central.linear import beside, centered_rows, chosen
 from sfumato.errors import DataError, InputError, UnsupportedUnitError
 from sfumato.graph.graph import Graph
 from sfumato.graph.synthetic import stochastic_block_model
@@ -77,8 +77,9 @@ def test_rows_are_the_same_however_features_are_stored(unit, fixed_key):
     dense, *others = (fit(replace(graph, x=x), unit).predict_proba(graph) for x in (graph.x, canonical, parts))
     for scores in others:
         np.testing.assert_allclose(scores, dense, atol=1e-4)
-    rows = chosen(labels._beside(np.ones((80, 3)), parts))(np.arange(80))
-    whole = WholeRows.of(torch.from_numpy(labels._beside(np.ones((80, 3)), parts).toarray()).double(), bias=True)
+    inputs = beside(np.ones((80, 3)), centered_rows(replace(graph, x=parts), {}))
+    rows = chosen(inputs)(np.arange(80))
+    whole = WholeRows.of(torch.from_numpy(inputs.toarray()).double(), bias=True)
     assert torch.equal(rows.matrix.to_dense(), whole.matrix)
     assert torch.equal(rows.ones, whole.ones)
     assert rows.norms.max() < 5**0.5 + 1e-3
