@@ -1,6 +1,6 @@
 """Methods on Berkeley13 beside what the published code reaches on the same file; prints a Markdown table.
 
-    python benchmarks/accuracy.py [--methods auto progap gap] [--seeds 10] [--data-dir ../shared/data]
+    python benchmarks/accuracy.py [--methods auto progap gap] [--units edge node] [--seeds 10] [--data-dir ../shared/data]
 
 Each row is one `sfumato train` command with fresh splits (seed i draws split i). The floor is the best graph-free model at
 the same unit and budget, the ceiling the better of the same method and `reference` without privacy. Published code: means of
@@ -17,12 +17,13 @@ import sys
 import tempfile
 from pathlib import Path
 
+UNITS = ("edge", "arc", "node", "none")
 ALONE, NODE = ("--no-controls",), ("--delta", "1e-5", "--max-degree", "100")
 Row = tuple[str, str | None, tuple[str, ...], str]
 ROWS: dict[str, tuple[Row, ...]] = {
     "auto": (
-        ("edge", "1", ALONE, "-"),
-        ("edge", "4", ALONE, "-"),
+        *(("edge", epsilon, ALONE, "-") for epsilon in ("0.1", "0.25", "0.5", "1", "4")),
+        ("arc", "1", ALONE, "-"),
         ("none", None, ALONE, "-"),
         *(("node", epsilon, (*NODE, *ALONE), "-") for epsilon in ("8", "4", "2", "1")),
     ),
@@ -53,6 +54,7 @@ ROWS: dict[str, tuple[Row, ...]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--methods", nargs="+", choices=tuple(ROWS), default=list(ROWS))
+    parser.add_argument("--units", nargs="+", choices=UNITS, default=UNITS)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--data-dir", default=os.environ.get("SFUMATO_DATA", "../shared/data"))
     parser.add_argument("--dataset", default="facebook100/Berkeley13")
@@ -62,6 +64,8 @@ def main() -> None:
     print("|---|---|---|---|---|---|", flush=True)
     for method in options.methods:
         for unit, epsilon, more, published in ROWS[method]:
+            if unit not in options.units:
+                continue
             result = trained(options, method, unit, epsilon, more)
             spent = result["privacy"]["epsilon"]
             cells = [result["method"], unit, "none" if spent is None else f"{spent:.3g}", show(result["test_accuracy"])]
