@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.central import arrivals
-from sfumato.central._codes import simplex
+from sfumato.central import arrivals, counts
 from sfumato.central.arrivals import calibrate_arrival, graph_free, reads_features_alone
 from sfumato.errors import BudgetExceededError, InputError, LedgerError
 from sfumato.graph.newcomers import Newcomers, node_names
@@ -51,14 +50,18 @@ def plan_for(runs, late, budget=None):
 
 @pytest.fixture
 def hops(monkeypatch):
-    """The arguments of every hop of an arrival: (arcs, rows, noise_stddev)."""
-    calls, original = [], arrivals.noisy_neighborhood_sum
+    """The arguments of every hop of an arrival, and of both parts of all counts: (arcs, rows, noise)."""
+    calls = []
 
-    def record(arcs, rows, noise_stddev, key):
-        calls.append((arcs, rows.copy(), noise_stddev))
-        return original(arcs, rows, noise_stddev, key)
+    def recorded(original):
+        def record(arcs, rows, noise, key):
+            calls.append((arcs, rows.copy(), noise))
+            return original(arcs, rows, noise, key)
 
-    monkeypatch.setattr(arrivals, "noisy_neighborhood_sum", record)
+        return record
+
+    monkeypatch.setattr(arrivals, "noisy_neighborhood_sum", recorded(arrivals.noisy_neighborhood_sum))
+    monkeypatch.setattr(counts, "noisy_counts", recorded(counts.noisy_counts))
     return calls
 
 
@@ -71,27 +74,27 @@ def test_known_nodes_send_labels_or_posteriors_and_newcomers_listen(unit, hops):
     assert [release.event for release in plan.releases] == [release.event for release in run.plan.releases]
     assert (plan.epsilon, plan.delta, plan.budget) == (run.plan.epsilon, run.plan.delta, run.plan.budget)
     second = plan.fit(later)
-    assert [array.shape for array in second.released.values()] == [(20, 3)] * 3
-    labeled = trained.train_mask
-    for arcs, rows, stddev in hops[3:]:
-        assert stddev == run.plan.event("aggregate/1").noise_multiplier
+    assert [array.shape for array in second.released.values()] == [(20, 6)]
+    labeled, weight = trained.train_mask, run.weights["later.weight"][0]
+    (direct, said, scale), (among, heard, other) = hops[4:]
+    assert scale == other == run.plan.event("aggregate/1").noise_multiplier
+    for arcs in (direct, among):
         assert np.ptp(arcs.offsets[20:]) == 0, "known nodes hear nothing"
-        np.testing.assert_array_equal(rows[20:260][labeled], simplex(3)[trained.y[labeled]])
-        np.testing.assert_allclose(
-            rows[20:260][~labeled], (run.predict_proba(trained) @ simplex(3))[~labeled], atol=1e-6
-        )
-        np.testing.assert_allclose(rows[260:], first.predict_proba(late) @ simplex(3), atol=1e-6)
-        assert np.linalg.norm(rows, axis=1).max() <= 1 + 1e-6
-    assert not np.array_equal(hops[3][1][:20], hops[4][1][:20]), "newcomers send what they heard"
+    assert direct.sources.min() >= 20
+    np.testing.assert_array_equal(said[20:260][labeled], np.eye(3)[trained.y[labeled]])
+    np.testing.assert_allclose(said[20:260][~labeled], weight * run.predict_proba(trained)[~labeled], atol=1e-6)
+    np.testing.assert_allclose(said[260:], weight * first.predict_proba(late), atol=1e-6)
+    assert among.sources.max(initial=0) < 20
+    np.testing.assert_allclose(heard[:20].sum(axis=1), 1, atol=1e-5)
+    assert not heard[20:].any()
 
 
 def test_an_edge_between_newcomers_goes_one_way(hops):
     trained, late = split(graph_of(), 200, 300)
     plan_for([fit(trained)], late).fit(late)
-    arcs = hops[0][0]
-    inside = arcs.sources < 100
+    arcs = hops[3][0]
     both = np.repeat(np.arange(arcs.num_nodes), np.diff(arcs.offsets))
-    pairs = set(zip(arcs.sources[inside].tolist(), both[inside].tolist(), strict=True))
+    pairs = set(zip(arcs.sources.tolist(), both.tolist(), strict=True))
     assert pairs
     assert not any((target, source) in pairs for source, target in pairs)
     assert (late.reach_indices < 100).all()
@@ -200,17 +203,17 @@ def test_two_runs_of_one_plan_are_extended_each_by_its_own_arrivals(tmp_path):
     assert len(read_account(ledger.path).arrivals) == 2
 
 
-def test_the_plan_and_each_hop_are_on_disk_before_noise(tmp_path, monkeypatch):
+def test_plan_and_charge_are_on_disk_before_noise(tmp_path, monkeypatch):
     trained, late = split(graph_of(), 240, 300)
     run, seen = fit(trained), []
-    original = arrivals.noisy_neighborhood_sum
+    original = counts.noisy_counts
     monkeypatch.setattr(
-        arrivals,
-        "noisy_neighborhood_sum",
+        counts,
+        "noisy_counts",
         lambda *args: seen.append(len((tmp_path / "l").read_text().splitlines())) or original(*args),
     )
     plan_for([run], late).fit(late, ledger=tmp_path / "l")
-    assert seen == [2, 3, 4]
+    assert seen == [2, 2]
 
 
 @pytest.mark.parametrize("unit", [EDGE, ARC, NODE, NONE])
@@ -220,7 +223,7 @@ def test_another_graph_is_read_by_its_own_labels(unit, hops, tmp_path):
     run = fit(trained, unit, sf.Budget(8.0, 1e-5))
     plan = run.calibrate_inference(sf.Budget(8.0, 1e-5) if unit.private else None, unit, other.public_facts(unit))
     inferred = plan.fit(other)
-    assert len(hops) == (1 if unit == NODE else 3)
+    assert len(hops) == (1 if unit == NODE else 4)
     assert (inferred.predict(other) == other.y)[other.test_mask].mean() > (0.6 if unit == NODE else 0.8)
     saved = sf.load(inferred.save(tmp_path / "run"))
     np.testing.assert_array_equal(saved.predict(other), inferred.predict(other))

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import sfumato as sf
-from sfumato.central import labels, piloted
+from sfumato.central import counts, labels, piloted
 from sfumato.central.forecast import forecast
 from sfumato.central.graph_free import GraphFree
 from sfumato.central.labels import LabelMessages
@@ -140,6 +140,35 @@ def test_a_pilot_that_is_resumed_gives_the_same_bits_or_stops(tmp_path, monkeypa
         monkeypatch.setattr(piloted, "train_charged", other_at_last)
         with pytest.raises(LedgerError):
             again()
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_counts_that_are_resumed_give_the_same_bits_or_stop(tmp_path, monkeypatch):
+    """The second part is bound to what it sends: another head, as on another machine, is no second draw of one claim."""
+    graph = graph_of(links_tell=True, features_tell=False, nodes=300)
+    plan = LabelMessages().calibrate(sf.Budget(1.0, 1e-5), EDGE, graph.public_facts(EDGE))
+    FitState.create(tmp_path / "private").close()
+
+    def again():
+        state = FitState.open(tmp_path / "private")
+        try:
+            return plan.fit(graph, ledger=tmp_path / "ledger.jsonl", state=state)
+        finally:
+            state.close()
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        first, resumed = again(), again()
+        assert np.array_equal(first.released["aggregate/1"], resumed.released["aggregate/1"])
+        drawn, real, draw = [], labels.softmax, counts.noisy_counts
+        monkeypatch.setattr(labels, "softmax", lambda scores: real(scores)[:, ::-1].copy())
+        monkeypatch.setattr(counts, "noisy_counts", lambda *told: drawn.append(draw(*told)) or drawn[-1])
+        with pytest.raises(LedgerError, match="aggregate/1/others"):
+            again()
+        assert len(drawn) == 1, "the first part alone, with the bits that it had"
+        assert np.array_equal(drawn[0], first.released["aggregate/1"][:, :3])
     finally:
         torch.set_num_threads(before)
 

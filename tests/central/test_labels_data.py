@@ -100,7 +100,7 @@ def test_a_column_that_is_flat_for_learners_stays_small_elsewhere():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"num_hops": 0}, "num_hops to be an integer >= 1 and <= 1000, got 0"),
+        ({"num_hops": 0}, "num_hops to be an integer >= 1 and <= 2, got 0"),
         ({"learner_share": 0.0}, "learner_share"),
         ({"learner_share": 1.1}, "learner_share"),
         ({"epochs": 0}, "epochs"),
@@ -132,8 +132,8 @@ def test_the_verifier_knows_what_the_method_refuses():
     certificate = fit(small(), NODE).certificate.values
     rules = rules_of("label-messages")
     assert not [*rules.setting_faults(certificate), *origin_faults(certificate, rules)]
-    more = {**certificate, "settings": {**certificate["settings"], "num_hops": 3}}
-    assert [*rules.setting_faults(more)] == ["certificate.json: settings.num_hops: expected 1 under unit node, got 3"]
+    more = {**certificate, "settings": {**certificate["settings"], "num_hops": 2}}
+    assert [*rules.setting_faults(more)] == ["certificate.json: settings.num_hops: expected 1 under unit node, got 2"]
     origin = [{"ledger_head": "0" * 64, "epsilon": 1.0, "delta": 1e-6}]
     borrowed = {**certificate, "composition": {**certificate["composition"], "builds_on": origin}}
     assert not [*origin_faults(borrowed, rules)]

@@ -207,7 +207,7 @@ def test_another_graph_with_labels_is_charged(sfumato, at, world, tmp_path):
 
 
 def test_a_kill_leaves_nodes_that_cannot_arrive_again(signaled, sfumato, at):
-    hop = "sfumato.central.arrivals.noisy_neighborhood_sum"
+    hop = "sfumato.central.counts.noisy_counts"
     ledger = ("--ledger", at.folder / "ledger.jsonl")
     assert signaled(hop, *at("edge", 1), *ledger, signal="SIGKILL").code == -9
     own = (at.folder / "edge/arrivals/1/release/ledger.jsonl").read_text().splitlines()

@@ -7,7 +7,12 @@ from hypothesis import strategies as st
 from sfumato.errors import InputError
 from sfumato.noise.rectangles import SAMPLER_TAU
 from sfumato.privacy.accounting import epsilon as epsilon_of
-from sfumato.privacy.calibration import calibrate, effective_delta, gaussian_noise_multiplier
+from sfumato.privacy.calibration import (
+    calibrate,
+    effective_delta,
+    gaussian_noise_multiplier,
+    laplace_noise_multiplier,
+)
 from sfumato.privacy.events import (
     ExponentialEvent,
     GaussianEvent,
@@ -36,6 +41,14 @@ def test_a_larger_budget_needs_less_noise(epsilon, delta, factor):
     z = gaussian_noise_multiplier(epsilon, delta)
     assert gaussian_noise_multiplier(epsilon * factor, delta) < z
     assert gaussian_noise_multiplier(epsilon, min(0.5, delta * factor)) < z
+
+
+@settings(deadline=None)
+@given(EPSILONS, DELTAS)
+def test_laplace_noise_is_enough_at_every_delta_and_not_much_more(epsilon, delta):
+    z = laplace_noise_multiplier(epsilon)
+    assert epsilon_of([LaplaceEvent(z)], delta) <= epsilon
+    assert epsilon_of([LaplaceEvent(z * (1 - 1e-9))], 1e-200) > epsilon
 
 
 @settings(deadline=None)

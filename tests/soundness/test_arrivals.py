@@ -1,14 +1,16 @@
 """Nodes that arrive later: brute force over every edge says in which release it is read, and by how much it changes it."""
 
 from dataclasses import replace
+from functools import partial
 from itertools import combinations, permutations
 
 import numpy as np
 import pytest
 
 from sfumato.bounded.aggregation import neighborhood_sum, to_steps
+from sfumato.bounded.counting import to_count_steps
 from sfumato.bounded.kernels import UNIT
-from sfumato.central import arrivals, labels
+from sfumato.central import arrivals, counts, labels
 from sfumato.central.arrivals import calibrate_arrival
 from sfumato.central.labels import LabelMessages
 from sfumato.errors import DataError
@@ -51,19 +53,20 @@ def joined(data, batch, known, directed):
 
 
 def handed_over(monkeypatch, unit, data, fixed, join=joined):
-    """(exact sums of all rows, messages, stddev, noise multiplier) of every hop of training and of two arrivals.
+    """(exact sums of all rows, messages, scale of noise, noise multiplier) of every part of training and of two arrivals.
 
     All three are answered by the same fixed rows, as if earlier outcomes were given.
     """
     seen, directed = [[], [], []], unit != EDGE
     monkeypatch.setattr("sfumato.method.opening.new_key", lambda: bytes(32))
 
-    def observe(arcs, rows, stddev, key):
-        seen[len(runs)].append((neighborhood_sum(arcs, to_steps(rows)), rows, stddev))
+    def observe(arcs, rows, scale, key, steps=to_count_steps):
+        seen[len(runs)].append((neighborhood_sum(arcs, steps(rows)), rows, scale))
         return fixed[len(runs)][len(seen[len(runs)]) - 1][: len(rows)].copy()
 
     for module in (labels, arrivals):
-        monkeypatch.setattr(module, "noisy_neighborhood_sum", observe)
+        monkeypatch.setattr(module, "noisy_neighborhood_sum", partial(observe, steps=to_steps))
+    monkeypatch.setattr(counts, "noisy_counts", observe)
     known, runs = [part(data, 0, directed)], []
     plan = LabelMessages(epochs=1).calibrate(BUDGET, unit, known[0].public_facts(unit))
     runs.append(plan.fit(known[0], seed=5))
@@ -105,12 +108,12 @@ def measure(monkeypatch, unit, graphs=2, join=joined):
             for b, (hops, theirs) in enumerate(
                 zip(before, handed_over(monkeypatch, unit, other, fixed, join), strict=True)
             ):
-                assert len(hops) == len(theirs) == (1 if isinstance(unit, NodeLevel) else 3)
-                for (sums, rows, stddev, noise), (sums2, rows2, stddev2, _) in zip(hops, theirs, strict=True):
-                    change = np.linalg.norm(sums - sums2) / UNIT / (stddev / noise)
-                    assert stddev == stddev2
-                    assert change <= 1 + 1e-12, "too small a sensitivity"
-                    changed[b] = max(changed[b], change)
+                assert len(hops) == len(theirs) == (1 if isinstance(unit, NodeLevel) else 2)
+                for (sums, rows, scale, noise), (sums2, rows2, scale2, _) in zip(hops, theirs, strict=True):
+                    order = 2 if isinstance(unit, NodeLevel) else 1
+                    assert scale == scale2
+                    changed[b] += np.linalg.norm((sums - sums2).ravel(), order) / UNIT / (scale / noise)
+                    assert changed[b] <= 1 + 1e-12, "too small a sensitivity"
                     if not isinstance(unit, NodeLevel):
                         assert np.array_equal(rows, rows2), "messages read edges other than by releases"
                         assert np.count_nonzero((sums != sums2).any(1)) <= 1, "too small a sensitivity: two rows"

@@ -1,6 +1,7 @@
 """Sensitivity of routed hops on every neighbor of tiny graphs, and of label messages from end to end; planted faults."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -21,9 +22,10 @@ from soundness_neighbors import (
 
 from sfumato.bounded import routing
 from sfumato.bounded.aggregation import Arcs, neighborhood_sum, to_steps
+from sfumato.bounded.counting import to_count_steps
 from sfumato.bounded.degree import by_destination
 from sfumato.bounded.kernels import UNIT
-from sfumato.central import labels
+from sfumato.central import counts, labels
 from sfumato.central.labels import LabelMessages
 from sfumato.errors import UnsupportedUnitError
 from sfumato.graph.graph import Graph
@@ -176,15 +178,15 @@ def neighbor(rng, unit, adjacency, x, y, roles):
 
 
 def handed_over(monkeypatch, plan, graph, fixed):
-    """(exact sums, messages, stddev) of every hop, when each release is answered by the same fixed rows."""
+    """(exact sums, messages, scale of noise) of every part, when each is answered by the same fixed rows."""
     seen = []
 
-    def observe(arcs, rows, stddev, key):
-        exact = neighborhood_sum(arcs, to_steps(rows))
-        seen.append((exact, rows, stddev))
+    def observe(arcs, rows, scale, key, steps=to_count_steps):
+        seen.append((neighborhood_sum(arcs, steps(rows)), rows, scale))
         return fixed[len(seen) - 1].copy()
 
-    monkeypatch.setattr(labels, "noisy_neighborhood_sum", observe)
+    monkeypatch.setattr(labels, "noisy_neighborhood_sum", partial(observe, steps=to_steps))
+    monkeypatch.setattr(counts, "noisy_counts", observe)
     monkeypatch.setattr("sfumato.method.opening.new_key", lambda: KEY)
     plan.fit(graph, seed=5)
     return seen
@@ -202,21 +204,37 @@ def test_noise_over_measured_sensitivity_is_what_is_charged(monkeypatch, unit):
         left, right = (build(*side, directed) for side in (data, neighbor(rng, unit, *data)))
         plan = LabelMessages(epochs=1).calibrate(Budget(1.0, 1e-5), unit, left.public_facts(unit))
         runs = [handed_over(monkeypatch, plan, graph, fixed) for graph in (left, right)]
-        hops = [release.event for release in plan.releases if release.name.startswith("aggregate/")]
-        assert len(runs[0]) == len(hops) == (1 if isinstance(unit, NodeLevel) else 3)
-        for (sums_left, rows_left, stddev), (sums_right, rows_right, other), event in zip(*runs, hops, strict=True):
-            sensitivity = stddev / event.noise_multiplier
-            assert stddev == other
-            assert np.linalg.norm(sums_left - sums_right) / UNIT <= sensitivity * (1 + 1e-12)
-            worst = max(worst, np.linalg.norm(sums_left - sums_right) / UNIT / sensitivity)
+        event, changed = plan.event("aggregate/1"), 0.0
+        assert len(runs[0]) == (1 if isinstance(unit, NodeLevel) else 2)
+        for (sums_left, rows_left, scale), (sums_right, rows_right, other) in zip(*runs, strict=True):
+            order = 2 if isinstance(unit, NodeLevel) else 1
+            assert scale == other
+            changed += np.linalg.norm((sums_left - sums_right).ravel(), order) / UNIT * event.noise_multiplier / scale
+            assert changed <= 1 + 1e-12, "the parts together change by more than is charged"
             if not isinstance(unit, NodeLevel):
                 assert np.array_equal(rows_left, rows_right), "messages read arcs other than by releases"
+                assert np.count_nonzero(sums_left != sums_right) <= plan.releases[0].affected_coordinates
+        worst = max(worst, changed)
     assert worst > (0.99 if unit != replace(REPLACED, max_out_degree=3) else 0.8)
+
+
+class TwiceCounted(counts.Counter):
+    """The second part reads every arc again, also those along which known labels went."""
+
+    def __init__(self, plan, session, arcs, known):
+        super().__init__(plan, session, arcs, known)
+        self._parts["others"] = arcs
 
 
 @pytest.mark.parametrize(
     ("unit", "name", "fault"),
-    [(EDGE, "one_way", both_ways), (EDGE, "one_way", degree_order), (OWNED, "share", undivided)],
+    [
+        (EDGE, "one_way", both_ways),
+        (EDGE, "one_way", degree_order),
+        (EDGE, "Counter", TwiceCounted),
+        (ARC, "Counter", TwiceCounted),
+        (OWNED, "share", undivided),
+    ],
 )
 def test_planted_faults_from_end_to_end(monkeypatch, unit, name, fault):
     monkeypatch.setattr(labels, name, fault)

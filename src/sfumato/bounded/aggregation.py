@@ -213,9 +213,36 @@ def noisy_neighborhood_sum(
     if longest > 1 + 1e-5:
         raise fail("rows", "a longer row", "to have norm at most 1", "Normalize rows before sending them.")
     steps = to_steps(rows)
-    packed = pack(steps)
-    release_key = derive_key(key, operand_mac(key, steps, arcs.offsets, arcs.sources)) if noise_stddev else key
-    width = steps.shape[1]
+    if not noise_stddev:
+        return sum_in_blocks(arcs, steps, block=block)
+    release_key = derive_key(key, operand_mac(key, steps, arcs.offsets, arcs.sources))
+    return sum_in_blocks(
+        arcs, steps, lambda start, stop: rounded_gaussian(release_key, noise_stddev * UNIT, start, stop), block=block
+    )
+
+
+def sum_in_blocks(
+    arcs: Arcs,
+    steps: NDArray[np.int16],
+    noise: Callable[[int, int], NDArray[np.int64]] | None = None,
+    *,
+    block: int = _BLOCK,
+) -> NDArray[np.int64]:
+    """Sum the messages that reach every node, a block of rows at a time, and add noise. Not private without it.
+
+    Args:
+        arcs: arcs by destination.
+        steps: messages in steps of 1 / 32767, int16 [num_nodes, width].
+        noise: gives the noise of the entries from one position to another, counted row by row; None adds none.
+        block: number of rows handled at a time; it never changes the result.
+
+    Shapes: int64 [num_nodes, width].
+
+    >>> both = Arcs(np.array([0, 1, 2]), np.array([1, 0], np.int32))
+    >>> sum_in_blocks(both, np.array([[5, 0], [0, 7]], np.int16)).tolist()
+    [[0, 7], [5, 0]]
+    """
+    packed, width = pack(steps), steps.shape[1]
     released = np.empty((arcs.num_nodes, width), np.int64)
     scratch = np.empty((min(block, arcs.num_nodes), packed.shape[1] * 16), np.int64)
     for first in range(0, arcs.num_nodes, block):
@@ -223,9 +250,8 @@ def noisy_neighborhood_sum(
         sums = scratch[: last - first]
         sum_rows(arcs.offsets, arcs.sources, packed, first, sums)
         released[first:last] = sums[:, :width]
-        if noise_stddev:
-            noise = rounded_gaussian(release_key, noise_stddev * UNIT, first * width, last * width)
-            released[first:last] += noise.reshape(-1, width)
+        if noise is not None:
+            released[first:last] += noise(first * width, last * width).reshape(-1, width)
     return released
 
 

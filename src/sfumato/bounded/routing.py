@@ -49,7 +49,7 @@ def one_way(arcs: Arcs, rank: NDArray[np.int64]) -> Arcs:
     >>> one_way(both, np.array([0, 1])).sources.tolist()
     [0]
     """
-    return _kept(arcs, rank[arcs.sources] < np.repeat(rank, np.diff(arcs.offsets)))
+    return kept(arcs, rank[arcs.sources] < np.repeat(rank, np.diff(arcs.offsets)))
 
 
 def outward(arcs: Arcs, train: NDArray[np.bool_]) -> Arcs:
@@ -62,7 +62,7 @@ def outward(arcs: Arcs, train: NDArray[np.bool_]) -> Arcs:
     [0]
     """
     targets = _heads(arcs)
-    return _kept(arcs, (train[arcs.sources] | ~train[targets]) & (arcs.sources != targets))
+    return kept(arcs, (train[arcs.sources] | ~train[targets]) & (arcs.sources != targets))
 
 
 def to_receivers(
@@ -83,8 +83,8 @@ def to_receivers(
     [[0, 1, 1, 1], [2]]
     """
     owners = _heads(Arcs(indptr, indices))
-    kept = _kept(Arcs(indptr, indices), receives[indices] & sends[owners] & (indices != owners))
-    return kept.offsets, kept.sources
+    left = kept(Arcs(indptr, indices), receives[indices] & sends[owners] & (indices != owners))
+    return left.offsets, left.sources
 
 
 def _heads(arcs: Arcs) -> NDArray[np.int64]:
@@ -92,8 +92,13 @@ def _heads(arcs: Arcs) -> NDArray[np.int64]:
     return np.repeat(np.arange(arcs.num_nodes), np.diff(arcs.offsets))
 
 
-def _kept(arcs: Arcs, keep: NDArray[np.bool_]) -> Arcs:
-    """Return the arcs that a mask keeps, in their groups."""
+def kept(arcs: Arcs, keep: NDArray[np.bool_]) -> Arcs:
+    """Return the arcs that a mask keeps, in their groups.
+
+    >>> both = Arcs(np.array([0, 1, 2]), np.array([1, 0], np.int32))
+    >>> kept(both, np.array([False, True])).offsets.tolist()
+    [0, 0, 1]
+    """
     before = np.concatenate(([0], np.cumsum(keep, dtype=np.int64)))
     return Arcs(before[arcs.offsets], arcs.sources[keep])
 

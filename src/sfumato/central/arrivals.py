@@ -16,16 +16,17 @@ of public facts, of other edges (equal in D and D') and of fresh noise: post-pro
 does not matter that batches are chosen after earlier releases: along every course of events exactly one release reads e. It
 does matter that they are not chosen by looking at edges otherwise, and that no node arrives twice. ∎
 
-Release b has the K Gaussian releases of the training run, with the same noise multiplier. For one edge, at most one row changes
-by one message of norm 1 (the row of a newcomer; between two newcomers, of the later one): the sensitivity is
-:func:`~sfumato.bounded.routing.routed_sensitivity`, 1. So release b costs at most what the run claimed, and the claim covers it.
+Release b is that of the training run (:mod:`~sfumato.central.counts`), with the same noise multiplier. For one edge, at most
+one row changes by one message of L1 norm at most 1 (the row of a newcomer; between two newcomers, of the later one): the
+sensitivity is :func:`~sfumato.bounded.counting.count_sensitivity`, 1. So release b costs at most what the run claimed, and the
+claim covers it.
 
 **Formal guarantee, node level.** There is no such disjointness: an arc from a known node to a newcomer is part of the known
 node's record, which paid before. One hop is released from the training nodes' shared labels along their new arcs, of sensitivity
 1 (2 if records are replaced), at a budget of its own, and *adds up* with earlier costs of the same records: it is charged to the
 ledger of the trained data set.
 
-**Another graph** pays like training, less the head: K hops (node level: one) among its nodes, with its own labels
+**Another graph** pays like training, less the head: counts (node level: one hop) among its nodes, with its own labels
 (:class:`LabelInference`). Without labels there is nothing to send: :func:`graph_free`.
 """
 
@@ -46,12 +47,12 @@ from sfumato.bounded.routing import (
     one_way,
     outward,
     public_order,
-    routed_coordinates,
     routed_sensitivity,
     share,
     to_receivers,
 )
 from sfumato.central._codes import simplex
+from sfumato.central.counts import NAME, Counter, one_hot, stored_weight
 from sfumato.errors import InputError
 from sfumato.graph.newcomers import Newcomers, node_names
 from sfumato.method.contract import Arrays, GraphKey, Origin, Planned, Session
@@ -60,16 +61,16 @@ from sfumato.method.plan import Fitted, Plan
 from sfumato.noise.keys import new_key
 from sfumato.privacy import accounting
 from sfumato.privacy.calibration import effective_delta
-from sfumato.privacy.events import GaussianEvent
+from sfumato.privacy.events import GaussianEvent, LaplaceEvent
 from sfumato.record.arrivals import Arrival, marks
 from sfumato.record.certificate import total_draws
-from sfumato.record.ledger import Release
 from sfumato.record.release_folder import released_digest
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph, PublicFacts
     from sfumato.privacy.budget import Budget
     from sfumato.privacy.units import Unit
+    from sfumato.record.ledger import Release
 
 
 class LabelHead(Protocol):
@@ -94,9 +95,9 @@ class _Heard(NamedTuple):
 
 @dataclass(frozen=True)
 class LabelInference(Inference):
-    """Trained label messages release the hops of another private graph, with its own labels; no weight changes.
+    """Trained label messages release the counts or the hop of another private graph, with its own labels; no weight changes.
 
-    **Formal guarantee.** Edge level: K Gaussian releases of sensitivity 1. Node level, owned arcs: one Gaussian release of
+    **Formal guarantee.** Edge level: one Laplace release of L1 sensitivity 1. Node level, owned arcs: one Gaussian release of
     sensitivity 1 (2 if records are replaced). Both are about the *new* graph, planned and charged like any other.
 
     ``base`` and ``model`` are those of :class:`~sfumato.method.inference.Inference`; ``head`` is the method again.
@@ -120,17 +121,15 @@ class LabelInference(Inference):
         return super().calibrate(budget, unit, public)
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """List the hops; there is no head to train.
+        """List the counts or the hop; there is no head to train.
 
         ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
         """
-        routed_sensitivity(unit)
-        shape, gaussian = (public.num_nodes, public.num_classes), GaussianEvent(noise_multiplier)
-        touched = routed_coordinates(unit, *shape)
-        return tuple(Release(f"aggregate/{hop + 1}", gaussian, shape, touched) for hop in range(self.head.hops(unit)))
+        trained = self.base.releases(unit, public, noise_multiplier)
+        return tuple(release for release in trained if release.name == "aggregate/1")
 
     def aggregate(self, plan: Planned, graph: Graph, session: Session) -> Arrays:
-        """Release the noisy sums of all hops.
+        """Release the noisy counts or sums.
 
         ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
         """
@@ -138,25 +137,22 @@ class LabelInference(Inference):
         return (self._edges if "labels" in plan.unit.public else self._nodes)(plan, graph, session, heard)
 
     def _heard(self, plan: Planned, graph: Graph) -> _Heard:
-        """Labeled training nodes come first and send their codes."""
-        rows, known = _codes(graph, plan.public.num_classes)
+        """Labeled training nodes come first and send their labels."""
+        rows, known = one_hot(graph, plan.public.num_classes)
         return _Heard(graph.indptr, graph.indices, rows, known, graph.train_mask)
 
     def _edges(self, plan: Planned, graph: Graph, session: Session, heard: _Heard) -> Arrays:
-        """K hops. Receivers that are not first send the posterior of what they heard before."""
-        arcs = Arcs(*by_destination(heard.indptr, heard.indices))
+        """Counts. Receivers that are not first send the posterior of what they heard."""
+        arcs, count = Arcs(*by_destination(heard.indptr, heard.indices)), graph.num_nodes
         one = needs_one_way(plan.unit)
         arcs = one_way(arcs, public_order(heard.first, session.seed)) if one else outward(arcs, heard.first)
-        released: Arrays = {}
-        codes, count = simplex(plan.public.num_classes), graph.num_nodes
-        rest = np.flatnonzero(~heard.first[:count])
-        posterior = self.head.before_messages(plan, self.model.weights, graph)
-        for hop in range(self.head.hops(plan.unit)):
-            rows = heard.rows.copy()
-            rows[rest] = (posterior @ codes)[rest]
-            released[f"aggregate/{hop + 1}"] = _release(plan, session, hop, arcs, rows)[:count]
-            posterior = softmax(self.scores(plan, self.model.weights, released, graph))
-        return released
+        counter = Counter(plan, session, arcs, heard.first)
+        counts = counter.of_known(heard.rows)
+        if self.head.hops(plan.unit) == 1:
+            return {NAME: counts[:count]}
+        rows, rest = np.zeros_like(heard.rows), np.flatnonzero(~heard.first[:count])
+        rows[rest] = softmax(self.scores(plan, self.model.weights, {NAME: counts[:count]}, graph))[rest]
+        return {NAME: np.hstack([counts, counter.of_others(rows)])[:count]}
 
     def _nodes(self, plan: Planned, graph: Graph, session: Session, heard: _Heard) -> Arrays:
         """One hop over arcs that training nodes own, to nodes in other roles; other rows are not released, and zero."""
@@ -164,10 +160,12 @@ class LabelInference(Inference):
         owned = to_receivers(heard.indptr, heard.indices, heard.sends, receives)
         if plan.unit.max_out_degree is not None:
             owned = cap_out_degree(*owned, plan.unit.max_out_degree, session.key)
-        rows = share(heard.rows, np.diff(owned[0]))
-        sums = _release(plan, session, 0, Arcs(*by_destination(*owned)), rows)
+        known = heard.rows.any(axis=1)
+        rows = np.zeros_like(heard.rows)
+        rows[known] = simplex(plan.public.num_classes)[heard.rows[known].argmax(axis=1)]
+        sums = _release(plan, session, Arcs(*by_destination(*owned)), share(rows, np.diff(owned[0])))
         sums[~receives] = 0
-        return {"aggregate/1": sums[: graph.num_nodes]}
+        return {NAME: sums[: graph.num_nodes]}
 
 
 @dataclass(frozen=True)
@@ -229,8 +227,8 @@ class ArrivalInference(LabelInference):
         if budget is not None:
             remedy = "An edge pays once, in the run or here: the noise is that of the run."
             raise fail("budget", budget, "to be None for nodes that arrive later at edge level", remedy)
-        paid, allowed = trained.ran.event("aggregate/1"), trained.plan.budget
-        assert isinstance(paid, GaussianEvent)
+        paid, allowed = trained.ran.event(NAME), trained.plan.budget
+        assert isinstance(paid, LaplaceEvent)
         assert allowed is not None
         releases = self.releases(unit, public, paid.noise_multiplier)
         delta = effective_delta(allowed.delta, allowed.epsilon, total_draws(releases))
@@ -238,17 +236,16 @@ class ArrivalInference(LabelInference):
         return Plan(self, unit, allowed, public, releases, epsilon, allowed.delta).warned()
 
     def _heard(self, plan: Planned, graph: Graph) -> _Heard:
-        """Known nodes come first: edge level, with labels or posteriors; node level, only those that trained."""
+        """Known nodes come first: edge level, with labels or weighed posteriors; node level, only those that trained."""
         assert isinstance(graph, Newcomers)
         classes, trained = plan.public.num_classes, graph.known[0]
-        codes, labeled = _codes(trained, classes)
-        parts = [np.zeros((graph.num_nodes, classes), np.float32), codes]
+        labels, labeled = one_hot(trained, classes)
+        parts = [np.zeros((graph.num_nodes, classes), np.float32), labels]
         parts += [np.zeros((known.num_nodes, classes), np.float32) for known in graph.known[1:]]
         if "labels" in plan.unit.public:
-            said = [
-                run.predict_proba(known) @ simplex(classes) for run, known in zip(self.runs, graph.known, strict=True)
-            ]
-            parts[1:] = [np.where(labeled[:, None], codes, said[0]), *said[1:]]
+            weight = np.float32(stored_weight(self.model.weights))
+            said = [weight * run.predict_proba(known) for run, known in zip(self.runs, graph.known, strict=True)]
+            parts[1:] = [np.where(labeled[:, None], labels, said[0]), *said[1:]]
         rows = np.concatenate(parts)
         sends = np.zeros(len(rows), np.bool_)
         sends[graph.num_nodes :][: trained.num_nodes] = trained.train_mask
@@ -329,23 +326,13 @@ def _label_inference(fitted: Fitted) -> LabelInference | None:
     return found if isinstance(found, LabelInference) else None
 
 
-def _codes(graph: Graph, num_classes: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-    """The codes of labeled training nodes, zero for all others, and which nodes these are."""
-    known = np.zeros(graph.num_nodes, np.bool_) if graph.y is None else graph.train_mask & (graph.y >= 0)
-    rows = np.zeros((graph.num_nodes, num_classes), np.float32)
-    if graph.y is not None:
-        rows[known] = simplex(num_classes)[graph.y[known]]
-    return rows, known
-
-
-def _release(plan: Planned, session: Session, hop: int, arcs: Arcs, rows: NDArray[np.float32]) -> NDArray[np.int64]:
-    """Charge a hop, then compute it."""
+def _release(plan: Planned, session: Session, arcs: Arcs, rows: NDArray[np.float32]) -> NDArray[np.int64]:
+    """Charge a hop at node level, then compute it."""
     if not plan.unit.private:
         return noisy_neighborhood_sum(arcs, rows, 0.0, new_key())
-    name = f"aggregate/{hop + 1}"
-    event, key = plan.event(name), session.charge(name)
+    event, key = plan.event(NAME), session.charge(NAME)
     assert isinstance(event, GaussianEvent)
-    session.bind(name, rows, arcs.offsets, arcs.sources)
+    session.bind(NAME, rows, arcs.offsets, arcs.sources)
     return noisy_neighborhood_sum(arcs, rows, event.noise_multiplier * routed_sensitivity(plan.unit), key)
 
 

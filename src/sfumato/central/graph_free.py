@@ -179,7 +179,7 @@ class GraphFree(CuratorMethod):
 
 
 def grown(public: PublicFacts, graph: Graph, session: Session, most_work: int = 100_000_000) -> list[Arrays]:
-    """Grow trees, 20 rounds at a time, until the validation labels are predicted no better; a plain array each part.
+    """Fit trees, 20 rounds at a time, until they predict the validation labels no better.
 
     Args:
         public: facts of the graph.

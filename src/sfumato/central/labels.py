@@ -1,29 +1,30 @@
 r"""Label messages make a noisy histogram of the neighbors' labels, which a linear head reads.
 
-1. *Messages.* A training node sends the code of its label; class c has the code :math:`s\,(e_c - 1/C)` of norm 1, a
-   corner of a simplex. (A one-hot row of norm 1 spends part of its allowance on the number of neighbors, which tells
-   classes apart less well.) Where features are public, any other node sends the mean code under a posterior: at first of
-   a graph-free model, later of the head.
-2. *Hop*, routed (:mod:`~sfumato.bounded.routing`) and perturbed: :math:`H^{(k)} = A^\top M^{(k)} + \sigma N(0, I)`, and
-   H is the mean of the first k hops: its noise has standard deviation :math:`\sigma / \sqrt k`. Known labels are sent
-   again each time, so dividing the budget over hops loses nothing of them, and the other messages get better.
-3. *Head.* Multinomial logistic regression on H in units of its noise, on its direction shrunk by that noise,
-   :math:`H_v / \sqrt{\|H_v\|^2 + (C - 1) \sigma^2 / k}`, and on the graph-free posterior (at node level: on twice that
-   direction and the node's own normalized features).
-4. *Choice*, where labels are public: head or graph-free model, whichever predicts more validation labels right.
+*Edge level* (labels and features are public):
+
+1. *Prior.* A graph-free model (:mod:`~sfumato.central.graph_free`).
+2. *Counts* (:mod:`~sfumato.central.counts`). Each edge is read once, with Laplace noise: S counts the neighbors' known labels,
+   T sums what the head then thinks of the others.
+3. *Head.* Multinomial logistic regression on S in units of its noise, on its direction shrunk by that noise, and on the
+   posterior of the prior. It learns on the rows of the ``learner_share`` of training nodes that come last in a public order;
+   validation labels choose the weight at which T is added to S.
+4. *Choice*: the head or a graph-free model, whichever predicts more validation labels right.
+
+*Node level, owned arcs*: one hop. Training nodes send the code of their label, to nodes in other roles and to the learners alone,
+and divide it among the arcs that carry it (:mod:`~sfumato.bounded.routing`): :math:`H = A^\top M + \sigma N(0, I)`. Class c has
+the code :math:`s\,(e_c - 1/C)` of norm 1, a corner of a simplex. (A one-hot row of norm 1 spends part of its allowance on the
+number of neighbors, which tells classes apart less well.) The head reads twice the direction of H shrunk by its noise,
+:math:`H_v / \sqrt{\|H_v\|^2 + (C - 1) \sigma^2}`, and the node's own normalized features.
 
 A node's label is never part of its own row, directly or by way of others, so rows of training and of other nodes follow
 one law.
 
 **Formal guarantee.**
 
-* *Edge level.* Roles, labels and features are public; arcs enter through K Gaussian releases of sensitivity 1
-  (:func:`~sfumato.bounded.routing.routed_sensitivity`); messages, heads and the choice are post-processing of them. They are
-  spent whatever is kept. For undirected
-  edges messages flow one way: from training nodes to all others, and among them toward the later one in a public order.
-  The head learns on the ``learner_share`` of training nodes that come last in it.
-* *Node level, owned arcs.* One hop. Training nodes send, to nodes in other roles and to the learners alone, and divide
-  the message among the arcs that carry it: sensitivity 1 for any number of arcs (2 if records are replaced). The label
+* *Edge level.* Roles, labels and features are public; edges enter through one Laplace release of L1 sensitivity 1, which is
+  epsilon-DP (delta is 0 but for the sampler's part). Heads, weight and choice are post-processing of it and of public
+  data. It is spent whatever is kept.
+* *Node level, owned arcs.* One Gaussian release of sensitivity 1 for any number of arcs (2 if records are replaced). The label
   is part of the message, so the release protects it with the arcs. The head is trained by full-batch DP-SGD on released
   rows and own features of all training nodes; both releases compose, their noise split by
   :mod:`~sfumato.privacy.splitting`.
@@ -68,6 +69,17 @@ from sfumato.central._learning import (
     train,
 )
 from sfumato.central.arrivals import LabelInference, softmax
+from sfumato.central.counts import (
+    WEIGHTS,
+    Counter,
+    best_weight,
+    count_inputs,
+    counts_release,
+    directions,
+    one_hot,
+    stored_weight,
+    weight_array,
+)
 from sfumato.central.graph_free import GraphFree, grown
 from sfumato.central.linear import Matrix, apply, beside, centered_rows, chosen, plain, zero_head
 from sfumato.method.card import Audience, Card
@@ -89,23 +101,20 @@ _PRIOR, _MOST_TREE_WORK = GraphFree(), 10_000_000
 
 @dataclass(frozen=True)
 class LabelMessages(CuratorMethod):
-    r"""Label messages release noisy histograms of the neighbors' labels and train a linear head on them.
+    """Label messages release noisy histograms of the neighbors' labels and train a linear head on them.
 
-    With :math:`M^{(k)}` the messages of hop k, rows of norm at most 1, the release is
-    :math:`H^{(k)} = A^\top M^{(k)} + \sigma N(0, I)`. Here A keeps only the arcs of the routed hop (at node level it also divides
-    a message among the arcs that carry it), and :math:`\sigma` is the noise multiplier times the sensitivity of that hop. The
-    module gives the steps in full.
+    The module gives the steps.
 
-    **Formal guarantee.** At edge level K Gaussian releases of sensitivity 1. At node level with owned arcs one Gaussian
+    **Formal guarantee.** At edge level one Laplace release of L1 sensitivity 1. At node level with owned arcs one Gaussian
     release of sensitivity 1 (2 if records are replaced), and one DP-SGD run for the head. Other units are refused. The module
     says under which conditions.
 
-    Shapes: each release is int64 [num_nodes, num_classes]; one message of norm 1 is
-    :data:`~sfumato.bounded.kernels.UNIT` in these steps. Predictions are float32 [num_nodes, num_classes]. Weights at edge level
-    are those of the graph-free model (``prior.``) and, if messages were kept, of the head.
+    Shapes: the release is int64 [num_nodes, 2 num_classes], at node level or with one hop [num_nodes, num_classes]; one
+    message of norm 1 is :data:`~sfumato.bounded.kernels.UNIT` in these steps. Predictions are float32 [num_nodes, num_classes].
+    Weights at edge level are those of the graph-free model (``prior.``) and, if messages were kept, of the head.
 
     Args:
-        num_hops: K, at most 1000; default 3, at node level 1.
+        num_hops: 2 (default at edge level) also sends what is thought of nodes without a known label; 1 sends labels alone.
         learner_share: share of the training nodes whose rows train the head; default 0.5 of undirected edges, 0.1 at
             node level, and all of them for single arcs or without privacy.
         epochs: full-batch steps of each head.
@@ -129,7 +138,7 @@ class LabelMessages(CuratorMethod):
         name="label-messages",
         summary="noisy histograms of the neighbors' labels",
         options={"hops": "num_hops"},
-        defaults={"hops": "3, node level 1"},
+        defaults={"hops": "2, node level 1"},
         units=("edge", "node"),
         candidates=({"learner_share": 0.05}, {"learner_share": 0.1}, {"learner_share": 0.2}),
         audience=Audience(("noisy aggregates", "weights"), never=("sums before noise",)),
@@ -138,7 +147,7 @@ class LabelMessages(CuratorMethod):
 
     def __post_init__(self) -> None:
         if self.num_hops is not None:
-            check_int(low=1, high=1000, num_hops=self.num_hops)
+            check_int(low=1, high=2, num_hops=self.num_hops)
         if self.learner_share is not None:
             check_real(low=0, high=1, open_low=True, learner_share=self.learner_share)
         check_int(low=1, epochs=self.epochs)
@@ -152,75 +161,82 @@ class LabelMessages(CuratorMethod):
         return self.learner_share or (_EDGE_SHARE if needs_one_way(unit) else 1.0)
 
     def hops(self, unit: Unit) -> int:
-        """Return K, the number of hops under a unit.
+        """Return the number of hops under a unit.
 
         Raises:
             InputError: more than one hop is asked for at node level.
         """
         if "features" not in unit.public and self.num_hops not in (None, 1):
             raise fail("num_hops", self.num_hops, "to be 1 at node level", "Later hops would read protected features.")
-        return self.num_hops or (3 if "features" in unit.public else 1)
+        return self.num_hops or (2 if "features" in unit.public else 1)
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """List K aggregations; at node level one aggregation and the head.
+        """List the counts, or at node level the hop and the head.
 
         ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
         """
+        if "labels" in unit.public:
+            return (counts_release(unit, public, self.hops(unit), noise_multiplier),)
+        self.hops(unit)
         routed_sensitivity(unit)
         shape, gaussian = (public.num_nodes, public.num_classes), GaussianEvent(noise_multiplier)
-        touched = routed_coordinates(unit, *shape)
-        hops = tuple(Release(f"aggregate/{k + 1}", gaussian, shape, touched) for k in range(self.hops(unit)))
-        if "labels" in unit.public:
-            return hops
+        hop = Release("aggregate/1", gaussian, shape, routed_coordinates(unit, *shape))
         with torch.device("meta"):
             size = num_parameters(_private_head(public))
         sgd = sgd_event(unit, public, noise_multiplier, epochs=self.epochs, batch_size=max(public.num_train, 1))
         parts = (Part(gaussian), Part(sgd, SGD_WEIGHT))
         noise = min(balance(parts, noise_multiplier)[1], MOST_SGD_NOISE)
-        return *hops, Release("head", parts[1].at(noise), (size,), size)
+        return hop, Release("head", parts[1].at(noise), (size,), size)
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Run hops and heads in turn.
+        """Release messages and train the head.
 
         ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
         """
         return (self._run_edge if "labels" in plan.unit.public else self._run_node)(plan, graph, session)
 
     def _run_edge(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Prior; then K times a hop and a head, whose posterior the nodes without a known label send next; the choice."""
-        assert graph.y is not None
-        assert graph.roles is not None
-        released, arcs = {}, Arcs(*graph.transpose())
-        sends = graph.train_mask & (graph.y >= 0)
-        rank = public_order(sends, session.seed)
-        arcs = one_way(arcs, rank) if needs_one_way(plan.unit) else outward(arcs, sends)
-        learner = self.learners(plan.unit, sends, rank)
-        public = plan.public
+        """Prior, counts of known labels, head, what others are thought to be, and the choice."""
+        public, (rows, known) = plan.public, one_hot(graph, plan.public.num_classes)
         prior = _PRIOR.best(public, graph, _PRIOR.trained(public, graph, session))
-        posterior = own = _posterior(public, prior, graph)
-        learning = graph.with_roles(np.where(sends & ~learner, 3, graph.roles).astype(np.uint8))
-        for hop in range(self.hops(plan.unit)):
-            messages = _codes(graph, posterior @ simplex(plan.public.num_classes))
-            routed = Routed(arcs, messages, np.ones(graph.num_nodes, np.bool_))
-            released[f"aggregate/{hop + 1}"] = release_hop(plan, session, hop, routed)
-            head, inputs = _head(plan), _inputs(plan, released, own)
-            mean, scale = _moments(inputs[learner])
-            standard = ((inputs - mean) / scale).astype(np.float32)
-            train(self, plan, session, "head", head, learning, plain(standard))
-            _unscale(head, mean, scale)
-            posterior = softmax(apply(head, inputs))
-        alone = _PRIOR.best(public, graph, [prior, *grown(public, graph, session, _MOST_TREE_WORK)])
+        own, rank = _posterior(public, prior, graph), public_order(known, session.seed)
+        arcs = Arcs(*graph.transpose())
+        arcs = one_way(arcs, rank) if needs_one_way(plan.unit) else outward(arcs, known)
+        counter = Counter(plan, session, arcs, known)
+        counts = counter.of_known(rows)
+        head = self._learned(
+            plan, graph, session, self.learners(plan.unit, known, rank), count_inputs(plan, counts, own, 0)
+        )
+        weights = network_arrays("head", head)
         y, _, val = labeled(graph)
+        if self.hops(plan.unit) == 2:
+            later = counter.of_others(softmax(apply(head, count_inputs(plan, counts, own, 0))))
+            counts = np.hstack([counts, later])
+            seen = {w: softmax(apply(head, count_inputs(plan, counts[val], own[val], w))) for w in WEIGHTS}
+            weights |= weight_array(best_weight(seen, y[val].numpy()))
+        posterior = softmax(apply(head, count_inputs(plan, counts, own, stored_weight(weights))))
+        alone = _PRIOR.best(public, graph, [prior, *grown(public, graph, session, _MOST_TREE_WORK)])
         right = [
             np.count_nonzero(scores[val].argmax(axis=1) == y[val].numpy())
             for scores in (posterior, _PRIOR.apply(public, alone, graph))
         ]
-        kept, weights = (prior, network_arrays("head", head)) if right[0] >= right[1] else (alone, {})
-        return Outcome({**{f"prior.{name}": part for name, part in kept.items()}, **weights}, released)
+        kept, weights = (prior, weights) if right[0] >= right[1] else (alone, {})
+        return Outcome({**{f"prior.{name}": part for name, part in kept.items()}, **weights}, {"aggregate/1": counts})
+
+    def _learned(
+        self, plan: Planned, graph: Graph, session: Session, learner: NDArray[np.bool_], inputs: NDArray[np.float32]
+    ) -> nn.Linear:
+        """Train a head on the rows of learners, by public labels."""
+        assert graph.roles is not None
+        learning = graph.with_roles(np.where(graph.train_mask & ~learner, 3, graph.roles).astype(np.uint8))
+        head, (mean, scale) = _head(plan), _moments(inputs[learner])
+        train(self, plan, session, "head", head, learning, plain(((inputs - mean) / scale).astype(np.float32)))
+        _unscale(head, mean, scale)
+        return head
 
     def _run_node(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """One hop over arcs that training nodes own and that lead to receivers; other rows are not released, and zero."""
-        released = {"aggregate/1": release_hop(plan, session, 0, self.routed(plan, graph, session))}
+        released = {"aggregate/1": release_hop(plan, session, self.routed(plan, graph, session))}
         head = _head(plan)
         train(self, plan, session, "head", head, graph, chosen(_inputs(plan, released, centered_rows(graph, {}))))
         return Outcome(network_arrays("head", head), released)
@@ -268,13 +284,16 @@ class LabelMessages(CuratorMethod):
 
         ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
         """
-        public = "labels" in plan.unit.public
-        if public and not any(name.startswith("head.") for name in weights):
+        if "labels" not in plan.unit.public:
+            inputs = _inputs(plan, released, centered_rows(graph, {}))
+        elif any(name.startswith("head.") for name in weights):
+            own = _posterior(plan.public, _prior(weights), graph)
+            inputs = count_inputs(plan, released["aggregate/1"], own, stored_weight(weights))
+        else:
             return _PRIOR.apply(plan.public, _prior(weights), graph)
         head = _head(plan)
         load_weights(head, weights, "head")
-        own = _posterior(plan.public, _prior(weights), graph) if public else centered_rows(graph, {})
-        return apply(head, _inputs(plan, released, own))
+        return apply(head, inputs)
 
 
 def _codes(graph: Graph, messages: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -293,20 +312,18 @@ class Routed(NamedTuple):
     receives: NDArray[np.bool_]
 
 
-def release_hop(plan: Planned, session: Session, hop: int, routed: Routed) -> NDArray[np.int64]:
-    """Charge a hop, then compute it; rows of nodes that do not receive are not released, and zero.
+def release_hop(plan: Planned, session: Session, routed: Routed) -> NDArray[np.int64]:
+    """Charge the hop ``aggregate/1``, then compute it; rows of nodes that do not receive are not released, and zero.
 
     Args:
-        plan: has the release ``aggregate/`` and the number of the hop, from 1.
+        plan: has the release, unless there is no privacy.
         session: ledger and secret key.
-        hop: the number of the hop, from 0.
         routed: what it sends.
     """
     if not plan.unit.private:
         return sum_hop(routed, 0.0, new_key())
-    name = f"aggregate/{hop + 1}"
-    key = session.charge(name)
-    session.bind(name, routed.messages, routed.arcs.offsets, routed.arcs.sources)
+    key = session.charge("aggregate/1")
+    session.bind("aggregate/1", routed.messages, routed.arcs.offsets, routed.arcs.sources)
     return sum_hop(routed, _stddev(plan), key)
 
 
@@ -333,32 +350,10 @@ def _stddev(plan: Planned) -> float:
 
 
 def _inputs(plan: Planned, released: Arrays, own: Matrix) -> Matrix:
-    """What the head reads of every node: the mean of noisy hops (their noise averages out), or the last exact one.
-
-    Beside it stands what a node tells by its ``own``: graph-free posterior if labels are public, normalized features otherwise.
-    """
-    noise = _stddev(plan) / np.sqrt(len(released))
-    sums = np.mean(list(released.values()), axis=0) if noise else released[f"aggregate/{len(released)}"]
-    sums = sums / UNIT
+    """What the head reads of every node at node level: the direction of released sums, and normalized features."""
+    sums = released["aggregate/1"] / UNIT
     sums -= sums.mean(axis=1, keepdims=True)
-    direction = directions(sums, noise)
-    if "labels" not in plan.unit.public:
-        return beside(2 * direction, own)
-    return np.hstack([sums / (noise or 1.0), direction, np.log(own)]).astype(np.float32)
-
-
-def directions(sums: NDArray[np.float64], noise_stddev: float) -> NDArray[np.float64]:
-    """Return rows divided by their length, which counts the noise twice so that faint rows stay short.
-
-    Args:
-        sums: rows of mean 0, [n, C].
-        noise_stddev: standard deviation of their noise.
-
-    >>> directions(np.array([[3.0, -3.0]]), 0.0).round(3).tolist(), directions(np.zeros((1, 2)), 0.0).tolist()
-    ([[0.707, -0.707]], [[0.0, 0.0]])
-    """
-    length = np.sqrt(np.square(sums).sum(axis=1, keepdims=True) + (sums.shape[1] - 1) * noise_stddev**2)
-    return np.divide(sums, length, out=np.zeros_like(sums), where=length > 0)
+    return beside(2 * directions(sums, _stddev(plan)), own)
 
 
 def _posterior(public: PublicFacts, prior: Arrays, graph: Graph) -> NDArray[np.float32]:

@@ -44,8 +44,9 @@ from sfumato.bounded.kernels import UNIT
 from sfumato.bounded.routing import routed_coordinates, routed_sensitivity
 from sfumato.central._codes import simplex
 from sfumato.central._learning import load_weights, network_arrays, num_parameters, train_charged
+from sfumato.central.counts import directions
 from sfumato.central.forecast import forecast
-from sfumato.central.labels import LabelMessages, directions, release_hop, sum_hop
+from sfumato.central.labels import LabelMessages, release_hop, sum_hop
 from sfumato.central.linear import (
     Matrix,
     apply,
@@ -167,7 +168,7 @@ class PilotedMessages(LabelMessages):
         alone = beside(np.zeros((graph.num_nodes, classes)), own)
         answers = [apply(one, alone).argmax(axis=1) for one in self._alone(plan, graph, session, head, alone)]
         routed = self.routed(plan, graph, session)
-        pilot = release_hop(plan, session, 0, routed)
+        pilot = release_hop(plan, session, routed)
         test = self._test(plan, graph, session, answers, pilot, routed.receives)
         scored = graph.train_mask | graph.val_mask
         counts = int(np.count_nonzero(scored)), int(np.count_nonzero(scored & routed.receives))

@@ -10,8 +10,13 @@ from sfumato.errors import UnsupportedUnitError
 from sfumato.method.contract import Method
 from sfumato.method.plan import Plan
 from sfumato.privacy import accounting
-from sfumato.privacy.calibration import calibrate, effective_delta, gaussian_noise_multiplier
-from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
+from sfumato.privacy.calibration import (
+    calibrate,
+    effective_delta,
+    gaussian_noise_multiplier,
+    laplace_noise_multiplier,
+)
+from sfumato.privacy.events import GaussianEvent, LaplaceEvent, PoissonGaussianEvent
 from sfumato.privacy.splitting import MOST_SGD_NOISE
 from sfumato.record.certificate import total_draws
 
@@ -59,6 +64,8 @@ class CuratorMethod(Method):
         gaussian = [r.event for r in sketch if isinstance(r.event, GaussianEvent) and r.event.noise_multiplier == 1]
         if len(gaussian) == len(sketch):
             noise = gaussian_noise_multiplier(budget.epsilon, delta, sum(event.count for event in gaussian))
+        elif [release.event for release in sketch] == [LaplaceEvent(1.0)]:
+            noise = laplace_noise_multiplier(budget.epsilon)
         else:
             noise = calibrate(lambda z: [r.event for r in self.releases(unit, public, z)], budget.epsilon, delta)
         releases = self.releases(unit, public, noise)

@@ -47,6 +47,23 @@ def gaussian_noise_multiplier(epsilon: float, delta: float, count: int = 1) -> f
     return math.sqrt(count) / low
 
 
+def laplace_noise_multiplier(epsilon: float) -> float:
+    """Return the noise multiplier (scale / L1 sensitivity) of one Laplace release, which needs no delta.
+
+    **Formal guarantee.** ``accounting.epsilon([LaplaceEvent(result)], delta) <= epsilon`` for every delta.
+
+    Args:
+        epsilon: the most the release may cost, > 0.
+
+    Raises:
+        InputError: ``epsilon`` is not positive.
+
+    >>> round(laplace_noise_multiplier(0.25), 6)
+    4.0
+    """
+    return (1 + 2.0**-50) / check_real(low=0, open_low=True, epsilon=epsilon)
+
+
 def calibrate(make_events: Callable[[float], Sequence[Event]], epsilon: float, delta: float) -> float:
     """Return a noise multiplier at which ``make_events(noise_multiplier)`` costs at most ``epsilon``.
 

@@ -96,7 +96,8 @@ class GraphFree(Rules):
 def of_graph_free(certificate: Certificate, width: int, found: Iterable[str]) -> Tensors:
     """Return the tensors of a model that reads no graph: trees, linear layer, or network with a batch norm.
 
-    ``width`` is the number of units of the network; ``found`` are names of tensors, which show what was kept.
+    ``certificate`` has the public facts, ``width`` is the number of units of the network, and ``found`` are names of tensors,
+    which show what was kept.
     """
     _, features, classes = sizes(certificate)
     kept = {name.partition(".")[0] for name in found}

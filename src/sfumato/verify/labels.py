@@ -7,19 +7,24 @@ from typing import TYPE_CHECKING, ClassVar
 
 from .baselines import of_graph_free
 from .central import OF_HOPS, OWN, Central, Sizes, sizes
+from .kinds import Matrix
 from .units import public_parts
 
 if TYPE_CHECKING:
+    from .kinds import Planned
     from .rules import Certificate, Tensors
 
 _WIDTH = 64  # of the graph-free network
 
 
 class LabelMessages(Central):
-    """The rules of method label-messages: routed hops of labels, and logistic regression on them."""
+    """The rules of method label-messages: counts or sums of neighbors' labels, and logistic regression on them.
+
+    Where labels are public, counts have Laplace noise: an edge changes one row, in one of two parts, by one message.
+    """
 
     settings: ClassVar = {
-        "num_hops": "count or null up to 1000",
+        "num_hops": "count or null up to 2",
         "learner_share": "share or null",
         "epochs": "count",
         "learning_rate": "positive up to 10",
@@ -43,8 +48,16 @@ class LabelMessages(Central):
 
     def hops(self, certificate: Certificate) -> int:
         """Return the number of hops in the settings, or the default of the unit."""
-        usual = 1 if certificate["unit"]["name"] == "node" else 3
+        usual = 1 if certificate["unit"]["name"] == "node" else 2
         return certificate["settings"]["num_hops"] or usual
+
+    def releases(self, certificate: Certificate) -> list[Planned]:
+        """Return the counts where labels are public, and the hop and the head where they are not."""
+        found = super().releases(certificate)
+        if not found or "labels" not in public_parts(certificate):
+            return found
+        (nodes, columns), hops = found[0].shape, self.hops(certificate)
+        return [Matrix("aggregate/1", [nodes, hops * (columns or 0)], columns, event="laplace")]
 
     def columns(self, certificate: Certificate) -> int:
         """Return the number of classes: each has a column."""
@@ -64,4 +77,6 @@ class LabelMessages(Central):
         names = list(found)
         prior = [name.removeprefix("prior.") for name in names if name.startswith("prior.")]
         alone = {f"prior.{name}": shape for name, shape in of_graph_free(certificate, _WIDTH, prior).items()}
-        return {**alone, **(head if any(name.startswith("head.") for name in names) else {})}
+        if not any(name.startswith("head.") for name in names):
+            return alone
+        return {**alone, **head, **({"later.weight": [1]} if self.hops(certificate) == 2 else {})}

@@ -1,0 +1,122 @@
+r"""Noisy sums of messages that add up to 1, where one edge changes one row: Laplace noise, however many columns there are.
+
+One hop sends from every node u a row :math:`m_u` with :math:`\|m_u\|_1 \le 1` along each of its arcs, such as the one-hot row of
+a label or class probabilities: :math:`S_v = \sum_{u \to v} m_u` counts neighbors by class. Rows are held in whole steps of
+1 / 32767, rounded toward zero, with :math:`\sum_c |q_{u,c}| \le 32767` checked in integers; sums are exact int64. The released
+matrix is :math:`S + \mathrm{round}(b L)`, L of density :math:`e^{-|x|} / 2`.
+
+A message of L1 norm 1 has L2 norm 1 as well, so one can choose the noise. Laplace noise costs :math:`\epsilon = 1 / b` and no
+delta, and its standard deviation is :math:`\sqrt 2 / \epsilon`. At :math:`(\epsilon, \delta) = (1, 10^{-7})` that is 1.4, where
+Gaussian noise needs 4.7; for delta up to 0.01 it is smaller at every epsilon up to 20.
+
+Sources: Dwork, McSherry, Nissim and Smith (2006), proposition 1 (Laplace noise of histograms); McSherry (2009), theorem 4
+(parallel composition).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato._validate import check_real, fail
+from sfumato.bounded.aggregation import Arcs, sum_in_blocks
+from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.routing import kept
+from sfumato.errors import UnsupportedUnitError
+from sfumato.noise.keys import Key, derive_key, operand_mac
+from sfumato.noise.laplace import rounded_laplace
+from sfumato.privacy.units import EdgeLevel, Unit
+
+
+def count_sensitivity(unit: Unit) -> float:
+    r"""Return the L1 sensitivity of one hop of counts whose arcs are routed, in units of a full row.
+
+    **Formal guarantee** (sum of absolute changes of all entries; each message has L1 norm at most 1):
+
+    * one arc, along which a message flows or not: 1;
+    * one undirected edge, by :func:`~sfumato.bounded.routing.one_way`: one row changes by one message: 1.
+
+    Raises:
+        UnsupportedUnitError: a record may be more than one arc that carries a message.
+
+    >>> count_sensitivity(EdgeLevel(directed=False))
+    1.0
+    """
+    if type(unit) is not EdgeLevel:
+        raise UnsupportedUnitError(
+            f"Counts of neighbors have no bounded L1 sensitivity when the unit is {unit.describe()}: one record may be many "
+            "arcs. Use EdgeLevel."
+        )
+    return 1.0
+
+
+def from_senders(arcs: Arcs, sends: NDArray[np.bool_]) -> Arcs:
+    """Keep the arcs that start at some nodes.
+
+    **Formal guarantee.** If ``sends`` is public, the arcs from these nodes and the arcs from all others are disjoint sets that
+    together hold every arc. So of two sums of counts, one over each set, an arc changes at most one. The second sum may send
+    what was computed from the first: if neighboring graphs differ in an arc of the first set, the second sum is
+    post-processing; if they differ in an arc of the second set, the first sum has the same law, and what is sent is fixed by
+    its outcome. Both together cost what one costs.
+
+    >>> both = Arcs(np.array([0, 1, 2]), np.array([1, 0], np.int32))
+    >>> from_senders(both, np.array([True, False])).sources.tolist()
+    [0]
+    """
+    return kept(arcs, sends[arcs.sources])
+
+
+def to_count_steps(rows: NDArray[np.float32]) -> NDArray[np.int16]:
+    """Put rows of L1 norm at most 1 on the grid of whole steps of 1 / 32767, rounding toward zero.
+
+    No row leaves with more than 32767 steps.
+
+    Shapes: float [num_nodes, width] to int16 [num_nodes, width].
+
+    Raises:
+        InputError: the rows are not a finite matrix, or one is longer than 1.
+
+    >>> to_count_steps(np.array([[0.5, 0.5], [0.0, 1.0]], np.float32)).tolist()
+    [[16383, 16383], [0, 32767]]
+    """
+    if rows.ndim != 2 or not np.isfinite(rows).all():
+        raise fail("rows", f"an array of shape {rows.shape}", "to be a finite matrix, one row a node")
+    steps = np.trunc(rows.astype(np.float64) * UNIT)
+    if np.abs(steps).sum(axis=1).max(initial=0) > UNIT:
+        raise fail(
+            "rows", "a longer row", "to have L1 norm at most 1", "Divide rows by their sums before sending them."
+        )
+    return steps.astype(np.int16)
+
+
+def noisy_counts(arcs: Arcs, rows: NDArray[np.float32], noise_scale: float, key: Key) -> NDArray[np.int64]:
+    r"""Release one hop of counts: :math:`S + \mathrm{round}(b L)` in steps of 1 / 32767.
+
+    **Formal guarantee.** A :class:`~sfumato.privacy.events.LaplaceEvent` with noise multiplier ``noise_scale`` /
+    :func:`count_sensitivity`, plus ``SAMPLER_TAU`` for each of the ``width`` entries of one row. The noise is a function of
+    ``key``, of a MAC of the exact steps and arcs, and of (row, column), as in
+    :func:`~sfumato.bounded.aggregation.noisy_neighborhood_sum`.
+
+    Args:
+        arcs: arcs by destination, of which a record is at most one.
+        rows: messages of L1 norm at most 1 (longer rows are an error), [num_nodes, width].
+        noise_scale: scale b in units of a full row (standard deviation / sqrt 2), >= 0; 0 adds none and protects nothing.
+        key: the key of this release.
+
+    Shapes: int64 [num_nodes, width], in steps.
+
+    Raises:
+        InputError: ``noise_scale`` is negative, or ``rows`` has another shape or a row longer than 1.
+
+    >>> both, rows = Arcs(np.array([0, 1, 2]), np.array([1, 0], np.int32)), np.eye(2, dtype=np.float32)
+    >>> noisy_counts(both, rows, 0.0, bytes(32)).tolist(), noisy_counts(both, rows, 2.0, bytes(32)).shape
+    ([[0, 32767], [32767, 0]], (2, 2))
+    """
+    check_real(low=0, noise_scale=noise_scale)
+    if rows.ndim != 2 or len(rows) != arcs.num_nodes:
+        raise fail("rows", f"an array of shape {rows.shape}", f"to be a matrix of {arcs.num_nodes} rows, one a node")
+    steps = to_count_steps(rows)
+    if not noise_scale:
+        return sum_in_blocks(arcs, steps)
+    release_key = derive_key(key, operand_mac(key, steps, arcs.offsets, arcs.sources))
+    return sum_in_blocks(arcs, steps, lambda start, stop: rounded_laplace(release_key, noise_scale * UNIT, start, stop))

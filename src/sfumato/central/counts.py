@@ -1,0 +1,172 @@
+r"""Counts of neighbors by class, released once: first the labels of known nodes, then what the others are thought to be.
+
+Features and labels are public here, and a record is one edge. Every edge is read once:
+
+1. *Known nodes* (labeled training nodes) send the one-hot row of their label to all others and, among undirected edges, to the
+   known nodes that come later in a public order: :math:`S = A_1^\top Y + b L_1`.
+2. *The others* send class probabilities, computed from S, among each other: :math:`T = A_2^\top P(S) + b L_2`.
+
+A head reads :math:`S + w T` for a weight w that validation labels choose (:data:`WEIGHTS`; 0 leaves T out).
+
+**Formal guarantee.** :math:`A_1` and :math:`A_2` are disjoint sets of edges by public facts
+(:func:`~sfumato.bounded.counting.from_senders`), so S and T together are one Laplace release of L1 sensitivity 1:
+:math:`\epsilon = 1 / b`. It is charged as one, of shape [num_nodes, 2 num_classes]; a record touches num_classes entries.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.bounded.counting import count_sensitivity, from_senders, noisy_counts
+from sfumato.bounded.kernels import UNIT
+from sfumato.noise.keys import derive_key, new_key
+from sfumato.privacy.events import LaplaceEvent
+from sfumato.record.ledger import Release
+
+if TYPE_CHECKING:
+    from sfumato.bounded.aggregation import Arcs
+    from sfumato.graph.graph import Graph, PublicFacts
+    from sfumato.method.contract import Arrays, Planned, Session
+    from sfumato.privacy.units import Unit
+
+NAME = "aggregate/1"
+WEIGHTS = (0.25, 0.0, 0.125, 0.5, 1.0)
+"""Candidates for w; the first is taken where there are no validation labels."""
+_WEIGHT = "later.weight"
+
+
+def counts_release(unit: Unit, public: PublicFacts, hops: int, noise_multiplier: float) -> Release:
+    """Describe the one release: S and, if there are two ``hops``, T beside it.
+
+    Args:
+        unit: the unit of privacy.
+        public: facts of the graph, of which the counts are read.
+        hops: 1 or 2.
+        noise_multiplier: scale b of the noise over the sensitivity.
+
+    Raises:
+        UnsupportedUnitError: a record may be more than one arc that carries a message.
+    """
+    count_sensitivity(unit)
+    classes = public.num_classes
+    return Release(NAME, LaplaceEvent(noise_multiplier), (public.num_nodes, hops * classes), classes)
+
+
+class Counter:
+    """The two parts of one release over fixed arcs; it is charged when the counter is made.
+
+    Args:
+        plan: has the release, unless there is no privacy.
+        session: ledger and secret key.
+        arcs: routed arcs by destination.
+        known: which nodes send in the first part, bool [num_nodes], public.
+    """
+
+    def __init__(self, plan: Planned, session: Session, arcs: Arcs, known: NDArray[np.bool_]) -> None:
+        self._private, self._session, self._scale, self._key = plan.unit.private, session, 0.0, new_key()
+        self._parts = {"known": from_senders(arcs, known), "others": from_senders(arcs, ~known)}
+        if plan.unit.private:
+            self._scale, self._key = _scale(plan), session.charge(NAME)
+
+    def of_known(self, rows: NDArray[np.float32]) -> NDArray[np.int64]:
+        """Return S, int64 [num_nodes, num_classes], for ``rows`` that were fixed before."""
+        return self._part("known", rows)
+
+    def of_others(self, rows: NDArray[np.float32]) -> NDArray[np.int64]:
+        """Return T, int64 [num_nodes, num_classes]. ``rows`` may be computed from S."""
+        return self._part("others", rows)
+
+    def _part(self, name: str, rows: NDArray[np.float32]) -> NDArray[np.int64]:
+        arcs = self._parts.pop(name)  # a part is released once
+        if self._private:
+            self._session.bind(f"{NAME}/{name}", rows, arcs.offsets, arcs.sources)
+        return noisy_counts(arcs, rows, self._scale, derive_key(self._key, name))
+
+
+def one_hot(graph: Graph, num_classes: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """Return the rows that known nodes send, zero for all others, and which nodes these are: labeled training nodes.
+
+    Args:
+        graph: its labels and roles are read.
+        num_classes: columns of the rows.
+    """
+    known = np.zeros(graph.num_nodes, np.bool_) if graph.y is None else graph.train_mask & (graph.y >= 0)
+    rows = np.zeros((graph.num_nodes, num_classes), np.float32)
+    if graph.y is not None:
+        rows[known, graph.y[known]] = 1
+    return rows, known
+
+
+def count_inputs(
+    plan: Planned, counts: NDArray[np.int64], own: NDArray[np.float32], weight: float
+) -> NDArray[np.float32]:
+    """Return what the head reads: S + w T in units of the noise of S, its direction shrunk by noise, and log probabilities.
+
+    Args:
+        plan: has the release, unless there is no privacy.
+        counts: S, or S and T, int64 [num_nodes, num_classes or twice that].
+        own: class probabilities of the graph-free model, [num_nodes, num_classes].
+        weight: w, how much T counts beside S.
+    """
+    classes, noise = own.shape[1], _scale(plan) * np.sqrt(2)
+    sums = counts[:, :classes] / UNIT
+    if counts.shape[1] > classes:
+        sums += weight * (counts[:, classes:] / UNIT)
+    sums -= sums.mean(axis=1, keepdims=True)
+    direction = directions(sums, noise * np.sqrt(1 + weight**2))
+    return np.hstack([sums / (noise or 1.0), direction, np.log(own)]).astype(np.float32)
+
+
+def directions(sums: NDArray[np.float64], noise_stddev: float) -> NDArray[np.float64]:
+    """Return rows divided by their length, which counts the noise twice so that faint rows stay short.
+
+    Args:
+        sums: rows of mean 0, [n, C].
+        noise_stddev: standard deviation of their noise.
+
+    >>> directions(np.array([[3.0, -3.0]]), 0.0).round(3).tolist(), directions(np.zeros((1, 2)), 0.0).tolist()
+    ([[0.707, -0.707]], [[0.0, 0.0]])
+    """
+    length = np.sqrt(np.square(sums).sum(axis=1, keepdims=True) + (sums.shape[1] - 1) * noise_stddev**2)
+    return np.divide(sums, length, out=np.zeros_like(sums), where=length > 0)
+
+
+def best_weight(found: dict[float, NDArray[np.float32]], labels: NDArray[np.int64]) -> float:
+    """Return the weight whose probabilities have the smallest cross-entropy, or the first if there are no labels.
+
+    Args:
+        found: by weight, class probabilities of nodes with a label, [n, num_classes].
+        labels: their classes, [n].
+
+    >>> sure, wrong = np.array([[0.9, 0.1]], np.float32), np.array([[0.1, 0.9]], np.float32)
+    >>> best_weight({0.0: wrong, 1.0: sure}, np.array([0]))
+    1.0
+    """
+    rows = np.arange(len(labels))
+    return min(found, key=lambda weight: float(-np.log(np.maximum(found[weight][rows, labels], 1e-9)).sum()))
+
+
+def weight_array(weight: float) -> Arrays:
+    """Return a weight as it is stored among those of the model."""
+    return {_WEIGHT: np.array([weight], np.float32)}
+
+
+def stored_weight(weights: Arrays) -> float:
+    """Return the weight that a model holds; 0 if it has none, as where the head reads labels alone.
+
+    >>> stored_weight(weight_array(0.5)), stored_weight({})
+    (0.5, 0.0)
+    """
+    return float(weights[_WEIGHT][0]) if _WEIGHT in weights else 0.0
+
+
+def _scale(plan: Planned) -> float:
+    """Scale of the noise of one entry; 0 without privacy."""
+    if not plan.unit.private:
+        return 0.0
+    event = plan.event(NAME)
+    assert isinstance(event, LaplaceEvent)
+    return event.noise_multiplier * count_sensitivity(plan.unit)

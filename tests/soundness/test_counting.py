@@ -1,0 +1,125 @@
+"""Noisy counts: brute force over edges measures the L1 sensitivity of both parts together; near misses fail."""
+
+import numpy as np
+import pytest
+from soundness_neighbors import NODES, WIDTH, Graphs, Pairs, edge_pairs, owner_arcs
+
+import sfumato as sf
+from sfumato.bounded import counting, routing
+from sfumato.bounded.aggregation import Arcs, neighborhood_sum
+from sfumato.bounded.counting import count_sensitivity, from_senders, noisy_counts, to_count_steps
+from sfumato.bounded.degree import by_destination
+from sfumato.bounded.kernels import UNIT
+from sfumato.errors import InputError, UnsupportedUnitError
+
+EDGE, ARC = sf.EdgeLevel(directed=False), sf.EdgeLevel(directed=True)
+
+
+def shares(rows):
+    """Rows of L1 norm 1, with signs: what the bound allows at most."""
+    flat = rows.reshape(-1, WIDTH)
+    lengths = np.abs(flat).sum(1, keepdims=True)
+    return np.divide(flat, lengths, out=np.zeros_like(flat), where=lengths > 0).astype(np.float32)
+
+
+def parts(graphs: Graphs, directed: bool) -> list[np.ndarray]:
+    """Both parts before noise, where a public half of the nodes sends first."""
+    arcs = Arcs(*by_destination(*owner_arcs(graphs.adjacency)))
+    known = np.arange(arcs.num_nodes) % NODES < NODES // 2
+    rank = routing.public_order(known, 3)
+    arcs = routing.outward(arcs, known) if directed else routing.one_way(arcs, rank)
+    steps = to_count_steps(shares(graphs.rows))
+    sets = from_senders(arcs, known), counting.from_senders(arcs, ~known)
+    return [neighborhood_sum(one, steps).reshape(graphs.rows.shape) for one in sets]
+
+
+def without_loops(pairs: Pairs) -> Pairs:
+    keep = pairs.record // NODES != pairs.record % NODES
+    sides = (Graphs(side.adjacency[keep], side.rows[keep]) for side in (pairs.left, pairs.right))
+    return Pairs(*sides, pairs.record[keep])
+
+
+def check(directed, claim):
+    """Both parts together move by the claim at most, in one row; some pair of graphs reaches it."""
+    pairs = without_loops(edge_pairs(40, directed=directed))
+    sides = [parts(side, directed) for side in (pairs.left, pairs.right)]
+    moved = [np.abs(left - right) for left, right in zip(*sides, strict=True)]
+    change = sum(one.sum(axis=(1, 2)) for one in moved) / UNIT
+    rows = sum(one.any(axis=2).sum(axis=1) for one in moved)
+    assert change.max() <= claim + 1e-12, "too small a claim"
+    assert rows.max() <= 1, "two rows change"
+    assert change.max() > claim - 0.01, "not reached"
+    return len(change)
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_both_parts_together_move_by_1_at_most(directed):
+    assert check(directed, count_sensitivity(ARC if directed else EDGE)) > 100
+
+
+@pytest.mark.parametrize(("factor", "message"), [(0.95, "too small"), (1.05, "not reached")])
+def test_another_claim_fails(factor, message):
+    with pytest.raises(AssertionError, match=message):
+        check(False, factor)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "fault"),
+    [
+        (routing, "one_way", lambda arcs, rank: arcs),
+        (routing, "one_way", lambda arcs, rank, real=routing.one_way: real(arcs, np.diff(arcs.offsets) * 999 + rank)),
+        (counting, "from_senders", lambda arcs, sends: arcs),
+    ],
+    ids=["both ways", "an order by degree", "known senders again in the second part"],
+)
+def test_planted_faults_are_caught(monkeypatch, module, name, fault):
+    monkeypatch.setattr(module, name, fault)
+    with pytest.raises(AssertionError, match=r"too small|two rows"):
+        check(False, 1.0)
+
+
+def test_rows_never_leave_longer_than_1_and_longer_ones_are_refused():
+    rng = np.random.default_rng(0)
+    rows = rng.random((2000, 70)).astype(np.float32)
+    rows /= rows.sum(1, keepdims=True)
+    edges = np.array([[1.0, 0.0], [np.nextafter(np.float32(1), np.float32(2)), 0], [0.5, -0.5]], np.float32)
+    for some in (rows, edges):
+        assert np.abs(to_count_steps(some).astype(int)).sum(1).max() <= UNIT
+    for long in ([[0.6, 0.5]], [[1.001, 0.0]], [[-0.7, 0.7]], [[np.nan, 0.0]]):
+        with pytest.raises(InputError, match="rows"):
+            to_count_steps(np.array(long, np.float32))
+
+
+def test_a_row_of_norm_1_in_the_other_sense_is_refused():
+    """Codes of label messages have L2 norm 1, and L1 norm above it: Laplace noise would be too small for them."""
+    both = Arcs(np.array([0, 1, 2]), np.array([1, 0], np.int32))
+    with pytest.raises(InputError, match="L1 norm at most 1"):
+        noisy_counts(both, np.full((2, 2), 0.7, np.float32), 1.0, bytes(32))
+
+
+@pytest.mark.parametrize(("factor", "right"), [(1.0, True), (2 / 3, False), (3 / 2, False)])
+def test_noise_has_the_scale_that_is_charged(factor, right):
+    empty, scale = Arcs(np.zeros(20001, np.int64), np.zeros(0, np.int32)), 2.0
+    noise = noisy_counts(empty, np.zeros((20000, 3), np.float32), factor * scale, bytes(range(32))) / UNIT
+    mean = np.abs(noise).mean() / scale
+    assert (abs(mean - 1) < 5 / np.sqrt(noise.size)) == right
+    spread = noise.std() / np.abs(noise).mean()
+    assert abs(spread - np.sqrt(2)) < 0.03, "the root of 2 for Laplace, 1.25 for Gaussian noise"
+
+
+def test_the_second_part_has_noise_of_its_own_and_other_operands_other_noise():
+    arcs = Arcs(np.array([0, 1, 2]), np.array([1, 0], np.int32))
+    one = noisy_counts(arcs, np.eye(2, dtype=np.float32), 1.0, bytes(32))
+    other = noisy_counts(arcs, np.eye(2, dtype=np.float32)[::-1].copy(), 1.0, bytes(32))
+    exact = [
+        noisy_counts(arcs, rows, 0.0, bytes(32))
+        for rows in (np.eye(2, dtype=np.float32), np.eye(2, dtype=np.float32)[::-1].copy())
+    ]
+    assert not np.array_equal(one - exact[0], other - exact[1])
+    np.testing.assert_array_equal(one, noisy_counts(arcs, np.eye(2, dtype=np.float32), 1.0, bytes(32)))
+
+
+def test_units_without_a_proof_are_refused():
+    for unit in (sf.NodeLevel(), sf.NodeLevel(arcs="incident"), sf.RecordLevel(), sf.LocalLevel(), sf.NoPrivacy()):
+        with pytest.raises(UnsupportedUnitError, match="no bounded L1 sensitivity"):
+            count_sensitivity(unit)
