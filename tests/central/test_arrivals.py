@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.central import arrivals, counts
+from sfumato.central import counts, shares
 from sfumato.central.arrivals import calibrate_arrival, graph_free, reads_features_alone
 from sfumato.errors import BudgetExceededError, InputError, LedgerError
 from sfumato.graph.newcomers import Newcomers, node_names
@@ -50,7 +50,7 @@ def plan_for(runs, late, budget=None):
 
 @pytest.fixture
 def hops(monkeypatch):
-    """The arguments of every hop of an arrival, and of both parts of all counts: (arcs, rows, noise)."""
+    """The arguments of every hop and of both parts of all counts: (arcs, rows, noise)."""
     calls = []
 
     def recorded(original):
@@ -60,7 +60,7 @@ def hops(monkeypatch):
 
         return record
 
-    monkeypatch.setattr(arrivals, "noisy_neighborhood_sum", recorded(arrivals.noisy_neighborhood_sum))
+    monkeypatch.setattr(shares, "noisy_neighborhood_sum", recorded(shares.noisy_neighborhood_sum))
     monkeypatch.setattr(counts, "noisy_counts", recorded(counts.noisy_counts))
     return calls
 
@@ -120,7 +120,7 @@ def test_node_level_reads_training_nodes_alone_and_shares_their_message(hops):
     second = plan_for([run, first], later, BUDGET)
     assert second.epsilon == pytest.approx(4.0, rel=1e-6)
     second.fit(later)
-    arcs, rows, stddev = hops[1]
+    arcs, rows, stddev = hops[2]
     assert stddev == second.event("aggregate/1").noise_multiplier
     senders = np.unique(arcs.sources) - 20
     assert set(senders) <= set(np.flatnonzero(trained.train_mask))
@@ -223,13 +223,13 @@ def test_another_graph_is_read_by_its_own_labels(unit, hops, tmp_path):
     run = fit(trained, unit, sf.Budget(8.0, 1e-5))
     plan = run.calibrate_inference(sf.Budget(8.0, 1e-5) if unit.private else None, unit, other.public_facts(unit))
     inferred = plan.fit(other)
-    assert len(hops) == (1 if unit == NODE else 4)
+    assert len(hops) == (2 if unit == NODE else 4)
     assert (inferred.predict(other) == other.y)[other.test_mask].mean() > (0.6 if unit == NODE else 0.8)
     saved = sf.load(inferred.save(tmp_path / "run"))
     np.testing.assert_array_equal(saved.predict(other), inferred.predict(other))
     assert sf.verify.verify(tmp_path / "run").problems == ()
     if unit == NODE:
-        assert not other.train_mask[np.flatnonzero(np.diff(hops[0][0].offsets))].any()
+        assert not other.train_mask[np.flatnonzero(np.diff(hops[1][0].offsets))].any()
 
 
 def test_no_labels_there_mean_features_alone():

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.central import counts, labels
-from sfumato.central.labels import LabelMessages, simplex
+from sfumato.central import counts, labels, shares
+from sfumato.central.labels import LabelMessages
+from sfumato.central.shares import simplex
 from sfumato.central.tuned import Tuned
 from sfumato.graph.graph import Graph
 from sfumato.graph.synthetic import stochastic_block_model
@@ -33,7 +34,7 @@ def hops(monkeypatch):
 
         return record
 
-    monkeypatch.setattr(labels, "noisy_neighborhood_sum", recorded(labels.noisy_neighborhood_sum))
+    monkeypatch.setattr(shares, "noisy_neighborhood_sum", recorded(shares.noisy_neighborhood_sum))
     monkeypatch.setattr(counts, "noisy_counts", recorded(counts.noisy_counts))
     return calls
 
@@ -176,7 +177,7 @@ def test_a_tuned_run_predicts_with_the_noise_of_its_candidate(unit, hops_of, tmp
     fitted = Tuned(candidates, mean_trials=2).calibrate(BUDGET, unit, graph.public_facts(unit)).fit(graph)
     chosen = candidates.index(fitted.plan.method)
     event = fitted.plan.event("tuned").candidates[chosen][0]
-    assert (labels._stddev if unit is NODE else counts._scale)(fitted.ran) == event.noise_multiplier
+    assert (shares._stddev if unit is NODE else counts._scale)(fitted.ran) == event.noise_multiplier
     loaded = sf.load(fitted.save(tmp_path / "run"))
     assert loaded.ran == fitted.ran
     np.testing.assert_array_equal(loaded.predict_proba(graph), fitted.predict_proba(graph))

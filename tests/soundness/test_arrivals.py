@@ -10,7 +10,7 @@ import pytest
 from sfumato.bounded.aggregation import neighborhood_sum, to_steps
 from sfumato.bounded.counting import to_count_steps
 from sfumato.bounded.kernels import UNIT
-from sfumato.central import arrivals, counts, labels
+from sfumato.central import arrivals, counts, shares
 from sfumato.central.arrivals import calibrate_arrival
 from sfumato.central.labels import LabelMessages
 from sfumato.errors import DataError
@@ -64,8 +64,7 @@ def handed_over(monkeypatch, unit, data, fixed, join=joined):
         seen[len(runs)].append((neighborhood_sum(arcs, steps(rows)), rows, scale))
         return fixed[len(runs)][len(seen[len(runs)]) - 1][: len(rows)].copy()
 
-    for module in (labels, arrivals):
-        monkeypatch.setattr(module, "noisy_neighborhood_sum", partial(observe, steps=to_steps))
+    monkeypatch.setattr(shares, "noisy_neighborhood_sum", partial(observe, steps=to_steps))
     monkeypatch.setattr(counts, "noisy_counts", observe)
     known, runs = [part(data, 0, directed)], []
     plan = LabelMessages(epochs=1).calibrate(BUDGET, unit, known[0].public_facts(unit))

@@ -11,7 +11,7 @@ from sfumato.bounded.aggregation import neighborhood_sum, to_steps
 from sfumato.bounded.grouping import group_sensitivity, noisy_group_sums
 from sfumato.bounded.kernels import UNIT
 from sfumato.bounded.routing import routed_sensitivity
-from sfumato.central import labels, linear, piloted
+from sfumato.central import linear, piloted, shares
 from sfumato.central.piloted import PilotedMessages
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.privacy.budget import Budget
@@ -45,7 +45,7 @@ class Seen:
 
 def handed_over(monkeypatch, plan, graph, fixed, pays):
     seen = Seen(fixed, pays)
-    monkeypatch.setattr(labels, "noisy_neighborhood_sum", seen.hop)
+    monkeypatch.setattr(shares, "noisy_neighborhood_sum", seen.hop)
     for home in (linear, piloted):
         monkeypatch.setattr(home, "noisy_group_sums", seen.group)
     monkeypatch.setattr(piloted, "train_charged", seen.train_charged)
@@ -130,7 +130,7 @@ def test_both_choices_cost_what_the_rest_is_charged(monkeypatch, unit, pays):
         return b"\0" * 32
 
     monkeypatch.setattr(piloted, "sum_hop", hop)
-    monkeypatch.setattr(labels, "sum_hop", hop)
+    monkeypatch.setattr(shares, "sum_hop", hop)
     monkeypatch.setattr(piloted, "train_charged", steps)
     monkeypatch.setattr(piloted, "messages_pay", lambda *told: pays)
     plan.fit(graph, seed=5)

@@ -25,7 +25,7 @@ from sfumato.bounded.aggregation import Arcs, neighborhood_sum, to_steps
 from sfumato.bounded.counting import to_count_steps
 from sfumato.bounded.degree import by_destination
 from sfumato.bounded.kernels import UNIT
-from sfumato.central import counts, labels
+from sfumato.central import counts, labels, shares
 from sfumato.central.labels import LabelMessages
 from sfumato.errors import UnsupportedUnitError
 from sfumato.graph.graph import Graph
@@ -185,7 +185,7 @@ def handed_over(monkeypatch, plan, graph, fixed):
         seen.append((neighborhood_sum(arcs, steps(rows)), rows, scale))
         return fixed[len(seen) - 1].copy()
 
-    monkeypatch.setattr(labels, "noisy_neighborhood_sum", partial(observe, steps=to_steps))
+    monkeypatch.setattr(shares, "noisy_neighborhood_sum", partial(observe, steps=to_steps))
     monkeypatch.setattr(counts, "noisy_counts", observe)
     monkeypatch.setattr("sfumato.method.opening.new_key", lambda: KEY)
     plan.fit(graph, seed=5)
@@ -237,6 +237,6 @@ class TwiceCounted(counts.Counter):
     ],
 )
 def test_planted_faults_from_end_to_end(monkeypatch, unit, name, fault):
-    monkeypatch.setattr(labels, name, fault)
+    monkeypatch.setattr(shares if name == "share" else labels, name, fault)
     with pytest.raises(AssertionError):
         test_noise_over_measured_sensitivity_is_what_is_charged(monkeypatch, unit)

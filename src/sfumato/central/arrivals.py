@@ -40,28 +40,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import fail
-from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum
+from sfumato.bounded.aggregation import Arcs
 from sfumato.bounded.degree import by_destination, cap_out_degree
 from sfumato.bounded.routing import (
     needs_one_way,
     one_way,
     outward,
     public_order,
-    routed_sensitivity,
     share,
     to_receivers,
 )
-from sfumato.central._codes import simplex
 from sfumato.central.counts import NAME, Counter, one_hot, stored_weight
+from sfumato.central.shares import Routed, release_hop, simplex
 from sfumato.errors import InputError
 from sfumato.graph.newcomers import Newcomers, node_names
 from sfumato.method.contract import Arrays, GraphKey, Origin, Planned, Session
 from sfumato.method.inference import Inference
 from sfumato.method.plan import Fitted, Plan
-from sfumato.noise.keys import new_key
 from sfumato.privacy import accounting
 from sfumato.privacy.calibration import effective_delta
-from sfumato.privacy.events import GaussianEvent, LaplaceEvent
+from sfumato.privacy.events import LaplaceEvent
 from sfumato.record.arrivals import Arrival, marks
 from sfumato.record.certificate import total_draws
 from sfumato.record.release_folder import released_digest
@@ -163,9 +161,8 @@ class LabelInference(Inference):
         known = heard.rows.any(axis=1)
         rows = np.zeros_like(heard.rows)
         rows[known] = simplex(plan.public.num_classes)[heard.rows[known].argmax(axis=1)]
-        sums = _release(plan, session, Arcs(*by_destination(*owned)), share(rows, np.diff(owned[0])))
-        sums[~receives] = 0
-        return {NAME: sums[: graph.num_nodes]}
+        sent = Routed(Arcs(*by_destination(*owned)), share(rows, np.diff(owned[0])), receives)
+        return {NAME: release_hop(plan, session, sent)[: graph.num_nodes]}
 
 
 @dataclass(frozen=True)
@@ -324,16 +321,6 @@ def _label_inference(fitted: Fitted) -> LabelInference | None:
     except InputError:
         return None
     return found if isinstance(found, LabelInference) else None
-
-
-def _release(plan: Planned, session: Session, arcs: Arcs, rows: NDArray[np.float32]) -> NDArray[np.int64]:
-    """Charge a hop at node level, then compute it."""
-    if not plan.unit.private:
-        return noisy_neighborhood_sum(arcs, rows, 0.0, new_key())
-    event, key = plan.event(NAME), session.charge(NAME)
-    assert isinstance(event, GaussianEvent)
-    session.bind(NAME, rows, arcs.offsets, arcs.sources)
-    return noisy_neighborhood_sum(arcs, rows, event.noise_multiplier * routed_sensitivity(plan.unit), key)
 
 
 def softmax(scores: NDArray[np.float32]) -> NDArray[np.float32]:

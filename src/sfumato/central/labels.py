@@ -10,10 +10,8 @@ r"""Label messages make a noisy histogram of the neighbors' labels, which a line
    validation labels choose the weight at which T is added to S.
 4. *Choice*: the head or a graph-free model, whichever predicts more validation labels right.
 
-*Node level, owned arcs*: one hop. Training nodes send the code of their label, to nodes in other roles and to the learners alone,
-and divide it among the arcs that carry it (:mod:`~sfumato.bounded.routing`): :math:`H = A^\top M + \sigma N(0, I)`. Class c has
-the code :math:`s\,(e_c - 1/C)` of norm 1, a corner of a simplex. (A one-hot row of norm 1 spends part of its allowance on the
-number of neighbors, which tells classes apart less well.) The head reads twice the direction of H shrunk by its noise,
+*Node level, owned arcs*: one hop of labels that owners share among their arcs (:mod:`~sfumato.central.shares`), to nodes in other
+roles and to the learners alone. The head reads twice the direction of H shrunk by its noise,
 :math:`H_v / \sqrt{\|H_v\|^2 + (C - 1) \sigma^2}`, and the node's own normalized features.
 
 A node's label is never part of its own row, directly or by way of others, so rows of training and of other nodes follow
@@ -38,7 +36,7 @@ public ``sfumato predict`` returns these.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
@@ -46,9 +44,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from sfumato._validate import check_int, check_real, fail
-from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum
-from sfumato.bounded.degree import by_destination, cap_out_degree
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.aggregation import Arcs
 from sfumato.bounded.routing import (
     needs_one_way,
     one_way,
@@ -56,10 +52,7 @@ from sfumato.bounded.routing import (
     public_order,
     routed_coordinates,
     routed_sensitivity,
-    share,
-    to_receivers,
 )
-from sfumato.central._codes import simplex
 from sfumato.central._learning import (
     labeled,
     load_weights,
@@ -75,24 +68,22 @@ from sfumato.central.counts import (
     best_weight,
     count_inputs,
     counts_release,
-    directions,
     one_hot,
     stored_weight,
     weight_array,
 )
 from sfumato.central.graph_free import GraphFree, grown
-from sfumato.central.linear import Matrix, apply, beside, centered_rows, chosen, plain, zero_head
+from sfumato.central.linear import apply, centered_rows, chosen, plain, zero_head
+from sfumato.central.shares import Routed, release_hop, share_inputs, shared_labels
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Origin, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
-from sfumato.noise.keys import new_key
 from sfumato.privacy.events import GaussianEvent
 from sfumato.privacy.splitting import MOST_SGD_NOISE, SGD_WEIGHT, Part, balance
 from sfumato.record.ledger import Release
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph, PublicFacts
-    from sfumato.noise.keys import Key
     from sfumato.privacy.units import Unit
 
 _EDGE_SHARE, _NODE_SHARE = 0.5, 0.1
@@ -238,7 +229,7 @@ class LabelMessages(CuratorMethod):
         """One hop over arcs that training nodes own and that lead to receivers; other rows are not released, and zero."""
         released = {"aggregate/1": release_hop(plan, session, self.routed(plan, graph, session))}
         head = _head(plan)
-        train(self, plan, session, "head", head, graph, chosen(_inputs(plan, released, centered_rows(graph, {}))))
+        train(self, plan, session, "head", head, graph, chosen(share_inputs(plan, released, centered_rows(graph, {}))))
         return Outcome(network_arrays("head", head), released)
 
     def routed(self, plan: Planned, graph: Graph, session: Session) -> Routed:
@@ -248,11 +239,7 @@ class LabelMessages(CuratorMethod):
         """
         sends = graph.train_mask
         receives = ~sends | self.learners(plan.unit, sends, public_order(sends, session.seed))
-        owned = to_receivers(graph.indptr, graph.indices, sends, receives)
-        if plan.unit.max_out_degree is not None:
-            owned = cap_out_degree(*owned, plan.unit.max_out_degree, session.key)
-        messages = _codes(graph, np.zeros((graph.num_nodes, plan.public.num_classes), np.float32))
-        return Routed(Arcs(*by_destination(*owned)), share(messages, np.diff(owned[0])), receives)
+        return shared_labels(plan, graph, session, receives)
 
     def inductive(self, origin: Origin) -> LabelInference:
         """Return the hops of another graph, with its own labels, for a trained head; ``origin`` is the trained model."""
@@ -285,7 +272,7 @@ class LabelMessages(CuratorMethod):
         ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
         """
         if "labels" not in plan.unit.public:
-            inputs = _inputs(plan, released, centered_rows(graph, {}))
+            inputs = share_inputs(plan, released, centered_rows(graph, {}))
         elif any(name.startswith("head.") for name in weights):
             own = _posterior(plan.public, _prior(weights), graph)
             inputs = count_inputs(plan, released["aggregate/1"], own, stored_weight(weights))
@@ -294,66 +281,6 @@ class LabelMessages(CuratorMethod):
         head = _head(plan)
         load_weights(head, weights, "head")
         return apply(head, inputs)
-
-
-def _codes(graph: Graph, messages: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Messages in which labeled training nodes send the codes of their labels."""
-    assert graph.y is not None
-    known = np.flatnonzero(graph.train_mask & (graph.y >= 0))
-    messages[known] = simplex(messages.shape[1])[graph.y[known]]
-    return messages
-
-
-class Routed(NamedTuple):
-    """What one hop sends: arcs by destination, messages [num_nodes, C], and which nodes receive, bool [num_nodes]."""
-
-    arcs: Arcs
-    messages: NDArray[np.float32]
-    receives: NDArray[np.bool_]
-
-
-def release_hop(plan: Planned, session: Session, routed: Routed) -> NDArray[np.int64]:
-    """Charge the hop ``aggregate/1``, then compute it; rows of nodes that do not receive are not released, and zero.
-
-    Args:
-        plan: has the release, unless there is no privacy.
-        session: ledger and secret key.
-        routed: what it sends.
-    """
-    if not plan.unit.private:
-        return sum_hop(routed, 0.0, new_key())
-    key = session.charge("aggregate/1")
-    session.bind("aggregate/1", routed.messages, routed.arcs.offsets, routed.arcs.sources)
-    return sum_hop(routed, _stddev(plan), key)
-
-
-def sum_hop(routed: Routed, noise_stddev: float, key: Key) -> NDArray[np.int64]:
-    """Compute a noisy hop that was charged; rows of nodes that do not receive are zero.
-
-    Args:
-        routed: what it sends.
-        noise_stddev: standard deviation of the noise in units of a full row.
-        key: the key of the release.
-    """
-    sums = noisy_neighborhood_sum(routed.arcs, routed.messages, noise_stddev, key)
-    sums[~routed.receives] = 0
-    return sums
-
-
-def _stddev(plan: Planned) -> float:
-    """Noise of one coordinate of one release; 0 without privacy."""
-    if not plan.unit.private:
-        return 0.0
-    event = plan.event("aggregate/1")
-    assert isinstance(event, GaussianEvent)
-    return event.noise_multiplier * routed_sensitivity(plan.unit)
-
-
-def _inputs(plan: Planned, released: Arrays, own: Matrix) -> Matrix:
-    """What the head reads of every node at node level: the direction of released sums, and normalized features."""
-    sums = released["aggregate/1"] / UNIT
-    sums -= sums.mean(axis=1, keepdims=True)
-    return beside(2 * directions(sums, _stddev(plan)), own)
 
 
 def _posterior(public: PublicFacts, prior: Arrays, graph: Graph) -> NDArray[np.float32]:

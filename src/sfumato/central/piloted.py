@@ -42,11 +42,10 @@ from sfumato.bounded.aggregation import normalize_rows
 from sfumato.bounded.grouping import group_sensitivity, noisy_group_sums
 from sfumato.bounded.kernels import UNIT
 from sfumato.bounded.routing import routed_coordinates, routed_sensitivity
-from sfumato.central._codes import simplex
 from sfumato.central._learning import load_weights, network_arrays, num_parameters, train_charged
 from sfumato.central.counts import directions
 from sfumato.central.forecast import forecast
-from sfumato.central.labels import LabelMessages, release_hop, sum_hop
+from sfumato.central.labels import LabelMessages
 from sfumato.central.linear import (
     Matrix,
     apply,
@@ -58,6 +57,7 @@ from sfumato.central.linear import (
     full_batch,
     zero_head,
 )
+from sfumato.central.shares import release_hop, simplex, sum_hop
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.noise.keys import derive_key
