@@ -13,7 +13,8 @@ from sfumato.central.graph_free import GraphFree
 from sfumato.central.labels import LabelMessages
 from sfumato.central.linear import Linear, centered_rows
 from sfumato.central.piloted import PilotedMessages
-from sfumato.errors import LedgerError
+from sfumato.central.tuned import Tuned
+from sfumato.errors import InputError, LedgerError
 from sfumato.graph.graph import Graph
 from sfumato.graph.synthetic import stochastic_block_model
 from sfumato.record.resume import FitState
@@ -21,6 +22,7 @@ from sfumato.verify import verify
 from sfumato.verify.methods import rules_of
 
 EDGE, NODE = sf.EdgeLevel(directed=False), sf.NodeLevel()
+BUDGET = sf.Budget(1.0, 1e-6)
 
 
 def graph_of(*, links_tell, features_tell, nodes=1500, seed=0):
@@ -171,6 +173,53 @@ def test_counts_that_are_resumed_give_the_same_bits_or_stop(tmp_path, monkeypatc
         assert np.array_equal(drawn[0], first.released["aggregate/1"][:, :3])
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("rule", ["logarithmic", "geometric"])
+def test_a_tuned_run_of_counts_verifies(tmp_path, rule):
+    graph = graph_of(links_tell=True, features_tell=False, nodes=300)
+    candidates = LabelMessages(epochs=2), LabelMessages(num_hops=1, epochs=2)
+    plan = Tuned(candidates, rule=rule, mean_trials=3).calibrate(BUDGET, EDGE, graph.public_facts(EDGE))
+    found = verify(plan.fit(graph).save(tmp_path / "run"))
+    assert found.problems == ()
+    assert plan.epsilon <= BUDGET.epsilon
+    least = {"logarithmic": 2, "geometric": 3}[rule] / plan.event("tuned").candidates[0][0].noise_multiplier
+    assert found.epsilon_high <= plan.epsilon * 1.001
+    assert plan.epsilon <= least * 1.001, "no more than pure trials cost"
+
+
+@pytest.mark.parametrize("cut", [True, False])
+def test_a_ledger_that_lost_the_counts_is_refused(tmp_path, monkeypatch, cut):
+    graph = graph_of(links_tell=True, features_tell=False, nodes=300)
+    plan = LabelMessages(epochs=2).calibrate(BUDGET, EDGE, graph.public_facts(EDGE))
+    path, real = tmp_path / "ledger.jsonl", labels.best_weight
+    state = FitState.create(tmp_path / "private")
+    monkeypatch.setattr(labels, "best_weight", lambda *told: pytest.fail("killed"))
+    with pytest.raises(pytest.fail.Exception, match="killed"):
+        plan.fit(graph, ledger=path, state=state)
+    state.close()
+    monkeypatch.setattr(labels, "best_weight", real)
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text(lines[0]) if cut else path.unlink()
+    state = FitState.open(tmp_path / "private")
+    with pytest.raises(LedgerError, match="for what was computed"):
+        plan.fit(graph, ledger=path, state=state)
+    state.close()
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1e-6, 1e-6), (0.1, 0.1), (1e-3, 1e-3), (1.0, 1e-24)])
+def test_a_claim_is_what_laplace_noise_costs_without_delta(tmp_path, epsilon, delta):
+    graph = graph_of(links_tell=True, features_tell=False, nodes=300)
+    plan = LabelMessages(epochs=1).calibrate(sf.Budget(epsilon, delta), EDGE, graph.public_facts(EDGE))
+    assert plan.epsilon == pytest.approx(epsilon, rel=1e-12)
+    assert plan.epsilon <= epsilon
+    assert verify(plan.fit(graph).save(tmp_path / "run")).problems == ()
+
+
+def test_noise_that_cannot_be_drawn_is_refused_before_a_charge():
+    facts = graph_of(links_tell=True, features_tell=False, nodes=300).public_facts(EDGE)
+    with pytest.raises(InputError, match="an epsilon from 5e-7"):
+        LabelMessages().calibrate(sf.Budget(4e-7, 1e-6), EDGE, facts)
 
 
 def test_rows_around_the_center_have_norm_1_and_no_common_part():

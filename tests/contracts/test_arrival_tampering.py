@@ -120,7 +120,7 @@ ALONE = [
     (change("arrival.extends", "no hash"), "arrival.extends: expected 64 hexadecimal digits"),
     (change("arrival.note", "0,1"), "arrival.note"),
     (change("composition.builds_on", []), "composition.builds_on: expected the run that these nodes extend, got none"),
-    (change("composition.builds_on.0.epsilon", 1.9), "claim.epsilon: 1.99999800"),
+    (change("composition.builds_on.0.epsilon", 1.9), "claim.epsilon: 1.9999999999999982"),
     (change("composition.builds_on.0.delta", 1e-7), "claim.delta: 1e-06 is not covered"),
     (change("composition.covers", "This run alone: other releases about the same data add up."), "composition.covers"),
     (change("composition.covers", lambda old: old.replace("once", "never")), "composition.covers"),
@@ -158,6 +158,17 @@ def test_an_arrival_that_is_sound_alone_but_does_not_belong_to_its_run(run, forg
     rewrite(run / "arrivals" / "1", forge)
     assert verify(run / "arrivals" / "1").problems == ()
     assert f"arrivals/1: certificate.json: {problem}" in problems(run)
+
+
+def test_an_arrival_with_other_noise_than_its_run(run):
+    """More noise claims no less, but rows are of another law than the head learned on."""
+
+    def noisier(certificate, spec):
+        for one in certificate["releases"]:
+            one["event"]["noise_multiplier"] = 1.0
+
+    rewrite(run / "arrivals" / "1", noisier)
+    assert "arrivals/1: certificate.json: events[0].noise_multiplier" in problems(run)
 
 
 def test_a_run_that_claims_more_later_covers_no_more(run):

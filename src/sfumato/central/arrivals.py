@@ -55,9 +55,9 @@ from sfumato.central.shares import Routed, release_hop, simplex
 from sfumato.errors import InputError
 from sfumato.graph.newcomers import Newcomers, node_names
 from sfumato.method.contract import Arrays, GraphKey, Origin, Planned, Session
+from sfumato.method.curator import cost_of
 from sfumato.method.inference import Inference
 from sfumato.method.plan import Fitted, Plan
-from sfumato.privacy import accounting
 from sfumato.privacy.calibration import effective_delta
 from sfumato.privacy.events import LaplaceEvent
 from sfumato.record.arrivals import Arrival, marks
@@ -229,7 +229,7 @@ class ArrivalInference(LabelInference):
         assert allowed is not None
         releases = self.releases(unit, public, paid.noise_multiplier)
         delta = effective_delta(allowed.delta, allowed.epsilon, total_draws(releases))
-        epsilon = accounting.epsilon([release.event for release in releases], delta)
+        epsilon = cost_of(releases, delta)
         return Plan(self, unit, allowed, public, releases, epsilon, allowed.delta).warned()
 
     def _heard(self, plan: Planned, graph: Graph) -> _Heard:

@@ -73,16 +73,16 @@ class Counter:
 
     def of_known(self, rows: NDArray[np.float32]) -> NDArray[np.int64]:
         """Return S, int64 [num_nodes, num_classes], for ``rows`` that were fixed before."""
-        return self._part("known", rows)
+        return self._part("known", NAME, rows)
 
     def of_others(self, rows: NDArray[np.float32]) -> NDArray[np.int64]:
         """Return T, int64 [num_nodes, num_classes]. ``rows`` may be computed from S."""
-        return self._part("others", rows)
+        return self._part("others", f"{NAME}/others", rows)
 
-    def _part(self, name: str, rows: NDArray[np.float32]) -> NDArray[np.int64]:
+    def _part(self, name: str, bound: str, rows: NDArray[np.float32]) -> NDArray[np.int64]:
         arcs = self._parts.pop(name)  # a part is released once
         if self._private:
-            self._session.bind(f"{NAME}/{name}", rows, arcs.offsets, arcs.sources)
+            self._session.bind(bound, rows, arcs.offsets, arcs.sources)
         return noisy_counts(arcs, rows, self._scale, derive_key(self._key, name))
 
 

@@ -259,7 +259,7 @@ def tree_scores(arrays: Arrays, x: NDArray[np.float32]) -> NDArray[np.float32]:
     for number, label in np.argwhere(arrays["value"].any(2)):
         at = np.zeros(len(x), np.int64)
         tree = number, label
-        while True:
+        for _ in range(_NODES):
             low = x[rows, feature[tree][at]] <= arrays["threshold"][tree][at]
             below = np.where(low, left[tree][at], right[tree][at])
             if np.array_equal(below, at):

@@ -11,19 +11,23 @@ from sfumato.method.contract import Method
 from sfumato.method.plan import Plan
 from sfumato.privacy import accounting
 from sfumato.privacy.calibration import (
+    MOST_LAPLACE_NOISE,
     calibrate,
     effective_delta,
     gaussian_noise_multiplier,
     laplace_noise_multiplier,
 )
-from sfumato.privacy.events import GaussianEvent, LaplaceEvent, PoissonGaussianEvent
+from sfumato.privacy.events import GaussianEvent, LaplaceEvent, PoissonGaussianEvent, leaves
 from sfumato.privacy.splitting import MOST_SGD_NOISE
 from sfumato.record.certificate import total_draws
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sfumato.graph.graph import PublicFacts
     from sfumato.privacy.budget import Budget
     from sfumato.privacy.units import Unit
+    from sfumato.record.ledger import Release
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,11 @@ class CuratorMethod(Method):
         else:
             noise = calibrate(lambda z: [r.event for r in self.releases(unit, public, z)], budget.epsilon, delta)
         releases = self.releases(unit, public, noise)
+        for event in leaves([release.event for release in releases]):
+            if isinstance(event, LaplaceEvent) and not 1e-9 <= event.noise_multiplier <= MOST_LAPLACE_NOISE:
+                raise fail(
+                    "budget", budget, "to have an epsilon from 5e-7 to 1e9", "Laplace noise beyond cannot be drawn."
+                )
         for release in releases:
             if isinstance(release.event, PoissonGaussianEvent) and release.event.noise_multiplier > MOST_SGD_NOISE:
                 raise fail(
@@ -77,5 +86,18 @@ class CuratorMethod(Method):
                     f"to leave DP-SGD ({release.name}) a noise multiplier of at most {MOST_SGD_NOISE:g}",
                     "Raise epsilon or delta.",
                 )
-        epsilon = accounting.epsilon([release.event for release in releases], delta)
+        epsilon = cost_of(releases, delta)
         return Plan(self, unit, budget, public, releases, epsilon, budget.delta).warned()
+
+
+def cost_of(releases: Sequence[Release], delta: float) -> float:
+    """Return the epsilon of releases at ``delta``; of one Laplace release, what it costs without any delta.
+
+    >>> from sfumato.record.ledger import Release
+    >>> cost_of([Release("aggregate/1", LaplaceEvent(2.0), (4, 6), 3)], 0.1)
+    0.5
+    """
+    events = [release.event for release in releases]
+    if len(events) == 1 and isinstance(events[0], LaplaceEvent) and events[0].count == 1:
+        return 1 / events[0].noise_multiplier
+    return accounting.epsilon(events, delta)

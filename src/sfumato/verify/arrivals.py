@@ -112,6 +112,9 @@ def _pair_faults(trained: dict[str, Any], late: dict[str, Any]) -> Iterator[str]
     if covered != ("arrival" in arrived):
         yield f"arrival: is {'missing' if covered else 'not expected'}, under the unit of the run"
     elif covered:
+        if [one["name"] for one in run["releases"]] == [one["name"] for one in arrived["releases"]]:
+            expected["events"] = [one["event"] for one in run["releases"]]
+            stated["events"] = [one["event"] for one in arrived["releases"]]
         expected["arrival"] = {
             "extends": trained["manifest"]["files"].get("releases.safetensors"),
             "plan": trained["plan"],

@@ -1,16 +1,21 @@
 """What the verifier knows of methods mlp, linear, graph-free, sage and reference.
 
-Part of the verifier: it needs the standard library.
+Part of the verifier: it needs NumPy and the standard library.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import ClassVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
 
 from .central import OWN, TRAINING, Central, Sizes, sizes
 from .kinds import Planned, Weights
 from .rules import Audience, Certificate, Rules, Tensors
+
+if TYPE_CHECKING:
+    from .tensors import Stored
 
 _OF_EDGES: Audience = {"anyone": ["weights", "predictions"], "the node itself": [], "never": []}
 _OF_RECORDS: Audience = {"anyone": ["weights"], "the node itself": OWN, "never": []}
@@ -88,9 +93,32 @@ class GraphFree(Rules):
     audience: ClassVar = {"edge": _OF_EDGES}
     reads_links = False
 
+    def weight_faults(self, weights: Mapping[str, Stored]) -> Iterator[str]:
+        """Yield a problem for trees that training cannot give."""
+        yield from tree_faults(weights)
+
     def networks(self, certificate: Certificate, found: Iterable[str] = ()) -> Tensors:
         """Return the tensors of the model that was kept."""
         return of_graph_free(certificate, certificate["settings"]["width"], found)
+
+
+def tree_faults(weights: Mapping[str, Stored], prefix: str = "") -> Iterator[str]:
+    """Yield a problem for trees in which a row may find no leaf: a node must be its own child or come before its children.
+
+    ``prefix`` opens the names of the tensors among the ``weights``.
+    """
+    names = [f"{prefix}trees.{part}" for part in ("left", "right")]
+    if any(name not in weights for name in names):
+        return
+    own = np.arange(_NODES)
+    left, right = (weights[name].array() for name in names)
+    leaf = (left == own) & (right == own)
+    inner = (left > own) & (right > own) & (left < _NODES) & (right < _NODES) & (left % 1 == 0) & (right % 1 == 0)
+    if not (leaf | inner).all():
+        yield f"{prefix}trees: holds a node that is neither a leaf nor before its children"
+    feature = weights[f"{prefix}trees.feature"].array()
+    if ((feature < 0) | (feature % 1 != 0)).any():
+        yield f"{prefix}trees.feature: holds numbers that are no columns"
 
 
 def of_graph_free(certificate: Certificate, width: int, found: Iterable[str]) -> Tensors:

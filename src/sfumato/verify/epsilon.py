@@ -69,7 +69,7 @@ def epsilon_bracket(events: list[dict[str, Any]], delta: float) -> tuple[float, 
         if delta == 0:
             return _pure_epsilon(events)
         if any(event["type"] == "selection" for event in leaves(events)):
-            return 0.0, _renyi_epsilon(events, delta)
+            return 0.0, min(_renyi_epsilon(events, delta), _pure_selections(events))
         mu, parts = _parts(events)
         if delta <= 0 or mu > 1e50 or len(parts) > _MAX_PARTS:
             return 0.0, math.inf
@@ -177,13 +177,37 @@ def _renyi(events: list[dict[str, Any]]) -> np.ndarray:
     mu, parts = _parts([event for event in events if event["type"] != "selection"])
     total = _ORDERS * mu * mu / 2
     for part in parts:
-        if not isinstance(part, Sampled):
-            raise ValueError("only Gaussians, sampled or not, have divergences here")
-        total = total + part.steps * _sampled_renyi(part)
+        total = total + part.steps * (_sampled_renyi(part) if isinstance(part, Sampled) else _pure_renyi(part))
     for event in events:
         if event["type"] == "selection":
             total = total + _selection(event)
     return np.asarray(total)
+
+
+def _pure_renyi(part: Symmetric) -> np.ndarray:
+    """Return divergences of Laplace noise (Mironov 2017, proposition 6), or a bound for every pure mechanism."""
+    if part.outcomes:
+        return np.minimum(_ORDERS * part.bound**2 / 2, part.bound)
+    a, b = _ORDERS, 2 * _ORDERS - 1
+    logs = np.logaddexp(np.log(a / b) + (a - 1) * part.bound, np.log((a - 1) / b) - a * part.bound)
+    return np.asarray(np.maximum(logs, 0.0) / (a - 1))
+
+
+def _pure_selections(events: list[dict[str, Any]]) -> float:
+    """Return the cost of selections among pure trials, 2 + eta times that of the costliest; infinite for other events.
+
+    Source: Papernot and Steinke (2022), Hyperparameter Tuning with Renyi Differential Privacy.
+    """
+    total = 0.0
+    for event in events:
+        if event["type"] != "selection":
+            total += _pure_epsilon([event])[1]
+        elif event["rule"] == "poisson":
+            return math.inf
+        else:
+            most = max(_pure_epsilon(candidate)[1] for candidate in event["candidates"])
+            total += (3 if event["rule"] == "geometric" else 2) * most
+    return total * (1 + ROUNDING)
 
 
 def _sampled_renyi(part: Sampled) -> np.ndarray:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from .baselines import of_graph_free
+from .baselines import of_graph_free, tree_faults
 from .central import OF_HOPS, OWN, Central, Sizes, sizes
 from .kinds import Matrix
 from .units import public_parts
@@ -13,8 +13,10 @@ from .units import public_parts
 if TYPE_CHECKING:
     from .kinds import Planned
     from .rules import Certificate, Tensors
+    from .tensors import Stored
 
 _WIDTH = 64  # of the graph-free network
+_WEIGHTS = (0.0, 0.125, 0.25, 0.5, 1.0)  # of the second hop
 
 
 class LabelMessages(Central):
@@ -80,3 +82,9 @@ class LabelMessages(Central):
         if not any(name.startswith("head.") for name in names):
             return alone
         return {**alone, **head, **({"later.weight": [1]} if self.hops(certificate) == 2 else {})}
+
+    def weight_faults(self, weights: Mapping[str, Stored]) -> Iterator[str]:
+        """Yield a problem for trees that training cannot give, and for a weight that is no candidate."""
+        yield from tree_faults(weights, "prior.")
+        if "later.weight" in weights and float(weights["later.weight"].array()[0]) not in _WEIGHTS:
+            yield f"later.weight: expected one of {_WEIGHTS}"

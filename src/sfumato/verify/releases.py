@@ -45,7 +45,8 @@ def output_faults(certificate: Certificate, rules: Rules, released: Tensors, wei
     if released is not None:
         yield from _released_faults(certificate, rules, released)
     if weights is not None and certificate["unit"]["name"] != "none":
-        yield from _weights_faults(weights, rules.networks(certificate, weights))
+        found = list(_weights_faults(weights, rules.networks(certificate, weights)))
+        yield from found or (f"model.safetensors: {text}" for text in rules.weight_faults(weights))
 
 
 def _released_faults(certificate: Certificate, rules: Rules, released: Mapping[str, Stored]) -> Iterator[str]:

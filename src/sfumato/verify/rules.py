@@ -66,6 +66,10 @@ class Rules:
         """
         return {}
 
+    def weight_faults(self, weights: Mapping[str, Stored]) -> Iterator[str]:
+        """Yield a problem for weights that training cannot give; names and shapes were checked before."""
+        yield from ()
+
     def caveats(self, certificate: Certificate) -> list[str]:
         """Return limits of the claim that follow from the method."""
         return []
