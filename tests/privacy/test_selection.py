@@ -16,6 +16,7 @@ from sfumato.privacy.events import (
     GaussianEvent,
     LaplaceEvent,
     PoissonGaussianEvent,
+    PureEvent,
     SelectionEvent,
     event_from_dict,
     event_to_dict,
@@ -210,9 +211,28 @@ def test_the_verifier_derives_the_same_bound(rule, events):
     assert mine / 1.001 <= high <= 1.001 * mine
 
 
+@pytest.mark.parametrize(("rule", "times"), [("geometric", 3), ("logarithmic", 2)])
+def test_the_verifier_bounds_pure_bases_as_the_accountant_does(rule, times):
+    for noise in (0.3, 4.0, 50.0):
+        event = selected(rule, 10, LaplaceEvent(noise))
+        claimed, (low, high) = epsilon([event], 1e-6), epsilon_bracket([event_to_dict(event)], 1e-6)
+        assert low == 0
+        assert claimed <= high * 1.001
+        assert high <= claimed * 1.001
+        assert high <= times / noise * 1.000002
+    both = [event_to_dict(one) for one in (selected(rule, 10, LaplaceEvent(4.0)), PureEvent(0.5))]
+    assert epsilon_bracket(both, 1e-6)[1] == pytest.approx(times / 4 + 0.5, rel=1e-5)
+
+
+def test_the_verifier_bounds_a_poisson_number_of_pure_trials():
+    event = selected("poisson", 10, LaplaceEvent(4.0))
+    claimed, (_, high) = epsilon([event], 1e-6), epsilon_bracket([event_to_dict(event)], 1e-6)
+    assert claimed <= high * 1.001
+    assert math.isfinite(high)
+
+
 def test_the_verifier_has_no_bound_for_other_bases():
     event = event_to_dict(selected("geometric", 10, LaplaceEvent(4.0)))
-    assert epsilon_bracket([event], 1e-6) == (0.0, math.inf)
     inside = ComposedEvent((selected("geometric", 10, GaussianEvent(4.0)),))
     assert epsilon_bracket([event_to_dict(inside)], 1e-6) == (0.0, math.inf)
     assert epsilon_bracket([{**event, "candidates": []}], 1e-6) == (0.0, math.inf)

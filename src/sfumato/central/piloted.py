@@ -10,8 +10,9 @@ accuracy where features say more. So the split is learned privately. All release
 3. *Test* [0.025]: one noisy sum of three numbers for each node in training or validation: were the first weights right,
    were the last, and the product of the row's direction with the code of the node's class (0 if the node does not receive).
 4. *Choice*, a function of these releases: :func:`~sfumato.central.forecast.forecast` says what messages and features would
-   reach together, at a correlation one standard deviation below the measured one. Features alone are taken to reach that of
-   the last weights plus 1.2 times their gain over the first: twice what they gained on graphs that the rule of
+   reach together, at a correlation below the measured one: less the noise of the test, and twice what chance alone gives
+   rows that say nothing (:math:`1 / \sqrt{(C - 1) m}` for m receivers). Features alone are taken to reach that of the last
+   weights plus 1.2 times their gain over the first: twice what they gained on graphs that the rule of
    :mod:`~sfumato.central.auto` lets pass.
 5. *Rest* [0.785]: either features train on, or a second hop gets 94 % of it, and a head on features and messages, which
    starts at a fixed weight of messages, the other 6 %.
@@ -75,7 +76,7 @@ _CENTER, _ALONE, _PILOT, _REST = 0.015, 0.14, 0.035, 0.785
 TEST = (0.005, 0.005, 0.015)
 """Shares of mu^2 that the three numbers of the test have."""
 _HOP_PART, _EARLY, _STEPS, _LAST_STEPS = 0.94, 50, 150, 50
-_DOUBT, _BEYOND = 1.0, 1.2
+_CHANCE, _BEYOND = 2.0, 1.2
 _FIRST_CODE, _SLOWER = 2.5, 5
 MOST_NOISE = MOST_SGD_NOISE * float(np.sqrt(_REST * (1 - _HOP_PART) / _LAST_STEPS))
 """Largest noise multiplier of the whole run for which the last steps can add what they are charged (records removed)."""
@@ -264,10 +265,12 @@ def messages_pay(plan: Planned, test: NDArray[np.int64], rows: NDArray[np.int64]
     first, second, product = (test[0] / UNIT / _weights() / np.maximum([counts[0], counts[0], counts[1]], 1)).tolist()
     event = plan.event("test")
     assert isinstance(event, GaussianEvent)
-    doubt = event.noise_multiplier * group_sensitivity(plan.unit) / _weights()[2] / max(counts[1], 1)
+    noise = event.noise_multiplier * group_sensitivity(plan.unit) / _weights()[2] / max(counts[1], 1)
+    chance = float(1 / np.sqrt(max((classes - 1) * counts[1], 1)))  # of a correlation of rows that say nothing
+    doubt = float(np.hypot(noise, _CHANCE * chance))
     second = min(max(second, 1 / classes), 0.99)
     alone = min(second + _BEYOND * max(second - max(first, 0.0), 0.0), 0.99)
-    correlation = product - _DOUBT * doubt
+    correlation = product - doubt
     if correlation <= 0 or len(rows) == 0:
         return False
     pilot, rest = _precision(plan, "aggregate/1"), _precision(plan, "aggregate/2")
