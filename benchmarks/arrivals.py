@@ -1,6 +1,6 @@
 """Nodes that arrive later, beside test nodes of the same run and beside their features alone; prints a Markdown table.
 
-    python benchmarks/arrivals.py [--datasets planetoid/cora ...] [--seeds 10]
+    python benchmarks/arrivals.py [--datasets planetoid/cora ...] [--units edge node] [--seeds 10]
 
 Seed i draws who is there first (70 %), and who arrives in two batches of 15 %. The trained graph is split 75/10/15. At edge level
 an edge pays once in the run and both batches; at node level each batch pays epsilon again. Mean accuracy in percent with its 95 %
@@ -76,6 +76,7 @@ def show(values: np.ndarray) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--datasets", nargs="+", default=list(DATASETS))
+    parser.add_argument("--units", nargs="+", choices=("edge", "node"), default=("edge", "node"))
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--data-dir", default=os.environ.get("SFUMATO_DATA", "../shared/data"))
     options = parser.parse_args()
@@ -85,6 +86,8 @@ def main() -> None:
     for name in options.datasets:
         full = load_dataset(name, options.data_dir)
         for word, epsilon in SETTINGS:
+            if word not in options.units:
+                continue
             found = np.array([measure(full, word, epsilon, seed) for seed in range(options.seeds)])
             print(f"| {name} | {word} | {epsilon:g} | " + " | ".join(map(show, found.T)) + " |", flush=True)
 
