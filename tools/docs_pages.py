@@ -26,7 +26,12 @@ if TYPE_CHECKING:
     from sfumato.method.plan import Plan
 
 DOCS = Path(__file__).parents[1] / "docs"
-MECHANISMS = {"gaussian": "Gaussian noise", "laplace": "Laplace noise", "poisson-gaussian": "DP-SGD", "pure": "randomized by each user"}
+MECHANISMS = {
+    "gaussian": "Gaussian noise",
+    "laplace": "Laplace noise",
+    "poisson-gaussian": "DP-SGD",
+    "pure": "randomized by each user",
+}
 BEGIN, END = "<!-- methods: written by tools/docs_pages.py -->", "<!-- end of methods -->"
 _HEAD = """# Commands
 
