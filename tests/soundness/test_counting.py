@@ -97,6 +97,14 @@ def test_a_row_of_norm_1_in_the_other_sense_is_refused():
         noisy_counts(both, np.full((2, 2), 0.7, np.float32), 1.0, bytes(32))
 
 
+def test_rows_of_other_nodes_and_negative_noise_are_refused():
+    both = Arcs(np.array([0, 1, 2]), np.array([1, 0], np.int32))
+    with pytest.raises(InputError, match="a matrix of 2 rows"):
+        noisy_counts(both, np.eye(3, dtype=np.float32), 1.0, bytes(32))
+    with pytest.raises(InputError, match="noise_scale"):
+        noisy_counts(both, np.eye(2, dtype=np.float32), -1.0, bytes(32))
+
+
 @pytest.mark.parametrize(("factor", "right"), [(1.0, True), (2 / 3, False), (3 / 2, False)])
 def test_noise_has_the_scale_that_is_charged(factor, right):
     empty, scale = Arcs(np.zeros(20001, np.int64), np.zeros(0, np.int32)), 2.0
