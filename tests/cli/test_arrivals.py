@@ -193,6 +193,14 @@ def test_another_graph_without_labels_is_predicted_from_features(sfumato, refuse
     )
 
 
+def test_newcomers_are_not_told_of_training_nodes(sfumato, at):
+    late = sfumato(*at("edge", 1))
+    known = sfumato("predict", at.folder / "edge", "--out", at.folder / "p.csv")
+    assert (late.code, known.code) == (0, 0)
+    assert "Training nodes" not in late.out + late.err
+    assert "Training nodes have their known label" in known.out + known.err
+
+
 def test_another_graph_with_labels_is_charged(sfumato, at, world, tmp_path):
     write_tables(tmp_path)
     lines = [(tmp_path / name).read_text().replace("n", "m") for name in ("n0.csv", "e0.csv")]

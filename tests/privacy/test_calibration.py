@@ -126,7 +126,7 @@ def test_sampler_correction(epsilon, affected):
 
 def test_sampler_correction_of_nothing_and_of_too_much():
     assert effective_delta(1e-7, 1.0, 0) == 1e-7
-    with pytest.raises(InputError, match="Expected delta >"):
+    with pytest.raises(InputError, match="Expected epsilon to be smaller"):
         effective_delta(1e-7, 1e6, 1)
 
 

@@ -141,18 +141,23 @@ def predict(
     else:
         fitted = _infer(fitted, graph, source, out, epsilon, delta, new_run, shared, as_json)
     spent = fitted.certificate.epsilon if given and new_run else 0.0
-    _say({"out": str(out), "nodes": graph.num_nodes, "epsilon_spent": spent}, fitted, as_json)
+    _say(
+        {"out": str(out), "nodes": graph.num_nodes, "epsilon_spent": spent},
+        fitted,
+        as_json,
+        bool(graph.train_mask.any()),
+    )
 
 
-def _say(told: dict[str, Any], fitted: Fitted, as_json: bool) -> None:
-    """Print what was written, and who may be shown it."""
+def _say(told: dict[str, Any], fitted: Fitted, as_json: bool, trained: bool = False) -> None:
+    """Print what was written, and who may be shown it; ``trained`` says whether some nodes have the training role."""
     if as_json:
         typer.echo(json.dumps(told))
         return
     typer.echo(f"Wrote {told['nodes']:,} predictions to {told['out']}.")
     if fitted.plan.method.who_may_see(fitted.plan.unit)["the node itself"]:
         typer.echo("Each line may be shown to its own node only: it reads that node's features.", err=True)
-    if fitted.plan.method.card.returns_known:
+    if trained and fitted.plan.method.card.returns_known:
         typer.echo(_OF_TRAINING["labels" in fitted.plan.unit.public], err=True)
 
 

@@ -120,11 +120,13 @@ def effective_delta(delta: float, epsilon: float, affected: int) -> float:
     affected = check_int(low=0, affected=affected)
     log_cost = math.log1p(math.exp(-epsilon)) + epsilon + math.log(SAMPLER_TAU * affected) if affected else -math.inf
     left = math.nextafter(delta - math.exp(min(log_cost, 0.0)), 0.0) if affected else delta
+    if log_cost >= 0:
+        raise fail("epsilon", epsilon, "to be smaller: the noise sampler's share would take all of delta", "Lower it.")
     if left <= 0:
         raise fail(
             "delta",
             delta,
-            f"> {math.exp(min(log_cost, 700.0)):.3g}, the share of the noise sampler",
+            f"> {math.exp(log_cost):.3g}, the share of the noise sampler",
             f"Raise delta, or lower epsilon (now {epsilon:g}) or the {affected} affected coordinates.",
         )
     return left
