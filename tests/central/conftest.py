@@ -1,7 +1,10 @@
-"""One thread for tiny graphs, and a fit key that does not change."""
+"""One thread for tiny graphs, a fit key that does not change, what hops send, and fits that are resumed."""
 
 import pytest
 import torch
+
+from sfumato.central import counts, shares
+from sfumato.record.resume import FitState
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -16,3 +19,35 @@ def _one_thread():
 def fixed_key(monkeypatch):
     """Every fit draws the same key, so that two fits can be compared bit by bit."""
     monkeypatch.setattr("sfumato.method.opening.new_key", lambda: bytes(range(32)))
+
+
+@pytest.fixture
+def hops(monkeypatch):
+    """The arguments of every hop and of both parts of counts: (arcs, rows, noise)."""
+    calls = []
+
+    def recorded(original):
+        def record(arcs, rows, noise, key):
+            calls.append((arcs, rows.copy(), noise))
+            return original(arcs, rows, noise, key)
+
+        return record
+
+    monkeypatch.setattr(shares, "noisy_neighborhood_sum", recorded(shares.noisy_neighborhood_sum))
+    monkeypatch.setattr(counts, "noisy_counts", recorded(counts.noisy_counts))
+    return calls
+
+
+@pytest.fixture
+def resumable(tmp_path):
+    """A function that makes the fit of a plan again, from the state that it had."""
+    FitState.create(tmp_path / "private").close()
+
+    def again(plan, graph):
+        state = FitState.open(tmp_path / "private")
+        try:
+            return plan.fit(graph, ledger=tmp_path / "ledger.jsonl", state=state)
+        finally:
+            state.close()
+
+    return again

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.central import counts, shares
+from sfumato.central import counts
 from sfumato.central.arrivals import calibrate_arrival, graph_free, reads_features_alone
 from sfumato.errors import BudgetExceededError, InputError, LedgerError
 from sfumato.graph.newcomers import Newcomers, node_names
@@ -46,23 +46,6 @@ def fit(graph, unit=EDGE, budget=BUDGET, **how):
 
 def plan_for(runs, late, budget=None):
     return calibrate_arrival(runs, node_names(late), late.public_facts(runs[0].plan.unit), budget)
-
-
-@pytest.fixture
-def hops(monkeypatch):
-    """The arguments of every hop and of both parts of all counts: (arcs, rows, noise)."""
-    calls = []
-
-    def recorded(original):
-        def record(arcs, rows, noise, key):
-            calls.append((arcs, rows.copy(), noise))
-            return original(arcs, rows, noise, key)
-
-        return record
-
-    monkeypatch.setattr(shares, "noisy_neighborhood_sum", recorded(shares.noisy_neighborhood_sum))
-    monkeypatch.setattr(counts, "noisy_counts", recorded(counts.noisy_counts))
-    return calls
 
 
 @pytest.mark.parametrize("unit", [EDGE, ARC])

@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-import torch
 
 import sfumato as sf
 from sfumato.central import counts, labels, piloted
@@ -80,7 +79,7 @@ def test_messages_are_kept_where_they_tell():
     assert accuracy > 0.85
 
 
-def test_a_graph_free_model_that_was_kept_is_saved_verified_and_loaded(tmp_path):
+def test_a_graph_free_model_that_was_kept_is_saved_verified_and_loaded(tmp_path, fixed_key):
     graph = crossed()
     fitted, accuracy = fit(LabelMessages(), EDGE, graph, 1.0)
     assert accuracy > 0.8
@@ -90,7 +89,7 @@ def test_a_graph_free_model_that_was_kept_is_saved_verified_and_loaded(tmp_path)
     assert np.array_equal(sf.load(tmp_path / "run").predict_proba(graph), fitted.predict_proba(graph))
 
 
-def test_trees_take_the_place_of_messages_where_they_are_better(tmp_path, monkeypatch):
+def test_trees_take_the_place_of_messages_where_they_are_better(tmp_path, monkeypatch, fixed_key):
     """A network of one unit cannot see what two columns tell together."""
     graph = crossed()
     monkeypatch.setattr(labels, "_PRIOR", GraphFree(width=1))
@@ -121,65 +120,37 @@ def test_both_choices_of_the_pilot_verify_and_a_forged_charge_does_not(tmp_path,
 
 
 @pytest.mark.parametrize("links_tell", [True, False])
-def test_a_pilot_that_is_resumed_gives_the_same_bits_or_stops(tmp_path, monkeypatch, links_tell):
+def test_a_pilot_that_is_resumed_gives_the_same_bits_or_stops(resumable, monkeypatch, links_tell):
     """The rest is bound to what its last steps read: other sums, as on another machine, are no second draw of one claim."""
     graph = graph_of(links_tell=links_tell, features_tell=not links_tell)
     plan = PilotedMessages().calibrate(sf.Budget(8.0, 1e-5), NODE, graph.public_facts(NODE))
-    FitState.create(tmp_path / "private").close()
+    first, resumed = resumable(plan, graph), resumable(plan, graph)
+    assert all(np.array_equal(first.weights[name], resumed.weights[name]) for name in first.weights)
+    assert first.released["aggregate/2"].any() == links_tell
+    real, calls = piloted.train_charged, []
 
-    def again():
-        state = FitState.open(tmp_path / "private")
-        try:
-            return plan.fit(graph, ledger=tmp_path / "ledger.jsonl", state=state)
-        finally:
-            state.close()
+    def other_at_last(*told):
+        calls.append(real(*told))
+        return calls[-1] if len(calls) == 1 else bytes(32)
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        first, resumed = again(), again()
-        assert all(np.array_equal(first.weights[name], resumed.weights[name]) for name in first.weights)
-        assert first.released["aggregate/2"].any() == links_tell
-        real, calls = piloted.train_charged, []
-
-        def other_at_last(*told):
-            calls.append(real(*told))
-            return calls[-1] if len(calls) == 1 else bytes(32)
-
-        monkeypatch.setattr(piloted, "train_charged", other_at_last)
-        with pytest.raises(LedgerError):
-            again()
-    finally:
-        torch.set_num_threads(before)
+    monkeypatch.setattr(piloted, "train_charged", other_at_last)
+    with pytest.raises(LedgerError):
+        resumable(plan, graph)
 
 
-def test_counts_that_are_resumed_give_the_same_bits_or_stop(tmp_path, monkeypatch):
+def test_counts_that_are_resumed_give_the_same_bits_or_stop(resumable, monkeypatch):
     """The second part is bound to what it sends: another head, as on another machine, is no second draw of one claim."""
     graph = graph_of(links_tell=True, features_tell=False, nodes=300)
     plan = LabelMessages().calibrate(sf.Budget(1.0, 1e-5), EDGE, graph.public_facts(EDGE))
-    FitState.create(tmp_path / "private").close()
-
-    def again():
-        state = FitState.open(tmp_path / "private")
-        try:
-            return plan.fit(graph, ledger=tmp_path / "ledger.jsonl", state=state)
-        finally:
-            state.close()
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        first, resumed = again(), again()
-        assert np.array_equal(first.released["aggregate/1"], resumed.released["aggregate/1"])
-        drawn, real, draw = [], labels.softmax, counts.noisy_counts
-        monkeypatch.setattr(labels, "softmax", lambda scores: real(scores)[:, ::-1].copy())
-        monkeypatch.setattr(counts, "noisy_counts", lambda *told: drawn.append(draw(*told)) or drawn[-1])
-        with pytest.raises(LedgerError, match="aggregate/1/others"):
-            again()
-        assert len(drawn) == 1, "the first part alone, with the bits that it had"
-        assert np.array_equal(drawn[0], first.released["aggregate/1"][:, :3])
-    finally:
-        torch.set_num_threads(before)
+    first, resumed = resumable(plan, graph), resumable(plan, graph)
+    assert np.array_equal(first.released["aggregate/1"], resumed.released["aggregate/1"])
+    drawn, real, draw = [], labels.softmax, counts.noisy_counts
+    monkeypatch.setattr(labels, "softmax", lambda scores: real(scores)[:, ::-1].copy())
+    monkeypatch.setattr(counts, "noisy_counts", lambda *told: drawn.append(draw(*told)) or drawn[-1])
+    with pytest.raises(LedgerError, match="aggregate/1/others"):
+        resumable(plan, graph)
+    assert len(drawn) == 1, "the first part alone, with the bits that it had"
+    assert np.array_equal(drawn[0], first.released["aggregate/1"][:, :3])
 
 
 @pytest.mark.parametrize("rule", ["logarithmic", "geometric"])
@@ -225,19 +196,19 @@ def test_a_claim_is_what_laplace_noise_costs_without_delta(tmp_path, epsilon, de
 
 def test_noise_that_cannot_be_drawn_is_refused_before_a_charge():
     facts = graph_of(links_tell=True, features_tell=False, nodes=300).public_facts(EDGE)
-    with pytest.raises(InputError, match="an epsilon from 5e-7"):
+    with pytest.raises(InputError, match="an epsilon from 5e-07"):
         LabelMessages().calibrate(sf.Budget(4e-7, 1e-6), EDGE, facts)
 
 
 def test_rows_around_the_center_have_norm_1_and_no_common_part():
-    graph = graph_of(links_tell=False, features_tell=False)
+    graph = graph_of(links_tell=False, features_tell=False, nodes=4500)
     shifted = Graph.from_csr(
         graph.indptr, graph.indices, directed=False, y=graph.y, x=graph.x + np.float32(5)
     ).with_split(seed=0)
     fitted, _ = fit(Linear(), NODE, shifted, 8.0)
     rows = centered_rows(shifted, fitted.weights)
     assert np.linalg.norm(rows, axis=1) == pytest.approx(1, abs=1e-5)
-    assert np.linalg.norm(rows.mean(axis=0)) < 0.4
+    assert np.linalg.norm(rows.mean(axis=0)) < 0.2
     assert np.linalg.norm(centered_rows(shifted, {}).mean(axis=0)) > 0.9
 
 

@@ -22,23 +22,6 @@ NONE, BUDGET = sf.NoPrivacy(), sf.Budget(epsilon=4.0, delta=1e-6)
 TRAIN, TEST = 0, 2
 
 
-@pytest.fixture
-def hops(monkeypatch):
-    """The arguments of every hop and of both parts of counts: (arcs, rows, noise)."""
-    calls = []
-
-    def recorded(original):
-        def record(arcs, rows, noise, key):
-            calls.append((arcs, rows.copy(), noise))
-            return original(arcs, rows, noise, key)
-
-        return record
-
-    monkeypatch.setattr(shares, "noisy_neighborhood_sum", recorded(shares.noisy_neighborhood_sum))
-    monkeypatch.setattr(counts, "noisy_counts", recorded(counts.noisy_counts))
-    return calls
-
-
 def small(seed=1, **how):
     how = {"num_nodes": 150, "num_classes": 3, "mean_degree": 20, "num_features": 5, "seed": seed, **how}
     return stochastic_block_model(**how).with_split(seed=0)

@@ -158,10 +158,8 @@ class LabelInference(Inference):
         owned = to_receivers(heard.indptr, heard.indices, heard.sends, receives)
         if plan.unit.max_out_degree is not None:
             owned = cap_out_degree(*owned, plan.unit.max_out_degree, session.key)
-        known = heard.rows.any(axis=1)
-        rows = np.zeros_like(heard.rows)
-        rows[known] = simplex(plan.public.num_classes)[heard.rows[known].argmax(axis=1)]
-        sent = Routed(Arcs(*by_destination(*owned)), share(rows, np.diff(owned[0])), receives)
+        codes = heard.rows @ simplex(plan.public.num_classes)
+        sent = Routed(Arcs(*by_destination(*owned)), share(codes, np.diff(owned[0])), receives)
         return {NAME: release_hop(plan, session, sent)[: graph.num_nodes]}
 
 

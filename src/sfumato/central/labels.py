@@ -166,9 +166,9 @@ class LabelMessages(CuratorMethod):
 
         ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
         """
+        hops = self.hops(unit)
         if "labels" in unit.public:
-            return (counts_release(unit, public, self.hops(unit), noise_multiplier),)
-        self.hops(unit)
+            return (counts_release(unit, public, hops, noise_multiplier),)
         routed_sensitivity(unit)
         shape, gaussian = (public.num_nodes, public.num_classes), GaussianEvent(noise_multiplier)
         hop = Release("aggregate/1", gaussian, shape, routed_coordinates(unit, *shape))
