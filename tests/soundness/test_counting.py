@@ -11,6 +11,7 @@ from sfumato.bounded.counting import count_sensitivity, from_senders, noisy_coun
 from sfumato.bounded.degree import by_destination
 from sfumato.bounded.kernels import UNIT
 from sfumato.errors import InputError, UnsupportedUnitError
+from sfumato.privacy.calibration import LAPLACE_NOISE, gaussian_noise_multiplier
 
 EDGE, ARC = sf.EdgeLevel(directed=False), sf.EdgeLevel(directed=True)
 
@@ -125,6 +126,22 @@ def test_the_second_part_has_noise_of_its_own_and_other_operands_other_noise():
     ]
     assert not np.array_equal(one - exact[0], other - exact[1])
     np.testing.assert_array_equal(one, noisy_counts(arcs, np.eye(2, dtype=np.float32), 1.0, bytes(32)))
+
+
+def test_laplace_noise_is_smaller_than_gaussian_noise_where_the_module_says():
+    for epsilon in np.geomspace(0.01, 20, 30):
+        assert np.sqrt(2) / epsilon < min(gaussian_noise_multiplier(epsilon, delta) for delta in (1e-5, 1e-7, 1e-12))
+    assert np.sqrt(2) / 0.01 > gaussian_noise_multiplier(0.01, 0.01), "not everywhere"
+    told = [gaussian_noise_multiplier(epsilon, 1e-7) for epsilon in (1.0, 0.25)]
+    assert np.round([*told, np.sqrt(2) / 0.25], 1).tolist() == [4.7, 17.3, 5.7]
+
+
+def test_the_sampler_draws_noise_at_both_ends_of_what_calibration_allows():
+    empty, rows = Arcs(np.zeros(4, np.int64), np.zeros(0, np.int32)), np.zeros((3, 2), np.float32)
+    for scale in LAPLACE_NOISE:
+        noisy_counts(empty, rows, scale, bytes(32))
+    with pytest.raises(InputError, match="scale"):
+        noisy_counts(empty, rows, 1.1 * LAPLACE_NOISE[1], bytes(32))
 
 
 def test_units_without_a_proof_are_refused():

@@ -7,7 +7,8 @@ matrix is :math:`S + \mathrm{round}(b L)`, L of density :math:`e^{-|x|} / 2`.
 
 A message of L1 norm 1 has L2 norm 1 as well, so one can choose the noise. Laplace noise costs :math:`\epsilon = 1 / b` and no
 delta, and its standard deviation is :math:`\sqrt 2 / \epsilon`. At :math:`(\epsilon, \delta) = (1, 10^{-7})` that is 1.4, where
-Gaussian noise needs 4.7; for delta up to 0.01 it is smaller at every epsilon up to 20.
+Gaussian noise needs 4.7; it is smaller for every delta up to 1e-5 and epsilon from 0.01 to 20
+(``tests/soundness/test_counting.py``), and larger where epsilon is not far above delta.
 
 Sources: Dwork, McSherry, Nissim and Smith (2006), proposition 1 (Laplace noise of histograms); McSherry (2009), theorem 4
 (parallel composition).

@@ -11,7 +11,7 @@ from sfumato.method.contract import Method
 from sfumato.method.plan import Plan
 from sfumato.privacy import accounting
 from sfumato.privacy.calibration import (
-    MOST_LAPLACE_NOISE,
+    LAPLACE_NOISE,
     calibrate,
     effective_delta,
     gaussian_noise_multiplier,
@@ -73,11 +73,11 @@ class CuratorMethod(Method):
         else:
             noise = calibrate(lambda z: [r.event for r in self.releases(unit, public, z)], budget.epsilon, delta)
         releases = self.releases(unit, public, noise)
+        low, high = LAPLACE_NOISE
         for event in leaves([release.event for release in releases]):
-            if isinstance(event, LaplaceEvent) and not 1e-9 <= event.noise_multiplier <= MOST_LAPLACE_NOISE:
-                raise fail(
-                    "budget", budget, "to have an epsilon from 5e-7 to 1e9", "Laplace noise beyond cannot be drawn."
-                )
+            if isinstance(event, LaplaceEvent) and not low <= event.noise_multiplier <= high:
+                wanted = f"to have an epsilon from {1 / high:.1g} to {1 / low:.1g}"
+                raise fail("budget", budget, wanted, "Laplace noise beyond cannot be drawn.")
         for release in releases:
             if isinstance(release.event, PoissonGaussianEvent) and release.event.noise_multiplier > MOST_SGD_NOISE:
                 raise fail(

@@ -223,7 +223,8 @@ class Composition:
             return max(0.0, high - float(below[-1]))
         at = int(above[0])
         spare, cell = upper[at] + slack[at + 1] - 1, high - float(below[at])
-        return max(0.0, min(cell, high + math.log(spare / lower[at])) if lower[at] > 0 else cell)
+        with np.errstate(over="ignore"):  # then the quotient is infinite, and the cell is the bound
+            return max(0.0, min(cell, high + math.log(spare / lower[at])) if lower[at] > 0 else cell)
 
 
 def _finest_interval(plan: Plan, delta: float) -> float:

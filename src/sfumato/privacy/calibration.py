@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 _BELOW = 1e-3  # how far below the requested epsilon the answer may fall
 _RANGE = (1e-6, 1e12)  # noise multipliers that are searched
 _MAX_TRIALS = 200
-MOST_LAPLACE_NOISE = 2e6
-"""Counts are held in steps of 1 / 32767; the sampler draws Laplace noise of scales below 2^36 steps."""
+LAPLACE_NOISE = (1e-9, 2e6)
+"""Least and most noise multiplier of Laplace noise that the sampler can draw for counts, which are held in steps of 1 / 32767."""
 
 
 def gaussian_noise_multiplier(epsilon: float, delta: float, count: int = 1) -> float:
