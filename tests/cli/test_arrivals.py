@@ -40,7 +40,7 @@ def world(tmp_path_factory):
     ledger = ["--ledger", folder / "ledger.jsonl", "--total-epsilon", "4"]
     for name, options in {
         "edge": ["label-messages", "--unit", "edge", "--epsilon", "4", "--delta", "1e-6", *ledger],
-        "node": ["label-messages", "--unit", "node", "--epsilon", "8", "--delta", "1e-5"],
+        "node": ["label-messages", "--unit", "node", "--epsilon", "40", "--delta", "1e-5"],
         "none": ["label-messages", "--unit", "none"],
         "mlp": ["mlp", "--unit", "edge", "--epsilon", "4", "--delta", "1e-6"],
         "gap": ["gap", "--unit", "edge", "--epsilon", "4", "--delta", "1e-6"],
@@ -145,9 +145,9 @@ def test_an_arrival_is_no_run_to_predict_from(sfumato, refused, at):
 
 
 def test_node_level_is_charged_and_adds_up(sfumato, at, world, tmp_path):
-    budget = ("--epsilon", "8", "--delta", "1e-5", "--json")
+    budget = ("--epsilon", "40", "--delta", "1e-5", "--json")
     told = json.loads(sfumato(*at("node", 1, *budget)).out)
-    assert told["epsilon_spent"] == pytest.approx(8, rel=1e-3)
+    assert told["epsilon_spent"] == pytest.approx(40, rel=1e-3)
     assert accuracy(at.folder / "node" / "arrivals" / "1" / "predictions.csv", world[1]) > 0.6
     said = sfumato("verify", at.folder / "node")
     assert said.code == 0, said.out

@@ -1,7 +1,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import InputError
@@ -53,6 +53,7 @@ def test_laplace_noise_is_enough_at_every_delta_and_not_much_more(epsilon, delta
 
 @settings(deadline=None)
 @given(EPSILONS, DELTAS)
+@example(0.0005615727697377854, 0.027476513871381378)
 def test_search_is_one_sided_for_gaussian_plans(epsilon, delta):
     def plan(z):
         return [GaussianEvent(z, 2), GaussianEvent(3 * z)]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _BELOW = 1e-3  # how far below the requested epsilon the answer may fall
 _RANGE = (1e-6, 1e12)  # noise multipliers that are searched
 _MAX_TRIALS = 200
+_NEWTON_TRIALS = 30
 LAPLACE_NOISE = (1e-9, 2e6)
 """Least and most noise multiplier of Laplace noise that the sampler can draw for counts, which are held in steps of 1 / 32767."""
 
@@ -145,7 +146,8 @@ def _search(
 ) -> tuple[float, float]:
     """Find z with ``(1 - below) epsilon <= cost(z) <= epsilon``; return it and d log cost / d log z there.
 
-    Newton steps on (log z, log cost) with the slope of the last two trials, halving the bracket where they leave it.
+    Newton steps on (log z, log cost) with the slope of the last two trials, halving the bracket where they leave it, and
+    halving it alone after ``_NEWTON_TRIALS``: where epsilon falls to 0 the steps can go round in circles.
     """
     goal = math.log(epsilon) - 0.3 * below
     low, high = (math.log(bound) for bound in _RANGE)
@@ -160,7 +162,7 @@ def _search(
         low, high = (at, high) if value > epsilon else (low, at)
         last = (at, log_value)
         step = max(-3.0, min(3.0, (goal - log_value) / slope))
-        at = at + step if low < at + step < high else (low + high) / 2
+        at = at + step if trial < _NEWTON_TRIALS and low < at + step < high else (low + high) / 2
         if high - low < 1e-12:
             break
     raise fail(
