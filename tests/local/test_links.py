@@ -78,21 +78,6 @@ def test_both_ends_toss_coins_of_their_own():
     assert both(np.triu(bits, 1) | np.triu(bits, 1).T) < 1e-6
 
 
-def test_a_flip_has_exactly_its_share_of_words():
-    lists = NeighborLists(3.0)
-    flipped = lists.bit_law[1] * 2**64
-    halvings = 64 - int(flipped).bit_length()
-    threshold = int(flipped) << halvings
-    assert flipped.denominator == 1
-    assert 2**63 <= threshold < 2**64
-    candidate = bytes([1, 0]) + bytes(14)  # row 0 proposes bit 0; 8 users, 8 bytes a coin
-    for word, kept in ((threshold - 1, 1), (threshold, 0)):
-        stream = candidate[:8] * halvings + word.to_bytes(8, "little")
-        assert lists._flips(8, Fixed(stream))[0, 0] == kept
-    stream = candidate[:8] * (halvings - 1) + bytes(8)
-    assert not lists._flips(8, Fixed(stream)).any()
-
-
 def test_degrees_carry_discrete_laplace_noise():
     n, lists = 2000, NeighborLists(4.0, degree_share=0.2)
     noise = lists.encode(sp.csr_matrix((n, n)), SecretWords(bytes(32))).degrees

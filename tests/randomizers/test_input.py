@@ -19,7 +19,6 @@ from sfumato.randomizers import (
     RandomizedResponse,
     Sketch,
 )
-from sfumato.randomizers.laplace import discrete_laplace
 
 
 @pytest.mark.parametrize(
@@ -121,23 +120,6 @@ def test_integers_are_uniform_below_a_bound(bound, classes):
     drawn = SecretWords(bytes(32)).below(bound, (30000,))
     assert 0 <= drawn.min() <= drawn.max() < bound
     assert classes == 1 or chisquare(np.bincount(drawn % classes, minlength=classes)).pvalue > 1e-4
-
-
-def test_discrete_laplace_law():
-    scale, count = 3, 60000
-    drawn = discrete_laplace(SecretWords(bytes(32)), scale, count)
-    values = np.arange(-12, 13)
-    law = np.tanh(1 / (2 * scale)) * np.exp(-np.abs(values) / scale)
-    observed = np.array([(drawn == value).sum() for value in values])
-
-    def p_value(expected):
-        return chisquare(
-            np.append(observed, count - observed.sum()), np.append(expected, 1 - expected.sum()) * count
-        ).pvalue
-
-    assert p_value(law) > 1e-4
-    doubled_zero = np.where(values == 0, 1.5, 1) * law
-    assert p_value(doubled_zero / doubled_zero.sum() * law.sum()) < 1e-4
 
 
 def test_public_words_are_spread_evenly():

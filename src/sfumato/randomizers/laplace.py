@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from sfumato.noise.exact import round_up
+from sfumato.noise.geometric import discrete_laplace
 from sfumato.randomizers.randomizer import Estimate, Ranged, Reports
 from sfumato.randomizers.values import Floats, Values, check_values, row_blocks
 
@@ -95,7 +96,7 @@ class Laplace(Ranged):
         (steps, scale), reports = self._grid, np.empty(values.shape, np.int64)
         for rows, block in row_blocks(values, self.num_features):
             exact = np.rint(self.to_unit(block) * steps).astype(np.int64)
-            noise = discrete_laplace(source, scale, exact.size).reshape(exact.shape)
+            noise = discrete_laplace(source, Fraction(scale), exact.size).reshape(exact.shape)
             reports[rows] = np.clip(exact + noise, -_CUT * scale, steps + _CUT * scale)
         return Reports(reports)
 
@@ -109,51 +110,3 @@ class Laplace(Ranged):
         same = (self.width / steps) ** 2 / (2 * sinh(1 / (2 * scale)) ** 2)
         return same if values is None else np.broadcast_to(same, values.shape)
 
-
-def discrete_laplace(source: SecretWords, scale: int, count: int) -> NDArray[np.int64]:
-    r"""Draw exact values of the discrete Laplace law :math:`P(z) \propto e^{-|z| / t}`.
-
-    \|z\| = u + t v, where u below t is kept with probability :math:`e^{-u/t}` and v is geometric of ratio 1 / e. Minus zero is
-    drawn again.
-
-    Args:
-        source: the secret coins of the device.
-        scale: t, an integer from 1 to 2^32.
-        count: number of values to draw.
-
-    >>> from sfumato.noise.coins import SecretWords
-    >>> values = discrete_laplace(SecretWords(bytes(32)), 1000, 20000)
-    >>> bool(abs(np.abs(values).mean() / 1000 - 1) < 0.03)
-    True
-    """
-    result, left = np.empty(count, np.int64), np.arange(count)
-    while left.size:
-        low = source.below(scale, left.shape)
-        kept = np.flatnonzero(_decays(source, low, scale))
-        magnitude = low[kept] + scale * _geometric(source, kept.size)
-        negative = source.below(2, kept.shape).astype(np.bool_)
-        valid = (magnitude > 0) | ~negative
-        result[left[kept[valid]]] = np.where(negative, -magnitude, magnitude)[valid]
-        done = np.zeros(left.size, np.bool_)
-        done[kept[valid]] = True
-        left = left[~done]
-    return result
-
-
-def _decays(source: SecretWords, low: NDArray[np.int64], scale: int) -> NDArray[np.bool_]:
-    """True with probability exp(-low / scale): the first failure of coins low / (scale j), j = 1, 2, ..., is at an odd j."""
-    result, left, j = np.empty(low.size, np.bool_), np.arange(low.size), 1
-    while left.size:
-        success = (source.below(scale, left.shape) < low[left]) & (source.below(j, left.shape) == 0)
-        result[left[~success]] = j % 2 == 1
-        left, j = left[success], j + 1
-    return result
-
-
-def _geometric(source: SecretWords, count: int) -> NDArray[np.int64]:
-    """Return how many coins of probability exp(-1) succeed before the first that fails."""
-    result, left = np.zeros(count, np.int64), np.arange(count)
-    while left.size:
-        left = left[_decays(source, np.ones(left.size, np.int64), 1)]
-        result[left] += 1
-    return result

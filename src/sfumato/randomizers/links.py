@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from sfumato._validate import check_real, fail
 from sfumato.noise.discrete import discrete_laplace
-from sfumato.noise.exact import WORDS, check_epsilon, hit_share, probabilities, realized, round_up
+from sfumato.noise.exact import check_epsilon, hit_share, probabilities, realized, round_up
+from sfumato.noise.geometric import Rate, successes
 
 if TYPE_CHECKING:
     from sfumato.noise.coins import SecretWords
 
 _STEPS = 1 << 20  # of the degree's epsilon: a small denominator keeps the exact sampler quick
-_BLOCK = 1 << 17  # bytes of coins at a time
 _PAIRS = 1 << 20  # pairs unpacked at a time
 _BIT = np.uint8(1) << np.arange(8, dtype=np.uint8)
 
@@ -173,22 +173,9 @@ class NeighborLists:
         return LinkReports(np.clip(degrees, -n, 2 * n).astype(np.int64), bits)
 
     def _flips(self, n: int, source: SecretWords) -> NDArray[np.uint8]:
-        r"""Packed coins, each 1 with probability exactly :math:`F / 2^{64}`, F words of the flip; few words are drawn.
-
-        Let :math:`2^{63} \le 2^k F < 2^{64}`. The AND of k fair bits is 1 with probability 2^-k; such a candidate is kept if
-        a word of its own is below 2^k F: together 2^-k 2^k F / 2^64.
-        """
-        flipped = WORDS - self._hit
-        halvings = 64 - flipped.bit_length()
-        threshold = np.uint64(flipped << halvings)
+        """Packed coins [n, ceil(n / 8)], each 1 with the exact probability of a flip."""
         width = -(-n // 8)
-        bits = np.empty(n * width, np.uint8)
-        for start in range(0, bits.size, _BLOCK):
-            block = bits[start : start + _BLOCK]
-            block[:] = 255
-            for _ in range(halvings):
-                block &= np.frombuffer(source.bytes(block.size), np.uint8)
-            candidates = np.flatnonzero(np.unpackbits(block, bitorder="little"))
-            dropped = candidates[source.words(candidates.shape) >= threshold]
-            np.bitwise_xor.at(block, dropped // 8, _BIT[dropped % 8])
+        flipped = successes(Rate.of_chance(self.bit_law[1]), source, 8 * n * width)
+        bits = np.zeros(n * width, np.uint8)
+        np.bitwise_or.at(bits, flipped // 8, _BIT[flipped % 8])
         return bits.reshape(n, width)
