@@ -27,6 +27,9 @@ _METHODS = (
     "central.piloted:PilotedMessages",
     "central.progap:ProGAP",
     "central.gap:GAP",
+    "central.lpgnet:LPGNet",
+    "central.edgerand:EdgeRand",
+    "central.lapgraph:LapGraph",
     "central.baselines:MLP",
     "central.linear:Linear",
     "central.baselines:SAGE",
@@ -93,7 +96,7 @@ def words_with(option: str) -> tuple[str, ...]:
     """List the words of the command line that take an option.
 
     >>> words_with("hops")
-    ('label-messages', 'progap', 'gap')
+    ('label-messages', 'progap', 'gap', 'lpgnet')
     """
     return tuple(word for word, name in WORDS.items() if option in FACES[name].options)
 

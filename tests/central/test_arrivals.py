@@ -1,6 +1,7 @@
 """Label messages for nodes that were not there in training: what is sent and released, what is charged, what is refused."""
 
 from dataclasses import replace
+from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
@@ -60,7 +61,7 @@ def test_known_nodes_send_labels_or_posteriors_and_newcomers_listen(unit, hops):
     assert [array.shape for array in second.released.values()] == [(20, 6)]
     labeled, weight = trained.train_mask, run.weights["later.weight"][0]
     (direct, said, scale), (among, heard, other) = hops[4:]
-    assert scale == other == run.plan.event("aggregate/1").noise_multiplier
+    assert scale == other == 1 / Fraction(run.plan.event("aggregate/1").epsilon)
     for arcs in (direct, among):
         assert np.ptp(arcs.offsets[20:]) == 0, "known nodes hear nothing"
     assert direct.sources.min() >= 20

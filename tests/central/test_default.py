@@ -161,7 +161,7 @@ def test_a_tuned_run_of_counts_verifies(tmp_path, rule):
     found = verify(plan.fit(graph).save(tmp_path / "run"))
     assert found.problems == ()
     assert plan.epsilon <= BUDGET.epsilon
-    least = {"logarithmic": 2, "geometric": 3}[rule] / plan.event("tuned").candidates[0][0].noise_multiplier
+    least = {"logarithmic": 2, "geometric": 3}[rule] * plan.event("tuned").candidates[0][0].epsilon
     assert found.epsilon_high <= plan.epsilon * 1.001
     assert plan.epsilon <= least * 1.001, "no more than pure trials cost"
 
@@ -185,7 +185,7 @@ def test_a_ledger_that_lost_the_counts_is_refused(tmp_path, monkeypatch, cut):
     state.close()
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(1e-6, 1e-6), (0.1, 0.1), (1e-3, 1e-3), (1.0, 1e-24)])
+@pytest.mark.parametrize(("epsilon", "delta"), [(1e-6, 1e-6), (0.1, 0.1), (1e-3, 1e-3), (1.0, 1e-24), (1.0, 0.0)])
 def test_a_claim_is_what_laplace_noise_costs_without_delta(tmp_path, epsilon, delta):
     graph = graph_of(links_tell=True, features_tell=False, nodes=300)
     plan = LabelMessages(epochs=1).calibrate(sf.Budget(epsilon, delta), EDGE, graph.public_facts(EDGE))
@@ -196,8 +196,8 @@ def test_a_claim_is_what_laplace_noise_costs_without_delta(tmp_path, epsilon, de
 
 def test_noise_that_cannot_be_drawn_is_refused_before_a_charge():
     facts = graph_of(links_tell=True, features_tell=False, nodes=300).public_facts(EDGE)
-    with pytest.raises(InputError, match="an epsilon from 5e-07"):
-        LabelMessages().calibrate(sf.Budget(4e-7, 1e-6), EDGE, facts)
+    with pytest.raises(InputError, match="an epsilon of at least 1e-09"):
+        LabelMessages().calibrate(sf.Budget(9e-10, 1e-6), EDGE, facts)
 
 
 def test_rows_around_the_center_have_norm_1_and_no_common_part():

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -53,12 +54,13 @@ def test_codes_are_corners_of_a_simplex_around_zero():
 def test_releases_and_their_noise(unit, parts, hops):
     fitted = fit(small(), unit)
     assert [release.name for release in fitted.plan.releases] == ["aggregate/1"] + ["head"] * (unit.name == "node")
-    noise = fitted.plan.event("aggregate/1").noise_multiplier * (2 if unit is REPLACE else 1)
-    assert [scale for *_, scale in hops] == pytest.approx([noise] * parts)
+    event = fitted.plan.event("aggregate/1")
+    noise = 1 / event.epsilon if unit.name == "edge" else event.noise_multiplier * (2 if unit is REPLACE else 1)
+    assert [float(scale) for *_, scale in hops] == pytest.approx([noise] * parts)
     if unit.name == "edge":
-        assert fitted.plan.event("aggregate/1").type == "laplace"
+        assert event.type == "pure"
         assert noise == pytest.approx(1 / BUDGET.epsilon, rel=1e-3)
-        assert fitted.plan.releases[0].affected_coordinates == 3
+        assert fitted.plan.releases[0].affected_coordinates == 0
     else:
         head = fitted.plan.event("head")
         assert (head.sampling_prob, head.steps) == (1.0, 5)
@@ -160,7 +162,10 @@ def test_a_tuned_run_predicts_with_the_noise_of_its_candidate(unit, hops_of, tmp
     fitted = Tuned(candidates, mean_trials=2).calibrate(BUDGET, unit, graph.public_facts(unit)).fit(graph)
     chosen = candidates.index(fitted.plan.method)
     event = fitted.plan.event("tuned").candidates[chosen][0]
-    assert (shares._stddev if unit is NODE else counts._scale)(fitted.ran) == event.noise_multiplier
+    if unit is NODE:
+        assert shares._stddev(fitted.ran) == event.noise_multiplier
+    else:
+        assert counts._scale(fitted.ran) == 1 / Fraction(event.epsilon)
     loaded = sf.load(fitted.save(tmp_path / "run"))
     assert loaded.ran == fitted.ran
     np.testing.assert_array_equal(loaded.predict_proba(graph), fitted.predict_proba(graph))

@@ -96,8 +96,7 @@ def change(path, value):
 def less_noise(certificate, spec):
     """Draw with the noise of epsilon 8, and claim what that costs."""
     for one in certificate["releases"]:
-        one["event"]["noise_multiplier"] = 0.125001
-    certificate["accounting"]["delta_sampler"] *= (1 + np.exp(8.0)) / (1 + np.exp(certificate["claim"]["epsilon"]))
+        one["event"]["epsilon"] = 8.0
     certificate["claim"]["epsilon"] = 8.0
     certificate["budget"]["epsilon"] = spec["budget"]["epsilon"] = 8.0
 
@@ -120,7 +119,7 @@ ALONE = [
     (change("arrival.extends", "no hash"), "arrival.extends: expected 64 hexadecimal digits"),
     (change("arrival.note", "0,1"), "arrival.note"),
     (change("composition.builds_on", []), "composition.builds_on: expected the run that these nodes extend, got none"),
-    (change("composition.builds_on.0.epsilon", 1.9), "claim.epsilon: 1.9999999999999982"),
+    (change("composition.builds_on.0.epsilon", 1.9), "claim.epsilon: 1.99999999"),
     (change("composition.builds_on.0.delta", 1e-7), "claim.delta: 1e-06 is not covered"),
     (change("composition.covers", "This run alone: other releases about the same data add up."), "composition.covers"),
     (change("composition.covers", lambda old: old.replace("once", "never")), "composition.covers"),
@@ -165,10 +164,10 @@ def test_an_arrival_with_other_noise_than_its_run(run):
 
     def noisier(certificate, spec):
         for one in certificate["releases"]:
-            one["event"]["noise_multiplier"] = 1.0
+            one["event"]["epsilon"] = 1.0
 
     rewrite(run / "arrivals" / "1", noisier)
-    assert "arrivals/1: certificate.json: events[0].noise_multiplier" in problems(run)
+    assert "arrivals/1: certificate.json: events[0].epsilon" in problems(run)
 
 
 def test_a_run_that_claims_more_later_covers_no_more(run):

@@ -1,6 +1,5 @@
 """Fields of the JSON files that could carry what nobody charged: each is held to what the rest of the release implies."""
 
-import math
 import os
 import re
 import shutil
@@ -136,11 +135,10 @@ def test_hops_beyond_those_that_are_verified_are_not_read_as_fewer(honest, tmp_p
     def change(certificate, spec):
         setting(num_hops=10**6)(certificate, spec)
         first = certificate["releases"][0]
-        noise = first["event"]["noise_multiplier"] * math.sqrt(number / len(certificate["releases"]))
+        less = first["event"]["epsilon"] * len(certificate["releases"]) / number
         certificate["accounting"]["delta_sampler"] *= number / len(certificate["releases"])
         certificate["releases"] = [
-            {**first, "name": f"aggregate/{k + 1}", "event": {**first["event"], "noise_multiplier": noise}}
-            for k in range(number)
+            {**first, "name": f"aggregate/{k + 1}", "event": {**first["event"], "epsilon": less}} for k in range(number)
         ]
 
     rewrite(run, change)

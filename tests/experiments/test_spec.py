@@ -30,7 +30,9 @@ def test_builtin_specifications_are_sound(path):
     arcs = [run for run in spec.runs if run.unit == "arc"]
     edges = [run for run in spec.runs if run.unit == "edge" and run.epsilons]
     same = [[(r.method, r.epsilons, r.settings, r.values) for r in runs] for runs in (arcs, edges)]
-    assert same[0] == same[1]
+    assert all(run in same[1] for run in same[0]), (
+        "what counts arcs has a row that counts edges; rows of ours may count edges alone"
+    )
 
 
 def test_every_figure_has_a_specification():
@@ -40,6 +42,7 @@ def test_every_figure_has_a_specification():
     sides = {f"progap-figure-5-{figure}-{side}" for figure in (2, 3, 4) for side in ("edge", "node")}
     assert names >= {"progap-table-5-2", "progap-table-5-3", *sides}
     assert names >= {f"lpgnn-table-3-4-{data}" for data in ("cora", "facebook", "pubmed", "lastfm")}
+    assert "perturbed-topology" in names
     assert names >= {"lpgnn-table-3-2-cora", "lpgnn-table-3-2-facebook"}
 
 

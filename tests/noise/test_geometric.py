@@ -53,7 +53,9 @@ def test_further_bits_decide_where_a_word_holds_two_draws():
     for second in (1, 2**32, 2**64 - 1):
         u = Fraction(2 * second + 1, 2**129)
         expected = int(-Context(prec=60).ln(Context(prec=60).divide(u.numerator, u.denominator)))
-        assert geometric(rate, np.zeros(1, np.uint64), lambda _, word=second: iter([word, 2**63])).tolist() == [expected]
+        assert geometric(rate, np.zeros(1, np.uint64), lambda _, word=second: iter([word, 2**63])).tolist() == [
+            expected
+        ]
 
 
 @pytest.mark.parametrize("rate", [Fraction(1, 4), Fraction(2)], ids=str)
@@ -74,7 +76,10 @@ def test_successes_are_independent_trials():
     for row in hits:
         row[successes(Rate.of_chance(chance), source, trials)] = 1
     each = hits.sum(axis=0)
-    assert stats.chisquare(np.array([each.sum(), hits.size - each.sum()]), hits.size * np.array([1 / 7, 6 / 7])).pvalue > 1e-4
+    assert (
+        stats.chisquare(np.array([each.sum(), hits.size - each.sum()]), hits.size * np.array([1 / 7, 6 / 7])).pvalue
+        > 1e-4
+    )
     spread = (each - 4000 / 7) / np.sqrt(4000 * 6 / 49)
     assert stats.kstest(spread, "norm").pvalue > 1e-4
     together = (hits[:, 1:] * hits[:, :-1]).mean()

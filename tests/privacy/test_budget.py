@@ -24,10 +24,14 @@ def test_bad_epsilon(epsilon):
         Budget(epsilon, 1e-7)
 
 
-@pytest.mark.parametrize("delta", [0, 1, -1e-9, 1.5, math.nan, "1e-7", False])
+@pytest.mark.parametrize("delta", [1, -1e-9, 1.5, math.nan, "1e-7", False])
 def test_bad_delta(delta):
-    with pytest.raises(InputError, match=r"Expected delta .* > 0 and < 1, got"):
+    with pytest.raises(InputError, match=r"Expected delta .* >= 0 and < 1, got"):
         Budget(1.0, delta)
+
+
+def test_no_delta_asks_for_pure_privacy():
+    assert Budget(1.0, 0).delta == 0.0
 
 
 def test_is_frozen():

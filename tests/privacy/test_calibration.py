@@ -1,4 +1,5 @@
 import math
+from fractions import Fraction
 
 import pytest
 from hypothesis import example, given, settings
@@ -11,14 +12,16 @@ from sfumato.privacy.calibration import (
     calibrate,
     effective_delta,
     gaussian_noise_multiplier,
-    laplace_noise_multiplier,
+    pure_cost,
 )
 from sfumato.privacy.events import (
+    ComposedEvent,
     ExponentialEvent,
     GaussianEvent,
     LaplaceEvent,
     PoissonGaussianEvent,
     PureEvent,
+    RandomizedResponseEvent,
     RepeatedGaussianEvent,
     ZCDPEvent,
 )
@@ -43,12 +46,14 @@ def test_a_larger_budget_needs_less_noise(epsilon, delta, factor):
     assert gaussian_noise_multiplier(epsilon, min(0.5, delta * factor)) < z
 
 
-@settings(deadline=None)
-@given(EPSILONS, DELTAS)
-def test_laplace_noise_is_enough_at_every_delta_and_not_much_more(epsilon, delta):
-    z = laplace_noise_multiplier(epsilon)
-    assert epsilon_of([LaplaceEvent(z)], delta) <= epsilon
-    assert epsilon_of([LaplaceEvent(z * (1 - 1e-9))], 1e-200) > epsilon
+def test_pure_cost_is_an_exact_sum_and_none_where_a_delta_is_needed():
+    pure = [PureEvent(0.1, 3), LaplaceEvent(4.0), RandomizedResponseEvent(0.5), ExponentialEvent(0.25, 2)]
+    assert pure_cost(pure) == 3 * Fraction(0.1) + Fraction(1.25)
+    assert pure_cost([ComposedEvent((PureEvent(0.5), LaplaceEvent(2.0)), 3)]) == 3
+    assert pure_cost([]) == 0
+    for other in (GaussianEvent(1.0), ZCDPEvent(0.1), PoissonGaussianEvent(0.1, 1.0, 3)):
+        assert pure_cost([*pure, other]) is None
+    assert float(pure_cost(pure)) >= epsilon_of(pure, 1e-200) * (1 - 1e-12)
 
 
 @settings(deadline=None)

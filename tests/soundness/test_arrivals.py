@@ -61,7 +61,7 @@ def handed_over(monkeypatch, unit, data, fixed, join=joined):
     monkeypatch.setattr("sfumato.method.opening.new_key", lambda: bytes(32))
 
     def observe(arcs, rows, scale, key, steps=to_count_steps):
-        seen[len(runs)].append((neighborhood_sum(arcs, steps(rows)), rows, scale))
+        seen[len(runs)].append((neighborhood_sum(arcs, steps(rows)), rows, float(scale)))
         return fixed[len(runs)][len(seen[len(runs)]) - 1][: len(rows)].copy()
 
     monkeypatch.setattr(shares, "noisy_neighborhood_sum", partial(observe, steps=to_steps))
@@ -74,7 +74,8 @@ def handed_over(monkeypatch, unit, data, fixed, join=joined):
         budget = BUDGET if isinstance(unit, NodeLevel) else None
         runs.append(calibrate_arrival(runs, node_names(late), late.public_facts(unit), budget).fit(late, seed=5))
         known.append(late)
-    noise = [run.plan.event("aggregate/1").noise_multiplier for run in runs]
+    events = [run.plan.event("aggregate/1") for run in runs]
+    noise = [event.noise_multiplier if isinstance(unit, NodeLevel) else 1 / event.epsilon for event in events]
     return [[(*hop, multiplier) for hop in hops] for hops, multiplier in zip(seen, noise, strict=True)]
 
 
@@ -111,7 +112,7 @@ def measure(monkeypatch, unit, graphs=2, join=joined):
                 for (sums, rows, scale, noise), (sums2, rows2, scale2, _) in zip(hops, theirs, strict=True):
                     order = 2 if isinstance(unit, NodeLevel) else 1
                     assert scale == scale2
-                    changed[b] += np.linalg.norm((sums - sums2).ravel(), order) / UNIT / (scale / noise)
+                    changed[b] += np.linalg.norm((sums - sums2).ravel(), order) / UNIT / float(scale / noise)
                     assert changed[b] <= 1 + 1e-12, "too small a sensitivity"
                     if not isinstance(unit, NodeLevel):
                         assert np.array_equal(rows, rows2), "messages read edges other than by releases"

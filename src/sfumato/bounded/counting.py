@@ -3,18 +3,20 @@ r"""Noisy sums of messages that add up to 1, where one edge changes one row: Lap
 One hop sends from every node u a row :math:`m_u` with :math:`\|m_u\|_1 \le 1` along each of its arcs, such as the one-hot row of
 a label or class probabilities: :math:`S_v = \sum_{u \to v} m_u` counts neighbors by class. Rows are held in whole steps of
 1 / 32767, rounded toward zero, with :math:`\sum_c |q_{u,c}| \le 32767` checked in integers; sums are exact int64. The released
-matrix is :math:`S + \mathrm{round}(b L)`, L of density :math:`e^{-|x|} / 2`.
+matrix is :math:`S + N`, with exact discrete Laplace noise on every entry: :math:`P(N = x) \propto e^{-|x| / b}` on whole steps.
 
-A message of L1 norm 1 has L2 norm 1 as well, so one can choose the noise. Laplace noise costs :math:`\epsilon = 1 / b` and no
-delta, and its standard deviation is :math:`\sqrt 2 / \epsilon`. At :math:`(\epsilon, \delta) = (1, 10^{-7})` that is 1.4, where
-Gaussian noise needs 4.7; it is smaller for every delta up to 1e-5 and epsilon from 0.01 to 20
-(``tests/soundness/test_counting.py``), and larger where epsilon is not far above delta.
+A message of L1 norm 1 has L2 norm 1 as well, so one can choose the noise. Laplace noise of scale b full rows costs
+:math:`\epsilon = 1 / b` and no delta, not even for the sampler, and its standard deviation is :math:`\sqrt 2 / \epsilon`.
+At :math:`(\epsilon, \delta) = (1, 10^{-7})` that is 1.4, where Gaussian noise needs 4.7; it is smaller for every delta up to
+1e-5 and epsilon from 0.01 to 20 (``tests/soundness/test_counting.py``), and larger where epsilon is not far above delta.
 
 Sources: Dwork, McSherry, Nissim and Smith (2006), proposition 1 (Laplace noise of histograms); McSherry (2009), theorem 4
 (parallel composition).
 """
 
 from __future__ import annotations
+
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +26,8 @@ from sfumato.bounded.aggregation import Arcs, sum_in_blocks
 from sfumato.bounded.kernels import UNIT
 from sfumato.bounded.routing import kept
 from sfumato.errors import UnsupportedUnitError
+from sfumato.noise.geometric import keyed_discrete_laplace
 from sfumato.noise.keys import Key, derive_key, operand_mac
-from sfumato.noise.laplace import rounded_laplace
 from sfumato.privacy.units import EdgeLevel, Unit
 
 
@@ -45,10 +47,28 @@ def count_sensitivity(unit: Unit) -> float:
     """
     if type(unit) is not EdgeLevel:
         raise UnsupportedUnitError(
-            f"Counts of neighbors have no bounded L1 sensitivity when the unit is {unit.describe()}: one record may be many "
-            "arcs. Use EdgeLevel."
+            f"Counts of neighbors have no bounded sensitivity in L1 norm when the unit is {unit.describe()}: one record may "
+            "be many arcs. Use EdgeLevel."
         )
     return 1.0
+
+
+def unrouted_sensitivity(unit: Unit) -> float:
+    """Return the L1 sensitivity of one hop of counts along all arcs, in units of a full row.
+
+    **Formal guarantee** (sum of absolute changes of all entries; each message has L1 norm at most 1 and does not move with an
+    arc): one arc changes one row by one message: 1. One undirected edge (u, v) is two arcs: row v changes by the message of u,
+    row u by that of v: 2.
+
+    Raises:
+        UnsupportedUnitError: a record may be more than one edge.
+
+    >>> unrouted_sensitivity(EdgeLevel(directed=False)), unrouted_sensitivity(EdgeLevel(directed=True))
+    (2.0, 1.0)
+    """
+    count_sensitivity(unit)
+    assert isinstance(unit, EdgeLevel)
+    return float(unit.arcs_per_record)
 
 
 def from_senders(arcs: Arcs, sends: NDArray[np.bool_]) -> Arcs:
@@ -90,18 +110,19 @@ def to_count_steps(rows: NDArray[np.float32]) -> NDArray[np.int16]:
     return steps.astype(np.int16)
 
 
-def noisy_counts(arcs: Arcs, rows: NDArray[np.float32], noise_scale: float, key: Key) -> NDArray[np.int64]:
-    r"""Release one hop of counts: :math:`S + \mathrm{round}(b L)` in steps of 1 / 32767.
+def noisy_counts(arcs: Arcs, rows: NDArray[np.float32], noise_scale: float | Fraction, key: Key) -> NDArray[np.int64]:
+    r"""Release one hop of counts: :math:`S + N` in steps of 1 / 32767.
 
-    **Formal guarantee.** A :class:`~sfumato.privacy.events.LaplaceEvent` with noise multiplier ``noise_scale`` /
-    :func:`count_sensitivity`, plus ``SAMPLER_TAU`` for each of the ``width`` entries of one row. The noise is a function of
-    ``key``, of a MAC of the exact steps and arcs, and of (row, column), as in
-    :func:`~sfumato.bounded.aggregation.noisy_neighborhood_sum`.
+    **Formal guarantee.** A :class:`~sfumato.privacy.events.PureEvent` of epsilon :func:`count_sensitivity` / ``noise_scale``.
+    Proof: the steps of neighboring graphs differ by at most 32767 times the sensitivity in L1 norm, and
+    P(N = x) / P(N = x + d) is at most :math:`e^{|d| / b}` in every entry. The noise is a function of ``key``, of a MAC of the
+    exact steps and arcs, and of (row, column), as in :func:`~sfumato.bounded.aggregation.noisy_neighborhood_sum`.
 
     Args:
         arcs: arcs by destination, of which a record is at most one.
         rows: messages of L1 norm at most 1 (longer rows are an error), [num_nodes, width].
-        noise_scale: scale b in units of a full row (standard deviation / sqrt 2), >= 0; 0 adds none and protects nothing.
+        noise_scale: scale b in units of a full row (standard deviation / sqrt 2), >= 0; 0 adds none and protects nothing. It is
+            taken as an exact number.
         key: the key of this release.
 
     Shapes: int64 [num_nodes, width], in steps.
@@ -113,11 +134,12 @@ def noisy_counts(arcs: Arcs, rows: NDArray[np.float32], noise_scale: float, key:
     >>> noisy_counts(both, rows, 0.0, bytes(32)).tolist(), noisy_counts(both, rows, 2.0, bytes(32)).shape
     ([[0, 32767], [32767, 0]], (2, 2))
     """
-    check_real(low=0, noise_scale=noise_scale)
+    check_real(low=0, noise_scale=float(noise_scale))
     if rows.ndim != 2 or len(rows) != arcs.num_nodes:
         raise fail("rows", f"an array of shape {rows.shape}", f"to be a matrix of {arcs.num_nodes} rows, one a node")
     steps = to_count_steps(rows)
     if not noise_scale:
         return sum_in_blocks(arcs, steps)
     release_key = derive_key(key, operand_mac(key, steps, arcs.offsets, arcs.sources))
-    return sum_in_blocks(arcs, steps, lambda start, stop: rounded_laplace(release_key, noise_scale * UNIT, start, stop))
+    scale = Fraction(noise_scale) * UNIT
+    return sum_in_blocks(arcs, steps, lambda start, stop: keyed_discrete_laplace(release_key, scale, start, stop))

@@ -33,7 +33,7 @@ ledger of the trained data set.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -55,13 +55,10 @@ from sfumato.central.shares import Routed, release_hop, simplex
 from sfumato.errors import InputError
 from sfumato.graph.newcomers import Newcomers, node_names
 from sfumato.method.contract import Arrays, GraphKey, Origin, Planned, Session
-from sfumato.method.curator import cost_of
 from sfumato.method.inference import Inference
 from sfumato.method.plan import Fitted, Plan
-from sfumato.privacy.calibration import effective_delta
-from sfumato.privacy.events import LaplaceEvent
+from sfumato.privacy.events import PureEvent
 from sfumato.record.arrivals import Arrival, marks
-from sfumato.record.certificate import total_draws
 from sfumato.record.release_folder import released_digest
 
 if TYPE_CHECKING:
@@ -223,12 +220,10 @@ class ArrivalInference(LabelInference):
             remedy = "An edge pays once, in the run or here: the noise is that of the run."
             raise fail("budget", budget, "to be None for nodes that arrive later at edge level", remedy)
         paid, allowed = trained.ran.event(NAME), trained.plan.budget
-        assert isinstance(paid, LaplaceEvent)
+        assert isinstance(paid, PureEvent)
         assert allowed is not None
-        releases = self.releases(unit, public, paid.noise_multiplier)
-        delta = effective_delta(allowed.delta, allowed.epsilon, total_draws(releases))
-        epsilon = cost_of(releases, delta)
-        return Plan(self, unit, allowed, public, releases, epsilon, allowed.delta).warned()
+        releases = tuple(replace(release, event=paid) for release in self.releases(unit, public, 1.0))
+        return Plan(self, unit, allowed, public, releases, paid.epsilon, allowed.delta).warned()
 
     def _heard(self, plan: Planned, graph: Graph) -> _Heard:
         """Known nodes come first: edge level, with labels or weighed posteriors; node level, only those that trained."""

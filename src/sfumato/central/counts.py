@@ -3,18 +3,19 @@ r"""Counts of neighbors by class, released once: first the labels of known nodes
 Features and labels are public here, and a record is one edge. Every edge is read once:
 
 1. *Known nodes* (labeled training nodes) send the one-hot row of their label to all others and, among undirected edges, to the
-   known nodes that come later in a public order: :math:`S = A_1^\top Y + b L_1`.
-2. *The others* send class probabilities, computed from S, among each other: :math:`T = A_2^\top P(S) + b L_2`.
+   known nodes that come later in a public order: :math:`S = A_1^\top Y + N_1`.
+2. *The others* send class probabilities, computed from S, among each other: :math:`T = A_2^\top P(S) + N_2`.
 
 A head reads :math:`S + w T` for a weight w that validation labels choose (:data:`WEIGHTS`; 0 leaves T out).
 
 **Formal guarantee.** :math:`A_1` and :math:`A_2` are disjoint sets of edges by public facts
-(:func:`~sfumato.bounded.counting.from_senders`), so S and T together are one Laplace release of L1 sensitivity 1:
-:math:`\epsilon = 1 / b`. It is charged as one, of shape [num_nodes, 2 num_classes]; a record touches num_classes entries.
+(:func:`~sfumato.bounded.counting.from_senders`), so S and T together are one release of L1 sensitivity 1 with discrete
+Laplace noise of scale b: pure :math:`\epsilon = 1 / b`. It is charged as one, of shape [num_nodes, 2 num_classes].
 """
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,13 +24,14 @@ from numpy.typing import NDArray
 from sfumato.bounded.counting import count_sensitivity, from_senders, noisy_counts
 from sfumato.bounded.kernels import UNIT
 from sfumato.noise.keys import derive_key, new_key
-from sfumato.privacy.events import LaplaceEvent
+from sfumato.privacy.events import PureEvent
 from sfumato.record.ledger import Release
 
 if TYPE_CHECKING:
     from sfumato.bounded.aggregation import Arcs
     from sfumato.graph.graph import Graph, PublicFacts
     from sfumato.method.contract import Arrays, Planned, Session
+    from sfumato.privacy.events import Event
     from sfumato.privacy.units import Unit
 
 NAME = "aggregate/1"
@@ -45,14 +47,14 @@ def counts_release(unit: Unit, public: PublicFacts, hops: int, noise_multiplier:
         unit: the unit of privacy.
         public: facts of the graph, of which the counts are read.
         hops: 1 or 2.
-        noise_multiplier: scale b of the noise over the sensitivity.
+        noise_multiplier: scale b of the noise over the sensitivity, 1 / epsilon.
 
     Raises:
         UnsupportedUnitError: a record may be more than one arc that carries a message.
     """
     count_sensitivity(unit)
     classes = public.num_classes
-    return Release(NAME, LaplaceEvent(noise_multiplier), (public.num_nodes, hops * classes), classes)
+    return Release(NAME, PureEvent(1 / noise_multiplier), (public.num_nodes, hops * classes), 0)
 
 
 class Counter:
@@ -66,10 +68,10 @@ class Counter:
     """
 
     def __init__(self, plan: Planned, session: Session, arcs: Arcs, known: NDArray[np.bool_]) -> None:
-        self._private, self._session, self._scale, self._key = plan.unit.private, session, 0.0, new_key()
+        self._private, self._session, self._scale, self._key = plan.unit.private, session, _scale(plan), new_key()
         self._parts = {"known": from_senders(arcs, known), "others": from_senders(arcs, ~known)}
         if plan.unit.private:
-            self._scale, self._key = _scale(plan), session.charge(NAME)
+            self._key = session.charge(NAME)
 
     def of_known(self, rows: NDArray[np.float32]) -> NDArray[np.int64]:
         """Return S, int64 [num_nodes, num_classes], for ``rows`` that were fixed before."""
@@ -111,7 +113,7 @@ def count_inputs(
         own: class probabilities of the graph-free model, [num_nodes, num_classes].
         weight: w, how much T counts beside S.
     """
-    classes, noise = own.shape[1], _scale(plan) * np.sqrt(2)
+    classes, noise = own.shape[1], float(_scale(plan)) * np.sqrt(2)
     sums = counts[:, :classes] / UNIT
     if counts.shape[1] > classes:
         sums += weight * (counts[:, classes:] / UNIT)
@@ -163,10 +165,17 @@ def stored_weight(weights: Arrays) -> float:
     return float(weights[_WEIGHT][0]) if _WEIGHT in weights else 0.0
 
 
-def _scale(plan: Planned) -> float:
+def noise_scale(unit: Unit, event: Event) -> Fraction:
+    """Return the scale b of the noise of one entry, in units of a full row, at which a release is the ``event``.
+
+    >>> from sfumato.privacy.units import EdgeLevel
+    >>> noise_scale(EdgeLevel(directed=False), PureEvent(0.5))
+    Fraction(2, 1)
+    """
+    assert isinstance(event, PureEvent)
+    return Fraction(count_sensitivity(unit)) / Fraction(event.epsilon)
+
+
+def _scale(plan: Planned) -> Fraction:
     """Scale of the noise of one entry; 0 without privacy."""
-    if not plan.unit.private:
-        return 0.0
-    event = plan.event(NAME)
-    assert isinstance(event, LaplaceEvent)
-    return event.noise_multiplier * count_sensitivity(plan.unit)
+    return noise_scale(plan.unit, plan.event(NAME)) if plan.unit.private else Fraction(0)

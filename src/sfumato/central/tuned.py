@@ -29,7 +29,7 @@ from sfumato.method.curator import CuratorMethod
 from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.noise.keys import Key, derive_key, operand_mac
 from sfumato.privacy.accounting import central_limit_mu
-from sfumato.privacy.events import GaussianEvent, SelectionEvent, check_rule, leaves
+from sfumato.privacy.events import GaussianEvent, PureEvent, SelectionEvent, check_rule, leaves
 from sfumato.privacy.selection import draw_trials
 from sfumato.record.certificate import total_draws
 from sfumato.record.ledger import Ledger, Release, canonical_json
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from sfumato.graph.graph import Graph, PublicFacts
     from sfumato.method.plan import Plan
     from sfumato.privacy.budget import Budget
+    from sfumato.privacy.events import Event
     from sfumato.privacy.units import Unit
 
 SCORE_SHARE = 0.1
@@ -118,7 +119,7 @@ class Tuned(CuratorMethod):
         if not unit.private:
             raise fail("unit", "none", "to be a unit of privacy", "Without one, train each setting and compare.")
         plan = super().calibrate(budget, unit, public)
-        noises = [getattr(event, "noise_multiplier", 0.0) for event in leaves([r.event for r in plan.releases])]
+        noises = [_noise(event) for event in leaves([release.event for release in plan.releases])]
         if max(noises, default=0.0) > _MOST_NOISE:
             raise fail(
                 "epsilon",
@@ -242,6 +243,11 @@ def _run(trial: Planned, graph: Graph, key: Key, seed: int) -> tuple[Arrays, Arr
 def _unscored(trial: Planned) -> Planned:
     """What a trial releases beside its score."""
     return replace(trial, releases=tuple(release for release in trial.releases if release.name != "score"))
+
+
+def _noise(event: Event) -> float:
+    """Noise multiplier of an event; of a pure one, the scale of Laplace noise that costs as much."""
+    return 1 / event.epsilon if isinstance(event, PureEvent) else getattr(event, "noise_multiplier", 0.0)
 
 
 def _mu(releases: Sequence[Release]) -> float:

@@ -33,7 +33,7 @@ class Run:
         unit: its word, as on the command line.
         epsilons: empty without privacy, where the method releases nothing under the unit, and under unit local, whose
             budgets are the settings ``epsilon_x`` and ``epsilon_y`` ("inf" or TOML's inf: in the clear).
-        delta: needed with ``epsilons``, except under unit link, where it is 0.
+        delta: needed with ``epsilons``, except under unit link, where it is 0; 0 asks for pure privacy.
         max_degree: arcs that an owner keeps (unit node).
         settings: constructor arguments of the method, or of :class:`~sfumato.experiments.pate_settings.PateCell`. A value
             holds for all epsilons, or is given as pairs (epsilon, value).
@@ -76,7 +76,7 @@ class Run:
         for epsilon in self.epsilons:
             check_real(low=0, open_low=True, epsilons=epsilon)
         if self.delta is not None:
-            check_real(low=0, high=1, open_low=True, open_high=True, delta=self.delta)
+            check_real(low=0, high=1, open_high=True, delta=self.delta)
         if unit.private and not takes_epsilon and (self.epsilons or self.delta is not None):
             got, remedy = list(self.epsilons) or self.delta, f"Set {' and '.join(unit.budget)} of the method."
             raise fail("epsilons", got, f"to be left out with unit {self.unit}", remedy)

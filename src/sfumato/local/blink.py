@@ -15,10 +15,11 @@ from sfumato.errors import DataError, UnsupportedUnitError
 from sfumato.local.collection import topology
 from sfumato.local.controls import BESIDE_LINKS, REPORTED
 from sfumato.local.denoising import RULES, Denoised, beliefs, denoise
-from sfumato.local.method import AskingMethod, coins, pure_sum
+from sfumato.local.method import AskingMethod, coins
 from sfumato.method.card import Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.noise.exact import round_up
+from sfumato.privacy.calibration import pure_cost
 from sfumato.privacy.events import PureEvent
 from sfumato.privacy.units import LinkLevel, Unit
 from sfumato.randomizers.links import LinkReports, NeighborLists
@@ -155,7 +156,9 @@ class Blink(AskingMethod):
         )
 
     def _claim(self, releases: tuple[Release, ...]) -> tuple[float, float]:
-        return round_up(pure_sum(releases)), 0.0
+        cost = pure_cost([release.event for release in releases])
+        assert cost is not None
+        return round_up(cost), 0.0
 
     def check(self, graph: Graph) -> None:
         """Refuse a graph that :meth:`fit` cannot learn from, before anyone is asked."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from sfumato.noise.coins import SecretWords
 from sfumato.noise.exact import round_up
 from sfumato.noise.keys import derive_key
 from sfumato.privacy import accounting
-from sfumato.privacy.calibration import effective_delta
+from sfumato.privacy.calibration import effective_delta, pure_cost
 from sfumato.privacy.events import GaussianEvent
 from sfumato.privacy.units import LocalLevel, NoPrivacy, Unit
 from sfumato.record.certificate import total_draws
@@ -109,7 +109,8 @@ class LocalMethod(Questions, AskingMethod):
 
     def _claim(self, releases: tuple[Release, ...]) -> tuple[float, float]:
         noisy = [release.event for release in releases if isinstance(release.event, GaussianEvent)]
-        pure = pure_sum([release for release in releases if release.event not in noisy])
+        pure = pure_cost([release.event for release in releases if release.event not in noisy])
+        assert pure is not None
         if not noisy:
             return round_up(pure), 0.0
         most = float(self.epsilon_x or 0.0) + float(pure)
@@ -193,14 +194,3 @@ class LocalMethod(Questions, AskingMethod):
 def coins(session: Session) -> SecretWords:
     """Return the coins of all reports of a fit: secret and new, and the same again when the fit is resumed on the same graph."""
     return SecretWords(derive_key(session.key, "reports"))
-
-
-def pure_sum(releases: Sequence[Release]) -> Fraction:
-    """Compute the exact sum of the epsilon of releases by randomizers of pure local privacy.
-
-    >>> from sfumato.record.ledger import Release
-    >>> from sfumato.privacy.events import PureEvent
-    >>> pure_sum([Release("label-reports", PureEvent(0.5), (4,), 0)])
-    Fraction(1, 2)
-    """
-    return sum((Fraction(release.event.epsilon) for release in releases), Fraction())  # type: ignore[union-attr]

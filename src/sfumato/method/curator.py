@@ -9,25 +9,27 @@ from sfumato._validate import fail
 from sfumato.errors import UnsupportedUnitError
 from sfumato.method.contract import Method
 from sfumato.method.plan import Plan
+from sfumato.noise.exact import round_up
 from sfumato.privacy import accounting
 from sfumato.privacy.calibration import (
-    LAPLACE_NOISE,
+    LEAST_PURE_EPSILON,
     calibrate,
     effective_delta,
     gaussian_noise_multiplier,
-    laplace_noise_multiplier,
+    pure_cost,
 )
-from sfumato.privacy.events import GaussianEvent, LaplaceEvent, PoissonGaussianEvent, leaves
+from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
 from sfumato.privacy.splitting import MOST_SGD_NOISE
 from sfumato.record.certificate import total_draws
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from fractions import Fraction
 
     from sfumato.graph.graph import PublicFacts
     from sfumato.privacy.budget import Budget
+    from sfumato.privacy.events import Event
     from sfumato.privacy.units import Unit
-    from sfumato.record.ledger import Release
 
 
 @dataclass(frozen=True)
@@ -64,20 +66,21 @@ class CuratorMethod(Method):
         sketch = self.releases(unit, public, 1.0)
         if not sketch:
             return Plan(self, unit, budget, public, (), 0.0, 0.0).warned()
+        events = [release.event for release in sketch]
+        if (pure := pure_cost(events)) is not None:
+            releases = self.releases(unit, public, _pure_noise(events, pure, budget))
+            epsilon = round_up(pure_cost([release.event for release in releases]) or pure)
+            return Plan(self, unit, budget, public, releases, epsilon, budget.delta).warned()
+        if not budget.delta:
+            wanted = f"to have a delta above 0 for method {self.name!r}, whose noise has no pure guarantee"
+            raise fail("budget", budget, wanted, "Give a delta such as 1e-7, or use label-messages at edge level.")
         delta = effective_delta(budget.delta, budget.epsilon, total_draws(sketch))
-        gaussian = [r.event for r in sketch if isinstance(r.event, GaussianEvent) and r.event.noise_multiplier == 1]
+        gaussian = [event for event in events if isinstance(event, GaussianEvent) and event.noise_multiplier == 1]
         if len(gaussian) == len(sketch):
             noise = gaussian_noise_multiplier(budget.epsilon, delta, sum(event.count for event in gaussian))
-        elif [release.event for release in sketch] == [LaplaceEvent(1.0)]:
-            noise = laplace_noise_multiplier(budget.epsilon)
         else:
             noise = calibrate(lambda z: [r.event for r in self.releases(unit, public, z)], budget.epsilon, delta)
         releases = self.releases(unit, public, noise)
-        low, high = LAPLACE_NOISE
-        for event in leaves([release.event for release in releases]):
-            if isinstance(event, LaplaceEvent) and not low <= event.noise_multiplier <= high:
-                wanted = f"to have an epsilon from {1 / high:.1g} to {1 / low:.1g}"
-                raise fail("budget", budget, wanted, "Laplace noise beyond cannot be drawn.")
         for release in releases:
             if isinstance(release.event, PoissonGaussianEvent) and release.event.noise_multiplier > MOST_SGD_NOISE:
                 raise fail(
@@ -86,18 +89,14 @@ class CuratorMethod(Method):
                     f"to leave DP-SGD ({release.name}) a noise multiplier of at most {MOST_SGD_NOISE:g}",
                     "Raise epsilon or delta.",
                 )
-        epsilon = cost_of(releases, delta)
+        epsilon = accounting.epsilon([release.event for release in releases], delta)
         return Plan(self, unit, budget, public, releases, epsilon, budget.delta).warned()
 
 
-def cost_of(releases: Sequence[Release], delta: float) -> float:
-    """Return the epsilon of releases at ``delta``; of one Laplace release, what it costs without any delta.
-
-    >>> from sfumato.record.ledger import Release
-    >>> cost_of([Release("aggregate/1", LaplaceEvent(2.0), (4, 6), 3)], 0.1)
-    0.5
-    """
-    events = [release.event for release in releases]
-    if len(events) == 1 and isinstance(events[0], LaplaceEvent) and events[0].count == 1:
-        return 1 / events[0].noise_multiplier
-    return accounting.epsilon(events, delta)
+def _pure_noise(events: Sequence[Event], cost: Fraction, budget: Budget) -> float:
+    """The noise multiplier at which a plan costs epsilon, if it costs ``cost`` at 1 and in inverse proportion elsewhere."""
+    noise = float(cost) * (1 + 2.0**-48) / budget.epsilon
+    if min(float(pure_cost([event]) or 0) for event in events) / noise < LEAST_PURE_EPSILON:
+        wanted = f"to leave every release an epsilon of at least {LEAST_PURE_EPSILON:g}"
+        raise fail("budget", budget, wanted, "Raise epsilon: more noise cannot be drawn.")
+    return noise

@@ -1,9 +1,9 @@
 r"""Exact geometric draws by the million, and what is made of them: rare events among many trials, discrete Laplace noise.
 
-A draw G with :math:`P(G \ge g) = e^{-\lambda g}` is :math:`\lfloor -\ln U / \lambda \rfloor` for U uniform on (0, 1). U is a string of
-bits that is read as far as it is needed: 64 bits and floating point tell G unless :math:`-\ln U / \lambda` is too close to a
-whole number; then more bits and decimal arithmetic with an error bound decide. So the law is exact, for every rate that can be
-computed to any precision, and the guarantee of what uses it is pure; computational, as all keyed noise.
+A draw G with :math:`P(G \ge g) = e^{-\lambda g}` is :math:`\lfloor -\ln U / \lambda \rfloor` for U uniform on (0, 1). U is a
+string of bits that is read as far as it is needed: 64 bits and floating point tell G unless :math:`-\ln U / \lambda` is too
+close to a whole number; then more bits and decimal arithmetic with an error bound decide. So the law is exact for every rate
+that can be computed to any precision, and the guarantee of what uses it is pure; computational, as all keyed noise.
 
 Source: inversion with lazily read bits, Devroye (1986), Non-Uniform Random Variate Generation, chapters II.2 and X.2.
 """
@@ -22,11 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import fail
-from sfumato.noise.coins import SecretWords
 from sfumato.noise.keys import Key, law_stream
 
 if TYPE_CHECKING:
-    from sfumato.noise.coins import Words
+    from sfumato.noise.coins import SecretWords, Words
 
 Extend = Callable[[int], Iterator[int]]
 """Of the number of a draw: the words of 64 bits that follow its first one."""
@@ -75,12 +74,13 @@ def geometric(rate: Rate, words: Words, extend: Extend) -> NDArray[np.int64]:
     r"""Draw exact whole numbers G with :math:`P(G \ge g) = e^{-\lambda g}`, one for each word; 2^62 stands for all from there on.
 
     Args:
-        rate: the rate :math:`\lambda`.
+        rate: the rate :math:`\lambda` of the law.
         words: independent uniform words of 64 bits, [n].
         extend: gives further words of a draw.
 
     Shapes: int64 [n].
 
+    >>> from sfumato.noise.coins import SecretWords
     >>> drawn = geometric(Rate.of(Fraction(1, 10)), SecretWords(bytes(32)).words((20000,)), lambda _: iter(()))
     >>> bool(abs((drawn >= 10).mean() - np.exp(-1)) < 0.02)
     True
@@ -93,7 +93,7 @@ def geometric(rate: Rate, words: Words, extend: Extend) -> NDArray[np.int64]:
     drawn = low.astype(np.int64)
     for i in np.flatnonzero((low != high) | (words == 0)):
         drawn[i] = min(_decided(rate, int(words[i]), extend(int(i))), _MOST)
-    return drawn
+    return np.asarray(drawn)
 
 
 def _decided(rate: Rate, word: int, more: Iterator[int]) -> int:
@@ -120,11 +120,12 @@ def successes(rate: Rate, source: SecretWords, trials: int) -> NDArray[np.int64]
 
     Args:
         rate: that of the failures before a success (:meth:`Rate.of_chance`).
-        source: secret coins.
-        trials: their number, below 2^42.
+        source: gives the secret coins.
+        trials: the number of trials, below 2^42.
 
     Shapes: ascending int64 numbers from 0 to ``trials`` - 1, as many as succeed.
 
+    >>> from sfumato.noise.coins import SecretWords
     >>> found = successes(Rate.of_chance(Fraction(1, 1000)), SecretWords(bytes(32)), 10**9)
     >>> bool(abs(len(found) / 1e6 - 1) < 0.01), bool((np.diff(found) > 0).all())
     (True, True)
@@ -133,11 +134,21 @@ def successes(rate: Rate, source: SecretWords, trials: int) -> NDArray[np.int64]
     while last < trials:
         expected = (trials - last) * -np.expm1(-rate.near)
         size = int(min(_CHUNK, expected + 4 * np.sqrt(expected) + 16))
-        gaps = geometric(rate, source.words((size,)), lambda _: _following(source))
+        gaps = geometric_from(source, rate, size)
         places = last + np.cumsum(np.minimum(gaps, trials) + 1)
         found.append(places[places < trials])
         last = int(places[-1])
     return np.concatenate(found) if found else np.empty(0, np.int64)
+
+
+def geometric_from(source: SecretWords, rate: Rate, size: int) -> NDArray[np.int64]:
+    """Draw ``size`` values of :func:`geometric` with coins of ``source``, at this ``rate``.
+
+    >>> from sfumato.noise.coins import SecretWords
+    >>> geometric_from(SecretWords(bytes(32)), Rate.of(Fraction(100)), 3).tolist()
+    [0, 0, 0]
+    """
+    return geometric(rate, source.words((size,)), lambda _: _following(source))
 
 
 def _following(source: SecretWords) -> Iterator[int]:
@@ -151,7 +162,7 @@ def discrete_laplace(source: SecretWords, scale: Fraction, size: int) -> NDArray
     **Formal guarantee.** Added to integers of L1 sensitivity :math:`\Delta` (an integer): pure :math:`\epsilon = \Delta / b`.
 
     Args:
-        source: secret coins.
+        source: gives the secret coins.
         scale: b, above 0 and at most 2^50.
         size: number of values to draw.
 
@@ -160,13 +171,13 @@ def discrete_laplace(source: SecretWords, scale: Fraction, size: int) -> NDArray
 
     Source: Ghosh, Roughgarden and Sundararajan (2009), definition 2.2; Inusah and Kozubowski (2006), proposition 3.1.
 
+    >>> from sfumato.noise.coins import SecretWords
     >>> values = discrete_laplace(SecretWords(bytes(32)), Fraction(1000), 20000)
     >>> bool(abs(np.abs(values).mean() / 1000 - 1) < 0.03)
     True
     """
-    rate, words = _rate(scale), source.words((2, size))
-    first, second = (geometric(rate, row, lambda _: _following(source)) for row in words)
-    return first - second
+    rate = _rate(scale)
+    return geometric_from(source, rate, size) - geometric_from(source, rate, size)
 
 
 def keyed_discrete_laplace(key: Key, scale: Fraction, start: int, stop: int) -> NDArray[np.int64]:
@@ -200,7 +211,6 @@ def keyed_discrete_laplace(key: Key, scale: Fraction, start: int, stop: int) -> 
 
     rate = _rate(scale)
     return geometric(rate, words[:, 0], extend(0)) - geometric(rate, words[:, 1], extend(1))
-
 
 
 def _rate(scale: Fraction) -> Rate:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sfumato._validate import check_int, check_real, fail
 from sfumato.noise.rectangles import SAMPLER_TAU
 from sfumato.privacy.accounting import central_limit_epsilon, gaussian_log_delta, rough_epsilon
 from sfumato.privacy.accounting import epsilon as epsilon_of
+from sfumato.privacy.events import ExponentialEvent, LaplaceEvent, PureEvent, RandomizedResponseEvent, flatten
 
 if TYPE_CHECKING:
     from sfumato.privacy.events import Event
@@ -18,8 +20,8 @@ _BELOW = 1e-3  # how far below the requested epsilon the answer may fall
 _RANGE = (1e-6, 1e12)  # noise multipliers that are searched
 _MAX_TRIALS = 200
 _NEWTON_TRIALS = 30
-LAPLACE_NOISE = (1e-9, 2e6)
-"""Least and most noise multiplier of Laplace noise that the sampler can draw for counts, which are held in steps of 1 / 32767."""
+LEAST_PURE_EPSILON = 1e-9
+"""The least epsilon of a planned pure release: the sampler of discrete noise reaches it for counts in steps of 1 / 32767."""
 
 
 def gaussian_noise_multiplier(epsilon: float, delta: float, count: int = 1) -> float:
@@ -50,21 +52,22 @@ def gaussian_noise_multiplier(epsilon: float, delta: float, count: int = 1) -> f
     return math.sqrt(count) / low
 
 
-def laplace_noise_multiplier(epsilon: float) -> float:
-    """Return the noise multiplier (scale / L1 sensitivity) of one Laplace release, which needs no delta.
+def pure_cost(events: Sequence[Event]) -> Fraction | None:
+    """Return what events cost without any delta: the exact sum of their epsilons; None if one of them needs a delta.
 
-    **Formal guarantee.** ``accounting.epsilon([LaplaceEvent(result)], delta) <= epsilon`` for every delta.
-
-    Args:
-        epsilon: the most the release may cost, > 0.
-
-    Raises:
-        InputError: ``epsilon`` is not positive.
-
-    >>> round(laplace_noise_multiplier(0.25), 6)
-    4.0
+    >>> from sfumato.privacy.events import GaussianEvent
+    >>> pure_cost([PureEvent(0.25, count=3), LaplaceEvent(4.0)]), pure_cost([GaussianEvent(1.0)])
+    (Fraction(1, 1), None)
     """
-    return (1 + 2.0**-50) / check_real(low=0, open_low=True, epsilon=epsilon)
+    total = Fraction(0)
+    for event, times in flatten(events):
+        if isinstance(event, LaplaceEvent):
+            total += times * event.count / Fraction(event.noise_multiplier)
+        elif isinstance(event, PureEvent | RandomizedResponseEvent | ExponentialEvent):
+            total += times * event.count * Fraction(event.epsilon)
+        else:
+            return None
+    return total
 
 
 def calibrate(make_events: Callable[[float], Sequence[Event]], epsilon: float, delta: float) -> float:

@@ -109,4 +109,3 @@ class Laplace(Ranged):
         steps, scale = self._grid
         same = (self.width / steps) ** 2 / (2 * sinh(1 / (2 * scale)) ** 2)
         return same if values is None else np.broadcast_to(same, values.shape)
-

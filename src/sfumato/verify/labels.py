@@ -59,7 +59,7 @@ class LabelMessages(Central):
         if not found or "labels" not in public_parts(certificate):
             return found
         (nodes, columns), hops = found[0].shape, self.hops(certificate)
-        return [Matrix("aggregate/1", [nodes, hops * (columns or 0)], columns, event="laplace")]
+        return [Matrix("aggregate/1", [nodes, hops * (columns or 0)], 0, event="pure")]
 
     def columns(self, certificate: Certificate) -> int:
         """Return the number of classes: each has a column."""

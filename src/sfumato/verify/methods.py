@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 METHODS = {
     "gap": "gap:GAP",
+    "lpgnet": "perturbed:LPGNet",
+    "edgerand": "perturbed:EdgeRand",
+    "lapgraph": "perturbed:LapGraph",
     "progap": "progap:ProGAP",
     "label-messages": "labels:LabelMessages",
     "piloted-messages": "piloted:PilotedMessages",

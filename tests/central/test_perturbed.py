@@ -1,0 +1,122 @@
+"""EdgeRand, LapGraph and LPGNet: what they release, what it costs, and what they learn."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import sfumato as sf
+from sfumato.central import lpgnet
+from sfumato.central.edgerand import EdgeRand
+from sfumato.central.lapgraph import LapGraph
+from sfumato.central.lpgnet import LPGNet
+from sfumato.errors import InputError, UnsupportedUnitError
+from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.verify import verify
+
+EDGE, ARC = sf.EdgeLevel(directed=False), sf.EdgeLevel(directed=True)
+PURE = sf.Budget(4.0, 0.0)
+METHODS = [
+    EdgeRand(epochs=3), EdgeRand(epochs=3, asymmetric=False, backbone="mlp"), EdgeRand(epochs=3, mean_degree=10.0),
+    LapGraph(epochs=3), LapGraph(epochs=3, mean_degree=10.0, jumping=False, num_layers=2), LPGNet(epochs=3),
+    LPGNet(epochs=3, num_hops=1),
+]  # fmt: skip
+
+
+def graph(nodes=300):
+    return stochastic_block_model(nodes, 3, mean_degree=12, homophily=0.9, num_features=5, seed=0).with_split(seed=0)
+
+
+def fit(method, unit=EDGE, budget=PURE, data=None):
+    data = data or graph()
+    return method.calibrate(budget, unit, data.public_facts(unit)).fit(data)
+
+
+def name_of(method):
+    return f"{method.name}-{getattr(method, 'backbone', method.width)}-{len(method.settings)}"
+
+
+@pytest.mark.parametrize("unit", [EDGE, ARC], ids=["edge", "arc"])
+@pytest.mark.parametrize("method", METHODS, ids=name_of)
+def test_a_run_needs_no_delta_verifies_and_is_loaded_again(method, unit, tmp_path):
+    data = graph()
+    fitted = fit(method, unit, data=data)
+    claim = fitted.certificate.values["claim"]
+    assert claim["delta"] == 0
+    assert 4 * (1 - 1e-9) <= claim["epsilon"] <= 4
+    found = verify(fitted.save(tmp_path / "run"))
+    assert found.problems == ()
+    assert sum(release.event.epsilon for release in fitted.plan.releases) <= claim["epsilon"]
+    np.testing.assert_array_equal(sf.load(tmp_path / "run").predict_proba(data), fitted.predict_proba(data))
+
+
+@pytest.mark.parametrize("method", METHODS, ids=name_of)
+def test_without_privacy_the_true_topology_is_read(method):
+    data = graph()
+    fitted = fit(method, sf.NoPrivacy(), None, data)
+    if "edges" in fitted.released:
+        sources, targets = fitted.released["edges"].T
+        assert len(sources) == data.num_edges
+        assert (sources < targets).all()
+
+
+@pytest.mark.parametrize("method", METHODS, ids=name_of)
+@pytest.mark.parametrize("unit", [sf.NodeLevel(max_out_degree=5), sf.NodeLevel(arcs="incident"), sf.RecordLevel()])
+def test_units_without_a_proof_are_refused(method, unit):
+    with pytest.raises(UnsupportedUnitError):
+        method.calibrate(sf.Budget(4.0, 1e-6), unit, graph().public_facts(unit))
+
+
+def test_the_number_of_edges_is_charged_unless_it_is_public_or_not_needed():
+    facts = graph().public_facts(EDGE)
+
+    def names(method):
+        return [release.name for release in method.calibrate(PURE, EDGE, facts).releases]
+
+    assert names(EdgeRand()) == names(LapGraph()) == ["edge-count", "edges"]
+    assert names(EdgeRand(mean_degree=9.0)) == names(LapGraph(mean_degree=9)) == ["edges"]
+    assert names(EdgeRand(asymmetric=False)) == ["edges"]
+
+
+def test_about_as_many_edges_come_out_as_there_are_or_as_are_public():
+    data = graph(1000)
+    for method in (EdgeRand(epochs=1), EdgeRand(epochs=1, mean_degree=2 * data.num_edges / 1000)):
+        assert abs(len(fit(method, data=data).released["edges"]) / data.num_edges - 1) < 0.1
+    assert len(fit(LapGraph(epochs=1, mean_degree=4.0), data=data).released["edges"]) == 2000
+    assert len(fit(EdgeRand(epochs=1, asymmetric=False), data=data).released["edges"]) > 7000
+
+
+@pytest.mark.parametrize("method", [EdgeRand(epochs=30, backbone="mlp"), LapGraph(epochs=30, backbone="mlp")])
+def test_learns_from_links_where_there_is_next_to_no_noise(method):
+    """Features say nothing here: the graph alone does."""
+    data = graph(600)
+    data = replace(data, x=np.random.default_rng(0).normal(size=data.x.shape).astype(np.float32))
+    right = (fit(method, budget=sf.Budget(200.0, 0.0), data=data).predict(data) == data.y)[data.test_mask]
+    assert right.mean() > 0.6
+
+
+@pytest.mark.parametrize(("unit", "scale"), [(EDGE, 2.0), (ARC, 1.0)])
+def test_counts_of_lpgnet_have_noise_for_both_ends(monkeypatch, unit, scale):
+    seen = []
+    real = lpgnet.noisy_counts
+    monkeypatch.setattr(lpgnet, "noisy_counts", lambda *told: seen.append(told[2]) or real(*told))
+    fit(LPGNet(num_hops=2, epochs=1), unit, sf.Budget(2.0, 0.0))
+    assert [float(one) for one in seen] == pytest.approx([scale, scale])
+
+
+@pytest.mark.parametrize(
+    ("bad", "named"),
+    [
+        ({"backbone": "gat"}, "backbone"), ({"num_layers": 0}, "num_layers"), ({"count_share": 1.0}, "count_share"),
+        ({"mean_degree": 0}, "mean_degree"), ({"jumping": 1}, "jumping"), ({"asymmetric": "no"}, "asymmetric"),
+        ({"learning_rate": 0}, "learning_rate"), ({"width": 0}, "width"), ({"epochs": 0}, "epochs"),
+    ],
+)  # fmt: skip
+def test_settings_out_of_range(bad, named):
+    with pytest.raises(InputError, match=f"Expected {named}"):
+        EdgeRand(**bad)
+
+
+def test_epsilon_too_small_for_the_count_is_refused():
+    with pytest.raises(InputError, match="every release an epsilon of at least 1e-09"):
+        EdgeRand().calibrate(sf.Budget(1e-8, 0.0), EDGE, graph().public_facts(EDGE))
