@@ -29,7 +29,14 @@ from sfumato.method.curator import CuratorMethod
 from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.noise.keys import Key, derive_key, operand_mac
 from sfumato.privacy.accounting import central_limit_mu
-from sfumato.privacy.events import GaussianEvent, PureEvent, SelectionEvent, check_rule, leaves
+from sfumato.privacy.events import (
+    GaussianEvent,
+    PureEvent,
+    RandomizedResponseEvent,
+    SelectionEvent,
+    check_rule,
+    leaves,
+)
 from sfumato.privacy.selection import draw_trials
 from sfumato.record.certificate import total_draws
 from sfumato.record.ledger import Ledger, Release, canonical_json
@@ -119,7 +126,7 @@ class Tuned(CuratorMethod):
         if not unit.private:
             raise fail("unit", "none", "to be a unit of privacy", "Without one, train each setting and compare.")
         plan = super().calibrate(budget, unit, public)
-        noises = [_noise(event) for event in leaves([release.event for release in plan.releases])]
+        noises = [noise_of(event) for event in leaves([release.event for release in plan.releases])]
         if max(noises, default=0.0) > _MOST_NOISE:
             raise fail(
                 "epsilon",
@@ -245,9 +252,15 @@ def _unscored(trial: Planned) -> Planned:
     return replace(trial, releases=tuple(release for release in trial.releases if release.name != "score"))
 
 
-def _noise(event: Event) -> float:
-    """Noise multiplier of an event; of a pure one, the scale of Laplace noise that costs as much."""
-    return 1 / event.epsilon if isinstance(event, PureEvent) else getattr(event, "noise_multiplier", 0.0)
+def noise_of(event: Event) -> float:
+    """Return the noise multiplier of an event; of a pure one, that of Laplace noise which costs as much.
+
+    >>> noise_of(PureEvent(0.5)), noise_of(GaussianEvent(3.0))
+    (2.0, 3.0)
+    """
+    if isinstance(event, PureEvent | RandomizedResponseEvent):
+        return 1 / event.epsilon
+    return getattr(event, "noise_multiplier", 0.0)
 
 
 def _mu(releases: Sequence[Release]) -> float:

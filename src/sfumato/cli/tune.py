@@ -149,6 +149,7 @@ def _date(run: Path, moment: int) -> None:
 
 def _cost(tuned: Tuned, plan: Plan) -> dict[str, Any]:
     """Return the claim, and the first noise multiplier of each candidate with and without tuning; all before any release."""
+    from sfumato.central.tuned import noise_of
     from sfumato.privacy import accounting
 
     names = {key for one in tuned.candidates for key, value in one.settings.items()
@@ -157,12 +158,12 @@ def _cost(tuned: Tuned, plan: Plan) -> dict[str, Any]:
     for candidate, trial in zip(tuned.candidates, events, strict=True):
         alone = candidate.calibrate(plan.budget, plan.unit, plan.public).releases
         settings = {key: value for key, value in candidate.settings.items() if key in names}
-        noise = trial[0].noise_multiplier if trial else None
+        noise = noise_of(trial[0]) if trial else None
         rows.append(
             {
                 "settings": settings,
                 "noise_multiplier": noise,
-                "untuned": getattr(alone[0].event, "noise_multiplier", None) if alone else None,
+                "untuned": noise_of(alone[0].event) if alone else None,
                 "trial_epsilon": accounting.epsilon(trial, plan.delta) if trial and plan.delta else 0.0,
             }
         )

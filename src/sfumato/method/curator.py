@@ -72,7 +72,7 @@ class CuratorMethod(Method):
             epsilon = round_up(pure_cost([release.event for release in releases]) or pure)
             return Plan(self, unit, budget, public, releases, epsilon, budget.delta).warned()
         if not budget.delta:
-            wanted = f"to have a delta above 0 for method {self.name!r}, whose noise has no pure guarantee"
+            wanted = f"to have a delta above 0 for method {self.name!r}, which has no guarantee without one here"
             raise fail("budget", budget, wanted, "Give a delta such as 1e-7, or use label-messages at edge level.")
         delta = effective_delta(budget.delta, budget.epsilon, total_draws(sketch))
         gaussian = [event for event in events if isinstance(event, GaussianEvent) and event.noise_multiplier == 1]

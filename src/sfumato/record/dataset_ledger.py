@@ -94,7 +94,7 @@ class DatasetLedger:
                 self, "total_epsilon", check_real(low=0, open_low=True, total_epsilon=self.total_epsilon)
             )
         if self.total_delta is not None:
-            check_real(low=0, high=1, open_low=True, open_high=True, total_delta=self.total_delta)
+            check_real(low=0, high=1, open_high=True, total_delta=self.total_delta)
         if self.composition is not None:
             check_choice(RULES, composition=self.composition)
         if not self.path.parent.is_dir():

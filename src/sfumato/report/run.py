@@ -254,12 +254,16 @@ def _released(run: Run) -> Section:
         "Every release, in the order in which it was charged",
         ("Release", "Shape", "Visible to", "Noise"),
         tuple(
-            (one["name"], " x ".join(f"{n:,}" for n in one["shape"]), one["visible_to"], event_words(one["event"]))
+            (one["name"], _size(one["shape"]), one["visible_to"], event_words(one["event"]))
             for one in values["releases"]
         ),
         text=("Shape", "Visible to", "Noise"),
     )
     return Section("released", "What was released", (table, public), kind="guarantee")
+
+
+def _size(shape: list[int | None]) -> str:
+    return " x ".join("any number" if size is None else f"{size:,}" for size in shape)
 
 
 def _pictures(run: Run) -> tuple[Section, ...]:

@@ -61,7 +61,8 @@ def quantity(released: Mapping[str, NDArray[Any]]) -> tuple[str, NDArray[Any]] |
     >>> quantity({"aggregate/1": np.zeros((4, 3)), "encoder": np.zeros(7)})[0]
     'aggregate/1'
     """
-    tables = {name: rows for name, rows in released.items() if not name.endswith("-reports")}  # bits and places
+    others = ("edges", "-reports")  # pairs of nodes; bits and places
+    tables = {name: rows for name, rows in released.items() if not name.endswith(others)}
     names = [name for name, rows in tables.items() if rows.ndim == 2 and rows.shape[1] > 1 and len(rows) > 2]
     last = max(names, key=lambda name: [int(part) if part.isdigit() else -1 for part in name.split("/")], default=None)
     return None if last is None else (last, released[last])
