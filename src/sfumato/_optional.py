@@ -26,12 +26,14 @@ EXTRAS = {
     "markupsafe": "report",
 }
 """Import name of each optional package, and the extra of this one that brings it."""
+ALONE = {"transformers": "transformers", "sentence_transformers": "sentence-transformers"}
+"""Import name of each optional package that no extra brings, and the name to install it by."""
 TRAIN = ("torch", "numba", "safetensors")
 """What every fit needs, from its first step to the saved run."""
 
 
 def not_installed(*packages: str) -> MissingDependencyError:
-    """Build the error for optional packages that are absent; it names the extras that install them.
+    """Build the error for optional packages that are absent; it names the extras that install them, or the packages.
 
     >>> print(not_installed("numba", "jinja2"))
     This needs the packages numba, jinja2, which are not installed. Install them: pip install 'sfumato[train,report]'
@@ -41,10 +43,11 @@ def not_installed(*packages: str) -> MissingDependencyError:
         if len(packages) == 1
         else f"the packages {', '.join(packages)}, which are"
     )
-    extras = ",".join(dict.fromkeys(EXTRAS[name] for name in packages))
+    extras = ",".join(dict.fromkeys(EXTRAS[name] for name in packages if name in EXTRAS))
+    wanted = [f"'sfumato[{extras}]'"] * bool(extras) + [ALONE[name] for name in packages if name in ALONE]
     them = "it" if len(packages) == 1 else "them"
     return MissingDependencyError(
-        f"This needs {what} not installed. Install {them}: pip install 'sfumato[{extras}]'", name=packages[0]
+        f"This needs {what} not installed. Install {them}: pip install {' '.join(wanted)}", name=packages[0]
     )
 
 
@@ -55,7 +58,7 @@ def explained(error: ModuleNotFoundError) -> ModuleNotFoundError:
     'MissingDependencyError'
     """
     package = (error.name or "").split(".")[0]
-    known = package in EXTRAS and not isinstance(error, MissingDependencyError)
+    known = (package in EXTRAS or package in ALONE) and not isinstance(error, MissingDependencyError)
     return not_installed(package) if known else error
 
 

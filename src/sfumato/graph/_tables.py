@@ -5,13 +5,15 @@ from __future__ import annotations
 import csv
 import gzip
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sfumato._optional import require
 from sfumato.errors import DataError
+from sfumato.graph.documents import Documents
 
 _ABOUT_NAMES = ("Binder", "Catalog", "IO", "Parser", "Permission", "Syntax")
 
@@ -65,6 +67,32 @@ def table(read: Callable[[], Any], place: str) -> Any:
     if relation is None:
         raise DataError(f"Expected {place} to return rows, got a statement that returns none. Write a SELECT.")
     return guarded(relation.to_arrow_table, place)
+
+
+def known(names: list[str], column: str | None, place: str) -> str | None:
+    """Return the name of a column that is among ``names``, those of the table that ``place`` names; None stays None."""
+    if column is None or column in names:
+        return column
+    near = get_close_matches(column, names, n=1)
+    hint = f"Did you mean {near[0]!r}?" if near else "Name one of them."
+    raise DataError(f"Expected {place} to have the column {column!r}, got the columns {', '.join(names)}. {hint}")
+
+
+def documents_of(nodes: Any, columns: Sequence[str], place: str) -> Documents:
+    """Return the texts of a node table.
+
+    Args:
+        nodes: the node table.
+        columns: columns of texts.
+        place: names the table in errors.
+
+    Raises:
+        DataError: a column is not there, or holds something else than text.
+    """
+    from sfumato.graph import encode
+
+    texts = [encode.encode_texts(name, nodes.column(known(nodes.column_names, name, place))) for name in columns]
+    return Documents(tuple(columns), list(zip(*texts, strict=True)))
 
 
 def csv_table(connection: Any, path: str | Path, texts: Callable[[list[str]], set[str | None]]) -> Any:

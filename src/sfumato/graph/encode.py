@@ -198,6 +198,19 @@ def encode_roles(name: str, column: pa.ChunkedArray, ids: np.ndarray) -> np.ndar
     return roles
 
 
+def encode_texts(name: str, column: pa.ChunkedArray) -> list[str]:
+    """Encode a column of texts as strings, empty where missing; ``name`` is the name of the column.
+
+    Raises:
+        DataError: the column holds something else than text.
+    """
+    kind = _plain(column.type)
+    if not (_is_text(kind) or pt.is_null(kind)):
+        raise DataError(f"Expected column {name!r} to hold texts, got {kind}. Name another column.")
+    texts: list[str] = _text(column).fill_null("").to_pylist()
+    return texts
+
+
 def _plain(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pt.is_dictionary(kind) else kind
 

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfumato._optional import require
-from sfumato.errors import DataError, SchemaError
-from sfumato.graph._tables import existing, file_table, guarded, table
+from sfumato.errors import DataError, InputError, SchemaError
+from sfumato.graph._tables import documents_of, existing, file_table, guarded, known, table
 from sfumato.graph.graph import Graph
 from sfumato.graph.schema import Schema
+from sfumato.graph.text import with_texts
+
+if TYPE_CHECKING:
+    from sfumato.graph.documents import Report
 
 _ID_NAMES = ("id", "node_id", "node", "nodeid")
 _SOURCE_NAMES = ("source", "src", "from", "u", "node1", "node_1", "source_id", "from_id")
@@ -30,8 +33,11 @@ _TARGET_NAMES = ("target", "dst", "to", "v", "node2", "node_2", "target_id", "to
 class Reading:
     """A reading says how two tables become a graph: the keyword arguments that all readers share (see :func:`read_csv`).
 
-    ``label``, ``schema``, ``directed``, ``id_column``, ``role``, ``features``, ``source``, ``target``, ``self_loops``
-    and ``name`` are explained there.
+    ``label``, ``schema``, ``directed``, ``id_column``, ``role``, ``features``, ``source``, ``target``, ``self_loops``,
+    ``name``, ``text`` and ``text_features`` are explained there. ``report`` is told how far texts are encoded.
+
+    Raises:
+        InputError: ``text`` or ``text_features`` is given without the other.
     """
 
     label: str | None = None
@@ -44,6 +50,16 @@ class Reading:
     target: str | None = None
     self_loops: str = "remove"
     name: str = "graph"
+    text: Sequence[str] = ()
+    text_features: str | None = None
+    report: Report | None = None
+
+    def __post_init__(self) -> None:
+        if bool(self.text) != (self.text_features is not None):
+            raise InputError(
+                f"Expected columns of texts and their encoder together, got text={self.text!r} and "
+                f"text_features={self.text_features!r}. Name both, such as text=['abstract'] and text_features='hashing'."
+            )
 
 
 def read_csv(
@@ -60,6 +76,9 @@ def read_csv(
     target: str | None = None,
     self_loops: str = "remove",
     name: str = "graph",
+    text: Sequence[str] = (),
+    text_features: str | None = None,
+    report: Report | None = None,
 ) -> Graph:
     r"""Read a graph from a node file and an edge file, both CSV with a header row.
 
@@ -89,6 +108,9 @@ def read_csv(
         target: column of the edges' second end.
         self_loops: "remove" (and count), "keep" or "error".
         name: the name of the graph, in messages and certificates.
+        text: columns of texts, which become features by ``text_features`` and nothing else.
+        text_features: names the encoder of the texts, such as ``hashing`` (see :mod:`sfumato.graph.text`).
+        report: is told how far texts are encoded.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -98,8 +120,11 @@ def read_csv(
     >>> graph.feature_names, graph.classes, graph.num_edges
     (('dorm=north', 'dorm=south'), ('2004', '2005'), 1)
     """
-    how = Reading(label, Schema.read(schema), directed, id_column, role, features, source, target, self_loops, name)
-    return build_graph(read_nodes(nodes, how), read_edges(edges, how), how, (str(nodes), str(edges)), first_row=2)
+    how = Reading(
+        label, Schema.read(schema), directed, id_column, role, features, source, target, self_loops, name, text,
+        text_features, report,
+    )  # fmt: skip
+    return _read(read_nodes(nodes, how), read_edges(edges, how), how, (str(nodes), str(edges)), first_row=2)
 
 
 def read_parquet(nodes: str | Path, edges: str | Path, **how: Any) -> Graph:
@@ -108,7 +133,14 @@ def read_parquet(nodes: str | Path, edges: str | Path, **how: Any) -> Graph:
         node_table, edge_table = (
             table(partial(connection.read_parquet, str(existing(path))), str(path)) for path in (nodes, edges)
         )
-    return build_graph(node_table, edge_table, Reading(**how), (str(nodes), str(edges)))
+    return _read(node_table, edge_table, Reading(**how), (str(nodes), str(edges)))
+
+
+def _read(nodes: Any, edges: Any, how: Reading, places: tuple[str, str], first_row: int = 1) -> Graph:
+    graph = build_graph(nodes, edges, how, places, first_row)
+    if how.text_features is None:
+        return graph
+    return with_texts(graph, documents_of(nodes, how.text, places[0]), how.text_features, how.report)
 
 
 def read_nodes(path: str | Path, how: Reading) -> Any:
@@ -117,9 +149,37 @@ def read_nodes(path: str | Path, how: Reading) -> Any:
 
     def texts(names: list[str]) -> set[str | None]:
         declared_label = (how.label or public.label) if public.classes else None
-        return {*public.columns, _id_name(names, how, public, str(path)), declared_label}
+        return {*public.columns, _id_name(names, how, public, str(path)), declared_label, *how.text}
 
     return file_table(path, texts)
+
+
+def read_texts(
+    nodes: str | Path,
+    text: Sequence[str],
+    text_features: str,
+    *,
+    schema: Schema | Mapping[str, Any] | str | Path | None = None,
+    report: Report | None = None,
+) -> Graph:
+    """Read the texts of a node file as features; no other column is read, and there are no edges.
+
+    Args:
+        nodes: path of the node file.
+        text: columns of texts.
+        text_features: names their encoder.
+        schema: may name the column of the ids.
+        report: is told how far texts are encoded.
+
+    Raises:
+        DataError: the file cannot be read, or lacks a column.
+    """
+    import pyarrow as pa
+
+    declared = Schema(id=Schema.read(schema).id)
+    how = Reading(schema=declared, features=(), text=text, text_features=text_features, report=report)
+    none = pa.table({name: pa.array([], pa.large_string()) for name in ("source", "target")})
+    return _read(read_nodes(nodes, how), none, how, (str(nodes), "no edges"), 2)
 
 
 def read_edges(path: str | Path, how: Reading) -> Any:
@@ -145,7 +205,7 @@ def read_sql(connection: Any, nodes: str, edges: str, **how: Any) -> Graph:
             return read_sql(opened, nodes, edges, **how)
     node_table = table(partial(connection.sql, nodes), "the nodes query")
     edge_table = table(partial(connection.sql, edges), "the edges query")
-    return build_graph(node_table, edge_table, Reading(**how), ("the nodes query", "the edges query"))
+    return _read(node_table, edge_table, Reading(**how), ("the nodes query", "the edges query"))
 
 
 def build_graph(nodes: Any, edges: Any, how: Reading, places: tuple[str, str], first_row: int = 1) -> Graph:
@@ -173,8 +233,11 @@ def build_graph(nodes: Any, edges: Any, how: Reading, places: tuple[str, str], f
     _check_unique(ids, id_name, places[0], first_row)
     id_array = ids.to_numpy(zero_copy_only=False)
     id_array = id_array.astype(str) if id_array.dtype == object else id_array
-    label, role = (_known(names, column, places[0]) for column in (how.label or schema.label, how.role or schema.role))
-    columns = _feature_names(names, how, schema, (id_name, label, role), places[0])
+    label, role = (known(names, column, places[0]) for column in (how.label or schema.label, how.role or schema.role))
+    named = next((column for column in how.text if column in (id_name, label, role)), None)
+    if named is not None:
+        raise DataError(f"Expected texts in columns other than id, label and role, got {named!r}. Remove it from text.")
+    columns = _feature_names(names, how, schema, (id_name, label, role, *how.text), places[0])
     features = encode.encode_features({column: nodes.column(column) for column in columns}, schema, id_array)
     encode.check_num_features(features, schema)
     assumed = list(features.assumed)
@@ -266,16 +329,8 @@ def _direction(how: Reading, schema: Schema) -> bool:
     return declared.pop() if declared else False
 
 
-def _known(names: list[str], column: str | None, place: str) -> str | None:
-    if column is None or column in names:
-        return column
-    near = get_close_matches(column, names, n=1)
-    hint = f"Did you mean {near[0]!r}?" if near else "Name one of them."
-    raise DataError(f"Expected {place} to have the column {column!r}, got the columns {', '.join(names)}. {hint}")
-
-
 def _id_name(names: list[str], how: Reading, schema: Schema, place: str) -> str:
-    named = _known(names, how.id_column or schema.id, place)
+    named = known(names, how.id_column or schema.id, place)
     return named or next((name for name in names if name.lower() in _ID_NAMES), names[0])
 
 
@@ -289,7 +344,7 @@ def _edge_names(names: list[str], how: Reading, place: str) -> tuple[str, str]:
             break
     else:
         found = names[0], names[1]
-    return _known(names, how.source, place) or found[0], _known(names, how.target, place) or found[1]
+    return known(names, how.source, place) or found[0], known(names, how.target, place) or found[1]
 
 
 def _feature_names(
@@ -304,13 +359,13 @@ def _feature_names(
     declared = [column for column in special if column in schema.columns]
     if declared:
         raise SchemaError(
-            f"Expected the columns of the schema to be features, but {declared[0]!r} is read as id, label or role. "
+            f"Expected the columns of the schema to be features, but {declared[0]!r} is read as id, label, role or text. "
             f"Remove [columns.{declared[0]}]; classes belong under classes."
         )
     if how.features is None:
         return [column for column in names if column not in special]
-    chosen = [column for column in how.features if _known(names, column, place)]
+    chosen = [column for column in how.features if known(names, column, place)]
     for column in chosen:
         if column in special:
-            raise DataError(f"Expected features to leave out ids, labels and roles, got {column!r}. Remove it.")
+            raise DataError(f"Expected features to leave out ids, labels, roles and texts, got {column!r}. Remove it.")
     return chosen

@@ -17,6 +17,7 @@ from sfumato.errors import DataError
 from sfumato.graph.arcs import pack_arcs, pack_edges
 from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.graph.schema import Column, Schema
+from sfumato.graph.text import of_texts, with_texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -124,6 +125,8 @@ def read_new_nodes(
     *,
     label: str | None = None,
     schema: Schema | Mapping[str, Any] | str | Path | None = None,
+    text: Sequence[str] = (),
+    text_features: str | None = None,
 ) -> Graph:
     """Read nodes that arrive, from a CSV or Parquet file with the columns of the trained graph's; their label is not read.
 
@@ -134,21 +137,26 @@ def read_new_nodes(
         nodes: path of the node file.
         label: column of the classes in the trained graph's table.
         schema: the schema that the trained graph was read with.
+        text: columns of texts.
+        text_features: names their encoder. A vocabulary that was read off the trained graph's texts is taken from there.
 
     Raises:
         DataError: the file cannot be read, or lacks a column.
     """
     import pyarrow as pa
 
-    from sfumato.graph._tables import is_parquet
+    from sfumato.graph._tables import documents_of, is_parquet
     from sfumato.graph.io import Reading, build_graph, read_nodes
 
     declared = Schema.read(schema)
-    seen = _categories(trained.feature_names)
+    texts = {name for name in trained.feature_names if text and of_texts(name, tuple(text))}
+    seen = _categories([name for name in trained.feature_names if name not in texts])
     columns = {name: Column(categories) for name, categories in seen.items() if categories and categories != _BOOLEAN}
     both = {**columns, **declared.columns}
-    public = Schema(columns=both, id=declared.id, num_features=trained.num_features)
-    how = Reading(schema=public, directed=trained.directed, features=[*seen] or None)
+    public = Schema(columns=both, id=declared.id, num_features=trained.num_features - len(texts))
+    how = Reading(
+        schema=public, directed=trained.directed, features=[*seen] or None, text=text, text_features=text_features
+    )
     table, unread = read_nodes(nodes, how), {label or declared.label, declared.role}
     lacking = next((name for name in seen if name not in table.column_names), None)
     if lacking is not None:
@@ -158,7 +166,10 @@ def read_new_nodes(
         )
     table = table.select([name for name in table.column_names if name not in unread])
     no_edges = pa.table({name: pa.array([], pa.large_string()) for name in ("source", "target")})
-    return build_graph(table, no_edges, how, (str(nodes), "no edges"), 1 if is_parquet(nodes) else 2)
+    graph = build_graph(table, no_edges, how, (str(nodes), "no edges"), 1 if is_parquet(nodes) else 2)
+    if text_features is None:
+        return graph
+    return with_texts(graph, documents_of(table, text, str(nodes)), text_features, trained=trained.feature_names)
 
 
 def read_newcomers(nodes: Graph, known: Sequence[Graph], edges: str | Path) -> Newcomers:

@@ -1,0 +1,88 @@
+"""Documents of nodes, their words, and the features that an encoder makes of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    import scipy.sparse as sp
+
+Report = Callable[[str, int, int], None]
+"""Called with the name of a stage, the steps done, and all steps."""
+_WORD = re.compile(r"\w\w+")
+
+
+@dataclass(frozen=True)
+class Documents:
+    """Documents are one row of texts for each node: one text a column, which may be empty.
+
+    ``columns`` names the columns, and ``rows`` holds the texts.
+
+    >>> Documents(("title", "abstract"), [("Graphs", ""), ("", "A graph of words")]).joined()
+    ['Graphs', 'A graph of words']
+    """
+
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+
+    @property
+    def name(self) -> str:
+        """The first part of the names of feature columns: that of the only column, or ``text``."""
+        return self.columns[0] if len(self.columns) == 1 else "text"
+
+    def joined(self) -> list[str]:
+        """Join the texts of each node, with a space between columns."""
+        return [" ".join(filter(None, row)) for row in self.rows]
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Encoded documents are features: ``x`` float32 [num_nodes, num_columns], dense or CSR, with the names of its columns.
+
+    ``assumed`` names what was read off the documents, in the form of ``Graph.assumed_public``.
+    """
+
+    x: np.ndarray | sp.csr_matrix
+    names: tuple[str, ...]
+    assumed: tuple[str, ...] = ()
+
+
+class Encoder(Protocol):
+    """An encoder turns documents into features.
+
+    Its arguments are public. If ``learned`` is false, the row of a node depends on its own texts alone, to the last bit.
+    """
+
+    @property
+    def learned(self) -> bool:
+        """Whether columns are read off the documents."""
+
+    def encode(self, documents: Documents, report: Report | None = None) -> Encoded:
+        """Encode every row; a row without a known word is zero."""
+
+
+def words(text: str) -> list[str]:
+    """Split a text into its words, in lower case: runs of two or more letters, digits and underscores.
+
+    >>> words("A Graph of 20,000 nodes")
+    ['graph', 'of', '20', '000', 'nodes']
+    """
+    return _WORD.findall(text.lower())
+
+
+def numbered(name: str, what: str, count: int) -> tuple[str, ...]:
+    """Name feature columns that stand for no single word.
+
+    Args:
+        name: that of the documents.
+        what: names the encoder.
+        count: the number of columns.
+
+    >>> numbered("abstract", "hashing", 2)
+    ('abstract:hashing:0', 'abstract:hashing:1')
+    """
+    return tuple(f"{name}:{what}:{column}" for column in range(count))
