@@ -215,7 +215,7 @@ def _from_csv(edges_path: Path, target_path: Path, x: scipy.sparse.csr_matrix | 
         values = np.array([row[column] for row in table])[np.argsort(ids)]
         if not np.array_equal(np.sort(ids), np.arange(len(ids))):
             raise ValueError("ids are not 0 to N-1, each once")
-        y, classes = _bin_traffic(values) if x is not None and column == "target" else _encode_labels(values)
+        y, classes = _bin_traffic(values) if x is not None and column == "target" else number_labels(values)
     with reading(edges_path):
         edges = np.loadtxt(edges_path, dtype=np.int64, delimiter=",", skiprows=1, ndmin=2)
     return Graph.from_edges(edges[:, 0], edges[:, 1], len(y), directed=False, x=x, y=y, classes=classes)
@@ -226,8 +226,8 @@ def _bin_traffic(values: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
     return np.searchsorted(np.quantile(traffic, (0.2, 0.4, 0.6, 0.8)), traffic), _TRAFFIC_CLASSES
 
 
-def _encode_labels(values: Any) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Number the distinct values, numbers in numeric order; an empty string is a missing label."""
+def number_labels(values: Any) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Number the distinct values, numbers in numeric order; an empty string is a missing label. Return numbers and names."""
     names = sorted({str(value) for value in values} - {""}, key=lambda name: (int(name) if name.isdigit() else 0, name))
     codes = {name: code for code, name in enumerate(names)}
     return np.array([codes.get(str(value), -1) for value in values]), tuple(names)
@@ -245,26 +245,5 @@ def directed(folder: Path, name: str) -> Graph:
         arcs = np.loadtxt(edges_path, dtype=np.int64, ndmin=2)
     with reading(label_path):
         labels = np.loadtxt(label_path, dtype=np.int64, ndmin=2)
-        y, classes = _encode_labels(labels[np.argsort(labels[:, 0]), 1])
+        y, classes = number_labels(labels[np.argsort(labels[:, 0]), 1])
     return Graph.from_edges(arcs[:, 0], arcs[:, 1], len(y), directed=True, self_loops="keep", y=y, classes=classes)
-
-
-def text(folder: Path, name: str) -> Graph:
-    """Read citations between papers whose texts lie beside them; the texts are not read here."""
-    node_ids = None
-    if name == "cora_cane":
-        edges_path, label_path = folder / name / "graph.txt", folder / name / "group.txt"
-        with reading(label_path):
-            labels = [line.strip() for line in label_path.read_text(encoding="utf-8").splitlines()]
-    else:
-        edges_path, label_path = folder / name / "citeseer.cites", folder / name / "citeseer_texts.txt"
-        with reading(label_path):
-            lines = label_path.read_text(encoding="utf-8", errors="replace").split("\n")
-            node_ids, labels = np.array([line.strip() for line in lines[:-1:3]]), [line.strip() for line in lines[2::3]]
-    with reading(edges_path):
-        pairs = [line.split() for line in edges_path.read_text(encoding="utf-8").splitlines()]
-        row = {str(node): index for index, node in enumerate(range(len(labels)) if node_ids is None else node_ids)}
-        known = [(row[cited], row[citing]) for cited, citing in pairs if cited in row and citing in row]
-        edges = np.array(known, dtype=np.int64).reshape(-1, 2)
-    y, classes = _encode_labels(labels)
-    return Graph.from_edges(edges[:, 0], edges[:, 1], len(y), directed=False, y=y, classes=classes, node_ids=node_ids)

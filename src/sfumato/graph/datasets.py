@@ -6,15 +6,20 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato._validate import check_choice, check_int, fail
 from sfumato.errors import DataError, InputError
-from sfumato.graph import _parsers
+from sfumato.graph import _parsers, _text_parsers
 from sfumato.graph.graph import Graph
 from sfumato.graph.subgraph import induced_arcs
 from sfumato.graph.synthetic import campus, interests
+from sfumato.graph.text import with_texts
+
+if TYPE_CHECKING:
+    from sfumato.graph.documents import Documents, Report
 
 _FACEBOOK_MIN_CLASS_SIZE = 1000
 _SMALL_SCHOOLS = ("Caltech36", "Haverford76", "Reed98", "Simmons81")
@@ -24,7 +29,6 @@ _FAMILIES: dict[str, Callable[[Path, str], Graph]] = {
     "musae": _parsers.musae,
     "lastfm_asia": _parsers.lastfm_asia,
     "directed": _parsers.directed,
-    "text": _parsers.text,
 }
 
 
@@ -72,8 +76,28 @@ _KNOWN = (
     DatasetRow("lastfm_asia", 7624, 55612, 0, 18, note="no features"),
     DatasetRow("directed/email-Eu-core", 1005, 25571, 0, 42, note="directed; no features"),
     DatasetRow("directed/polblogs", 1490, 19025, 0, 2, note="directed; no features"),
-    DatasetRow("text/citeseer_text", 3186, 8450, 0, 6, note="no features yet"),
-    DatasetRow("text/cora_cane", 2277, 9542, 0, 7, note="no features yet"),
+    DatasetRow("text/citeseer_text", 3186, 8450, 0, 6, note="titles and abstracts; features by --text-features"),
+    DatasetRow(
+        "text/cora_cane", 2277, 9542, 0, 7, note="abstracts; features by --text-features; 66 nodes without label"
+    ),
+    DatasetRow(
+        "text/pokec",
+        20000,
+        None,
+        0,
+        2,
+        note="soc-pokec-profiles.txt and soc-pokec-relationships.txt, or their .gz, from "
+        "https://snap.stanford.edu/data/soc-Pokec.html; features by --text-features",
+    ),
+    DatasetRow(
+        "text/reddit",
+        23296,
+        None,
+        602,
+        41,
+        note="reddit-G.json, -class_map.json, -id_map.json and -feats.npy from http://snap.stanford.edu/graphsage/reddit.zip; "
+        "a tenth of the posts",
+    ),
 )
 _GENERATED = ("campus", "interests")
 _MARKER_FILES = {
@@ -83,19 +107,25 @@ _MARKER_FILES = {
     "musae": "musae/{}/*.json",
     "lastfm_asia": "lastfm_asia/lastfm_asia_edges.csv",
     "directed": "directed/{}.*",
-    "text": "text/{}/*.txt",
+    "text": "text/{}/*",
 }
 
 
 def load_dataset(
-    name: str, data_dir: str | Path | None = None, *, min_class_size: int | None = None, split: str | None = None
+    name: str,
+    data_dir: str | Path | None = None,
+    *,
+    min_class_size: int | None = None,
+    split: str | None = None,
+    text_features: str | None = None,
+    report: Report | None = None,
 ) -> Graph:
     """Load a named graph; ``"campus"``, the embedded default, and ``"interests"`` need no files.
 
     A name is a path under ``data_dir``: ``facebook100/Berkeley13`` or any other school, ``planetoid/cora``,
     ``planetoid/citeseer``, ``planetoid/pubmed``, ``npz/cora_ml`` or any npz file of that kind, ``musae/facebook``,
     ``musae/twitch_ENGB``, ``musae/wiki_chameleon``, ``lastfm_asia``, ``directed/polblogs``,
-    ``directed/email-Eu-core``, ``text/citeseer_text``, ``text/cora_cane``.
+    ``directed/email-Eu-core``, ``text/citeseer_text``, ``text/cora_cane``, ``text/pokec``, ``text/reddit``.
 
     * facebook100: the target is the class year. Students without a year and years of fewer than ``min_class_size``
       members (default 1000; 0 for Caltech36, Haverford76, Reed98, Simmons81) are dropped. Features are one-hot status,
@@ -103,22 +133,28 @@ def load_dataset(
       Isolated nodes stay.
     * Planetoid: Citeseer's 15 test papers without content keep a row of zeros and a missing label. Without the file
       ``allx`` (PubMed) the graph and labels load, ``x`` is None and a warning says so. ``split="public"`` sets the
-      published roles; other data sets have no public split.
+      published roles.
     * MUSAE: the traffic of ``wiki_chameleon`` is binned into five classes at its quintiles; Twitch predicts ``mature``.
     * ``directed/``: declared directed, self-loops kept. Everywhere else edges are undirected and self-loops are
       removed (``graph.merged`` counts them).
-    * ``text/``: graph and labels; no features.
+    * ``text/``: the features are what ``text_features`` makes of the documents; without it there are none. A blank label is
+      missing. Pokec: users who name only cats or only dogs as pets (which is the target), the 10,000 most complete profiles
+      of each; texts are 49 columns. Reddit: a tenth of the posts, drawn by a public seed, with the published vectors as
+      features; ``split="public"`` sets the published roles.
 
     Elsewhere ``min_class_size`` (default 0) drops the nodes of smaller classes and keeps nodes without a label.
 
     The preparation of a benchmark reads the data, and its results (classes, feature columns, binning, this filter) are
-    declared public: they are outside any privacy claim, and ``assumed_public`` is empty.
+    declared public: they are outside any privacy claim, and ``assumed_public`` is empty. A vocabulary that ``text_features``
+    reads off the documents is listed there.
 
     Args:
         name: the name of the data set.
         data_dir: the data directory; not needed for ``campus`` and ``interests``.
         min_class_size: smaller classes are dropped; None takes the default of the data set.
         split: "public" for the published roles; None sets no roles.
+        text_features: names the encoder of the documents, such as ``hashing`` (see :mod:`sfumato.graph.text`).
+        report: is told how far documents are encoded.
 
     Raises:
         DataError: a file is missing, damaged, or holds a refused pickle.
@@ -132,10 +168,14 @@ def load_dataset(
         check_int(low=0, min_class_size=min_class_size)
     if split is not None:
         check_choice(("public",), "Leave it out and call graph.with_split() for a random split.", split=split)
-        if family != "planetoid":
+        if family != "planetoid" and name != "text/reddit":
             raise fail(
-                "split", split, f"to be None for {name}", "Only planetoid/ has a public split: use with_split()."
+                "split", split, f"to be None for {name}", "Only planetoid/ and text/reddit have one: use with_split()."
             )
+    if text_features is not None and family != "text":
+        raise fail(
+            "text_features", text_features, f"to be None for {name}", "Only the data sets under text/ have documents."
+        )
     if name in _GENERATED:
         return _drop_small_classes(campus() if name == "campus" else interests(), min_class_size or 0)
     folder = _folder(name, family, item, data_dir)
@@ -143,6 +183,11 @@ def load_dataset(
         if family == "facebook100":
             default = 0 if item in _SMALL_SCHOOLS else _FACEBOOK_MIN_CLASS_SIZE
             graph = _parsers.facebook100(folder, item, default if min_class_size is None else min_class_size)
+        elif family == "text":
+            graph, documents = _text_parsers.text(folder, item)
+            if text_features is not None:
+                graph = with_texts(graph, _documents(name, documents), text_features, report)
+            graph = _drop_small_classes(graph, min_class_size or 0)
         else:
             graph = _drop_small_classes(_FAMILIES[family](folder, item), min_class_size or 0)
     except DataError as error:
@@ -151,7 +196,7 @@ def load_dataset(
 
 
 def _folder(name: str, family: str, item: str, data_dir: str | Path | None) -> Path:
-    known = family == "facebook100" or family in _FAMILIES
+    known = family in ("facebook100", "text") or family in _FAMILIES
     if not known or not re.fullmatch("" if family == "lastfm_asia" else r"\w[\w.-]*", item):
         raise fail(
             "dataset", name, "to be a name such as campus, facebook100/Berkeley13 or planetoid/cora",
@@ -160,6 +205,12 @@ def _folder(name: str, family: str, item: str, data_dir: str | Path | None) -> P
     if data_dir is None:
         raise InputError(f"Expected data_dir for dataset {name}, got None. Pass the folder that holds {family}/.")
     return Path(data_dir) / family
+
+
+def _documents(name: str, documents: Documents | None) -> Documents:
+    if documents is None:
+        raise DataError(f"Expected no text_features for {name}: vectors are published, and no texts. Leave it out.")
+    return documents
 
 
 def _drop_small_classes(graph: Graph, min_class_size: int) -> Graph:
