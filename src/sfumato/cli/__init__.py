@@ -14,7 +14,7 @@ import typer
 
 from sfumato import __version__
 from sfumato._optional import explained
-from sfumato.cli import budget, data, experiment, ledger, pate, report, run, train, tune
+from sfumato.cli import budget, data, experiment, ledger, pate, report, run, text, train, tune
 from sfumato.cli.stopped import StopError, StoppableGroup, notes_of
 from sfumato.errors import InputError, MissingDependencyError, SfumatoError, SfumatoWarning
 
@@ -37,6 +37,7 @@ app.command("cite")(report.cite)
 app.add_typer(budget.app, name="budget")
 app.add_typer(ledger.app, name="ledger")
 app.command("datasets")(data.datasets)
+app.add_typer(text.app, name="text")
 app.add_typer(experiment.app, name="experiment")
 app.add_typer(pate.app, name="pate")
 

@@ -83,7 +83,7 @@ def source_of(run: Path, given: dict[str, Any]) -> Source:
     named = {name: value for name, value in given.items() if value is not None}
     stored = Source.of_run(run)
     if "dataset" in named:
-        stored = replace(stored, nodes=None, edges=None, label=None, schema=None, min_class_size=stored.min_class_size)
+        stored = replace(stored, nodes=None, edges=None, label=None, schema=None, text=())
     elif "nodes" in named or "edges" in named:
         stored = replace(stored, dataset=None, data_dir=None, min_class_size=None)
     return replace(stored, **named).check(labeled=False)
@@ -107,7 +107,7 @@ def predict_newcomers(asked: Arriving, source: Source, write: Callable[..., None
     fitted, trained = asked.fitted, _trained(asked, source)
     if asked.new_nodes is None:
         raise InputError("Expected --new-nodes beside --new-edges, got none. Name the table of the nodes that arrived.")
-    nodes = read_new_nodes(trained, asked.new_nodes, label=source.label, schema=source.schema)
+    nodes = read_new_nodes(trained, asked.new_nodes, **source.of_new_nodes())
     if not fitted.plan.method.card.reads_links:
         out = _new(asked.out or asked.run / f"predictions-{asked.new_nodes.stem}.csv")
         _note(asked, f"Method {fitted.plan.method.name} reads no edges: it predicts from features, and spends nothing.")
@@ -170,7 +170,7 @@ def stored_batches(
             continue
         late, table = load(folder), str(Source.of_run(folder).nodes)
         try:
-            alone = read_new_nodes(trained, table, label=source.label, schema=source.schema)
+            alone = read_new_nodes(trained, table, **source.of_new_nodes())
         except DataError as error:
             raise InputError(f"The table of the nodes that arrived before cannot be read: {error}") from error
         known = [trained, *(graph for *_, graph in batches)]

@@ -32,6 +32,18 @@ MIN_CLASS = typer.Option(
     help="Drop the classes of a named data set that have fewer nodes than this (default: the bound of the data set itself).",
 )
 
+TEXT = typer.Option(
+    None,
+    "--text",
+    help="A column of the node table that holds texts, which --text-features turns into features. May be repeated.",
+)
+TEXT_FEATURES = typer.Option(
+    None,
+    "--text-features",
+    help="How texts become features: hashing[:COLUMNS], bag-of-words:FILE, tf-idf:FILE, word-vectors:FILE, transformer:MODEL, "
+    "sentence-transformer:MODEL, or the file that `sfumato text features` wrote. Files and models are public inputs.",
+)
+
 
 def datasets(
     data_dir: Path | None = DATA_DIR,

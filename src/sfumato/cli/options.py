@@ -119,7 +119,7 @@ class Options:
     * what is protected and how much it may cost: ``unit``, ``max_degree``, ``epsilon``, ``delta``, or for local methods
       ``epsilon_x`` and ``epsilon_y``;
     * the graph: ``dataset``, ``data_dir`` and ``min_class_size``, or ``nodes``, ``edges``, ``label``, ``schema`` and
-      ``directed``; and its ``split``;
+      ``directed``; its texts, ``text`` and ``text_features``; and its ``split``;
     * what is evaluated: ``seeds``, ``controls``;
     * the ledger of the data set: ``ledger``, ``total_epsilon``, ``total_delta``, ``composition``;
     * how it runs and what it leaves: ``device``, ``threads``, ``resumable``, ``sign_key``, ``out``.
@@ -136,6 +136,8 @@ class Options:
     label: str | None = None
     schema: Path | None = None
     directed: bool | None = None
+    text: tuple[str, ...] = ()
+    text_features: str | None = None
     epsilon: float | None = None
     delta: float | None = None
     max_degree: int | None = None
@@ -174,17 +176,22 @@ class Options:
             self.directed,
             self.min_class_size,
             self.split,
+            self.text,
+            self.text_features,
         ).check()
 
     def to_json(self) -> dict[str, Any]:
         """Return the form that the private state keeps: JSON values, with absolute paths."""
-        values = asdict(self)
+        from sfumato.graph.text import absolute
+
+        values = {**asdict(self), "text_features": self.text_features and absolute(self.text_features)}
         return {**values, **{name: str(values[name].resolve()) for name in _PATHS if values[name] is not None}}
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Options:
         """Read back the options that :meth:`to_json` wrote."""
-        return cls(**{**values, **{name: Path(values[name]) for name in _PATHS if values[name] is not None}})
+        paths = {name: Path(values[name]) for name in _PATHS if values[name] is not None}
+        return cls(**{**values, **paths, "text": tuple(values.get("text", ()))})
 
 
 def shared_ledger(
@@ -259,14 +266,25 @@ def take_up(run: Path, context: typer.Context, values: dict[str, Any]) -> tuple[
         if name in _ANY_TIME or source is None or source.name != "COMMANDLINE":
             continue
         stored = getattr(options, name)
-        same = stored is not None and value.resolve() == stored.resolve() if name in _PATHS else value == stored
-        if not same:
+        if not _same(name, value, stored):
             state.close()
             raise InputError(
                 f"Expected {_option(name)} {_shown(stored)}, with which the run was started, got {_shown(value)}. Leave "
                 "it out: --resume takes all options from the run."
             )
     return options, state
+
+
+def _same(name: str, value: Any, stored: Any) -> bool:
+    from sfumato.graph.text import absolute
+
+    if stored is None:
+        return False
+    if name in _PATHS:
+        return bool(value.resolve() == stored.resolve())
+    if name == "text_features":
+        return absolute(value) == stored
+    return bool((tuple(value) if name == "text" else value) == stored)
 
 
 def _not_resumable(run: Path) -> str:

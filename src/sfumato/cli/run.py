@@ -44,6 +44,7 @@ def predict(
     label: str | None = data.LABEL,
     schema: Path | None = data.SCHEMA,
     directed: bool | None = data.DIRECTED,
+    text: list[str] | None = data.TEXT,
     out: Path | None = typer.Option(
         None, "--out", help="The CSV file to write (default: predictions.csv in the run folder)."
     ),
@@ -96,24 +97,20 @@ def predict(
         )
     private = fitted.plan.epsilon is not None
     shared = options.shared_ledger(ledger, total_epsilon, total_delta, composition, private=private)
+    paths = {"data_dir": data_dir, "nodes": nodes, "edges": edges, "schema": schema}
+    named: dict[str, Any] = {"dataset": dataset, "label": label, "directed": directed}
+    named |= {option: _text(path) for option, path in paths.items()}
     if new_nodes is not None or new_edges is not None:
-        paths = {"data_dir": data_dir, "nodes": nodes, "edges": edges, "schema": schema}
-        named = {"dataset": dataset, "label": label, "directed": directed, **{k: _text(v) for k, v in paths.items()}}
         asked = Arriving(run, fitted, new_nodes, new_edges, out, epsilon, delta, new_run, shared, sign_key, as_json)
-        told = predict_newcomers(asked, source_of(run, named), _write_predictions)
+        told = predict_newcomers(
+            asked, source_of(run, {**named, "text": tuple(text) if text else None}), _write_predictions
+        )
         _say(told, fitted, as_json)
         return
     if sign_key is not None:
         raise InputError("Expected --sign-key with --new-nodes only, got it for predictions of a whole graph. Drop it.")
     given = any(value is not None for value in (dataset, nodes, edges))
-    split = _split(run, dataset)
-    source = (
-        Source(dataset, _text(data_dir), _text(nodes), _text(edges), label, _text(schema), directed, split=split).check(
-            labeled=False
-        )
-        if given
-        else Source.of_run(run)
-    )
+    source = Source(**named, **_kept(run, dataset, text)).check(labeled=False) if given else Source.of_run(run)
     graph = source.with_roles(source.load(), 0)
     if given and not as_json and _same_graph(fitted, graph) and fitted.plan.unit.trust != "local":
         typer.echo("These are the node ids of the run: its cached releases are used, the edges are not read.", err=True)
@@ -234,13 +231,18 @@ def _check_new_run(new_run: Path) -> None:
     check_new_run(new_run)
 
 
-def _split(run: Path, dataset: str | None) -> str:
-    """The split of a run, as far as its folder still says it and it is one of this data set. Tables declare a public one."""
+def _kept(run: Path, dataset: str | None, text: list[str] | None) -> dict[str, Any]:
+    """The encoder of texts and the split of a run, as far as its folder still says them and they are of this data set.
+
+    Tables declare a public split themselves, and have the columns ``text``, or those of the run.
+    """
     try:
         kept = Source.of_run(run)
     except InputError:
-        return Source.split
-    return kept.split if kept.dataset == dataset and (dataset or kept.split != "public") else Source.split
+        return {"split": Source.split, "text": tuple(text or ())}
+    same = kept.dataset == dataset and (dataset or kept.split != "public")
+    columns = tuple(text) if text else () if dataset else kept.text
+    return {"split": kept.split if same else Source.split, "text": columns, "text_features": kept.text_features}
 
 
 def _write_predictions(out: Path, graph: Graph, fitted: Fitted, table: NDArray[np.float32] | None = None) -> None:

@@ -42,6 +42,8 @@ def train(
     label: str | None = data.LABEL,
     schema: Path | None = data.SCHEMA,
     directed: bool | None = data.DIRECTED,
+    text: list[str] | None = data.TEXT,
+    text_features: str | None = data.TEXT_FEATURES,
     unit: str | None = options.UNIT,
     epsilon: float | None = options.EPSILON,
     delta: float | None = options.DELTA,
@@ -127,7 +129,8 @@ def _run(
 
     threads = set_threads(job.threads)
     kept = None if kept is None else {**kept, "threads": threads}  # as many decide the bits of a resumed fit
-    prepared = prepare(job.request, look=job.look)
+    with stage_bars(quiet) as report:
+        prepared = prepare(job.request, load=lambda source: source.load(report), look=job.look)
     plan, request = prepared.plan, job.request
     if plan.method.name != request.method.name:
         print(f"{job.word}: {plan.method.name}, by unit, budget and promised mean degree.", file=sys.stderr)

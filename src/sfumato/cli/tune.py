@@ -57,6 +57,8 @@ def tune(
     label: str | None = data.LABEL,
     schema: Path | None = data.SCHEMA,
     directed: bool | None = data.DIRECTED,
+    text: list[str] | None = data.TEXT,
+    text_features: str | None = data.TEXT_FEATURES,
     unit: str | None = options.UNIT,
     epsilon: float | None = options.EPSILON,
     delta: float | None = options.DELTA,

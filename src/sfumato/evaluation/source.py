@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sfumato._files import write_json
 from sfumato.errors import DataError, InputError
 
 if TYPE_CHECKING:
+    from sfumato.graph.documents import Report
     from sfumato.graph.graph import Graph
 
 
@@ -28,6 +29,8 @@ class Source:
         directed: whether edges are directed; None if the data set or the schema says it.
         min_class_size: classes of a named data set with fewer nodes are left out.
         split: percentages of training, validation and test nodes, such as ``75/10/15``, or ``public``.
+        text: columns of texts in the node table.
+        text_features: names the encoder of the texts (see :mod:`sfumato.graph.text`); None reads none.
     """
 
     dataset: str | None = None
@@ -39,6 +42,8 @@ class Source:
     directed: bool | None = None
     min_class_size: int | None = None
     split: str = "75/10/15"
+    text: tuple[str, ...] = ()
+    text_features: str | None = None
 
     @property
     def named(self) -> bool:
@@ -67,14 +72,29 @@ class Source:
             raise InputError(
                 "Expected --label and --schema with --nodes and --edges only; a named data set has its own."
             )
+        if self.named and self.text:
+            raise InputError(
+                "Expected --text with --nodes and --edges only; a named data set knows its documents. Drop it."
+            )
+        if not self.named and bool(self.text) != (self.text_features is not None):
+            raise InputError(
+                "Expected --text COLUMN and --text-features together, got one of them. Name both, such as --text abstract "
+                "--text-features hashing."
+            )
+        if self.text_features is not None:
+            from sfumato.graph.text import encoder_named
+
+            encoder_named(self.text_features)
         if self.split != "public":
             from sfumato.graph.splits import parse_fractions
 
             parse_fractions(self.split)
         return self
 
-    def load(self) -> Graph:
+    def load(self, report: Report | None = None) -> Graph:
         """Read the graph. Roles are not drawn yet, unless the data set or a role column has them.
+
+        ``report`` is told how far texts are encoded.
 
         Raises:
             DataError: the graph cannot be read, or its direction contradicts the option.
@@ -84,7 +104,10 @@ class Source:
             from sfumato.graph.datasets import load_dataset
 
             split = "public" if self.split == "public" else None
-            graph = load_dataset(self.dataset, self.data_dir, min_class_size=self.min_class_size, split=split)
+            graph = load_dataset(
+                self.dataset, self.data_dir, min_class_size=self.min_class_size, split=split,
+                text_features=self.text_features, report=report,
+            )  # fmt: skip
             if self.directed is not None and self.directed != graph.directed:
                 raise DataError(
                     f"Data set {self.dataset!r} is {'directed' if graph.directed else 'undirected'}, which contradicts "
@@ -97,7 +120,14 @@ class Source:
         if len(kinds) > 1:
             raise InputError("Expected --nodes and --edges of one kind, got CSV and Parquet. Convert one of them.")
         read = read_parquet if kinds.pop() else read_csv
-        return read(str(self.nodes), str(self.edges), label=self.label, schema=self.schema, directed=self.directed)
+        return read(
+            str(self.nodes), str(self.edges), label=self.label, schema=self.schema, directed=self.directed, text=self.text,
+            text_features=self.text_features, report=report,
+        )  # fmt: skip
+
+    def of_new_nodes(self) -> dict[str, Any]:
+        """Return how the table of nodes that arrive is read: arguments of `sfumato.graph.newcomers.read_new_nodes`."""
+        return {"label": self.label, "schema": self.schema, "text": self.text, "text_features": self.text_features}
 
     def with_roles(self, graph: Graph, seed: int) -> Graph:
         """Give the graph the roles of one seed; declared roles stay.
@@ -117,6 +147,10 @@ class Source:
         """Record the source under `evaluation/`, with absolute paths."""
         paths = ("data_dir", "nodes", "edges", "schema")
         absolute = {name: str(Path(getattr(self, name)).resolve()) for name in paths if getattr(self, name)}
+        if self.text_features is not None:
+            from sfumato.graph.text import absolute as whole
+
+            absolute["text_features"] = whole(self.text_features)
         values = {**asdict(self), **absolute}
         write_json(run / "evaluation" / "source.json", values)
 
@@ -143,8 +177,9 @@ class Source:
         """
         path = run / "evaluation" / "source.json"
         try:
-            return cls(**json.loads(path.read_text()))
-        except (OSError, ValueError, TypeError) as error:
+            values = json.loads(path.read_text())
+            return cls(**{**values, "text": tuple(values.get("text", ()))})
+        except (OSError, ValueError, TypeError, AttributeError) as error:
             raise InputError(
                 f"Expected {str(path)!r} to say where the graph is, but it cannot be read. Pass --dataset or --nodes."
             ) from error
