@@ -29,6 +29,7 @@ def dense(encoded):
 
 def test_words_are_runs_of_two_letters_or_more_in_lower_case():
     assert words("A B-cell, 20,000 Mačky\n") == ["cell", "20", "000", "mačky"]
+    assert list(map(len, words("a" * 250))) == [100, 100, 50]
 
 
 def test_hashing_adds_signed_counts_and_divides_by_the_norm():

@@ -27,6 +27,7 @@ NOT_RUN = {
     "pip install ": "changes the environment",
     "make ": "builds an environment; continuous integration runs `make check docs test`",
     "python benchmarks/": "minutes on real data",
+    "sfumato text features --nodes papers.csv --text abstract --text-features transformer:": "needs a network from a hub",
     "sfumato experiment run gap-": "minutes on real data; docs/experiments.md has it on generated data",
     "sfumato experiment run lpgnn-": "minutes on real data; docs/experiments.md has it on generated data",
     "sfumato experiment run pate-": "minutes on real data; tests/experiments/test_pate.py has tiny ones",
@@ -34,6 +35,10 @@ NOT_RUN = {
 }
 REPLACED = {
     "--dataset facebook100/Berkeley13 --data-dir data": ("--dataset campus", "real data: the generated network"),
+    "--dataset text/citeseer_text --data-dir data": (
+        "--nodes papers.csv --edges citations.csv --label topic --text abstract --text title",
+        "real data: papers of two topics",
+    ),
     "--teachers 250 --queries 2200": (
         "--teachers 50 --queries 100 --quick",
         "minutes on real data; images are generated",
@@ -98,7 +103,7 @@ def run_page(tmp_path, monkeypatch, capsys):
 
 def write_tables(folder):
     """The tables that pages speak of: 80 people with dorm, age and year, each with six friends; as many others without year;
-    three who come on Monday and three on Tuesday; votes of 250 teachers.
+    three who come on Monday and three on Tuesday; papers with texts; votes of 250 teachers.
     """
     generator = np.random.default_rng(0)
     for start, p, year in (("", "p", True), ("other-", "q", False)):
@@ -114,9 +119,26 @@ def write_tables(folder):
         (folder / f"{day}.csv").write_text("\n".join(["person,dorm,age,year", *rows]) + "\n")
         edges = [f"{day}{i},{name}" for i in range(3) for name in (f"p{i}", f"{other}{i}", f"{day}{(i + 1) % 3}")]
         (folder / f"{day}-edges.csv").write_text("\n".join(["from,to", *edges]) + "\n")
+    write_papers(folder)
     (folder / "data" / "pate_votes").mkdir(parents=True)
     votes = generator.multinomial(250, np.r_[0.7, np.full(9, 1 / 30)], 640)
     np.save(folder / "data" / "pate_votes" / "mnist_250_teachers.npy", votes.astype(float))
+
+
+def write_papers(folder):
+    """80 papers on two topics, with title and abstract; what they cite; a public corpus, and public word vectors."""
+    generator = np.random.default_rng(0)
+    topics = {"graphs": ("graph", "edge", "node"), "privacy": ("noise", "budget", "ledger")}
+    rows = ["id,title,abstract,topic"]
+    for i in range(80):
+        topic = ("graphs", "privacy")[i % 2]
+        rows.append(f"a{i},{generator.choice(topics[topic])},{' '.join(generator.choice(topics[topic], 8))},{topic}")
+    (folder / "papers.csv").write_text("\n".join(rows) + "\n")
+    cited = [f"a{i},a{(i + step) % 80}" for i in range(80) for step in (2, 4, 7)]
+    (folder / "citations.csv").write_text("\n".join(["from,to", *cited]) + "\n")
+    (folder / "corpus.txt").write_text("".join(f"{' '.join(words)}\n" for words in topics.values()))
+    vectors = [f"{word} {place} 1" for words in topics.values() for place, word in enumerate(words)]
+    (folder / "vectors.txt").write_text("\n".join(vectors) + "\n")
 
 
 def images(monkeypatch, name, data_dir):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 Report = Callable[[str, int, int], None]
 """Called with the name of a stage, the steps done, and all steps."""
-_WORD = re.compile(r"\w\w+")
+_WORD = re.compile(r"\w{2,100}")
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,8 @@ class Encoder(Protocol):
 
 def words(text: str) -> list[str]:
     """Split a text into its words, in lower case: runs of two or more letters, digits and underscores.
+
+    A run of more than 100 is cut into pieces, since a release may name words.
 
     >>> words("A Graph of 20,000 nodes")
     ['graph', 'of', '20', '000', 'nodes']
