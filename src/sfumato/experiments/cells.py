@@ -33,7 +33,7 @@ class Cell:
         spec: the name of the specification.
         label: the label of its run in tables.
         method: the command-line name of the method.
-        dataset: the name of the data set.
+        dataset: the name of the data set, and after a plus sign the encoder of its texts, if it has texts.
         split: percentages of training, validation and test nodes, or ``public``.
         unit: the command-line word of the privacy unit.
         epsilon: epsilon of the budget; None without one.
@@ -72,6 +72,16 @@ class Cell:
         return f"{self.label}{epsilon}{at}, seed {self.seed}"
 
 
+def parts_of(dataset: str) -> tuple[str, str | None]:
+    """Split the data set of a cell into its name and the encoder of its texts.
+
+    >>> parts_of("text/citeseer_text+hashing"), parts_of("campus")
+    (('text/citeseer_text', 'hashing'), ('campus', None))
+    """
+    name, sign, texts = dataset.partition("+")
+    return name, texts if sign else None
+
+
 def digest(value: Any) -> str:
     """Return the SHA-256 of a value's canonical JSON form.
 
@@ -96,7 +106,8 @@ def run_cell(cell: Cell, data_dir: str | None) -> Row:
     budgets = class_for(cell.unit).budget
     spends = {"epsilon": cell.epsilon} if "epsilon" in budgets and "delta" not in budgets else {}
     method = method_named(cell.method, **constructor(cell.settings), **spends)
-    source = Source(cell.dataset, data_dir, split=cell.split)
+    name, texts = parts_of(cell.dataset)
+    source = Source(name, data_dir, split=cell.split, text_features=texts)
     request = Request(source, method, cell.unit, _budget(cell), cell.max_degree, (cell.seed,))
     try:
         prepared = prepare(request, load=_load)

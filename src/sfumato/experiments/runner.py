@@ -30,7 +30,7 @@ from sfumato._files import append_line, whole_file
 from sfumato._validate import check_int, fail
 from sfumato.errors import InputError, SfumatoError
 from sfumato.evaluation.memory import peak_mb, reset_peak
-from sfumato.experiments.cells import Cell, Row, empty_row, run_cell, skipped_row
+from sfumato.experiments.cells import Cell, Row, empty_row, parts_of, run_cell, skipped_row
 from sfumato.experiments.pate import run_pate
 from sfumato.experiments.pate_settings import METHOD as PATE
 from sfumato.experiments.results import FILE, parse, split_torn
@@ -192,6 +192,7 @@ def _absent(dataset: str, data_dir: str | Path | None) -> str | None:
     """Why a data set cannot be run, if its files are not there."""
     from sfumato.graph.datasets import list_datasets
 
+    dataset, _ = parts_of(dataset)
     if dataset in IMAGE_DATASETS and data_dir is not None and (Path(data_dir) / dataset).is_dir():
         return None
     if any(row.name == dataset and row.present for row in list_datasets(data_dir)):

@@ -16,7 +16,7 @@ from typing import Any
 from sfumato._validate import check_int, check_real, fail
 from sfumato.errors import InputError
 from sfumato.experiments._tables import build, known, single, tables
-from sfumato.experiments.cells import Cell, digest
+from sfumato.experiments.cells import Cell, digest, parts_of
 from sfumato.experiments.pate import check_run
 from sfumato.experiments.pate_settings import METHOD as PATE
 from sfumato.experiments.runs import Run, check_unique, read_run, written
@@ -95,7 +95,7 @@ class Spec:
         title: the title of its page.
         source: the paper that it follows.
         comments: remarks for its page.
-        dataset: the name of the data set.
+        dataset: the name of the data set, and after a plus sign the encoder of its texts, if it has texts.
         split: percentages of training, validation and test nodes, or ``public``.
         seeds: number of seeds of every run, at least 1.
         axis: what the figure shows to the right: ``epsilon``, or what its runs vary.
@@ -276,5 +276,10 @@ def _check_dataset(name: str) -> None:
     from sfumato.graph.datasets import list_datasets
 
     names = [row.name for row in list_datasets()]
+    name, texts = parts_of(name)
+    if texts is not None:
+        from sfumato.graph.text import encoder_named
+
+        encoder_named(texts)
     if name.partition("/")[0] not in {one.partition("/")[0] for one in names}:
         known("dataset", name, names)
