@@ -118,7 +118,7 @@ def test_a_vocabulary_that_is_no_text_is_refused(tmp_path):
 @pytest.mark.parametrize("kind", ["glove", "fasttext", "gzip"])
 def test_word_vectors_are_averaged_over_the_words_that_the_file_has(tmp_path, kind):
     path = tmp_path / f"vectors.{kind.replace('gzip', 'gz')}"
-    content = GLOVE + "dog 7 7\nat home 1 2\n. . . 1 2\n"
+    content = GLOVE + "dog 7 7\nat home 1 2\n. . . 1 2\n\n"
     if kind == "fasttext":
         content = "6 2\n" + content
     path.write_bytes(gzip.compress(content.encode()) if kind == "gzip" else content.encode())
@@ -133,6 +133,7 @@ def test_word_vectors_are_averaged_over_the_words_that_the_file_has(tmp_path, ki
         ("cats 1 0\ndog 1\n", "a word and 2 finite numbers in each line .* but line 2"),
         ("cats 1 0\ndog 1 2 3\n", "but line 2"),
         ("cats 1 0\ndog 1 x\n", "but line 2"),
+        ("cats 1 0\nbird 1\n", "but line 2"),  # also of a word that stands in no text
         ("cats 1 0\ndog 1 nan\n", "but line 2"),
         ("cats\n", "at least one number in each line .* but line 1"),
         (b"\x80\xff binary", "no text"),
@@ -241,8 +242,8 @@ def test_a_real_tiny_network(tmp_path):
     import torch
 
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cats", "dog"]
-    (tmp_path / "vocab.txt").write_text("\n".join(vocabulary) + "\n")
-    transformers.BertTokenizer(str(tmp_path / "vocab.txt")).save_pretrained(tmp_path / "tiny")
+    (tmp_path / "tiny").mkdir()
+    (tmp_path / "tiny" / "vocab.txt").write_text("\n".join(vocabulary) + "\n")
     sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
     config = transformers.BertConfig(vocab_size=len(vocabulary), max_position_embeddings=16, **sizes)
     network = transformers.BertModel(config).eval()

@@ -41,6 +41,8 @@ WAYS = [
     {"schema": OPEN},
     {"schema": {**SCHEMA, "max_degree": 2}, "directed": True, "self_loops": "keep"},
     {"schema": {**SCHEMA, "columns": {"age": {"categories": ["1", "2"]}}}, "self_loops": "error"},
+    {"schema": OPEN, "text": ["dorm"], "text_features": "hashing:8"},
+    {"schema": OPEN, "text": ["dorm"], "text_features": "bag-of-words"},
 ]
 
 

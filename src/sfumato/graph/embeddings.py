@@ -64,22 +64,26 @@ class WordVectors:
                     raise self._malformed(1, "at least one number")
                 if header:
                     continue
+            if line.count(" ") != width:
+                self._check_several(line, width, number)
+                continue
             word = line[: line.find(" ")]
             if word in wanted and word not in vectors:
-                vector = self._vector(line, width, number)
-                if vector is not None:
-                    vectors[word] = vector
+                vectors[word] = self._vector(line.split(" ")[1:], width, number)
             if report is not None and number % _STEP == 0:
                 report("read word vectors", number, max(count, number))
         return vectors, width
 
-    def _vector(self, line: str, width: int, number: int) -> np.ndarray | None:
-        cells = line.split(" ")[1:]
-        if len(cells) > width and not _are_numbers(cells):
-            return None  # an entry of several words, as some GloVe files have
-        if len(cells) != width or not _are_numbers(cells):
+    def _vector(self, cells: list[str], width: int, number: int) -> np.ndarray:
+        if not _are_numbers(cells):
             raise self._malformed(number, f"{width} finite numbers")
         return np.array(cells, np.float32)
+
+    def _check_several(self, line: str, width: int, number: int) -> None:
+        """Refuse a line that is neither empty nor an entry of several words, as some GloVe files have."""
+        cells = line.split(" ")
+        if line and (len(cells) <= width or _are_numbers(cells[1:])):
+            raise self._malformed(number, f"{width} finite numbers")
 
     def _malformed(self, number: int, expected: str) -> DataError:
         return DataError(
