@@ -9,6 +9,9 @@ from scipy.stats import chi2_contingency, chisquare
 
 import sfumato as sf
 from sfumato.bounded import topology
+from sfumato.bounded.aggregation import Arcs
+from sfumato.bounded.counting import noisy_counts, unrouted_sensitivity
+from sfumato.bounded.kernels import UNIT
 from sfumato.bounded.topology import (
     Pairs,
     edge_numbers,
@@ -233,3 +236,13 @@ def test_runs_on_the_same_edges_draw_the_same_and_on_other_edges_anew():
         released.append(randomized_pairs(pairs, present, 1.0, Fraction(1), coins))
     assert released[0].tolist() == released[1].tolist()
     assert len(np.setxor1d(released[0], released[2])) > 1000
+
+
+@pytest.mark.parametrize(("unit", "directed"), [(EDGE, False), (ARC, True)])
+def test_counts_along_all_arcs_move_by_what_is_charged(unit, directed):
+    """Every node sends the one-hot row of a class that does not depend on arcs."""
+    rows, most = np.eye(3, dtype=np.float32)[[0, 1, 2, 0]], 0.0
+    for left, right in neighbors(directed):
+        sums = [noisy_counts(Arcs(*graph.transpose()), rows, 0.0, KEY) for graph in (left, right)]
+        most = max(most, np.abs(sums[0] - sums[1]).sum() / UNIT)
+    assert most == unrouted_sensitivity(unit)
