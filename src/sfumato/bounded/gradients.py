@@ -257,21 +257,56 @@ def private_steps(
         raise fail("model", "parameters below float64", "to be computed in float64", "Call model.double() first.")
     if len(ids) == 0:
         raise fail("ids", "no id", "to hold the ids of the training role", "Give at least one node the train role.")
-    size = sum(p.numel() for p in parameters)
+
+    def on_grid(chosen: NDArray[np.int64], _: int) -> NDArray[np.int64]:
+        *inputs, targets = batch(chosen)
+        assert isinstance(targets, Tensor)
+        return to_grid(clipped_gradient_sum(model, inputs, targets, settings.l2_clip_norm))
+
+    margin = rounding_margin(sum(p.numel() for p in parameters))
+    return noisy_steps(Adam(parameters, settings.learning_rate), on_grid, ids, settings, key, margin, progress)
+
+
+def noisy_steps(
+    optimizer: Adam,
+    clipped_sum: Callable[[NDArray[np.int64], int], NDArray[np.int64]],
+    ids: NDArray[np.integer],
+    settings: PrivateSGD,
+    key: Key,
+    margin: float,
+    progress: Callable[[int, int], None] | None = None,
+) -> bytes:
+    """Draw examples, add noise to their clipped sum, and let an optimizer step, again and again. Return a secret MAC of all sums.
+
+    **Formal guarantee.** A :class:`~sfumato.privacy.events.PoissonGaussianEvent`, if the sums of one step for two neighboring
+    data sets differ by at most C (1 + margin) where the example of the one record is drawn, and are equal where it is not.
+
+    Args:
+        optimizer: holds the parameters as one vector.
+        clipped_sum: maps positions in ``ids`` and the number of the step to int64 steps of C / 2^24 [num_parameters].
+        ids: public ids of all examples; position and divisor use nothing else.
+        settings: the public settings of the run.
+        key: the key of this release; the sampling coins and all noise derive from it.
+        margin: eta, how far beyond C a sum may differ, as a part of C.
+        progress: called with (step, steps) after each step.
+
+    >>> weight = nn.Parameter(torch.zeros(2, dtype=torch.float64))
+    >>> settings = PrivateSGD(1.0, steps=1, l2_clip_norm=1.0, noise_multiplier=1e-3, learning_rate=0.1)
+    >>> _ = noisy_steps(Adam([weight], 0.1), lambda ids, step: np.array([2**24, 0]), np.arange(1), settings, bytes(32), 0.0)
+    >>> round(weight[0].item(), 2)
+    -0.1
+    """
     step_size = settings.l2_clip_norm / 2.0**_GRID_BITS
-    stddev = settings.noise_multiplier * (1 + rounding_margin(size)) * 2.0**_GRID_BITS
+    stddev = settings.noise_multiplier * (1 + margin) * 2.0**_GRID_BITS
     divisor = settings.sampling_prob * len(ids)
-    optimizer = Adam(parameters, settings.learning_rate)
     operands = key
     for step in range(settings.steps):
         chosen = np.flatnonzero(coins(derive_key(key, "sample", step), settings.sampling_prob, ids))
-        *inputs, targets = batch(chosen)
-        assert isinstance(targets, Tensor)
-        flat = to_grid(clipped_gradient_sum(model, inputs, targets, settings.l2_clip_norm))
+        flat = clipped_sum(chosen, step)
         mac = operand_mac(key, flat)
         operands = derive_key(operands, mac)
         noise_key = derive_key(key, "noise", step, mac)
-        noisy = flat + rounded_gaussian(noise_key, stddev, 0, size)
+        noisy = flat + rounded_gaussian(noise_key, stddev, 0, len(flat))
         optimizer.grad.copy_(torch.from_numpy(noisy * (step_size / divisor)))
         optimizer.step()
         if progress is not None:

@@ -65,6 +65,24 @@ class Adam:
         self.grad.zero_()
 
 
+class SGD(Adam):
+    """Plain descent on one flat vector: a step of the learning rate against the gradient, without any memory.
+
+    >>> weight = nn.Parameter(torch.tensor([1.0]))
+    >>> optimizer = SGD([weight], learning_rate=0.1)
+    >>> weight.grad.fill_(2.0).item()
+    2.0
+    >>> optimizer.step()
+    >>> round(weight.item(), 4)
+    0.8
+    """
+
+    def step(self) -> None:
+        """Update the parameters from ``grad``, and set ``grad`` to zero."""
+        self.flat.add_(self.grad, alpha=-self.learning_rate)
+        self.grad.zero_()
+
+
 class _CrossEntropy(torch.autograd.Function):
     """Cross-entropy with a target mass [classes, rows], class by class: short rows of scores would not be vectorized."""
 

@@ -1,0 +1,232 @@
+"""Groups of a split graph: brute force over neighboring tiny graphs, and planted faults that the same check must catch."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from sfumato.bounded import gradients, splits
+from sfumato.bounded.gradients import PrivateSGD
+from sfumato.bounded.split_gradients import SplitNetwork, split_steps
+from sfumato.bounded.splits import group_numbers, split_graph
+from sfumato.errors import UnsupportedUnitError
+from sfumato.graph.graph import Graph
+from sfumato.privacy.units import EdgeLevel, NodeLevel, RecordLevel
+
+NODES, GROUPS, SEED, FEATURES, WIDTH, CLASSES, CLIP = 7, 2, 11, 3, 2, 2, 1e-3
+ROLES = np.array([0, 0, 0, 0, 2, 0, 0], np.uint8)
+SIZE = FEATURES * WIDTH + WIDTH + (WIDTH + 1) * CLASSES
+KEY = bytes(32)
+
+
+def graph_of(adjacency, x, y):
+    """A directed graph; undirected ones hold both arcs. Without a promise of direction a record may lose its own arcs alone."""
+    owner, target = np.nonzero(adjacency)
+    labels = y if (y >= 0).any() else None  # a graph without any label says so
+    return Graph.from_edges(owner, target, NODES, directed=True, x=x, y=labels, classes=("a", "b"), roles=ROLES)
+
+
+def base(count, seed=0):
+    """Random data: (adjacency, features, labels), undirected in every second graph, with absent nodes in some."""
+    rng = np.random.default_rng(seed)
+    for number in range(count):
+        adjacency = rng.random((NODES, NODES)) < rng.uniform(0, 0.9)
+        if number % 2:
+            adjacency |= adjacency.T
+        x = rng.normal(size=(NODES, FEATURES)).astype(np.float32)
+        x[rng.random(NODES) < 0.1] = 0
+        y = rng.integers(-1, CLASSES, NODES)
+        yield adjacency, x, y
+
+
+def emptied(record, arcs):
+    """The record without features, label and arcs: all of them, or those it owns."""
+
+    def change(adjacency, x, y, rng):
+        adjacency, x, y = adjacency.copy(), x.copy(), y.copy()
+        adjacency[record] = False
+        if arcs == "incident":
+            adjacency[:, record] = False
+        x[record], y[record] = 0, -1
+        return adjacency, x, y
+
+    return change
+
+
+def replaced(record, arcs):
+    """Another record in its place; in half of the pairs the label alone is another one."""
+
+    def change(adjacency, x, y, rng):
+        adjacency, x, y = adjacency.copy(), x.copy(), y.copy()
+        y[record] = 1 - y[record] if y[record] >= 0 else 0
+        if rng.random() < 0.5:
+            adjacency[record] = rng.random(NODES) < 0.5
+            if arcs == "incident":
+                adjacency[:, record] = rng.random(NODES) < 0.5
+            x[record] = rng.normal(size=FEATURES) * 10.0 ** rng.integers(-3, 4)
+        return adjacency, x, y
+
+    return change
+
+
+@pytest.fixture
+def grid_sum(monkeypatch):
+    """What one step releases before noise, by the path that the method takes."""
+    held = []
+
+    def kept(key, array):
+        held.append(array)
+        return b""
+
+    monkeypatch.setattr(gradients, "operand_mac", kept)
+
+    def call(data, weights, *, leave_out, second_hop=True):
+        split = split_graph(graph_of(*data), GROUPS, SEED, second_hop=second_hop)
+        settings = PrivateSGD(1.0, 1, CLIP, 1.0, 0.01)
+        split_steps(SplitNetwork(split, WIDTH, CLASSES), weights, settings, KEY, leave_out=leave_out)
+        return held.pop().astype(np.float64)
+
+    return call
+
+
+def measured(grid_sum, relation, arcs, count=40, **options):
+    """The largest change of a sum in clips, over all records of many graphs, and the records that changed nothing."""
+    rng, change = np.random.default_rng(1), emptied if relation == "remove" else replaced
+    options = {"leave_out": relation == "remove", **options}
+    worst, silent = 0.0, set(range(NODES)) - {4}  # node 4 is no training node, and may stand alone
+    for data in base(count):
+        weights = rng.normal(size=SIZE)
+        left = grid_sum(data, weights, **options)
+        for record in range(NODES):
+            right = grid_sum(change(record, arcs)(*data, rng), weights, **options)
+            moved = float(np.linalg.norm(left - right)) / 2**24
+            worst = max(worst, moved)
+            silent -= {record} if moved else set()
+    return worst, silent
+
+
+CLAIMS = {"remove": 1.0, "replace": 2.0}
+
+
+def test_the_two_groups_hold_several_nodes_each():
+    groups = group_numbers(np.arange(NODES), GROUPS, SEED)
+    assert sorted(np.bincount(groups)) == [3, 4]
+    assert groups[ROLES == 0].any()
+    assert not groups[ROLES == 0].all()
+
+
+@pytest.mark.parametrize("arcs", ["incident", "owned"])
+@pytest.mark.parametrize("relation", CLAIMS)
+def test_one_record_moves_the_sum_by_at_most_the_claim_and_reaches_it(grid_sum, relation, arcs):
+    worst, silent = measured(grid_sum, relation, arcs)
+    assert 0.99 * CLAIMS[relation] <= worst <= CLAIMS[relation]
+    assert not silent
+
+
+@pytest.mark.parametrize("relation", CLAIMS)
+@pytest.mark.parametrize("second_hop", [True, False])
+def test_a_record_changes_no_other_group(relation, second_hop):
+    """Bit by bit, alone and in company: what another group gives reads nothing of this record."""
+    rng, change = np.random.default_rng(2), emptied if relation == "remove" else replaced
+    groups, moved = group_numbers(np.arange(NODES), GROUPS, SEED), 0
+    for data in base(25, seed=3):
+        weights = rng.normal(size=SIZE)
+        for record in range(NODES):
+            pair = data, change(record, "incident")(*data, rng)
+            both = [SplitNetwork(split_graph(graph_of(*one), GROUPS, SEED, second_hop=second_hop), WIDTH, CLASSES, 0.3, 5)
+                    for one in pair]  # fmt: skip
+            other = np.array([1 - groups[record]])
+            left, right = (net.clipped_sum(weights, other, CLIP, step=9) for net in both)
+            assert np.array_equal(left, right)
+            assert both[0].split.left_out[other] == both[1].split.left_out[other]
+            own = np.array([groups[record]])
+            left, right = (net.clipped_sum(weights, own, CLIP, step=9) for net in both)
+            moved += not np.array_equal(left, right)
+            whole = both[0].clipped_sum(weights, np.arange(GROUPS), CLIP, step=9)
+            assert np.array_equal(whole, left + both[0].clipped_sum(weights, other, CLIP, step=9))
+    assert moved > 100
+
+
+def every_arc(graph, groups, order):
+    """Arcs across groups are kept, as in the published code."""
+    return arcs_inside(graph, np.zeros_like(groups), order)
+
+
+def both_ways(graph, groups, order):
+    """A node counts as absent only if nobody has an arc to it: an emptied record with in-arcs is overlooked."""
+    inside = arcs_inside(graph, groups, order)
+    return sp.csr_matrix(inside.maximum(inside.T))
+
+
+def degrees_before_the_cut(graph, groups, order):
+    """Weights by the degrees of the whole graph: a node's arc to another group moves what that group sums."""
+    inside, whole = (arcs_inside(graph, part, order) for part in (groups, np.zeros_like(groups)))
+    degrees = np.asarray(whole.maximum(whole.T).sum(1)).ravel() + 1
+    inside.data = inside.data / np.sqrt(degrees[inside.indices])
+    return inside
+
+
+def weights_of_arcs(inside):
+    """The normalization that the fault above needs: entries stay as they are."""
+    return sp.csr_matrix(inside.maximum(inside.T) + sp.eye(inside.shape[0]))
+
+
+def by_tensor(network, flat, groups, l2_clip_norm, step=0):
+    """Each of the four tensors is clipped to the full bound on its own."""
+    ends = np.cumsum([FEATURES * WIDTH, WIDTH, WIDTH * CLASSES])
+    total = np.zeros(len(flat))
+    for group in groups:
+        parts = np.split(network.gradient(flat, np.array([group]), step), ends)
+        total += np.concatenate([part * min(1, l2_clip_norm / max(np.linalg.norm(part), 1e-300)) for part in parts])
+    return np.trunc(total / l2_clip_norm * 2**24).astype(np.int64)
+
+
+def unclipped(network, flat, groups, l2_clip_norm, step=0):
+    """Nothing is clipped, as in the published code."""
+    return np.trunc(network.gradient(flat, groups, step) / l2_clip_norm * 2**24).astype(np.int64)
+
+
+arcs_inside = splits._arcs_inside
+FAULTS = {
+    "arcs across groups are kept": ("remove", "incident", {"second_hop": False}, [(splits, "_arcs_inside", every_arc)]),
+    "degrees before the cut": ("remove", "incident", {"second_hop": False},
+        [(splits, "_arcs_inside", degrees_before_the_cut), (splits, "_normalized", weights_of_arcs)]),
+    "each tensor is clipped alone": ("remove", "incident", {}, [(SplitNetwork, "clipped_sum", by_tensor)]),
+    "nothing is clipped": ("replace", "incident", {}, [(SplitNetwork, "clipped_sum", unclipped)]),
+    "the emptied group is not left out": ("remove", "incident", {"leave_out": False}, []),
+    "absent by in-arcs": ("remove", "owned", {}, [(splits, "_arcs_inside", both_ways)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_planted_faults_are_caught(grid_sum, monkeypatch, name):
+    relation, arcs, options, patches = FAULTS[name]
+    for where, attribute, fault in patches:
+        monkeypatch.setattr(where, attribute, fault)
+    worst, _ = measured(grid_sum, relation, arcs, **options)
+    assert worst > 1.01 * CLAIMS[relation]
+
+
+def test_a_group_that_reads_another_is_caught(monkeypatch, grid_sum):
+    """A mean that is taken off all rows is a mean over other groups as well."""
+    real = splits.unit_rows
+
+    def centered(graph):
+        rows = real(graph).toarray()
+        return sp.csr_matrix(rows - rows.mean(0))
+
+    monkeypatch.setattr(splits, "unit_rows", centered)
+    worst, _ = measured(grid_sum, "replace", "incident")
+    assert worst > 1.01 * CLAIMS["replace"]
+
+
+@pytest.mark.parametrize("unit", [EdgeLevel(directed=False), RecordLevel(), type("Two", (NodeLevel,), {})()])
+def test_units_without_a_proof_are_refused(unit):
+    with pytest.raises(UnsupportedUnitError, match="lie in one group"):
+        splits.check_groups(unit)
+
+
+def test_an_overflowing_group_adds_nothing_and_others_stay_exact():
+    data = next(iter(base(1)))
+    network = SplitNetwork(split_graph(graph_of(*data), GROUPS, SEED), WIDTH, CLASSES)
+    weights = np.full(SIZE, 1e200)
+    assert not network.clipped_sum(weights, np.arange(GROUPS), CLIP).any()
