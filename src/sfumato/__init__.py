@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sfumato.central.baselines import SAGE as SAGE
     from sfumato.central.gap import GAP as GAP
     from sfumato.central.graph_free import GraphFree as GraphFree
+    from sfumato.central.graph_split import GraphSplit as GraphSplit
     from sfumato.central.labels import LabelMessages as LabelMessages
     from sfumato.central.progap import ProGAP as ProGAP
     from sfumato.central.reference import Reference as Reference
@@ -49,6 +50,7 @@ _HOME = {
     "Fitted": "method.plan",
     "GAP": "central.gap",
     "GraphFree": "central.graph_free",
+    "GraphSplit": "central.graph_split",
     "LabelMessages": "central.labels",
     "LinkLevel": "privacy.units",
     "LocalLevel": "privacy.units",

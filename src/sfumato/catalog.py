@@ -35,6 +35,7 @@ _METHODS = (
     "central.baselines:SAGE",
     "central.reference:Reference",
     "central.graph_free:GraphFree",
+    "central.graph_split:GraphSplit",
     "local.hybrid:Hybrid",
     "local.lpgnn:LPGNN",
     "local.label_only:LabelOnly",

@@ -24,6 +24,7 @@ METHODS = {
     "sage": "baselines:SAGE",
     "reference": "baselines:SAGE",
     "graph-free": "baselines:GraphFree",
+    "graph-split": "graph_split:GraphSplit",
     "label-only": "local:LabelOnly",
     "hybrid": "local:Hybrid",
     "lpgnn": "local:LPGNN",

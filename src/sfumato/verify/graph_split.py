@@ -1,0 +1,36 @@
+"""What the verifier knows of method graph-split: one network that DP-SGD trained on groups. It needs the standard library."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from .central import OWN, Central, Sizes, sizes
+from .kinds import Network
+
+if TYPE_CHECKING:
+    from .rules import Certificate
+
+
+class GraphSplit(Central):
+    """The rules of method graph-split: two linear layers; examples are groups, whose number is a setting."""
+
+    settings: ClassVar = {
+        "num_groups": "count", "batch_size": "count", "steps": "count", "learning_rate": "positive up to 100",
+        "optimizer": "one of adam, sgd", "width": "count", "dropout": "fraction", "second_hop": "flag",
+        "l2_clip_norm": "positive", "group_seed": "index",
+    }  # fmt: skip
+    audience: ClassVar = {
+        "node": {"anyone": ["weights"], "the node itself": OWN, "never": ["predictions that read neighbors"]}
+    }
+
+    def layers(self, certificate: Certificate) -> dict[str, Sizes]:
+        """Return two linear layers."""
+        width, features, classes = sizes(certificate)
+        return {"network": ({"first": (width, features), "second": (classes, width)}, {})}
+
+    def _network(self, certificate: Certificate, name: str) -> Network:
+        settings = certificate["settings"]
+        width, features, classes = sizes(certificate)
+        size = features * width + width + (width + 1) * classes
+        groups = settings["num_groups"]
+        return Network(name, [size], size, min(settings["batch_size"], groups) / groups, settings["steps"])

@@ -1,0 +1,129 @@
+"""Method graph-split: what it learns, what its predictions read, what it refuses, and what its verifier notices."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import sfumato as sf
+from sfumato import verify
+from sfumato.central import graph_split as module
+from sfumato.central.graph_split import own_scores
+from sfumato.errors import InputError, UnsupportedUnitError
+from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.privacy.events import PoissonGaussianEvent
+from sfumato.verify.methods import rules_of
+
+NODE = sf.NodeLevel(arcs="incident")
+GRAPH = stochastic_block_model(400, 3, mean_degree=10, num_features=6, seed=0).with_split(seed=0)
+PLAIN = np.eye(3, 6)[GRAPH.y] + np.random.default_rng(0).normal(size=(400, 6)) / 4
+EASY = replace(GRAPH, x=PLAIN.astype(np.float32))
+SETTINGS = {"num_groups": 100, "batch_size": 50, "steps": 40, "learning_rate": 0.05, "width": 8}
+
+
+def fitted(unit=NODE, epsilon=40.0, graph=GRAPH, **settings):
+    method = sf.GraphSplit(**{**SETTINGS, **settings})
+    budget = sf.Budget(epsilon, 1e-6) if unit.private else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return method.calibrate(budget, unit, graph.public_facts(unit)).fit(graph)
+
+
+def accuracy(run, graph=GRAPH):
+    return (run.predict(graph) == graph.y)[graph.test_mask].mean()
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"second_hop": False}, {"dropout": 0.2}, {"optimizer": "sgd", "learning_rate": 50.0}]
+)
+def test_it_learns_where_noise_is_small(settings):
+    assert accuracy(fitted(graph=EASY, **settings), EASY) > 0.7  # of about 0.4 for one class
+
+
+def test_without_privacy_it_reads_groups_and_is_better_than_features_alone():
+    run = fitted(sf.NoPrivacy(), num_groups=1, steps=100)
+    alone = (own_scores(run.weights, GRAPH).argmax(1) == GRAPH.y)[GRAPH.test_mask].mean()
+    assert accuracy(run) > alone + 0.05
+
+
+def test_a_prediction_reads_nothing_but_the_node_itself():
+    run = fitted()
+    x, cut = GRAPH.x.copy(), GRAPH.test_mask.argmax()
+    x[np.arange(len(x)) != cut] = 0
+    alone = replace(GRAPH, x=x, indptr=np.zeros_like(GRAPH.indptr), indices=GRAPH.indices[:0])
+    assert np.array_equal(run.predict_proba(alone)[cut], run.predict_proba(GRAPH)[cut])
+    assert run.certificate.values["who_may_see"] == {
+        "anyone": ["weights"],
+        "the node itself": ["predictions that read the node's own features (joint DP)"],
+        "never": ["predictions that read neighbors"],
+    }
+
+
+def test_scores_inside_groups_are_those_of_the_layers():
+    run = fitted()
+    method = run.plan.method
+    inside, alone = method.group_scores(run.weights, GRAPH), own_scores(run.weights, GRAPH)
+    without = replace(GRAPH, indptr=np.zeros_like(GRAPH.indptr), indices=GRAPH.indices[:0])
+    assert np.allclose(method.group_scores(run.weights, without), alone, atol=1e-5)
+    assert not np.allclose(inside, alone, atol=1e-3)
+
+
+@pytest.mark.parametrize(("relation", "event_relation"), [("remove", "add-remove"), ("replace", "replace")])
+def test_one_release_over_groups(relation, event_relation):
+    unit = sf.NodeLevel(arcs="incident", relation=relation)
+    plan = sf.GraphSplit(**SETTINGS).calibrate(sf.Budget(2.0, 1e-6), unit, GRAPH.public_facts(unit))
+    (release,) = plan.releases
+    assert release.event == PoissonGaussianEvent(0.5, release.event.noise_multiplier, 40, event_relation)
+    assert release.shape == (6 * 8 + 8 + 8 * 3 + 3,)
+
+
+def test_groups_with_absent_nodes_are_left_out_under_remove_alone(monkeypatch):
+    told = []
+    real = module.split_steps
+
+    def watched(*arguments, **named):
+        told.append(named["leave_out"])
+        return real(*arguments, **named)
+
+    monkeypatch.setattr(module, "split_steps", watched)
+    fitted()
+    fitted(sf.NodeLevel(arcs="incident", relation="replace"))
+    assert told == [True, False]
+
+
+@pytest.mark.parametrize("unit", [sf.EdgeLevel(directed=False), sf.RecordLevel()])
+def test_other_units_are_refused(unit):
+    with pytest.raises(UnsupportedUnitError, match="NodeLevel"):
+        sf.GraphSplit().calibrate(sf.Budget(1.0, 1e-6), unit, GRAPH.public_facts(unit))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "problem"),
+    [("num_groups", 200, "sampling_prob"), ("steps", 20, "steps"), ("width", 9, "shape"), ("dropout", 1.0, "dropout"),
+     ("optimizer", "none", "optimizer"), ("group_seed", -1, "group_seed"), ("second_hop", 1, "second_hop")],
+)  # fmt: skip
+def test_the_verifier_notices_other_settings(field, value, problem):
+    run = fitted(epsilon=4.0)
+    certificate, rules = dict(run.certificate.values), rules_of("graph-split")
+
+    def problems():
+        yield from rules.setting_faults(certificate)
+        for planned, release in zip(rules.releases(certificate), certificate["releases"], strict=True):
+            yield from planned.faults("", release)
+
+    assert not list(problems())
+    certificate["settings"] = {**certificate["settings"], field: value}
+    assert any(problem in one for one in problems())
+
+
+def test_a_saved_run_verifies_and_predicts_the_same(tmp_path):
+    run = fitted(epsilon=4.0)
+    folder = run.save(tmp_path / "run")
+    assert verify.verify(folder).valid
+    assert np.array_equal(sf.load(folder).predict(GRAPH), run.predict(GRAPH))
+
+
+def test_a_graph_without_features_is_refused_before_anything_is_charged():
+    with pytest.raises(InputError, match="features"):
+        fitted(graph=replace(GRAPH, x=None, feature_names=()))
