@@ -88,7 +88,7 @@ def grid_sum(monkeypatch):
     return call
 
 
-def measured(grid_sum, relation, arcs, count=40, **options):
+def measured(grid_sum, relation, arcs, count=16, **options):
     """The largest change of a sum in clips, over all records of many graphs, and the records that changed nothing."""
     rng, change = np.random.default_rng(1), emptied if relation == "remove" else replaced
     options = {"leave_out": relation == "remove", **options}

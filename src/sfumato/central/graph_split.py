@@ -144,17 +144,18 @@ class GraphSplit(CuratorMethod):
 
         ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
         """
-        network = self.network(plan.public, graph, session.seed)
-        start, told = self._start(plan.public, session.seed), session.watch.stage("network")
+        start = self._start(plan.public, session.seed)
         if not plan.unit.private:
+            network = self.network(plan.public, graph, session.seed)
             return Outcome(self._arrays(plan.public, self._plain(network, start)), {})
-        event = plan.event("network")
+        event, optimizer = plan.event("network"), _OPTIMIZERS[self.optimizer]
         assert isinstance(event, PoissonGaussianEvent)
-        key = session.charge("network")
         settings = PrivateSGD(
             event.sampling_prob, event.steps, self.l2_clip_norm, event.noise_multiplier, self.learning_rate
         )
-        optimizer, leave_out = _OPTIMIZERS[self.optimizer], plan.unit.relation == "remove"
+        leave_out, told = plan.unit.relation == "remove", session.watch.stage("network")
+        key = session.charge("network")
+        network = self.network(plan.public, graph, session.seed)
         flat, operands = split_steps(
             network, start, settings, key, leave_out=leave_out, optimizer=optimizer, progress=told
         )
