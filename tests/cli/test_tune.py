@@ -164,7 +164,7 @@ def test_wrong_options_are_refused_before_anything_is_written(refused, tables, t
 
 def test_a_method_without_privacy_is_refused(refused, tables, tmp_path):
     refused(
-        "one of label-messages, progap, gap, lpgnet, edgerand, lapgraph, mlp, linear, got 'sage'",
+        "one of label-messages, progap, gap, lpgnet, edgerand, lapgraph, mlp, linear, graph-split, got 'sage'",
         "tune",
         "sage",
         *tables["first"],

@@ -99,3 +99,10 @@ def test_links_are_all_that_is_kept_at_link_level():
 def test_errors_name_the_argument(make, named):
     with pytest.raises(InputError, match=f"Expected {named} to be"):
         make()
+
+
+def test_all_incident_arcs_have_a_word_of_their_own_and_no_cap():
+    declared = Declared(directed=False, max_degree=7)
+    assert unit_named("node-incident", declared) == NodeLevel(arcs="incident")
+    assert unit_named("node", declared) == NodeLevel(max_out_degree=7)
+    assert "node-incident" not in class_for("node-incident").takes_max_degree

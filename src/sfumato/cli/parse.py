@@ -92,7 +92,7 @@ def check(options: Options) -> None:
     _budget(options)
     unit_named(options.unit, Declared(directed=False))
     unit = class_for(options.unit)
-    if options.max_degree is not None and not unit.takes_max_degree:
+    if options.max_degree is not None and options.unit not in unit.takes_max_degree:
         raise InputError(f"Expected --max-degree with --unit node only, got unit {options.unit!r}. Drop it.")
     _ledger(options)
     if options.resumable and not unit.private:

@@ -87,7 +87,7 @@ class Run:
             raise fail("epsilons", list(self.epsilons), "to come with a delta, and a unit other than none")
         if (self.vary is None) != (not self.values):
             raise fail("values", list(self.values), f"to say what vary = {self.vary!r} takes", "Give both or neither.")
-        if (self.max_degree is not None or self.vary == "max_degree") and not unit.takes_max_degree:
+        if (self.max_degree is not None or self.vary == "max_degree") and self.unit not in unit.takes_max_degree:
             raise fail("max_degree", self.max_degree, "to come with unit node only")
         fixed = {*dict(self.settings), *(("max_degree",) if self.max_degree is not None else ())}
         if takes_epsilon and not takes_delta and "epsilon" in {*fixed, self.vary}:

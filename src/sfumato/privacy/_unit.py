@@ -43,7 +43,7 @@ class Unit(ABC):
             (``local``) or their links (``link``).
         private: whether anything is claimed.
         budget: the numbers that state a budget under this unit.
-        takes_max_degree: whether a bound on the arcs of an owner is part of the unit.
+        takes_max_degree: the words of which a bound on the arcs of an owner is a part.
         split: shares of training, validation and test nodes if a graph has no roles; None for those of the graph.
 
     >>> from sfumato.privacy.units import EdgeLevel
@@ -57,7 +57,7 @@ class Unit(ABC):
     trust: ClassVar[Trust] = "curator"
     private: ClassVar[bool] = True
     budget: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
-    takes_max_degree: ClassVar[bool] = False
+    takes_max_degree: ClassVar[tuple[str, ...]] = ()
     split: ClassVar[tuple[float, ...] | None] = None
 
     @property

@@ -129,8 +129,11 @@ class NodeLevel(Unit):
     arcs: Literal["owned", "incident"] = "owned"
     relation: Literal["remove", "replace"] = "remove"
     name: ClassVar[str] = "node"
-    words: ClassVar[Mapping[str, str]] = {"node": "one node: its features, its label and the arcs it owns"}
-    takes_max_degree: ClassVar[bool] = True
+    words: ClassVar[Mapping[str, str]] = {
+        "node": "one node: its features, its label and the arcs it owns",
+        "node-incident": "one node: its features, its label and every arc in or out of it",
+    }
+    takes_max_degree: ClassVar[tuple[str, ...]] = ("node",)
     public: ClassVar[tuple[str, ...]] = _NODE_PUBLIC
 
     def __post_init__(self) -> None:
@@ -148,8 +151,8 @@ class NodeLevel(Unit):
 
     @classmethod
     def parse(cls, word: str, parameter: str | None, declared: Declared) -> NodeLevel:
-        """Return the unit of owned arcs, at most as many as the declared bound."""
-        return cls(max_out_degree=declared.max_degree)
+        """Return the unit of owned arcs, at most as many as the declared bound, or that of all incident arcs."""
+        return cls(arcs="incident") if word == "node-incident" else cls(max_out_degree=declared.max_degree)
 
     @classmethod
     def forms(cls) -> Mapping[str, tuple[Unit, ...]]:
