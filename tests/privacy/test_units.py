@@ -13,6 +13,7 @@ from sfumato.privacy.units import (
     NodeLevel,
     NoPrivacy,
     RecordLevel,
+    class_for,
     unit_from_dict,
     unit_named,
     unit_to_dict,
