@@ -70,6 +70,16 @@ def test_torn_line_does_not_count(path):
     assert read(path) == whole[:-1]
 
 
+@pytest.mark.parametrize("curves", [[], {"stage/0": [0.5]}, {"stage/0": {"train": 0.5}}, {"stage/0": {"train": [1.5]}}])
+def test_damaged_curves_are_named(path, curves):
+    first, *others = path.read_text().splitlines()
+    row = json.loads(first)
+    row["metrics"]["curves"] = curves
+    path.write_text("\n".join([json.dumps(row), *others]) + "\n")
+    with pytest.raises(DataError, match="line 1 of"):
+        read(path)
+
+
 def test_damage_is_named(path):
     lines = path.read_text().splitlines()
     path.write_text("\n".join([lines[0], "{}", *lines[2:]]) + "\n")

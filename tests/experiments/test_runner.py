@@ -61,6 +61,16 @@ def test_a_line_holds_everything(small, tmp_path, monkeypatch):
     assert np.bincount(first).tolist() == np.bincount(second).tolist() == [3000, 400, 600]
 
 
+def test_a_line_holds_the_curves_that_its_run_asks_for(small, tmp_path):
+    small.write_text(small.read_text().replace("epsilons = [1, 4]", "epsilons = [1, 4]\ncurves = true"))
+    gap, mlp, *_ = read(run(Spec.read(small), tmp_path, profile="quick").path)
+    assert {stage: {role: len(one) for role, one in roles.items()} for stage, roles in gap["metrics"]["curves"].items()} == {
+        "encoder": {"train": 1, "validation": 1}, "classifier": {"train": 1, "validation": 1},
+    }  # fmt: skip
+    assert all(set(row) - KEYS == extra for row, extra in ((gap, {"curves"}), (mlp, set())))
+    assert "curves" not in mlp["metrics"]
+
+
 def test_finished_cells_are_not_run_again(small, tmp_path, instant):
     spec = Spec.read(small)
     run(spec, tmp_path, profile="quick")

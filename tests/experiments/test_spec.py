@@ -70,6 +70,16 @@ def test_id_depends_on_every_field(small):
     assert len(ids | {first.id}) == len(changed) + 1
 
 
+def test_a_cell_names_its_curves_only_where_they_are_kept(small):
+    """Results of before stay those of their cells; a run that begins to keep curves is run again."""
+    before = Spec.read(small).cells()
+    small.write_text(small.read_text().replace("epsilons = [1, 4]", "epsilons = [1, 4]\ncurves = true"))
+    after = Spec.read(small).cells()
+    assert "curves" not in before[0].to_dict()
+    assert after[0].to_dict() == {**before[0].to_dict(), "curves": True}
+    assert [one.id == two.id for one, two in zip(before[:3], after[:3], strict=True)] == [False, False, True]
+
+
 def test_varied_settings_reach_the_cells(small):
     text = small.read_text().replace(
         "{ epochs = 1, num_hops = 1 }", '{ epochs = 1 }\nvary = "num_hops"\nvalues = [1, 3]'
@@ -149,6 +159,7 @@ def test_on_another_data_set():
         ('settings = { epochs = 1 }', 'max_degree = 5', "to come with unit node only"),
         ('settings = { epochs = 1 }', 'vary = "epochs"', "to say what vary = 'epochs' takes"),
         ('settings = { epochs = 1 }', 'settings = { epochs = 1 }\nvary = "epochs"\nvalues = [1]', "no fixed value beside"),
+        ('method = "mlp"', 'method = "sage"\ncurves = true', "curves to be left out with method sage, got True. gap, mlp"),
         ("[quick]", "[quick", "to be TOML"),
         ("[quick]", "[[quick]]", r"Expected quick in .*small.toml to be one TOML table, got .* under \[quick\]\."),
         ('settings = { epochs = 1 }', 'settings = 3', r"settings in .*run 2 to be one TOML table, got 3\. Write settings = {"),

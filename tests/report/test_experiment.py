@@ -105,6 +105,27 @@ def test_page_shows_ours_beside_published(spec, rows):
         assert text in page
 
 
+def test_convergence_is_drawn_from_what_every_seed_measured(spec, rows):
+    """Means over seeds at the end of each stage, beside the number of steps; long curves are thinned in the figure alone."""
+    curves = {"stage/0": {"train": [0.2, 0.5], "validation": [0.1, 0.4]}, "stage/1": {"train": [0.7] * 700}}
+    made = [
+        {**row, "metrics": {**row["metrics"], "curves": curves}} if row["label"] == "GAP node" else row for row in rows
+    ]
+    page = experiment_page(spec, made)
+    assert_sound(page)
+    ends = table(page, "last step of each stage")
+    assert ends[1:] == [
+        ("GAP node", "4", "stage/0", "2", "50.0", "50.0 to 50.0", "40.0", "40.0 to 40.0", "3"),
+        ("GAP node", "4", "stage/1", "700", "70.0", "70.0 to 70.0", "-", "-", "3"),
+    ]
+    figures = experiment_figures(spec, made)
+    assert "600 of 702 steps are drawn" in figures["toy-convergence-1.svg"]
+    assert "Evaluation, never released" in figures["toy-convergence-1.svg"]
+    assert figures.keys() - experiment_figures(spec, rows).keys() == {"toy-convergence-1.svg"}
+    assert "Convergence" not in experiment_page(spec, rows)
+    assert len(figures["toy-convergence-1.svg"]) < 120_000
+
+
 def test_an_experiment_that_comes_along_is_run_by_its_name(spec, rows):
     spec = SimpleNamespace(**{**vars(spec), "name": "gap-table-4-2"})
     assert "sfumato experiment run gap-table-4-2 --quick" in experiment_page(spec, rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
@@ -19,7 +20,7 @@ from sfumato.bounded.exact import WholeRows
 from sfumato.bounded.gradients import PrivateSGD, check_examples, private_steps
 from sfumato.method.curator import CuratorMethod
 from sfumato.nn.models import SparseRows
-from sfumato.nn.training import train_full_batch
+from sfumato.nn.training import Steps, train_full_batch
 from sfumato.privacy.events import PoissonGaussianEvent
 
 if TYPE_CHECKING:
@@ -136,14 +137,51 @@ def train(
         graph: holds labels and roles.
         rows: gives the network's inputs for an array of node numbers.
     """
+    told = session.watch.stage(stage)
+    if session.watch.accuracies is not None:
+        told = _measuring(session.watch.accuracies.setdefault(stage, {}), network, graph, rows, told)
     if "labels" in plan.unit.public:
-        _train_public(settings, session, stage, network, graph, rows)
+        _train_public(settings, session, stage, network, graph, rows, told)
     else:
-        _train_private(settings, plan, session, stage, network, graph, rows)
+        _train_private(settings, plan, session, stage, network, graph, rows, told)
+
+
+def _measuring(
+    found: dict[str, list[float]], network: nn.Module, graph: Graph, rows: Rows, told: Steps | None
+) -> Steps:
+    """Measure the accuracy on training and validation nodes after each step, as evaluation outside the guarantee.
+
+    At node level it reads private labels, at iterates that are not released. Nothing of the fit may depend on it: a copy of
+    the network is measured, so weights, mode and batch norms of the one that is trained stay untouched.
+    """
+    assert graph.y is not None
+    parts = {}
+    for role, mask in (("train", graph.train_mask), ("validation", graph.val_mask)):
+        ids = np.flatnonzero(mask & (graph.y >= 0))
+        inputs = _inputs(rows(ids))
+        if len(ids) and not any(isinstance(one, WholeRows) for one in inputs):  # only exact training takes whole rows
+            parts[role] = inputs, torch.from_numpy(graph.y[ids])
+
+    def step(done: int, total: int) -> None:
+        measured = deepcopy(network).float().eval()
+        with torch.no_grad():
+            for role, (inputs, targets) in parts.items():
+                right = torch.eq(measured(*inputs).argmax(1), targets)
+                found.setdefault(role, []).append(float(right.double().mean()))
+        if told is not None:
+            told(done, total)
+
+    return step
 
 
 def _train_public(
-    settings: TrainSettings, session: Session, stage: str, network: nn.Module, graph: Graph, rows: Rows
+    settings: TrainSettings,
+    session: Session,
+    stage: str,
+    network: nn.Module,
+    graph: Graph,
+    rows: Rows,
+    told: Steps | None,
 ) -> None:
     y, ids, val = labeled(graph)
     inputs, held_out = _inputs(rows(ids)), _inputs(rows(val))
@@ -156,17 +194,24 @@ def _train_public(
         learning_rate=settings.learning_rate,
         validate=(lambda: network(*held_out)) if len(val) else None,
         validation_targets=y[val],
-        progress=session.watch.stage(stage),
+        progress=told,
     )
 
 
 def _train_private(
-    settings: TrainSettings, plan: Planned, session: Session, stage: str, network: nn.Module, graph: Graph, rows: Rows
+    settings: TrainSettings,
+    plan: Planned,
+    session: Session,
+    stage: str,
+    network: nn.Module,
+    graph: Graph,
+    rows: Rows,
+    told: Steps | None,
 ) -> None:
     event = plan.event(stage)
     assert isinstance(event, PoissonGaussianEvent)
     key = session.charge(stage)
-    operands = train_charged(settings, event, key, network, graph, rows, session.watch.stage(stage))
+    operands = train_charged(settings, event, key, network, graph, rows, told)
     session.bind(stage, np.frombuffer(operands, np.uint8))
 
 
@@ -177,7 +222,7 @@ def train_charged(
     network: nn.Module,
     graph: Graph,
     rows: Rows,
-    progress: Callable[[int, int], None] | None,
+    progress: Steps | None,
 ) -> bytes:
     """Train a network in place by DP-SGD that was charged before. Return a secret MAC of what was read.
 

@@ -37,6 +37,7 @@ class Request:
         max_degree: arcs that an owner keeps under a unit that bounds them; None takes what the graph promises.
         seeds: each seed gives one split and one fit; the fit of the first seed is kept.
         controls: whether the controls of the method's card are fitted too.
+        measure: whether accuracies after every step of training are kept (:meth:`~sfumato.method.plan.Plan.fit`).
     """
 
     source: Source
@@ -46,6 +47,7 @@ class Request:
     max_degree: int | None = None
     seeds: tuple[int, ...] = (0,)
     controls: bool = False
+    measure: bool = False
 
     def unit_on(self, graph: Graph) -> Unit:
         """Return the privacy unit on this graph."""
@@ -149,7 +151,7 @@ class Prepared:
         for number, seed in enumerate(self.request.seeds):
             split, fitted, start = self.split(seed), first, time.perf_counter()
             if number > 0 or fitted is None:
-                fitted = plan.fit(split, seed=seed, progress=report)
+                fitted = plan.fit(split, seed=seed, progress=report, measure=self.request.measure)
             if first is None:
                 first, seconds = fitted, time.perf_counter() - start
             scores.append(score(fitted, split))

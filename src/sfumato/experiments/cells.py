@@ -21,6 +21,7 @@ from sfumato.record.ledger import canonical_json
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph
+    from sfumato.method.contract import Accuracies
 
 Row = dict[str, Any]
 
@@ -42,6 +43,7 @@ class Cell:
         settings: the settings of the method, as pairs of name and value.
         seed: the seed of the split and of the fit.
         at: the value of what its run varies; None if nothing varies.
+        curves: whether its line holds the accuracies after every step of training.
     """
 
     spec: str
@@ -56,10 +58,12 @@ class Cell:
     settings: Settings
     seed: int
     at: Any
+    curves: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form, in which settings are an object."""
-        return {**asdict(self), "settings": dict(self.settings)}
+        """Return the JSON form, in which settings are an object, and ``curves`` is named only where they are kept."""
+        values = {**asdict(self), "settings": dict(self.settings)}
+        return values if self.curves else {name: value for name, value in values.items() if name != "curves"}
 
     @cached_property
     def id(self) -> str:
@@ -108,7 +112,7 @@ def run_cell(cell: Cell, data_dir: str | None) -> Row:
     method = method_named(cell.method, **constructor(cell.settings), **spends)
     name, texts = parts_of(cell.dataset)
     source = Source(name, data_dir, split=cell.split, text_features=texts)
-    request = Request(source, method, cell.unit, _budget(cell), cell.max_degree, (cell.seed,))
+    request = Request(source, method, cell.unit, _budget(cell), cell.max_degree, (cell.seed,), measure=cell.curves)
     try:
         prepared = prepare(request, load=_load)
     except UnsupportedUnitError as error:
@@ -121,8 +125,20 @@ def run_cell(cell: Cell, data_dir: str | None) -> Row:
         **empty_row("done"),
         "seconds": {"train": outcome.seconds, "total": time.perf_counter() - start},
         "peak_mb": peak_mb(),
-        "metrics": {"accuracy": outcome.accuracy.mean, "macro_f1": outcome.macro_f1.mean},
+        "metrics": {
+            "accuracy": outcome.accuracy.mean,
+            "macro_f1": outcome.macro_f1.mean,
+            **({"curves": _rounded(outcome.first.accuracies)} if cell.curves else {}),
+        },
         "certificate": None if evaluation.plan.epsilon is None else dict(outcome.first.certificate.values),
+    }
+
+
+def _rounded(curves: Accuracies) -> Accuracies:
+    """With the digits that a share of fewer than a million nodes has: thousands of steps make long lines."""
+    return {
+        stage: {role: [round(one, 6) for one in values] for role, values in roles.items()}
+        for stage, roles in curves.items()
     }
 
 

@@ -135,9 +135,22 @@ def _sound(row: Any) -> bool:
         row["peak_mb"],
     ]
     certificate = row["certificate"]
+    if not _sound_curves(row["metrics"].get("curves", {})):
+        return False
     return all(isinstance(one, (int, float)) and math.isfinite(one) for one in numbers) and (
         certificate is None
         or (isinstance(certificate, dict) and {"protects", "claim", "releases", "assumed_public"} <= set(certificate))
+    )
+
+
+def _sound_curves(curves: Any) -> bool:
+    """Whether there is a list of shares for each stage and role."""
+    if not isinstance(curves, dict) or not all(isinstance(roles, dict) for roles in curves.values()):
+        return False
+    found = [values for roles in curves.values() for values in roles.values()]
+    return all(
+        isinstance(values, list) and all(isinstance(one, (int, float)) and 0 <= one <= 1 for one in values)
+        for values in found
     )
 
 
@@ -210,4 +223,4 @@ def _line(run: Run, epsilon: float | None, at: Any, rows: Sequence[Row], publish
 
 
 def _key(values: Mapping[str, Any]) -> str:
-    return json.dumps([values[name] for name in _CELL], sort_keys=True)
+    return json.dumps([*(values[name] for name in _CELL), values.get("curves", False)], sort_keys=True)

@@ -17,6 +17,8 @@ from sfumato.graph.graph import PublicFacts
 from sfumato.privacy.units import Declared, class_for, short_words, unit_named
 
 ROLES = ("method", "floor", "ceiling", "label-control", "no-information")
+CURVES = ("gap", "mlp", "progap")
+"""Methods whose fits measure accuracies after every step."""
 _BUDGETS = ("epsilon_x", "epsilon_y")
 _SCALARS = (bool, int, float, str)
 Settings = tuple[tuple[str, Any], ...]
@@ -43,6 +45,7 @@ class Run:
         vary: a setting of the method, or ``max_degree``; None if nothing varies.
         values: the values that it takes.
         first_seed: its first seed. Seeds below it may have chosen constants of the method.
+        curves: keep train and validation accuracy after every step of training (methods gap, progap and mlp), for a figure.
 
     Raises:
         InputError: a name is unknown, a value is refused by the method, or a budget is missing.
@@ -60,6 +63,7 @@ class Run:
     vary: str | None = None
     values: tuple[Any, ...] = ()
     first_seed: int = 0
+    curves: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "settings", tuple((name, written(value)) for name, value in self.settings))
@@ -102,6 +106,10 @@ class Run:
 
     def _check_method(self) -> None:
         require("torch")
+        if self.curves and self.method not in CURVES:
+            raise fail(
+                "curves", self.curves, f"to be left out with method {self.method}", f"{', '.join(CURVES)} have some."
+            )
         if self.method == PATE:
             return  # checked with its data set, by the specification
         from sfumato.catalog import METHODS, words_with

@@ -250,7 +250,7 @@ class Spec:
                 settings, max_degree = run.at(at, epsilon)
                 settings = run.completed(settings, self.dataset)
                 where = self.name, run.label, run.method, self.dataset, self.split, run.unit
-                yield Cell(*where, epsilon, run.delta, max_degree, settings, run.first_seed + seed, at)
+                yield Cell(*where, epsilon, run.delta, max_degree, settings, run.first_seed + seed, at, run.curves)
 
 
 def find(name: str) -> Spec:

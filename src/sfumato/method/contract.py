@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 Arrays = dict[str, NDArray[Any]]
 Progress = Callable[[str, int, int], None]
+Accuracies = dict[str, dict[str, list[float]]]
+"""For each stage and role (train, validation) the accuracy after every step. It reads true labels: evaluation alone."""
 
 
 @dataclass(frozen=True)
@@ -217,12 +219,18 @@ class Outcome(NamedTuple):
 class Watch:
     """A watch receives the progress and the learning curves of a fit, which are outside the guarantee.
 
+    Args:
+        report: a function, called with (stage, done, total); None if nobody watches.
+        curves: receives losses by stage.
+        accuracies: receives the accuracy after every step of training, by stage and role; None measures nothing.
+
     >>> Watch().stage("network") is None
     True
     """
 
     report: Progress | None = None
     curves: dict[str, list[float]] = field(default_factory=dict)
+    accuracies: Accuracies | None = None
 
     def stage(self, name: str) -> Callable[[int, int], None] | None:
         """Return a callback (done, total) for one stage of the work, or None if nobody watches."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato._validate import fail
-from sfumato.method.contract import GraphKey, Planned, Progress, Session, Watch
+from sfumato.method.contract import GraphKey, Planned, Session, Watch
 from sfumato.method.engine import PlanEntry, Spending
 from sfumato.noise.keys import Key, derive_key, new_key, operand_mac
 from sfumato.record.ledger import canonical_json
@@ -28,7 +28,7 @@ def open_session(
     dataset_ledger: DatasetLedger | None,
     state: FitState | None,
     run: str,
-    progress: Progress | None,
+    watch: Watch,
 ) -> Session:
     """Open the ledgers of a fit in the order of :mod:`sfumato.method.engine`.
 
@@ -41,7 +41,7 @@ def open_session(
         dataset_ledger: the ledger of the data set, if the run shares one.
         state: the state of a resumable fit; None for a fit that cannot be resumed.
         run: a random name, under which the data set is charged once.
-        progress: a function, called with (stage, done, total); None if nobody watches.
+        watch: receives progress and curves.
 
     Raises:
         InputError: a resumable fit names no file for its ledger.
@@ -58,7 +58,7 @@ def open_session(
         read = {"graph": _graph_mac(graph, identity, key)}
         spending = Spending.of_state(entry, dataset_ledger, state, _terms(plan, seed, key), read)
     ledger = spending.begin(path, {"name": identity.name, "ids_digest": identity.ids_digest})
-    return Session(ledger, key, seed, state=state, spend=spending.spend, watch=Watch(progress))
+    return Session(ledger, key, seed, state=state, spend=spending.spend, watch=watch)
 
 
 def _terms(plan: Planned, seed: int, key: Key) -> dict[str, Any]:

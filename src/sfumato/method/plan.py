@@ -21,7 +21,7 @@ from sfumato.errors import DataError, InputError, LedgerError, UnsupportedUnitEr
 from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.graph.splits import DEFAULT_FRACTIONS
 from sfumato.method.checks import check_names, check_spec
-from sfumato.method.contract import Arrays, GraphKey, Method, Origin, Planned, Progress
+from sfumato.method.contract import Accuracies, Arrays, GraphKey, Method, Origin, Planned, Progress, Watch
 from sfumato.method.engine import PlanEntry
 from sfumato.method.opening import open_session
 from sfumato.noise.rectangles import SAMPLER_TAU
@@ -113,6 +113,7 @@ class Plan(Planned):
         progress: Progress | None = None,
         dataset_ledger: DatasetLedger | None = None,
         state: FitState | None = None,
+        measure: bool = False,
     ) -> Fitted:
         """Train on private data, spending exactly this plan.
 
@@ -125,6 +126,8 @@ class Plan(Planned):
             dataset_ledger: where the whole claim is reserved before the first release.
             state: makes the fit resumable: the same call with the state taken up again
                 (``FitState.open``) gives the same bits and is charged once.
+            measure: gap, progap and mlp also keep the accuracy on training and validation nodes after every step. It reads
+                true labels: evaluation outside the guarantee, on which neither model nor certificate depends.
 
         Raises:
             DataError: the graph contradicts the plan's public facts.
@@ -139,7 +142,8 @@ class Plan(Planned):
         shared = None if dataset_ledger is None else dataset_ledger.path
         begun = state is not None and state.bound("plan")
         with noting_charges(ledger if begun else None, shared, run):  # a file that is there may be another run's
-            session = open_session(self, self.entry, graph, seed, ledger, dataset_ledger, state, run, progress)
+            watch = Watch(progress, accuracies={} if measure else None)
+            session = open_session(self, self.entry, graph, seed, ledger, dataset_ledger, state, run, watch)
         with noting_charges(ledger, shared, run):
             outcome = self.method.run(self, graph, session)
         ran, origin = outcome.chosen or self, self.method.origin
@@ -171,6 +175,7 @@ class Plan(Planned):
             session.ledger,
             key,
             session.watch.curves,
+            session.watch.accuracies or {},
         )
 
     def check(self, graph: Graph) -> None:
@@ -215,7 +220,7 @@ class Fitted:
     features: they never read arcs. For another graph see :meth:`calibrate_inference`.
 
     ``certificate`` and ``ledger`` are those of the run, ``released`` holds its aggregates by name, ``graph_key`` identifies the
-    graph, and ``curves`` are learning curves, outside the guarantee.
+    graph, and ``curves`` are learning curves and ``accuracies`` what :meth:`Plan.fit` measured, outside the guarantee.
     """
 
     plan: Plan
@@ -226,6 +231,7 @@ class Fitted:
     ledger: Ledger
     graph_key: GraphKey
     curves: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    accuracies: Accuracies = field(default_factory=dict)
 
     def predict_proba(self, graph: Graph) -> NDArray[np.float32]:
         """Compute class probabilities of the fitted graph, float32 [num_nodes, num_classes]; this spends nothing.

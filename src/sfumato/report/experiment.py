@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.experiments.results import Line, sum_up
 from sfumato.experiments.spec import SPECS, Spec
 from sfumato.report.answers import answers_section
+from sfumato.report.convergence import convergence_section
 from sfumato.report.figures import accuracy_figure, cost_figure
 from sfumato.report.html import to_html
 from sfumato.report.lines import ceiling_of, floor_of, gain_of
@@ -69,6 +70,7 @@ def _page(spec: Spec, rows: Sequence[Row], date: str | None) -> Page:
     sections = (
         _compared(spec, rows, date),
         _accuracy(spec, lines),
+        convergence_section(spec.name, rows),
         answers_section(rows) if spec.images else _gain(lines),
         _privacy(lines),
         _cost(spec, lines),
