@@ -102,6 +102,20 @@ def test_hops_enter_through_their_own_map():
     assert not torch.allclose(model(hops), model(swapped))
 
 
+def test_hops_are_added_or_weighted_by_their_scores():
+    hops = torch.randn(6, 3, 4)
+    for combine in ("sum", "attention"):
+        model = MultiHopClassifier(2, 4, 3, batch_norm=False, combine=combine)
+        mapped = [model.base[k](hops[:, k]) for k in range(3)]
+        shares = torch.ones(6, 3)
+        if combine == "attention":
+            shares = torch.cat([model.score[k](mapped[k]) for k in range(3)], dim=1).softmax(1)
+            assert torch.allclose(shares.sum(1), torch.ones(6))
+        joint = functional.normalize(sum(shares[:, k : k + 1] * mapped[k] for k in range(3)), dim=1)
+        assert torch.allclose(model(hops), model.head(functional.selu(joint)), atol=1e-6)
+        assert model.head.in_features == 4
+
+
 def test_private_training_sees_one_example_a_row():
     """Without batch norm, an example's scores do not depend on the rest of the batch."""
     rows, hops = torch.randn(8, 6), torch.randn(8, 2, 4)

@@ -27,6 +27,8 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "linear, no bias": (lambda: nn.Sequential(nn.Linear(5, 2, bias=False)), (5,)),
     "encoder": (lambda: Encoder(5, 4, 2, batch_norm=False), (5,)),
     "classifier": (lambda: MultiHopClassifier(2, 4, 2, batch_norm=False), (3, 4)),
+    "sum": (lambda: MultiHopClassifier(2, 4, 2, batch_norm=False, combine="sum"), (3, 4)),
+    "attention": (lambda: MultiHopClassifier(2, 4, 2, batch_norm=False, combine="attention"), (3, 4)),
 }
 
 

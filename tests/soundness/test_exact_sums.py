@@ -26,6 +26,8 @@ NETWORKS = {
     "mlp": (lambda: MLP((50, 33, 16, 7)), [(50,)]),
     "encoder": (lambda: Encoder(50, 16, 7, batch_norm=False), [(50,)]),
     "hops": (lambda: MultiHopClassifier(2, 16, 7, batch_norm=False), [(3, 16)]),
+    "sum": (lambda: MultiHopClassifier(2, 16, 7, batch_norm=False, combine="sum"), [(3, 16)]),
+    "attention": (lambda: MultiHopClassifier(2, 16, 7, batch_norm=False, combine="attention"), [(3, 16)]),
     "stage": (lambda: StageNetwork((9, 16), 16, 7, num_layers=2, frozen=5, batch_norm=False), [(9,), (16,), (5,)]),
 }
 
@@ -207,6 +209,15 @@ def test_functions_of_single_numbers_have_the_same_bits_anywhere(length):
         assert torch.equal(function(numbers), one_by_one(function, numbers))
 
 
+def attended(x):
+    return steady.attention(x[:, :3], torch.stack((x, -x * x, x + 1), dim=1))
+
+
+def attention_slope(x):
+    x = x.clone().requires_grad_()
+    return torch.autograd.grad((attended(x) * x.detach()).sum(), x)[0]
+
+
 def selu_slope(x):
     x = x.clone().requires_grad_()
     return torch.autograd.grad(steady.selu(x).sum(), x)[0]
@@ -228,10 +239,20 @@ def test_activations_of_a_row_do_not_depend_on_how_many_rows_there_are(width, th
     try:
         rows = torch.randn(5002, width, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) * 2
         for count in (3, 257, 2049, 5001):
-            for function in (steady.selu, normalize, steady.softmax):
+            for function in (steady.selu, normalize, steady.softmax, attended, attention_slope):
                 assert torch.equal(function(rows[: count + 1])[:count], function(rows[:count]))
     finally:
         torch.set_num_threads(before)
+
+
+def test_steady_attention_is_attention():
+    """Beside Torch's own, with the gradient in scores and rows."""
+    scores, rows, factor = (torch.randn(*shape, dtype=torch.float64) for shape in ((9, 3), (9, 3, 5), (9, 5)))
+    scores, rows, results = scores.requires_grad_(), rows.requires_grad_(), []
+    for out in (steady.attention(scores, rows), (scores.softmax(1)[:, :, None] * rows).sum(1)):
+        results.append((out, *torch.autograd.grad((out * factor).sum(), (scores, rows))))
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-13, atol=1e-14)
 
 
 def test_the_steady_exp_is_exp():

@@ -18,6 +18,8 @@ MODELS = {
     "linear": (lambda: nn.Sequential(nn.Linear(5, 3, bias=False)), (5,)),
     "encoder": (lambda: Encoder(5, 4, 3, batch_norm=False), (5,)),
     "hops": (lambda: MultiHopClassifier(2, 4, 3, batch_norm=False), (3, 4)),
+    "sum": (lambda: MultiHopClassifier(2, 4, 3, batch_norm=False, combine="sum"), (3, 4)),
+    "attention": (lambda: MultiHopClassifier(2, 4, 3, batch_norm=False, combine="attention"), (3, 4)),
 }
 
 
@@ -173,6 +175,14 @@ def tied():
     model = nn.Sequential(nn.Linear(5, 5), nn.Linear(5, 5), nn.Linear(5, 3))
     model[1].weight = model[0].weight
     return model
+
+
+def test_one_score_map_for_all_hops_is_refused():
+    """Attention has a score map for each hop: an example that meets one map several times has no outer product as gradient."""
+    model = MultiHopClassifier(2, 4, 3, batch_norm=False, combine="attention")
+    model.score = nn.ModuleList([model.score[0]] * 3)
+    with pytest.raises(InputError, match="once an example"):
+        clipped_gradient_sum(model.double(), [torch.zeros(2, 3, 4, dtype=torch.float64)], torch.tensor([0, 1]), 1.0)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@
 
 1. *Encoder*: an MLP pre-trained on features and labels (equations 4.3 to 4.5), rows normalized to norm 1.
 2. *Aggregation*: K noisy neighbourhood sums, each on the normalized result of the one before (algorithm 5).
-3. *Classifier*: one linear map a hop, concatenated, with a linear head (equations 4.10 to 4.12).
+3. *Classifier*: one linear map a hop, combined, with a linear head (equations 4.10 to 4.12). It reads released rows and
+   the node's own encoding, so a way to combine them (concatenation, sum, attention) has no part in the sensitivities.
 
 **Formal guarantee.**
 
@@ -32,7 +33,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sfumato._validate import check_int, fail
+from sfumato._validate import check_choice, check_int, fail
 from sfumato.bounded.aggregation import (
     Arcs,
     affected_coordinates,
@@ -54,7 +55,7 @@ from sfumato.central._learning import (
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Origin, Outcome, Planned, Session
 from sfumato.method.inference import Inference
-from sfumato.nn.models import Encoder, MultiHopClassifier
+from sfumato.nn.models import COMBINE, Encoder, MultiHopClassifier
 from sfumato.noise.keys import new_key
 from sfumato.privacy.events import GaussianEvent
 from sfumato.privacy.splitting import SGD_WEIGHT, Part, balance
@@ -87,6 +88,7 @@ class GAP(NetworkMethod):
     Args:
         num_hops: K, at most 1000; default 2 with privacy, 5 without.
         encoder: False aggregates the features themselves (the paper's ablation, figure 4.7).
+        combine: how the classifier makes one row of all hops (equation 4.11): cat, sum or attention.
 
     Raises:
         InputError: a setting is out of range. ``calibrate`` raises UnsupportedUnitError under a unit without a proof.
@@ -104,6 +106,7 @@ class GAP(NetworkMethod):
 
     num_hops: int | None = None
     encoder: bool = True
+    combine: str = "cat"
     card: ClassVar[Card] = Card(
         name="gap",
         summary="graph network on noisy sums over neighbors",
@@ -125,6 +128,12 @@ class GAP(NetworkMethod):
             check_int(low=1, high=1000, num_hops=self.num_hops)
         if not isinstance(self.encoder, bool):
             raise fail("encoder", self.encoder, "to be True or False", "False aggregates the features themselves.")
+        check_choice(COMBINE, combine=self.combine)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Return the public settings. Concatenation is not named: it was the only way when kept runs were certified."""
+        return {name: value for name, value in super().settings.items() if (name, value) != ("combine", "cat")}
 
     def hops(self, unit: Unit) -> int:
         """Return K, the number of hops under a unit."""
@@ -208,7 +217,9 @@ class GAP(NetworkMethod):
     ) -> tuple[Encoder | None, MultiHopClassifier]:
         wide, classes = self.message_width(public), public.num_classes
         encoder = Encoder(public.num_features, self.width, classes, batch_norm=batch_norm) if self.encoder else None
-        return encoder, MultiHopClassifier(num_hops, self.width, classes, batch_norm=batch_norm, input_width=wide)
+        return encoder, MultiHopClassifier(
+            num_hops, self.width, classes, batch_norm=batch_norm, input_width=wide, combine=self.combine
+        )
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from functools import reduce
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sfumato.nn.steady import selu
+from sfumato.nn.steady import attention, selu
+
+COMBINE = ("cat", "sum", "attention")
+"""How hops become one row for a head."""
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -182,7 +186,12 @@ class Encoder(nn.Module):
 
 
 class MultiHopClassifier(nn.Module):
-    """GAP's classifier maps each hop by a linear map of its own, concatenates, normalizes, and ends with SELU and a linear head.
+    r"""GAP's classifier maps each hop by a linear map of its own, combines, normalizes, and ends with SELU and a linear head.
+
+    With :math:`H_k` the mapped hop k, ``cat`` puts all side by side, ``sum`` adds them, and ``attention`` adds
+    :math:`\sum_k \alpha_k H_k`, where :math:`\alpha = \mathrm{softmax}(a_0 \cdot H_0 + b_0, \dots, a_K \cdot H_K + b_K)`
+    for each row. Each hop has a score map of its own, so that an example meets every layer once: gradients of single
+    examples are clipped by the norm trick.
 
     Args:
         num_hops: K; there is one map for each of the hops 0 to K.
@@ -190,23 +199,41 @@ class MultiHopClassifier(nn.Module):
         num_classes: columns of the scores.
         batch_norm: normalize over the batch.
         input_width: columns of each hop; None means ``width``.
+        combine: one of :data:`COMBINE`.
 
     Shapes: a tensor [batch, num_hops + 1, input_width] (default ``width``) to scores [batch, num_classes].
 
     Source: Sajadmanesh et al. (2023), GAP, equations 4.10 to 4.12.
+
+    >>> MultiHopClassifier(2, 4, 3, batch_norm=False, combine="attention")(torch.ones(5, 3, 4)).shape
+    torch.Size([5, 3])
     """
 
     def __init__(
-        self, num_hops: int, width: int, num_classes: int, *, batch_norm: bool, input_width: int | None = None
+        self,
+        num_hops: int,
+        width: int,
+        num_classes: int,
+        *,
+        batch_norm: bool,
+        input_width: int | None = None,
+        combine: str = "cat",
     ) -> None:
         super().__init__()
-        self.base = nn.ModuleList([Linear(input_width or width, width) for _ in range(num_hops + 1)])
-        joint = width * (num_hops + 1)
+        stages = range(num_hops + 1)
+        self.combine, joint = combine, width * len(stages) if combine == "cat" else width
+        self.base = nn.ModuleList([Linear(input_width or width, width) for _ in stages])
+        self.score = nn.ModuleList([Linear(width, 1) for _ in stages] if combine == "attention" else [])
         self.norm = nn.BatchNorm1d(joint) if batch_norm else nn.Identity()
         self.head = Linear(joint, num_classes)
 
     def forward(self, hops: Tensor) -> Tensor:
-        joint = torch.cat([base(hops[:, k]) for k, base in enumerate(self.base)], dim=1)
+        mapped = [base(hops[:, k]) for k, base in enumerate(self.base)]
+        if self.combine == "attention":
+            scores = torch.cat([score(rows) for score, rows in zip(self.score, mapped, strict=True)], dim=1)
+            joint = attention(scores, torch.stack(mapped, dim=1))
+        else:
+            joint = torch.cat(mapped, dim=1) if self.combine == "cat" else reduce(torch.add, mapped)
         return self.head(selu(self.norm(normalize(joint))))
 
 

@@ -53,6 +53,41 @@ def softmax(scores: Tensor) -> Tensor:
     return raised / reduce(torch.add, raised.unbind(1))[:, None]
 
 
+def attention(scores: Tensor, rows: Tensor) -> Tensor:
+    """Compute the mean of the rows of each example [n, K, width] weighted by the softmax of its scores [n, K]; [n, width].
+
+    The gradient is known to autograd. Sums are made in order, here and in the gradient.
+
+    >>> attention(torch.zeros(1, 2, dtype=torch.float64), torch.tensor([[[1.0], [4.0]]], dtype=torch.float64)).tolist()
+    [[2.5]]
+    """
+    if scores.dtype != torch.float64:
+        return (functional.softmax(scores, dim=1).unsqueeze(2) * rows).sum(1)
+    return _Attention.apply(scores, rows)[0]
+
+
+class _Attention(Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(scores: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """The weighted mean, and the weights."""
+        weights = softmax(scores)
+        return reduce(torch.add, (weights.unsqueeze(2) * rows).unbind(1)), weights
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: tuple[Tensor, Tensor]) -> None:
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(inputs[1], output[1])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor, Tensor]:
+        rows, weights = ctx.saved_tensors
+        toward = reduce(torch.add, (rows * grad.unsqueeze(1)).unbind(2))
+        along = reduce(torch.add, (weights * toward).unbind(1)).unsqueeze(1)
+        return weights * (toward - along), weights.unsqueeze(2) * grad.unsqueeze(1)
+
+
 def selu(x: Tensor) -> Tensor:
     """Compute the activation SELU, whose gradient is known to autograd.
 

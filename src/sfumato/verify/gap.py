@@ -5,15 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from .central import OF_HOPS, OWN, TRAINING, Central, Sizes, sizes
+from .values import kind_faults
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from .rules import Certificate
 
 _HOPS = 2
 
 
 class GAP(Central):
-    """The rules of method gap: an encoder, hops on its encodings, and a classifier on all of them."""
+    """The rules of method gap: an encoder, hops on its encodings, and a classifier that combines all of them.
+
+    ``combine`` is a setting where it is not concatenation, which no certificate names.
+    """
 
     settings: ClassVar = {**TRAINING, "num_hops": "count or null up to 1000", "encoder": "flag"}
     audience: ClassVar = {
@@ -25,6 +31,13 @@ class GAP(Central):
         },
     }
     inductive = True
+
+    def setting_faults(self, certificate: Certificate) -> Iterator[str]:
+        """Yield a problem for settings that are not exactly those of the method; concatenation is not named."""
+        settings, kinds = certificate["settings"], dict(self.settings)
+        if "combine" in settings:
+            kinds["combine"] = "one of sum, attention"
+        return kind_faults(settings, kinds, "certificate.json: settings", "a setting of method gap")
 
     def hops(self, certificate: Certificate) -> int:
         """Return the number of hops in the settings, or the default."""
@@ -40,6 +53,10 @@ class GAP(Central):
         (width, features, classes), stages = sizes(certificate), self.hops(certificate) + 1
         encoder = {"mlp.layers.0": (width, features), "mlp.layers.1": (width, width), "head": (classes, width)}
         bases = {f"base.{k}": (width, self.columns(certificate)) for k in range(stages)}
+        combine = certificate["settings"].get("combine", "cat")
+        if combine == "attention":
+            bases |= {f"score.{k}": (1, width) for k in range(stages)}
+        joint = width * stages if combine == "cat" else width
         found: dict[str, Sizes] = {"encoder": (encoder, {"mlp.norms.0": width, "mlp.norms.1": width})}
-        found["classifier"] = {**bases, "head": (classes, width * stages)}, {"norm": width * stages}
+        found["classifier"] = {**bases, "head": (classes, joint)}, {"norm": joint}
         return found if certificate["settings"]["encoder"] else {"classifier": found["classifier"]}
