@@ -46,6 +46,26 @@ def test_every_figure_has_a_specification():
     assert names >= {"lpgnn-table-3-2-cora", "lpgnn-table-3-2-facebook"}
 
 
+@pytest.mark.parametrize("path", [path for path in BUILTIN if "gap-" in path.stem], ids=lambda path: path.stem)
+def test_every_figure_of_a_central_method_has_its_controls(path):
+    """Graph-free floors at its unit and every budget, one hop of label messages at its unit, budgets and cap, and a ceiling."""
+    runs = Spec.read(path).runs
+    floors = {"edge": ("mlp", "graph-free"), "node": ("mlp", "linear")} if path.stem.startswith("gap-") else {}
+    for unit in {run.unit for run in runs if run.role == "method"}:
+        budgets = {one for run in runs if run.role == "method" and run.unit == unit for one in run.epsilons}
+        word = "edge" if unit == "arc" else unit
+        for method in floors.get(word, ("mlp",)):
+            (floor,) = (run for run in runs if (run.role, run.method, run.unit) == ("floor", method, word))
+            assert set(floor.epsilons) == (budgets if word == "node" else set())
+        (control,) = (run for run in runs if run.role == "label-control" and run.unit == unit)
+        assert dict(control.settings) == {"num_hops": 1}
+        assert set(control.epsilons) == budgets
+        capped = [run for run in runs if run.role == "method" and run.unit == unit and run.method in ("gap", "progap")]
+        assert {run.max_degree for run in capped} == {control.max_degree}
+        assert all(run.values == control.values for run in capped if run.vary == "max_degree")
+    assert any(run.role == "ceiling" and run.unit == "none" for run in runs)
+
+
 def test_cells_of_small(small):
     spec = Spec.read(small)
     assert [str(cell) for cell in spec.cells("quick")] == [
