@@ -20,9 +20,9 @@ Step = Mapping[str, Summary]
 _MOST_POINTS = 600
 _ROLES = ("train", "validation")
 _TEXT = (
-    "Accuracy on training and validation nodes after every step of training, mean over seeds with its 95 % t-interval. A step "
-    "is measured with true labels, at weights that are not released. No run reads it and no certificate covers it: where "
-    "labels are private, it must not leave."
+    "Accuracy on training and validation nodes after every step of training, mean over seeds with its 95 % t-interval. Every "
+    "step is measured with true labels, most at weights that are never released. No run reads it and no certificate covers "
+    "it: where labels are private, it must not leave."
 )
 
 
