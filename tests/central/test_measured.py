@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import sfumato as sf
+from sfumato.catalog import method_named
 from sfumato.graph.synthetic import stochastic_block_model
 
 EDGE, NODE = sf.EdgeLevel(directed=False), sf.NodeLevel(max_out_degree=6)
@@ -99,3 +100,13 @@ def test_a_run_folder_holds_none_of_it(tmp_path):
     assert not [path for path in folder.rglob("*") if path.is_file() and path.parent.name != "release"]
     assert b"validation" not in b"".join(path.read_bytes() for path in (folder / "release").glob("*.json*"))
     assert sf.load(folder).accuracies == {}
+
+
+@BOTH
+@pytest.mark.parametrize("name", ["linear", "label-messages"])
+def test_other_methods_are_fitted_as_ever(name, unit):
+    """What reads whole rows alone is not measured; the fit ends, with the charge that was planned."""
+    graph = small()
+    fitted = fit(method_named(name), graph, unit, measure=True)
+    assert not any(fitted.accuracies.values()) or unit is EDGE
+    assert fitted.predict(graph).shape == (graph.num_nodes,)
