@@ -20,6 +20,7 @@ from sfumato.catalog import FACES, METHODS, method_named
 from sfumato.cli import app
 from sfumato.errors import UnsupportedUnitError
 from sfumato.graph.graph import PublicFacts
+from sfumato.privacy.calibration import pure_cost
 from sfumato.privacy.units import UNITS
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ MECHANISMS = {
     "gaussian": "Gaussian noise",
     "laplace": "Laplace noise",
     "poisson-gaussian": "DP-SGD",
-    "pure": "randomized by each user",
+    "pure": "discrete Laplace noise",
+    "randomized-response": "randomized response of every pair",
 }
 BEGIN, END = "<!-- methods: written by tools/docs_pages.py -->", "<!-- end of methods -->"
 _HEAD = """# Commands
@@ -99,9 +101,10 @@ def _released(plan: Plan) -> str:
         return "everything, without a guarantee"
     names: dict[str, list[str]] = {}
     for release in plan.releases:
-        names.setdefault(MECHANISMS.get(kind := release.event.type, kind.replace("-", " ")), []).append(
-            f"`{release.name}`"
-        )
+        mechanism = MECHANISMS.get(kind := release.event.type, kind.replace("-", " "))
+        if plan.unit.trust != "curator":
+            mechanism = "randomized by each user"
+        names.setdefault(mechanism, []).append(f"`{release.name}`")
     parts = [f"{', '.join(found)} ({mechanism})" for mechanism, found in names.items()]
     return "; ".join(parts) or "predictions that read no arc: epsilon 0"
 
@@ -109,7 +112,7 @@ def _released(plan: Plan) -> str:
 def _accountant(plan: Plan) -> str:
     if not plan.releases:
         return ""
-    if plan.unit.trust != "curator":
+    if plan.unit.trust != "curator" or pure_cost([release.event for release in plan.releases]) is not None:
         return "exact sum"
     exact = all(release.event.type == "gaussian" for release in plan.releases)
     return "closed form" if exact else "privacy loss distribution"

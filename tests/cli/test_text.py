@@ -59,7 +59,7 @@ def test_one_line_from_documents_to_predictions(sfumato, papers, tmp_path):
     source = json.loads((run / "evaluation" / "source.json").read_text())
     assert (source["text"], source["text_features"]) == (["title", "abstract"], "hashing:64")
     spec = json.loads((run / "release" / "spec.json").read_text())
-    assert spec["graph"]["feature_names"][0] == "text:hashing:0"
+    assert spec["graph"]["feature_names"][0] == "title+abstract:hashing:0"
 
 
 def test_features_once_then_many_runs(sfumato, papers, tmp_path, monkeypatch):
@@ -77,7 +77,7 @@ def test_features_once_then_many_runs(sfumato, papers, tmp_path, monkeypatch):
 
 
 def test_a_vocabulary_of_the_texts_is_in_the_certificate(sfumato, papers, tmp_path):
-    run, fact = tmp_path / "run", "categories of column text"
+    run, fact = tmp_path / "run", "categories of column title+abstract"
     texts = [*TEXT, "--text-features", "bag-of-words"]
     options = [*tables(papers), *texts, *NODE, "--out", run]
     assert sfumato("train", "mlp", *options).code == 0

@@ -63,6 +63,22 @@ def test_what_does_not_follow_from_the_settings_is_refused(method, change, probl
     assert problem in problems(run)
 
 
+@pytest.mark.parametrize("count", [-5, 0, 10**15])
+def test_a_number_of_edges_that_is_cut_away_is_refused(count, tmp_path):
+    fitted = fit(EdgeRand(epochs=1))
+    fitted.released["edge-count"][:] = count
+    assert "edge-count: expected 1 to 7140" in problems(fitted.save(tmp_path / "run"))
+
+
+def test_more_of_the_largest_pairs_than_are_wanted_are_refused(tmp_path):
+    fitted = fit(LapGraph(epochs=1))
+    fitted.released["edge-count"][:] = 1
+    assert "edges: expected at most 1 pairs" in problems(fitted.save(tmp_path / "count"))
+    run = fit(LapGraph(epochs=1, mean_degree=12.0)).save(tmp_path / "degree")
+    rewrite(run, setting(mean_degree=0.1))
+    assert "edges: expected at most 6 pairs" in problems(run)
+
+
 @pytest.mark.parametrize(
     ("fault", "problem"),
     [

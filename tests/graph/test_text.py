@@ -132,9 +132,7 @@ def test_word_vectors_are_averaged_over_the_words_that_the_file_has(tmp_path, ki
     [
         ("cats 1 0\ndog 1\n", "a word and 2 finite numbers in each line .* but line 2"),
         ("cats 1 0\ndog 1 2 3\n", "but line 2"),
-        ("cats 1 0\ndog 1 x\n", "but line 2"),
         ("cats 1 0\nbird 1\n", "but line 2"),  # also of a word that stands in no text
-        ("cats 1 0\ndog 1 nan\n", "but line 2"),
         ("cats\n", "at least one number in each line .* but line 1"),
         (b"\x80\xff binary", "no text"),
     ],
@@ -144,6 +142,14 @@ def test_malformed_word_vectors_are_refused(tmp_path, content, message):
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(DataError, match=message):
         WordVectors(str(path)).encode(TEXTS)
+
+
+@pytest.mark.parametrize("number", ["x", "nan", "inf", "1e39"])
+def test_numbers_that_cannot_be_read_tell_nothing_of_the_texts(tmp_path, number):
+    """An error would say that the word of that line stands in a document."""
+    (tmp_path / "v.txt").write_text(f"cats 1 0\ndog 1 {number}\n")
+    found = WordVectors(str(tmp_path / "v.txt")).encode(Documents(("text",), [("cats dog",), ("cats",), ("dog",)]))
+    assert found.x.tolist() == [[1, 0], [1, 0], [0, 0]]
 
 
 def test_progress_of_word_vectors_counts_lines(tmp_path, monkeypatch):
@@ -214,7 +220,7 @@ def test_a_transformer_averages_tokens_that_the_mask_keeps_then_columns(fake):
     found = Transformer("tiny").encode(PROFILES, lambda *step: seen.append(step))
     a, b, c = 97, 98, 99
     np.testing.assert_allclose(found.x, [[(a + c) / 2, 1], [c, 1], [0, 0], [(a + b) / 2, 1]])
-    assert found.names == ("text:tiny:0", "text:tiny:1")
+    assert found.names == ("music+films:tiny:0", "music+films:tiny:1")
     assert fake.calls.count("c") == 1, "equal texts are encoded once"
     assert seen[-1] == ("encode texts", 4, 4)
 
@@ -222,7 +228,7 @@ def test_a_transformer_averages_tokens_that_the_mask_keeps_then_columns(fake):
 def test_a_sentence_transformer_averages_columns(fake):
     found = SentenceTransformer("folder/tiny").encode(PROFILES)
     np.testing.assert_allclose(found.x, [[1, 1], [1, 1], [0, 0], [3, 1]])
-    assert found.names[0] == "text:tiny:0"
+    assert found.names[0] == "music+films:tiny:0"
     for encoder in (SentenceTransformer, Transformer):
         with pytest.raises(InputError, match=r"'absent' .* cannot be loaded \(absent is not a local folder and is not"):
             encoder("absent").encode(PROFILES)
@@ -310,7 +316,7 @@ def tables(tmp_path):
 def test_texts_stand_after_the_other_features_and_are_no_categories(tables, tmp_path):
     how = {"label": "topic", "text": ["title", "notes"], "text_features": f"bag-of-words:{tmp_path / 'words.txt'}"}
     graph = read_csv(*tables, **how)
-    assert graph.feature_names == ("age", "text=007", "text=cats", "text=dog")
+    assert graph.feature_names == ("age", "title+notes=007", "title+notes=cats", "title+notes=dog")
     expected = [[3, 0, 1, 1], [4, 1, 0, 1], [5, 0, 1, 0]]
     assert graph.x.toarray().tolist() == expected
     assert graph.assumed_public == ("num_features", "classes"), "age is no column of a schema; words are public"
@@ -464,3 +470,26 @@ def test_nodes_that_arrive_are_encoded_as_the_trained_ones(tmp_path, learned):
         expected = Hashing(16).encode(Documents(("abstract",), [("a new graph",), ("",)])).x.toarray()
         np.testing.assert_array_equal(new.x.toarray()[:, 1:], expected)
     assert Newcomers.join(new, [trained], [0], [2]).num_features == trained.num_features
+
+
+@pytest.mark.parametrize("named", ["bag-of-words:", "hashing:", "tf-idf:", "hashing:²"])
+def test_an_encoder_with_nothing_or_no_number_after_its_colon_is_refused(named):
+    """An empty name must not fall back to a vocabulary that is read off the texts."""
+    with pytest.raises(InputError, match="Expected text_features"):
+        encoder_named(named)
+
+
+def test_a_weight_beyond_float32_is_refused(tmp_path):
+    (tmp_path / "w.txt").write_text("cats\t1e39\n")
+    with pytest.raises(DataError, match="its weight"):
+        encoder_named(f"tf-idf:{tmp_path / 'w.txt'}")
+
+
+def test_an_ordinary_column_named_text_is_not_taken_for_texts(tmp_path):
+    (tmp_path / "n.csv").write_text("id,title,notes,text,y\na,cats,dog,red,0\nb,dog,cats,blue,1\n")
+    (tmp_path / "e.csv").write_text("source,target\na,b\n")
+    graph = read_csv(
+        tmp_path / "n.csv", tmp_path / "e.csv", label="y", text=("title", "notes"), text_features="hashing:4"
+    )
+    assert graph.feature_names[:2] == ("text=blue", "text=red")
+    assert graph.feature_names[2:] == tuple(f"title+notes:hashing:{k}" for k in range(4))

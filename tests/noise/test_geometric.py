@@ -1,6 +1,6 @@
 """Geometric draws: the law is exact to the last bit, rare events are independent, keyed noise depends on positions alone."""
 
-from decimal import Context, Decimal
+from decimal import ROUND_UP, Context, Decimal, Inexact, localcontext
 from fractions import Fraction
 
 import numpy as np
@@ -158,6 +158,26 @@ def test_draws_beyond_64_bits_are_cut():
     rare = Rate.of_chance(Fraction(1, 2**80))
     assert geometric(rare, np.array([2**63], np.uint64), halves).tolist() == [2**62]
     assert successes(rare, SecretWords(KEY), 10**9).tolist() == []
+
+
+def test_decimals_of_the_host_program_do_not_matter():
+    rate, words = Rate.of(Fraction(1, 2**40)), np.arange(40, dtype=np.uint64)
+    told = geometric(rate, words, halves).tolist()
+    with localcontext() as context:
+        context.prec, context.rounding, context.traps[Inexact] = 3, ROUND_UP, True
+        assert geometric(rate, words, halves).tolist() == told
+        assert len(successes(Rate.of_chance(Fraction(1, 2**40)), SecretWords(KEY), 2**41)) < 20
+
+
+def test_a_boundary_within_the_rounding_of_decimals_is_left_to_further_bits():
+    """The rate puts the end of a word's interval just below 5: 64 bits may not decide for 5."""
+    for digits in range(45, 75):
+        wide = Context(prec=200)
+        end = wide.subtract(wide.multiply(64, wide.ln(2)), wide.ln(1001))
+        rate = Rate(lambda context, end=end, digits=digits, wide=wide: context.plus(
+            wide.divide(end, wide.subtract(5, wide.power(10, -digits)))))  # fmt: skip
+        with pytest.raises(StopIteration):
+            module._decided(rate, 1000, iter(()))
 
 
 def test_positions_out_of_range():

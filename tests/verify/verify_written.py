@@ -23,16 +23,17 @@ WHO_MAY_SEE = {
     ("mlp", "record"): {"anyone": ["weights"], "the node itself": OWN, "never": []},
 }  # fmt: skip
 HALF_AN_EDGE = (
-    "The graph is undirected and the unit is one arc, half of an edge: for a whole undirected edge epsilon is larger (the "
-    "sensitivity is sqrt 2). This is the published convention, not the honest default."
+    "The graph is undirected and the unit is one arc, half of an edge: for a whole undirected edge epsilon is larger "
+    "(Gaussian noise: sensitivity sqrt 2; Laplace noise and randomized response: epsilon doubles). This is the published "
+    "convention, not the honest default."
 )
 OF_NODES = [
     "A node's label may still be inferred from what other nodes' records say about it.",
     "Each end of an undirected edge owns its own arc: the other end's record of it is not protected.",
 ]
 OF_SAMPLES = (
-    "DP-SGD takes for granted that functions of one number, and sums along one record's row, give the same bits wherever in "
-    "a batch the row stands. Products, and sums over records, are exact."
+    "DP-SGD takes for granted that what one example adds comes out as the same bits wherever in a batch it stands. "
+    "Sums over examples are exact."
 )
 
 

@@ -260,7 +260,7 @@ def _above(rate: Fraction, threshold: int) -> Rate:
     """Of the failures before a bit without an edge is at least ``threshold`` after noise."""
 
     def value(context: Context) -> Decimal:
-        wide = Context(prec=2 * context.prec)
+        wide = Context(prec=2 * context.prec)  # the threshold lets pairs pass, so chances are above 1 / M
         each = wide.divide(rate.numerator, rate.denominator)
         chance = wide.divide(
             wide.exp(wide.minus(wide.multiply(each, threshold))), wide.add(1, wide.exp(wide.minus(each)))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from numpy.typing import NDArray
 
+from sfumato._validate import fail
 from sfumato.bounded.topology import Pairs, largest_pairs
 from sfumato.central._perturbed import EDGES, PerturbedTopology
 from sfumato.method.card import Audience, Card
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
     from sfumato.method.contract import Planned
     from sfumato.noise.coins import SecretWords
+
+_MOST_EPSILON = 500
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,13 @@ class LapGraph(PerturbedTopology):
     )
 
     def pairs_release(self, noise_multiplier: float) -> Release:
-        """Describe the noisy bits of all pairs; ``noise_multiplier`` is 1 / epsilon."""
+        """Describe the noisy bits of all pairs; ``noise_multiplier`` is 1 / epsilon.
+
+        Raises:
+            InputError: epsilon is above 500, where noise would be too small for the grid of bits.
+        """
+        if 1 / noise_multiplier > _MOST_EPSILON:
+            raise fail("epsilon", 1 / noise_multiplier, f"to be at most {_MOST_EPSILON}", "Lower it, or take edgerand.")
         return Release(EDGES, PureEvent(1 / noise_multiplier), (None, 2), 0)
 
     def drawn(

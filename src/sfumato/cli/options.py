@@ -37,7 +37,8 @@ EPSILON = typer.Option(
 DELTA = typer.Option(
     None,
     "--delta",
-    help="The failure probability, such as 1e-7. Required with a private unit, except by local methods: they take it with "
+    help="The failure probability, such as 1e-7; 0 is enough at edge level for methods without Gaussian noise. Required with "
+    "a private unit, except by local methods: they take it with "
     "--mechanism gaussian only.",
 )
 MAX_DEGREE = typer.Option(

@@ -76,6 +76,8 @@ class Source:
             raise InputError(
                 "Expected --text with --nodes and --edges only; a named data set knows its documents. Drop it."
             )
+        if len(set(self.text)) < len(self.text):
+            raise InputError("Expected --text to name each column once, got one twice. Drop the second.")
         if not self.named and bool(self.text) != (self.text_features is not None):
             raise InputError(
                 "Expected --text COLUMN and --text-features together, got one of them. Name both, such as --text abstract "

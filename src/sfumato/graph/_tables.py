@@ -128,6 +128,7 @@ def _delimiter(path: Path) -> str:
 
 def _check_cells(path: Path, mark: str) -> None:
     """Name the first row that has another number of cells than the header."""
+    csv.field_size_limit(2**31 - 1)  # a document may be one cell
     with _open(path) as file:
         rows = csv.reader(file, delimiter=mark)
         width = len(next(rows))

@@ -187,7 +187,7 @@ def _weight(cells: list[str]) -> float | None:
         weight = float(cells[1])
     except ValueError:
         return -1
-    return weight if np.isfinite(weight) and weight >= 0 else -1
+    return weight if 0 <= weight <= float(np.finfo(np.float32).max) else -1
 
 
 def _counts(texts: list[str], vocabulary: tuple[str, ...], *, binary: bool) -> sp.csr_matrix:

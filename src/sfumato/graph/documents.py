@@ -31,8 +31,8 @@ class Documents:
 
     @property
     def name(self) -> str:
-        """The first part of the names of feature columns: that of the only column, or ``text``."""
-        return self.columns[0] if len(self.columns) == 1 else "text"
+        """The first part of the names of feature columns: the columns of texts, joined by plus signs."""
+        return "+".join(self.columns)
 
     def joined(self) -> list[str]:
         """Join the texts of each node, with a space between columns."""

@@ -25,7 +25,8 @@ class WordVectors:
 
     The file has one word a line, then its numbers, with single spaces between: the text format of fastText (whose first line
     is the number of words and that of columns) and of GloVe (without such a line). It is read line by line, and only words
-    that stand in some document are kept. If a word stands twice in the file, its first line counts.
+    that stand in some document are kept. If a word stands twice in the file, its first line counts. A line whose numbers cannot
+    be read is passed over, since an error would tell that its word stands in a document.
 
     Args:
         path: the file, as text or gzip.
@@ -68,16 +69,11 @@ class WordVectors:
                 self._check_several(line, width, number)
                 continue
             word = line[: line.find(" ")]
-            if word in wanted and word not in vectors:
-                vectors[word] = self._vector(line.split(" ")[1:], width, number)
+            if word in wanted and word not in vectors and (vector := _vector(line.split(" ")[1:])) is not None:
+                vectors[word] = vector
             if report is not None and number % _STEP == 0:
                 report("read word vectors", number, max(count, number))
         return vectors, width
-
-    def _vector(self, cells: list[str], width: int, number: int) -> np.ndarray:
-        if not _are_numbers(cells):
-            raise self._malformed(number, f"{width} finite numbers")
-        return np.array(cells, np.float32)
 
     def _check_several(self, line: str, width: int, number: int) -> None:
         """Refuse a line that is neither empty nor an entry of several words, as some GloVe files have."""
@@ -172,6 +168,16 @@ class SentenceTransformer:
             return np.asarray(network.encode([text], show_progress_bar=False)[0])
 
         return _mean_of_columns(documents, self.model, vector, report)
+
+
+def _vector(cells: list[str]) -> np.ndarray | None:
+    """The numbers of a line, or None if they are no finite float32."""
+    try:
+        with np.errstate(over="ignore"):
+            vector = np.array(cells, np.float64).astype(np.float32)
+    except ValueError:
+        return None
+    return vector if np.isfinite(vector).all() else None
 
 
 def _are_numbers(cells: list[str]) -> bool:

@@ -90,10 +90,12 @@ def encoder_named(text_features: str) -> Encoder | SavedFeatures:
     """
     if text_features.endswith(_SAVED):
         return SavedFeatures(str(_file(text_features)))
-    kind, _, what = text_features.partition(":")
+    kind, colon, what = text_features.partition(":")
+    if colon and not what:
+        raise fail("text_features", text_features, "to name something after its colon", "Name it, or drop the colon.")
     check_choice(KINDS, f"Or name a file of features that ends in {_SAVED}.", text_features=kind)
     if kind == "hashing":
-        if what and not what.isdigit():
+        if what and not (what.isascii() and what.isdecimal()):
             raise fail("text_features", text_features, "to be hashing:COLUMNS", "Write a whole number, such as 4096.")
         return Hashing(int(what)) if what else Hashing()
     if kind == "bag-of-words":
@@ -195,7 +197,7 @@ def save_features(path: Path, graph: Graph, text_features: str) -> None:
     if isinstance(x, sp.csr_matrix):
         parts = {"data": x.data, "indices": x.indices, "indptr": x.indptr, "shape": np.array(x.shape)}
     path.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(path) as file:
+    with whole_file(path, 0o600) as file:
         np.savez_compressed(file, about=np.array(json.dumps(about)), ids=ids, **parts)
 
 

@@ -26,6 +26,7 @@ from sfumato.method.engine import PlanEntry
 from sfumato.method.opening import open_session
 from sfumato.noise.rectangles import SAMPLER_TAU
 from sfumato.privacy.budget import Budget
+from sfumato.privacy.calibration import pure_cost
 from sfumato.privacy.events import MOST, SelectionEvent
 from sfumato.privacy.promises import Caveat, implausible, warn
 from sfumato.privacy.units import Unit, unit_from_dict, unit_to_dict
@@ -388,7 +389,7 @@ def _tuples(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _accountant(unit: Unit, releases: Sequence[Release]) -> str:
-    if unit.trust != "curator":
+    if unit.trust != "curator" or (releases and pure_cost([release.event for release in releases]) is not None):
         return "sum"
     kinds = {release.event.type for release in releases}
     return "renyi" if "selection" in kinds else "gaussian" if kinds <= {"gaussian"} else "pld"

@@ -102,14 +102,15 @@ def _decided(rate: Rate, word: int, more: Iterator[int]) -> int:
     while True:
         context = Context(prec=_DIGITS + length // 2, rounding=ROUND_FLOOR)
         if bits:
-            slack = Decimal(10) ** (3 - _DIGITS)
+            slack = context.power(10, 3 - _DIGITS)
             most, least = (
                 context.divide(
                     context.subtract(context.multiply(length, context.ln(2)), context.ln(place)), rate.value(context)
                 )
                 for place in (bits, bits + 1)
             )
-            low, high = int(context.multiply(least, 1 - slack)), int(context.multiply(most, 1 + slack))
+            low = int(context.multiply(least, context.subtract(1, slack)))
+            high = int(context.multiply(most, context.add(1, slack)))
             if low == high and least > 0:
                 return low
         bits, length = bits << 64 | next(more), length + 64

@@ -30,4 +30,4 @@ class Budget:
         remedy = "Smaller means more private; 1 is a common choice. For no privacy use unit none."
         object.__setattr__(self, "epsilon", check_real(remedy, low=0, open_low=True, epsilon=self.epsilon))
         remedy = "Choose a public number well below 1 / (number of records), such as 1e-7."
-        object.__setattr__(self, "delta", check_real(remedy, low=0, high=1, open_high=True, delta=self.delta))
+        object.__setattr__(self, "delta", check_real(remedy, low=0, high=1, open_high=True, delta=self.delta) + 0.0)

@@ -104,7 +104,8 @@ class EdgeLevel(Unit):
             return []
         return [
             "The graph is undirected and the unit is one arc, half of an edge: for a whole undirected edge epsilon is "
-            "larger (the sensitivity is sqrt 2). This is the published convention, not the honest default."
+            "larger (Gaussian noise: sensitivity sqrt 2; Laplace noise and randomized response: epsilon doubles). This is the "
+            "published convention, not the honest default."
         ]
 
 

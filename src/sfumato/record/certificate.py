@@ -295,8 +295,8 @@ def caveats(unit: Unit, directed: bool, releases: Sequence[Release]) -> list[str
         found.append(SELECTED)
     if any(hasattr(event, "sampling_prob") for event in leaves(events)):
         found.append(
-            "DP-SGD takes for granted that functions of one number, and sums along one record's row, give the same bits "
-            "wherever in a batch the row stands. Products, and sums over records, are exact."
+            "DP-SGD takes for granted that what one example adds comes out as the same bits wherever in a batch it stands. "
+            "Sums over examples are exact."
         )
     return found
 

@@ -6,12 +6,15 @@ they cost, and delta is whatever the budget says, 0 included.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import ClassVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, ClassVar
 
 from .central import OF_HOPS, TRAINING, sizes
 from .kinds import EdgeSet, Matrix, Planned
 from .rules import Audience, Certificate, Rules, Tensors
+
+if TYPE_CHECKING:
+    from .tensors import Stored
 
 _OF_PAIRS: Audience = {
     "anyone": ["the perturbed edges", "weights", "predictions for all nodes"], "the node itself": [], "never": ["true edges"],
@@ -41,6 +44,21 @@ class LapGraph(Rules):
         edges = EdgeSet("edges", [None, 2], 0, (nodes, nodes), directed=directed, event=self.event)
         count = [Matrix("edge-count", [1], 0, event="pure")] * self.counts_edges(certificate)
         return [*count, edges]
+
+    def value_faults(self, certificate: Certificate, released: Mapping[str, Stored]) -> Iterator[str]:
+        """Yield a problem for numbers of edges that are cut away, and for more pairs than are wanted."""
+        yield from super().value_faults(certificate, released)
+        if certificate["unit"]["name"] == "none":
+            return
+        nodes, single = certificate["public_facts"]["num_nodes"], certificate["unit"]["directed"]
+        total = nodes * (nodes - 1) // (1 if single else 2)
+        wanted = (certificate["settings"]["mean_degree"] or 0.0) * nodes / (1 if single else 2)
+        if self.counts_edges(certificate):
+            wanted = int(released["edge-count"].array()[0])
+            if not 1 <= wanted <= total:
+                yield f"edge-count: expected 1 to {total}, got {wanted}"
+        if self.event == "pure" and released["edges"].shape[0] > max(1, min(wanted, total)):
+            yield f"edges: expected at most {max(1, int(min(wanted, total)))} pairs, got {released['edges'].shape[0]}"
 
     def faults(self, certificate: Certificate) -> Iterator[str]:
         """Yield a problem if the number of edges does not cost the share of epsilon that the settings say."""

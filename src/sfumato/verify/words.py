@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 
 EVERYTHING: Audience = {"anyone": [], "the node itself": [], "never": ["everything in this run"]}  # under unit none
 _SUMS = (
+    "DP-SGD takes for granted that what one example adds comes out as the same bits wherever in a batch it stands. "
+    "Sums over examples are exact.",
     "DP-SGD takes for granted that functions of one number, and sums along one record's row, give the same bits "
-    "wherever in a batch the row stands. Products, and sums over records, are exact."
-)
-_EARLIER_SUMS = (  # of runs made before the sums were exact
+    "wherever in a batch the row stands. Products, and sums over records, are exact.",
     "Floating-point error moves a sum of clipped gradients by at most 2^-20 of the clip norm a record: a margin "
-    "that is stated, not proved."
+    "that is stated, not proved.",
 )
+"""What is said of sums in DP-SGD: now, before examples could be groups, and before the sums were exact."""
 
 
 def sentence_faults(certificate: Certificate, rules: Rules | None) -> Iterator[str]:
@@ -40,7 +41,7 @@ def sentence_faults(certificate: Certificate, rules: Rules | None) -> Iterator[s
 def words_faults(certificate: Certificate, rules: Rules) -> Iterator[str]:
     """Yield a problem for words that unit, direction, method and mechanisms do not imply."""
     unit, held = certificate["unit"], certificate["caveats"]
-    sums = _EARLIER_SUMS if _EARLIER_SUMS in held else _SUMS
+    sums = next((text for text in _SUMS if text in held), _SUMS[0])
     limits = [*rules.caveats(certificate), *arrivals.caveats(certificate)]
     caveats = [*UNITS[unit["name"]].caveats(certificate), *_of_events(certificate, sums), *limits]
     expected: dict[str, Any] = {
