@@ -105,7 +105,7 @@ BAD_ARGUMENTS = [
     ("epsilon-nan", ("--unit", "edge", "--epsilon", "nan", "--delta", "1e-5"), "epsilon to be a finite number"),
     ("epsilon-text", ("--unit", "edge", "--epsilon", "low", "--delta", "1e-5"), "'--epsilon'"),
     ("epsilon-missing", ("--unit", "edge", "--delta", "1e-5"), "Expected --epsilon"),
-    ("delta-0", ("--unit", "edge", "--epsilon", "1", "--delta", "0"), "delta to be a finite number"),
+    ("delta-0", ("--unit", "edge", "--epsilon", "1", "--delta", "0"), "a delta above 0 for method"),
     ("delta-1", ("--unit", "edge", "--epsilon", "1", "--delta", "1"), "well below 1 / (number of records)"),
     ("delta-missing", ("--unit", "edge", "--epsilon", "1"), "Expected --delta"),
     ("delta-below-sampler", ("--unit", "edge", "--epsilon", "1", "--delta", "1e-32"), "delta"),

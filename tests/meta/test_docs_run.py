@@ -29,6 +29,8 @@ NOT_RUN = {
     "python benchmarks/": "minutes on real data",
     "sfumato text features --nodes papers.csv --text abstract --text-features transformer:": "needs a network from a hub",
     "sfumato experiment run gap-": "minutes on real data; docs/experiments.md has it on generated data",
+    "sfumato experiment run graph-split-": "minutes on real data; docs/experiments.md has it on generated data",
+    "sfumato experiment run perturbed-": "minutes on real data; docs/experiments.md has it on generated data",
     "sfumato experiment run lpgnn-": "minutes on real data; docs/experiments.md has it on generated data",
     "sfumato experiment run pate-": "minutes on real data; tests/experiments/test_pate.py has tiny ones",
     "sfumato experiment run progap-": "minutes on real data; docs/experiments.md has it on generated data",

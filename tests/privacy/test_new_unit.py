@@ -90,7 +90,10 @@ def test_the_command_line_word_takes_its_parameter(tmp_path):
         ("household:many", "got size 'many'"),
         ("edge:5", "to be 'edge' alone, got 'edge:5'"),
         ("none:", "to be 'none' alone"),
-        ("person:4", "to be one of none, arc, edge, node, local, link, record, household, got 'person:4'"),
+        (
+            "person:4",
+            "to be one of none, arc, edge, node, node-incident, local, link, record, household, got 'person:4'",
+        ),
     ],
 )
 def test_a_wrong_parameter_is_refused_before_any_file_is_read(tmp_path, text, told):
@@ -112,7 +115,7 @@ def test_help_names_it():
         [sys.executable, "-c", HELP.format(toy=inspect.getsource(Households))], capture_output=True, text=True
     )
     assert done.stdout == (
-        "What is protected: none, arc, edge, node, record or household:SIZE. Local methods imply theirs (local or "
+        "What is protected: none, arc, edge, node, node-incident, record or household:SIZE. Local methods imply theirs (local or "
         "link).\n"
     ), done.stderr
 
