@@ -117,6 +117,13 @@ def test_settings_out_of_range(bad, named):
         EdgeRand(**bad)
 
 
+def test_lapgraph_refuses_an_epsilon_at_which_its_noise_vanishes():
+    facts = graph().public_facts(EDGE)
+    with pytest.raises(InputError, match="to be at most 500"):
+        LapGraph(mean_degree=12.0).calibrate(sf.Budget(501.0, 0.0), EDGE, facts)
+    LapGraph(mean_degree=12.0).calibrate(sf.Budget(499.0, 0.0), EDGE, facts)
+
+
 def test_epsilon_too_small_for_the_count_is_refused():
     with pytest.raises(InputError, match="every release an epsilon of at least 1e-09"):
         EdgeRand().calibrate(sf.Budget(1e-8, 0.0), EDGE, graph().public_facts(EDGE))

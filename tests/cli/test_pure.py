@@ -46,6 +46,11 @@ def test_a_ledger_of_runs_without_delta(sfumato, tmp_path):
     assert (told.code, "short by" in told.err) == (1, True)
 
 
+def test_tuning_asks_for_a_delta_and_says_what_needs_none(refused, tmp_path):
+    tune = ("tune", "label-messages", "--dataset", "campus", "--unit", "edge", "--epsilon", "2", "--delta", "0")
+    refused("Expected delta to be above 0 for a choice among settings", *tune, "--out", tmp_path / "t")
+
+
 def test_tuning_without_gaussian_noise_says_what_it_costs(sfumato, tmp_path):
     told = sfumato("tune", "edgerand", *PURE[:-3], "--delta", "1e-6", "--dry-run", "--json", "--out", tmp_path / "t")
     assert told.code == 0, told.err

@@ -207,3 +207,17 @@ def test_published_papers_end_to_end(sfumato, data_dir, tmp_path):
     assert result.code == 0, result.err
     assert json.loads(result.out)["test_accuracy"]["mean"] > 0.45, "the most frequent class has a fifth"
     assert sfumato("predict", tmp_path / "run").code == 0
+
+
+def test_a_column_of_texts_that_is_named_twice_is_refused(refused, papers, tmp_path):
+    twice = ("--text", "title", "--text", "title", "--text-features", "hashing")
+    refused(
+        "Expected --text to name each column once",
+        "train",
+        "mlp",
+        *tables(papers),
+        *twice,
+        *NODE,
+        "--out",
+        tmp_path / "r",
+    )
