@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.central import lpgnet
+from sfumato.central import _perturbed, edgerand, lapgraph, lpgnet
 from sfumato.central.edgerand import EdgeRand
 from sfumato.central.lapgraph import LapGraph
 from sfumato.central.lpgnet import LPGNet
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.privacy.events import LaplaceEvent, PureEvent
+from sfumato.record.ledger import Release
 from sfumato.verify import verify
 
 EDGE, ARC = sf.EdgeLevel(directed=False), sf.EdgeLevel(directed=True)
@@ -93,6 +95,40 @@ def test_learns_from_links_where_there_is_next_to_no_noise(method):
     data = replace(data, x=np.random.default_rng(0).normal(size=data.x.shape).astype(np.float32))
     right = (fit(method, budget=sf.Budget(200.0, 0.0), data=data).predict(data) == data.y)[data.test_mask]
     assert right.mean() > 0.6
+
+
+@pytest.mark.parametrize(
+    ("method", "draw"), [(EdgeRand(epochs=1), "randomized_pairs"), (LapGraph(epochs=1), "largest_pairs")]
+)
+def test_pairs_and_their_number_are_drawn_at_the_epsilon_that_is_charged(monkeypatch, method, draw):
+    """A third less or more noise than the ledger says is seen here; tests/soundness has the laws themselves."""
+    seen = []
+    for module, name in (
+        (_perturbed, "noisy_edge_count"),
+        (edgerand if draw == "randomized_pairs" else lapgraph, draw),
+    ):
+        real = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *told, real=real: seen.append(told[2]) or real(*told))
+    fitted = fit(method, budget=sf.Budget(2.0, 0.0))
+    assert seen == [release.event.epsilon for release in fitted.plan.releases]
+    assert seen == pytest.approx([0.02, 1.98])
+
+
+def test_pure_costs_that_do_not_fall_with_noise_never_exceed_the_budget(monkeypatch):
+    fixed = Release("fixed", PureEvent(1.0), (1,), 0)
+    real = LPGNet.releases
+    monkeypatch.setattr(LPGNet, "releases", lambda *told: (fixed, *real(*told)))
+    with pytest.raises(InputError, match="to pay for the pure releases"):
+        LPGNet().calibrate(sf.Budget(0.5, 0.0), EDGE, graph().public_facts(EDGE))
+
+
+def test_noise_whose_sampler_needs_a_delta_is_not_pure(monkeypatch):
+    """Rounded Laplace noise is within 2^-100 of its law a draw: delta 0 would be false."""
+    monkeypatch.setattr(LPGNet, "releases", lambda self, unit, public, z: (Release("a", LaplaceEvent(z), (3, 1), 3),))
+    facts = graph().public_facts(EDGE)
+    with pytest.raises(InputError, match="to have a delta above 0"):
+        LPGNet().calibrate(PURE, EDGE, facts)
+    assert LPGNet().calibrate(sf.Budget(4.0, 1e-6), EDGE, facts).delta_sampler > 0
 
 
 @pytest.mark.parametrize(("unit", "scale"), [(EDGE, 2.0), (ARC, 1.0)])

@@ -67,9 +67,12 @@ class CuratorMethod(Method):
         if not sketch:
             return Plan(self, unit, budget, public, (), 0.0, 0.0).warned()
         events = [release.event for release in sketch]
-        if (pure := pure_cost(events)) is not None:
+        if (pure := pure_cost(events)) is not None and not total_draws(sketch):  # exact noise: no sampler to pay for
             releases = self.releases(unit, public, _pure_noise(events, pure, budget))
             epsilon = round_up(pure_cost([release.event for release in releases]) or pure)
+            if epsilon > budget.epsilon:
+                wanted = f"to pay for the pure releases of {self.name!r}, which cost {epsilon:g} at this noise"
+                raise fail("budget", budget, wanted, "Their costs have to fall in inverse proportion to the noise.")
             return Plan(self, unit, budget, public, releases, epsilon, budget.delta).warned()
         if not budget.delta:
             wanted = f"to have a delta above 0 for method {self.name!r}, which has no guarantee without one here"
