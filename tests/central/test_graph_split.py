@@ -127,3 +127,20 @@ def test_a_saved_run_verifies_and_predicts_the_same(tmp_path):
 def test_a_graph_without_features_is_refused_before_anything_is_charged():
     with pytest.raises(InputError, match="features"):
         fitted(graph=replace(GRAPH, x=None, feature_names=()))
+
+
+@pytest.mark.parametrize("relation", ["remove", "replace"])
+def test_steps_have_the_noise_the_clip_and_the_sampling_that_are_charged(monkeypatch, relation):
+    seen, real = [], module.split_steps
+
+    def spied(network, start, settings, key, **more):
+        seen.append((settings, more["leave_out"]))
+        return real(network, start, settings, key, **more)
+
+    monkeypatch.setattr(module, "split_steps", spied)
+    run = fitted(sf.NodeLevel(arcs="incident", relation=relation), l2_clip_norm=0.07)
+    ((settings, leave_out),), event = seen, run.plan.event("network")
+    assert settings.noise_multiplier == event.noise_multiplier
+    assert (settings.sampling_prob, settings.steps) == (event.sampling_prob, event.steps)
+    assert settings.l2_clip_norm == 0.07
+    assert leave_out == (relation == "remove")

@@ -20,7 +20,7 @@ one law.
 **Formal guarantee.**
 
 * *Edge level.* Roles, labels and features are public; edges enter through one Laplace release of L1 sensitivity 1, which is
-  epsilon-DP (delta is 0 but for the sampler's part). Heads, weight and choice are post-processing of it and of public
+  epsilon-DP (delta is 0: the noise is exact). Heads, weight and choice are post-processing of it and of public
   data. It is spent whatever is kept.
 * *Node level, owned arcs.* One Gaussian release of sensitivity 1 for any number of arcs (2 if records are replaced). The label
   is part of the message, so the release protects it with the arcs. The head is trained by full-batch DP-SGD on released
