@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 from torch.nn import functional
 
 from sfumato.bounded.gradients import PrivateSGD
 from sfumato.bounded.split_gradients import SplitNetwork, split_steps
 from sfumato.bounded.split_kernel import steady_exp
-from sfumato.bounded.splits import group_numbers, split_graph
+from sfumato.bounded.splits import group_numbers, split_graph, unit_rows
 from sfumato.errors import InputError
 from sfumato.graph.graph import Graph
 from sfumato.graph.synthetic import stochastic_block_model
@@ -114,6 +115,19 @@ def test_nothing_is_left_between_groups_and_weights_count_what_is_left():
     degrees = np.diff(split.hop.indptr)
     assert np.allclose(split.hop.toarray(), split.hop.toarray().T)
     assert np.allclose(split.hop.diagonal(), 1 / degrees)
+
+
+def test_sparse_features_are_read_in_any_form_and_stay_as_they_are():
+    """An unsorted row, a place that stands twice and a stored zero: put in order in the graph itself, records would move."""
+    values, columns = np.array([3.0, 4.0, 0.0, 2.0, 3.0, 1.0]), np.array([2, 0, 1, 2, 2, 1])
+    x = sp.csr_matrix((values.astype(np.float32), columns, np.array([0, 2, 5, 6])), shape=(3, 3))
+    graph = Graph.from_edges([0], [1], 3, directed=False, x=x, y=[0, 1, 0], roles=[0, 0, 0])
+    held = [part.copy() for part in (graph.x.data, graph.x.indices, graph.x.indptr)]
+    rows = unit_rows(graph)
+    assert rows.toarray().round(6).tolist() == [[0.8, 0, 0.6], [0, 0, 1], [0, 1, 0]]
+    assert rows.nnz == 4  # a node whose stored values are all zero counts as absent
+    for before, after in zip(held, (graph.x.data, graph.x.indices, graph.x.indptr), strict=True):
+        assert np.array_equal(before, after)
 
 
 def test_absent_nodes_leave_their_group_out():

@@ -174,7 +174,7 @@ def unit_rows(graph: Graph) -> sp.csr_matrix:
     [[0.6, 0.8], [0.0, 0.0]]
     """
     x: Any = graph.x if graph.x is not None else np.zeros((graph.num_nodes, 0))
-    rows = sp.csr_matrix(x, dtype=np.float64)
+    rows = sp.csr_matrix(x, dtype=np.float64, copy=True)  # the graph keeps its own as it is
     rows.sum_duplicates()
     rows.eliminate_zeros()
     norms = np.sqrt(sp.csr_matrix((rows.data**2, rows.indices, rows.indptr), rows.shape) @ np.ones(rows.shape[1]))
