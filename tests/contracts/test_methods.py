@@ -97,6 +97,15 @@ class TestEveryMethod:
             with pytest.raises(InputError, match=setting.name):
                 METHODS[name](**{setting.name: -1})
 
+    def test_numbers_of_numpy_are_refused_before_anything_is_charged(self, name):
+        """Ledger and certificate cannot hold them: a run would spend, and then not verify."""
+        settings = {key: value for key, value in method_named(name).settings.items() if type(value) in (int, float)}
+        facts = GRAPH.public_facts(UNITS["none"])
+        for setting, value in settings.items():
+            number = (np.int64 if isinstance(value, int) else np.float32)(value)
+            with pytest.raises(InputError, match=f"{setting} to be a number of Python"):
+                METHODS[name](**{setting: number}).calibrate(None, UNITS["none"], facts)
+
     def test_calibration_never_receives_a_graph(self, name):
         assert list(inspect.signature(METHODS[name].calibrate).parameters) == ["self", "budget", "unit", "public"]
         assert all(

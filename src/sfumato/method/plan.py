@@ -61,6 +61,9 @@ class Plan(Planned):
                 f"of {', '.join(self.method.card.units) or 'none'}."
             )
         for method in (self.method, *self.method.choices):
+            for name, value in vars(method).items():
+                if isinstance(value, np.generic) and not isinstance(value, (float, str)):
+                    raise fail(name, value, "to be a number of Python, which a certificate holds", "Pass value.item().")
             for name, value in method.settings.items():
                 if isinstance(value, int) and abs(value) > MOST:
                     expected = "to be an integer of at most 2**53, the longest that a certificate holds"
