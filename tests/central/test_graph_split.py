@@ -101,7 +101,8 @@ def test_other_units_are_refused(unit):
 @pytest.mark.parametrize(
     ("field", "value", "problem"),
     [("num_groups", 200, "sampling_prob"), ("steps", 20, "steps"), ("width", 9, "shape"), ("dropout", 1.0, "dropout"),
-     ("optimizer", "none", "optimizer"), ("group_seed", -1, "group_seed"), ("second_hop", 1, "second_hop")],
+     ("optimizer", "none", "optimizer"), ("group_seed", -1, "group_seed"), ("second_hop", 1, "second_hop"),
+     ("num_groups", 2**29 + 1, "num_groups"), ("l2_clip_norm", 1.1e9, "l2_clip_norm"), ("l2_clip_norm", 9e-10, "l2_clip_norm")],
 )  # fmt: skip
 def test_the_verifier_notices_other_settings(field, value, problem):
     run = fitted(epsilon=4.0)
@@ -109,12 +110,30 @@ def test_the_verifier_notices_other_settings(field, value, problem):
 
     def problems():
         yield from rules.setting_faults(certificate)
+        yield from rules.faults(certificate)
         for planned, release in zip(rules.releases(certificate), certificate["releases"], strict=True):
             yield from planned.faults("", release)
 
     assert not list(problems())
     certificate["settings"] = {**certificate["settings"], field: value}
     assert any(problem in one for one in problems())
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("num_groups", 2**29 + 1), ("l2_clip_norm", 1.1e9), ("l2_clip_norm", 9e-10)]
+)
+def test_the_method_has_the_same_limits(field, value):
+    with pytest.raises(InputError, match=field):
+        sf.GraphSplit(**{field: value})
+
+
+def test_the_verifier_names_what_the_number_of_groups_decides():
+    run = fitted(epsilon=4.0)
+    certificate, rules = dict(run.certificate.values), rules_of("graph-split")
+    certificate["settings"] = {**certificate["settings"], "num_groups": 200}
+    (planned,), (release,) = rules.releases(certificate), certificate["releases"]
+    (problem,) = planned.faults("", release)
+    assert problem == "event.sampling_prob: expected 0.25 as batch_size, num_groups and steps say, got 0.5"
 
 
 def test_a_saved_run_verifies_and_predicts_the_same(tmp_path):

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 LEAST_CLIP, MOST_CLIP = 1e-9, 1e9
 """Between these, no square of a number that counts leaves the range of float64."""
+MOST_GROUPS = 2**29
+"""The sum of as many groups, at most 2^24 each, is at most 2^53 in every coordinate."""
 Optimizer = Callable[[list[nn.Parameter], float], Adam]
 
 

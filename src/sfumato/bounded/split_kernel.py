@@ -214,7 +214,7 @@ def group_sums(
 ) -> Floats:
     """Sum the gradients of groups, each clipped over all parameters jointly: whole numbers of steps of clip / STEPS.
 
-    Fewer than 2^29 groups keep every partial sum below 2^53, which float64 holds exactly. With a clip of 0 the result is the
+    At most 2^29 groups keep every partial sum at most 2^53, which float64 holds exactly. With a clip of 0 the result is the
     plain sum, in which nothing is protected.
 
     Args:

@@ -24,7 +24,7 @@ from torch import nn
 
 from sfumato._validate import check_choice, check_int, check_real, fail
 from sfumato.bounded.gradients import PrivateSGD
-from sfumato.bounded.split_gradients import LEAST_CLIP, MOST_CLIP, SplitNetwork, split_steps
+from sfumato.bounded.split_gradients import LEAST_CLIP, MOST_CLIP, MOST_GROUPS, SplitNetwork, split_steps
 from sfumato.bounded.splits import check_groups, split_graph, unit_rows
 from sfumato.central._learning import seeded
 from sfumato.errors import InputError
@@ -57,7 +57,7 @@ class GraphSplit(CuratorMethod):
     Errors: ``calibrate`` raises UnsupportedUnitError under every unit but node and none.
 
     Args:
-        num_groups: K, how many groups the nodes are split into.
+        num_groups: K, how many groups the nodes are split into; at most 2^29.
         batch_size: expected number of groups in a Poisson sample; at most all of them.
         steps: number of steps.
         learning_rate: step size, in (0, 100].
@@ -107,7 +107,7 @@ class GraphSplit(CuratorMethod):
     )
 
     def __post_init__(self) -> None:
-        check_int(low=1, num_groups=self.num_groups)
+        check_int(low=1, high=MOST_GROUPS, num_groups=self.num_groups)
         check_int(low=1, batch_size=self.batch_size)
         check_int(low=1, steps=self.steps)
         check_real(low=0, high=100, open_low=True, learning_rate=self.learning_rate)

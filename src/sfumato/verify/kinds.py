@@ -84,10 +84,14 @@ class Matrix(Planned):
 
 @dataclass(frozen=True)
 class Network(Planned):
-    """Weights that DP-SGD trained. They are in ``model.safetensors``, and a record can touch all of them."""
+    """Weights that DP-SGD trained. They are in ``model.safetensors``, and a record can touch all of them.
+
+    ``sampling_prob`` and ``steps`` follow from what ``said`` names.
+    """
 
     sampling_prob: float = 1.0
     steps: int = 1
+    said: str = "batch_size, epochs and num_train"
 
     def faults(self, where: str, release: Values) -> Iterator[str]:
         """Yield a problem if sampling or steps do not follow from the settings and the public number of training nodes."""
@@ -98,8 +102,7 @@ class Network(Planned):
             return
         for key, value in (("sampling_prob", self.sampling_prob), ("steps", self.steps)):
             if event[key] != value:
-                said = "as batch_size, epochs and num_train say"
-                yield f"{where}event.{key}: expected {value:.9g} {said}, got {event[key]:.9g}"
+                yield f"{where}event.{key}: expected {value:.9g} as {self.said} say, got {event[key]:.9g}"
 
     def tensors(self, release: Values) -> dict[str, Shape]:
         """Return nothing: the weights are not in ``releases.safetensors``."""
