@@ -9,6 +9,7 @@ import pytest
 import sfumato as sf
 from sfumato import verify
 from sfumato.central import graph_split as module
+from sfumato.central.arrivals import graph_free, reads_features_alone
 from sfumato.central.graph_split import own_scores
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.graph.synthetic import stochastic_block_model
@@ -58,6 +59,22 @@ def test_a_prediction_reads_nothing_but_the_node_itself():
         "the node itself": ["predictions that read the node's own features (joint DP)"],
         "never": ["predictions that read neighbors"],
     }
+
+
+def test_another_graph_is_predicted_from_features_alone_and_for_free():
+    """Its arcs are not read. Without privacy they would be."""
+    other = replace(stochastic_block_model(50, 3, mean_degree=10, num_features=6, seed=1), node_ids=np.arange(900, 950))
+    run = fitted()
+    with pytest.raises(InputError, match="Features alone predict here"):
+        run.predict_proba(other)
+    assert reads_features_alone(run, other)
+    without = replace(other, indptr=np.zeros_like(other.indptr), indices=other.indices[:0])
+    assert np.array_equal(graph_free(run, other), graph_free(run, without))
+    assert np.array_equal(graph_free(run, other).argmax(1), own_scores(run.weights, other).argmax(1))
+    plain = fitted(sf.NoPrivacy())
+    assert not reads_features_alone(plain, other)
+    with pytest.raises(InputError, match="cannot predict without a graph"):
+        graph_free(plain, other)
 
 
 def test_scores_inside_groups_are_those_of_the_layers():

@@ -43,6 +43,7 @@ def world(tmp_path_factory):
         "node": ["label-messages", "--unit", "node", "--epsilon", "40", "--delta", "1e-5"],
         "none": ["label-messages", "--unit", "none"],
         "mlp": ["mlp", "--unit", "edge", "--epsilon", "4", "--delta", "1e-6"],
+        "groups": ["graph-split", "--unit", "node", "--epsilon", "4", "--delta", "1e-5"],
         "gap": ["gap", "--unit", "edge", "--epsilon", "4", "--delta", "1e-6"],
     }.items():
         assert invoke([*map(str, ["train", *options, *tables, "--out", folder / name])]) == 0
@@ -174,9 +175,10 @@ def test_without_privacy_and_without_the_graph(sfumato, at, world):
     assert sfumato(*at("none", 1)).code == 0
     assert accuracy(at.folder / "none" / "arrivals" / "1" / "predictions.csv", world[1]) > 0.9
     assert sfumato("verify", at.folder / "none").code == 0
-    told = sfumato(*at("mlp", 1)[:-2], "--json")
-    assert json.loads(told.out)["epsilon_spent"] == 0
-    assert len(predicted(at.folder / "mlp" / "predictions-n1.csv")) == 30
+    for run in ("mlp", "groups"):
+        told = sfumato(*at(run, 1)[:-2], "--json")
+        assert json.loads(told.out)["epsilon_spent"] == 0
+        assert len(predicted(at.folder / run / "predictions-n1.csv")) == 30
 
 
 def test_another_graph_without_labels_is_predicted_from_features(sfumato, refused, at, tmp_path):

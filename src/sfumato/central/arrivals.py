@@ -266,7 +266,7 @@ def calibrate_arrival(
     if inference is None:
         raise InputError(
             f"Method {trained.plan.method.name!r} has no release for nodes that arrive later: only label-messages has, and "
-            "methods without the graph need none. Predict the grown graph as another graph, which is charged."
+            "methods that predict from features alone need none. Predict the grown graph as another graph, which is charged."
         )
     arriving = ArrivalInference(inference.base, inference.model, inference.head, (*runs,), marks(names))
     return arriving.calibrate(budget, trained.plan.unit, public)
@@ -279,14 +279,14 @@ def graph_free(fitted: Fitted, graph: Graph) -> NDArray[np.float32]:
     of that node.
 
     Args:
-        fitted: a run of label messages, or of a method that reads no graph.
+        fitted: a run of label messages, or of a method whose predictions read no edge.
         graph: nodes with the columns of training.
 
     Raises:
         InputError: the method needs messages, or the columns differ.
     """
     method, plan, inference = fitted.ran.method, fitted.ran, _label_inference(fitted)
-    if (method.card.reads_links and inference is None) or plan.unit.trust != "curator":
+    if not (inference or method.predicts_alone(plan.unit)) or plan.unit.trust != "curator":
         raise InputError(
             f"Method {method.name!r} cannot predict without a graph. Aggregate that graph, which is charged."
         )
@@ -297,17 +297,17 @@ def graph_free(fitted: Fitted, graph: Graph) -> NDArray[np.float32]:
 
 
 def reads_features_alone(fitted: Fitted, graph: Graph) -> bool:
-    """Say whether :func:`graph_free` is all that a run has for another graph: it reads no links, or has no labels to send.
+    """Say whether :func:`graph_free` is all that a run has for another graph: it predicts nodes alone, or has no labels to send.
 
     ``fitted`` is the run; of ``graph``, only whether it has labels is read.
     """
-    if not fitted.plan.method.card.reads_links:
+    if fitted.plan.method.predicts_alone(fitted.plan.unit):
         return fitted.plan.unit.trust == "curator"
     return graph.y is None and _label_inference(fitted) is not None
 
 
 def _label_inference(fitted: Fitted) -> LabelInference | None:
-    if not fitted.plan.method.card.reads_links or fitted.plan.unit.trust != "curator":
+    if fitted.plan.method.predicts_alone(fitted.plan.unit) or fitted.plan.unit.trust != "curator":
         return None
     try:
         found = fitted.plan.method.inductive(Origin(fitted.weights, fitted.graph_key, fitted.origins()))

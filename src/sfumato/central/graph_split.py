@@ -169,6 +169,10 @@ class GraphSplit(CuratorMethod):
         """
         return own_scores(weights, graph) if plan.unit.private else self.group_scores(weights, graph)
 
+    def predicts_alone(self, unit: Unit) -> bool:
+        """Return True but under unit none; ``unit`` is that of the run."""
+        return unit.private
+
     def network(self, public: PublicFacts, graph: Graph, seed: int) -> SplitNetwork:
         """Return the network on the split graph. It holds private data.
 

@@ -172,6 +172,10 @@ class Method(Listed):
             graph: the nodes with their features.
         """
 
+    def predicts_alone(self, unit: Unit) -> bool:
+        """Return whether scores of a node read nothing of a graph but the node's own features; ``unit`` is that of the run."""
+        return not self.card.reads_links
+
     def who_may_see(self, unit: Unit) -> dict[str, list[str]]:
         """Say who may be shown what of a run; the certificate prints it."""
         shown = self.card.audience

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from sfumato.record.resume import FitState
 
 _CACHE = "cache/"
+_ALONE = "Features alone predict here: use sfumato.central.arrivals.graph_free(fitted, graph), which spends nothing."
+_SPENDS = "Predicting on another private graph spends budget: use calibrate_inference(budget, unit, public).fit(graph)."
 
 
 @dataclass(frozen=True)
@@ -246,9 +248,9 @@ class Fitted:
         """
         key = GraphKey.of(graph)
         if (key.num_nodes, key.ids_digest) != (self.graph_key.num_nodes, self.graph_key.ids_digest):
+            remedy = _ALONE if self.ran.method.predicts_alone(self.plan.unit) else _SPENDS
             raise InputError(
-                f"Expected the fitted graph ({self.graph_key.num_nodes} nodes), got {graph.name!r} with other node ids. "
-                "Predicting on another private graph spends budget: use calibrate_inference(budget, unit, public).fit(graph)."
+                f"Expected the fitted graph ({self.graph_key.num_nodes} nodes), got {graph.name!r} with other node ids. {remedy}"
             )
         self._check_features(key, graph)
         scores = self.ran.method.scores(self.ran, self.weights, self.released, graph)
