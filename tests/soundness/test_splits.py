@@ -219,6 +219,62 @@ def test_a_group_that_reads_another_is_caught(monkeypatch, grid_sum):
     assert worst > 1.01 * CLAIMS["replace"]
 
 
+def untidy(x, rng):
+    """The same features, sparse: unsorted, every value in two halves, some zeros stored."""
+    rows, columns = np.nonzero(x)
+    rows, columns = (
+        np.r_[rows, rows, rng.integers(0, len(x), 3)],
+        np.r_[columns, columns, rng.integers(0, x.shape[1], 3)],
+    )
+    values = np.r_[np.tile(x[np.nonzero(x)] / 2, 2), np.zeros(3)]
+    order = np.lexsort((rng.random(len(rows)), rows))
+    pointers = np.r_[0, np.cumsum(np.bincount(rows, minlength=len(x)))]
+    return sp.csr_matrix((values[order].astype(np.float32), columns[order], pointers), shape=x.shape)
+
+
+@pytest.mark.parametrize("relation", CLAIMS)
+@pytest.mark.parametrize("seed", range(6))
+def test_odd_graphs(monkeypatch, relation, seed):
+    """One to six nodes and one to twenty groups, loops, one class, any role, features from 1e-38 to 1e38, untidy or dense."""
+    rng, held = np.random.default_rng(seed), []
+    monkeypatch.setattr(gradients, "operand_mac", lambda key, array: held.append(array) or b"")
+    nodes, groups, classes, second = (
+        rng.integers(1, 7),
+        rng.choice([1, 2, 3, 20]),
+        rng.integers(1, 4),
+        rng.random() < 0.5,
+    )
+    roles, ids = rng.choice(4, nodes, p=[0.7, 0.1, 0.1, 0.1]), rng.permutation(1000)[:nodes]
+    clip, weights = 10.0 ** rng.integers(-9, 10), rng.normal(size=2 * 3 + 3 + 4 * classes) * 10.0 ** rng.integers(-3, 3)
+
+    def operand(adjacency, x, y):
+        graph = Graph.from_edges(
+            *np.nonzero(adjacency), nodes, directed=True, self_loops="keep", roles=roles, node_ids=ids,
+            x=untidy(x, rng) if rng.random() < 0.5 else x, y=y if (y >= 0).any() else None, classes=("a", "b", "c")[:classes],
+        )  # fmt: skip
+        network = SplitNetwork(split_graph(graph, groups, seed, second_hop=second), 3, classes)
+        split_steps(network, weights, PrivateSGD(1.0, 1, clip, 1.0, 0.01), KEY, leave_out=relation == "remove")
+        return held.pop()
+
+    for _ in range(6):
+        adjacency, y = rng.random((nodes, nodes)) < rng.choice([0, 0.3, 1]), rng.integers(-1, classes, nodes)
+        x = (rng.normal(size=(nodes, 2)) * 10.0 ** rng.integers(-38, 38, (nodes, 1))).astype(np.float32)
+        x[rng.random(nodes) < 0.3] = 0
+        left = operand(adjacency, x, y)
+        for record in range(nodes):
+            for arcs in ("incident", "owned"):
+                other, changed, labels = adjacency.copy(), x.copy(), y.copy()
+                empty = relation == "remove"
+                other[record] = False if empty else rng.random(nodes) < 0.5
+                if arcs == "incident":
+                    other[:, record] = False if empty else rng.random(nodes) < 0.5
+                changed[record], labels[record] = (0, -1) if empty else (rng.normal(size=2), rng.integers(-1, classes))
+                moved = (left - operand(other, changed, labels)).tolist()
+                assert (
+                    sum(step * step for step in moved) <= (CLAIMS[relation] * 2**24) ** 2
+                )  # whole numbers of any size
+
+
 @pytest.mark.parametrize("unit", [EdgeLevel(directed=False), RecordLevel(), type("Two", (NodeLevel,), {})()])
 def test_units_without_a_proof_are_refused(unit):
     with pytest.raises(UnsupportedUnitError, match="lie in one group"):

@@ -77,8 +77,7 @@ def group_numbers(node_ids: Ids, num_groups: int, seed: int) -> NDArray[np.int64
     >>> group_numbers(np.arange(8), 4, seed=0).tolist()
     [2, 0, 2, 0, 0, 2, 2, 3]
     """
-    check_int(low=1, num_groups=num_groups)
-    check_int(low=0, seed=seed)
+    num_groups, seed = check_int(low=1, num_groups=num_groups), check_int(low=0, seed=seed)
     start = hashlib.sha256(f"group split, seed {seed}, node ".encode())
 
     def word(node: object) -> int:
