@@ -270,3 +270,13 @@ def test_what_stays_on_disk_names_no_family():
         assert "pate" not in path.read_text().lower(), path
         assert not {module.split(".")[1] for module in imports(path) if module.startswith("sfumato.")} & {
             "graph", "central", "local", "pate"}  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32, 1.5, True])
+def test_a_bad_seed_is_refused_before_anything_is_charged(tmp_path, seed):
+    graph = stochastic_block_model(40, 2, mean_degree=8, num_features=3, seed=1).with_split(seed=0)
+    plan = sf.GAP(width=4, epochs=1).calibrate(sf.Budget(2.0, 1e-6), UNIT, graph.public_facts(UNIT))
+    with pytest.raises(InputError, match="seed to be an integer"):
+        plan.fit(graph, seed=seed, ledger=tmp_path / "ledger.jsonl")
+    assert not (tmp_path / "ledger.jsonl").exists()
+    plan.fit(graph, seed=np.int64(3), ledger=tmp_path / "ledger.jsonl")

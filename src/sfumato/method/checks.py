@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from sfumato._validate import fail
 from sfumato.errors import DataError, LedgerError
 from sfumato.graph.schema import CATEGORIES
+from sfumato.privacy.events import MOST
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sfumato.graph.graph import Graph
+    from sfumato.method.contract import Method
 
 _LONGEST_NAME = 200
 _MOST_ASSUMED = 10_000
@@ -66,3 +71,18 @@ def check_names(graph: Graph, assumed: Sequence[str]) -> None:
                 f"Expected feature names COLUMN=CATEGORY for {fact!r}, which the graph assumes public, got none. Rename columns "
                 "before the graph is read."
             )
+
+
+def check_settings(method: Method) -> None:
+    """Refuse a number that ledger and certificate cannot hold; ``method`` holds the settings.
+
+    Raises:
+        InputError: a number is of a type of NumPy, or a whole number above 2^53.
+    """
+    for name, value in vars(method).items():
+        if isinstance(value, np.generic) and not isinstance(value, (float, str)):
+            raise fail(name, value, "to be a number of Python, which a certificate holds", "Pass value.item().")
+    for name, value in method.settings.items():
+        if isinstance(value, int) and abs(value) > MOST:
+            expected = "to be an integer of at most 2**53, the longest that a certificate holds"
+            raise fail(name, value, expected, "Write it as a float, or lower it.")

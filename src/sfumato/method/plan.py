@@ -16,18 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato import __version__
-from sfumato._validate import fail
+from sfumato._validate import check_int, fail
 from sfumato.errors import DataError, InputError, LedgerError, UnsupportedUnitError
 from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.graph.splits import DEFAULT_FRACTIONS
-from sfumato.method.checks import check_names, check_spec
+from sfumato.method.checks import check_names, check_settings, check_spec
 from sfumato.method.contract import Accuracies, Arrays, GraphKey, Method, Origin, Planned, Progress, Watch
 from sfumato.method.engine import PlanEntry
 from sfumato.method.opening import open_session
 from sfumato.noise.rectangles import SAMPLER_TAU
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.calibration import pure_cost
-from sfumato.privacy.events import MOST, SelectionEvent
+from sfumato.privacy.events import SelectionEvent
 from sfumato.privacy.promises import Caveat, implausible, warn
 from sfumato.privacy.units import Unit, unit_from_dict, unit_to_dict
 from sfumato.record.certificate import MOST_ORIGINS, Certificate, Statement, certify, round_up, total_draws
@@ -63,13 +63,7 @@ class Plan(Planned):
                 f"of {', '.join(self.method.card.units) or 'none'}."
             )
         for method in (self.method, *self.method.choices):
-            for name, value in vars(method).items():
-                if isinstance(value, np.generic) and not isinstance(value, (float, str)):
-                    raise fail(name, value, "to be a number of Python, which a certificate holds", "Pass value.item().")
-            for name, value in method.settings.items():
-                if isinstance(value, int) and abs(value) > MOST:
-                    expected = "to be an integer of at most 2**53, the longest that a certificate holds"
-                    raise fail(name, value, expected, "Write it as a float, or lower it.")
+            check_settings(method)
 
     @property
     def delta_sampler(self) -> float:
@@ -136,12 +130,14 @@ class Plan(Planned):
                 true labels: evaluation outside the guarantee, on which neither model nor certificate depends.
 
         Raises:
+            InputError: the seed is no whole number from 0 to 2^32 - 1.
             DataError: the graph contradicts the plan's public facts.
             BudgetExceededError: the data set's ledger has less left than the plan costs.
             LedgerError: a resumed fit does not repeat what the stopped one did.
 
         Whatever stops it carries a note (``__notes__``) of what the ledgers on disk are charged.
         """
+        seed = check_int(low=0, high=2**32 - 1, seed=seed)
         graph = graph if graph.roles is not None else graph.with_split(self.unit.split or DEFAULT_FRACTIONS)
         self.check(graph)
         run = new_run() if state is None else state.run
