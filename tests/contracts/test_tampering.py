@@ -448,6 +448,19 @@ FORGERIES = {
         lambda c: [r["event"].update(noise_multiplier=0.5 * r["event"]["noise_multiplier"]) for r in c["releases"]], "claim",
     ),
     "fewer touched coordinates": (lambda c: c["releases"][1].update(affected_coordinates=1), "releases[1].affected"),
+    "hops that arcs of others hardly move": (
+        lambda c: [r.update(arc_change=0.0) for r in c["releases"]], "releases[1].arc_change: expected 0.447213595",
+    ),
+    "a price that is too small": (
+        lambda c: c["prices"][0].update(epsilon=0.98 * c["prices"][0]["epsilon"]), "prices[0].epsilon: ",
+    ),
+    "a price above all prices": (lambda c: c["prices"][2].update(epsilon=31.0), "prices[2].epsilon: 31 is above 30"),
+    "a price that is left out": (lambda c: c["prices"].pop(), "prices: expected those of [1, 5, 25] arcs"),
+    "a price that is denied": (lambda c: c["prices"][0].update(epsilon=None), "prices[0].epsilon: is null, expected about"),
+    "prices that are left out": (lambda c: c.pop("prices"), "prices: is missing"),
+    "prices for arcs that nothing is known of": (
+        lambda c: c["releases"][1].pop("arc_change"), "prices: not expected, since none is known",
+    ),
     "no privacy": (lambda c: c.update(unit={"name": "none", "relation": "none"}), "claim.epsilon"),
     "incident arcs": (lambda c: c["unit"].update(arcs="incident"), "releases[1].name: an aggregate has no bounded"),
     "records": (lambda c: c.update(unit={"name": "record", "relation": "add-remove"}), "unit.name: gap has no proof"),

@@ -60,7 +60,7 @@ def faults(value, form="certificate"):
 def test_the_writer_fills_exactly_the_fields_of_the_schema(unit):
     values = written(unit, EVENTS[0])
     assert faults(values) == []
-    assert values.keys() == FIELDS.keys() - {"candidates", "arrival"}
+    assert values.keys() == FIELDS.keys() - {"candidates", "arrival", "prices"}
     tuned = [{"method": "gap", "settings": {"num_hops": hops}} for hops in (1, 2)]
     assert faults(written(unit, EVENTS[0], tuned)) == []
     assert written(unit, EVENTS[0], tuned)["candidates"] == tuned
@@ -137,7 +137,8 @@ def test_the_schema_uses_only_what_the_verifier_reads():
             assert form["type"] == "object"
             assert form["additionalProperties"] is False
             optional = {
-                "certificate": {"candidates", "arrival"},
+                "certificate": {"candidates", "arrival", "prices"},
+                "release": {"arc_change"},
                 "plan": {"arrival"},
                 "graph_facts": {"num_arcs", "untrained_classes"},
             }

@@ -80,6 +80,27 @@ def hop_sensitivity(unit: Unit, *, released_messages: bool) -> float:
     return _hop(unit, released_messages)[0]
 
 
+def hop_arc_change(unit: Unit, *, released_messages: bool) -> float | None:
+    r"""Return how far one arc of another owner moves a hop, over :func:`hop_sensitivity`; None without owned arcs.
+
+    **Formal guarantee** (Frobenius norm of the change of S when the arc u -> v of another owner u vanishes, or appears;
+    nobody's record changes, so every message stays). Row v loses a message of norm at most 1. If u has more than D arcs,
+    another one may come in and a second row gets that message: :math:`\sqrt{1 + 1} = \sqrt 2`. How many arcs u has is not
+    public, so this is the bound for every u. The k arcs of k owners move S by at most k times as much.
+
+    Args:
+        unit: the privacy unit.
+        released_messages: as for :func:`hop_sensitivity`.
+
+    >>> from sfumato.privacy.units import NodeLevel
+    >>> round(hop_arc_change(NodeLevel(max_out_degree=100), released_messages=True), 6)
+    0.141421
+    """
+    if unit.no_arc_change is None:
+        return None
+    return math.sqrt(2) / hop_sensitivity(unit, released_messages=released_messages)
+
+
 def affected_coordinates(unit: Unit, num_nodes: int, width: int) -> int:
     """Return how many coordinates of a released ``[num_nodes, width]`` matrix can differ between neighboring graphs.
 

@@ -13,6 +13,8 @@ The order is a fixed function of roles and of a public seed (:func:`public_order
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -169,6 +171,32 @@ def routed_sensitivity(unit: Unit) -> float:
         f"One hop has no bounded sensitivity when the unit is {unit.describe()}: one record could change every row. "
         "Use EdgeLevel, or NodeLevel(arcs='owned')."
     )
+
+
+def routed_arc_change(unit: Unit) -> float | None:
+    r"""Return how far one arc of another owner moves a routed hop, over :func:`routed_sensitivity`; None without owned arcs.
+
+    **Formal guarantee** (Frobenius norm of the change of all sums when the arc u -> v of another owner u vanishes, or
+    appears; nobody's record changes). Let :math:`q_d` be u's message in steps if d arcs carry it. It is rounded toward
+    zero, so entries of :math:`q_{d-1}` and :math:`q_d` have the same sign, those of :math:`q_d` are no longer, and
+    :math:`\|q_{d-1} - q_d\|^2 \le \|q_{d-1}\|^2 - \|q_d\|^2`.
+
+    * d = 1: row v loses :math:`q_1`, of norm at most 1.
+    * d >= 2: row v loses :math:`q_d`, and d - 1 other rows get :math:`q_{d-1}` in its place: together at most
+      :math:`\|q_d\|^2 + (d - 1) (\|q_{d-1}\|^2 - \|q_d\|^2) \le (d - 1) \|q_{d-1}\|^2 \le 1`, since d >= 2.
+    * more arcs than a cap D keeps (:mod:`~sfumato.bounded.degree`): another arc may come in, with the same share: two rows
+      move by a message of norm at most :math:`1 / \sqrt D`: :math:`\sqrt{2 / D}`.
+
+    So one arc moves the sums by at most 1, or by :math:`\sqrt 2` with a cap of 1. The k arcs of k owners move them by at most
+    k times as much (triangle inequality), which they reach: all may land on row v.
+
+    >>> routed_arc_change(NodeLevel()), routed_arc_change(NodeLevel(relation="replace")), routed_arc_change(EdgeLevel(False))
+    (1.0, 0.5, None)
+    """
+    if unit.no_arc_change is None:
+        return None
+    longest = 1.0 if unit.max_out_degree is None else max(1.0, math.sqrt(2 / unit.max_out_degree))
+    return longest / routed_sensitivity(unit)
 
 
 def routed_coordinates(unit: Unit, num_nodes: int, width: int) -> int:

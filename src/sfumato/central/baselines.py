@@ -78,7 +78,7 @@ class MLP(NetworkMethod):
         with torch.device("meta"):
             size = num_parameters(self._network(public, unit))
         event = sgd_event(unit, public, noise_multiplier, epochs=self.epochs, batch_size=self.batch_size)
-        return (Release("network", event, (size,), size),)
+        return (Release("network", event, (size,), size, arc_change=unit.no_arc_change),)
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """Train on feature rows.

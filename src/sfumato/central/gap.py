@@ -37,6 +37,7 @@ from sfumato._validate import check_choice, check_int, fail
 from sfumato.bounded.aggregation import (
     Arcs,
     affected_coordinates,
+    hop_arc_change,
     hop_sensitivity,
     noisy_neighborhood_sum,
     normalize_rows,
@@ -166,7 +167,7 @@ class GAP(NetworkMethod):
         parts = (Part(GaussianEvent(noise_multiplier, len(hops))), *(Part(sgd, SGD_WEIGHT) for _ in sizes))
         event = parts[1].at(balance(parts, noise_multiplier)[1])
         *encoder, classifier = (
-            Release(name, event, (size,), size)
+            Release(name, event, (size,), size, arc_change=unit.no_arc_change)
             for name, size in zip(("encoder", "classifier")[-len(sizes) :], sizes, strict=True)
         )
         return (*encoder, *hops, classifier)
@@ -268,7 +269,28 @@ def aggregation_releases(
     hop_sensitivity(unit, released_messages=True)
     touched = affected_coordinates(unit, public.num_nodes, width)
     event, shape = GaussianEvent(noise_multiplier), (public.num_nodes, width)
-    return tuple(Release(f"aggregate/{hop}", event, shape, touched) for hop in range(1, num_hops + 1))
+    return tuple(
+        Release(
+            f"aggregate/{hop}",
+            event,
+            shape,
+            touched,
+            arc_change=hop_arc_change(unit, released_messages=reads_released(unit, hop)),
+        )
+        for hop in range(1, num_hops + 1)
+    )
+
+
+def reads_released(unit: Unit, hop: int) -> bool:
+    """Return whether the messages of a hop are post-processing of earlier releases, or of what is public.
+
+    The messages of the first one read the senders' own features.
+
+    >>> from sfumato.privacy.units import NodeLevel
+    >>> reads_released(NodeLevel(max_out_degree=10), 1), reads_released(NodeLevel(max_out_degree=10), 2)
+    (False, True)
+    """
+    return hop > 1 or "features" in unit.public
 
 
 def encode(encoder: Encoder | None, features: Features) -> NDArray[np.float32]:
@@ -303,8 +325,7 @@ class Aggregation:
             return noisy_neighborhood_sum(Arcs(*self.arcs), rows, 0.0, new_key())
         key, event = self.session.charge(name), self.plan.event(name)
         assert isinstance(event, GaussianEvent)
-        reads_released = hop > 1 or "features" in unit.public
-        stddev = event.noise_multiplier * hop_sensitivity(unit, released_messages=reads_released)
+        stddev = event.noise_multiplier * hop_sensitivity(unit, released_messages=reads_released(unit, hop))
         self.session.bind(name, rows, *self.arcs)
         return noisy_neighborhood_sum(Arcs(*self.arcs), rows, stddev, key)
 

@@ -137,7 +137,8 @@ class GraphSplit(CuratorMethod):
         relation = "replace" if unit.relation == "replace" else "add-remove"
         prob = min(self.batch_size, self.num_groups) / self.num_groups
         size = public.num_features * self.width + self.width + (self.width + 1) * public.num_classes
-        return (Release("network", PoissonGaussianEvent(prob, noise_multiplier, self.steps, relation), (size,), size),)
+        event = PoissonGaussianEvent(prob, noise_multiplier, self.steps, relation)
+        return (Release("network", event, (size,), size, arc_change=unit.no_arc_change),)
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """Split the graph, then train on groups.

@@ -50,6 +50,7 @@ from sfumato.bounded.routing import (
     one_way,
     outward,
     public_order,
+    routed_arc_change,
     routed_coordinates,
     routed_sensitivity,
 )
@@ -171,13 +172,14 @@ class LabelMessages(CuratorMethod):
             return (counts_release(unit, public, hops, noise_multiplier),)
         routed_sensitivity(unit)
         shape, gaussian = (public.num_nodes, public.num_classes), GaussianEvent(noise_multiplier)
-        hop = Release("aggregate/1", gaussian, shape, routed_coordinates(unit, *shape))
+        arc_change = routed_arc_change(unit)
+        hop = Release("aggregate/1", gaussian, shape, routed_coordinates(unit, *shape), arc_change=arc_change)
         with torch.device("meta"):
             size = num_parameters(_private_head(public))
         sgd = sgd_event(unit, public, noise_multiplier, epochs=self.epochs, batch_size=max(public.num_train, 1))
         parts = (Part(gaussian), Part(sgd, SGD_WEIGHT))
         noise = min(balance(parts, noise_multiplier)[1], MOST_SGD_NOISE)
-        return hop, Release("head", parts[1].at(noise), (size,), size)
+        return hop, Release("head", parts[1].at(noise), (size,), size, arc_change=unit.no_arc_change)
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """Release messages and train the head.

@@ -106,7 +106,8 @@ class Linear(CuratorMethod):
         with torch.device("meta"):
             size = num_parameters(zero_head(public.num_features, public.num_classes))
         share = 1 - _CENTER_SHARE * len(centers)
-        return *centers, Release("head", full_batch(unit, share, self.epochs, noise_multiplier), (size,), size)
+        event = full_batch(unit, share, self.epochs, noise_multiplier)
+        return *centers, Release("head", event, (size,), size, arc_change=unit.no_arc_change)
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """Find the center, then train the head.
@@ -175,7 +176,8 @@ def center_release(unit: Unit, public: PublicFacts, share: float, noise_multipli
     if not is_centered(public):
         return ()
     event = GaussianEvent(float(noise_multiplier / np.sqrt(share)))
-    return (Release("center", event, (public.num_features,), public.num_features),)
+    columns = public.num_features
+    return (Release("center", event, (columns,), columns, arc_change=unit.no_arc_change),)
 
 
 def find_center(plan: Planned, graph: Graph, session: Session) -> Arrays:

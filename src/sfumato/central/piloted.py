@@ -42,7 +42,7 @@ from sfumato._validate import fail
 from sfumato.bounded.aggregation import normalize_rows
 from sfumato.bounded.grouping import group_sensitivity, noisy_group_sums
 from sfumato.bounded.kernels import UNIT
-from sfumato.bounded.routing import routed_coordinates, routed_sensitivity
+from sfumato.bounded.routing import routed_arc_change, routed_coordinates, routed_sensitivity
 from sfumato.central._learning import load_weights, network_arrays, num_parameters, train_charged
 from sfumato.central.counts import directions
 from sfumato.central.forecast import forecast
@@ -126,14 +126,18 @@ class PilotedMessages(LabelMessages):
         with torch.device("meta"):
             size = num_parameters(zero_head(public.num_classes + public.num_features, public.num_classes))
         shape = (public.num_nodes, public.num_classes)
-        touched = routed_coordinates(unit, *shape)
+        touched, still, moved = routed_coordinates(unit, *shape), unit.no_arc_change, routed_arc_change(unit)
         return (
             *center_release(unit, public, _CENTER, noise_multiplier),
-            Release("head", full_batch(unit, _ALONE, _STEPS, noise_multiplier), (size,), size),
-            Release("aggregate/1", _gaussian(_PILOT, noise_multiplier), shape, touched),
-            Release("test", _gaussian(sum(TEST), noise_multiplier), (1, len(TEST)), len(TEST)),
+            Release("head", full_batch(unit, _ALONE, _STEPS, noise_multiplier), (size,), size, arc_change=still),
+            Release("aggregate/1", _gaussian(_PILOT, noise_multiplier), shape, touched, arc_change=moved),
+            Release("test", _gaussian(sum(TEST), noise_multiplier), (1, len(TEST)), len(TEST), arc_change=still),
             Release(
-                "aggregate/2", _gaussian(_REST, noise_multiplier), shape, touched + max(self.epochs, _LAST_STEPS) * size
+                "aggregate/2",
+                _gaussian(_REST, noise_multiplier),
+                shape,
+                touched + max(self.epochs, _LAST_STEPS) * size,
+                arc_change=moved,
             ),
         )
 

@@ -144,7 +144,10 @@ class ProGAP(NetworkMethod):
         )
         parts = (Part(GaussianEvent(noise_multiplier, len(hops))), *(Part(sgd, SGD_WEIGHT) for _ in sizes))
         event = parts[1].at(balance(parts, noise_multiplier)[1])
-        first, *later = (Release(f"stage/{stage}", event, (size,), size) for stage, size in enumerate(sizes))
+        first, *later = (
+            Release(f"stage/{stage}", event, (size,), size, arc_change=unit.no_arc_change)
+            for stage, size in enumerate(sizes)
+        )
         return (first, *(release for pair in zip(hops, later, strict=True) for release in pair))
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:

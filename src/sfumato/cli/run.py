@@ -333,6 +333,7 @@ def verify(
             "key": result.key,
             "origin_checked": result.origin_checked,
             "caveats": list(result.caveats),
+            "prices": list(result.prices),
             "arrivals": result.arrivals,
         }
         typer.echo(json.dumps(found))

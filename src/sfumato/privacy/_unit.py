@@ -75,6 +75,11 @@ class Unit(ABC):
         """The largest number of arcs of an owner that are read; None where there is no such bound."""
         return None
 
+    @property
+    def no_arc_change(self) -> float | None:
+        """The ``arc_change`` of a release that reads no arcs: 0 where arcs of others may point at a record, else None."""
+        return None
+
     @abstractmethod
     def describe(self) -> str:
         """Say in plain words what is protected."""

@@ -143,6 +143,11 @@ class NodeLevel(Unit):
         if self.max_out_degree is not None:
             check_int(low=1, max_out_degree=self.max_out_degree)
 
+    @property
+    def no_arc_change(self) -> float | None:
+        """The ``arc_change`` of a release that reads no arcs: 0 for owned arcs, None for incident ones."""
+        return 0.0 if self.arcs == "owned" else None
+
     def describe(self) -> str:
         """Say in plain words what is protected."""
         if self.arcs == "incident":

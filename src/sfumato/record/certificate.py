@@ -20,6 +20,7 @@ from sfumato.privacy.promises import implausible
 from sfumato.privacy.units import Unit, class_named, unit_to_dict
 from sfumato.record import arrivals
 from sfumato.record.ledger import Ledger, Release, canonical_json
+from sfumato.record.prices import MOST, prices
 
 FORMAT = 2
 MOST_ORIGINS = 16
@@ -118,6 +119,7 @@ class Certificate:
             f"Whoever sees the release learns at most epsilon = {round_up(claim['epsilon'])}, delta = {claim['delta']:.3g} "
             f"about it (unit {unit['name']}, relation {unit['relation']}).",
             *_shares(self.values),
+            *price_words(self.values),
             f"Trust model: {self.values['trust_model']}.",
             f"Adversary: {self.values['adversary']}",
         ]
@@ -212,6 +214,7 @@ def certify(stated: Statement) -> Certificate:
             "No certificate is written for a run that did not finish its plan."
         )
     plan = ledger.plan
+    known = None if unit.no_arc_change is None else prices(ledger.releases, plan["claim"])
     return Certificate(
         {
             "format": FORMAT,
@@ -223,6 +226,7 @@ def certify(stated: Statement) -> Certificate:
             "unit": unit_to_dict(unit),
             "protects": unit.describe(),
             "claim": plan["claim"],
+            **({} if known is None else {"prices": known}),
             "budget": dict(stated.budget) if stated.budget else {"epsilon": None, "delta": None},
             "releases": [release.to_dict() for release in ledger.releases],
             "accounting": {
@@ -275,6 +279,27 @@ def _shares(values: Mapping[str, Any]) -> list[str]:
     rest = values["claim"]["epsilon"] - sum(part or 0.0 for part in taken.values())
     shown = (f"{name} {round_up(rest if part is None else part)}" for name, part in taken.items())
     return [f"Of {whose} epsilon: {', '.join(shown)}."]
+
+
+def price_words(values: Mapping[str, Any]) -> list[str]:
+    """Return what the claim costs if arcs that other nodes own go with the record, in one line; nothing for other units.
+
+    >>> unit, priced = {"name": "node", "arcs": "owned"}, [{"arcs": 1, "epsilon": 2.5}, {"arcs": 25, "epsilon": None}]
+    >>> price_words({"unit": unit, "claim": {"epsilon": 1.0, "delta": 1e-5}, "prices": priced})
+    ['With arcs that others own and that point at it: 1 arc, epsilon = 2.5; 25 arcs, epsilon above 30 or without a bound.']
+    """
+    if values["unit"].get("arcs") != "owned" or values["claim"]["epsilon"] is None:
+        return []
+    if "prices" not in values:
+        return ["With arcs that others own and that point at it: no epsilon is known."]
+    return [f"With arcs that others own and that point at it: {'; '.join(map(_priced, values['prices']))}."]
+
+
+def _priced(price: Mapping[str, Any]) -> str:
+    arcs = f"{price['arcs']} arc{'s' * (price['arcs'] > 1)}"
+    if price["epsilon"] is None:
+        return f"{arcs}, epsilon above {MOST:g} or without a bound"
+    return f"{arcs}, epsilon = {round_up(price['epsilon'])}"
 
 
 def caveats(unit: Unit, directed: bool, releases: Sequence[Release]) -> list[str]:

@@ -33,6 +33,8 @@ class Release:
         shape: shape of the released array; None for a number that chance decides, such as how many arcs are released.
         affected_coordinates: how many coordinates a record can touch, for the sampler's share of delta.
         visible_to: who may see it.
+        arc_change: under owned arcs, how far one arc that another node owns and that points at the record moves the release,
+            over its sensitivity; None where no bound is proved, and under every other unit.
 
     >>> from sfumato.privacy.events import GaussianEvent
     >>> Release("aggregate/1", GaussianEvent(2.0), (4, 16), 32).draws
@@ -44,6 +46,7 @@ class Release:
     shape: tuple[int | None, ...]
     affected_coordinates: int
     visible_to: str = "anyone"
+    arc_change: float | None = None
 
     @property
     def draws(self) -> int:
@@ -58,13 +61,15 @@ class Release:
             "shape": list(self.shape),
             "affected_coordinates": self.affected_coordinates,
             "visible_to": self.visible_to,
+            **({} if self.arc_change is None else {"arc_change": self.arc_change}),
         }
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Release:
         """Read back what :meth:`to_dict` wrote."""
         event, shape = event_from_dict(values["event"]), tuple(values["shape"])
-        return cls(values["name"], event, shape, values["affected_coordinates"], values["visible_to"])
+        touched, arc_change = values["affected_coordinates"], values.get("arc_change")
+        return cls(values["name"], event, shape, touched, values["visible_to"], arc_change)
 
 
 def canonical_json(value: Any) -> str:

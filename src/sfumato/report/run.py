@@ -16,6 +16,7 @@ from sfumato.errors import DataError
 from sfumato.evaluation.controls import titles
 from sfumato.evaluation.scores import Summary
 from sfumato.experiments.results import FILE
+from sfumato.record.certificate import price_words
 from sfumato.record.release_folder import read_release
 from sfumato.report.html import to_html
 from sfumato.report.page import Code, Facts, Items, Page, Part, Section, Table
@@ -169,6 +170,7 @@ def _guarantee(run: Run) -> Section:
         ("Unit", f"{unit['name']}, relation {unit['relation']}"),
         ("Trust model", values["trust_model"]),
         ("Method", f"{values['method']} ({_settings(values['settings'])})"),
+        *(("With arcs of others", text.partition(": ")[2]) for text in price_words(values)),
         *(_costs(values["accounting"]) if values["releases"] else ()),
         ("Signed", "yes" if run.signed else "no: checked for consistency, not for origin"),
         ("Ledger", f"closed at {values['ledger_head']}"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from .central import OWN, TRAINING, Central, Sizes, sizes
+from .central import OWN, TRAINING, Central, Sizes, no_arc_change, sizes
 from .kinds import Planned, Weights
 from .rules import Audience, Certificate, Rules, Tensors
 
@@ -67,7 +67,8 @@ def is_centered(certificate: Certificate) -> bool:
 def center(certificate: Certificate) -> list[Planned]:
     """Return the release of the center, if there is one."""
     columns = certificate["public_facts"]["num_features"]
-    return [Weights("center", [columns], columns)] if is_centered(certificate) else []
+    found = Weights("center", [columns], columns, arc_change=no_arc_change(certificate))
+    return [found] if is_centered(certificate) else []
 
 
 def center_tensors(certificate: Certificate, found: Iterable[str]) -> Tensors:

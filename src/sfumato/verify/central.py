@@ -5,13 +5,14 @@ Part of the verifier: it needs the standard library.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from math import prod
 from typing import ClassVar
 
 from .kinds import Matrix, Network, Planned
 from .rules import Audience, Certificate, Rules, Tensors
-from .units import public_parts, unit_rules
+from .units import owns_arcs, public_parts, unit_rules
 
 Sizes = tuple[dict[str, tuple[int, int]], dict[str, int]]
 """Of linear layers (outputs, inputs) and of batch norms (units), by module."""
@@ -61,7 +62,10 @@ class Central(Rules):
         if hops:
             columns, rows = self.columns(certificate), self._touched_rows(certificate)
             touched = None if rows is None else min(rows, nodes) * columns
-            aggregates = [Matrix(f"aggregate/{k + 1}", [nodes, columns], touched) for k in range(hops)]
+            aggregates = [
+                Matrix(f"aggregate/{k}", [nodes, columns], touched, arc_change=self._arc_change(certificate, k))
+                for k in range(1, hops + 1)
+            ]
         trained = "labels" not in public_parts(certificate) and not certificate["composition"]["builds_on"]
         names = self.layers(certificate) if trained else ()
         return self.order([self._network(certificate, name) for name in names], [*aggregates])
@@ -85,7 +89,23 @@ class Central(Rules):
         size = sum(prod(shape) for tensor, shape in tensors if tensor.startswith(f"{name}."))
         batch = min(settings.get("batch_size", rows), rows)
         steps = max(1, (settings["epochs"] or self.epochs) * rows // batch)
-        return Network(name, [size], size, batch / rows, steps)
+        return Network(name, [size], size, batch / rows, steps, arc_change=no_arc_change(certificate))
+
+    def _arc_change(self, certificate: Certificate, hop: int) -> float | None:
+        """Return how far one arc of another owner moves a hop, over its sensitivity; None where no bound is known.
+
+        A routed row of norm 1 moves, or with a cap of 1 a second one. Else one message may move from a row to another.
+        """
+        if not owns_arcs(certificate):
+            return None
+        cap: int | None = certificate["unit"]["max_out_degree"]
+        replaced: bool = certificate["unit"]["relation"] == "replace"
+        if self.routed:
+            return max(1.0, math.sqrt(2 / (cap or 2))) / (1 + replaced)
+        moved = (
+            1 if not replaced else 4 if hop == 1 else 2
+        )  # first messages read the record, later ones what was released
+        return None if cap is None else math.sqrt(2 / (moved * cap))
 
     def _touched_rows(self, certificate: Certificate) -> int | None:
         """Return how many rows of an aggregate a record can change; None without a bound on its sensitivity."""
@@ -95,6 +115,11 @@ class Central(Rules):
         if self.routed and unit["name"] == "node" and unit["max_out_degree"] is None:
             unit = {**unit, "max_out_degree": nodes}
         return unit_rules(certificate).rows(unit)
+
+
+def no_arc_change(certificate: Certificate) -> float | None:
+    """Return the ``arc_change`` of a release that reads no arcs: 0 under owned arcs, else None."""
+    return 0.0 if owns_arcs(certificate) else None
 
 
 def sizes(certificate: Certificate) -> tuple[int, int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from .central import OWN, Central, Sizes, sizes
+from .central import OWN, Central, Sizes, no_arc_change, sizes
 from .kinds import Network
 
 if TYPE_CHECKING:
@@ -41,5 +41,6 @@ class GraphSplit(Central):
         width, features, classes = sizes(certificate)
         size = features * width + width + (width + 1) * classes
         groups = settings["num_groups"]
-        share = min(settings["batch_size"], groups) / groups
-        return Network(name, [size], size, share, settings["steps"], "batch_size, num_groups and steps")
+        share, still = min(settings["batch_size"], groups) / groups, no_arc_change(certificate)
+        said = "batch_size, num_groups and steps"
+        return Network(name, [size], size, share, settings["steps"], said, arc_change=still)

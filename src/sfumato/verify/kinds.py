@@ -36,6 +36,8 @@ class Planned:
         shape: the shape that they state; None for a number that the release decides.
         affected: coordinates that a record can touch; None if no bound is known.
         event: the type of its event.
+        arc_change: under owned arcs, how far one arc that another node owns moves the release, over its sensitivity; None where
+            no bound is known.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Planned:
     affected: int | None
     axes: ClassVar[str] = ""
     event: str = field(default="gaussian", kw_only=True)
+    arc_change: float | None = field(default=None, kw_only=True)
 
     def faults(self, where: str, release: Values) -> Iterator[str]:
         """Yield what is wrong with the ``release`` as it was charged; ``where`` opens each problem."""

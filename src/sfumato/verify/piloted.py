@@ -8,7 +8,7 @@ from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
 from .baselines import center, center_tensors
-from .central import OWN
+from .central import OWN, no_arc_change
 from .kinds import Matrix, Network
 from .labels import LabelMessages
 
@@ -44,9 +44,9 @@ class PilotedMessages(LabelMessages):
         )
         return [
             *center(certificate),
-            Network("head", [size], size, 1.0, _STEPS),
+            Network("head", [size], size, 1.0, _STEPS, arc_change=no_arc_change(certificate)),
             pilot,
-            Matrix("test", [1, _TESTED], _TESTED),
+            Matrix("test", [1, _TESTED], _TESTED, arc_change=no_arc_change(certificate)),
             replace(pilot, name="aggregate/2", affected=affected),
         ]
 

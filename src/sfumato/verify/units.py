@@ -53,6 +53,15 @@ def unit_rules(certificate: Certificate) -> UnitRules:
     return UNITS[certificate["unit"]["name"]]
 
 
+def owns_arcs(certificate: Certificate) -> bool:
+    """Return whether a record is one node with the arcs that it owns, so that arcs of others are not protected.
+
+    >>> owns_arcs({"unit": {"name": "node", "relation": "remove", "arcs": "owned", "max_out_degree": None}})
+    True
+    """
+    return bool(certificate["unit"].get("arcs") == "owned")
+
+
 def public_parts(certificate: Certificate) -> tuple[str, ...]:
     """Return which of features, labels and arcs the unit leaves unprotected.
 

@@ -17,6 +17,7 @@ from .documents import one_line, parse
 from .folder import VerifyInputError, read_chain, read_files, release_folder
 from .methods import rules_of
 from .plan import copied_faults, method_faults, unfit
+from .prices import change_faults, price_faults
 from .signature import fingerprint, read_key, read_signature
 from .tensors import read_tensors, unreal_faults
 from .units import UNITS, unit_form_faults
@@ -40,6 +41,7 @@ class Verification:
         origin_checked: whether ``key`` is the key that was given.
         builds_on: the runs that the weights come from, which the claim excludes.
         caveats: what is implausible about claim and public facts, derived anew.
+        prices: of owned arcs, what the claim costs with arcs that others own, derived anew; empty where none is stated.
         extends: whether the claim is covered by that of the last run in ``builds_on``, after which the nodes arrived.
         arrivals: how many arrivals stand in the folder of the run; each was checked too.
     """
@@ -55,6 +57,7 @@ class Verification:
     origin_checked: bool = False
     builds_on: tuple[dict[str, Any], ...] = ()
     caveats: tuple[str, ...] = ()
+    prices: tuple[dict[str, Any], ...] = ()
     extends: bool = False
     arrivals: int = 0
 
@@ -123,6 +126,9 @@ def _verify(run: Path, public_key: Path | None) -> Verification:
             caveats = tuple(text for _, text in rules.doubts(certificate))
         found, bracket = claim_faults(certificate)
         problems.extend(found)
+        if rules is not None and not strange:
+            problems.extend(change_faults(certificate, rules))
+            problems.extend(() if problems else price_faults(certificate))
         if rules is not None and released is not None and not problems:
             problems.extend(f"releases.safetensors: {text}" for text in rules.value_faults(certificate, released))
         if weights is not None and not problems:
@@ -132,7 +138,10 @@ def _verify(run: Path, public_key: Path | None) -> Verification:
     stated = certificate["claim"]["epsilon"], certificate["claim"]["delta"], certificate["unit"]
     origins = tuple(certificate["composition"]["builds_on"])
     late = "arrival" in certificate
-    return Verification(not problems, tuple(problems), *bracket, *stated, signer, checked, origins, caveats, late)
+    priced = tuple(certificate.get("prices", ()))
+    return Verification(
+        not problems, tuple(problems), *bracket, *stated, signer, checked, origins, caveats, priced, late
+    )
 
 
 def describe(run: Path, result: Verification) -> str:
@@ -147,6 +156,11 @@ def describe(run: Path, result: Verification) -> str:
         if result.unit is not None and result.claim_epsilon is not None:
             lines.extend(UNITS[result.unit["name"]].verdict(result.claim_epsilon))
         lines.append(f"derived from the events: epsilon between {result.epsilon_low:.9g} and {result.epsilon_high:.9g}")
+    lines.extend(
+        f"with {one['arcs']} arc{'s' * (one['arcs'] > 1)} that others own and that point at the node: "
+        + ("no epsilon up to 30" if one["epsilon"] is None else f"epsilon {one['epsilon']:.9g}")
+        for one in result.prices
+    )
     others = result.builds_on[:-1] if result.extends else result.builds_on
     if result.extends:
         lines.extend(

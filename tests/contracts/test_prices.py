@@ -1,0 +1,58 @@
+"""Every method with a proof for owned arcs states what arcs of others cost, and the verifier derives it again."""
+
+import pytest
+
+import sfumato as sf
+from sfumato.catalog import METHODS
+from sfumato.graph import stochastic_block_model
+from sfumato.record.certificate import price_words
+from sfumato.report.run import read_run, run_page
+from sfumato.verify import describe, verify
+
+UNITS = [sf.NodeLevel(max_out_degree=1), sf.NodeLevel(max_out_degree=8, relation="replace")]
+OWNED = [name for name, method in METHODS.items() if "node" in method.card.units]
+READS_NO_ARCS = {"mlp", "linear", "graph-split"}
+
+
+def graph_of(seed=0):
+    return stochastic_block_model(90, 3, mean_degree=8, homophily=0.8, num_features=4, seed=seed).with_split()
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.relation)
+@pytest.mark.parametrize("name", OWNED)
+def test_a_run_under_owned_arcs_states_prices_that_verify(name, unit, tmp_path):
+    graph = graph_of()
+    fitted = METHODS[name]().calibrate(sf.Budget(1.0, 1e-3), unit, graph.public_facts(unit)).fit(graph)
+    values = fitted.certificate.values
+    epsilons = [price["epsilon"] for price in values["prices"]]
+    if name in READS_NO_ARCS:
+        assert epsilons == [fitted.certificate.epsilon] * 3
+    else:
+        stated = [fitted.certificate.epsilon, *(epsilon for epsilon in epsilons if epsilon is not None)]
+        assert stated == sorted(set(stated))
+        assert len(stated) >= 3
+    run = fitted.save(tmp_path / "run")
+    result = verify(run)
+    assert (result.problems, list(result.prices)) == ((), values["prices"])
+    assert "with 5 arcs that others own" in describe(run, result)
+    assert price_words(values)[0] in str(fitted.certificate)
+    assert sf.load(run).plan.releases == fitted.plan.releases
+
+
+def test_the_page_of_a_run_shows_them(tmp_path):
+    graph = graph_of()
+    fitted = (
+        METHODS["label-messages"]().calibrate(sf.Budget(1.0, 1e-3), UNITS[0], graph.public_facts(UNITS[0])).fit(graph)
+    )
+    assert "1 arc, epsilon = " in run_page(read_run(fitted.save(tmp_path / "run")))
+
+
+def test_other_units_state_none(tmp_path):
+    graph = graph_of()
+    for method, unit in (
+        (sf.GAP(), sf.EdgeLevel(directed=False)),
+        (METHODS["graph-split"](), sf.NodeLevel(arcs="incident")),
+    ):
+        fitted = method.calibrate(sf.Budget(1.0, 1e-3), unit, graph.public_facts(unit)).fit(graph)
+        assert "prices" not in fitted.certificate.values
+        assert verify(fitted.save(tmp_path / method.name)).problems == ()
