@@ -31,6 +31,16 @@ def change_faults(certificate: Certificate, rules: Rules) -> Iterator[str]:
             yield f"certificate.json: releases[{index}].arc_change: expected {wanted}, got {stated}"
 
 
+def price_words(price: dict[str, Any]) -> str:
+    """Return one price as a verdict prints it.
+
+    >>> price_words({"arcs": 5, "epsilon": None})
+    '5 arcs, epsilon above 30 or without a bound'
+    """
+    epsilon = f"above {MOST:g} or without a bound" if price["epsilon"] is None else f"{price['epsilon']:.9g}"
+    return f"{price['arcs']} arc{'s' * (price['arcs'] > 1)}, epsilon {epsilon}"
+
+
 def price_faults(certificate: Certificate) -> Iterator[str]:
     """Yield a problem for prices that are missing, not expected, or not what the releases cost."""
     where, releases, claim = "certificate.json: prices", certificate["releases"], certificate["claim"]

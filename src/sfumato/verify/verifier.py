@@ -17,7 +17,7 @@ from .documents import one_line, parse
 from .folder import VerifyInputError, read_chain, read_files, release_folder
 from .methods import rules_of
 from .plan import copied_faults, method_faults, unfit
-from .prices import change_faults, price_faults
+from .prices import change_faults, price_faults, price_words
 from .signature import fingerprint, read_key, read_signature
 from .tensors import read_tensors, unreal_faults
 from .units import UNITS, unit_form_faults
@@ -138,7 +138,7 @@ def _verify(run: Path, public_key: Path | None) -> Verification:
     stated = certificate["claim"]["epsilon"], certificate["claim"]["delta"], certificate["unit"]
     origins = tuple(certificate["composition"]["builds_on"])
     late = "arrival" in certificate
-    priced = tuple(certificate.get("prices", ()))
+    priced = () if problems else tuple(certificate.get("prices", ()))
     return Verification(
         not problems, tuple(problems), *bracket, *stated, signer, checked, origins, caveats, priced, late
     )
@@ -156,11 +156,9 @@ def describe(run: Path, result: Verification) -> str:
         if result.unit is not None and result.claim_epsilon is not None:
             lines.extend(UNITS[result.unit["name"]].verdict(result.claim_epsilon))
         lines.append(f"derived from the events: epsilon between {result.epsilon_low:.9g} and {result.epsilon_high:.9g}")
-    lines.extend(
-        f"with {one['arcs']} arc{'s' * (one['arcs'] > 1)} that others own and that point at the node: "
-        + ("no epsilon up to 30" if one["epsilon"] is None else f"epsilon {one['epsilon']:.9g}")
-        for one in result.prices
-    )
+    if result.prices:
+        priced = "; ".join(map(price_words, result.prices))
+        lines.append(f"with arcs that others own and that point at the node: {priced}")
     others = result.builds_on[:-1] if result.extends else result.builds_on
     if result.extends:
         lines.extend(
