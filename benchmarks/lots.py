@@ -152,7 +152,7 @@ def accuracy(layers: list[nn.Linear], x: Tensor, y: Tensor) -> float:
 def page(found: Found, passes: int) -> Page:
     """The page of what was found so far."""
     seeds = max(map(len, found.values()))
-    again = Code(f"OMP_NUM_THREADS=1 python benchmarks/lots.py --seeds {seeds}")
+    again = Code(f"python benchmarks/lots.py --seeds {seeds}")
     return Page(
         "Lot sizes on MNIST",
         "T. Igamberdiev and I. Habernal (2022), Privacy-Preserving Graph Convolutional Networks for Text Classification, "
