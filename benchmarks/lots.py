@@ -183,9 +183,9 @@ NOTES = Items(
         "fall in print from 0.45 to 0.10 is not explained by this mechanism.",
         "With the learning rate in proportion to the lot, 100 steps of 60,000 images and noise 4 reach what 10,000 steps of 600 "
         "do: a larger lot at the same noise multiplier costs epsilon, and no accuracy.",
-        "Printed scores at a lot of 60,000 would need longer steps than gradients clipped to 1 allow at this rate. In the "
-        "code of the authors for graphs clipping has no effect (benchmarks/graph_split_published.py); whether that holds for "
-        "these rows is not known.",
+        "The printed score at a lot of 60,000 and noise 4 is above what gradients clipped to 1 reach at this rate, and below what "
+        "100 steps with neither clipping nor noise reach. In the code of the authors for graphs clipping has no effect "
+        "(benchmarks/graph_split_published.py); whether that holds for these rows is not known.",
         "The printed epsilon of the last row, 0.50, is not that of 100 passes (0.48).",
     )
 )
