@@ -33,7 +33,7 @@ def claim_faults(certificate: dict[str, Any]) -> tuple[list[str], Bracket]:
               if values[key] is None]  # fmt: skip
     kinds = {event["type"] for event in leaves(events)}
     methods = ("none", "gaussian", "pld") if not kinds else ("gaussian", "pld") if kinds == {"gaussian"} else ("pld",)
-    if kinds and kinds <= {"pure", "laplace", "randomized-response"}:
+    if kinds and kinds <= {"pure", "laplace", "randomized-response", "exponential"}:
         methods = ("sum", "pld")
     methods = ("renyi",) if "selection" in kinds else ("sum",) if local else methods
     if accounting["method"] not in methods:

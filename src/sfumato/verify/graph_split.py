@@ -42,5 +42,4 @@ class GraphSplit(Central):
         size = features * width + width + (width + 1) * classes
         groups = settings["num_groups"]
         share, still = min(settings["batch_size"], groups) / groups, no_arc_change(certificate)
-        said = "batch_size, num_groups and steps"
-        return Network(name, [size], size, share, settings["steps"], said, arc_change=still)
+        return Network(name, [size], size, share, settings["steps"], arc_change=still)

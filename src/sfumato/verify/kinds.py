@@ -1,10 +1,11 @@
 """Kinds of releases: what each leaves in a release folder, how it may be charged, and which values it can hold.
 
 Part of the verifier: it needs NumPy and the standard library. The rules of a method plan its releases as objects of these
-classes: :class:`Matrix` (noise on every entry), :class:`Network` and
-:class:`Weights` (in the model), :class:`Reports` (one for each user),
-:class:`Answers` (one for each query), :class:`SparseRows` and :class:`EdgeSet`. The last two have a random number of lines:
-certificate and ledger write their number as null, and their coordinates are those that the method states.
+classes: :class:`Matrix` (noise on every entry), :class:`Network` (trained by sampled Gaussian releases, repeated ones if a record
+reaches many terms) and :class:`Weights` (in the model), :class:`Reports` (one for each user), :class:`Answers` (one for each
+query), :class:`SparseRows`, :class:`TopRows` (so many entries in each row) and :class:`EdgeSet`. Sparse rows and edge sets may
+have a random number of lines: certificate and ledger write their number as null, and their coordinates are those that the
+method states.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class Planned:
         shape: the shape that they state; None for a number that the release decides.
         affected: coordinates that a record can touch; None if no bound is known.
         event: the type of its event.
+        count: the number in its event, such as that of noisy rows or of entries that were picked.
         arc_change: under owned arcs, how far one arc that another node owns moves the release, over its sensitivity; None where
             no bound is known.
     """
@@ -45,13 +47,15 @@ class Planned:
     affected: int | None
     axes: ClassVar[str] = ""
     event: str = field(default="gaussian", kw_only=True)
+    count: int = field(default=1, kw_only=True)
     arc_change: float | None = field(default=None, kw_only=True)
 
     def faults(self, where: str, release: Values) -> Iterator[str]:
         """Yield what is wrong with the ``release`` as it was charged; ``where`` opens each problem."""
         event = release["event"]
-        if event["type"] != self.event or event.get("count") != 1:
-            yield f"{where}event: expected one release of type {self.event}"
+        if event["type"] != self.event or event.get("count") != self.count:
+            number = "one release" if self.count == 1 else f"{self.count} releases"
+            yield f"{where}event: expected {number} of type {self.event}"
         if self.affected is None:
             yield f"{where}name: an aggregate has no bounded sensitivity under this unit"
         else:
@@ -89,23 +93,29 @@ class Matrix(Planned):
 class Network(Planned):
     """Weights that DP-SGD trained. They are in ``model.safetensors``, and a record can touch all of them.
 
-    ``sampling_prob`` and ``steps`` follow from what ``said`` names.
+    Args:
+        sampling_prob: the probability with which an example is drawn, or each term of a record.
+        steps: the number of steps.
+        occurrences: the most terms that a record reaches, charged as repeated Gaussian releases; None where it is one example.
     """
 
     sampling_prob: float = 1.0
     steps: int = 1
-    said: str = "batch_size, epochs and num_train"
+    occurrences: int | None = None
 
     def faults(self, where: str, release: Values) -> Iterator[str]:
-        """Yield a problem if sampling or steps do not follow from the settings and the public number of training nodes."""
+        """Yield a problem if sampling, terms or steps do not follow from the settings and public facts."""
         yield from self.size_faults(where, release)
-        event = release["event"]
-        if event["type"] != "poisson-gaussian":
-            yield f"{where}event.type: expected poisson-gaussian, got {event['type']}"
+        event, planned = release["event"], {"sampling_prob": self.sampling_prob, "steps": self.steps}
+        kind = "poisson-gaussian"
+        if self.occurrences is not None:
+            kind, planned["occurrences"] = "repeated-gaussian", self.occurrences
+        if event["type"] != kind:
+            yield f"{where}event.type: expected {kind}, got {event['type']}"
             return
-        for key, value in (("sampling_prob", self.sampling_prob), ("steps", self.steps)):
+        for key, value in planned.items():
             if event[key] != value:
-                yield f"{where}event.{key}: expected {value:.9g} as {self.said} say, got {event[key]:.9g}"
+                yield f"{where}event.{key}: expected {value:.9g}, as settings and public facts say, got {event[key]:.9g}"
 
     def tensors(self, release: Values) -> dict[str, Shape]:
         """Return nothing: the weights are not in ``releases.safetensors``."""
@@ -212,6 +222,25 @@ class SparseRows(Planned):
                 yield f"{self.name}: holds {axis} from {places.min()} to {places.max()}, expected 0 to {limit - 1}"
         if not _ascending(rows, columns):
             yield f"{self.name}: holds lines that are not in ascending order of row and column, each place once"
+
+
+@dataclass(frozen=True)
+class TopRows(SparseRows):
+    """Sparse rows in which every row that has entries has exactly ``picks``: of M rows the shape is [M picks, 3].
+
+    They are charged as ``count`` releases of their ``event``: draws of the exponential mechanism, one for each entry, or
+    Gaussian rows of which the largest entries were kept.
+    """
+
+    picks: int = 1
+
+    def value_faults(self, stored: Mapping[str, Stored]) -> Iterator[str]:
+        """Yield a problem for lines that are out of bounds or out of order, and for a row with another number of entries."""
+        yield from super().value_faults(stored)
+        rows, found = np.unique(stored[self.name].array()[:, 0], return_counts=True)
+        wrong = np.flatnonzero(found != self.picks)
+        if wrong.size:
+            yield f"{self.name}: row {rows[wrong[0]]} holds {found[wrong[0]]} entries, expected {self.picks}"
 
 
 @dataclass(frozen=True)

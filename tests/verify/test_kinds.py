@@ -1,0 +1,76 @@
+"""Kinds of releases that methods at node level need: networks of repeated terms, and rows of picked entries."""
+
+import numpy as np
+import pytest
+
+from sfumato.verify.kinds import Network, TopRows
+
+
+class Held:
+    """A tensor as the verifier reads it."""
+
+    def __init__(self, lines, dtype="I64"):
+        self.lines, self.dtype = np.array(lines), dtype
+
+    def array(self):
+        return self.lines
+
+
+def network(event, **planned):
+    release = {"event": event, "shape": [70], "affected_coordinates": 70}
+    return list(Network("network", [70], 70, 0.1, 200, **planned).faults("releases[0].", release))
+
+
+REPEATED = {"type": "repeated-gaussian", "sampling_prob": 0.1, "occurrences": 11, "noise_multiplier": 4.0, "steps": 200,
+            "relation": "add-remove"}  # fmt: skip
+SAMPLED = {
+    "type": "poisson-gaussian",
+    "sampling_prob": 0.1,
+    "noise_multiplier": 4.0,
+    "steps": 200,
+    "relation": "add-remove",
+}
+
+
+def test_a_network_of_one_example_and_one_of_many_terms():
+    assert network(SAMPLED) == network(REPEATED, occurrences=11) == []
+    assert network(REPEATED) == ["releases[0].event.type: expected poisson-gaussian, got repeated-gaussian"]
+    assert network(SAMPLED, occurrences=11) == [
+        "releases[0].event.type: expected repeated-gaussian, got poisson-gaussian"
+    ]
+
+
+@pytest.mark.parametrize(("field", "value", "wanted"), [("sampling_prob", 0.05, "0.1"), ("steps", 1, "200"),
+                                                        ("occurrences", 10, "11")])  # fmt: skip
+def test_sampling_terms_and_steps_must_follow(field, value, wanted):
+    said = f"releases[0].event.{field}: expected {wanted}, as settings and public facts say, got {value}"
+    assert network({**REPEATED, field: value}, occurrences=11) == [said]
+
+
+PICKED = TopRows("pages", [4, 3], 0, event="exponential", count=4, limits=(9, 9), picks=2)
+LINES = [[0, 1, 5], [0, 8, 5], [7, 0, 5], [7, 7, 5]]
+
+
+def test_picked_entries_are_charged_one_by_one():
+    release = {"event": {"type": "exponential", "epsilon": 0.1, "count": 4}, "shape": [4, 3], "affected_coordinates": 0}
+    assert list(PICKED.faults("", release)) == []
+    for event in ({**release["event"], "count": 3}, {"type": "gaussian", "noise_multiplier": 1.0, "count": 4}):
+        assert list(PICKED.faults("", {**release, "event": event})) == [
+            "event: expected 4 releases of type exponential"
+        ]
+    assert list(PICKED.faults("", {**release, "shape": [5, 3]})) != []
+
+
+@pytest.mark.parametrize(
+    ("lines", "named"),
+    [
+        (LINES, ""),
+        ([[0, 1, 5], [0, 3, 5], [0, 8, 5], [7, 0, 5]], "row 0 holds 3 entries, expected 2"),
+        ([[0, 1, 5], [0, 1, 5], [7, 0, 5], [7, 7, 5]], "not in ascending order"),
+        ([[0, 1, 5], [0, 9, 5], [7, 0, 5], [7, 7, 5]], "columns from 0 to 9"),
+    ],
+)
+def test_each_row_has_so_many_entries(lines, named):
+    found = list(PICKED.value_faults({"pages": Held(lines)}))
+    assert len(found) == bool(named)
+    assert all(named in text for text in found)
