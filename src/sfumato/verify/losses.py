@@ -198,7 +198,10 @@ class Slight:
 
 @dataclass(frozen=True)
 class Atoms:
-    """A discrete privacy loss: ``mass[i]`` at ``index[i]`` * h - ``shift``, and ``infinite`` at infinity."""
+    """A discrete privacy loss of each of ``steps`` mechanisms.
+
+    ``mass[i]`` is at ``loss[i]``, which is ``index[i]`` * h - ``shift``, and ``infinite`` at infinity.
+    """
 
     loss: np.ndarray
     mass: np.ndarray
@@ -209,7 +212,7 @@ class Atoms:
 
 
 def lattice(first: int, last: int) -> np.ndarray:
-    """Whole numbers from ``first`` to ``last``: every one near 0, ever fewer far from it."""
+    """Return whole numbers from ``first`` to ``last``: every one near 0, ever fewer far from it."""
     rounds = math.log(max(-first, last, _EVEN) / _EVEN) / math.log(_GROWTH)
     far = np.ceil(_EVEN * _GROWTH ** np.arange(rounds + 1)).astype(int)
     k = np.concatenate((-far[::-1], np.arange(1 - _EVEN, _EVEN), far))
@@ -217,7 +220,10 @@ def lattice(first: int, last: int) -> np.ndarray:
 
 
 def dominating(part: _Cells, flip: bool, h: float, k: np.ndarray) -> Atoms:
-    """Split each cell (l, l + w] onto l and l + w so that its P and Q stay: the hockey-stick curve's chords."""
+    """Split each cell (l, l + w] onto l and l + w so that its P and Q stay: the hockey-stick curve's chords.
+
+    Cells of the pair ``part`` lie between losses ``h`` times ``k``; ``flip`` exchanges both laws.
+    """
     p, r = part.masses(np.concatenate(([-np.inf], part.outcome(h * k), [np.inf])))
     if flip:
         k, p, r = -k[::-1], r[::-1], p[::-1]
@@ -230,7 +236,10 @@ def dominating(part: _Cells, flip: bool, h: float, k: np.ndarray) -> Atoms:
 
 
 def dominated(part: _Cells, flip: bool, h: float, k: np.ndarray) -> Atoms:
-    """Merge each cell around k h - shift into one outcome; move the cells until their losses are there; round down."""
+    """Merge each cell around k h - shift into one outcome; move the cells until their losses are there; round down.
+
+    ``part``, ``flip``, ``h`` and ``k`` are those of :func:`dominating`.
+    """
     middle = h * np.concatenate(([k[0] - 0.5], (k[1:] + k[:-1]) / 2, [k[-1] + 0.5]))
     most, bend, shift = 0.45 * h * np.diff(k), np.zeros(k.size + 1), 0.0
     k = -k[::-1] if flip else k

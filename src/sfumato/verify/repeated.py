@@ -102,7 +102,10 @@ class Repeated:
 
 @dataclass(frozen=True)
 class Hidden:
-    """sum_k weight_k N(k, s^2) against N(0, s^2); outcomes are the points x of the line, on which the loss increases."""
+    """sum_k weight_k N(k, s^2) against N(0, s^2), for each of ``steps``: ``k`` with its ``weight``, ``s`` the noise.
+
+    Outcomes are the points x of the line, on which the loss increases.
+    """
 
     k: np.ndarray
     weight: np.ndarray
@@ -163,7 +166,10 @@ class Hidden:
 
 @dataclass(frozen=True)
 class Revealed:
-    """(k, N(2k, s^2)) against (k, N(0, s^2)), k with its weight; an outcome is its loss."""
+    """(k, N(2k, s^2)) against (k, N(0, s^2)), for each of ``steps``: ``k`` with its ``weight``, ``s`` the noise.
+
+    An outcome is its loss.
+    """
 
     k: np.ndarray
     weight: np.ndarray
