@@ -241,3 +241,29 @@ def test_planted_faults_from_end_to_end(monkeypatch, unit, name, fault):
     monkeypatch.setattr(shares if name == "share" else labels, name, fault)
     with pytest.raises(AssertionError):
         test_noise_over_measured_sensitivity_is_what_is_charged(monkeypatch, unit)
+
+
+@pytest.mark.parametrize(
+    "unit", [OWNED, replace(OWNED, max_out_degree=1), replace(OWNED, max_out_degree=2), REPLACED], ids=str
+)
+def test_arcs_of_others_move_label_messages_by_no_more_than_their_price_says(monkeypatch, unit):
+    rng, worst = np.random.default_rng(1), 0.0
+    fixed = rng.integers(-UNIT, UNIT, (1, NODES, 3))
+    for trial in range(30):
+        adjacency, *rest = graph_of(rng, directed=True)
+        node, k = rng.integers(NODES), int(rng.integers(1, NODES))
+        owners = rng.permutation(np.delete(np.arange(NODES), node))[:k]
+        k = max(1, int(adjacency[owners, node].sum()))
+        fewer = adjacency.copy()
+        fewer[owners, node] = False
+        other = [part.copy() for part in rest]
+        if trial % 2:  # the record is emptied, too
+            fewer[node], other[0][node], other[1][node] = False, 0, -1
+        left, right = (build(*side, True) for side in ((adjacency, *rest), (fewer, *other)))
+        plan = LabelMessages(epochs=1).calibrate(Budget(1.0, 1e-5), unit, left.public_facts(unit))
+        (before, *_), (after, *_) = (handed_over(monkeypatch, plan, graph, fixed)[0] for graph in (left, right))
+        changed = np.linalg.norm(before - after) / UNIT / routing.routed_sensitivity(unit)
+        allowed = trial % 2 + k * plan.releases[0].arc_change
+        assert changed <= allowed * (1 + 1e-12)
+        worst = max(worst, changed / allowed)
+    assert worst > 0.7
