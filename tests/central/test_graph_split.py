@@ -150,7 +150,7 @@ def test_the_verifier_names_what_the_number_of_groups_decides():
     certificate["settings"] = {**certificate["settings"], "num_groups": 200}
     (planned,), (release,) = rules.releases(certificate), certificate["releases"]
     (problem,) = planned.faults("", release)
-    assert problem == "event.sampling_prob: expected 0.25 as batch_size, num_groups and steps say, got 0.5"
+    assert problem == "event.sampling_prob: expected 0.25, as settings and public facts say, got 0.5"
 
 
 def test_a_saved_run_verifies_and_predicts_the_same(tmp_path):
