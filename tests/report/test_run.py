@@ -135,9 +135,9 @@ def test_wilson_interval():
 
 
 def test_quantity_is_the_last_table_of_nodes():
-    tables = {f"aggregate/{i}": np.zeros((4, 3)) for i in (10, 9, 2)}
+    tables = {f"aggregate/{i}": np.ones((4, 3)) for i in (10, 9, 2)} | {"aggregate/11": np.zeros((4, 3))}
     assert quantity({**tables, "classifier": np.zeros(5)})[0] == "aggregate/10"
-    assert quantity({"classifier": np.zeros(5), "narrow": np.zeros((4, 1)), "edges": np.zeros((9, 2))}) is None
+    assert quantity({"classifier": np.zeros(5), "narrow": np.ones((4, 1)), "edges": np.ones((9, 2))}) is None
 
 
 def test_projections_sample_and_do_not_invent_structure():

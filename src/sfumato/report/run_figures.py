@@ -56,14 +56,16 @@ class Bucket:
 
 
 def quantity(released: Mapping[str, NDArray[Any]]) -> tuple[str, NDArray[Any]] | None:
-    """Return name and rows of the last released table with a row for each node and at least two columns.
+    """Return name and rows of the last released table that is not all zero, with a row a node and at least two columns.
 
-    >>> quantity({"aggregate/1": np.zeros((4, 3)), "encoder": np.zeros(7)})[0]
+    >>> quantity({"aggregate/1": np.ones((4, 3)), "aggregate/2": np.zeros((4, 3)), "encoder": np.zeros(7)})[0]
     'aggregate/1'
     """
     others = ("edges", "-reports")  # pairs of nodes; bits and places
     tables = {name: rows for name, rows in released.items() if not name.endswith(others)}
-    names = [name for name, rows in tables.items() if rows.ndim == 2 and rows.shape[1] > 1 and len(rows) > 2]
+    names = [
+        name for name, rows in tables.items() if rows.ndim == 2 and rows.shape[1] > 1 and len(rows) > 2 and rows.any()
+    ]
     last = max(names, key=lambda name: [int(part) if part.isdigit() else -1 for part in name.split("/")], default=None)
     return None if last is None else (last, released[last])
 
