@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _METHODS = (
     "central.labels:LabelMessages",
     "central.piloted:PilotedMessages",
+    "central.promised:PromisedMessages",
     "central.progap:ProGAP",
     "central.gap:GAP",
     "central.lpgnet:LPGNet",

@@ -23,7 +23,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from sfumato._validate import fail
-from sfumato.errors import DataError, SfumatoError
+from sfumato.errors import DataError, SfumatoError, UnsupportedUnitError
 from sfumato.method.contract import Arrays, Method, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
 from sfumato.noise.gaussian import rounded_gaussian
@@ -39,7 +39,7 @@ from sfumato.privacy.events import (
 )
 from sfumato.privacy.selection import draw_trials
 from sfumato.record.certificate import total_draws
-from sfumato.record.ledger import Ledger, Release, canonical_json
+from sfumato.record.ledger import OWN, Ledger, Release, canonical_json
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph, PublicFacts
@@ -159,8 +159,16 @@ class Tuned(CuratorMethod):
             unit: the unit of privacy.
             public: facts of the graph.
             noise_multiplier: that of the first candidate; the others get noise at which a trial costs about as much.
+
+        Raises:
+            UnsupportedUnitError: a candidate has rows for single nodes, which a score would tell others of.
         """
         first = self.candidates[0].releases(unit, public, noise_multiplier)
+        if any(release.visible_to == OWN for release in first):
+            raise UnsupportedUnitError(
+                f"A choice among settings of {self.candidates[0].name!r} has no proof under unit {unit.name}: its score would tell "
+                "others of rows that are for their own node alone. Train with the default settings."
+            )
         mu = _mu(first)
         if not mu:
             return tuple(candidate.releases(unit, public, noise_multiplier) for candidate in self.candidates)

@@ -24,6 +24,7 @@ from sfumato.graph.arcs import (
     pack_edges,
     transpose_arcs,
 )
+from sfumato.graph.bounds import check_degree_bounds
 from sfumato.graph.checks import check_features, check_labels, check_node_ids, check_promises, check_roles
 from sfumato.graph.splits import DEFAULT_FRACTIONS, random_roles, split_sizes
 from sfumato.graph.storage import load_arrays, save_arrays
@@ -47,7 +48,7 @@ class PublicFacts:
     """Public facts are what calibration may know about a graph, since they are public under one privacy unit.
 
     ``num_nodes``, ``num_features`` and ``num_classes`` are counts, and ``directed`` is declared. ``max_degree`` and
-    ``mean_degree`` are promises of a schema, or None.
+    ``mean_degree`` are promises of a schema, or None. ``degree_bounds`` says whether every node has a public bound of its own.
 
     ``num_train`` counts train roles, which are public because roles are fixed over public ids. ``num_arcs`` is there where
     arcs are public, ``untrained_classes`` (classes without a labeled training node) where labels and roles are. ``assumed``
@@ -69,6 +70,7 @@ class PublicFacts:
     num_arcs: int | None = None
     untrained_classes: int | None = None
     assumed: tuple[str, ...] = ()
+    degree_bounds: bool = False
 
     def __post_init__(self) -> None:
         check_promises(self.num_nodes, self.max_degree, self.mean_degree)
@@ -78,7 +80,7 @@ class PublicFacts:
         return {
             name: value
             for name, value in asdict(self).items()
-            if value is not None or name not in ("num_arcs", "untrained_classes")
+            if value not in (None, False) or name not in ("num_arcs", "untrained_classes", "degree_bounds")
         }
 
 
@@ -93,15 +95,16 @@ class Graph:
     dense or CSR; ``y`` int64 [num_nodes] with -1 for missing; ``roles`` uint8 [num_nodes] with 0 train, 1 val,
     2 test, 3 none, or None while not split; ``node_ids`` the original ids in row order, or None for 0..N-1.
     ``max_degree`` bounds the out-arcs and the in-arcs of every node, ``mean_degree`` is an estimate: both are public
-    promises, at most the number of nodes. ``assumed_public`` names what was read from the data although a schema could
-    have declared it; classes that are not given are numbered from the labels and listed there. ``merged`` counts what
-    construction merged or removed; ``outside`` counts, by column, values beyond the schema, which were clipped or taken as
+    promises, at most the number of nodes. ``degree_bounds`` bounds the out-arcs and the in-arcs of each single node, int64
+    [num_nodes], and is public; None if nothing of the kind is. ``assumed_public`` names what was read from the data although a
+    schema could have declared it; classes that are not given are numbered from the labels and listed there. ``merged`` counts
+    what construction merged or removed; ``outside`` counts, by column, values beyond the schema, which were clipped or taken as
     missing. Both are private, for evaluation only.
 
     Raises:
         DataError: a shape is wrong, an index is out of range, a value is not finite, an arc or id is repeated, a label is
             outside the classes, targets are multi-label or regression targets, or a reverse arc is missing.
-        SchemaError: a node is above the promised ``max_degree``.
+        SchemaError: a node is above the promised ``max_degree``, or above its own of the ``degree_bounds``.
         InputError: a promise is above the number of nodes, or an argument is wrong. Messages name a place, never a value.
 
     ``directed`` declares the direction, ``feature_names`` name the columns of ``x``, and ``name`` names the graph in messages.
@@ -128,6 +131,7 @@ class Graph:
     assumed_public: tuple[str, ...] = ()
     merged: dict[str, int] = field(default_factory=nothing_merged)
     outside: dict[str, int] = field(default_factory=dict)
+    degree_bounds: np.ndarray | None = None
     _checked: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
@@ -139,6 +143,8 @@ class Graph:
         if not self._passed(4, 6):
             x, node_ids = check_features(self.x, self.num_nodes), check_node_ids(self.node_ids, self.num_nodes)
             self._set(x=x, node_ids=node_ids)
+        if self.degree_bounds is not None:
+            self._set(degree_bounds=check_degree_bounds(self.degree_bounds, self.indptr, self.indices))
         self._check_classes()
         self._set(y=check_labels(self.y, self.num_nodes, len(self.classes)))
         self._set(roles=check_roles(self.roles, self.num_nodes))
@@ -349,6 +355,7 @@ class Graph:
             num_arcs=self.num_arcs if "arcs" in unit.public else None,
             untrained_classes=self._untrained_classes() if {"labels", "roles"} <= {*unit.public} else None,
             assumed=tuple(protected),
+            degree_bounds=self.degree_bounds is not None,
         )
 
     def _untrained_classes(self) -> int | None:
@@ -358,8 +365,8 @@ class Graph:
 
     def save(self, directory: str | Path) -> Path:
         """Write the graph as .npy files and graph.json into a new directory, whole or not at all."""
-        arrays: dict[str, Any] = {"indptr": self.indptr, "indices": self.indices, "y": self.y}
-        arrays |= {"node_ids": self.node_ids, "roles": self.roles}
+        plain = ("indptr", "indices", "y", "node_ids", "roles", "degree_bounds")
+        arrays: dict[str, Any] = {name: getattr(self, name) for name in plain}
         if isinstance(self.x, sp.csr_matrix):
             arrays |= {"x_data": self.x.data, "x_indices": self.x.indices, "x_indptr": self.x.indptr}
         else:

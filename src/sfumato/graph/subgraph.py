@@ -47,6 +47,7 @@ def induced(graph: Graph, nodes: Sequence[int] | NDArray[np.integer]) -> Graph |
         node_ids=ids,
         max_degree=most,
         mean_degree=mean,
+        degree_bounds=None if graph.degree_bounds is None else graph.degree_bounds[chosen],
         merged={},
         outside={},
     )

@@ -58,12 +58,14 @@ class Audience:
         predictions: how predictions are called where anyone may see them.
         never: what stays hidden beside the data.
         never_of_nodes: what else stays hidden where the features of single nodes are protected.
+        own: what is for the node itself alone, beside its prediction.
     """
 
     outputs: tuple[str, ...] = ()
     predictions: str = "predictions for all nodes"
     never: tuple[str, ...] = ()
     never_of_nodes: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -180,7 +180,11 @@ class Method(Listed):
         """Say who may be shown what of a run; the certificate prints it."""
         shown = self.card.audience
         return unit.audience(
-            shown.outputs, predictions=shown.predictions, never=shown.never, never_of_nodes=shown.never_of_nodes
+            shown.outputs,
+            predictions=shown.predictions,
+            never=shown.never,
+            never_of_nodes=shown.never_of_nodes,
+            own=shown.own,
         )
 
 

@@ -32,7 +32,7 @@ from sfumato.privacy.promises import Caveat, implausible, warn
 from sfumato.privacy.units import Unit, unit_from_dict, unit_to_dict
 from sfumato.record.certificate import MOST_ORIGINS, Certificate, Statement, certify, round_up, total_draws
 from sfumato.record.claims import new_run
-from sfumato.record.ledger import Ledger, Release
+from sfumato.record.ledger import OWN, Ledger, Release
 from sfumato.record.release_folder import StoredRun, write_release
 from sfumato.record.stopped import noting_charges
 
@@ -310,7 +310,8 @@ class Fitted:
     def save(self, directory: str | Path, *, sign_key: Path | None = None) -> Path:
         """Write a run folder: ``release/`` with weights, releases, ledger, certificate and manifest.
 
-        Without privacy nothing was released, so what prediction needs is kept with the weights.
+        Releases for the node itself go to ``own/`` beside it, which must not leave as a whole. Without privacy nothing was
+        released, so what prediction needs is kept with the weights.
 
         Args:
             directory: the run folder. It is new or empty, or holds nothing but this run's own ledger.
@@ -331,14 +332,16 @@ class Fitted:
         }
         private = plan.epsilon is not None
         cached = {} if private else {_CACHE + name: array for name, array in self.released.items()}
+        theirs = {one.name for one in (*plan.releases, *self.ran.releases) if one.visible_to == OWN and private}
         return write_release(
             Path(directory),
             self.certificate,
             self.ledger,
             json.loads(json.dumps(spec)),
             {**self.weights, **cached},
-            self.released if private else {},
+            {name: array for name, array in self.released.items() if private and name not in theirs},
             sign_key,
+            {name: array for name, array in self.released.items() if name in theirs},
         )
 
     @classmethod

@@ -127,6 +127,7 @@ class Unit(ABC):
         predictions: str = "predictions for all nodes",
         never: Sequence[str] = (),
         never_of_nodes: Sequence[str] = (),
+        own: Sequence[str] = (),
     ) -> dict[str, list[str]]:
         """Return who may see what of a run, for the certificate.
 
@@ -138,6 +139,7 @@ class Unit(ABC):
             predictions: how predictions are called where anyone may see them.
             never: what stays hidden beside the data.
             never_of_nodes: what stays hidden where single rows of features are protected.
+            own: what is for the node itself alone, beside its prediction, where single rows are protected.
 
         >>> from sfumato.privacy.units import NodeLevel
         >>> NodeLevel().audience(["weights"])["the node itself"]
@@ -146,5 +148,6 @@ class Unit(ABC):
         if not self.private:
             return {"anyone": [], "the node itself": [], "never": ["everything in this run"]}
         if self.trust == "curator" and "features" not in self.public:
-            return {"anyone": [*outputs], "the node itself": [_OWN_PREDICTIONS], "never": [*never, *never_of_nodes]}
+            hidden = [*never, *never_of_nodes]
+            return {"anyone": [*outputs], "the node itself": [*own, _OWN_PREDICTIONS], "never": hidden}
         return {"anyone": [*outputs, predictions], "the node itself": [], "never": [*never]}

@@ -20,6 +20,8 @@ from sfumato.errors import BudgetExceededError, LedgerError
 from sfumato.privacy.events import Event, event_from_dict, event_to_dict, repeats
 
 GENESIS = "0" * 64
+ANYONE, OWN = "anyone", "the node itself"
+"""Who may see a release: everybody; or each node its own row, which stays out of ``release/``."""
 _RESTORE = "Restore it, or start another run in a new folder, which costs anew."
 
 
@@ -32,7 +34,7 @@ class Release:
         event: the privacy event that accounting reads.
         shape: shape of the released array; None for a number that chance decides, such as how many arcs are released.
         affected_coordinates: how many coordinates a record can touch, for the sampler's share of delta.
-        visible_to: who may see it.
+        visible_to: who may see it, :data:`ANYONE` or :data:`OWN`.
         arc_change: under owned arcs, how far one arc that another node owns and that points at the record moves the release,
             over its sensitivity; None where no bound is proved, and under every other unit.
 
@@ -45,7 +47,7 @@ class Release:
     event: Event
     shape: tuple[int | None, ...]
     affected_coordinates: int
-    visible_to: str = "anyone"
+    visible_to: str = ANYONE
     arc_change: float | None = None
 
     @property

@@ -1,12 +1,16 @@
 """The `release/` folder of a run: certificate, ledger, weights, released arrays, spec, manifest.
 
 Only these files may leave; the manifest is written last, so an interrupted write never verifies.
+
+Rows that are for their own node alone stand beside it, in ``own/rows.safetensors``. They must not leave as a whole. ``spec.json``
+holds the SHA-256 of that file, in which 32 secret bytes stand beside the rows: so the digest says nothing about them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,6 +30,9 @@ if TYPE_CHECKING:
 
 Arrays = dict[str, NDArray[Any]]
 LEDGER = "ledger.jsonl"
+OWN_ROWS = "own/rows.safetensors"
+"""The file of rows that are for their own node alone, in the run folder."""
+_SALT = "salt"
 LOCK = ".sfumato.lock"
 """Held, in the run folder, by the process that makes the run (:mod:`sfumato.record.owned`)."""
 _BEGUN = {LOCK, "private", "private/lock", "private/state.json" + PARTIAL, "release", f"release/{LEDGER}"}
@@ -40,7 +47,7 @@ class StoredRun:
         certificate: the certificate as JSON values; empty if there is none.
         spec: how to load the run: method, settings, public facts, graph key.
         weights: trained arrays, by name.
-        released: released arrays, by release name.
+        released: released arrays, by release name; rows for single nodes too, if they are in the run folder.
         ledger_text: the text of the ledger.
 
     >>> StoredRun({}, {}, {}, {}, "").ledger_text
@@ -94,6 +101,7 @@ def write_release(
     weights: Arrays,
     released: Arrays,
     sign_key: Path | None = None,
+    own: Arrays | None = None,
 ) -> Path:
     """Write the folder ``run/release/``. The run folder must be new, or hold nothing but this run's own ledger.
 
@@ -105,6 +113,7 @@ def write_release(
         weights: trained arrays, by name.
         released: released arrays, by release name.
         sign_key: PEM file of an Ed25519 private key; adds ``signature.json`` over the manifest.
+        own: rows that are for their own node alone, by release name: they go beside the folder.
 
     Raises:
         InputError: the folder holds something else, or the key is not Ed25519.
@@ -119,6 +128,10 @@ def write_release(
     if ledger.path != release / LEDGER:
         check_new_folder(release if ledger.path == run / LEDGER else run)
     signer = read_sign_key(sign_key) if sign_key is not None else None
+    if own:
+        content = _tensor_file({**own, _SALT: np.frombuffer(secrets.token_bytes(32), np.int64)})
+        spec = {**spec, "own": hashlib.sha256(content).hexdigest()}
+        _write_all((run / OWN_ROWS).parent, {Path(OWN_ROWS).name: content}, None)
     files = {
         **({} if certificate is None else {"certificate.json": certificate.to_json().encode()}),
         LEDGER: ledger.text().encode(),
@@ -192,7 +205,7 @@ def read_release(run: Path, *, certified: bool = True, others: Mapping[str, str]
             json.loads(certificate),
             spec,
             _tensors(contents["model.safetensors"]),
-            _tensors(contents["releases.safetensors"]),
+            {**_tensors(contents["releases.safetensors"]), **_own_rows(release.parent / OWN_ROWS, spec.get("own"))},
             contents[LEDGER].decode(),
         )
     except (KeyError, ValueError, TypeError, AttributeError, refusal) as error:
@@ -200,6 +213,16 @@ def read_release(run: Path, *, certified: bool = True, others: Mapping[str, str]
             f"A file of {str(release)!r} is missing or malformed: {error}. See `sfumato verify`."
         ) from error
     return stored
+
+
+def _own_rows(path: Path, digest: str | None) -> Arrays:
+    """Read the rows that are for their own node alone; nothing if they are not here."""
+    if digest is None or not path.is_file():
+        return {}
+    content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise ValueError(f"{OWN_ROWS} differs from spec.json")
+    return {name: value for name, value in _tensors(content).items() if name != _SALT}
 
 
 def released_digest(released: Arrays) -> str:

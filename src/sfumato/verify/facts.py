@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _COUNTS = {"num_arcs": "arcs", "untrained_classes": "labels"}  # where these are public
 CATEGORIES = "categories of column "
 """How a fact about a column begins: its name follows."""
+DEGREES = "degrees"
 
 
 def fact_faults(certificate: Certificate) -> Iterator[str]:
@@ -50,6 +51,9 @@ def _assumed_faults(certificate: Certificate) -> Iterator[str]:
         where = f"certificate.json: assumed_public[{index}]: {plain(fact)} "
         if {"features", "labels"} <= {*public_parts(certificate)}:
             yield f"{where}is not protected under unit {unit}"
+        elif fact == DEGREES:
+            if not public.get("degree_bounds"):
+                yield f"{where}contradicts public_facts, where no degree_bounds are public"
         elif fact not in ("num_features", "classes") and not fact.startswith(CATEGORIES):
             yield f"{where}is no fact that is read off data"
         elif fact in facts[:index]:

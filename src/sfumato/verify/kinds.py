@@ -42,6 +42,7 @@ class Planned:
             no bound is known.
     """
 
+    seen_by: ClassVar[str] = "anyone"
     name: str
     shape: Shape
     affected: int | None
@@ -62,8 +63,13 @@ class Planned:
             yield from self.size_faults(where, release)
 
     def size_faults(self, where: str, release: Values) -> Iterator[str]:
-        """Yield a problem if shape or affected coordinates differ from the plan."""
-        for key, value, axes in (("shape", self.shape, self.axes), ("affected_coordinates", self.affected, "")):
+        """Yield a problem if shape, affected coordinates or readers differ from the plan."""
+        stated = (
+            ("shape", self.shape, self.axes),
+            ("affected_coordinates", self.affected, ""),
+            ("visible_to", self.seen_by, ""),
+        )
+        for key, value, axes in stated:
             if release[key] != value:
                 yield f"{where}{key}: expected {axes}{plain(repr(value))}, got {plain(repr(release[key]))}"
 
@@ -136,6 +142,21 @@ class Weights(Planned):
 
     def value_faults(self, stored: Mapping[str, Stored]) -> Iterator[str]:
         """Yield nothing: weights are checked with the model."""
+        yield from ()
+
+
+@dataclass(frozen=True)
+class OwnRows(Matrix):
+    """Rows that are each for their own node alone. They stand beside ``release/`` and not in it (``own_rows.py``)."""
+
+    seen_by: ClassVar[str] = "the node itself"
+
+    def tensors(self, release: Values) -> dict[str, Shape]:
+        """Return nothing: the rows are not in ``releases.safetensors``."""
+        return {}
+
+    def value_faults(self, stored: Mapping[str, Stored]) -> Iterator[str]:
+        """Yield nothing: the rows are checked where they stand."""
         yield from ()
 
 

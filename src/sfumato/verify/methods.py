@@ -19,6 +19,7 @@ METHODS = {
     "progap": "progap:ProGAP",
     "label-messages": "labels:LabelMessages",
     "piloted-messages": "piloted:PilotedMessages",
+    "promised-messages": "promised:PromisedMessages",
     "mlp": "baselines:MLP",
     "linear": "baselines:Linear",
     "sage": "baselines:SAGE",

@@ -104,7 +104,7 @@ def _tensors(path: Path) -> dict[str, Stored]:
 
 def _types(path: Path, name: str) -> tuple[str, ...]:
     """Releases are whole numbers, of a kind's own type; weights are of one type, but for what only counts or seeds."""
-    if path.name == "releases.safetensors":
+    if path.name in ("releases.safetensors", "rows.safetensors"):
         return _WHOLE
     return ("I64",) if name.startswith(_CACHED) or name.endswith(_COUNTED) else ("F32",)
 

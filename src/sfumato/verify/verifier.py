@@ -16,6 +16,7 @@ from .claim import Bracket, claim_faults
 from .documents import one_line, parse
 from .folder import VerifyInputError, read_chain, read_files, release_folder
 from .methods import rules_of
+from .own_rows import own_faults
 from .plan import copied_faults, method_faults, unfit
 from .prices import change_faults, price_faults, price_words
 from .signature import fingerprint, read_key, read_signature
@@ -123,6 +124,7 @@ def _verify(run: Path, public_key: Path | None) -> Verification:
         problems.extend(strange)
         if rules is not None and not strange:
             problems.extend(method_faults(certificate, rules, spec, released, weights))
+            problems.extend(own_faults(folder, certificate, rules, spec or {}))
             caveats = tuple(text for _, text in rules.doubts(certificate))
         found, bracket = claim_faults(certificate)
         problems.extend(found)

@@ -1,0 +1,70 @@
+"""Public upper bounds on the degrees of single nodes: declared in a column, or the true degrees if these may be known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.errors import DataError, SchemaError
+
+if TYPE_CHECKING:
+    from sfumato.graph.graph import Graph
+
+DEGREES = "degrees"
+"""How the fact is listed that degrees were read from the data and may be known."""
+
+
+def most_arcs(indptr: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    """Return the larger of the numbers of out-arcs and in-arcs of each node, at least 1. Private unless declared.
+
+    Shapes: ``indptr`` [num_nodes + 1], ``indices`` [num_arcs]; the result is int64 [num_nodes].
+
+    >>> most_arcs(np.array([0, 2, 2, 2]), np.array([1, 2])).tolist()
+    [2, 1, 1]
+    """
+    into = np.bincount(indices, minlength=len(indptr) - 1)
+    most: np.ndarray = np.maximum(np.maximum(np.diff(indptr), into), 1).astype(np.int64)
+    return most
+
+
+def check_degree_bounds(bounds: Any, indptr: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    """Return public bounds as int64 [num_nodes], and refuse a graph that has more arcs.
+
+    Args:
+        bounds: one number for each node.
+        indptr: row pointers [num_nodes + 1].
+        indices: targets of the arcs, [num_arcs].
+
+    Raises:
+        DataError: there is not one whole number >= 1 for each node.
+        SchemaError: a node has more arcs than its bound.
+
+    >>> check_degree_bounds([2, 1], np.array([0, 1, 2]), np.array([1, 0])).tolist()
+    [2, 1]
+    """
+    found = np.asarray(bounds)
+    if found.shape != (len(indptr) - 1,) or found.dtype.kind not in "iu" or (found < 1).any():
+        raise DataError(
+            f"Expected degree_bounds to be {len(indptr) - 1} integers >= 1, one for each node, got an array of shape "
+            f"{found.shape} of {found.dtype}. Declare at least 1, for nodes without arcs too."
+        )
+    above = np.flatnonzero(most_arcs(indptr, indices) > found)
+    if len(above):
+        raise SchemaError(
+            f"Expected every node to have at most as many arcs as its declared bound, but the node in row {int(above[0])} "
+            "has more. Remove arcs, or declare a bound that is known without this data."
+        )
+    return found.astype(np.int64)
+
+
+def with_public_degrees(graph: Graph) -> Graph:
+    """Return the same graph with its own degrees declared public, and listed as read from the data.
+
+    >>> from sfumato.graph.graph import Graph
+    >>> with_public_degrees(Graph.from_edges([0, 0], [1, 2], 3, directed=False)).degree_bounds.tolist()
+    [2, 1, 1]
+    """
+    listed = tuple(dict.fromkeys((*graph.assumed_public, DEGREES)))
+    return replace(graph, degree_bounds=most_arcs(graph.indptr, graph.indices), assumed_public=listed)
