@@ -17,6 +17,15 @@ promise. It reads no data and costs nothing.
   with z the noise multiplier of one Gaussian release at the whole budget, L the number of learners, F the number of
   features, n the number of training nodes, t their share, and :math:`\rho` the share of nodes that receive
   (:mod:`~sfumato.central.labels`).
+* *Node level, incident arcs*: promised messages (:mod:`~sfumato.central.promised`) if degrees have a public bound. They find out
+  within the budget whether messages pay. The whole budget goes to features if there is no bound, or if noise moves the test of
+  their pilot by more than 0.07 or the head by more than 0.015, or if the budget is so small that DP-SGD cannot add its noise, or
+  if promises of a mean degree d and a largest degree B put the expected signal to noise of a row below 1:
+
+  .. math:: \frac{z \sqrt 2}{\sqrt{0.01}\, n} > 0.07, \qquad \frac{z \sqrt F}{n} > 0.015, \qquad
+      \frac{2 \sqrt 2\, \tau d}{z \sqrt B} < 1,
+
+  with :math:`\tau` the share of training nodes.
 * *Other units*: features.
 """
 
@@ -30,9 +39,13 @@ from sfumato.bounded.routing import can_route
 from sfumato.central.labels import LabelMessages
 from sfumato.central.linear import Linear
 from sfumato.central.piloted import MOST_NOISE, TEST, PilotedMessages
+from sfumato.central.promised import MOST_NOISE as MOST_PROMISED_NOISE
+from sfumato.central.promised import PromisedMessages
+from sfumato.central.promised_releases import TEST as TEST_SHARE
 from sfumato.method.card import Card
 from sfumato.method.contract import Listed
 from sfumato.privacy.calibration import gaussian_noise_multiplier
+from sfumato.privacy.units import NodeLevel
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import PublicFacts
@@ -42,6 +55,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.units import Unit
 
 _MOST_TEST_NOISE, _MOST_FEATURE_NOISE, _LEAST_SIGNAL = 0.07, 0.01, 1.0
+_MOST_PROMISED_FEATURE_NOISE = 0.015
 
 
 @dataclass(frozen=True)
@@ -49,8 +63,8 @@ class Auto(Listed):
     """The recommended default picks a method by a public rule; there is nothing to tune.
 
     **Formal guarantee.** That of the chosen method: :class:`~sfumato.central.labels.LabelMessages`,
-    :class:`~sfumato.central.piloted.PilotedMessages` or :class:`~sfumato.central.linear.Linear`. The choice between them
-    reads public facts alone, so it costs nothing.
+    :class:`~sfumato.central.piloted.PilotedMessages`, :class:`~sfumato.central.promised.PromisedMessages` or
+    :class:`~sfumato.central.linear.Linear`. The choice between them reads public facts alone, so it costs nothing.
 
     >>> from sfumato.graph.graph import PublicFacts
     >>> from sfumato.privacy.budget import Budget
@@ -79,7 +93,11 @@ class Auto(Listed):
             unit: the unit of privacy.
             public: facts of the graph.
         """
-        if (unit.private and not can_route(unit)) or public.num_classes < 2:
+        if public.num_classes < 2:
+            return Linear()
+        if budget is not None and can_promise(unit, public):
+            return PromisedMessages() if _promise_pays(noise_of(budget, unit), public) else Linear()
+        if unit.private and not can_route(unit):
             return Linear()
         if budget is None or not unit.private or "labels" in unit.public:
             return LabelMessages()
@@ -94,6 +112,35 @@ class Auto(Listed):
             return PilotedMessages()
         signal = signal_to_noise(budget, unit, public)
         return PilotedMessages() if signal >= _LEAST_SIGNAL else Linear()
+
+
+def can_promise(unit: Unit, public: PublicFacts) -> bool:
+    """Return whether promised messages have a proof: every arc of a node is protected, and its degree has a public bound.
+
+    Args:
+        unit: the unit of privacy.
+        public: facts of the graph.
+
+    >>> from sfumato.graph.graph import PublicFacts
+    >>> from sfumato.privacy.units import NodeLevel
+    >>> can_promise(NodeLevel(arcs="incident"), PublicFacts(2000, 1500, 40, 6, False, max_degree=100))
+    True
+    """
+    incident = type(unit) is NodeLevel and unit.arcs == "incident"
+    return incident and (public.max_degree is not None or public.degree_bounds)
+
+
+def _promise_pays(noise: float, public: PublicFacts) -> bool:
+    """Whether promised messages can find out within the budget what pays; ``noise`` is that of the whole budget."""
+    train = max(public.num_train, 1)
+    if noise * math.sqrt(2 / TEST_SHARE) > _MOST_TEST_NOISE * train or noise > MOST_PROMISED_NOISE:
+        return False
+    if noise * math.sqrt(public.num_features) > _MOST_PROMISED_FEATURE_NOISE * train:
+        return False
+    if public.mean_degree is None or public.max_degree is None:
+        return True
+    received = train / public.num_nodes * public.mean_degree
+    return 2 * math.sqrt(2) * received >= _LEAST_SIGNAL * noise * math.sqrt(public.max_degree)
 
 
 def noise_of(budget: Budget, unit: Unit) -> float:

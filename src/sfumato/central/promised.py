@@ -38,22 +38,10 @@ from numpy.typing import NDArray
 from torch import nn
 
 from sfumato._validate import check_int, check_real, fail
-from sfumato.bounded.grouping import group_sensitivity, noisy_group_sums
-from sfumato.bounded.kernels import UNIT
-from sfumato.bounded.promise import (
-    GRID,
-    MOST_STDDEV,
-    copies_to,
-    noisy,
-    pair_sums,
-    pair_weights,
-    promised_sensitivity,
-    rounding_slack,
-    row_sums,
-)
+from sfumato.bounded.promise import GRID, MOST_STDDEV, promised_sensitivity, rounding_slack
 from sfumato.central._learning import load_weights, network_arrays, num_parameters, train, train_charged
 from sfumato.central.arrivals import softmax
-from sfumato.central.compatibility import Expected, Law, expected_rows, find_law, forecast, log_likelihood
+from sfumato.central.compatibility import Expected, log_likelihood
 from sfumato.central.linear import (
     Matrix,
     apply,
@@ -65,13 +53,31 @@ from sfumato.central.linear import (
     plain,
     zero_head,
 )
-from sfumato.errors import InputError, UnsupportedUnitError
+from sfumato.central.promised_releases import (
+    HOP,
+    LEAST_FEATURES,
+    PAIRS,
+    TEST,
+    bounds_of,
+    check_promised,
+    code_norm,
+    event_of,
+    features_share,
+    found,
+    hop_pays,
+    noise_of,
+    part_of,
+    release_hop,
+    release_pairs,
+    release_test,
+    row_stddev,
+)
+from sfumato.errors import InputError
 from sfumato.graph.bounds import most_arcs
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
-from sfumato.noise.keys import new_key
-from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
+from sfumato.privacy.events import PoissonGaussianEvent
 from sfumato.privacy.splitting import MOST_SGD_NOISE
 from sfumato.record.ledger import OWN, Release
 
@@ -81,10 +87,9 @@ if TYPE_CHECKING:
     from sfumato.privacy.budget import Budget
     from sfumato.privacy.units import Unit
 
-_PAIRS, _TEST, _CENTER, _LEAST, _MOST, _SLOPE = 0.05, 0.01, 0.02, 0.1, 0.5, 30.0
-_BEYOND, _PART = 0.55, np.sqrt(0.5) * (1 - 2.0**-20)
-_LEAST_PROBABILITY = 1e-9
-_HOP = "aggregate/1"
+_CENTER, _EPOCHS, _LEAST_PROBABILITY = 0.02, 100, 1e-9
+MOST_NOISE = MOST_SGD_NOISE * float(np.sqrt(LEAST_FEATURES * (1 - _CENTER) / _EPOCHS)) / 2
+"""Noise multiplier of the whole run up to which DP-SGD can add what the head is charged, under both relations."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +124,7 @@ class PromisedMessages(CuratorMethod):
     [('head', 'anyone'), ('pairs', 'anyone'), ('aggregate/1', 'the node itself')]
     """
 
-    epochs: int = 100
+    epochs: int = _EPOCHS
     learning_rate: float = 0.05
     l2_clip_norm: float = 1.0
     card: ClassVar[Card] = Card(
@@ -151,13 +156,13 @@ class PromisedMessages(CuratorMethod):
         features, classes, nodes = features_share(public, noise_multiplier), public.num_classes, public.num_nodes
         centers = center_release(unit, public, _CENTER * features, noise_multiplier)
         head = full_batch(unit, features * (1 - _CENTER * len(centers)), self.epochs, noise_multiplier)
-        rest = _gaussian(1 - features - _PAIRS - _TEST, noise_multiplier)
+        rest = part_of(1 - features - PAIRS - TEST, noise_multiplier)
         return (
             *centers,
             Release("head", head, (size,), size),
-            Release("pairs", _gaussian(_PAIRS, noise_multiplier), (classes, classes), classes**2),
-            Release("test", _gaussian(_TEST, noise_multiplier), (1, 2), 2),
-            Release(_HOP, rest, (nodes, classes), nodes * classes + self.epochs * size, OWN),
+            Release("pairs", part_of(PAIRS, noise_multiplier), (classes, classes), classes**2),
+            Release("test", part_of(TEST, noise_multiplier), (1, 2), 2),
+            Release(HOP, rest, (nodes, classes), nodes * classes + self.epochs * size, OWN),
         )
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
@@ -170,7 +175,7 @@ class PromisedMessages(CuratorMethod):
         """
         plan = super().calibrate(budget, unit, public)
         if unit.private:
-            noise = GRID * max(_noise(plan, "pairs"), _code(public) * _noise(plan, _HOP))
+            noise = GRID * max(noise_of(plan, "pairs"), code_norm(public) * noise_of(plan, HOP))
             if noise >= MOST_STDDEV or self._last_steps(plan).noise_multiplier > MOST_SGD_NOISE:
                 raise fail("budget", budget, "to need less noise than can be drawn", "Raise epsilon or delta.")
         return plan
@@ -195,21 +200,21 @@ class PromisedMessages(CuratorMethod):
         classes = np.where(graph.train_mask, -1 if graph.y is None else graph.y, -1)
         if not plan.unit.private:
             train(self, plan, session, "head", head, graph, plain(inputs))
-            pairs = _release_pairs(plan, graph, session, classes, bounds)
-            hop = _release_hop(plan, graph, session, classes, bounds)
-            return Outcome({**center, **network_arrays("head", head), **_kept(bounds)}, {"pairs": pairs, _HOP: hop})
+            pairs = release_pairs(plan, graph, session, classes, bounds)
+            hop = release_hop(plan, graph, session, classes, bounds)
+            return Outcome({**center, **network_arrays("head", head), **_kept(bounds)}, {"pairs": pairs, HOP: hop})
         answers = self._head(plan, graph, session, head, inputs)
-        pairs = _release_pairs(plan, graph, session, classes, bounds)
-        test = _release_test(plan, graph, session, answers)
-        if _hop_pays(plan, pairs, test, bounds, graph):
-            hop = _release_hop(plan, graph, session, classes, bounds)
+        pairs = release_pairs(plan, graph, session, classes, bounds)
+        test = release_test(plan, graph, session, answers)
+        if hop_pays(plan, pairs, test, bounds, graph):
+            hop = release_hop(plan, graph, session, classes, bounds)
         else:
             hop = np.zeros((graph.num_nodes, plan.public.num_classes), np.int64)
-            key, event, told = session.charge(_HOP), self._last_steps(plan), session.watch.stage("head")
+            key, event, told = session.charge(HOP), self._last_steps(plan), session.watch.stage("head")
             read = train_charged(self, event, key, head, graph, chosen(inputs), told)
-            session.bind(_HOP, np.frombuffer(read, np.uint8))
+            session.bind(HOP, np.frombuffer(read, np.uint8))
         weights = {**center, **network_arrays("head", head), **_kept(bounds)}
-        return Outcome(weights, {"pairs": pairs, "test": test, _HOP: hop})
+        return Outcome(weights, {"pairs": pairs, "test": test, HOP: hop})
 
     def _head(
         self, plan: Planned, graph: Graph, session: Session, head: nn.Linear, inputs: Matrix
@@ -237,161 +242,27 @@ class PromisedMessages(CuratorMethod):
         Raises:
             InputError: the rows are not there.
         """
-        if _HOP not in released:
+        if HOP not in released:
             raise InputError(
                 "Expected the folder own/ beside release/, which holds each node's row, got none. Put it there."
             )
-        head, hop = zero_head(plan.public.num_features, plan.public.num_classes), released[_HOP]
+        head, hop = zero_head(plan.public.num_features, plan.public.num_classes), released[HOP]
         load_weights(head, weights, "head")
-        found = np.log(np.maximum(softmax(apply(head, centered_rows(graph, weights))), _LEAST_PROBABILITY))
+        says = np.log(np.maximum(softmax(apply(head, centered_rows(graph, weights))), _LEAST_PROBABILITY))
         receives = np.flatnonzero(~graph.train_mask)
         if hop.any():
             bounds = weights["bounds"].astype(np.int64)
-            law, expected = _found(plan, released["pairs"], bounds, graph.train_mask)
+            law, expected = found(plan, released["pairs"], bounds, graph.train_mask)
             own = Expected(expected.weight, expected.totals[receives])
             rows = hop[receives] / (GRID * plan.public.num_classes)
-            found[receives] += log_likelihood(rows, _row_stddev(plan), law, own, bounds[receives])
-        return found.astype(np.float32)
+            says[receives] += log_likelihood(rows, row_stddev(plan), law, own, bounds[receives])
+        return says.astype(np.float32)
 
     def _last_steps(self, plan: Planned) -> PoissonGaussianEvent:
         """The steps of the head that take the rest where the hop does not pay."""
-        return full_batch(plan.unit, 1.0, self.epochs, _event(plan, _HOP).noise_multiplier)
-
-
-def check_promised(public: PublicFacts) -> None:
-    """Refuse public facts without any bound on degrees.
-
-    Args:
-        public: ``max_degree`` and ``degree_bounds`` are read.
-
-    Raises:
-        UnsupportedUnitError: nothing bounds how many arcs a node has.
-    """
-    if public.max_degree is None and not public.degree_bounds:
-        raise UnsupportedUnitError(
-            "One hop has no bounded sensitivity when every arc of a node is protected and nothing bounds how many there are. "
-            "Promise a bound (--max-degree, or max_degree in the schema), declare public bounds (--public-degrees, or "
-            "degree_column), or take linear."
-        )
-
-
-def features_share(public: PublicFacts, noise_multiplier: float) -> float:
-    r"""Return the share of :math:`\mu^2` that features have: more of it, the more noise moves the head.
-
-    Args:
-        public: numbers of features and of training nodes.
-        noise_multiplier: z of the whole budget.
-
-    >>> from sfumato.graph.graph import PublicFacts
-    >>> features_share(PublicFacts(20000, 15000, 400, 6, directed=False), 1.0)
-    0.1
-    """
-    needed = _SLOPE * noise_multiplier * float(np.sqrt(public.num_features)) / max(public.num_train, 1)
-    return min(max(needed, _LEAST), _MOST)
-
-
-def bounds_of(graph: Graph) -> NDArray[np.int64]:
-    """Return the public bound on the arcs out and in of each node: its own, or the promise for everybody.
-
-    Args:
-        graph: its ``degree_bounds`` or ``max_degree`` is read.
-
-    Raises:
-        InputError: the graph has neither.
-    """
-    if graph.degree_bounds is not None:
-        return np.asarray(graph.degree_bounds, np.int64)
-    if graph.max_degree is None:
-        raise InputError("Expected a graph with max_degree or degree_bounds, got neither. Read it with its schema.")
-    return np.full(graph.num_nodes, graph.max_degree, np.int64)
-
-
-def _release_pairs(
-    plan: Planned, graph: Graph, session: Session, classes: NDArray[np.int64], bounds: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    key = session.charge("pairs") if plan.unit.private else new_key()
-    pairs = pair_weights(graph.indptr, graph.indices, graph.train_mask, bounds, directed=graph.directed)
-    sums = pair_sums(pairs, classes, plan.public.num_classes)
-    session.bind("pairs", sums)
-    return noisy(sums, GRID * _noise(plan, "pairs"), key)
-
-
-def _release_hop(
-    plan: Planned, graph: Graph, session: Session, classes: NDArray[np.int64], bounds: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    key, receives = session.charge(_HOP) if plan.unit.private else new_key(), ~graph.train_mask
-    sums = row_sums(
-        copies_to(graph.indptr, graph.indices, classes, receives, bounds), graph.num_nodes, plan.public.num_classes
-    )
-    session.bind(_HOP, sums)
-    hop = noisy(sums, GRID * _code(plan.public) * _noise(plan, _HOP), key)
-    hop[~receives] = 0
-    return hop
-
-
-def _release_test(plan: Planned, graph: Graph, session: Session, answers: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Release how many training and validation nodes each of two answers has right."""
-    assert graph.y is not None
-    key, nodes = session.charge("test"), np.flatnonzero((graph.train_mask | graph.val_mask) & (graph.y >= 0))
-    right = np.stack([answer[nodes] == graph.y[nodes] for answer in answers], axis=1)
-    rows: NDArray[np.float32] = (right * _PART).astype(np.float32)
-    session.bind("test", rows)
-    noise = _event(plan, "test").noise_multiplier * group_sensitivity(plan.unit)
-    return noisy_group_sums(rows, np.zeros(len(rows), np.int64), 1, noise, key)
-
-
-def _hop_pays(
-    plan: Planned, pairs: NDArray[np.int64], test: NDArray[np.int64], bounds: NDArray[np.int64], graph: Graph
-) -> bool:
-    """Whether the rest goes to the hop; reads releases, roles and public facts alone."""
-    law, expected = _found(plan, pairs, bounds, graph.train_mask)
-    receives, tested = ~graph.train_mask, np.count_nonzero(graph.train_mask | graph.val_mask)
-    if not law.known or not receives.any():
-        return False
-    first, second = np.clip(test[0] / UNIT / _PART / max(tested, 1), 1 / plan.public.num_classes, 0.99).tolist()
-    whole = _event(plan, "pairs").noise_multiplier * float(np.sqrt(_PAIRS))
-    beyond = -_BEYOND * float(np.log(features_share(plan.public, whole)))
-    alone = min(second + beyond * max(second - first, 0.0), 0.99)
-    own = Expected(expected.weight, expected.totals[receives])
-    return forecast(law, own, bounds[receives], _row_stddev(plan), second) > alone
-
-
-def _found(
-    plan: Planned, pairs: NDArray[np.int64], bounds: NDArray[np.int64], sends: NDArray[np.bool_]
-) -> tuple[Law, Expected]:
-    """What the pairs say of classes, and of the rows to come."""
-    law = find_law(pairs / GRID, _noise(plan, "pairs"), directed=plan.public.directed)
-    return law, expected_rows(law, bounds, sends)
-
-
-def _event(plan: Planned, name: str) -> GaussianEvent:
-    event = plan.event(name)
-    assert isinstance(event, GaussianEvent)
-    return event
-
-
-def _noise(plan: Planned, name: str) -> float:
-    """Standard deviation of one release, in copies of weight 1; 0 without privacy."""
-    if not plan.unit.private:
-        return 0.0
-    return _event(plan, name).noise_multiplier * promised_sensitivity(plan.unit)
-
-
-def _code(public: PublicFacts) -> float:
-    """The norm of the code of a class (:func:`~sfumato.bounded.promise.row_sums`)."""
-    return float(np.sqrt(public.num_classes * (public.num_classes - 1)))
+        return full_batch(plan.unit, 1.0, self.epochs, event_of(plan, HOP).noise_multiplier)
 
 
 def _kept(bounds: NDArray[np.int64]) -> Arrays:
     """Public bounds as they are kept with the weights, which are float32: exact up to 2^24, and larger ones are refused."""
     return {"bounds": bounds.astype(np.float32)}
-
-
-def _row_stddev(plan: Planned) -> float:
-    """Standard deviation of an entry of a row of mean 0, in copies of weight 1."""
-    return _noise(plan, _HOP) * _code(plan.public) / plan.public.num_classes
-
-
-def _gaussian(part: float, noise_multiplier: float) -> GaussianEvent:
-    """One release with a part of the mu^2 of a Gaussian release."""
-    return GaussianEvent(float(noise_multiplier / np.sqrt(part)))

@@ -166,8 +166,8 @@ class Tuned(CuratorMethod):
         first = self.candidates[0].releases(unit, public, noise_multiplier)
         if any(release.visible_to == OWN for release in first):
             raise UnsupportedUnitError(
-                f"A choice among settings of {self.candidates[0].name!r} has no proof under unit {unit.name}: its score would tell "
-                "others of rows that are for their own node alone. Train with the default settings."
+                f"A choice among settings of {self.candidates[0].name!r} has no proof under unit {unit.name}: its score would "
+                "tell others of rows that are for their own node alone. Train with the default settings."
             )
         mu = _mu(first)
         if not mu:

@@ -41,8 +41,23 @@ DELTA = typer.Option(
     "a private unit, except by local methods: they take it with "
     "--mechanism gaussian only.",
 )
+ARCS = typer.Option(
+    None,
+    "--arcs",
+    help="With --unit node, which arcs belong to a node's record: owned (default: those that it owns), or incident (every arc "
+    "in or out; --unit node-incident says the same).",
+)
 MAX_DEGREE = typer.Option(
-    None, "--max-degree", help="With --unit node: how many of its own arcs each node may use at most."
+    None,
+    "--max-degree",
+    help="With --unit node: how many of its own arcs each node may use at most. With --arcs incident: a promise that no node "
+    "has more arcs; a graph that breaks it is refused.",
+)
+PUBLIC_DEGREES = typer.Option(
+    False,
+    "--public-degrees",
+    help="With --arcs incident: declare that everybody may know how many arcs each node has, as where friend counts are shown. "
+    "The certificate lists it.",
 )
 EPSILON_X = typer.Option(
     None,
@@ -117,8 +132,8 @@ class Options:
     Each means what its help text says, and :mod:`sfumato.cli.parse` says what they mean together. They are:
 
     * the method and its settings: ``method``, ``task``, ``hops``, ``preset``, ``mechanism``;
-    * what is protected and how much it may cost: ``unit``, ``max_degree``, ``epsilon``, ``delta``, or for local methods
-      ``epsilon_x`` and ``epsilon_y``;
+    * what is protected and how much it may cost: ``unit``, ``arcs``, ``max_degree``, ``public_degrees``, ``epsilon``, ``delta``,
+      or for local methods ``epsilon_x`` and ``epsilon_y``;
     * the graph: ``dataset``, ``data_dir`` and ``min_class_size``, or ``nodes``, ``edges``, ``label``, ``schema`` and
       ``directed``; its texts, ``text`` and ``text_features``; and its ``split``;
     * what is evaluated: ``seeds``, ``controls``;
@@ -141,7 +156,9 @@ class Options:
     text_features: str | None = None
     epsilon: float | None = None
     delta: float | None = None
+    arcs: str | None = None
     max_degree: int | None = None
+    public_degrees: bool = False
     epsilon_x: float | None = None
     epsilon_y: float | None = None
     preset: str | None = None

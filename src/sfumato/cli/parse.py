@@ -75,6 +75,32 @@ def given(values: dict[str, Any], command: str = "train") -> Options:
     return Options(**values)
 
 
+def with_arcs(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a command line with the unit that ``--unit`` and ``--arcs`` name together.
+
+    Args:
+        values: the options by name; None stands for one that is not given.
+
+    Raises:
+        InputError: the arcs are neither owned nor incident, come with another unit, or contradict it.
+
+    >>> with_arcs({"unit": "node", "arcs": "incident"})["unit"]
+    'node-incident'
+    """
+    arcs, unit = values["arcs"], values["unit"]
+    if arcs is None or unit is None:
+        return values
+    check_choice(("owned", "incident"), arcs=arcs)
+    if unit not in ("node", "node-incident"):
+        raise InputError(f"Expected --arcs with --unit node only, got unit {unit!r}. Drop it.")
+    if arcs == "owned" and unit == "node-incident":
+        raise InputError(
+            "Expected --arcs incident with --unit node-incident, which protects every arc in or out, got owned. Choose one: "
+            "--unit node --arcs owned, or --unit node --arcs incident."
+        )
+    return {**values, "unit": "node" if arcs == "owned" else "node-incident"}
+
+
 def check(options: Options) -> None:
     """Refuse options that contradict each other, whatever the task.
 
@@ -92,8 +118,13 @@ def check(options: Options) -> None:
     _budget(options)
     unit_named(options.unit, Declared(directed=False))
     unit = class_for(options.unit)
-    if options.max_degree is not None and options.unit not in unit.takes_max_degree:
+    if options.max_degree is not None and options.unit not in (*unit.takes_max_degree, *unit.takes_promise):
         raise InputError(f"Expected --max-degree with --unit node only, got unit {options.unit!r}. Drop it.")
+    if options.public_degrees and options.unit not in unit.takes_promise:
+        raise InputError(
+            f"Expected --public-degrees with --unit node --arcs incident only, got unit {options.unit!r}. Drop it, or protect "
+            "every arc of a node."
+        )
     _ledger(options)
     if options.resumable and not unit.private:
         raise InputError("Expected --resumable with a privacy unit, got none: there is no noise to repeat. Drop it.")
@@ -119,6 +150,7 @@ def parse(options: Options) -> Job:
         options.max_degree,
         tuple(range(options.seeds)),
         beside if options.controls is None else options.controls,
+        public_degrees=options.public_degrees,
     )
     look = (
         partial(local.look, asked=method, features=options.epsilon_x != 0)

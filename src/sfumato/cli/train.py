@@ -17,7 +17,7 @@ from sfumato.catalog import FACES, WORDS
 from sfumato.cli import data, links, local, options
 from sfumato.cli.options import HOPS, Options, set_threads, take_up
 from sfumato.cli.output import stage_bars, tell
-from sfumato.cli.parse import Job, check, given, parse
+from sfumato.cli.parse import Job, check, given, parse, with_arcs
 from sfumato.cli.scores import note_left_out, note_uncharged, show
 from sfumato.cli.stopped import PRIVATE, leaving
 
@@ -47,7 +47,9 @@ def train(
     unit: str | None = options.UNIT,
     epsilon: float | None = options.EPSILON,
     delta: float | None = options.DELTA,
+    arcs: str | None = options.ARCS,
     max_degree: int | None = options.MAX_DEGREE,
+    public_degrees: bool = options.PUBLIC_DEGREES,
     epsilon_x: float | None = options.EPSILON_X,
     epsilon_y: float | None = options.EPSILON_Y,
     preset: str | None = options.PRESET,
@@ -87,7 +89,7 @@ def train(
 
     The run is saved with its certificate.
     """
-    values = {name: value for name, value in locals().items() if name != "context"}
+    values = with_arcs({name: value for name, value in locals().items() if name != "context"})
     state = None
     if resume is not None:
         chosen, state = take_up(resume, context, values)

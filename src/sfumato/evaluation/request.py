@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.evaluation.controls import controls, names, repeats
 from sfumato.evaluation.scores import Summary, check_scorable, graph_gain_recovered, score
-from sfumato.privacy.units import Declared, Unit, unit_named
+from sfumato.graph.bounds import with_public_degrees
+from sfumato.privacy.units import Declared, Unit, class_for, unit_named
 
 if TYPE_CHECKING:
     from sfumato.evaluation.source import Source
@@ -34,9 +35,11 @@ class Request:
         method: what learns from it; its noise is not calibrated yet.
         unit: word of the privacy unit, such as ``node``. A method that has its own unit keeps that unit.
         budget: the most that may be spent; None without privacy, or if the method's own settings say it.
-        max_degree: arcs that an owner keeps under a unit that bounds them; None takes what the graph promises.
+        max_degree: arcs that an owner keeps under a unit that bounds them; None takes what the graph promises. Under a unit of
+            all incident arcs it is promised of the graph.
         seeds: each seed gives one split and one fit; the fit of the first seed is kept.
         controls: whether the controls of the method's card are fitted too.
+        public_degrees: whether the true degrees are declared public.
         measure: whether accuracies after every step of training are kept (:meth:`~sfumato.method.plan.Plan.fit`).
     """
 
@@ -48,11 +51,25 @@ class Request:
     seeds: tuple[int, ...] = (0,)
     controls: bool = False
     measure: bool = False
+    public_degrees: bool = False
 
     def unit_on(self, graph: Graph) -> Unit:
         """Return the privacy unit on this graph."""
         max_degree = self.max_degree if self.max_degree is not None else graph.max_degree
         return self.method.unit or unit_named(self.unit, Declared(graph.directed, max_degree))
+
+    def declared(self, graph: Graph) -> Graph:
+        """Return the graph with the bounds on degrees that the request declares public.
+
+        Raises:
+            SchemaError: the graph breaks the promise.
+            InputError: the promise is above its number of nodes.
+        """
+        if self.public_degrees:
+            graph = with_public_degrees(graph)
+        if self.max_degree is None or self.unit not in class_for(self.unit).takes_promise:
+            return graph
+        return replace(graph, max_degree=self.max_degree)
 
 
 @dataclass(frozen=True)
@@ -202,6 +219,7 @@ def prepare(
     """
     start = time.perf_counter()
     graph = request.source.load() if load is None else load(request.source)
+    graph = request.declared(graph)
     seconds = time.perf_counter() - start
     if look is not None:
         look(graph)

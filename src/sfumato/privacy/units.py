@@ -114,8 +114,9 @@ class NodeLevel(Unit):
     """The unit is a node: its features, its label and its arcs. Neighboring graphs differ in the record of one node.
 
     ``arcs="owned"``: the record holds the out-arcs that the node owns, capped at ``max_out_degree``. Arcs that others own and
-    that point at the node stay. ``arcs="incident"``: every arc in or out belongs to the record, so that no hop has a bounded
-    sensitivity. ``relation="remove"`` empties a record; ``"replace"`` exchanges it for another.
+    that point at the node stay. ``arcs="incident"``: every arc in or out belongs to the record, so that a hop has a bounded
+    sensitivity only where degrees have a public bound (:mod:`~sfumato.bounded.promise`).
+    ``relation="remove"`` empties a record; ``"replace"`` exchanges it for another.
 
     **Formal guarantee.** Node ids and roles are public; features, labels and arcs are protected.
 
@@ -135,6 +136,7 @@ class NodeLevel(Unit):
         "node-incident": "one node: its features, its label and every arc in or out of it",
     }
     takes_max_degree: ClassVar[tuple[str, ...]] = ("node",)
+    takes_promise: ClassVar[tuple[str, ...]] = ("node-incident",)
     public: ClassVar[tuple[str, ...]] = _NODE_PUBLIC
 
     def __post_init__(self) -> None:
@@ -172,7 +174,7 @@ class NodeLevel(Unit):
         """Say what the records of other nodes still reveal about a node."""
         inferred = "A node's label may still be inferred from what other nodes' records say about it."
         other_end = "Each end of an undirected edge owns its own arc: the other end's record of it is not protected."
-        return [inferred] if directed else [inferred, other_end]
+        return [inferred] if directed or self.arcs == "incident" else [inferred, other_end]
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ class Planned:
             ("visible_to", self.seen_by, ""),
         )
         for key, value, axes in stated:
-            if release[key] != value:
+            if release.get(key, value) != value:
                 yield f"{where}{key}: expected {axes}{plain(repr(value))}, got {plain(repr(release[key]))}"
 
     def tensors(self, release: Values) -> dict[str, Shape]:

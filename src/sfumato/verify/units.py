@@ -110,10 +110,12 @@ def _owned_rows(unit: Unit) -> int | None:
 
 
 def _neighbors_tell(certificate: Certificate) -> list[str]:
+    """Under incident arcs the second sentence is not true; runs that were made before this was seen hold it."""
     other_end = "Each end of an undirected edge owns its own arc: the other end's record of it is not protected."
+    owned = certificate["unit"]["arcs"] == "owned" or other_end in certificate["caveats"]
     return [
         "A node's label may still be inferred from what other nodes' records say about it.",
-        *[other_end] * (not certificate["public_facts"]["directed"]),
+        *[other_end] * (not certificate["public_facts"]["directed"] and owned),
     ]
 
 
