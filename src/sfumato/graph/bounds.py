@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import DataError, SchemaError
+from sfumato.graph.schema import contradiction
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph
@@ -57,6 +58,27 @@ def check_degree_bounds(bounds: Any, indptr: np.ndarray, indices: np.ndarray) ->
             "has more. Remove arcs, or declare a bound that is known without this data."
         )
     return found.astype(np.int64)
+
+
+def bounds_in(name: str, values: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    """Return the public bounds that a column holds, int64 [num_nodes].
+
+    Args:
+        name: the name of the column.
+        values: one number for each node.
+        ids: the ids of the nodes, for messages.
+
+    Raises:
+        SchemaError: a value is no whole number from 1 on.
+
+    >>> bounds_in("friends", np.array([3.0, 1.0]), np.arange(2)).tolist()
+    [3, 1]
+    """
+    numbers = values.astype(np.float64) if values.dtype.kind in "iuf" else np.full(len(values), np.nan)
+    wrong = ~((numbers >= 1) & (numbers % 1 == 0) & (numbers < 2.0**53))
+    if wrong.any():
+        raise contradiction(name, ids[int(wrong.argmax())], "a whole number >= 1")
+    return numbers.astype(np.int64)
 
 
 def with_public_degrees(graph: Graph) -> Graph:

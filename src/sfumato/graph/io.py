@@ -17,6 +17,7 @@ import numpy as np
 from sfumato._optional import require
 from sfumato.errors import DataError, InputError, SchemaError
 from sfumato.graph._tables import documents_of, existing, file_table, guarded, known, table
+from sfumato.graph.bounds import bounds_in
 from sfumato.graph.graph import Graph
 from sfumato.graph.schema import Schema
 from sfumato.graph.text import with_texts
@@ -237,7 +238,8 @@ def build_graph(nodes: Any, edges: Any, how: Reading, places: tuple[str, str], f
     named = next((column for column in how.text if column in (id_name, label, role)), None)
     if named is not None:
         raise DataError(f"Expected texts in columns other than id, label and role, got {named!r}. Remove it from text.")
-    columns = _feature_names(names, how, schema, (id_name, label, role, *how.text), places[0])
+    bound = known(names, schema.degree_column, places[0])
+    columns = _feature_names(names, how, schema, (id_name, label, role, bound, *how.text), places[0])
     features = encode.encode_features({column: nodes.column(column) for column in columns}, schema, id_array)
     encode.check_num_features(features, schema)
     assumed = list(features.assumed)
@@ -264,6 +266,7 @@ def build_graph(nodes: Any, edges: Any, how: Reading, places: tuple[str, str], f
         name=how.name,
         max_degree=schema.max_degree,
         mean_degree=schema.mean_degree,
+        degree_bounds=None if bound is None else bounds_in(bound, nodes.column(bound).to_numpy(), id_array),
         assumed_public=tuple(assumed),
         outside=outside,
     )

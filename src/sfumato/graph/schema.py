@@ -7,6 +7,7 @@ It is read from a TOML file, such as
     label = "year"
     classes = ["2004", "2005", "2006"]
     max_degree = 500            # promised: no node has more arcs
+    degree_column = "friends"   # public: no node has more arcs than its number here
 
     [columns.dorm]
     categories = ["north", "south"]
@@ -83,7 +84,7 @@ class Column:
 class Schema:
     """A schema declares public facts about a graph's tables before the data is read.
 
-    ``columns`` are feature columns; ``id``, ``label`` and ``role`` name special columns of the node table;
+    ``columns`` are feature columns; ``id``, ``label``, ``role`` and ``degree_column`` name special columns of the node table;
     ``num_features`` counts columns after one-hot encoding; ``max_degree`` bounds the out-arcs and in-arcs of every
     node, ``mean_degree`` is a public estimate; a graph refuses either above its number of nodes. Errors:
     :class:`~sfumato.errors.SchemaError` for an unknown key or a malformed value.
@@ -108,11 +109,12 @@ class Schema:
     max_degree: int | None = None
     mean_degree: float | None = None
     directed: bool | None = None
+    degree_column: str | None = None
 
     def __post_init__(self) -> None:
         if self.classes is not None:
             object.__setattr__(self, "classes", _names("classes", self.classes))
-        for name in ("id", "label", "role"):
+        for name in ("id", "label", "role", "degree_column"):
             _expect(name, getattr(self, name), str, "a column name")
         _expect("directed", self.directed, bool, "true or false")
         for name in ("num_features", "max_degree"):
@@ -120,7 +122,7 @@ class Schema:
                 check_int(low=0 if name == "num_features" else 1, **{name: getattr(self, name)})
         if self.mean_degree is not None:
             check_real(low=0, high=self.max_degree or np.inf, mean_degree=self.mean_degree)
-        special = {name for name in (self.id, self.label, self.role) if name is not None}
+        special = {name for name in (self.id, self.label, self.role, self.degree_column) if name is not None}
         for name in special & set(self.columns):
             raise SchemaError(f"Expected columns to hold features only, got {name!r}. Remove [columns.{name}].")
 

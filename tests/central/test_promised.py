@@ -1,0 +1,164 @@
+"""Promised messages from end to end: what is handed to the noise, what the rest goes to, and who may see what."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import sfumato as sf
+from sfumato.central import promised_releases
+from sfumato.central.compatibility import Expected, expected_rows, find_law, log_likelihood
+from sfumato.central.promised import PromisedMessages
+from sfumato.central.tuned import Tuned
+from sfumato.errors import InputError, SchemaError, UnsupportedUnitError
+from sfumato.graph.bounds import with_public_degrees
+from sfumato.graph.synthetic import stochastic_block_model
+
+UNIT = sf.NodeLevel(arcs="incident")
+
+
+def graph_of(degree=20, homophily=0.8, seed=0, **facts):
+    graph = stochastic_block_model(600, 3, mean_degree=degree, homophily=homophily, num_features=4, seed=seed)
+    return replace(graph.with_split(), **facts)
+
+
+def plan_for(graph, epsilon=8.0, unit=UNIT, **settings):
+    return PromisedMessages(**settings).calibrate(sf.Budget(epsilon, 1e-5), unit, graph.public_facts(unit))
+
+
+def without(graph, record):
+    """The graph whose record is emptied, with every arc in and out of it."""
+    owner = np.repeat(np.arange(graph.num_nodes), np.diff(graph.indptr))
+    kept = (owner != record) & (graph.indices != record)
+    indptr = np.r_[0, np.cumsum(np.bincount(owner[kept], minlength=graph.num_nodes))]
+    x, y = graph.x.copy(), graph.y.copy()
+    x[record], y[record] = 0, -1
+    return replace(graph, indptr=indptr, indices=graph.indices[kept], x=x, y=y)
+
+
+@pytest.fixture
+def handed(monkeypatch):
+    """The exact sums of pairs and rows that a fit hands to the noise; the releases are the same each time."""
+    seen = {}
+
+    def fixed(sums, stddev, key):
+        seen[sums.shape] = sums.copy()
+        large = np.eye(3, dtype=np.int64) * 2**32 if sums.shape == (3, 3) else np.ones_like(sums)
+        return large
+
+    monkeypatch.setattr(promised_releases, "noisy", fixed)
+    monkeypatch.setattr(promised_releases, "hop_pays", lambda *_: True)
+    monkeypatch.setattr("sfumato.central.promised.hop_pays", lambda *_: True)
+
+    def call(graph):
+        seen.clear()
+        plan_for(graph, epochs=1).fit(graph)
+        return seen[3, 3] / promised_releases.GRID, seen[graph.num_nodes, 3] / promised_releases.GRID / np.sqrt(6)
+
+    return call
+
+
+@pytest.mark.parametrize("public", [True, False])
+def test_what_is_released_moves_by_at_most_one(handed, public):
+    graph = with_public_degrees(graph_of()) if public else graph_of(max_degree=60)
+    pairs, rows = handed(graph)
+    roles = {
+        record: int(graph.roles[record])
+        for record in (*np.flatnonzero(graph.train_mask)[:6], *np.flatnonzero(~graph.train_mask)[:6])
+    }
+    for record, role in roles.items():
+        others = handed(without(graph, int(record)))
+        moved = rows - others[1]
+        moved[record] = 0
+        assert 0 < np.linalg.norm(moved) <= 1
+        assert np.abs(pairs - others[0]).sum() <= (1 if role == 0 else 0)
+
+
+def test_senders_have_no_row_and_rows_are_for_their_own_node(tmp_path):
+    graph = with_public_degrees(graph_of())
+    fitted = plan_for(graph).fit(graph)
+    assert not fitted.released["aggregate/1"][graph.train_mask].any()
+    assert fitted.released["aggregate/1"][~graph.train_mask].any()
+    seen = {release.name: release.visible_to for release in fitted.plan.releases}
+    assert seen == {
+        "center": "anyone",
+        "head": "anyone",
+        "pairs": "anyone",
+        "test": "anyone",
+        "aggregate/1": "the node itself",
+    }
+    shown = fitted.certificate.values["who_may_see"]
+    assert "its noisy row of neighbors' classes" in shown["the node itself"]
+    assert shown["anyone"] == ["weights", "noisy pairs of classes"]
+    run = fitted.save(tmp_path / "run")
+    rows = fitted.released["aggregate/1"][~graph.train_mask]
+    left = b"".join(path.read_bytes() for path in (run / "release").iterdir())
+    assert all(row.tobytes() not in left for row in rows)
+    assert np.array_equal(sf.load(run).predict_proba(graph), fitted.predict_proba(graph))
+    (run / "own" / "rows.safetensors").unlink()
+    with pytest.raises(InputError, match="own/"):
+        sf.load(run).predict(graph)
+
+
+def test_the_certificate_lists_degrees_that_were_read_from_the_data():
+    graph = graph_of()
+    declared = replace(graph, degree_bounds=np.full(600, 90))
+    for one, listed in ((with_public_degrees(graph), True), (declared, False)):
+        values = plan_for(one, epochs=1).fit(one).certificate.values
+        assert ("degrees" in values["assumed_public"]) is listed
+        assert values["public_facts"]["degree_bounds"] is True
+
+
+@pytest.mark.parametrize(("homophily", "better"), [(0.9, True), (0.05, True)])
+def test_messages_are_read_whether_friends_are_alike_or_not(homophily, better):
+    graph = with_public_degrees(graph_of(30, homophily))
+    fitted = plan_for(graph, 9.0).fit(graph)
+    right = (fitted.predict(graph) == graph.y)[~graph.train_mask].mean()
+    alone = sf.catalog.method_named("linear").calibrate(sf.Budget(9.0, 1e-5), UNIT, graph.public_facts(UNIT)).fit(graph)
+    floor = (alone.predict(graph) == graph.y)[~graph.train_mask].mean()
+    assert (right > floor + 0.1) is better
+
+
+def test_the_rest_goes_to_features_where_messages_say_nothing():
+    graph = graph_of(20, 1 / 3, max_degree=599)
+    fitted = plan_for(graph, 4.0).fit(graph)
+    assert not fitted.released["aggregate/1"].any()
+    assert len(fitted.ledger.entries) == 6
+
+
+def test_flat_laws_and_drowned_rows_add_nothing():
+    law = find_law(np.zeros((3, 3)), 1.0, directed=False)
+    assert not law.known
+    bounds, sends = np.full(50, 9), np.arange(50) < 40
+    rows = np.random.default_rng(0).normal(size=(50, 3))
+    found = log_likelihood(rows, 1.0, law, expected_rows(law, bounds, sends), bounds)
+    assert np.ptp(found, axis=1).max() < 1e-9
+    sharp = find_law(np.eye(3) * 100, 1.0, directed=False)
+    drowned = log_likelihood(rows, 1e4, sharp, Expected(1.0, np.full(50, 5.0)), bounds)
+    assert np.ptp(drowned, axis=1).max() < 0.01
+
+
+def test_a_bound_is_needed_and_must_hold():
+    graph = graph_of()
+    with pytest.raises(UnsupportedUnitError, match="--max-degree"):
+        plan_for(graph)
+    with pytest.raises(SchemaError, match="max_degree=3"):
+        replace(graph, max_degree=3)
+    with pytest.raises(SchemaError, match="declared bound"):
+        replace(graph, degree_bounds=np.full(600, 2))
+    for unit in (sf.NodeLevel(), sf.EdgeLevel(directed=False), sf.RecordLevel()):
+        with pytest.raises(UnsupportedUnitError):
+            plan_for(replace(graph, max_degree=60), unit=unit)
+
+
+def test_a_choice_among_settings_is_refused():
+    graph = graph_of(max_degree=60)
+    tuned = Tuned((PromisedMessages(epochs=5), PromisedMessages(epochs=10)))
+    with pytest.raises(UnsupportedUnitError, match="own node alone"):
+        tuned.calibrate(sf.Budget(4.0, 1e-5), UNIT, graph.public_facts(UNIT))
+
+
+def test_too_little_budget_is_refused_before_data():
+    graph = graph_of(max_degree=60)
+    with pytest.raises(InputError, match="budget"):
+        plan_for(graph, 1e-3)
