@@ -78,7 +78,7 @@ FORGED = {
     "noisier center": (event(CENTER, noise_multiplier=50.0), "noise of the pairs says"),
     "cheaper pairs": (event(PAIRS, noise_multiplier=500.0), "noise of the pairs says"),
     "a test left out": (lambda c, s: c["releases"].pop(TEST), "releases: expected"),
-    "another method": (everywhere("method", "label-messages"), "label-messages"),
+    "another method": (everywhere("method", "linear"), "who_may_see"),
     "no digest": (lambda c, s: s.pop("own"), "spec.json: own: is missing"),
     "another digest": (lambda c, s: s.update(own=64 * "0"), "own/rows.safetensors: its SHA-256 differs"),
 }
