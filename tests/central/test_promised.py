@@ -11,7 +11,7 @@ from sfumato.central.compatibility import Expected, expected_rows, find_law, log
 from sfumato.central.promised import PromisedMessages
 from sfumato.central.tuned import Tuned
 from sfumato.errors import InputError, SchemaError, UnsupportedUnitError
-from sfumato.graph.bounds import with_public_degrees
+from sfumato.graph.declared import with_public_degrees
 from sfumato.graph.synthetic import stochastic_block_model
 
 UNIT = sf.NodeLevel(arcs="incident")

@@ -59,11 +59,23 @@ class Copies(NamedTuple):
         receivers: the node that an entry goes to, int [num_copies].
         classes: the class that it carries, int [num_copies].
         weights: in steps of 1 / :data:`GRID`, int64 [num_copies].
+
+    >>> Copies(np.array([1]), np.array([0]), np.array([GRID])).weights.tolist()
+    [67108864]
     """
 
     receivers: NDArray[np.integer]
     classes: NDArray[np.integer]
     weights: Steps
+
+
+def protects_every_arc(unit: Unit) -> bool:
+    """Return whether the record of a unit is a node with every arc in or out of it.
+
+    >>> protects_every_arc(NodeLevel(arcs="incident")), protects_every_arc(NodeLevel())
+    (True, False)
+    """
+    return type(unit) is NodeLevel and unit.arcs == "incident"
 
 
 def promised_sensitivity(unit: Unit) -> float:
@@ -77,7 +89,7 @@ def promised_sensitivity(unit: Unit) -> float:
     >>> promised_sensitivity(NodeLevel(arcs="incident")), promised_sensitivity(NodeLevel(arcs="incident", relation="replace"))
     (1.0, 2.0)
     """
-    if type(unit) is not NodeLevel or unit.arcs != "incident":
+    if not protects_every_arc(unit):
         raise UnsupportedUnitError(
             f"Promised degrees have no proof when the unit is {unit.describe()}. Use NodeLevel(arcs='incident'), or "
             "label-messages for edges and owned arcs."
@@ -245,6 +257,9 @@ def noisy(sums: Steps, stddev: float, key: Key) -> Steps:
         sums: exact sums in steps.
         stddev: standard deviation in steps; 0 adds none and protects nothing.
         key: the key of the release.
+
+    Raises:
+        InputError: ``stddev`` is negative, or :data:`MOST_STDDEV` and more.
 
     >>> noisy(np.array([[1, 2]]), 0.0, bytes(32)).tolist()
     [[1, 2]]

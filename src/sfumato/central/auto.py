@@ -35,6 +35,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from sfumato.bounded.promise import protects_every_arc
 from sfumato.bounded.routing import can_route
 from sfumato.central.labels import LabelMessages
 from sfumato.central.linear import Linear
@@ -45,7 +46,6 @@ from sfumato.central.promised_releases import TEST as TEST_SHARE
 from sfumato.method.card import Card
 from sfumato.method.contract import Listed
 from sfumato.privacy.calibration import gaussian_noise_multiplier
-from sfumato.privacy.units import NodeLevel
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import PublicFacts
@@ -126,8 +126,7 @@ def can_promise(unit: Unit, public: PublicFacts) -> bool:
     >>> can_promise(NodeLevel(arcs="incident"), PublicFacts(2000, 1500, 40, 6, False, max_degree=100))
     True
     """
-    incident = type(unit) is NodeLevel and unit.arcs == "incident"
-    return incident and (public.max_degree is not None or public.degree_bounds)
+    return protects_every_arc(unit) and (public.max_degree is not None or public.degree_bounds)
 
 
 def _promise_pays(noise: float, public: PublicFacts) -> bool:

@@ -136,7 +136,7 @@ class PromisedMessages(CuratorMethod):
             never=("sums before noise",),
             own=("its noisy row of neighbors' classes",),
         ),
-        notes=("Constants of the method were chosen on Rutgers89, UCSC68, Cornell5, Cora-ML and Amazon Computers.",),
+        notes=("Constants of the method were chosen on Rutgers89, UCSC68, Cora-ML and Amazon Computers.",),
     )
 
     def __post_init__(self) -> None:

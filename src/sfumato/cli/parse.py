@@ -90,15 +90,15 @@ def with_arcs(values: dict[str, Any]) -> dict[str, Any]:
     arcs, unit = values["arcs"], values["unit"]
     if arcs is None or unit is None:
         return values
-    check_choice(("owned", "incident"), arcs=arcs)
-    if unit not in ("node", "node-incident"):
+    words = class_for(unit).arc_words
+    if unit not in words.values():
         raise InputError(f"Expected --arcs with --unit node only, got unit {unit!r}. Drop it.")
-    if arcs == "owned" and unit == "node-incident":
-        raise InputError(
-            "Expected --arcs incident with --unit node-incident, which protects every arc in or out, got owned. Choose one: "
-            "--unit node --arcs owned, or --unit node --arcs incident."
-        )
-    return {**values, "unit": "node" if arcs == "owned" else "node-incident"}
+    check_choice(tuple(words), arcs=arcs)
+    usual, *_ = words.values()
+    if unit not in (usual, words[arcs]):
+        choices = " or ".join(f"--unit {usual} --arcs {word}" for word in words)
+        raise InputError(f"Expected --arcs to agree with --unit {unit}, got {arcs}. Choose one: {choices}.")
+    return {**values, "unit": words[arcs]}
 
 
 def check(options: Options) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.evaluation.controls import controls, names, repeats
 from sfumato.evaluation.scores import Summary, check_scorable, graph_gain_recovered, score
-from sfumato.graph.bounds import with_public_degrees
+from sfumato.graph.declared import with_public_degrees
 from sfumato.privacy.units import Declared, Unit, class_for, unit_named
 
 if TYPE_CHECKING:

@@ -1,20 +1,13 @@
-"""Public upper bounds on the degrees of single nodes: declared in a column, or the true degrees if these may be known."""
+"""Public upper bounds on the degrees of single nodes, and whether a graph keeps to them."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from sfumato.errors import DataError, SchemaError
 from sfumato.graph.schema import contradiction
-
-if TYPE_CHECKING:
-    from sfumato.graph.graph import Graph
-
-DEGREES = "degrees"
-"""How the fact is listed that degrees were read from the data and may be known."""
 
 
 def most_arcs(indptr: np.ndarray, indices: np.ndarray) -> np.ndarray:
@@ -79,14 +72,3 @@ def bounds_in(name: str, values: np.ndarray, ids: np.ndarray) -> np.ndarray:
     if wrong.any():
         raise contradiction(name, ids[int(wrong.argmax())], "a whole number >= 1")
     return numbers.astype(np.int64)
-
-
-def with_public_degrees(graph: Graph) -> Graph:
-    """Return the same graph with its own degrees declared public, and listed as read from the data.
-
-    >>> from sfumato.graph.graph import Graph
-    >>> with_public_degrees(Graph.from_edges([0, 0], [1, 2], 3, directed=False)).degree_bounds.tolist()
-    [2, 1, 1]
-    """
-    listed = tuple(dict.fromkeys((*graph.assumed_public, DEGREES)))
-    return replace(graph, degree_bounds=most_arcs(graph.indptr, graph.indices), assumed_public=listed)

@@ -44,6 +44,7 @@ class Unit(ABC):
         private: whether anything is claimed.
         budget: the numbers that state a budget under this unit.
         takes_max_degree: the words of which a bound on the arcs of an owner is a part.
+        arc_words: the word of each choice of arcs, by the word of ``--arcs``; empty for units without such a choice.
         takes_promise: the words under which such a bound is no part of the unit, but may be promised of the data.
         split: shares of training, validation and test nodes if a graph has no roles; None for those of the graph.
 
@@ -59,6 +60,7 @@ class Unit(ABC):
     private: ClassVar[bool] = True
     budget: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
     takes_max_degree: ClassVar[tuple[str, ...]] = ()
+    arc_words: ClassVar[Mapping[str, str]] = {}
     takes_promise: ClassVar[tuple[str, ...]] = ()
     split: ClassVar[tuple[float, ...] | None] = None
 

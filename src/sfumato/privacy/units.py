@@ -136,6 +136,7 @@ class NodeLevel(Unit):
         "node-incident": "one node: its features, its label and every arc in or out of it",
     }
     takes_max_degree: ClassVar[tuple[str, ...]] = ("node",)
+    arc_words: ClassVar[Mapping[str, str]] = {"owned": "node", "incident": "node-incident"}
     takes_promise: ClassVar[tuple[str, ...]] = ("node-incident",)
     public: ClassVar[tuple[str, ...]] = _NODE_PUBLIC
 
