@@ -28,7 +28,7 @@ def draw_picks(
     Args:
         indptr: the row pointers of the stored entries, int64.
         indices: their columns, ascending within a row.
-        weights: their weights.
+        weights: the weight of each stored entry.
         lightest: the weight of every other column.
         num_nodes: the number of columns.
         rows: which rows to draw.
@@ -64,7 +64,7 @@ def draw_picks(
                 total -= left[found]
                 left[found] = _ZERO
             else:
-                picks[rows[i], k] = _other_column(columns, taken, others, np.int64(place // lightest))
+                picks[rows[i], k] = _other_column(columns, taken, others, int(place // lightest))
                 others += 1
                 total -= lightest
     return done

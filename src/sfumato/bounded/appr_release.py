@@ -230,6 +230,9 @@ def pick_weights(matrix: sp.csr_array, clip: float, gumbel_scale: float) -> tupl
 
     Shapes: uint64 [rows, nodes] with the stored entries of ``matrix``.
 
+    Raises:
+        InputError: ``gumbel_scale`` is not positive.
+
     >>> weights, lightest = pick_weights(sp.csr_array([[0.05, 0.3]]), 0.1, 0.1)
     >>> (weights.data / lightest).round(4).tolist()
     [1.6487, 2.7183]
@@ -285,6 +288,6 @@ def _entries(matrix: sp.csr_array, clip: float, picks: NDArray[np.int64]) -> NDA
     return np.asarray(np.floor(np.minimum(values / clip, 1) * STEPS), np.int64)
 
 
-def _rows(columns: NDArray[np.int64], values: NDArray[np.float64], num_nodes: int) -> sp.csr_array:
+def _rows(columns: NDArray[np.int64], values: NDArray[np.floating], num_nodes: int) -> sp.csr_array:
     offsets = np.arange(len(columns) + 1) * columns.shape[1]
     return sp.csr_array((values.ravel(), columns.ravel(), offsets), shape=(len(columns), num_nodes))
