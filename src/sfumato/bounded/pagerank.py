@@ -141,8 +141,9 @@ def _vectors(
         count = _spread(indptr, indices, roots[k], alpha, rho, gamma, scratch, seen, touched, active)
         found = np.sort(touched[:count])
         if filled + count > len(columns):
-            room = 2 * len(columns) + count
-            columns, values = _grown(columns, room), _grown(values, room)
+            room = len(columns) + count
+            columns = np.concatenate((columns, np.empty(room, np.int32)))
+            values = np.concatenate((values, np.empty(room)))
         for node in found:
             if scratch[0, node] > 0:
                 columns[filled], values[filled] = node, scratch[0, node]
@@ -151,13 +152,6 @@ def _vectors(
             scratch[0, node] = scratch[1, node] = 0
             seen[node] = False
     return sizes, columns[:filled].copy(), values[:filled].copy()
-
-
-@njit(cache=True, nogil=True)
-def _grown(array, room):  # type: ignore[no-untyped-def]  # of either type
-    grown = np.empty(room, array.dtype)
-    grown[: len(array)] = array
-    return grown
 
 
 @njit(cache=True, nogil=True)
