@@ -37,6 +37,7 @@ _METHODS = (
     "central.reference:Reference",
     "central.graph_free:GraphFree",
     "central.graph_split:GraphSplit",
+    "central.dpgnn:DPGNN",
     "local.hybrid:Hybrid",
     "local.lpgnn:LPGNN",
     "local.label_only:LabelOnly",

@@ -21,7 +21,7 @@ from sfumato.bounded.gradients import PrivateSGD, check_examples, private_steps
 from sfumato.method.curator import CuratorMethod
 from sfumato.nn.models import SparseRows
 from sfumato.nn.training import Steps, train_full_batch
-from sfumato.privacy.events import PoissonGaussianEvent
+from sfumato.privacy.events import PoissonGaussianEvent, RepeatedGaussianEvent
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph, PublicFacts
@@ -209,7 +209,7 @@ def _train_private(
     told: Steps | None,
 ) -> None:
     event = plan.event(stage)
-    assert isinstance(event, PoissonGaussianEvent)
+    assert isinstance(event, PoissonGaussianEvent | RepeatedGaussianEvent)
     key = session.charge(stage)
     operands = train_charged(settings, event, key, network, graph, rows, told)
     session.bind(stage, np.frombuffer(operands, np.uint8))
@@ -217,7 +217,7 @@ def _train_private(
 
 def train_charged(
     settings: TrainSettings,
-    event: PoissonGaussianEvent,
+    event: PoissonGaussianEvent | RepeatedGaussianEvent,
     key: Key,
     network: nn.Module,
     graph: Graph,
@@ -226,7 +226,8 @@ def train_charged(
 ) -> bytes:
     """Train a network in place by DP-SGD that was charged before. Return a secret MAC of what was read.
 
-    **Formal guarantee.** The release is an ``event``; see :mod:`~sfumato.bounded.gradients`.
+    **Formal guarantee.** The release is an ``event``; see :mod:`~sfumato.bounded.gradients` and, for terms that are repeated,
+    :mod:`~sfumato.bounded.subgraphs`.
 
     Args:
         settings: learning rate and clipping norm.

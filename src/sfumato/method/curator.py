@@ -18,7 +18,7 @@ from sfumato.privacy.calibration import (
     gaussian_noise_multiplier,
     pure_cost,
 )
-from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
+from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent, RepeatedGaussianEvent
 from sfumato.privacy.splitting import MOST_SGD_NOISE
 from sfumato.record.certificate import total_draws
 
@@ -85,7 +85,9 @@ class CuratorMethod(Method):
             noise = calibrate(lambda z: [r.event for r in self.releases(unit, public, z)], budget.epsilon, delta)
         releases = self.releases(unit, public, noise)
         for release in releases:
-            if isinstance(release.event, PoissonGaussianEvent) and release.event.noise_multiplier > MOST_SGD_NOISE:
+            event = release.event
+            descent = PoissonGaussianEvent | RepeatedGaussianEvent
+            if isinstance(event, descent) and event.noise_multiplier > MOST_SGD_NOISE:
                 raise fail(
                     "budget",
                     budget,
