@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sfumato.central.auto import Auto as Auto
     from sfumato.central.baselines import MLP as MLP
     from sfumato.central.baselines import SAGE as SAGE
+    from sfumato.central.dpgnn import DPGNN as DPGNN
     from sfumato.central.gap import GAP as GAP
     from sfumato.central.graph_free import GraphFree as GraphFree
     from sfumato.central.graph_split import GraphSplit as GraphSplit
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 _HOME = {
     "Auto": "central.auto",
     "Budget": "privacy.budget",
+    "DPGNN": "central.dpgnn",
     "EdgeLevel": "privacy.units",
     "Fitted": "method.plan",
     "GAP": "central.gap",

@@ -23,7 +23,13 @@ from numpy.typing import NDArray
 from torch import nn
 
 from sfumato._validate import check_choice, check_int, fail
-from sfumato.bounded.aggregation import Arcs, affected_coordinates, hop_sensitivity, noisy_neighborhood_sum
+from sfumato.bounded.aggregation import (
+    Arcs,
+    affected_coordinates,
+    hop_arc_change,
+    hop_sensitivity,
+    noisy_neighborhood_sum,
+)
 from sfumato.bounded.degree import by_destination, cap_out_degree
 from sfumato.bounded.kernels import UNIT
 from sfumato.bounded.splits import unit_rows
@@ -123,7 +129,8 @@ class DPGNN(NetworkMethod):
             return (network,)
         touched = affected_coordinates(unit, public.num_nodes, self.width + 1)
         noise = GaussianEvent(hop_noise(event, _HOP_SHARE))
-        return network, Release("aggregate/1", noise, (public.num_nodes, self.width + 1), touched)
+        change = hop_arc_change(unit, released_messages=False)
+        return network, Release("aggregate/1", noise, (public.num_nodes, self.width + 1), touched, arc_change=change)
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """Sample sub-graphs and train on them; then release the noisy sum.

@@ -26,6 +26,7 @@ METHODS = {
     "reference": "baselines:SAGE",
     "graph-free": "baselines:GraphFree",
     "graph-split": "graph_split:GraphSplit",
+    "dpgnn": "dpgnn:DPGNN",
     "label-only": "local:LabelOnly",
     "hybrid": "local:Hybrid",
     "lpgnn": "local:LPGNN",
