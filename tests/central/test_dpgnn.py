@@ -1,0 +1,192 @@
+"""Method dpgnn: what it learns, what its predictions read, what it charges and refuses, and what its verifier notices."""
+
+import json
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import sfumato as sf
+from sfumato import verify
+from sfumato.central import dpgnn as module
+from sfumato.central.dpgnn import hop_noise
+from sfumato.errors import InputError, UnsupportedUnitError
+from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.privacy.events import GaussianEvent, RepeatedGaussianEvent
+from sfumato.verify.methods import rules_of
+
+NODE = sf.NodeLevel(max_out_degree=20)
+GRAPH = stochastic_block_model(1500, 3, mean_degree=10, num_features=6, seed=0).with_split(seed=0)
+PLAIN = np.eye(3, 6)[GRAPH.y] + np.random.default_rng(0).normal(size=(1500, 6)) / 4
+EASY = replace(GRAPH, x=PLAIN.astype(np.float32))
+SETTINGS = {"epochs": 30, "width": 8, "max_arcs": 2, "learning_rate": 0.05}
+
+
+def planned(unit=NODE, epsilon=40.0, graph=GRAPH, **settings):
+    budget = sf.Budget(epsilon, 1e-6) if unit.private else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return sf.DPGNN(**{**SETTINGS, **settings}).calibrate(budget, unit, graph.public_facts(unit))
+
+
+def fitted(unit=NODE, epsilon=40.0, graph=GRAPH, **settings):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return planned(unit, epsilon, graph, **settings).fit(graph)
+
+
+def accuracy(run, graph=GRAPH):
+    return (run.predict(graph) == graph.y)[graph.test_mask].mean()
+
+
+@pytest.mark.parametrize("settings", [{}, {"num_layers": 2}, {"inference": "noised"}, {"batch_size": 100}])
+def test_it_learns_where_noise_is_small(settings):
+    assert accuracy(fitted(graph=EASY, **settings), EASY) > 0.7  # of about 0.4 for one class
+
+
+def test_noised_sums_tell_what_own_features_do_not():
+    """Features of noise at test nodes alone: neighbors know the class."""
+    x = EASY.x.copy()
+    x[GRAPH.test_mask] = np.random.default_rng(1).normal(size=(GRAPH.test_mask.sum(), 6))
+    blurred = replace(EASY, x=x)
+    run = fitted(epsilon=40.0, graph=blurred, inference="noised", max_arcs=20, epochs=60)
+    own = run.plan.method.scores(run.plan, run.weights, {}, blurred).argmax(1)
+    assert accuracy(run, blurred) > (own == GRAPH.y)[GRAPH.test_mask].mean() + 0.05
+
+
+def test_without_privacy_all_neighbors_are_read():
+    run = fitted(sf.NoPrivacy(), graph=EASY)
+    assert np.array_equal(run.predict_proba(EASY).argmax(1), module_scores(run, EASY).argmax(1))
+    assert accuracy(run, EASY) > 0.7
+
+
+def module_scores(run, graph):
+    return run.plan.method.clear_scores(run.plan, run.weights, graph)
+
+
+@pytest.mark.parametrize("inference", ["own", "noised"])
+def test_a_prediction_reads_the_node_and_releases_alone(inference):
+    run = fitted(inference=inference)
+    x, cut = GRAPH.x.copy(), GRAPH.test_mask.argmax()
+    x[np.arange(len(x)) != cut] = 0
+    alone = replace(GRAPH, x=x, indptr=np.zeros_like(GRAPH.indptr), indices=GRAPH.indices[:0])
+    before, after = (
+        run.plan.method.scores(run.plan, run.weights, run.released, graph)[cut] for graph in (GRAPH, alone)
+    )
+    assert np.allclose(before, after, atol=1e-6)
+    assert run.certificate.values["who_may_see"] == {
+        "anyone": ["noisy aggregates", "weights"],
+        "the node itself": ["predictions that read the node's own features (joint DP)"],
+        "never": ["sums before noise"],
+    }
+
+
+def test_own_features_stand_for_the_mean_of_a_node_without_neighbors():
+    run = fitted(num_layers=2)
+    without = replace(GRAPH, indptr=np.zeros_like(GRAPH.indptr), indices=GRAPH.indices[:0])
+    own = run.plan.method.scores(run.plan, run.weights, {}, GRAPH)
+    assert np.allclose(module_scores(run, without), own, atol=1e-5)
+    assert not np.allclose(module_scores(run, GRAPH), own, atol=1e-3)
+
+
+@pytest.mark.parametrize(("relation", "layers", "terms"), [("remove", 1, 3), ("remove", 2, 7), ("replace", 1, 5)])
+def test_the_run_is_charged_for_all_terms_that_a_record_reaches(relation, layers, terms):
+    plan = planned(sf.NodeLevel(max_out_degree=20, relation=relation), 2.0, num_layers=layers, batch_size=100)
+    (release,) = plan.releases
+    rows = GRAPH.public_facts(NODE).num_train
+    steps = 30 * rows // 100
+    assert release.event == RepeatedGaussianEvent(100 / rows, terms, release.event.noise_multiplier, steps, "replace")
+    assert release.shape == (6 * (layers + 1) * 8 + 8 + 8 * 3 + 3,)
+    assert release.arc_change is None
+
+
+def test_the_unit_caps_what_training_reads():
+    (release,) = planned(sf.NodeLevel(max_out_degree=1), 2.0).releases
+    assert release.event.occurrences == 2
+
+
+def test_noised_inference_is_one_more_release():
+    network, noise = planned(epsilon=2.0, inference="noised").releases
+    assert isinstance(noise.event, GaussianEvent)
+    assert noise.shape == (1500, 9)
+    assert noise.event.noise_multiplier == hop_noise(network.event, 0.3)
+    assert network.event.noise_multiplier > planned(epsilon=2.0).releases[0].event.noise_multiplier
+
+
+def test_noise_of_the_sum_is_what_was_charged(monkeypatch):
+    """Its standard deviation over the largest change of the sum is the multiplier of the event."""
+    drawn = []
+    real = module.noisy_neighborhood_sum
+
+    def watched(arcs, rows, stddev, key):
+        drawn.append((arcs, rows, stddev))
+        return real(arcs, rows, stddev, key)
+
+    monkeypatch.setattr(module, "noisy_neighborhood_sum", watched)
+    run = fitted(inference="noised")
+    ((arcs, rows, stddev),) = drawn
+    assert np.linalg.norm(rows, axis=1).max() <= 1 + 1e-6
+    assert np.bincount(arcs.sources, minlength=1500).max() <= 20
+    event = run.plan.event("aggregate/1")
+    assert stddev == pytest.approx(event.noise_multiplier * np.sqrt(20))
+
+
+def test_the_charge_is_there_before_anything_is_read(monkeypatch):
+    order = []
+    for name in ("train", "noisy_neighborhood_sum"):
+        real = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *a, real=real, name=name, **k: (order.append(name), real(*a, **k))[1])
+    run = fitted(inference="noised")
+    assert order == ["train", "noisy_neighborhood_sum"]
+    assert [entry["release"]["name"] for entry in run.ledger.entries if "release" in entry] == [
+        "network",
+        "aggregate/1",
+    ]
+
+
+@pytest.mark.parametrize("unit", [sf.NodeLevel(arcs="incident"), sf.EdgeLevel(directed=False), sf.RecordLevel()])
+def test_units_without_a_proof_are_refused(unit):
+    with pytest.raises(UnsupportedUnitError, match="no bound on the training nodes"):
+        planned(unit, 2.0)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"num_layers": 9},
+        {"max_arcs": 0},
+        {"max_in_arcs": 0},
+        {"inference": "clear"},
+        {"num_layers": 2, "inference": "noised"},
+    ],
+)
+def test_bad_settings_are_refused(settings):
+    with pytest.raises(InputError):
+        sf.DPGNN(**settings)
+
+
+def test_a_budget_beyond_the_noise_that_steps_can_add_is_refused():
+    with pytest.raises(InputError, match="noise multiplier of at most 2048"):
+        planned(epsilon=0.05, max_arcs=20, num_layers=2)
+
+
+@pytest.mark.parametrize("settings", [{}, {"inference": "noised"}, {"num_layers": 2, "batch_size": 100}])
+def test_a_saved_run_is_verified_and_forgeries_are_not(tmp_path, settings):
+    run = fitted(epsilon=4.0, **settings)
+    folder = run.save(tmp_path / "run")
+    assert verify.verify(folder).problems == ()
+    loaded = sf.load(folder)
+    assert np.array_equal(loaded.predict_proba(GRAPH), run.predict_proba(GRAPH))
+    certificate = json.loads((folder / "release" / "certificate.json").read_text())
+    rules = rules_of("dpgnn")
+    (network, *_), charged = rules.releases(certificate), certificate["releases"][0]
+    assert list(network.faults("", charged)) == []
+    for key, value in (("occurrences", 1), ("relation", "add-remove"), ("steps", 1), ("sampling_prob", 0.01)):
+        forged = {**charged, "event": {**charged["event"], key: value}}
+        assert any(key in text for text in network.faults("", forged))
+
+
+def test_the_rules_refuse_what_the_method_refuses():
+    certificate = {"settings": {"inference": "noised", "num_layers": 2}, "unit": {"name": "node", "arcs": "incident"}}
+    assert len(list(rules_of("dpgnn").faults(certificate))) == 2
