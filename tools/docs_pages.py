@@ -31,6 +31,7 @@ MECHANISMS = {
     "gaussian": "Gaussian noise",
     "laplace": "Laplace noise",
     "poisson-gaussian": "DP-SGD",
+    "repeated-gaussian": "DP-SGD, repeated terms",
     "pure": "discrete Laplace noise",
     "randomized-response": "randomized response of every pair",
 }

@@ -147,7 +147,7 @@ def test_the_charge_is_there_before_anything_is_read(monkeypatch):
 
 @pytest.mark.parametrize("unit", [sf.NodeLevel(arcs="incident"), sf.EdgeLevel(directed=False), sf.RecordLevel()])
 def test_units_without_a_proof_are_refused(unit):
-    with pytest.raises(UnsupportedUnitError, match="no bound on the training nodes"):
+    with pytest.raises(UnsupportedUnitError, match="Sub-graphs have no proof"):
         planned(unit, 2.0)
 
 

@@ -48,7 +48,7 @@ def small(tmp_path):
 def test_list(sfumato):
     result = sfumato("experiment", "list")
     assert result.code == 0
-    assert re.search(r"gap-table-4-2 +120 +48 ", result.out)
+    assert re.search(r"gap-table-4-2 +130 +52 ", result.out)
 
 
 def test_run_shows_ours_beside_published(sfumato, small, tmp_path):
@@ -74,7 +74,7 @@ def test_nothing_could_be_run(sfumato, tmp_path):
     said = "Error: Nothing could be run: 48 cells skipped. The files of facebook100/Berkeley13 are not there, and no --data-dir"
     assert result.err.startswith(said)
     assert result.err.count("\n") == 1
-    assert len(read(tmp_path / "gap-table-4-2")) == 48
+    assert len(read(tmp_path / "gap-table-4-2")) == 52
 
 
 def test_interrupt(sfumato, small, tmp_path, monkeypatch):

@@ -210,7 +210,7 @@ def test_arcs_of_others_have_no_bound():
 
 @pytest.mark.parametrize("unit", [NodeLevel(arcs="incident"), EdgeLevel(directed=False), RecordLevel()])
 def test_units_without_a_proof_are_refused(unit):
-    with pytest.raises(UnsupportedUnitError, match="no bound on the training nodes"):
+    with pytest.raises(UnsupportedUnitError, match="Sub-graphs have no proof"):
         occurrences(unit, 3, 1)
 
 

@@ -71,7 +71,7 @@ def occurrences(unit: Unit, max_arcs: int, num_layers: int) -> int:
     check_int(low=1, high=_LAYERS, num_layers=num_layers)
     if type(unit) is not NodeLevel or unit.arcs != "owned":
         raise UnsupportedUnitError(
-            f"Sub-graphs have no bound on the training nodes that a record reaches when the unit is {unit.describe()}. "
+            f"Sub-graphs have no proof when the unit is {unit.describe()}: nothing bounds how many a record reaches. "
             "Use NodeLevel(arcs='owned', max_out_degree=D)."
         )
     reached = sum(int(max_arcs) ** layer for layer in range(1, num_layers + 1))

@@ -59,7 +59,8 @@ class DPGNN(NetworkMethod):
 
     The scores of node v are :math:`W_2 \, \mathrm{SELU}(\sum_l W^{(l)} (M^l \hat x)_v + b_1) + b_2`, float32
     [num_nodes, num_classes]; the module says what stands for M in a prediction. Other settings are those of
-    :class:`~sfumato.central._learning.NetworkMethod`; ``epochs`` counts passes over the training nodes.
+    :class:`~sfumato.central._learning.NetworkMethod`. By default ``epochs`` is 20 passes over the training nodes, and 100 without
+    privacy; ``batch_size`` lets all of them enter each step, with ``learning_rate`` .03.
 
     **Formal guarantee.** At node level with owned arcs one DP-SGD run in which a record changes at most R terms
     (:func:`~sfumato.bounded.subgraphs.occurrences`) and, with noised inference, one Gaussian release
