@@ -13,6 +13,7 @@ from sfumato.central import dpgnn as module
 from sfumato.central.dpgnn import hop_noise
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.method.contract import Session
 from sfumato.privacy.events import GaussianEvent, RepeatedGaussianEvent
 from sfumato.verify.methods import rules_of
 
@@ -134,15 +135,16 @@ def test_noise_of_the_sum_is_what_was_charged(monkeypatch):
 
 def test_the_charge_is_there_before_anything_is_read(monkeypatch):
     order = []
-    for name in ("train", "noisy_neighborhood_sum"):
-        real = getattr(module, name)
-        monkeypatch.setattr(module, name, lambda *a, real=real, name=name, **k: (order.append(name), real(*a, **k))[1])
-    run = fitted(inference="noised")
-    assert order == ["train", "noisy_neighborhood_sum"]
-    assert [entry["release"]["name"] for entry in run.ledger.entries if "release" in entry] == [
-        "network",
-        "aggregate/1",
-    ]
+
+    def watched(where, name, said):
+        real = getattr(where, name)
+        monkeypatch.setattr(where, name, lambda *a, **k: (order.append(said(*a)), real(*a, **k))[1])
+
+    watched(Session, "charge", lambda session, name: f"charge {name}")
+    watched(module, "read_arcs", lambda *_: "read arcs")
+    watched(module, "noisy_neighborhood_sum", lambda *_: "sum")
+    fitted(inference="noised")
+    assert order == ["charge network", "read arcs", "charge aggregate/1", "sum"]
 
 
 @pytest.mark.parametrize("unit", [sf.NodeLevel(arcs="incident"), sf.EdgeLevel(directed=False), sf.RecordLevel()])

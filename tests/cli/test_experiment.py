@@ -71,7 +71,7 @@ def test_run_shows_ours_beside_published(sfumato, small, tmp_path):
 def test_nothing_could_be_run(sfumato, tmp_path):
     result = sfumato("experiment", "run", "gap-table-4-2", "--quick", "--results", tmp_path)
     assert (result.code, result.out) == (2, "")
-    said = "Error: Nothing could be run: 48 cells skipped. The files of facebook100/Berkeley13 are not there, and no --data-dir"
+    said = "Error: Nothing could be run: 52 cells skipped. The files of facebook100/Berkeley13 are not there, and no --data-dir"
     assert result.err.startswith(said)
     assert result.err.count("\n") == 1
     assert len(read(tmp_path / "gap-table-4-2")) == 52

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -34,7 +35,7 @@ from sfumato.bounded.degree import by_destination, cap_out_degree
 from sfumato.bounded.kernels import UNIT
 from sfumato.bounded.splits import unit_rows
 from sfumato.bounded.subgraphs import occurrences, read_arcs, subgraph_rows
-from sfumato.central._learning import NetworkMethod, load_weights, network_arrays, num_parameters, seeded, train
+from sfumato.central._learning import NetworkMethod, Rows, load_weights, network_arrays, num_parameters, seeded, train
 from sfumato.central.linear import Matrix, apply_rows, chosen, plain
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
@@ -91,7 +92,7 @@ class DPGNN(NetworkMethod):
     batch_size: int = 100_000
     learning_rate: float = 0.03
     num_layers: int = 1
-    max_arcs: int = 3
+    max_arcs: int = 1
     max_in_arcs: int = 100
     inference: str = "own"
     card: ClassVar[Card] = Card(
@@ -140,9 +141,12 @@ class DPGNN(NetworkMethod):
         """
         with seeded(session.seed):
             network = self._network(plan.public, plan.unit)
-        inputs = self._inputs(plan, graph, session)
-        rows = plain(inputs) if "labels" in plan.unit.public else chosen(inputs)
-        train(self, plan, session, "network", network, graph, rows)
+
+        @cache
+        def rows() -> Rows:  # read by the first step, after the charge
+            return (chosen if plan.unit.private else plain)(self._inputs(plan, graph, session))
+
+        train(self, plan, session, "network", network, graph, lambda ids: rows()(ids))
         released: Arrays = {}
         if plan.unit.private and self.inference == "noised":
             released["aggregate/1"] = self._noisy_sum(plan, graph, session, network)
