@@ -9,8 +9,8 @@ import pytest
 import sfumato as sf
 from sfumato import verify
 from sfumato.central import graph_split as module
+from sfumato.central._two_layers import own_scores
 from sfumato.central.arrivals import graph_free, reads_features_alone
-from sfumato.central.graph_split import own_scores
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.graph.synthetic import stochastic_block_model
 from sfumato.privacy.events import PoissonGaussianEvent

@@ -15,18 +15,16 @@ the same budget.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import nn
 
 from sfumato._validate import check_choice, check_int, check_real, fail
 from sfumato.bounded.gradients import PrivateSGD
 from sfumato.bounded.split_gradients import LEAST_CLIP, MOST_CLIP, MOST_GROUPS, SplitNetwork, split_steps
-from sfumato.bounded.splits import check_groups, split_graph, unit_rows
-from sfumato.central._learning import seeded
+from sfumato.bounded.splits import check_groups, split_graph
+from sfumato.central._two_layers import first_weights, layers, num_weights, own_scores, train_plainly, weight_arrays
 from sfumato.errors import InputError
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
@@ -36,7 +34,6 @@ from sfumato.privacy.events import PoissonGaussianEvent
 from sfumato.record.ledger import Release
 
 if TYPE_CHECKING:
-    from sfumato.bounded.split_kernel import Floats
     from sfumato.graph.graph import Graph, PublicFacts
     from sfumato.privacy.units import Unit
 
@@ -136,7 +133,7 @@ class GraphSplit(CuratorMethod):
         check_groups(unit)
         relation = "replace" if unit.relation == "replace" else "add-remove"
         prob = min(self.batch_size, self.num_groups) / self.num_groups
-        size = public.num_features * self.width + self.width + (self.width + 1) * public.num_classes
+        size = num_weights(public, self.width)
         event = PoissonGaussianEvent(prob, noise_multiplier, self.steps, relation)
         return (Release("network", event, (size,), size, arc_change=unit.no_arc_change),)
 
@@ -145,11 +142,13 @@ class GraphSplit(CuratorMethod):
 
         ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
         """
-        start = self._start(plan.public, session.seed)
+        start = first_weights(plan.public, self.width, session.seed)
+        optimizer = _OPTIMIZERS[self.optimizer]
         if not plan.unit.private:
             network = self.network(plan.public, graph, session.seed)
-            return Outcome(self._arrays(plan.public, self._plain(network, start)), {})
-        event, optimizer = plan.event("network"), _OPTIMIZERS[self.optimizer]
+            flat = train_plainly(network, start, self.steps, self.learning_rate, optimizer)
+            return Outcome(weight_arrays(plan.public, self.width, flat), {})
+        event = plan.event("network")
         assert isinstance(event, PoissonGaussianEvent)
         settings = PrivateSGD(
             event.sampling_prob, event.steps, self.l2_clip_norm, event.noise_multiplier, self.learning_rate
@@ -161,7 +160,7 @@ class GraphSplit(CuratorMethod):
             network, start, settings, key, leave_out=leave_out, optimizer=optimizer, progress=told
         )
         session.bind("network", np.frombuffer(operands, np.uint8))
-        return Outcome(self._arrays(plan.public, flat), {})
+        return Outcome(weight_arrays(plan.public, self.width, flat), {})
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
         """Apply the network to each node's own features.
@@ -194,51 +193,5 @@ class GraphSplit(CuratorMethod):
         """
         split = split_graph(graph, self.num_groups, self.group_seed, second_hop=self.second_hop)
         found = np.empty((graph.num_nodes, len(weights["network.second.bias"])), np.float32)
-        found[split.order] = _layers(weights, split.rows, split.hop)
+        found[split.order] = layers(weights, split.rows, split.hop)
         return found
-
-    def _start(self, public: PublicFacts, seed: int) -> Floats:
-        """Return weights as Glorot draws them, and biases of zero."""
-        with seeded(seed):
-            first = nn.init.xavier_uniform_(torch.empty(public.num_features, self.width, dtype=torch.float64))
-            second = nn.init.xavier_uniform_(torch.empty(self.width, public.num_classes, dtype=torch.float64))
-        parts = first, torch.zeros(self.width), second, torch.zeros(public.num_classes)
-        return np.concatenate([part.double().numpy().ravel() for part in parts])
-
-    def _plain(self, network: SplitNetwork, start: Floats) -> Floats:
-        """Train on all groups at every step, without clipping and noise."""
-        vector = nn.Parameter(torch.from_numpy(start))
-        descent, groups = _OPTIMIZERS[self.optimizer]([vector], self.learning_rate), np.arange(self.num_groups)
-        for step in range(self.steps):
-            descent.grad.copy_(torch.from_numpy(network.gradient(descent.flat.numpy(), groups, step) / self.num_groups))
-            descent.step()
-        return descent.flat.numpy()
-
-    def _arrays(self, public: PublicFacts, flat: Floats) -> Arrays:
-        """Return the parameters by name, each layer as [outputs, inputs], float32."""
-        width, classes = self.width, public.num_classes
-        sizes = np.cumsum([public.num_features * width, width, width * classes])
-        first, first_bias, second, second_bias = np.split(flat.astype(np.float32), sizes)
-        return {
-            "network.first.weight": np.ascontiguousarray(first.reshape(-1, width).T),
-            "network.first.bias": first_bias,
-            "network.second.weight": np.ascontiguousarray(second.reshape(width, classes).T),
-            "network.second.bias": second_bias,
-        }
-
-
-def own_scores(weights: Arrays, graph: Graph) -> NDArray[np.float32]:
-    """Apply the network to each node as if it had no neighbors, [num_nodes, num_classes].
-
-    Args:
-        weights: the trained weights.
-        graph: its features are read.
-    """
-    return _layers(weights, unit_rows(graph), None)
-
-
-def _layers(weights: Arrays, rows: Any, hop: Any) -> NDArray[np.float32]:
-    hidden = np.maximum(rows @ weights["network.first.weight"].T + weights["network.first.bias"], 0)
-    mixed = hidden if hop is None else hop @ hidden
-    scores = mixed @ weights["network.second.weight"].T + weights["network.second.bias"]
-    return np.asarray(scores, np.float32)

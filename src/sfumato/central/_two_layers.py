@@ -1,0 +1,102 @@
+"""Methods that train a network of two layers on groups of nodes share this: its first weights, plain training, and scores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from sfumato.bounded.splits import unit_rows
+from sfumato.central._learning import seeded
+
+if TYPE_CHECKING:
+    from sfumato.bounded.split_gradients import Optimizer, SplitNetwork
+    from sfumato.bounded.split_kernel import Floats
+    from sfumato.graph.graph import Graph, PublicFacts
+    from sfumato.method.contract import Arrays
+
+
+def num_weights(public: PublicFacts, width: int) -> int:
+    """Return the number of parameters of two layers with ``width`` units between them; ``public`` has the other sizes."""
+    return public.num_features * width + width + (width + 1) * public.num_classes
+
+
+def first_weights(public: PublicFacts, width: int, seed: int) -> Floats:
+    """Return weights as Glorot draws them, and biases of zero, as one vector.
+
+    Args:
+        public: facts of the graph.
+        width: number of hidden units.
+        seed: public seed of the draw.
+    """
+    with seeded(seed):
+        first = nn.init.xavier_uniform_(torch.empty(public.num_features, width, dtype=torch.float64))
+        second = nn.init.xavier_uniform_(torch.empty(width, public.num_classes, dtype=torch.float64))
+    parts = first, torch.zeros(width), second, torch.zeros(public.num_classes)
+    return np.concatenate([part.double().numpy().ravel() for part in parts])
+
+
+def train_plainly(
+    network: SplitNetwork, start: Floats, steps: int, learning_rate: float, optimizer: Optimizer
+) -> Floats:
+    """Train on all groups at every step, without clipping and noise: nothing is protected.
+
+    Args:
+        network: the network on its groups.
+        start: the first weights.
+        steps: number of steps.
+        learning_rate: step size of the optimizer.
+        optimizer: Adam or SGD of :mod:`~sfumato.nn.training`.
+    """
+    vector = nn.Parameter(torch.from_numpy(start))
+    groups = np.arange(network.split.num_groups)
+    descent = optimizer([vector], learning_rate)
+    for step in range(steps):
+        descent.grad.copy_(torch.from_numpy(network.gradient(descent.flat.numpy(), groups, step) / len(groups)))
+        descent.step()
+    return descent.flat.numpy()
+
+
+def weight_arrays(public: PublicFacts, width: int, flat: Floats) -> Arrays:
+    """Return the parameters by name, each layer as [outputs, inputs], float32.
+
+    Args:
+        public: facts of the graph.
+        width: number of hidden units.
+        flat: the vector of all parameters.
+    """
+    sizes = np.cumsum([public.num_features * width, width, width * public.num_classes])
+    first, first_bias, second, second_bias = np.split(flat.astype(np.float32), sizes)
+    return {
+        "network.first.weight": np.ascontiguousarray(first.reshape(-1, width).T),
+        "network.first.bias": first_bias,
+        "network.second.weight": np.ascontiguousarray(second.reshape(width, public.num_classes).T),
+        "network.second.bias": second_bias,
+    }
+
+
+def own_scores(weights: Arrays, graph: Graph) -> NDArray[np.float32]:
+    """Apply the network to each node as if it had no neighbors, [num_nodes, num_classes].
+
+    Args:
+        weights: the trained weights.
+        graph: its features are read.
+    """
+    return layers(weights, unit_rows(graph), None)
+
+
+def layers(weights: Arrays, rows: Any, hop: Any) -> NDArray[np.float32]:
+    """Apply both layers to rows, with a hop between them unless it is None, [num_nodes, num_classes].
+
+    Args:
+        weights: the trained weights.
+        rows: what the first layer reads.
+        hop: the matrix that hidden rows are multiplied by.
+    """
+    hidden = np.maximum(rows @ weights["network.first.weight"].T + weights["network.first.bias"], 0)
+    mixed = hidden if hop is None else hop @ hidden
+    scores = mixed @ weights["network.second.weight"].T + weights["network.second.bias"]
+    return np.asarray(scores, np.float32)
