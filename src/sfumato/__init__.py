@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sfumato.central.baselines import MLP as MLP
     from sfumato.central.baselines import SAGE as SAGE
     from sfumato.central.dpgnn import DPGNN as DPGNN
+    from sfumato.central.dpar import DPAR as DPAR
     from sfumato.central.gap import GAP as GAP
     from sfumato.central.graph_free import GraphFree as GraphFree
     from sfumato.central.graph_split import GraphSplit as GraphSplit
@@ -48,6 +49,7 @@ _HOME = {
     "Auto": "central.auto",
     "Budget": "privacy.budget",
     "DPGNN": "central.dpgnn",
+    "DPAR": "central.dpar",
     "EdgeLevel": "privacy.units",
     "Fitted": "method.plan",
     "GAP": "central.gap",

@@ -38,6 +38,7 @@ _METHODS = (
     "central.graph_free:GraphFree",
     "central.graph_split:GraphSplit",
     "central.dpgnn:DPGNN",
+    "central.dpar:DPAR",
     "local.hybrid:Hybrid",
     "local.lpgnn:LPGNN",
     "local.label_only:LabelOnly",

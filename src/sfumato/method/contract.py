@@ -104,6 +104,11 @@ class Method(Listed):
         return ()
 
     @property
+    def limits(self) -> tuple[str, ...]:
+        """Return limits of the claim that follow from the settings; certificates list them."""
+        return ()
+
+    @property
     def origin(self) -> Origin | None:
         """Return the trained model that is applied to another graph; None for a method that learns."""
         return None

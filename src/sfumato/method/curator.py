@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from sfumato.privacy.events import Event
     from sfumato.privacy.units import Unit
 
+_SAMPLED = (PoissonGaussianEvent, RepeatedGaussianEvent)
+
 
 @dataclass(frozen=True)
 class CuratorMethod(Method):
@@ -86,8 +88,7 @@ class CuratorMethod(Method):
         releases = self.releases(unit, public, noise)
         for release in releases:
             event = release.event
-            descent = PoissonGaussianEvent | RepeatedGaussianEvent
-            if isinstance(event, descent) and event.noise_multiplier > MOST_SGD_NOISE:
+            if isinstance(event, _SAMPLED) and event.noise_multiplier > MOST_SGD_NOISE:
                 raise fail(
                     "budget",
                     budget,

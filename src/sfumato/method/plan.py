@@ -164,6 +164,7 @@ class Plan(Planned):
             who_may_see=ran.method.who_may_see(self.unit),
             builds_on=() if origin is None else origin.builds_on,
             notes=ran.method.card.notes,
+            limits=ran.method.limits,
             reads_links=ran.method.card.reads_links,
             arrival=self.method.arrival,
             candidates=[{"method": one.name, "settings": one.settings} for one in self.method.choices if self.releases],

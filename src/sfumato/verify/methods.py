@@ -27,6 +27,7 @@ METHODS = {
     "graph-free": "baselines:GraphFree",
     "graph-split": "graph_split:GraphSplit",
     "dpgnn": "dpgnn:DPGNN",
+    "dpar": "dpar:DPAR",
     "label-only": "local:LabelOnly",
     "hybrid": "local:Hybrid",
     "lpgnn": "local:LPGNN",

@@ -1,0 +1,201 @@
+r"""Rows of approximate PageRank for a method that trains on them: what they cost, how they leave, and which weights they give.
+
+:mod:`~sfumato.bounded.appr_release` has the mechanisms and proofs. A part :math:`\mu^2 = 1 / z^2` of a budget becomes noise so:
+
+* ``gaussian``: M rows of multiplier :math:`z \sqrt M`;
+* ``exponential``: K M picks of :math:`\epsilon = 2 / (z \sqrt{K M})`, since a pick of range :math:`\epsilon` costs about
+  :math:`\mu = \epsilon / 2`;
+* ``exponential-laplace``: half of it for the picks, half for values, M rows of multiplier :math:`z \sqrt{2 M}`.
+
+This only *chooses* noise. What it costs is accounted exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from sfumato.bounded.appr_release import STEPS, exponential_rows, gaussian_rows, largest_entries
+from sfumato.bounded.occurrences import trim
+from sfumato.bounded.pagerank import Walk, approximate_pagerank
+from sfumato.graph.subgraph import adjacency, induced
+from sfumato.privacy.calibration import gaussian_noise_multiplier
+from sfumato.privacy.events import ExponentialEvent, GaussianEvent, LaplaceEvent
+from sfumato.record.ledger import Release
+
+if TYPE_CHECKING:
+    from sfumato.graph.graph import Graph
+    from sfumato.method.contract import Arrays, Planned, Session
+    from sfumato.privacy.budget import Budget
+
+NOISY = ("gaussian", "exponential", "exponential-laplace")
+COLUMNS, VALUES, BOTH = "appr/columns", "appr/values", "appr"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of approximate PageRank, one for each root, by public numbers.
+
+    Args:
+        mechanism: one of ``NOISY``.
+        num_rows: M, the number of roots.
+        num_nodes: N, the number of training nodes.
+        top_k: K, the number of entries in a row.
+        clip: the norm of a row (``gaussian``), or the bound of an entry.
+
+    >>> [release.name for release in Rows("exponential-laplace", 70, 2000, 4, 0.001).releases(1.0)]
+    ['appr/columns', 'appr/values']
+    """
+
+    mechanism: str
+    num_rows: int
+    num_nodes: int
+    top_k: int
+    clip: float
+
+    def releases(self, noise_multiplier: float) -> tuple[Release, ...]:
+        r"""List what the rows release, with :math:`\mu = 1 / z` for all of it; ``noise_multiplier`` is z."""
+        shape, rows = (self.num_rows, self.top_k), math.sqrt(self.num_rows)
+        if self.mechanism == "gaussian":
+            return (Release(BOTH, GaussianEvent(noise_multiplier * rows, self.num_rows), shape, self.num_nodes),)
+        noise = noise_multiplier * (1 if self.mechanism == "exponential" else math.sqrt(2))
+        picks = ExponentialEvent(2 / (noise * rows * math.sqrt(self.top_k)), self.num_rows * self.top_k)
+        if self.mechanism == "exponential":
+            return (Release(COLUMNS, picks, shape, 0),)
+        return (
+            Release(COLUMNS, picks, shape, 0),
+            Release(VALUES, LaplaceEvent(noise * rows, self.num_rows), shape, self.top_k),
+        )
+
+    def released(self, plan: Planned, graph: Graph, roots: NDArray[np.int64], walk: Walk, session: Session) -> Arrays:
+        """Charge the rows, then compute and release them.
+
+        Args:
+            plan: has the releases.
+            graph: the private graph, with roles; arcs between training nodes are read, both ways.
+            roots: the roots, as numbers among the training nodes.
+            walk: the walk of approximate PageRank.
+            session: ledger and secret key.
+
+        Shapes: int64 [num_rows, top_k]: ``appr/columns`` are numbers among the training nodes, and ``appr/values`` steps of
+        clip / STEPS.
+        """
+        names = [release.name for release in plan.releases if release.name.startswith(BOTH)]
+        key, *_ = [session.charge(name) for name in names]
+        exact = exact_rows(graph, roots, walk)
+        for name in names:
+            session.bind(name, exact.indptr, exact.indices, exact.data)
+        event = plan.event(names[0])
+        if isinstance(event, GaussianEvent):
+            stddev = event.noise_multiplier * math.sqrt(2) * self.clip
+            return self._arrays(gaussian_rows(exact, self.clip, stddev, self.top_k, key), values=True)
+        assert isinstance(event, ExponentialEvent)
+        scale, laplace = 2 * self.clip / event.epsilon, None
+        if len(names) == 2:
+            noise = plan.event(VALUES)
+            assert isinstance(noise, LaplaceEvent)
+            laplace = noise.noise_multiplier * self.top_k * self.clip
+        found = exponential_rows(exact, self.clip, scale, self.top_k, key, laplace)
+        return self._arrays(found, values=laplace is not None)
+
+    def matrix(self, released: Arrays) -> sp.csr_matrix:
+        """Build the released matrix [num_rows, num_nodes] from its arrays; without values each entry is 1 / K.
+
+        ``released`` holds the arrays.
+        """
+        columns = released[COLUMNS]
+        values = (
+            released[VALUES] * (self.clip / STEPS) if VALUES in released else np.full(columns.shape, 1 / self.top_k)
+        )
+        offsets = np.arange(self.num_rows + 1) * self.top_k
+        return sp.csr_matrix((values.ravel(), columns.ravel(), offsets), shape=(self.num_rows, self.num_nodes))
+
+    def exact(self, graph: Graph, roots: NDArray[np.int64], walk: Walk) -> sp.csr_matrix:
+        """Return the largest entries without noise: nothing is protected. Arguments are those of :meth:`released`."""
+        kept = sp.csr_matrix(largest_entries(exact_rows(graph, roots, walk), self.top_k))
+        if self.mechanism == "exponential":
+            kept.data[:] = 1 / self.top_k
+        return kept
+
+    def _arrays(self, found: sp.csr_array, *, values: bool) -> Arrays:
+        shape = self.num_rows, self.top_k
+        arrays: Arrays = {COLUMNS: found.indices.reshape(shape).astype(np.int64)}
+        if values:
+            arrays[VALUES] = np.rint(found.data.reshape(shape) / (self.clip / STEPS)).astype(np.int64)
+        return arrays
+
+
+def exact_rows(graph: Graph, roots: NDArray[np.int64], walk: Walk) -> sp.csr_array:
+    """Compute approximate PageRank on the arcs between training nodes, both ways: nothing is protected.
+
+    Arguments are those of :meth:`Rows.released`.
+    """
+    part = induced(graph, np.flatnonzero(graph.train_mask))
+    assert part is not None
+    arcs = adjacency(part)
+    both = sp.csr_matrix(arcs.maximum(arcs.T))
+    both.setdiag(0)
+    both.eliminate_zeros()
+    both.sort_indices()
+    return approximate_pagerank(both.indptr.astype(np.int64), both.indices.astype(np.int32), roots, walk)
+
+
+def random_rows(num_rows: int, num_nodes: int, top_k: int, seed: int) -> sp.csr_matrix:
+    """Draw K nodes for each row by public coins, with equal weights, [num_rows, num_nodes].
+
+    Args:
+        num_rows: number of roots.
+        num_nodes: number of training nodes.
+        top_k: the number K of nodes in a row.
+        seed: public seed of the coins.
+
+    >>> random_rows(2, 5, 2, seed=0).sum(1).ravel().tolist()
+    [[1.0, 1.0]]
+    """
+    coins = np.random.default_rng(seed)
+    columns = np.stack([coins.choice(num_nodes, top_k, replace=False) for _ in range(num_rows)])
+    ends = np.repeat(np.arange(num_rows), top_k), columns.ravel()
+    return sp.csr_matrix((np.full(columns.size, 1 / top_k), ends), shape=(num_rows, num_nodes))
+
+
+def loss_weights(matrix: sp.csr_matrix, roots: NDArray[np.int64], most: int) -> sp.csr_matrix:
+    """Trim a released matrix to ``most`` readers of each node, and scale its rows to entries of sum 1 in size.
+
+    Args:
+        matrix: the released matrix, [num_rows, num_nodes].
+        roots: the node of each row.
+        most: the most roots that read a node, itself included.
+
+    >>> loss_weights(sp.csr_matrix([[2.0, -2.0]]), np.array([0]), most=1).toarray().tolist()
+    [[0.5, -0.5]]
+    """
+    kept = trim(matrix, roots, most)
+    sums = np.asarray(abs(kept).sum(1)).ravel()
+    return sp.csr_matrix(sp.diags(1 / np.where(sums > 0, sums, 1)) @ kept)
+
+
+def worth_releasing(budget: Budget, rows: Rows, share: float) -> bool:
+    r"""Return whether Gaussian rows can tell their K largest entries from noise.
+
+    A row of norm :math:`C_1` whose weight lies in K entries has :math:`C_1 / \sqrt K` in each. The largest of N - K noises is
+    about :math:`\sigma \sqrt{2 \ln (N / K)}`. Rows are worth their cost if the first is not below the second. Public numbers
+    and the budget decide.
+
+    Args:
+        budget: the most that may be spent.
+        rows: the rows, of which the public numbers are read.
+        share: the share of the budget that they get.
+
+    >>> from sfumato.privacy.budget import Budget
+    >>> [worth_releasing(Budget(epsilon, 1e-3), Rows("gaussian", 70, 2000, 4, 0.01), 0.5) for epsilon in (16.0, 1e5)]
+    [False, True]
+    """
+    if not budget.delta:
+        return False
+    noise = gaussian_noise_multiplier(budget.epsilon, budget.delta) * math.sqrt(2 * rows.num_rows / share)
+    return noise * math.sqrt(2 * math.log(rows.num_nodes / rows.top_k)) <= 1 / math.sqrt(rows.top_k)

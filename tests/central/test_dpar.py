@@ -1,0 +1,289 @@
+"""Method dpar: what it learns, what it charges, what its predictions read, what it refuses, and what its verifier notices."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import sfumato as sf
+from sfumato import verify
+from sfumato.bounded.appr_release import STEPS
+from sfumato.bounded.occurrences import readers
+from sfumato.central import dpar as module
+from sfumato.central._appr import Rows, exact_rows, loss_weights, random_rows, worth_releasing
+from sfumato.central.dpar import power_iteration
+from sfumato.errors import InputError, UnsupportedUnitError
+from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.privacy.accounting import central_limit_mu
+from sfumato.privacy.events import (
+    ExponentialEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    PoissonGaussianEvent,
+    RepeatedGaussianEvent,
+)
+from sfumato.verify.methods import rules_of
+
+NODE = sf.NodeLevel(arcs="incident")
+GRAPH = stochastic_block_model(400, 3, mean_degree=10, num_features=6, seed=0).with_split(seed=0)
+PLAIN = np.eye(3, 6)[GRAPH.y] + np.random.default_rng(0).normal(size=(400, 6)) / 4
+EASY = replace(GRAPH, x=PLAIN.astype(np.float32))
+NOISY = ("gaussian", "exponential", "exponential-laplace")
+SETTINGS = {"mechanism": "gaussian", "num_roots": 40, "steps": 30, "width": 8, "learning_rate": 0.05}
+
+
+def fitted(unit=NODE, epsilon=4.0, graph=GRAPH, **settings):
+    method = sf.DPAR(**{**SETTINGS, **settings})
+    budget = sf.Budget(epsilon, 1e-4) if unit.private else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return method.calibrate(budget, unit, graph.public_facts(unit)).fit(graph)
+
+
+def accuracy(run, graph):
+    return (run.predict(graph) == graph.y)[graph.test_mask].mean()
+
+
+def kinds(run):
+    return [type(release.event) for release in run.plan.releases]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"mechanism": "none", "num_roots": None}, {"mechanism": "random", "occurrences": 1, "num_roots": None},
+     {"mechanism": "auto", "num_roots": None, "batch_size": 100}],
+)  # fmt: skip
+def test_it_learns_where_noise_is_small(settings):
+    assert accuracy(fitted(graph=EASY, epsilon=40.0, **settings), EASY) > 0.7  # of about 0.4 for one class
+
+
+def test_without_privacy_the_test_graph_helps_where_features_say_little():
+    graph = GRAPH.with_split((0.3, 0.0, 0.7), seed=0)
+    runs = [fitted(sf.NoPrivacy(), graph=graph, num_roots=None, public_test_graph=public) for public in (True, False)]
+    assert accuracy(runs[0], graph) > accuracy(runs[1], graph) + 0.05
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "events", "names"),
+    [("gaussian", [GaussianEvent], ["appr"]),
+     ("exponential", [ExponentialEvent], ["appr/columns"]),
+     ("exponential-laplace", [ExponentialEvent, LaplaceEvent], ["appr/columns", "appr/values"]),
+     ("random", [], []), ("none", [], [])],
+)  # fmt: skip
+def test_the_releases_of_each_mechanism(mechanism, events, names):
+    run = fitted(mechanism=mechanism)
+    last = PoissonGaussianEvent if mechanism == "none" else RepeatedGaussianEvent
+    assert kinds(run) == [*events, last]
+    assert [release.name for release in run.plan.releases] == [*names, "network"]
+    assert run.certificate.epsilon <= 4
+    if mechanism != "none":
+        assert run.plan.event("network").occurrences == 2
+    shapes = {array.shape for array in run.released.values()}
+    assert shapes == ({(40, 4)} if names else set())
+
+
+@pytest.mark.parametrize("mechanism", NOISY)
+def test_rows_get_the_part_of_the_budget_that_their_noise_is_chosen_for(mechanism):
+    rows = Rows(mechanism, 70, 2000, 4, 0.001)
+    for noise in (0.5, 5.0):
+        assert 0.8 / noise < central_limit_mu([release.event for release in rows.releases(noise)]) < 1.3 / noise
+
+
+def test_gaussian_rows_have_the_noise_that_is_charged():
+    """Measured where nothing else is seen: K = N keeps all entries, and the exact ones are known."""
+    rows, graph = Rows("gaussian", 40, 300, 300, 0.01), GRAPH
+    run = fitted(top_k=300, epsilon=4.0)
+    event, roots = run.plan.event("appr"), run.plan.method.roots(run.plan.public)
+    exact = exact_rows(graph, roots, module.Walk()).toarray()
+    clipped = exact * np.minimum(1, 0.01 / np.linalg.norm(exact, axis=1, keepdims=True))
+    noise = (rows.matrix(run.released).toarray() - clipped).std() / (np.sqrt(2) * 0.01)
+    assert noise == pytest.approx(event.noise_multiplier, rel=0.05)  # 12,000 draws
+    assert event.count == 40
+    assert run.plan.releases[0].draws == 40 * 300
+
+
+def test_selected_nodes_are_the_largest_where_noise_is_small():
+    rows, exact = Rows("exponential", 3, 300, 2, 1.0), exact_rows(GRAPH, np.arange(3), module.Walk())
+    found = rows.exact(GRAPH, np.arange(3), module.Walk()).toarray()
+    assert (np.sort(found, axis=1)[:, -2:] == 0.5).all()
+    assert all(
+        set(np.argsort(-row)[:2]) == set(np.flatnonzero(kept)) for row, kept in zip(exact.toarray(), found, strict=True)
+    )
+
+
+@pytest.mark.parametrize("mechanism", [*NOISY, "random"])
+@pytest.mark.parametrize("most", [1, 3])
+def test_losses_read_a_node_as_often_as_is_charged(monkeypatch, mechanism, most):
+    seen, real = [], module.split_steps
+
+    def spied(network, start, settings, key, **more):
+        seen.append((network, settings, more["leave_out"]))
+        return real(network, start, settings, key, **more)
+
+    monkeypatch.setattr(module, "split_steps", spied)
+    for relation in ("remove", "replace"):
+        run = fitted(
+            sf.NodeLevel(arcs="incident", relation=relation), mechanism=mechanism, occurrences=most, batch_size=30
+        )
+        event, (network, settings, leave_out) = run.plan.event("network"), seen.pop()
+        split = network.split
+        assert getattr(event, "occurrences", 1) == most
+        assert np.bincount(split.order).max() <= most
+        assert settings.noise_multiplier == event.noise_multiplier
+        assert (settings.sampling_prob, settings.steps) == (event.sampling_prob, event.steps) == (0.75, 30)
+        assert leave_out == (relation == "remove")
+        assert event.relation == ("add-remove" if leave_out else "replace")
+        assert split.num_groups == 40
+        assert GRAPH.train_mask[split.order].all()
+
+
+def test_weights_of_losses_are_trimmed_and_sum_to_one():
+    roots = np.arange(20)
+    kept = loss_weights(random_rows(20, 30, 8, seed=1), roots, 2)
+    assert readers(kept, roots).max() <= 2
+    sums = np.asarray(kept.sum(1)).ravel()
+    assert np.allclose(sums[sums > 0], 1)
+
+
+@pytest.mark.parametrize("mechanism", NOISY)
+def test_a_charge_precedes_what_it_pays_for(monkeypatch, mechanism):
+    """Rows are computed when every release of them is in the ledger, and groups when the network is."""
+    charged, real = [], sf.method.contract.Session.charge
+    monkeypatch.setattr(
+        sf.method.contract.Session, "charge", lambda self, name: charged.append(name) or real(self, name)
+    )
+    seen, rows = [], sf.central._appr.exact_rows
+    monkeypatch.setattr(sf.central._appr, "exact_rows", lambda *given: seen.append(list(charged)) or rows(*given))
+    examples = module.root_examples
+    monkeypatch.setattr(module, "root_examples", lambda *given: seen.append(list(charged)) or examples(*given))
+    run = fitted(mechanism=mechanism)
+    names = [release.name for release in run.plan.releases]
+    assert seen == [names[:-1], names]
+
+
+def test_a_prediction_reads_nothing_but_the_node_itself():
+    run = fitted()
+    x, cut = GRAPH.x.copy(), GRAPH.test_mask.argmax()
+    x[np.arange(len(x)) != cut] = 0
+    alone = replace(GRAPH, x=x, indptr=np.zeros_like(GRAPH.indptr), indices=GRAPH.indices[:0])
+    assert np.array_equal(run.predict_proba(alone)[cut], run.predict_proba(GRAPH)[cut])
+    assert run.certificate.values["who_may_see"] == {
+        "anyone": ["PageRank rows with noise", "weights"],
+        "the node itself": ["predictions that read the node's own features (joint DP)"],
+        "never": ["PageRank rows before noise"],
+    }
+    assert module.DECLARED not in run.certificate.values["caveats"]
+
+
+def test_a_public_test_graph_is_declared_and_no_prediction_reads_training_nodes():
+    run = fitted(public_test_graph=True)
+    assert module.DECLARED in run.certificate.values["caveats"]
+    x, outside = GRAPH.x.copy(), ~GRAPH.train_mask
+    x[GRAPH.train_mask] = 0
+    other = replace(GRAPH, x=x)
+    assert np.array_equal(run.predict_proba(other)[outside], run.predict_proba(GRAPH)[outside])
+    scores = np.random.default_rng(0).normal(size=(400, 3)).astype(np.float32)
+    mixed = power_iteration(GRAPH, scores, 0.25, 2)
+    assert np.array_equal(mixed[GRAPH.train_mask], scores[GRAPH.train_mask])
+    assert (mixed[outside] != scores[outside]).any()
+
+
+def test_the_default_releases_rows_only_where_they_can_be_told_from_noise():
+    facts = GRAPH.public_facts(NODE)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        method = sf.DPAR(num_roots=1, top_k=1, appr_share=0.9)
+        plans = [method.calibrate(sf.Budget(epsilon, 1e-4), NODE, facts) for epsilon in (8.0, 40.0)]
+    assert [plan.method.mechanism for plan in plans] == ["none", "gaussian"]
+    assert not any(
+        worth_releasing(sf.Budget(16.0, 2e-3), Rows("gaussian", roots, 2396, top, 0.01), 0.5)
+        for roots in (70, 2396) for top in (4, 16)
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("unit", [sf.EdgeLevel(directed=False), sf.RecordLevel()])
+@pytest.mark.parametrize("mechanism", ["auto", "gaussian"])
+def test_other_units_are_refused(unit, mechanism):
+    with pytest.raises(UnsupportedUnitError, match="NodeLevel"):
+        sf.DPAR(mechanism=mechanism).calibrate(sf.Budget(1.0, 1e-6), unit, GRAPH.public_facts(unit))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("mechanism", "best"), ("num_roots", 0), ("top_k", 0), ("occurrences", 0), ("appr_share", 1.0), ("row_clip", 0.0),
+     ("alpha", 0.0), ("rho", 1.0), ("batch_size", 0), ("public_test_graph", 1), ("root_seed", -1)],
+)  # fmt: skip
+def test_settings_out_of_range_are_refused(field, value):
+    with pytest.raises(InputError, match=field):
+        sf.DPAR(**{field: value})
+
+
+@pytest.mark.parametrize("mechanism", NOISY)
+@pytest.mark.parametrize(
+    ("field", "value", "problem"),
+    [("num_roots", 39, "expected"), ("steps", 20, "steps"), ("width", 9, "shape"), ("top_k", 5, "expected"),
+     ("occurrences", 3, "occurrences"), ("batch_size", 20, "sampling_prob"), ("mechanism", "auto", "mechanism"),
+     ("public_test_graph", 1, "public_test_graph"), ("root_seed", -1, "root_seed")],
+)  # fmt: skip
+def test_the_verifier_notices_other_settings(runs, mechanism, field, value, problem):
+    certificate, rules = dict(runs[mechanism].certificate.values), rules_of("dpar")
+
+    def problems():
+        yield from rules.setting_faults(certificate)
+        for planned, release in zip(rules.releases(certificate), certificate["releases"], strict=True):
+            yield from planned.faults("", release)
+
+    assert not list(problems())
+    certificate["settings"] = {**certificate["settings"], field: value}
+    assert any(problem in one for one in problems())
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return {mechanism: fitted(mechanism=mechanism) for mechanism in (*NOISY, "none")}
+
+
+class Held:
+    """A stored tensor, as the verifier sees it."""
+
+    dtype = "I64"
+
+    def __init__(self, array):
+        self.held = array
+
+    def array(self):
+        return self.held
+
+
+@pytest.mark.parametrize("mechanism", NOISY)
+def test_the_verifier_notices_rows_that_cannot_be_released(runs, mechanism):
+    run = runs[mechanism]
+    (planned, *_) = rules_of("dpar").releases(run.certificate.values)
+    stored = {name: Held(array.copy()) for name, array in run.released.items()}
+    assert not list(planned.value_faults(stored))
+    columns = stored["appr/columns"].held
+    columns[0, :2] = columns[0, 1::-1]
+    assert any("ascending" in one for one in planned.value_faults(stored))
+    columns[0, -1] = 300
+    assert any("expected 0 to 299" in one for one in planned.value_faults(stored))
+
+
+@pytest.mark.parametrize("mechanism", ["none"])
+def test_a_saved_run_verifies_and_predicts_the_same(tmp_path, mechanism):
+    run = fitted(mechanism=mechanism, public_test_graph=True)
+    folder = run.save(tmp_path / "run")
+    found = verify.verify(folder)
+    assert found.valid, found.problems
+    assert np.array_equal(sf.load(folder).predict(GRAPH), run.predict(GRAPH))
+
+
+def test_released_rows_are_whole_steps(runs):
+    rows = runs["gaussian"].plan.method.rows(runs["gaussian"].plan.public)
+    found = rows.matrix(runs["gaussian"].released)
+    assert np.array_equal(np.rint(found.data / (0.01 / STEPS)), runs["gaussian"].released["appr/values"].ravel())
+
+
+def test_a_graph_without_features_is_refused_before_anything_is_charged():
+    with pytest.raises(InputError, match="features"):
+        fitted(graph=replace(GRAPH, x=None, feature_names=()))
