@@ -223,7 +223,7 @@ def test_settings_out_of_range_are_refused(field, value):
 @pytest.mark.parametrize(
     ("field", "value", "problem"),
     [("num_roots", 39, "expected"), ("steps", 20, "steps"), ("width", 9, "shape"), ("top_k", 5, "expected"),
-     ("occurrences", 3, "occurrences"), ("batch_size", 20, "sampling_prob"), ("mechanism", "auto", "mechanism"),
+     ("occurrences", 3, "occurrences"), ("batch_size", 20, "sampling_prob"), ("mechanism", "best", "mechanism"),
      ("public_test_graph", 1, "public_test_graph"), ("root_seed", -1, "root_seed")],
 )  # fmt: skip
 def test_the_verifier_notices_other_settings(runs, mechanism, field, value, problem):

@@ -69,7 +69,7 @@ class DPAR(CuratorMethod):
 
     Args:
         mechanism: "gaussian", "exponential" (equal weights), "exponential-laplace" (noisy weights), "random" (rows by public
-            coins), "none" (each root reads itself), or "auto": gaussian or none, by a public rule.
+            coins), "none" (each root reads itself), or "auto": gaussian or none, by a public rule; tuning takes it for none.
         num_roots: M, how many training nodes are roots; None for all.
         top_k: K, the number of entries of a row.
         occurrences: R, how many roots may read a node.
@@ -263,7 +263,7 @@ class DPAR(CuratorMethod):
     ) -> tuple[sp.csr_matrix, Arrays]:
         """The rows, and what was released of them."""
         rows, walk = self.rows(plan.public), Walk(self.alpha, self.rho, self.gamma)
-        if self.mechanism == "none":
+        if self.mechanism in ("auto", "none"):
             ends = np.arange(len(roots)), roots
             return sp.csr_matrix((np.ones(len(roots)), ends), (rows.num_rows, rows.num_nodes)), {}
         if self.mechanism == "random":
@@ -275,7 +275,7 @@ class DPAR(CuratorMethod):
 
 
 def power_iteration(graph: Graph, scores: NDArray[np.float32], alpha: float, steps: int) -> NDArray[np.float32]:
-    r"""Average scores outside the training role over neighbors outside it; training nodes keep theirs.
+    r"""Compute averages of scores over neighbors outside the training role; training nodes keep theirs.
 
     :math:`Q \leftarrow (1 - \alpha) D^{-1} A Q + \alpha H`, from Q = H (DPAR, equation 5.19 of the thesis). It reads features and
     arcs of these nodes in the clear.

@@ -84,7 +84,7 @@ class DPAR(Central):
     """The rules of method dpar: rows where the mechanism has noise, and two linear layers."""
 
     settings: ClassVar = {
-        "mechanism": "one of none, random, " + ", ".join(_NOISY), "num_roots": "count or null", "top_k": "count",
+        "mechanism": "one of auto, none, random, " + ", ".join(_NOISY), "num_roots": "count or null", "top_k": "count",
         "occurrences": "count", "appr_share": "part", "row_clip": "positive", "entry_clip": "positive", "alpha": "share",
         "rho": "part", "gamma": "part", "batch_size": "count or null", "steps": "count",
         "learning_rate": "positive up to 100", "width": "count", "l2_clip_norm": "positive", "public_test_graph": "flag",
@@ -131,7 +131,7 @@ class DPAR(Central):
         settings, (rows, _) = certificate["settings"], self._roots(certificate)
         width, features, classes = sizes(certificate)
         size = features * width + width + (width + 1) * classes
-        most = 1 if settings["mechanism"] == "none" else settings["occurrences"]
+        most = 1 if settings["mechanism"] in ("auto", "none") else settings["occurrences"]
         return Roots(name, [size], size, min(settings["batch_size"] or rows, rows) / rows, settings["steps"], most)
 
     @staticmethod
