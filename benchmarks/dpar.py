@@ -5,11 +5,12 @@
 
 *Free rows*: the exact K largest entries of approximate PageRank of **every** training node, at no cost, trimmed so that R
 roots read a node; all of epsilon trains. It is no private method: it is the best that released rows could do. *Features*:
-each root reads itself (R = 1), the default of method dpar. Both train with that default's settings. *Own* predicts from the
-node alone, *public* averages over neighbors outside the training role, which are declared public. The second table releases
-70 rows with Gaussian noise and gives the share of the K largest entries that it finds, beside the epsilon of these rows
-alone. Training has 80 % of the nodes; seed i draws the split and the initialization; noise is fresh. 95 % t-intervals over
-seeds. Seeds from 410 on chose nothing.
+each root reads itself (R = 1), the default of method dpar; *of a secret sample* with 9 % of the nodes and the amplified
+budget (without privacy: all). Both train with that default's settings. *Own* predicts from the node alone, *public* averages
+over neighbors outside the training role, which are declared public. The second table releases 70 rows with Gaussian noise and
+gives the share of the K largest entries that it finds, beside the epsilon of these rows alone. Training has 80 % of the
+nodes; seed i draws the split and the initialization; noise is fresh. 95 % t-intervals over seeds. Seeds from 410 on chose
+nothing.
 """
 
 from __future__ import annotations
@@ -33,8 +34,10 @@ from sfumato.central.dpar import DPAR, power_iteration
 from sfumato.cli.options import set_threads
 from sfumato.graph import load_dataset
 from sfumato.nn.training import Adam
-from sfumato.noise.keys import new_key
+from sfumato.noise.coins import coins
+from sfumato.noise.keys import derive_key, new_key
 from sfumato.privacy import accounting
+from sfumato.privacy.amplification import inner_epsilon
 from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.events import RepeatedGaussianEvent
 from sfumato.privacy.units import NodeLevel
@@ -43,6 +46,8 @@ if TYPE_CHECKING:
     from sfumato.graph.graph import Graph
 
 UNIT = NodeLevel(arcs="incident")
+SAMPLED, RATE = 0, 0.09
+NAMES = {SAMPLED: "features of a secret sample", 1: "features"}
 MUS = (1e9, 500.0, 200.0, 100.0, 50.0, 20.0, 10.0, 5.0, 2.0)
 
 
@@ -53,6 +58,7 @@ def main() -> None:
     parser.add_argument("--epsilons", nargs="+", type=float, default=(1.0, 4.0, 8.0, 16.0))
     parser.add_argument("--top-k", type=int, default=4)
     parser.add_argument("--occurrences", nargs="+", type=int, default=(2, 3, 5))
+    parser.add_argument("--rows", nargs="+", type=int, help="rows of the first table: 0 sampled, 1 features, else R")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--first-seed", type=int, default=410)
     parser.add_argument("--data-dir", default=os.environ.get("SFUMATO_DATA", "../shared/data"))
@@ -66,17 +72,17 @@ def main() -> None:
     budgets = [*options.epsilons, None]
     print("| | " + " | ".join("no privacy" if one is None else f"epsilon {one:g}" for one in budgets) + " |")
     print("|---" * (1 + len(budgets)) + "|")
-    for most in (1, *options.occurrences):
+    for most in options.rows or (SAMPLED, 1, *options.occurrences):
         cells = []
         for epsilon in budgets:
             both = [
                 accuracies(
-                    one, sp.csr_matrix(sp.eye(rows.shape[0])) if most == 1 else rows, most, epsilon, options, seed
+                    one, sp.csr_matrix(sp.eye(rows.shape[0])) if most < 2 else rows, most, epsilon, options, seed
                 )
                 for one, rows, seed in zip(graphs, free, seeds, strict=True)
             ]
             cells.append(" / ".join(told(part) for part in zip(*both, strict=True)))
-        print(f"| {'features' if most == 1 else f'free rows, R = {most}'} | " + " | ".join(cells) + " |", flush=True)
+        print(f"| {NAMES.get(most, f'free rows, R = {most}')} | " + " | ".join(cells) + " |", flush=True)
     print(
         f"\n| mu of 70 rows | epsilon at delta {options.delta:g} | share of the {options.top_k} largest found |\n|---|---|---|"
     )
@@ -95,12 +101,16 @@ def accuracies(
 ) -> tuple[float, float]:
     """Own and public accuracy of a network whose losses read ``rows``, at no cost for them."""
     method, public, roots = DPAR(), graph.public_facts(UNIT), all_roots(graph)
-    network = method.network(graph, loss_weights(sp.csr_matrix(rows), roots, most), roots)
+    network = method.network(graph, loss_weights(sp.csr_matrix(rows), roots, max(most, 1)), roots)
     start = first_weights(public, method.width, seed)
+    delta = options.delta
+    if most == SAMPLED:
+        network.split.left_out[~coins(derive_key(new_key(), "sample"), RATE, roots)] = True
+        most, epsilon, delta = 1, None if epsilon is None else inner_epsilon(epsilon, RATE), delta / RATE
     if epsilon is None:
         flat = train_plainly(network, start, method.steps, method.learning_rate, Adam)
     else:
-        noise = calibrate(lambda z: [RepeatedGaussianEvent(1.0, most, z, method.steps)], epsilon, options.delta)
+        noise = calibrate(lambda z: [RepeatedGaussianEvent(1.0, most, z, method.steps)], epsilon, delta)
         settings = PrivateSGD(1.0, method.steps, method.l2_clip_norm, noise, method.learning_rate)
         flat, _ = split_steps(network, start, settings, new_key(), leave_out=True)
     own = own_scores(weight_arrays(public, method.width, flat), graph)

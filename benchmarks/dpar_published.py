@@ -41,6 +41,7 @@ from sfumato.graph import load_dataset
 from sfumato.graph.subgraph import adjacency, induced
 from sfumato.nn.training import Adam
 from sfumato.privacy import accounting
+from sfumato.privacy.amplification import sampled_epsilon
 from sfumato.privacy.calibration import gaussian_noise_multiplier
 from sfumato.privacy.events import Event, ExponentialEvent, GaussianEvent, LaplaceEvent, RepeatedGaussianEvent
 from sfumato.privacy.units import NodeLevel
@@ -117,8 +118,7 @@ def run(graph: Graph, setup: Setup, variant: str, top_k: int, epsilon: float, se
     costs = math.nan
     if variant not in ("dpsgd", "vanilla"):
         events = [*events, RepeatedGaussianEvent(prob, most, noise, steps)]
-        spent = accounting.epsilon(events, min(setup.delta / setup.rate, 0.5))
-        costs = spent + math.log(setup.rate + (1 - setup.rate) * math.exp(-spent))
+        costs = sampled_epsilon(accounting.epsilon(events, min(setup.delta / setup.rate, 0.5)), setup.rate)
     own = own_scores(weight_arrays(graph.public_facts(UNIT), WIDTH, flat), graph)
     assert graph.y is not None
     hit = (power_iteration(graph, own, 0.25, 2).argmax(1) == graph.y)[graph.test_mask]

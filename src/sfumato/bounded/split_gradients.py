@@ -16,6 +16,9 @@ the margin eta of other DP-SGD here is 0.
 Neighboring graphs differ in what one public group holds (:mod:`~sfumato.bounded.splits`). If its coin falls tails, the sums
 are equal. If it falls heads, they differ by what this group adds: at most 2 C under ``replace``; at most C under ``remove``,
 since the group with the emptied record is left out and adds zero. The accountant carries the 2.
+
+Where a record lies in up to R groups (:mod:`~sfumato.bounded.occurrences`), the same holds for each of them, with a coin of
+its own: a :class:`~sfumato.privacy.events.RepeatedGaussianEvent`.
 """
 
 from __future__ import annotations
@@ -142,8 +145,9 @@ def split_steps(
 ) -> tuple[Floats, bytes]:
     """Train a network on a split graph with noise. Return the last iterate, and a secret MAC of all sums that were read.
 
-    **Formal guarantee.** A :class:`~sfumato.privacy.events.PoissonGaussianEvent` over groups; see the top of this file. Under
-    relation ``remove`` it holds only with ``leave_out``.
+    **Formal guarantee.** A :class:`~sfumato.privacy.events.PoissonGaussianEvent` over groups if a record lies in one of them, and
+    a :class:`~sfumato.privacy.events.RepeatedGaussianEvent` if it lies in several; see the top of this file.
+    Under relation ``remove`` it holds only with ``leave_out``.
 
     Args:
         network: the network and the split graph.
