@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from sfumato.central.auto import Auto as Auto
     from sfumato.central.baselines import MLP as MLP
     from sfumato.central.baselines import SAGE as SAGE
-    from sfumato.central.dpgnn import DPGNN as DPGNN
     from sfumato.central.dpar import DPAR as DPAR
+    from sfumato.central.dpgnn import DPGNN as DPGNN
     from sfumato.central.gap import GAP as GAP
     from sfumato.central.graph_free import GraphFree as GraphFree
     from sfumato.central.graph_split import GraphSplit as GraphSplit

@@ -172,7 +172,9 @@ def test_a_method_without_privacy_is_refused(refused, tables, tmp_path):
         "--out",
         tmp_path / "run",
     )
-    named = "Name one of label-messages, progap, gap, lpgnet, edgerand, lapgraph, mlp, linear, graph-split, dpgnn, dpar."
+    named = (
+        "Name one of label-messages, progap, gap, lpgnet, edgerand, lapgraph, mlp, linear, graph-split, dpgnn, dpar."
+    )
     refused(f"Expected METHOD with tune, got none. {named}", "tune", *tables["first"], *BUDGET)
     refused(
         "Expected device to be one of cpu", "tune", "gap", *tables["first"], *BUDGET, "--dry-run", "--device", "tpu"
