@@ -91,6 +91,7 @@ def test_senders_have_no_row_and_rows_are_for_their_own_node(tmp_path):
     left = b"".join(path.read_bytes() for path in (run / "release").iterdir())
     assert all(row.tobytes() not in left for row in rows)
     assert np.array_equal(sf.load(run).predict_proba(graph), fitted.predict_proba(graph))
+    assert np.array_equal(fitted.predict(replace(graph, roles=None)), fitted.predict(graph))
     (run / "own" / "rows.safetensors").unlink()
     with pytest.raises(InputError, match="own/"):
         sf.load(run).predict(graph)

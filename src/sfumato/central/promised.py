@@ -249,13 +249,13 @@ class PromisedMessages(CuratorMethod):
         head, hop = zero_head(plan.public.num_features, plan.public.num_classes), released[HOP]
         load_weights(head, weights, "head")
         says = np.log(np.maximum(softmax(apply(head, centered_rows(graph, weights))), _LEAST_PROBABILITY))
-        receives = np.flatnonzero(~graph.train_mask)
-        if hop.any():
+        received = np.asarray(hop.any(axis=1))  # every row that was released has noise, and no other
+        if received.any():
             bounds = weights["bounds"].astype(np.int64)
-            law, expected = found(plan, released["pairs"], bounds, graph.train_mask)
-            own = Expected(expected.weight, expected.totals[receives])
-            rows = hop[receives] / (GRID * plan.public.num_classes)
-            says[receives] += log_likelihood(rows, row_stddev(plan), law, own, bounds[receives])
+            law, expected = found(plan, released["pairs"], bounds, ~received)
+            own = Expected(expected.weight, expected.totals[received])
+            rows = hop[received] / (GRID * plan.public.num_classes)
+            says[received] += log_likelihood(rows, row_stddev(plan), law, own, bounds[received])
         return says.astype(np.float32)
 
     def _last_steps(self, plan: Planned) -> PoissonGaussianEvent:
