@@ -167,7 +167,7 @@ BAD_COMMANDS = [
     (
         "method-unknown",
         ("train", "gat", "--dataset", "campus", *EDGE),
-        "method to be one of auto, label-messages, piloted-messages, progap, gap",
+        "method to be one of auto, label-messages, piloted-messages, promised-messages, progap, gap",
     ),
     ("no-source", ("train", "gap", *EDGE), "got neither"),
     ("nodes-without-label", ("train", "gap", "--nodes", "a.csv", "--edges", "b.csv", *EDGE), "Expected --label"),
