@@ -121,7 +121,7 @@ class PromisedMessages(CuratorMethod):
     >>> facts = PublicFacts(20000, 15000, 400, 6, directed=False, max_degree=1500)
     >>> plan = PromisedMessages().calibrate(Budget(4.0, 1e-5), NodeLevel(arcs="incident"), facts)
     >>> [(release.name, release.visible_to) for release in plan.releases][1:]
-    [('head', 'anyone'), ('pairs', 'anyone'), ('aggregate/1', 'the node itself')]
+    [('head', 'anyone'), ('pairs', 'anyone'), ('test', 'anyone'), ('aggregate/1', 'the node itself')]
     """
 
     epochs: int = _EPOCHS
