@@ -167,7 +167,7 @@ class DPGNN(NetworkMethod):
         if "aggregate/1" in released:
             sums = released["aggregate/1"] / (UNIT * _ROOT_HALF)
             count = 1 + np.maximum(sums[:, -1:], 0)
-            encoded = (encoded + sums[:, :-1] * _longest(of_mean)) / count
+            encoded = (encoded + sums[:, :-1] * message_norm(of_mean)) / count
         entering = own @ of_self.T + encoded + weights["network.layers.0.bias"]
         rest = nn.Sequential(nn.SELU(), *network.layers[1:])
         return apply_rows(rest, torch.from_numpy(np.asarray(entering, np.float32)))
@@ -207,7 +207,8 @@ class DPGNN(NetworkMethod):
         stddev = event.noise_multiplier * hop_sensitivity(plan.unit, released_messages=False)
         arcs = Arcs(*by_destination(*cap_out_degree(graph.indptr, graph.indices, cap, session.key)))
         of_mean = _encoders(network, 1)[1]
-        encoded = np.asarray(unit_rows(graph) @ of_mean.T) / _longest(of_mean)
+        encoded = np.asarray(unit_rows(graph) @ of_mean.T) / message_norm(of_mean)
+        encoded /= np.maximum(np.linalg.norm(encoded, axis=1, keepdims=True), 1)
         messages = np.hstack([encoded, np.ones((graph.num_nodes, 1))]) * _ROOT_HALF
         key, rows = session.charge("aggregate/1"), messages.astype(np.float32)
         session.bind("aggregate/1", rows, arcs.offsets, arcs.sources)
@@ -246,6 +247,15 @@ def _encoders(network: MLP, num_layers: int) -> tuple[NDArray[np.float64], NDArr
     return own, np.sum(means, axis=0)
 
 
-def _longest(of_mean: NDArray[np.float64]) -> float:
-    """A bound on the norm of encoded features of norm 1, from released weights; 1 for weights of zero."""
-    return float(np.linalg.norm(of_mean, 2)) or 1.0
+def message_norm(of_mean: NDArray[np.float64]) -> float:
+    """Return the norm that encodings are clipped to before they are sent: 1.25 times what is usual, from released weights.
+
+    A random direction of norm 1 has an encoding of root mean square ``|W| / sqrt(num_features)``, a small part of the longest.
+
+    Args:
+        of_mean: the first layer's weights of averages, [width, num_features].
+
+    >>> message_norm(np.eye(4))
+    1.25
+    """
+    return 1.25 * float(np.linalg.norm(of_mean)) / math.sqrt(max(of_mean.shape[1], 1)) or 1.0
