@@ -269,9 +269,10 @@ def test_the_verifier_notices_rows_that_cannot_be_released(runs, mechanism):
     assert any("expected 0 to 299" in one for one in planned.value_faults(stored))
 
 
-@pytest.mark.parametrize("mechanism", ["none"])
+@pytest.mark.parametrize("mechanism", ["none", "random", *NOISY])
 def test_a_saved_run_verifies_and_predicts_the_same(tmp_path, mechanism):
-    run = fitted(mechanism=mechanism, public_test_graph=True)
+    run = fitted(sf.NodeLevel(), mechanism=mechanism, public_test_graph=True)
+    assert {price["epsilon"] for price in run.certificate.values["prices"]} == {run.certificate.epsilon}
     folder = run.save(tmp_path / "run")
     found = verify.verify(folder)
     assert found.valid, found.problems

@@ -58,18 +58,31 @@ class Rows:
     top_k: int
     clip: float
 
-    def releases(self, noise_multiplier: float) -> tuple[Release, ...]:
-        r"""List what the rows release, with :math:`\mu = 1 / z` for all of it; ``noise_multiplier`` is z."""
+    def releases(self, noise_multiplier: float, arc_change: float | None = None) -> tuple[Release, ...]:
+        r"""List what the rows release, with :math:`\mu = 1 / z` for all of it.
+
+        Args:
+            noise_multiplier: z of all rows together.
+            arc_change: 0 under owned arcs, since rows hide any change of arcs at one price; else None.
+        """
         shape, rows = (self.num_rows, self.top_k), math.sqrt(self.num_rows)
         if self.mechanism == "gaussian":
-            return (Release(BOTH, GaussianEvent(noise_multiplier * rows, self.num_rows), shape, self.num_nodes),)
+            return (
+                Release(
+                    BOTH,
+                    GaussianEvent(noise_multiplier * rows, self.num_rows),
+                    shape,
+                    self.num_nodes,
+                    arc_change=arc_change,
+                ),
+            )
         noise = noise_multiplier * (1 if self.mechanism == "exponential" else math.sqrt(2))
         picks = ExponentialEvent(2 / (noise * rows * math.sqrt(self.top_k)), self.num_rows * self.top_k)
         if self.mechanism == "exponential":
-            return (Release(COLUMNS, picks, shape, 0),)
+            return (Release(COLUMNS, picks, shape, 0, arc_change=arc_change),)
         return (
-            Release(COLUMNS, picks, shape, 0),
-            Release(VALUES, LaplaceEvent(noise * rows, self.num_rows), shape, self.top_k),
+            Release(COLUMNS, picks, shape, 0, arc_change=arc_change),
+            Release(VALUES, LaplaceEvent(noise * rows, self.num_rows), shape, self.top_k, arc_change=arc_change),
         )
 
     def released(self, plan: Planned, graph: Graph, roots: NDArray[np.int64], walk: Walk, session: Session) -> Arrays:

@@ -189,7 +189,9 @@ class DPAR(CuratorMethod):
         """
         check_occurrences(unit)
         rows, size = self.rows(public), num_weights(public, self.width)
-        noisy = rows.releases(noise_multiplier / math.sqrt(self.appr_share)) if self.mechanism in NOISY else ()
+        noisy: tuple[Release, ...] = ()
+        if self.mechanism in NOISY:
+            noisy = rows.releases(noise_multiplier / math.sqrt(self.appr_share), unit.no_arc_change)
         relation, most = ("replace" if unit.relation == "replace" else "add-remove"), self.most
         prob = min(self.batch_size or rows.num_rows, rows.num_rows) / rows.num_rows
         share = 1 - self.appr_share if noisy else 1.0
@@ -199,7 +201,7 @@ class DPAR(CuratorMethod):
             if most == 1
             else RepeatedGaussianEvent(prob, most, noise, self.steps, relation)
         )
-        return *noisy, Release("network", event, (size,), size)
+        return *noisy, Release("network", event, (size,), size, arc_change=unit.no_arc_change)
 
     @property
     def most(self) -> int:

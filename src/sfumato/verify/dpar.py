@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from .central import OWN, Central, Sizes, sizes
+from .central import OWN, Central, Sizes, no_arc_change, sizes
 from .kinds import Network, Planned, Shape, Values, type_faults
 
 if TYPE_CHECKING:
@@ -29,20 +29,12 @@ _NOISY = ("gaussian", "exponential", "exponential-laplace")
 class PageRankRows(Planned):
     """The K entries of each row: their columns, ascending numbers below ``nodes``, their values, or both.
 
-    ``parts`` are the names of the tensors, and ``count`` is how often the event is repeated.
+    ``parts`` are the names of the tensors.
     """
 
-    count: int = field(kw_only=True)
     nodes: int = field(kw_only=True)
     parts: tuple[str, ...] = field(kw_only=True)
     axes: ClassVar[str] = "roots and entries, "
-
-    def faults(self, where: str, release: Values) -> Iterator[str]:
-        """Yield what is wrong with the release as it was charged."""
-        event = release["event"]
-        if event["type"] != self.event or event.get("count") != self.count:
-            yield f"{where}event: expected {self.count} releases of type {self.event}"
-        yield from self.size_faults(where, release)
 
     def tensors(self, release: Values) -> dict[str, Shape]:
         """Return the parts, each of the shape that was charged."""
@@ -59,25 +51,6 @@ class PageRankRows(Planned):
                     yield f"{part}: holds nodes from {found.min()} to {found.max()}, expected 0 to {self.nodes - 1}"
                 if not (np.diff(found, axis=1) > 0).all():
                     yield f"{part}: holds rows that are not in ascending order, each node once"
-
-
-@dataclass(frozen=True)
-class Roots(Network):
-    """Weights that DP-SGD trained on roots, of which ``occurrences`` may read one node."""
-
-    occurrences: int = 1
-
-    def faults(self, where: str, release: Values) -> Iterator[str]:
-        """Yield a problem if sampling, steps or occurrences do not follow from the settings."""
-        if self.occurrences == 1:
-            yield from super().faults(where, release)
-            return
-        yield from self.size_faults(where, release)
-        event = release["event"]
-        wanted: dict[str, Any] = {"type": "repeated-gaussian", "sampling_prob": self.sampling_prob, "steps": self.steps}
-        for key, value in {**wanted, "occurrences": self.occurrences}.items():
-            if event.get(key) != value:
-                yield f"{where}event.{key}: expected {value} as the settings say, got {event.get(key)}"
 
 
 class DPAR(Central):
@@ -115,24 +88,32 @@ class DPAR(Central):
 
     def _rows(self, certificate: Certificate) -> Iterator[Planned]:
         settings, (rows, nodes) = certificate["settings"], self._roots(certificate)
-        entries = min(settings["top_k"], nodes)
+        entries, mechanism = min(settings["top_k"], nodes), settings["mechanism"]
         shape: Shape = [rows, entries]
-        if settings["mechanism"] == "gaussian":
-            parts = ("appr/columns", "appr/values")
-            yield PageRankRows("appr", shape, nodes, count=rows, nodes=nodes, parts=parts)
-        elif settings["mechanism"] in _NOISY:
-            columns, values = (("appr/columns",), ("appr/values",))
+        same: dict[str, Any] = {"nodes": nodes, "arc_change": no_arc_change(certificate)}
+        columns, values = "appr/columns", "appr/values"
+        if mechanism == "gaussian":
+            yield PageRankRows("appr", shape, nodes, count=rows, parts=(columns, values), **same)
+        elif mechanism in _NOISY:
             picks = rows * entries
-            yield PageRankRows(*columns, shape, 0, event="exponential", count=picks, nodes=nodes, parts=columns)
-            if settings["mechanism"] == "exponential-laplace":
-                yield PageRankRows(*values, shape, entries, event="laplace", count=rows, nodes=nodes, parts=values)
+            yield PageRankRows(columns, shape, 0, event="exponential", count=picks, parts=(columns,), **same)
+            if mechanism == "exponential-laplace":
+                yield PageRankRows(values, shape, entries, event="laplace", count=rows, parts=(values,), **same)
 
-    def _network(self, certificate: Certificate, name: str) -> Roots:
+    def _network(self, certificate: Certificate, name: str) -> Network:
         settings, (rows, _) = certificate["settings"], self._roots(certificate)
         width, features, classes = sizes(certificate)
         size = features * width + width + (width + 1) * classes
         most = 1 if settings["mechanism"] in ("auto", "none") else settings["occurrences"]
-        return Roots(name, [size], size, min(settings["batch_size"] or rows, rows) / rows, settings["steps"], most)
+        return Network(
+            name,
+            [size],
+            size,
+            min(settings["batch_size"] or rows, rows) / rows,
+            settings["steps"],
+            None if most == 1 else most,
+            arc_change=no_arc_change(certificate),
+        )
 
     @staticmethod
     def _roots(certificate: Certificate) -> tuple[int, int]:
