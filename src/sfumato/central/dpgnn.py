@@ -182,7 +182,7 @@ class DPGNN(NetworkMethod):
         """
         network = self._network(plan.public, plan.unit)
         load_weights(network, weights, "network")
-        rows = _rows(graph, Arcs(*graph.transpose()), self.num_layers)
+        rows = rows_of(graph, Arcs(*graph.transpose()), self.num_layers)
         return apply_rows(network, torch.from_numpy(rows) if isinstance(rows, np.ndarray) else SparseRows(rows))
 
     def _kept(self, unit: Unit) -> int:
@@ -195,9 +195,9 @@ class DPGNN(NetworkMethod):
     def _inputs(self, plan: Planned, graph: Graph, session: Session) -> Matrix:
         """Rows of all nodes, in the form that training takes. They hold private data."""
         if not plan.unit.private:
-            return _rows(graph, Arcs(*graph.transpose()), self.num_layers)
+            return rows_of(graph, Arcs(*graph.transpose()), self.num_layers)
         arcs = read_arcs(graph, self._kept(plan.unit), self.max_in_arcs, session.key)
-        return _rows(graph, arcs, self.num_layers)
+        return rows_of(graph, arcs, self.num_layers)
 
     def _noisy_sum(self, plan: Planned, graph: Graph, session: Session, network: MLP) -> NDArray[np.int64]:
         """Sum what each node's neighbors send: half of the message's square is the encoding, half says that there is one."""
@@ -233,8 +233,14 @@ def hop_noise(event: RepeatedGaussianEvent, share: float) -> float:
     return event.noise_multiplier / math.sqrt(4 * event.steps * square * share / (1 - share))
 
 
-def _rows(graph: Graph, arcs: Arcs, num_layers: int) -> Matrix:
-    """Rows of all nodes, dense if a public count says that they may be."""
+def rows_of(graph: Graph, arcs: Arcs, num_layers: int) -> Matrix:
+    """Return the rows of all nodes, dense if a public count says that they may be. Not private.
+
+    Args:
+        graph: its features are read.
+        arcs: those that the averages read.
+        num_layers: L, the number of averages.
+    """
     rows = subgraph_rows(unit_rows(graph), arcs, num_layers)
     rows = sp.csr_matrix(rows, dtype=np.float32)
     return rows.toarray() if np.prod(rows.shape) <= _MOST_DENSE else rows
