@@ -80,7 +80,8 @@ class PublicFacts:
         return {
             name: value
             for name, value in asdict(self).items()
-            if value not in (None, False) or name not in ("num_arcs", "untrained_classes", "degree_bounds")
+            if (value is not None and value is not False)
+            or name not in ("num_arcs", "untrained_classes", "degree_bounds")
         }
 
 
