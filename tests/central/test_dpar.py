@@ -269,10 +269,17 @@ def test_the_verifier_notices_rows_that_cannot_be_released(runs, mechanism):
     assert any("expected 0 to 299" in one for one in planned.value_faults(stored))
 
 
-@pytest.mark.parametrize("mechanism", ["none", "random", *NOISY])
-def test_a_saved_run_verifies_and_predicts_the_same(tmp_path, mechanism):
-    run = fitted(sf.NodeLevel(), mechanism=mechanism, public_test_graph=True)
-    assert {price["epsilon"] for price in run.certificate.values["prices"]} == {run.certificate.epsilon}
+@pytest.mark.parametrize(
+    "settings",
+    [{"mechanism": "none"}, {"mechanism": "random", "occurrences": 1}, {"mechanism": "gaussian", "batch_size": 20},
+     {"mechanism": "exponential-laplace", "occurrences": 3}],
+)  # fmt: skip
+@pytest.mark.parametrize("unit", [NODE, replace(NODE, relation="replace"), sf.NodeLevel(max_out_degree=5)])
+def test_a_saved_run_verifies_and_predicts_the_same(tmp_path, unit, settings):
+    run = fitted(unit, **settings, public_test_graph=True)
+    owned = unit.arcs == "owned"
+    prices = run.certificate.values.get("prices", [])
+    assert {price["epsilon"] for price in prices} == ({run.certificate.epsilon} if owned else set())
     folder = run.save(tmp_path / "run")
     found = verify.verify(folder)
     assert found.valid, found.problems
