@@ -5,6 +5,7 @@ from itertools import chain, combinations
 import numba
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.optimize import minimize
 
 from sfumato.bounded.pagerank import Walk, approximate_pagerank
@@ -134,7 +135,19 @@ def test_no_root_and_a_root_outside():
         ours(graph, [4], WALK)
 
 
-@pytest.mark.parametrize("values", [{"alpha": 0}, {"alpha": 1.1}, {"rho": 0}, {"rho": 1}, {"gamma": 0}, {"gamma": 1}])
+@pytest.mark.parametrize(
+    "values",
+    [{"alpha": 0}, {"alpha": 1e-9}, {"alpha": 1.1}, {"rho": 0}, {"rho": 1}, {"gamma": 0}, {"gamma": 1e-20}, {"gamma": 1}],
+)  # fmt: skip
 def test_walks_out_of_range_are_refused(values):
     with pytest.raises(InputError, match=next(iter(values))):
         Walk(**values)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_rounds_end_at_the_smallest_tolerance(seed):
+    rng = np.random.default_rng(seed)
+    arcs = sp.csr_array(rng.random((60, 60)) < (0.03, 0.08, 0.3)[seed % 3])
+    walk = Walk(alpha=rng.uniform(0.02, 1), rho=10.0 ** -rng.uniform(1, 6), gamma=1e-12)
+    found = approximate_pagerank(arcs.indptr.astype(np.int64), arcs.indices.astype(np.int32), np.arange(60), walk)
+    assert np.isfinite(found.data).all()

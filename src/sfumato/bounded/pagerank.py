@@ -60,9 +60,10 @@ class Walk:
     r"""A walk from a root, and how closely its vector is computed.
 
     Args:
-        alpha: the chance :math:`\alpha` to return to the root at a step, in (0, 1].
+        alpha: the chance :math:`\alpha` to return to the root at a step, in [0.001, 1]; rounds grow with 1 / alpha.
         rho: the weight :math:`\rho` of the l1 norm, in (0, 1): a vector has at most 1 / rho entries.
-        gamma: the tolerance :math:`\gamma`, in (0, 1): the l1 distance to the minimizer.
+        gamma: the tolerance :math:`\gamma`, in [1e-12, 1): the l1 distance to the minimizer. Below it rounding may never let
+            the rounds end.
 
     Raises:
         InputError: a number is outside its range.
@@ -76,9 +77,9 @@ class Walk:
     gamma: float = 1e-4
 
     def __post_init__(self) -> None:
-        check_real(low=0, high=1, open_low=True, alpha=self.alpha)
+        check_real(low=1e-3, high=1, alpha=self.alpha)
         check_real(low=0, high=1, open_low=True, open_high=True, rho=self.rho)
-        check_real(low=0, high=1, open_low=True, open_high=True, gamma=self.gamma)
+        check_real(low=1e-12, high=1, open_high=True, gamma=self.gamma)
 
 
 def approximate_pagerank(
