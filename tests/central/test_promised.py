@@ -10,7 +10,7 @@ from sfumato.central import promised_releases
 from sfumato.central.compatibility import Expected, expected_rows, find_law, log_likelihood
 from sfumato.central.promised import PromisedMessages
 from sfumato.central.tuned import Tuned
-from sfumato.errors import InputError, SchemaError, UnsupportedUnitError
+from sfumato.errors import DataError, InputError, SchemaError, UnsupportedUnitError
 from sfumato.graph.declared import with_public_degrees
 from sfumato.graph.synthetic import stochastic_block_model
 
@@ -159,3 +159,25 @@ def test_too_little_budget_is_refused_before_data():
     graph = graph_of(max_degree=60)
     with pytest.raises(InputError, match="budget"):
         plan_for(graph, 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("planned", "found", "problem"),
+    [
+        ({"max_degree": 60}, {"max_degree": 599}, "max_degree=60"),
+        ({"max_degree": 60}, {}, "max_degree=60"),
+        ({"max_degree": 60}, {"max_degree": 60, "degree_bounds": np.full(600, 90)}, "degree_bounds=False"),
+        ({"degree_bounds": np.full(600, 90)}, {}, "degree_bounds=True"),
+        (
+            {"degree_bounds": np.full(600, 90)},
+            {"degree_bounds": np.full(600, 90), "assumed_public": ("degrees",)},
+            "'degrees'",
+        ),
+    ],
+)
+def test_bounds_other_than_the_certificate_would_state_are_refused_before_a_charge(planned, found, problem, tmp_path):
+    graph, ledger = graph_of(), tmp_path / "ledger.jsonl"
+    plan = plan_for(replace(graph, **planned), epochs=1)
+    with pytest.raises(DataError, match=problem):
+        plan.fit(replace(graph, **found), ledger=ledger)
+    assert not ledger.exists()

@@ -200,6 +200,7 @@ class Plan(Planned):
         if not learns:
             self.method.check(graph)
             return
+        self._check_stated(facts)
         if not graph.train_mask.any():
             raise DataError(
                 f"Expected graph {graph.name!r} to have nodes in the training role, got none. Check the roles."
@@ -212,6 +213,22 @@ class Plan(Planned):
                 f"Expected at least two labeled training nodes, got {labeled}. Check the label column and roles."
             )
         self.method.check(graph)
+
+    def _check_stated(self, facts: PublicFacts) -> None:
+        """Refuse a graph whose promises are others than the certificate would state, or that assumes more to be public."""
+        for name in ("max_degree", "degree_bounds"):
+            planned, found = getattr(self.public, name), getattr(facts, name)
+            if planned != found and planned is not None:
+                raise DataError(
+                    f"Expected a graph with {name}={planned} as the plan was calibrated for, got {found}: the certificate states "
+                    "it. Calibrate with this graph's public_facts(unit)."
+                )
+        hidden = [fact for fact in facts.assumed if fact not in self.public.assumed]
+        if hidden:
+            raise DataError(
+                f"Expected a graph that assumes no more to be public than the plan was calibrated for, got {hidden[0]!r}, which "
+                "the certificate would not list. Calibrate with this graph's public_facts(unit)."
+            )
 
 
 @dataclass(frozen=True)
