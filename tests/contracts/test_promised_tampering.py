@@ -11,6 +11,7 @@ from safetensors.numpy import load_file, save_file
 import sfumato as sf
 from sfumato.central.promised import PromisedMessages
 from sfumato.graph import stochastic_block_model
+from sfumato.record.release_folder import _tensor_file
 from sfumato.verify import verify
 
 UNIT = sf.NodeLevel(arcs="incident")
@@ -113,6 +114,15 @@ def test_bounds_that_bound_nothing_are_named(run):
     found["bounds"] = np.zeros_like(found["bounds"])
     save_file(found, path)
     assert "bounds" in problems(run)
+
+
+def test_bounds_that_are_not_the_promise_are_named(run):
+    path = run / "release" / "model.safetensors"
+    found = load_file(path)
+    found["bounds"][7] = 199
+    path.write_bytes(_tensor_file(found))
+    rewrite(run, lambda certificate, spec: None)
+    assert "model.safetensors: bounds: holds other numbers than public_facts.max_degree, 60" in problems(run)
 
 
 def test_a_folder_of_rows_beside_another_method_is_named(run, tmp_path):

@@ -48,4 +48,4 @@ def test_columns_that_are_none_are_named(feature):
 
 @pytest.mark.parametrize(("weight", "valid"), [(0.25, True), (0.0, True), (0.3, False), (1e30, False), (-1.0, False)])
 def test_a_weight_is_one_of_the_candidates(weight, valid):
-    assert (not list(LabelMessages().weight_faults({"later.weight": Held([weight])}))) == valid
+    assert (not list(LabelMessages().weight_faults({}, {"later.weight": Held([weight])}))) == valid

@@ -94,7 +94,7 @@ class GraphFree(Rules):
     audience: ClassVar = {"edge": _OF_EDGES}
     reads_links = False
 
-    def weight_faults(self, weights: Mapping[str, Stored]) -> Iterator[str]:
+    def weight_faults(self, certificate: Certificate, weights: Mapping[str, Stored]) -> Iterator[str]:
         """Yield a problem for trees that training cannot give."""
         yield from tree_faults(weights)
 

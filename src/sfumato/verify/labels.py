@@ -83,7 +83,7 @@ class LabelMessages(Central):
             return alone
         return {**alone, **head, **({"later.weight": [1]} if self.hops(certificate) == 2 else {})}
 
-    def weight_faults(self, weights: Mapping[str, Stored]) -> Iterator[str]:
+    def weight_faults(self, certificate: Certificate, weights: Mapping[str, Stored]) -> Iterator[str]:
         """Yield a problem for trees that training cannot give, and for a weight that is no candidate."""
         yield from tree_faults(weights, "prior.")
         if "later.weight" in weights and float(weights["later.weight"].array()[0]) not in _WEIGHTS:

@@ -67,11 +67,13 @@ class PromisedMessages(Linear):
     def _of_head(self, certificate: Certificate) -> Tensors:
         return {name: shape for name, shape in self.networks(certificate).items() if name.startswith("head.")}
 
-    def weight_faults(self, weights: Mapping[str, Stored]) -> Iterator[str]:
-        """Yield a problem for bounds that are no whole numbers from 1 on."""
-        bounds = weights["bounds"].array()
+    def weight_faults(self, certificate: Certificate, weights: Mapping[str, Stored]) -> Iterator[str]:
+        """Yield a problem for bounds that are no whole numbers from 1 on, or not the promise where it is for everybody."""
+        bounds, facts = weights["bounds"].array(), certificate["public_facts"]
         if ((bounds < 1) | (bounds % 1 != 0)).any():
             yield "bounds: holds numbers that bound no degree"
+        elif not facts.get("degree_bounds") and (bounds != facts["max_degree"]).any():
+            yield f"bounds: holds other numbers than public_facts.max_degree, {facts['max_degree']}, which is for every node"
 
 
 def _noise_faults(certificate: Certificate) -> Iterator[str]:

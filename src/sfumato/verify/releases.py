@@ -46,7 +46,7 @@ def output_faults(certificate: Certificate, rules: Rules, released: Tensors, wei
         yield from _released_faults(certificate, rules, released)
     if weights is not None and certificate["unit"]["name"] != "none":
         found = list(_weights_faults(weights, rules.networks(certificate, weights)))
-        yield from found or (f"model.safetensors: {text}" for text in rules.weight_faults(weights))
+        yield from found or (f"model.safetensors: {text}" for text in rules.weight_faults(certificate, weights))
 
 
 def _released_faults(certificate: Certificate, rules: Rules, released: Mapping[str, Stored]) -> Iterator[str]:

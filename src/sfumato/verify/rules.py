@@ -66,7 +66,7 @@ class Rules:
         """
         return {}
 
-    def weight_faults(self, weights: Mapping[str, Stored]) -> Iterator[str]:
+    def weight_faults(self, certificate: Certificate, weights: Mapping[str, Stored]) -> Iterator[str]:
         """Yield a problem for weights that training cannot give; names and shapes were checked before."""
         yield from ()
 
