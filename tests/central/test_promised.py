@@ -13,6 +13,8 @@ from sfumato.central.tuned import Tuned
 from sfumato.errors import DataError, InputError, SchemaError, UnsupportedUnitError
 from sfumato.graph.declared import with_public_degrees
 from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.record import release_folder
+from sfumato.verify import verify
 
 UNIT = sf.NodeLevel(arcs="incident")
 
@@ -181,3 +183,30 @@ def test_bounds_other_than_the_certificate_would_state_are_refused_before_a_char
     with pytest.raises(DataError, match=problem):
         plan.fit(replace(graph, **found), ledger=ledger)
     assert not ledger.exists()
+
+
+def test_a_save_that_fails_leaves_nothing_and_can_be_repeated(tmp_path, monkeypatch):
+    graph = graph_of(max_degree=60)
+    fitted, write = plan_for(graph, epochs=1).fit(graph), release_folder.whole_file
+
+    def full(path, *mode):
+        if path.name == "model.safetensors":
+            raise OSError(28, "No space left on device")
+        return write(path, *mode)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(release_folder, "whole_file", full)
+        with pytest.raises(OSError, match="No space"):
+            fitted.save(tmp_path / "run")
+    assert not any(tmp_path.iterdir())
+    assert verify(fitted.save(tmp_path / "run")).problems == ()
+
+
+def test_a_run_without_its_rows_is_not_saved_again(tmp_path):
+    graph = graph_of(max_degree=60)
+    run = plan_for(graph, epochs=1).fit(graph).save(tmp_path / "run")
+    assert verify(sf.load(run).save(tmp_path / "copy")).problems == ()
+    (run / "own" / "rows.safetensors").unlink()
+    with pytest.raises(InputError, match="own/"):
+        sf.load(run).save(tmp_path / "other")
+    assert not (tmp_path / "other").exists()

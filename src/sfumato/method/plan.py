@@ -336,7 +336,7 @@ class Fitted:
             sign_key: private key that signs the release; None leaves it unsigned.
 
         Raises:
-            InputError: the folder holds something else, or the key is not an Ed25519 key.
+            InputError: the folder holds something else, the key is not an Ed25519 key, or rows for single nodes were not loaded.
         """
         plan = self.plan
         spec = {
@@ -351,6 +351,11 @@ class Fitted:
         private = plan.epsilon is not None
         cached = {} if private else {_CACHE + name: array for name, array in self.released.items()}
         theirs = {one.name for one in (*plan.releases, *self.ran.releases) if one.visible_to == OWN and private}
+        if theirs - self.released.keys():
+            raise InputError(
+                "Expected a run with the rows of its own/ folder, without which a copy would not verify, got none. Copy the run "
+                "folder instead, or put own/ beside release/ and load the run again."
+            )
         return write_release(
             Path(directory),
             self.certificate,

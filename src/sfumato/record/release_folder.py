@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato._files import PARTIAL, whole_file
+from sfumato._files import PARTIAL, remove_empty, whole_file
 from sfumato._optional import require
 from sfumato.errors import DataError, InputError
 from sfumato.record.ledger import Ledger, canonical_json
@@ -128,6 +128,7 @@ def write_release(
     if ledger.path != release / LEDGER:
         check_new_folder(release if ledger.path == run / LEDGER else run)
     signer = read_sign_key(sign_key) if sign_key is not None else None
+    made = [] if run.exists() else [run]
     if own:
         content = _tensor_file({**own, _SALT: np.frombuffer(secrets.token_bytes(32), np.int64)})
         spec = {**spec, "own": hashlib.sha256(content).hexdigest()}
@@ -143,7 +144,14 @@ def write_release(
     manifest = (canonical_json({"format": 1, "files": digests}) + "\n").encode()
     if signer is not None:
         files["signature.json"] = (canonical_json(signer(manifest)) + "\n").encode()
-    _write_all(release, {**files, "manifest.json": manifest}, ledger.path)
+    try:
+        _write_all(release, {**files, "manifest.json": manifest}, ledger.path)
+    except BaseException:
+        with suppress(OSError):
+            if own:
+                (run / OWN_ROWS).unlink(missing_ok=True)
+            remove_empty([(run / OWN_ROWS).parent, *made])
+        raise
     return run
 
 
