@@ -59,7 +59,9 @@ def test_a_column_of_bounds_is_no_feature(sfumato, tables, tmp_path):
 
 def test_without_a_bound_auto_takes_features(sfumato, tables, tmp_path):
     asked = (*tables["first"], *INCIDENT, *BUDGET, "--out", tmp_path / "run", "--no-controls", "--json")
-    assert json.loads(sfumato("train", "auto", *asked).out)["method"] == "linear"
+    told = sfumato("train", "auto", *asked)
+    assert json.loads(told.out)["method"] == "linear"
+    assert "--public-degrees" in told.err
 
 
 REFUSED = {

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from sfumato.record.resume import FitState
 
 _SUMMARIES = "; ".join(f"{word}: {FACES[name].summary}" for word, name in WORDS.items())
+_NO_BOUND = (
+    "no edge is read, since nothing public bounds how many a node has. Promise a bound (--max-degree), or declare degrees public "
+    "(--public-degrees, or degree_column in a schema), if that is true."
+)
 _HOPS = "; ".join(f"{word} {FACES[WORDS[word]].defaults['hops']}" for word in HOPS)
 
 
@@ -126,6 +130,8 @@ def _run(
     job: Job, state: FitState | None, kept: dict[str, Any] | None, start: float, quiet: bool, verbose: bool
 ) -> tuple[dict[str, Any], Evaluation]:
     """Fit, save and score a run. Return what metrics.json holds, and the scores of the run and its controls."""
+    from sfumato.bounded.promise import protects_every_arc
+    from sfumato.central.auto import can_promise
     from sfumato.evaluation.memory import peak_mb
     from sfumato.evaluation.request import prepare
 
@@ -136,6 +142,8 @@ def _run(
     plan, request = prepared.plan, job.request
     if plan.method.name != request.method.name:
         print(f"{job.word}: {plan.method.name}, by unit, budget and promised mean degree.", file=sys.stderr)
+        if protects_every_arc(plan.unit) and not can_promise(plan.unit, plan.public):
+            print(f"{job.word}: {_NO_BOUND}", file=sys.stderr)
     tell(plan.caveats)
     if verbose:
         print(plan, file=sys.stderr)
