@@ -286,6 +286,20 @@ def test_a_saved_run_verifies_and_predicts_the_same(tmp_path, unit, settings):
     assert np.array_equal(sf.load(folder).predict(GRAPH), run.predict(GRAPH))
 
 
+def test_embeddings_are_what_the_second_layer_read_in_training(runs):
+    run, plain = runs["gaussian"], fitted(mechanism="none", num_roots=None)
+    own = plain.plan.method.embeddings(plain.ran, plain.weights, plain.released, GRAPH)
+    scores = own @ plain.weights["network.second.weight"].T + plain.weights["network.second.bias"]
+    np.testing.assert_allclose(
+        scores, plain.plan.method.scores(plain.ran, plain.weights, plain.released, GRAPH), atol=1e-5
+    )
+    method, weights = run.plan.method, run.weights
+    found = method.embeddings(run.ran, weights, run.released, GRAPH)
+    changed = np.flatnonzero((found != method.embeddings(run.ran, weights, {}, GRAPH)).any(axis=1))
+    assert set(changed) <= set(np.flatnonzero(GRAPH.train_mask)[method.roots(run.plan.public)])
+    assert len(changed) > 20
+
+
 def test_released_rows_are_whole_steps(runs):
     rows = runs["gaussian"].plan.method.rows(runs["gaussian"].plan.public)
     found = rows.matrix(runs["gaussian"].released)

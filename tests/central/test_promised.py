@@ -87,7 +87,7 @@ def test_senders_have_no_row_and_rows_are_for_their_own_node(tmp_path):
     }
     shown = fitted.certificate.values["who_may_see"]
     assert "its noisy row of neighbors' classes" in shown["the node itself"]
-    assert shown["anyone"] == ["weights", "noisy pairs of classes"]
+    assert shown["anyone"] == ["weights", "noisy pairs of classes", "noisy counts of right answers"]
     run = fitted.save(tmp_path / "run")
     rows = fitted.released["aggregate/1"][~graph.train_mask]
     left = b"".join(path.read_bytes() for path in (run / "release").iterdir())

@@ -96,7 +96,20 @@ def layers(weights: Arrays, rows: Any, hop: Any) -> NDArray[np.float32]:
         rows: what the first layer reads.
         hop: the matrix that hidden rows are multiplied by.
     """
-    hidden = np.maximum(rows @ weights["network.first.weight"].T + weights["network.first.bias"], 0)
+    hidden = hidden_rows(weights, rows)
     mixed = hidden if hop is None else hop @ hidden
     scores = mixed @ weights["network.second.weight"].T + weights["network.second.bias"]
     return np.asarray(scores, np.float32)
+
+
+def hidden_rows(weights: Arrays, rows: Any) -> NDArray[np.float32]:
+    """Apply the first layer to rows, [num_rows, width].
+
+    Args:
+        weights: the trained weights.
+        rows: what the first layer reads.
+    """
+    hidden: NDArray[np.float32] = np.maximum(
+        rows @ weights["network.first.weight"].T + weights["network.first.bias"], 0
+    )
+    return hidden

@@ -29,8 +29,16 @@ from sfumato.bounded.gradients import PrivateSGD
 from sfumato.bounded.occurrences import check_occurrences, root_examples
 from sfumato.bounded.pagerank import Walk
 from sfumato.bounded.split_gradients import LEAST_CLIP, MOST_CLIP, SplitNetwork, split_steps
+from sfumato.bounded.splits import unit_rows
 from sfumato.central._appr import NOISY, Rows, loss_weights, random_rows, worth_releasing
-from sfumato.central._two_layers import first_weights, num_weights, own_scores, train_plainly, weight_arrays
+from sfumato.central._two_layers import (
+    first_weights,
+    hidden_rows,
+    num_weights,
+    own_scores,
+    train_plainly,
+    weight_arrays,
+)
 from sfumato.errors import InputError
 from sfumato.graph.subgraph import adjacency
 from sfumato.method.card import Audience, Card
@@ -259,6 +267,20 @@ class DPAR(CuratorMethod):
         """
         own = own_scores(weights, graph)
         return power_iteration(graph, own, self.alpha, self.power_steps) if self.public_test_graph else own
+
+    def embeddings(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
+        """Compute the hidden layer of every node, and of roots with released rows its sum over their rows. **Evaluation only**.
+
+        Embeddings of roots read other nodes' features in the clear; those of all other nodes are for the node itself.
+        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`. The result
+        is float32 [num_nodes, width].
+        """
+        hidden: NDArray[np.float32] = hidden_rows(weights, unit_rows(graph)).astype(np.float32)
+        if released:
+            roots, train = self.roots(plan.public), np.flatnonzero(graph.train_mask)
+            weighed = loss_weights(self.rows(plan.public).matrix(released), roots, self.most)
+            hidden[train[roots]] = weighed @ hidden[train]
+        return hidden
 
     def _matrix(
         self, plan: Planned, graph: Graph, roots: NDArray[np.int64], session: Session

@@ -205,12 +205,13 @@ class DPGNN(NetworkMethod):
         assert isinstance(event, GaussianEvent)
         assert cap is not None
         stddev = event.noise_multiplier * hop_sensitivity(plan.unit, released_messages=False)
+        key = session.charge("aggregate/1")
         arcs = Arcs(*by_destination(*cap_out_degree(graph.indptr, graph.indices, cap, session.key)))
         of_mean = _encoders(network, 1)[1]
         encoded = np.asarray(unit_rows(graph) @ of_mean.T) / message_norm(of_mean)
         encoded /= np.maximum(np.linalg.norm(encoded, axis=1, keepdims=True), 1)
         messages = np.hstack([encoded, np.ones((graph.num_nodes, 1))]) * _ROOT_HALF
-        key, rows = session.charge("aggregate/1"), messages.astype(np.float32)
+        rows = messages.astype(np.float32)
         session.bind("aggregate/1", rows, arcs.offsets, arcs.sources)
         return noisy_neighborhood_sum(arcs, rows, stddev, derive_key(key, "sum"))
 

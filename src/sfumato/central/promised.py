@@ -132,7 +132,7 @@ class PromisedMessages(CuratorMethod):
         summary="label messages under promised degrees (node level, incident arcs)",
         units=("node",),
         audience=Audience(
-            ("weights", "noisy pairs of classes"),
+            ("weights", "noisy pairs of classes", "noisy counts of right answers"),
             never=("sums before noise",),
             own=("its noisy row of neighbors' classes",),
         ),

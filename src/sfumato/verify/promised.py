@@ -27,7 +27,7 @@ class PromisedMessages(Linear):
 
     audience: ClassVar = {
         "node": {
-            "anyone": ["weights", "noisy pairs of classes"],
+            "anyone": ["weights", "noisy pairs of classes", "noisy counts of right answers"],
             "the node itself": ["its noisy row of neighbors' classes", *OWN],
             "never": ["sums before noise"],
         }
