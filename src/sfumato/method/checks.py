@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato._validate import fail
-from sfumato.errors import DataError, LedgerError
+from sfumato.errors import DataError, InputError, LedgerError
 from sfumato.graph.schema import CATEGORIES
 from sfumato.privacy.events import MOST
+from sfumato.record.ledger import OWN
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from sfumato.graph.graph import Graph
+    from sfumato.graph.graph import Graph, PublicFacts
     from sfumato.method.contract import Method
+    from sfumato.record.ledger import Release
 
 _LONGEST_NAME = 200
 _MOST_ASSUMED = 10_000
@@ -86,3 +88,47 @@ def check_settings(method: Method) -> None:
         if isinstance(value, int) and abs(value) > MOST:
             expected = "to be an integer of at most 2**53, the longest that a certificate holds"
             raise fail(name, value, expected, "Write it as a float, or lower it.")
+
+
+def check_stated(planned: PublicFacts, found: PublicFacts) -> None:
+    """Refuse a graph whose promises are others than a certificate would state, or that assumes more to be public.
+
+    ``planned`` are the facts of the plan, which the certificate states, and ``found`` those of the graph.
+
+    Raises:
+        DataError: bounds on degrees differ, or what was read off the data would not be listed.
+    """
+    remedy = "Calibrate with this graph's public_facts(unit)."
+    for name in ("max_degree", "degree_bounds"):
+        stated, is_there = getattr(planned, name), getattr(found, name)
+        if stated is not None and stated != is_there:
+            raise DataError(
+                f"Expected a graph with {name}={stated} as the plan was calibrated for, got {is_there}: the certificate states "
+                f"it. {remedy}"
+            )
+    hidden = [fact for fact in found.assumed if fact not in planned.assumed]
+    if hidden:
+        raise DataError(
+            f"Expected a graph that assumes no more to be public than the plan was calibrated for, got {hidden[0]!r}, which the "
+            f"certificate would not list. {remedy}"
+        )
+
+
+def check_own(releases: Sequence[Release], released: Mapping[str, object]) -> set[str]:
+    """Return the names of releases that are for single nodes; refuse to save a run that lacks one.
+
+    ``releases`` were charged, and ``released`` is what the run holds.
+
+    Raises:
+        InputError: one is not there.
+
+    >>> check_own((), {})
+    set()
+    """
+    theirs = {one.name for one in releases if one.visible_to == OWN}
+    if theirs - released.keys():
+        raise InputError(
+            "Expected a run with the rows of its own/ folder, without which a copy would not verify, got none. Copy the run "
+            "folder instead, or put own/ beside release/ and load the run again."
+        )
+    return theirs

@@ -20,7 +20,7 @@ from sfumato._validate import check_int, fail
 from sfumato.errors import DataError, InputError, LedgerError, UnsupportedUnitError
 from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.graph.splits import DEFAULT_FRACTIONS
-from sfumato.method.checks import check_names, check_settings, check_spec
+from sfumato.method.checks import check_names, check_own, check_settings, check_spec, check_stated
 from sfumato.method.contract import Accuracies, Arrays, GraphKey, Method, Origin, Planned, Progress, Watch
 from sfumato.method.engine import PlanEntry
 from sfumato.method.opening import open_session
@@ -32,7 +32,7 @@ from sfumato.privacy.promises import Caveat, implausible, warn
 from sfumato.privacy.units import Unit, unit_from_dict, unit_to_dict
 from sfumato.record.certificate import MOST_ORIGINS, Certificate, Statement, certify, round_up, total_draws
 from sfumato.record.claims import new_run
-from sfumato.record.ledger import OWN, Ledger, Release
+from sfumato.record.ledger import Ledger, Release
 from sfumato.record.release_folder import StoredRun, write_release
 from sfumato.record.stopped import noting_charges
 
@@ -200,11 +200,9 @@ class Plan(Planned):
         if not learns:
             self.method.check(graph)
             return
-        self._check_stated(facts)
+        check_stated(self.public, facts)
         if not graph.train_mask.any():
-            raise DataError(
-                f"Expected graph {graph.name!r} to have nodes in the training role, got none. Check the roles."
-            )
+            raise DataError(f"Expected graph {graph.name!r} to have nodes in the training role, got none. Check roles.")
         if graph.y is None or graph.num_classes < 2:
             raise DataError(f"Expected graph {graph.name!r} to have labels of at least 2 classes. Name a label column.")
         labeled = int((graph.train_mask & (graph.y >= 0)).sum())
@@ -213,22 +211,6 @@ class Plan(Planned):
                 f"Expected at least two labeled training nodes, got {labeled}. Check the label column and roles."
             )
         self.method.check(graph)
-
-    def _check_stated(self, facts: PublicFacts) -> None:
-        """Refuse a graph whose promises are others than the certificate would state, or that assumes more to be public."""
-        for name in ("max_degree", "degree_bounds"):
-            planned, found = getattr(self.public, name), getattr(facts, name)
-            if planned != found and planned is not None:
-                raise DataError(
-                    f"Expected a graph with {name}={planned} as the plan was calibrated for, got {found}: the certificate states "
-                    "it. Calibrate with this graph's public_facts(unit)."
-                )
-        hidden = [fact for fact in facts.assumed if fact not in self.public.assumed]
-        if hidden:
-            raise DataError(
-                f"Expected a graph that assumes no more to be public than the plan was calibrated for, got {hidden[0]!r}, which "
-                "the certificate would not list. Calibrate with this graph's public_facts(unit)."
-            )
 
 
 @dataclass(frozen=True)
@@ -350,12 +332,7 @@ class Fitted:
         }
         private = plan.epsilon is not None
         cached = {} if private else {_CACHE + name: array for name, array in self.released.items()}
-        theirs = {one.name for one in (*plan.releases, *self.ran.releases) if one.visible_to == OWN and private}
-        if theirs - self.released.keys():
-            raise InputError(
-                "Expected a run with the rows of its own/ folder, without which a copy would not verify, got none. Copy the run "
-                "folder instead, or put own/ beside release/ and load the run again."
-            )
+        theirs = check_own((*plan.releases, *self.ran.releases) if private else (), self.released)
         return write_release(
             Path(directory),
             self.certificate,
