@@ -133,6 +133,7 @@ def write_release(
         content = _tensor_file({**own, _SALT: np.frombuffer(secrets.token_bytes(32), np.int64)})
         spec = {**spec, "own": hashlib.sha256(content).hexdigest()}
         _write_all((run / OWN_ROWS).parent, {Path(OWN_ROWS).name: content}, None)
+        (run / OWN_ROWS).chmod(0o600)
     files = {
         **({} if certificate is None else {"certificate.json": certificate.to_json().encode()}),
         LEDGER: ledger.text().encode(),
