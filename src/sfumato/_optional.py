@@ -20,6 +20,7 @@ EXTRAS = {
     "duckdb": "train",
     "pyarrow": "train",
     "safetensors": "train",
+    "PIL": "train",
     "networkx": "networkx",
     "matplotlib": "report",
     "jinja2": "report",

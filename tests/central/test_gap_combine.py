@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.central._learning import num_parameters
 from sfumato.errors import InputError
 from sfumato.graph.synthetic import stochastic_block_model
 from sfumato.nn.models import COMBINE
+from sfumato.nn.weights import num_parameters
 from sfumato.verify import verify
 from sfumato.verify.methods import rules_of
 from sfumato.verify.releases import release_faults

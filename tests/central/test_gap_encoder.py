@@ -10,10 +10,10 @@ import scipy.sparse as sp
 import sfumato as sf
 from sfumato.bounded.aggregation import normalize_rows
 from sfumato.central import gap
-from sfumato.central._learning import num_parameters
 from sfumato.errors import InputError
 from sfumato.graph.graph import Graph
 from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.nn.weights import num_parameters
 from sfumato.verify import verify
 from sfumato.verify.methods import rules_of
 from sfumato.verify.releases import release_faults

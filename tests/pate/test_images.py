@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from sfumato.errors import DataError, InputError
-from sfumato.pate.images import load_images, read_idx
+from sfumato.graph.idx import read_idx
+from sfumato.pate.images import load_images
 
 
 def idx(array, head=None):

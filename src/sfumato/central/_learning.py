@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,7 +24,7 @@ from sfumato.privacy.events import PoissonGaussianEvent, RepeatedGaussianEvent
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph, PublicFacts
-    from sfumato.method.contract import Arrays, Planned, Session
+    from sfumato.method.contract import Planned, Session
     from sfumato.noise.keys import Key
     from sfumato.privacy.units import Unit
 
@@ -266,28 +265,3 @@ def labeled(graph: Graph) -> tuple[Tensor, NDArray[np.int64], NDArray[np.int64]]
     assert graph.y is not None
     train_ids, val = (np.flatnonzero(mask & (graph.y >= 0)) for mask in (graph.train_mask, graph.val_mask))
     return torch.from_numpy(graph.y), train_ids, val
-
-
-def num_parameters(network: nn.Module) -> int:
-    """Count the numbers that a network's parameters hold."""
-    return sum(parameter.numel() for parameter in network.parameters())
-
-
-@contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """Initialize networks from a public seed without touching the caller's random state."""
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed also formats the call stack
-        yield
-
-
-def network_arrays(prefix: str, network: nn.Module) -> Arrays:
-    """Return a network's state as arrays, each name with the prefix."""
-    return {f"{prefix}.{key}": value.detach().numpy() for key, value in network.state_dict().items()}
-
-
-def load_weights(network: nn.Module, weights: Arrays, prefix: str) -> None:
-    """Put the arrays of ``weights`` whose names have ``prefix`` into ``network``, and set it to evaluation."""
-    start = prefix + "."
-    network.load_state_dict({k.removeprefix(start): torch.tensor(v) for k, v in weights.items() if k.startswith(start)})
-    network.eval()

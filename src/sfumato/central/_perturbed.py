@@ -19,13 +19,14 @@ from torch import Tensor, nn
 
 from sfumato._validate import check_choice, check_int, check_real, fail
 from sfumato.bounded.topology import Pairs, edge_numbers, noisy_edge_count, pairs_of
-from sfumato.central._learning import Features, labeled, load_weights, network_arrays, seeded
+from sfumato.central._learning import Features, labeled
 from sfumato.central.counts import one_hot
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
 from sfumato.nn.models import SparseRows
 from sfumato.nn.sage import BesideCounts, SumSAGE
 from sfumato.nn.training import train_full_batch
+from sfumato.nn.weights import load_weights, network_arrays, seeded
 from sfumato.noise.coins import SecretWords
 from sfumato.noise.keys import Key, derive_key, operand_mac
 from sfumato.privacy.events import PureEvent

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from sfumato.bounded.splits import unit_rows
-from sfumato.central._learning import seeded
+from sfumato.nn.weights import seeded
 
 if TYPE_CHECKING:
     from sfumato.bounded.split_gradients import Optimizer, SplitNetwork

@@ -11,23 +11,14 @@ import torch
 from numpy.typing import NDArray
 
 from sfumato._validate import check_int, check_real
-from sfumato.central._learning import (
-    Features,
-    NetworkMethod,
-    labeled,
-    load_weights,
-    network_arrays,
-    num_parameters,
-    seeded,
-    sgd_event,
-    train,
-)
+from sfumato.central._learning import Features, NetworkMethod, labeled, sgd_event, train
 from sfumato.errors import UnsupportedUnitError
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
 from sfumato.nn import models
 from sfumato.nn.training import train_full_batch
+from sfumato.nn.weights import load_weights, network_arrays, num_parameters, seeded
 from sfumato.record.ledger import Release
 
 if TYPE_CHECKING:

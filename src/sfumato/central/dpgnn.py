@@ -35,11 +35,12 @@ from sfumato.bounded.degree import by_destination, cap_out_degree
 from sfumato.bounded.kernels import UNIT
 from sfumato.bounded.splits import unit_rows
 from sfumato.bounded.subgraphs import occurrences, read_arcs, subgraph_rows
-from sfumato.central._learning import NetworkMethod, Rows, load_weights, network_arrays, num_parameters, seeded, train
+from sfumato.central._learning import NetworkMethod, Rows, train
 from sfumato.central.linear import Matrix, apply_rows, chosen, plain
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.nn.models import MLP, SparseRows
+from sfumato.nn.weights import load_weights, network_arrays, num_parameters, seeded
 from sfumato.noise.keys import derive_key
 from sfumato.privacy.events import GaussianEvent, RepeatedGaussianEvent
 from sfumato.record.ledger import Release

@@ -43,20 +43,12 @@ from sfumato.bounded.aggregation import (
     normalize_rows,
 )
 from sfumato.bounded.degree import by_destination, cap_out_degree
-from sfumato.central._learning import (
-    Features,
-    NetworkMethod,
-    load_weights,
-    network_arrays,
-    num_parameters,
-    seeded,
-    sgd_event,
-    train,
-)
+from sfumato.central._learning import Features, NetworkMethod, sgd_event, train
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Origin, Outcome, Planned, Session
 from sfumato.method.inference import Inference
 from sfumato.nn.models import COMBINE, Encoder, MultiHopClassifier
+from sfumato.nn.weights import load_weights, network_arrays, num_parameters, seeded
 from sfumato.noise.keys import new_key
 from sfumato.privacy.events import GaussianEvent
 from sfumato.privacy.splitting import SGD_WEIGHT, Part, balance

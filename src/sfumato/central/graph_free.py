@@ -14,7 +14,7 @@ from torch import nn
 
 from sfumato._optional import require
 from sfumato._validate import check_int, check_real
-from sfumato.central._learning import Features, labeled, load_weights, network_arrays, seeded
+from sfumato.central._learning import Features, labeled
 from sfumato.errors import UnsupportedUnitError
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
@@ -22,6 +22,7 @@ from sfumato.method.curator import CuratorMethod
 from sfumato.nn.decoupled import Blocks
 from sfumato.nn.models import Linear
 from sfumato.nn.training import train_full_batch
+from sfumato.nn.weights import load_weights, network_arrays, seeded
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph, PublicFacts

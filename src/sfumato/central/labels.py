@@ -54,14 +54,7 @@ from sfumato.bounded.routing import (
     routed_coordinates,
     routed_sensitivity,
 )
-from sfumato.central._learning import (
-    labeled,
-    load_weights,
-    network_arrays,
-    num_parameters,
-    sgd_event,
-    train,
-)
+from sfumato.central._learning import labeled, sgd_event, train
 from sfumato.central.arrivals import LabelInference, softmax
 from sfumato.central.counts import (
     WEIGHTS,
@@ -79,6 +72,7 @@ from sfumato.central.shares import Routed, release_hop, share_inputs, shared_lab
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Origin, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
+from sfumato.nn.weights import load_weights, network_arrays, num_parameters
 from sfumato.privacy.events import GaussianEvent
 from sfumato.privacy.splitting import MOST_SGD_NOISE, SGD_WEIGHT, Part, balance
 from sfumato.record.ledger import Release

@@ -27,12 +27,13 @@ from sfumato.bounded.exact import WholeRows
 from sfumato.bounded.gradients import check_examples
 from sfumato.bounded.grouping import group_sensitivity, noisy_group_sums
 from sfumato.bounded.kernels import UNIT
-from sfumato.central._learning import Features, Rows, load_weights, network_arrays, num_parameters, train
+from sfumato.central._learning import Features, Rows, train
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
 from sfumato.nn.models import Linear as LinearLayer
 from sfumato.nn.models import SparseRows
+from sfumato.nn.weights import load_weights, network_arrays, num_parameters
 from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
 from sfumato.record.ledger import Release
 

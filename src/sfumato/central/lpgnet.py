@@ -30,10 +30,11 @@ from sfumato._validate import check_int
 from sfumato.bounded.aggregation import Arcs
 from sfumato.bounded.counting import noisy_counts, unrouted_sensitivity
 from sfumato.bounded.kernels import UNIT
-from sfumato.central._learning import Features, NetworkMethod, load_weights, network_arrays, seeded, train
+from sfumato.central._learning import Features, NetworkMethod, train
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.nn.models import MLP
+from sfumato.nn.weights import load_weights, network_arrays, seeded
 from sfumato.noise.keys import new_key
 from sfumato.privacy.events import PureEvent
 from sfumato.record.ledger import Release

@@ -43,7 +43,7 @@ from sfumato.bounded.aggregation import normalize_rows
 from sfumato.bounded.grouping import group_sensitivity, noisy_group_sums
 from sfumato.bounded.kernels import UNIT
 from sfumato.bounded.routing import routed_arc_change, routed_coordinates, routed_sensitivity
-from sfumato.central._learning import load_weights, network_arrays, num_parameters, train_charged
+from sfumato.central._learning import train_charged
 from sfumato.central.counts import directions
 from sfumato.central.forecast import forecast
 from sfumato.central.labels import LabelMessages
@@ -61,6 +61,7 @@ from sfumato.central.linear import (
 from sfumato.central.shares import release_hop, simplex, sum_hop
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
+from sfumato.nn.weights import load_weights, network_arrays, num_parameters
 from sfumato.noise.keys import derive_key
 from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
 from sfumato.privacy.splitting import MOST_SGD_NOISE

@@ -35,22 +35,14 @@ from torch import Tensor
 from sfumato._validate import check_int, fail
 from sfumato.bounded.aggregation import normalize_rows
 from sfumato.bounded.kernels import UNIT
-from sfumato.central._learning import (
-    Features,
-    NetworkMethod,
-    load_weights,
-    network_arrays,
-    num_parameters,
-    seeded,
-    sgd_event,
-    train,
-)
+from sfumato.central._learning import Features, NetworkMethod, sgd_event, train
 from sfumato.central.gap import Aggregation, aggregation_releases
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Origin, Outcome, Planned, Session
 from sfumato.method.inference import Inference
 from sfumato.nn.models import SparseRows
 from sfumato.nn.progressive import StageNetwork
+from sfumato.nn.weights import load_weights, network_arrays, num_parameters, seeded
 from sfumato.privacy.events import GaussianEvent
 from sfumato.privacy.splitting import SGD_WEIGHT, Part, balance
 from sfumato.record.ledger import Release

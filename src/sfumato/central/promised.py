@@ -39,7 +39,7 @@ from torch import nn
 
 from sfumato._validate import check_int, check_real, fail
 from sfumato.bounded.promise import GRID, MOST_STDDEV, promised_sensitivity, rounding_slack
-from sfumato.central._learning import load_weights, network_arrays, num_parameters, train, train_charged
+from sfumato.central._learning import train, train_charged
 from sfumato.central.arrivals import softmax
 from sfumato.central.compatibility import Expected, log_likelihood
 from sfumato.central.linear import (
@@ -77,6 +77,7 @@ from sfumato.graph.bounds import most_arcs
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
+from sfumato.nn.weights import load_weights, network_arrays, num_parameters
 from sfumato.privacy.events import PoissonGaussianEvent
 from sfumato.privacy.splitting import MOST_SGD_NOISE
 from sfumato.record.ledger import OWN, Release

@@ -30,7 +30,7 @@ from torch import Tensor, nn
 
 from sfumato._optional import require
 from sfumato._validate import check_int, check_real
-from sfumato.central._learning import Features, labeled, seeded
+from sfumato.central._learning import Features, labeled
 from sfumato.errors import UnsupportedUnitError
 from sfumato.method.card import Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
@@ -38,6 +38,7 @@ from sfumato.method.curator import CuratorMethod
 from sfumato.nn.decoupled import Blocks, Smoothed
 from sfumato.nn.models import SparseRows
 from sfumato.nn.training import train_full_batch
+from sfumato.nn.weights import seeded
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph, PublicFacts

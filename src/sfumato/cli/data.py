@@ -12,7 +12,10 @@ import typer
 from sfumato.cli.output import plain_console
 
 DATASET = typer.Option(
-    None, "--dataset", help="The name of a data set, such as campus or facebook100/Berkeley13 (see `sfumato datasets`)."
+    None,
+    "--dataset",
+    help="The name of a data set, such as campus or facebook100/Berkeley13 (see `sfumato datasets`), or the path of a folder of "
+    "images with one subfolder for each class.",
 )
 DATA_DIR = typer.Option(None, "--data-dir", help="The folder that holds the files of named data sets.")
 NODES = typer.Option(None, "--nodes", help="The table of nodes, as CSV or Parquet.")
@@ -42,6 +45,12 @@ TEXT_FEATURES = typer.Option(
     "--text-features",
     help="How texts become features: hashing[:COLUMNS], bag-of-words:FILE, tf-idf:FILE, word-vectors:FILE, transformer:MODEL, "
     "sentence-transformer:MODEL, or the file that `sfumato text features` wrote. Files and models are public inputs.",
+)
+IMAGE_SIZE = typer.Option(
+    None,
+    "--image-size",
+    help="WIDTHxHEIGHT in pixels, such as 60x70, to which the images of orl_faces or of a folder are scaled (default: their own "
+    "size, which all have to share).",
 )
 
 

@@ -135,7 +135,7 @@ class Options:
     * what is protected and how much it may cost: ``unit``, ``arcs``, ``max_degree``, ``public_degrees``, ``epsilon``, ``delta``,
       or for local methods ``epsilon_x`` and ``epsilon_y``;
     * the graph: ``dataset``, ``data_dir`` and ``min_class_size``, or ``nodes``, ``edges``, ``label``, ``schema`` and
-      ``directed``; its texts, ``text`` and ``text_features``; and its ``split``;
+      ``directed``; its texts, ``text`` and ``text_features``; its ``image_size``; and its ``split``;
     * what is evaluated: ``seeds``, ``controls``;
     * the ledger of the data set: ``ledger``, ``total_epsilon``, ``total_delta``, ``composition``;
     * how it runs and what it leaves: ``device``, ``threads``, ``resumable``, ``sign_key``, ``out``.
@@ -154,6 +154,7 @@ class Options:
     directed: bool | None = None
     text: tuple[str, ...] = ()
     text_features: str | None = None
+    image_size: str | None = None
     epsilon: float | None = None
     delta: float | None = None
     arcs: str | None = None
@@ -196,6 +197,7 @@ class Options:
             self.split,
             self.text,
             self.text_features,
+            self.image_size,
         ).check()
 
     def to_json(self) -> dict[str, Any]:

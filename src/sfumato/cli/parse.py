@@ -63,7 +63,10 @@ def given(values: dict[str, Any], command: str = "train") -> Options:
         InputError: the method, the unit or the run folder is missing. (Only ``--resume`` takes them from a run.)
     """
     values = {**values, **local.implied(values)} if values["method"] in local.WORDS else values
-    values = {**values, "split": values["split"] or "75/10/15", "text": tuple(values["text"] or ())}
+    from sfumato.graph.datasets import default_split
+
+    split = values["split"] or default_split(values["dataset"] or "")
+    values = {**values, "split": split, "text": tuple(values["text"] or ())}
     for name, remedy in (
         ("method", "Name one, such as auto"),
         ("unit", "Say what is protected, such as --unit edge"),

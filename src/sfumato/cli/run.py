@@ -242,7 +242,8 @@ def _kept(run: Path, dataset: str | None, text: list[str] | None) -> dict[str, A
         return {"split": Source.split, "text": tuple(text or ())}
     same = kept.dataset == dataset and (dataset or kept.split != "public")
     columns = tuple(text) if text else () if dataset else kept.text
-    return {"split": kept.split if same else Source.split, "text": columns, "text_features": kept.text_features}
+    split = kept.split if same else Source.split
+    return {"split": split, "text": columns, "text_features": kept.text_features, "image_size": kept.image_size}
 
 
 def _write_predictions(out: Path, graph: Graph, fitted: Fitted, table: NDArray[np.float32] | None = None) -> None:

@@ -48,6 +48,7 @@ def train(
     directed: bool | None = data.DIRECTED,
     text: list[str] | None = data.TEXT,
     text_features: str | None = data.TEXT_FEATURES,
+    image_size: str | None = data.IMAGE_SIZE,
     unit: str | None = options.UNIT,
     epsilon: float | None = options.EPSILON,
     delta: float | None = options.DELTA,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato._files import write_json
+from sfumato._validate import fail
 from sfumato.errors import DataError, InputError
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ class Source:
         split: percentages of training, validation and test nodes, such as ``75/10/15``, or ``public``.
         text: columns of texts in the node table.
         text_features: names the encoder of the texts (see :mod:`sfumato.graph.text`); None reads none.
+        image_size: ``WIDTHxHEIGHT`` in pixels that images of files are scaled to; None keeps their size.
     """
 
     dataset: str | None = None
@@ -44,6 +47,7 @@ class Source:
     split: str = "75/10/15"
     text: tuple[str, ...] = ()
     text_features: str | None = None
+    image_size: str | None = None
 
     @property
     def named(self) -> bool:
@@ -87,11 +91,30 @@ class Source:
             from sfumato.graph.text import encoder_named
 
             encoder_named(self.text_features)
+        if self.image_size is not None and not self.named:
+            raise InputError("Expected --image-size with --dataset only: tables hold no images. Drop it.")
+        self.pixels()
         if self.split != "public":
             from sfumato.graph.splits import parse_fractions
 
             parse_fractions(self.split)
         return self
+
+    def pixels(self) -> tuple[int, int] | None:
+        """Return height and width that images are scaled to, or None.
+
+        Raises:
+            InputError: ``image_size`` is not two whole numbers above 0.
+
+        >>> Source("orl_faces", image_size="60x70").pixels()
+        (70, 60)
+        """
+        if self.image_size is None:
+            return None
+        found = re.fullmatch(r"([1-9]\d{0,4})x([1-9]\d{0,4})", self.image_size)
+        if found is None:
+            raise fail("image_size", self.image_size, "to be WIDTHxHEIGHT in pixels, such as 60x70")
+        return int(found[2]), int(found[1])
 
     def load(self, report: Report | None = None) -> Graph:
         """Read the graph. Roles are not drawn yet, unless the data set or a role column has them.
@@ -108,7 +131,7 @@ class Source:
             split = "public" if self.split == "public" else None
             graph = load_dataset(
                 self.dataset, self.data_dir, min_class_size=self.min_class_size, split=split,
-                text_features=self.text_features, report=report,
+                text_features=self.text_features, image_size=self.pixels(), report=report,
             )  # fmt: skip
             if self.directed is not None and self.directed != graph.directed:
                 raise DataError(
@@ -153,6 +176,8 @@ class Source:
             from sfumato.graph.text import absolute as whole
 
             absolute["text_features"] = whole(self.text_features)
+        if self.dataset is not None and Path(self.dataset).is_dir():
+            absolute["dataset"] = str(Path(self.dataset).resolve())
         values = {**asdict(self), **absolute}
         write_json(run / "evaluation" / "source.json", values)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -167,3 +168,23 @@ def check_roles(roles: Any, num_nodes: int) -> np.ndarray | None:
         row = int(np.argmax((values < 0) | (values > 3)))
         raise DataError(f"Expected roles to be 0 train, 1 val, 2 test or 3 none, but roles[{row}] is not. Correct it.")
     return values.astype(np.uint8, copy=False)
+
+
+def check_image_shape(shape: Any, num_features: int) -> tuple[int, int, int] | None:
+    """Return channels, height and width of the images whose pixels are the columns; None stays None.
+
+    Raises:
+        DataError: the shape is not three whole numbers above 0 whose product is the number of columns.
+
+    >>> check_image_shape([1, 28, 28], 784)
+    (1, 28, 28)
+    """
+    if shape is None:
+        return None
+    found = tuple(shape)
+    if len(found) != 3 or any(type(size) is not int or size < 1 for size in found) or math.prod(found) != num_features:
+        raise DataError(
+            f"Expected image_shape to be (channels, height, width) with a product of {num_features}, the number of columns of "
+            f"x, got {found}. Correct it, or leave it out."
+        )
+    return found

@@ -14,6 +14,7 @@ from sfumato._validate import check_choice, check_int, fail
 from sfumato.errors import DataError, InputError
 from sfumato.graph import _parsers, _text_parsers
 from sfumato.graph.graph import Graph
+from sfumato.graph.images import IMAGE_DATASETS, from_folder, load_images
 from sfumato.graph.subgraph import induced_arcs
 from sfumato.graph.synthetic import campus, interests
 from sfumato.graph.text import with_texts
@@ -98,8 +99,12 @@ _KNOWN = (
         note="reddit-G.json, -class_map.json, -id_map.json and -feats.npy from http://snap.stanford.edu/graphsage/reddit.zip; "
         "a tenth of the posts",
     ),
+    DatasetRow("mnist", 70000, 0, 784, 10, note="images of 28 x 28, without edges"),
+    DatasetRow("fashion_mnist", 70000, 0, 784, 10, note="images of 28 x 28, without edges"),
+    DatasetRow("orl_faces", 400, 0, 10304, 40, note="images of 92 x 112, without edges; --image-size scales them"),
 )
 _GENERATED = ("campus", "interests")
+_DRAWN_SPLIT = "75/10/15"
 _MARKER_FILES = {
     "facebook100": "facebook100/{}.mat",
     "planetoid": "planetoid/ind.{}.graph",
@@ -108,6 +113,9 @@ _MARKER_FILES = {
     "lastfm_asia": "lastfm_asia/lastfm_asia_edges.csv",
     "directed": "directed/{}.*",
     "text": "text/{}/*",
+    "mnist": "mnist/*",
+    "fashion_mnist": "fashion_mnist/*",
+    "orl_faces": "orl_faces/s1/*",
 }
 
 
@@ -118,6 +126,7 @@ def load_dataset(
     min_class_size: int | None = None,
     split: str | None = None,
     text_features: str | None = None,
+    image_size: tuple[int, int] | None = None,
     report: Report | None = None,
 ) -> Graph:
     """Load a named graph; ``"campus"``, the embedded default, and ``"interests"`` need no files.
@@ -141,6 +150,8 @@ def load_dataset(
       missing. Pokec: users who name only cats or only dogs as pets (which is the target), the 10,000 most complete profiles
       of each; texts are 49 columns. Reddit: a tenth of the posts, drawn by a public seed, with the published vectors as
       features; ``split="public"`` sets the published roles.
+    * ``mnist``, ``fashion_mnist``, ``orl_faces``, and any folder of images (its path is the name): graphs without arcs
+      (:mod:`sfumato.graph.images`). ``split="public"`` sets their roles.
 
     Elsewhere ``min_class_size`` (default 0) drops the nodes of smaller classes and keeps nodes without a label.
 
@@ -154,6 +165,7 @@ def load_dataset(
         min_class_size: smaller classes are dropped; None takes the default of the data set.
         split: "public" for the published roles; None sets no roles.
         text_features: names the encoder of the documents, such as ``hashing`` (see :mod:`sfumato.graph.text`).
+        image_size: height and width that images of a folder or of ``orl_faces`` are scaled to.
         report: is told how far documents are encoded.
 
     Raises:
@@ -168,10 +180,13 @@ def load_dataset(
         check_int(low=0, min_class_size=min_class_size)
     if split is not None:
         check_choice(("public",), "Leave it out and call graph.with_split() for a random split.", split=split)
-        if family != "planetoid" and name != "text/reddit":
-            raise fail(
-                "split", split, f"to be None for {name}", "Only planetoid/ and text/reddit have one: use with_split()."
-            )
+    if name in IMAGE_DATASETS or _is_folder(name):
+        return _images(name, data_dir, min_class_size, split, image_size)
+    if image_size is not None:
+        raise fail("image_size", image_size, f"to be None for {name}", "It holds no images of files.")
+    if split is not None and family != "planetoid" and name != "text/reddit":
+        remedy = "Only planetoid/, text/reddit and images have one: use with_split()."
+        raise fail("split", split, f"to be None for {name}", remedy)
     if text_features is not None and family != "text":
         raise fail(
             "text_features", text_features, f"to be None for {name}", "Only the data sets under text/ have documents."
@@ -193,6 +208,41 @@ def load_dataset(
     except DataError as error:
         raise DataError(f"Cannot load {name}: {error}") from error
     return replace(graph, name=name, roles=graph.roles if split else None)
+
+
+def default_split(name: str) -> str:
+    """Return the split of a named data set that the command line takes unless told: images have one of their own.
+
+    >>> default_split("mnist"), default_split("campus")
+    ('public', '75/10/15')
+    """
+    split_there = _is_folder(name) and Path(name, "train").is_dir()
+    return "public" if name in IMAGE_DATASETS or split_there else _DRAWN_SPLIT
+
+
+def _is_folder(name: str) -> bool:
+    """Whether a name is the path of a folder; known names are no paths."""
+    return name not in {row.name for row in _KNOWN} and Path(name).is_dir()
+
+
+def _images(
+    name: str,
+    data_dir: str | Path | None,
+    min_class_size: int | None,
+    split: str | None,
+    size: tuple[int, int] | None,
+) -> Graph:
+    if min_class_size:
+        raise fail(
+            "min_class_size", min_class_size, f"to be None for {name}", "Remove folders of small classes instead."
+        )
+    if name not in IMAGE_DATASETS:
+        graph = from_folder(name, size=size)
+    elif data_dir is None:
+        raise InputError(f"Expected data_dir for dataset {name}, got None. Pass the folder that holds {name}/.")
+    else:
+        graph = load_images(name, data_dir, size=size)
+    return graph if split else replace(graph, roles=None)
 
 
 def _folder(name: str, family: str, item: str, data_dir: str | Path | None) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,15 @@ from sfumato.graph.arcs import (
     transpose_arcs,
 )
 from sfumato.graph.bounds import check_degree_bounds
-from sfumato.graph.checks import check_features, check_labels, check_node_ids, check_promises, check_roles
+from sfumato.graph.checks import (
+    check_features,
+    check_image_shape,
+    check_labels,
+    check_node_ids,
+    check_promises,
+    check_roles,
+)
+from sfumato.graph.facts import PublicFacts as PublicFacts
 from sfumato.graph.splits import DEFAULT_FRACTIONS, random_roles, split_sizes
 from sfumato.graph.storage import load_arrays, save_arrays
 
@@ -40,49 +48,8 @@ _STORED = (
     "feature_names",
     "assumed_public",
     "num_features",
+    "image_shape",
 )
-
-
-@dataclass(frozen=True)
-class PublicFacts:
-    """Public facts are what calibration may know about a graph, since they are public under one privacy unit.
-
-    ``num_nodes``, ``num_features`` and ``num_classes`` are counts, and ``directed`` is declared. ``max_degree`` and
-    ``mean_degree`` are promises of a schema, or None. ``degree_bounds`` says whether every node has a public bound of its own.
-
-    ``num_train`` counts train roles, which are public because roles are fixed over public ids. ``num_arcs`` is there where
-    arcs are public, ``untrained_classes`` (classes without a labeled training node) where labels and roles are. ``assumed``
-    names the facts that were read off protected data because no schema declared them.
-
-    Errors: :class:`~sfumato.errors.InputError` for a promised degree above ``num_nodes``.
-
-    >>> PublicFacts(num_nodes=4, num_train=3, num_features=2, num_classes=2, directed=False).assumed
-    ()
-    """
-
-    num_nodes: int
-    num_train: int
-    num_features: int
-    num_classes: int
-    directed: bool
-    max_degree: int | None = None
-    mean_degree: float | None = None
-    num_arcs: int | None = None
-    untrained_classes: int | None = None
-    assumed: tuple[str, ...] = ()
-    degree_bounds: bool = False
-
-    def __post_init__(self) -> None:
-        check_promises(self.num_nodes, self.max_degree, self.mean_degree)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the form that certificates keep; ``num_arcs`` and ``untrained_classes`` are there only where they are known."""
-        return {
-            name: value
-            for name, value in asdict(self).items()
-            if (value is not None and value is not False)
-            or name not in ("num_arcs", "untrained_classes", "degree_bounds")
-        }
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -109,6 +76,7 @@ class Graph:
         InputError: a promise is above the number of nodes, or an argument is wrong. Messages name a place, never a value.
 
     ``directed`` declares the direction, ``feature_names`` name the columns of ``x``, and ``name`` names the graph in messages.
+    ``image_shape`` says that the columns of ``x`` are the pixels of images: channels, height and width.
 
     >>> graph = Graph.from_edges([0, 1, 2], [1, 2, 3], 4, directed=False, y=[0, 0, 1, 1])
     >>> graph
@@ -133,6 +101,7 @@ class Graph:
     merged: dict[str, int] = field(default_factory=nothing_merged)
     outside: dict[str, int] = field(default_factory=dict)
     degree_bounds: np.ndarray | None = None
+    image_shape: tuple[int, int, int] | None = None
     _checked: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
@@ -157,7 +126,7 @@ class Graph:
                 f"Expected one feature name a column of x ({self.num_features}), got {len(self.feature_names)}. "
                 "Pass as many names as columns, or none."
             )
-        self._set(_checked=self._arrays())
+        self._set(_checked=self._arrays(), image_shape=check_image_shape(self.image_shape, self.num_features))
 
     def _set(self, **values: Any) -> None:
         for name, value in values.items():
@@ -357,6 +326,7 @@ class Graph:
             untrained_classes=self._untrained_classes() if {"labels", "roles"} <= {*unit.public} else None,
             assumed=tuple(protected),
             degree_bounds=self.degree_bounds is not None,
+            image_shape=self.image_shape,
         )
 
     def _untrained_classes(self) -> int | None:
@@ -381,7 +351,7 @@ class Graph:
 
         Arcs are checked again; features, ids and the reverse of every arc are trusted as saved.
         """
-        arrays, facts = load_arrays(Path(directory), _STORED, {"outside": {}}, mmap)
+        arrays, facts = load_arrays(Path(directory), _STORED, {"outside": {}, "image_shape": None}, mmap)
         if "x_data" in arrays:
             shape = (len(arrays["indptr"]) - 1, facts["num_features"])
             arrays["x"] = sp.csr_matrix((arrays.pop("x_data"), arrays.pop("x_indices"), arrays.pop("x_indptr")), shape)

@@ -90,6 +90,25 @@ def check_settings(method: Method) -> None:
             raise fail(name, value, expected, "Write it as a float, or lower it.")
 
 
+def check_same(planned: PublicFacts, found: PublicFacts, *, learns: bool) -> None:
+    """Refuse a graph with other public counts than those that a plan was calibrated for.
+
+    ``planned`` are the facts of the plan, ``found`` those of the graph; a method that ``learns`` compares training nodes and
+    classes, too.
+
+    Raises:
+        DataError: a count differs.
+    """
+    names = ("num_nodes", "num_features", "image_shape", "directed", *(("num_train", "num_classes") if learns else ()))
+    for name in names:
+        expected, got = getattr(planned, name), getattr(found, name)
+        if expected != got:
+            raise DataError(
+                f"Expected a graph with {name}={expected} as the plan was calibrated for, got {got}. "
+                "Calibrate with this graph's public_facts(unit)."
+            )
+
+
 def check_stated(planned: PublicFacts, found: PublicFacts) -> None:
     """Refuse a graph whose promises are others than a certificate would state, or that assumes more to be public.
 

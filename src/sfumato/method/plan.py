@@ -20,7 +20,7 @@ from sfumato._validate import check_int, fail
 from sfumato.errors import DataError, InputError, LedgerError, UnsupportedUnitError
 from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.graph.splits import DEFAULT_FRACTIONS
-from sfumato.method.checks import check_names, check_own, check_settings, check_spec, check_stated
+from sfumato.method.checks import check_names, check_own, check_same, check_settings, check_spec, check_stated
 from sfumato.method.contract import Accuracies, Arrays, GraphKey, Method, Origin, Planned, Progress, Watch
 from sfumato.method.engine import PlanEntry
 from sfumato.method.opening import open_session
@@ -190,13 +190,7 @@ class Plan(Planned):
         facts = graph.public_facts(self.unit)
         check_names(graph, self.public.assumed)
         learns = self.method.origin is None
-        for name in ("num_nodes", "num_features", "directed", *(("num_train", "num_classes") if learns else ())):
-            planned, found = getattr(self.public, name), getattr(facts, name)
-            if planned != found:
-                raise DataError(
-                    f"Expected a graph with {name}={planned} as the plan was calibrated for, got {found}. "
-                    "Calibrate with this graph's public_facts(unit)."
-                )
+        check_same(self.public, facts, learns=learns)
         if not learns:
             self.method.check(graph)
             return

@@ -1,10 +1,7 @@
-"""Images of 28 x 28 in the IDX format become arrays: MNIST and Fashion-MNIST."""
+"""MNIST and Fashion-MNIST as PATE takes them: private training images and public test images."""
 
 from __future__ import annotations
 
-import gzip
-import math
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,12 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import check_choice
-from sfumato.errors import DataError
+from sfumato.graph.idx import read_parts
+from sfumato.graph.images import IDX_DATASETS, pixels
 
-IMAGE_DATASETS = ("mnist", "fashion_mnist")
-_FILES = {"train": "train", "test": "t10k"}
-_UNSIGNED_BYTES = 8
-_CLASSES = 10
+IMAGE_DATASETS = IDX_DATASETS
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +31,7 @@ class Images:
     train_y: NDArray[np.int64]
     test_x: NDArray[np.float32]
     test_y: NDArray[np.int64]
-    num_classes: int = _CLASSES
+    num_classes: int = 10
 
 
 def load_images(name: str, data_dir: str | Path) -> Images:
@@ -53,53 +48,6 @@ def load_images(name: str, data_dir: str | Path) -> Images:
     """
     folder = Path(data_dir) / check_choice(IMAGE_DATASETS, name=name)
     parts: list[Any] = []
-    for prefix in _FILES.values():
-        images, labels = folder / f"{prefix}-images-idx3-ubyte.gz", folder / f"{prefix}-labels-idx1-ubyte.gz"
-        for path in (images, labels):
-            if not path.exists():
-                raise DataError(f"No file {str(path)!r}. Put the four published files there.")
-        parts += _labeled(images, labels)
+    for x, y in read_parts(folder):
+        parts += [pixels(x), y.astype(np.int64)]
     return Images(name, *parts)
-
-
-def read_idx(path: str | Path) -> NDArray[np.uint8]:
-    """Read an IDX file of bytes, compressed by gzip or plain, of any number of dimensions.
-
-    Raises:
-        DataError: not such a file, or of another length than it says.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "labels").write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 3, 7, 2, 1]))
-    ...     read_idx(Path(folder, "labels")).tolist()
-    [7, 2, 1]
-    """
-    try:
-        content = Path(path).read_bytes()
-        content = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"Cannot read {str(path)!r}: {error}. Fetch the file again.") from error
-    dimensions = content[3] if len(content) > 3 else 0
-    start = 4 + 4 * dimensions
-    if content[:3] != bytes([0, 0, _UNSIGNED_BYTES]) or dimensions == 0 or len(content) < start:
-        found = content[:4].hex() or "nothing"
-        raise DataError(
-            f"{str(path)!r} starts with {found}: expected 000008 and a number of dimensions, an IDX file of bytes."
-        )
-    shape = tuple(np.frombuffer(content, ">u4", dimensions, offset=4).tolist())
-    if len(content) - start != math.prod(shape):
-        sizes = " x ".join(map(str, shape))
-        raise DataError(f"{str(path)!r} says it holds {sizes} bytes, got {len(content) - start}. Fetch the file again.")
-    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
-
-
-def _labeled(images: Path, labels: Path) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    x, y = read_idx(images), read_idx(labels)
-    if x.ndim != 3 or x.shape[1:] != (28, 28) or y.shape != x.shape[:1]:
-        raise DataError(
-            f"Expected {images.name} of the shape [n, 28, 28] and {labels.name} of the shape [n], got {x.shape} and {y.shape}."
-        )
-    if y.size and y.max() >= _CLASSES:
-        row = int(np.argmax(y >= _CLASSES))
-        raise DataError(f"Expected labels 0 to {_CLASSES - 1} in {str(labels)!r}, but label {row}, from 0, is none.")
-    return (x[:, None] / np.float32(255)).astype(np.float32, copy=False), y.astype(np.int64)

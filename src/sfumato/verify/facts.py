@@ -5,6 +5,7 @@ Part of the verifier: it needs the standard library.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,9 @@ def fact_faults(certificate: Certificate) -> Iterator[str]:
     for name, limit in most.items():
         if (facts.get(name) or 0) > limit:
             yield f"{where}public_facts.{name}: {facts[name]} exceeds {limit}, the most that the other facts admit"
+    pixels = facts.get("image_shape")
+    if pixels is not None and (len(pixels) != 3 or math.prod(pixels) != facts["num_features"]):
+        yield f"{where}public_facts.image_shape: expected three numbers whose product is num_features, {facts['num_features']}"
     for name, part in _COUNTS.items():
         if name in facts and part not in public_parts(certificate):
             yield f"{where}public_facts.{name}: is protected under unit {unit['name']}"

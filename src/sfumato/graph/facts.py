@@ -1,0 +1,53 @@
+"""Public facts of a data set: what a plan may be calibrated with, before any private data is read."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sfumato.graph.checks import check_promises
+
+_WHERE_KNOWN = ("num_arcs", "untrained_classes", "degree_bounds", "image_shape")
+
+
+@dataclass(frozen=True)
+class PublicFacts:
+    """Public facts are what calibration may know about a graph, since they are public under one privacy unit.
+
+    ``num_nodes``, ``num_features`` and ``num_classes`` are counts, and ``directed`` is declared. ``max_degree`` and
+    ``mean_degree`` are promises of a schema, or None. ``degree_bounds`` says whether every node has a public bound of its own.
+
+    ``num_train`` counts train roles, which are public because roles are fixed over public ids. ``num_arcs`` is there where
+    arcs are public, ``untrained_classes`` (classes without a labeled training node) where labels and roles are. ``image_shape``
+    is the form of images whose pixels are the features: channels, height and width; None for other features. ``assumed``
+    names the facts that were read off protected data because no schema declared them.
+
+    Errors: :class:`~sfumato.errors.InputError` for a promised degree above ``num_nodes``.
+
+    >>> PublicFacts(num_nodes=4, num_train=3, num_features=2, num_classes=2, directed=False).assumed
+    ()
+    """
+
+    num_nodes: int
+    num_train: int
+    num_features: int
+    num_classes: int
+    directed: bool
+    max_degree: int | None = None
+    mean_degree: float | None = None
+    num_arcs: int | None = None
+    untrained_classes: int | None = None
+    assumed: tuple[str, ...] = ()
+    degree_bounds: bool = False
+    image_shape: tuple[int, int, int] | None = None
+
+    def __post_init__(self) -> None:
+        check_promises(self.num_nodes, self.max_degree, self.mean_degree)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the form that certificates keep; facts that only some data sets have are there only where they are known."""
+        return {
+            name: list(value) if name == "image_shape" else value
+            for name, value in asdict(self).items()
+            if (value is not None and value is not False) or name not in _WHERE_KNOWN
+        }

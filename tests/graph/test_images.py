@@ -1,0 +1,121 @@
+"""Images become graphs without arcs, from arrays, from folders and from the published files."""
+
+import numpy as np
+import pytest
+
+from sfumato.errors import DataError, InputError
+from sfumato.graph.datasets import default_split, load_dataset
+from sfumato.graph.graph import Graph
+from sfumato.graph.images import from_arrays, from_folder, load_images, pixels
+
+image_module = pytest.importorskip("PIL.Image")
+
+
+def folder_of(root, sizes=((4, 3), (4, 3)), parts=("",), suffix="png"):
+    """A folder with classes a and b, two images each, all black but for the first pixel."""
+    for part in parts:
+        for kind, size in zip("ab", sizes, strict=True):
+            (root / part / kind).mkdir(parents=True)
+            for number in (2, 10):
+                picture = np.zeros(size[::-1], np.uint8)
+                picture[0, 0] = 10 * number
+                image_module.fromarray(picture).save(root / part / kind / f"{number}.{suffix}")
+    return root
+
+
+def test_arrays_keep_their_pixels():
+    graph = from_arrays(np.arange(24, dtype=np.uint8).reshape(2, 3, 4), [1, 0])
+    assert (graph.image_shape, graph.num_arcs, graph.num_features) == ((1, 3, 4), 0, 12)
+    assert graph.x[1, 0] == pytest.approx(12 / 255)
+    assert "classes" in graph.assumed_public
+    assert from_arrays(np.zeros((2, 3, 4, 4)), [0, 1]).image_shape == (3, 4, 4)
+
+
+@pytest.mark.parametrize(
+    ("images", "labels", "fragment"),
+    [
+        (np.zeros((2, 3)), [0, 1], "shape"),
+        (np.zeros((2, 3, 3), int), [0, 1], "int64"),
+        (np.full((2, 3, 3), 1.5), [0, 1], "image 0"),
+        (np.full((2, 3, 3), np.nan), [0, 1], "image 0"),
+        (np.zeros((2, 3, 3)), [0], "2 images"),
+        (np.zeros((0, 3, 3)), [], "shape"),
+    ],
+)
+def test_bad_arrays_get_one_line(images, labels, fragment):
+    with pytest.raises(DataError) as error:
+        from_arrays(images, labels)
+    assert fragment in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_folders_are_read_in_natural_order(tmp_path):
+    graph = from_folder(folder_of(tmp_path))
+    assert graph.classes == ("a", "b")
+    assert graph.node_ids.tolist() == ["a/2.png", "a/10.png", "b/2.png", "b/10.png"]
+    assert (graph.image_shape, graph.roles) == ((1, 3, 4), None)
+    assert graph.x[:, 0].tolist() == pytest.approx([20 / 255, 100 / 255, 20 / 255, 100 / 255])
+    assert graph.assumed_public == ("classes", "num_features")
+
+
+def test_train_and_test_folders_set_roles(tmp_path):
+    graph = from_folder(folder_of(tmp_path, parts=("train", "test")))
+    assert graph.train_mask.sum() == graph.test_mask.sum() == 4
+    assert default_split(str(tmp_path)) == "public"
+    assert load_dataset(str(tmp_path), split="public").train_mask.sum() == 4
+    assert load_dataset(str(tmp_path)).roles is None
+
+
+def test_sizes_have_to_agree_or_are_scaled(tmp_path):
+    root = folder_of(tmp_path, sizes=((4, 3), (8, 6)))
+    with pytest.raises(DataError, match="one size"):
+        from_folder(root)
+    assert from_folder(root, size=(6, 2)).image_shape == (1, 6, 2)
+
+
+def test_damaged_images_are_named(tmp_path):
+    root = folder_of(tmp_path)
+    (root / "a" / "3.png").write_bytes(b"no image")
+    with pytest.raises(DataError, match=r"3\.png"):
+        from_folder(root)
+
+
+@pytest.mark.parametrize("what", ["nowhere", "flat", "empty"])
+def test_folders_without_classes_are_refused(tmp_path, what):
+    (tmp_path / "flat").mkdir()
+    (tmp_path / "empty" / "a").mkdir(parents=True)
+    with pytest.raises(DataError):
+        from_folder(tmp_path / what)
+
+
+def test_shape_has_to_fit_the_columns():
+    with pytest.raises(DataError, match="product"):
+        Graph(np.zeros(3, np.int64), np.zeros(0, np.int32), False, x=np.zeros((2, 5)), image_shape=(1, 2, 3))
+
+
+def test_saved_graphs_keep_the_shape(tmp_path):
+    graph = from_arrays(np.zeros((2, 3, 4), np.uint8), [0, 1])
+    assert Graph.load(graph.save(tmp_path / "saved")).image_shape == (1, 3, 4)
+
+
+def test_other_names_and_sizes_are_refused(tmp_path):
+    with pytest.raises(InputError):
+        load_images("cifar", tmp_path)
+    with pytest.raises(InputError, match="28 x 28"):
+        load_images("mnist", tmp_path, size=(3, 3))
+    with pytest.raises(InputError, match="image_size"):
+        load_dataset("campus", image_size=(3, 3))
+
+
+def test_bytes_and_floats_agree():
+    picture = np.arange(6, dtype=np.uint8).reshape(1, 2, 3)
+    assert np.array_equal(pixels(picture), pixels(picture / np.float32(255)))
+
+
+@pytest.mark.data
+def test_published_files(data_dir):
+    digits = load_dataset("mnist", data_dir, split="public")
+    assert (digits.train_mask.sum(), digits.test_mask.sum(), digits.image_shape) == (60_000, 10_000, (1, 28, 28))
+    faces = load_dataset("orl_faces", data_dir, split="public", image_size=(70, 60))
+    assert (faces.num_classes, faces.train_mask.sum(), faces.image_shape) == (40, 280, (1, 70, 60))
+    assert faces.assumed_public == ()
