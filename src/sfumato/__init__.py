@@ -38,16 +38,19 @@ if TYPE_CHECKING:
     from sfumato.method.plan import Fitted as Fitted
     from sfumato.method.plan import Plan as Plan
     from sfumato.privacy.budget import Budget as Budget
+    from sfumato.privacy.units import ClassLevel as ClassLevel
     from sfumato.privacy.units import EdgeLevel as EdgeLevel
     from sfumato.privacy.units import LinkLevel as LinkLevel
     from sfumato.privacy.units import LocalLevel as LocalLevel
     from sfumato.privacy.units import NodeLevel as NodeLevel
     from sfumato.privacy.units import NoPrivacy as NoPrivacy
     from sfumato.privacy.units import RecordLevel as RecordLevel
+    from sfumato.privacy.units import SubclassLevel as SubclassLevel
 
 _HOME = {
     "Auto": "central.auto",
     "Budget": "privacy.budget",
+    "ClassLevel": "privacy.units",
     "DPGNN": "central.dpgnn",
     "DPAR": "central.dpar",
     "EdgeLevel": "privacy.units",
@@ -67,6 +70,7 @@ _HOME = {
     "Reference": "central.reference",
     "SAGE": "central.baselines",
     "SfumatoError": "errors",
+    "SubclassLevel": "privacy.units",
     "Tuned": "central.tuned",
     "load": "catalog",
 }

@@ -92,7 +92,8 @@ def test_the_command_line_word_takes_its_parameter(tmp_path):
         ("none:", "to be 'none' alone"),
         (
             "person:4",
-            "to be one of none, arc, edge, node, node-incident, local, link, record, household, got 'person:4'",
+            "to be one of none, arc, edge, node, node-incident, local, link, record, class, subclass, household, "
+            "got 'person:4'",
         ),
     ],
 )
@@ -115,8 +116,8 @@ def test_help_names_it():
         [sys.executable, "-c", HELP.format(toy=inspect.getsource(Households))], capture_output=True, text=True
     )
     assert done.stdout == (
-        "What is protected: none, arc, edge, node, node-incident, record or household:SIZE. Local methods imply theirs (local or "
-        "link).\n"
+        "What is protected: none, arc, edge, node, node-incident, record, class, subclass or household:SIZE. "
+        "Local methods imply theirs (local or link).\n"
     ), done.stderr
 
 

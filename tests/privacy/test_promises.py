@@ -14,7 +14,17 @@ from sfumato.graph.graph import Graph
 from sfumato.graph.synthetic import stochastic_block_model
 from sfumato.pate.plan import Settings, make_plan
 from sfumato.privacy.promises import implausible, weak
-from sfumato.privacy.units import EdgeLevel, LinkLevel, LocalLevel, NodeLevel, NoPrivacy, RecordLevel, unit_to_dict
+from sfumato.privacy.units import (
+    ClassLevel,
+    EdgeLevel,
+    LinkLevel,
+    LocalLevel,
+    NodeLevel,
+    NoPrivacy,
+    RecordLevel,
+    SubclassLevel,
+    unit_to_dict,
+)
 from sfumato.verify.methods import rules_of
 
 EDGE, NODE, NONE = EdgeLevel(directed=False), NodeLevel(max_out_degree=9), NoPrivacy()
@@ -184,7 +194,8 @@ def said(unit, graphs):
     return {implausible("gap", unit, claim, one, {"epsilon_y": 0.05}) for one in facts}
 
 
-UNITS = [EDGE, NODE, NodeLevel(arcs="incident"), RecordLevel(), LocalLevel(), FEATURES_ONLY, LinkLevel()]
+UNITS = [EDGE, NODE, NodeLevel(arcs="incident"), RecordLevel(), LocalLevel(), FEATURES_ONLY, LinkLevel(), ClassLevel(),
+         SubclassLevel(4)]  # fmt: skip
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=str)

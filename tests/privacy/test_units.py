@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from sfumato.errors import InputError
 from sfumato.privacy.units import (
+    ClassLevel,
     Declared,
     EdgeLevel,
     LinkLevel,
@@ -13,6 +14,7 @@ from sfumato.privacy.units import (
     NodeLevel,
     NoPrivacy,
     RecordLevel,
+    SubclassLevel,
     class_for,
     unit_from_dict,
     unit_named,
@@ -29,6 +31,13 @@ UNITS = st.one_of(
         relation=st.sampled_from(["remove", "replace"]),
     ),
     st.builds(RecordLevel, relation=st.sampled_from(["add-remove", "replace"])),
+    st.builds(ClassLevel, relation=st.sampled_from(["replace", "add-remove"])),
+    st.builds(
+        SubclassLevel,
+        cells=st.integers(1, 10**6),
+        partition=st.sampled_from(["directions", "centroids", "declared"]),
+        relation=st.sampled_from(["replace", "add-remove"]),
+    ),
     st.sampled_from([LocalLevel(), LocalLevel(features=False), LocalLevel(labels=False), LinkLevel()]),
 )
 
@@ -54,7 +63,7 @@ def test_an_undirected_edge_is_two_arcs():
 def test_labels_and_features_are_public_at_edge_level_only():
     assert {"features", "labels"} <= set(EdgeLevel(directed=True).public)
     assert "arcs" not in EdgeLevel(directed=True).public
-    for unit in (NodeLevel(), RecordLevel()):
+    for unit in (NodeLevel(), RecordLevel(), ClassLevel(), SubclassLevel(3)):
         assert set(unit.public) == {"node_ids", "roles"}
 
 
@@ -90,6 +99,11 @@ def test_links_are_all_that_is_kept_at_link_level():
         (lambda: NodeLevel(arcs="some"), "arcs"),
         (lambda: NodeLevel(relation="add-remove"), "relation"),
         (lambda: RecordLevel(relation="remove"), "relation"),
+        (lambda: ClassLevel(relation="remove"), "relation"),
+        (lambda: SubclassLevel(3, relation="remove"), "relation"),
+        (lambda: SubclassLevel(0), "cells"),
+        (lambda: SubclassLevel(True), "cells"),
+        (lambda: SubclassLevel(3, "k-means"), "partition"),
         (lambda: LocalLevel(features=False, labels=False), "features"),
         (lambda: LocalLevel(labels="yes"), "labels"),
         (lambda: unit_from_dict({"name": "household"}), "unit"),
@@ -107,3 +121,15 @@ def test_all_incident_arcs_have_a_word_of_their_own_and_no_cap():
     assert unit_named("node-incident", declared) == NodeLevel(arcs="incident")
     assert unit_named("node", declared) == NodeLevel(max_out_degree=7)
     assert "node-incident" not in class_for("node-incident").takes_max_degree
+
+
+def test_classes_and_cells_have_words_and_say_what_they_leave_open():
+    assert unit_named("class", Declared(False)) == ClassLevel()
+    assert unit_named("subclass", Declared(False)) == SubclassLevel(50)
+    assert unit_named("subclass", Declared(False, cells=4, partition="declared")) == SubclassLevel(4, "declared")
+    assert (
+        SubclassLevel(4, "declared").describe() == "all records of any one cell: 4 cells that a public column declares"
+    )
+    assert "is not protected: if the cells were computed" in SubclassLevel(4, "declared").caveats(False)[0]
+    assert "the claim does not hold" in SubclassLevel(4, "centroids").caveats(False)[0]
+    assert all("changes two" in unit.caveats(False)[0] for unit in (ClassLevel(), SubclassLevel(4)))

@@ -9,7 +9,17 @@ import pytest
 from sfumato.noise import rectangles
 from sfumato.pate.folder import ASSUMPTIONS
 from sfumato.privacy import events
-from sfumato.privacy.units import EdgeLevel, LinkLevel, LocalLevel, NodeLevel, NoPrivacy, RecordLevel, unit_to_dict
+from sfumato.privacy.units import (
+    ClassLevel,
+    EdgeLevel,
+    LinkLevel,
+    LocalLevel,
+    NodeLevel,
+    NoPrivacy,
+    RecordLevel,
+    SubclassLevel,
+    unit_to_dict,
+)
 from sfumato.record import arrivals
 from sfumato.record.arrivals import Arrival, marks
 from sfumato.record.certificate import COVERS, FIXED, FORMAT, LINK, LOCAL, Statement, certify
@@ -27,7 +37,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "certificate.md"
 FACTS = {"num_nodes": 4, "num_train": 3, "num_features": 0, "num_classes": 2, "directed": False,
          "max_degree": None, "mean_degree": 2.5}  # fmt: skip
 UNITS_OF_THE_LIBRARY = [NoPrivacy(), EdgeLevel(directed=True), NodeLevel(max_out_degree=3), NodeLevel(arcs="incident"),
-         RecordLevel(relation="replace"), LocalLevel(), LocalLevel(features=False), LinkLevel()]  # fmt: skip
+         RecordLevel(relation="replace"), LocalLevel(), LocalLevel(features=False), LinkLevel(), ClassLevel(),
+         ClassLevel("add-remove"), *(SubclassLevel(4, word) for word in ("directions", "centroids", "declared"))]  # fmt: skip
 EVENTS = [
     events.GaussianEvent(2.0), events.PoissonGaussianEvent(0.1, 1.0, 3), events.LaplaceEvent(2.0),
     events.RepeatedGaussianEvent(0.1, 4, 1.0, 3, "replace"), events.RandomizedResponseEvent(1.0, 3),

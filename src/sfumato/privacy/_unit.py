@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 Trust = Literal["curator", "local", "link"]
+Partition = Literal["directions", "centroids", "declared"]
 EDGE_PUBLIC = ("node_ids", "roles", "features", "labels")
 """What may be read freely where arcs alone are protected."""
 _OWN_PREDICTIONS = "predictions that read the node's own features (joint DP)"
@@ -20,6 +21,8 @@ class Declared:
     Args:
         directed: whether the graph is declared directed.
         max_degree: the promised bound on the arcs that a node owns; None for none.
+        cells: the number of cells of each class, or of all cells if they are declared; 50 as first published.
+        partition: how the cell of a record is found.
 
     >>> Declared(directed=False).max_degree is None
     True
@@ -27,6 +30,8 @@ class Declared:
 
     directed: bool
     max_degree: int | None = None
+    cells: int = 50
+    partition: Partition = "directions"
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 A unit is a value that is passed along: every sensitivity in :mod:`sfumato.bounded` is a function of it, and an
 operation without a proof for a unit raises an error. ``public`` names what may be read freely under the unit
 (table in DESIGN section 5); everything else is protected. A new unit is a class here and a line of ``UNITS``: its words,
-help, reports and tables follow. The units of users who trust nobody are in ``_user_units``.
+help, reports and tables follow. The units of users who trust nobody are in ``_user_units``, those of many records at once in
+``_class_units``.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from dataclasses import fields as dataclass_fields
 from typing import Any, ClassVar, Literal
 
 from sfumato._validate import check_choice, check_int, fail
+from sfumato.privacy._class_units import ClassLevel as ClassLevel
+from sfumato.privacy._class_units import SubclassLevel as SubclassLevel
 from sfumato.privacy._unit import EDGE_PUBLIC
 from sfumato.privacy._unit import Declared as Declared
 from sfumato.privacy._unit import Unit as Unit
@@ -214,6 +217,8 @@ UNITS: tuple[type[Unit], ...] = (
     LocalLevel,
     LinkLevel,
     RecordLevel,
+    ClassLevel,
+    SubclassLevel,
 )
 """Every unit there is."""
 

@@ -137,6 +137,32 @@ def _both_ends(certificate: Certificate) -> list[str]:
     ]
 
 
+_RELATIONS = "one of replace, add-remove"
+_CELLS = {
+    "directions": "{} cells of each class, found by public random directions",
+    "centroids": "{} cells of each class, found by public centroids",
+    "declared": "{} cells that a public column declares",
+}
+_OF_CELLS = {
+    "directions": "A record that moves to another cell or class changes two cells, which costs more than the claim.",
+    "centroids": "The centroids must be public: if they were fitted on protected records, such as by k-means on private "
+    "images, the claim does not hold. A record that moves to another cell changes two cells, which costs more.",
+    "declared": "Who is in which cell is not protected: if the cells were computed from protected records, such as by "
+    "k-means on private images, what they tell about these records is not covered.",
+}
+
+
+def _cell(unit: Unit) -> str:
+    return f"all records of any one cell: {_CELLS[unit['partition']].format(unit['cells'])}"
+
+
+def _shared(certificate: Certificate) -> list[str]:
+    return [
+        _OF_CELLS[certificate["unit"]["partition"]],
+        "What is common to many cells of a class may be learned: only what one cell adds is protected.",
+    ]
+
+
 UNITS: dict[str, UnitRules] = {
     "none": UnitRules(
         {"relation": "one of none"}, "curator", lambda _: "nothing: this run carries no privacy guarantee",
@@ -148,6 +174,12 @@ UNITS: dict[str, UnitRules] = {
         {"relation": "one of remove, replace", "arcs": "one of owned, incident", "max_out_degree": "count or null"}, "curator",
         _node, rows=_owned_rows, caveats=_neighbors_tell),
     "record": UnitRules({"relation": "one of add-remove, replace"}, "curator", lambda _: "any one record"),
+    "class": UnitRules(
+        {"relation": _RELATIONS}, "curator", lambda _: "all records of any one class",
+        caveats=lambda _: ["A record that moves to another class changes two classes, which costs more than the claim."]),
+    "subclass": UnitRules(
+        {"relation": _RELATIONS, "cells": "count", "partition": "one of directions, centroids, declared"}, "curator", _cell,
+        caveats=_shared),
     "local": UnitRules(
         {"relation": "one of replace", "features": "flag", "labels": "flag"}, "local", _local,
         lambda unit: ("arcs", *(part for part in ("features", "labels") if not unit[part]))),

@@ -1,0 +1,169 @@
+r"""DP-SGD over cells, such as classes: one mean gradient a cell, clipped, summed in whole numbers, with noise.
+
+**Formal guarantee** of :func:`class_steps`: a :class:`~sfumato.privacy.events.PoissonGaussianEvent` under the relation of the
+unit (``replace`` or ``add-remove``), whose noise multiplier is the standard deviation over S. Each of K public cells enters a
+step with probability q by a secret coin of its own, whatever it holds. The divisor is the public q K.
+
+**Proof.** What cell k adds at a step, :math:`v_k`, is a function of the cell's own records, public facts, the weights (which
+earlier steps released) and secret coins of this cell and step. It is whole numbers of steps of :math:`S / 2^{24}` whose
+squares sum to at most :math:`2^{48}`, checked on the whole numbers, exactly: no square is negative, so a floating-point sum
+of them that ends at or below :math:`2^{48}` was exact all along. If the check fails (a number overflowed),
+:math:`v_k = 0`. So :math:`\|v_k\| \le S`, whatever floating point did before. Sums over cells are int64, exact in any order,
+and are not rounded again, so the margin eta of other DP-SGD here is 0. A cell without records adds 0.
+
+*Given the coins that choose members*, neighboring data sets (:mod:`~sfumato.privacy.units`) have the same :math:`v_j` in all
+cells but one. If the coin of this cell k falls tails, the sums are equal. If it falls heads, they differ by
+:math:`v_k - v'_k`, of norm at most 2 S; under ``add-remove`` one of the two is 0, so at most S. The event carries the 2, and
+nothing doubles it again. *The coins that choose members* have the same law for both data sets, are independent of the coins of
+sampling and of the noise, and are never released. The divergence :math:`\sup_E P(E) - e^\epsilon P'(E)` of a mixture is at
+most the mean of the divergences of its parts (it is jointly convex), so what holds given these coins holds without them.
+
+**What is assumed.** The gradient of a cell is computed in calls of its own: forward and backward over this cell's records alone.
+So its bits are a function of these records, the weights and the cell's coins, and other cells cannot move them.
+
+The record level is the case of one record a cell, user-level privacy that of one user a cell.
+
+Source: Algorithm 5 of the thesis on class-level privacy (section 4.4.2), whose noise has standard deviation sigma S.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato._validate import check_int, check_real, fail
+from sfumato.bounded.gradients import noisy_steps
+from sfumato.errors import UnsupportedUnitError
+from sfumato.noise.keys import Stream, derive_key
+from sfumato.privacy.units import ClassLevel, RecordLevel, SubclassLevel, Unit
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from sfumato.bounded.gradients import PrivateSGD
+    from sfumato.nn.training import Adam
+    from sfumato.noise.keys import Key
+
+LEAST_CLIP, MOST_CLIP = 1e-9, 1e9
+"""Between these, no square of a number that counts leaves the range of float64."""
+MOST_CELLS = 2**29
+"""The sum of as many cells, at most 2^24 each, is at most 2^53 in every coordinate."""
+_BITS = 24
+
+
+def check_cells(unit: Unit) -> None:
+    """Refuse a unit whose record is not one cell of a partition.
+
+    Raises:
+        UnsupportedUnitError: a record may lie in several cells, or cells are not known.
+
+    >>> check_cells(ClassLevel())
+    """
+    if type(unit) not in (ClassLevel, SubclassLevel, RecordLevel):  # a subclass may change more than one cell
+        raise UnsupportedUnitError(
+            f"DP-SGD over cells has no bounded sensitivity when the unit is {unit.describe()}: a record may change more than "
+            "one cell. Use ClassLevel, SubclassLevel or RecordLevel."
+        )
+
+
+def whole_gradient(gradient: Tensor, l2_clip_norm: float) -> NDArray[np.int64]:
+    """Clip a gradient to ``l2_clip_norm``, as whole numbers of steps of ``l2_clip_norm`` / 2^24.
+
+    **Formal guarantee.** The squares of the result sum to at most 2^48. A gradient that overflows or is not finite gives zero.
+
+    Args:
+        gradient: any floating-point numbers.
+        l2_clip_norm: the clipping threshold S, from 1e-9 to 1e9.
+
+    Shapes: the result is [num_parameters].
+
+    Raises:
+        InputError: ``l2_clip_norm`` is out of range.
+
+    >>> import torch
+    >>> (whole_gradient(torch.tensor([3.0, 4.0]), 1.0) / 2**24).round(3).tolist()
+    [0.6, 0.8]
+    """
+    check_real(low=LEAST_CLIP, high=MOST_CLIP, l2_clip_norm=l2_clip_norm)
+    flat = gradient.detach().double().reshape(-1).numpy()
+    room = 2.0**_BITS - np.sqrt(flat.size) / 2 - 1  # norm before rounding
+    with np.errstate(all="ignore"):  # what is not finite fails the check
+        norm = np.sqrt(np.square(flat).sum())
+        whole = np.rint(flat * np.minimum(room / norm, 2.0**_BITS / l2_clip_norm))
+        bounded = np.square(whole).sum() <= 4.0**_BITS
+    return whole.astype(np.int64) if bounded else np.zeros(flat.size, np.int64)
+
+
+def members(key: Key, step: int, cell: int, rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """Choose at most ``most`` records of a cell for a step, by secret coins of this cell and step.
+
+    **Formal guarantee.** The choice depends on the cell's own records alone, and each subset of this size is equally likely.
+
+    Args:
+        key: the key of the release.
+        step: the number of the step.
+        cell: the number of the cell.
+        rows: places of the cell's records, each at most once, none negative.
+        most: how many to choose; if there are no more, all are.
+
+    >>> members(bytes(32), 0, 3, np.array([2, 5, 7, 11]), 2).tolist()
+    [7, 11]
+    """
+    if len(rows) <= most:
+        return rows
+    words = Stream(derive_key(key, "members", step, cell)).at(rows.astype(np.uint64), 0)[:, 0]
+    return rows[np.sort(np.argpartition(words, most)[:most])]
+
+
+def class_steps(
+    optimizer: Adam,
+    mean_gradient: Callable[[int, int], Tensor | None],
+    num_cells: int,
+    settings: PrivateSGD,
+    key: Key,
+    progress: Callable[[int, int], None] | None = None,
+) -> bytes:
+    """Train with noise on the clipped mean gradients of drawn cells. Return a secret MAC of all sums that were read.
+
+    **Formal guarantee.** A :class:`~sfumato.privacy.events.PoissonGaussianEvent` over cells; see the top of this file.
+
+    Args:
+        optimizer: holds the parameters as one vector.
+        mean_gradient: maps the number of a cell and that of the step to the gradient of the mean loss over this cell's
+            records, as one vector in the order of the optimizer's; None if the cell has no record. It computes each cell in
+            calls of its own.
+        num_cells: K, the public number of cells, whether they hold records or not.
+        settings: the public settings of the run; ``l2_clip_norm`` is S.
+        key: the key of this release; coins and noise derive from it.
+        progress: called with (step, steps) after each step.
+
+    Raises:
+        InputError: ``num_cells`` or the clipping threshold is out of range, or a gradient has another length.
+
+    >>> import torch
+    >>> from sfumato.bounded.gradients import PrivateSGD
+    >>> from sfumato.nn.training import SGD
+    >>> weight = torch.nn.Parameter(torch.zeros(2, dtype=torch.float64))
+    >>> settings = PrivateSGD(1.0, steps=1, l2_clip_norm=1.0, noise_multiplier=1e-3, learning_rate=1.0)
+    >>> _ = class_steps(SGD([weight], 1.0), lambda cell, step: torch.tensor([3.0, 4.0]), 1, settings, bytes(32))
+    >>> weight.detach().round(decimals=1).tolist()
+    [-0.6, -0.8]
+    """
+    check_int(low=1, high=MOST_CELLS, num_cells=num_cells)
+    check_real(low=LEAST_CLIP, high=MOST_CLIP, l2_clip_norm=settings.l2_clip_norm)
+    size = len(optimizer.flat)
+
+    def clipped_sum(drawn: NDArray[np.int64], step: int) -> NDArray[np.int64]:
+        total = np.zeros(size, np.int64)
+        for cell in drawn.tolist():
+            gradient = mean_gradient(cell, step)
+            if gradient is not None:
+                if gradient.shape != (size,):
+                    raise fail("mean_gradient", tuple(gradient.shape), f"to return vectors of length {size}, or None")
+                total += whole_gradient(gradient, settings.l2_clip_norm)
+        return total
+
+    return noisy_steps(optimizer, clipped_sum, np.arange(num_cells), settings, key, 0.0, progress)

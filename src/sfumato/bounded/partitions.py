@@ -1,0 +1,100 @@
+r"""Cells of records: the cell of a record is a function of this record and public values alone, to the last bit.
+
+**Formal guarantee.** Whatever other records hold, and whether they are there, a record's cell stays the same. So neighboring
+data sets of :class:`~sfumato.privacy.units.SubclassLevel` differ in the records of one cell, and no record moves another from
+cell to cell.
+
+**Proof.** Inputs and centroids are rounded to whole numbers of :math:`2^{-12}`, at most :math:`2^{15}` in magnitude (what is
+beyond 8 is cut, and what is not a number is 0); directions to whole numbers of at most :math:`2^{12}`. A product of a row and a
+column is a sum of at most :math:`2^{21}` whole numbers of at most :math:`2^{30}` each: exact in float64 in any order, so the
+other rows of a batch change nothing. The nearest centroid has the smallest :math:`\|c\|^2 - 2 x \cdot c`, a whole number below
+:math:`2^{53}`. The lowest number wins a tie.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato._validate import fail
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.floating]
+
+_LARGEST, _INPUT_STEPS, _DIRECTION_STEPS, _WIDEST, _CHUNK = 8.0, 2.0**12, 2.0**12, 2**21, 4096
+
+
+def direction_cells(x: Floats, y: NDArray[np.integer], directions: Floats) -> NDArray[np.int64]:
+    """Return the cell of each record: its class, and the public direction with which its product is largest.
+
+    Args:
+        x: records, [n, ...].
+        y: classes, int [n]; -1 for an empty record.
+        directions: public directions, the same for each class, [cells, ...]. If each sums to zero, brightness has no part.
+
+    Shapes: the result is int64 [n], y cells + j; -1 for an empty record.
+
+    Raises:
+        InputError: records, classes and directions do not fit, or a direction is not finite.
+
+    >>> x = np.array([[0.0, 1.0], [1.0, 0.0], [0.9, 0.1]])
+    >>> direction_cells(x, np.array([0, 0, 1]), np.array([[1.0, 0.0], [0.0, 1.0]])).tolist()
+    [1, 0, 2]
+    """
+    rows, columns = _checked(x, y), np.asarray(directions, np.float64).reshape(len(directions), -1)
+    if rows.shape[1] != columns.shape[1] or not np.isfinite(columns).all():
+        raise fail("directions", directions.shape, f"to hold rows of {rows.shape[1]} finite numbers")
+    whole = np.rint(columns / max(np.abs(columns).max(), 1e-300) * _DIRECTION_STEPS).T
+    parts = [(_whole(rows[at : at + _CHUNK]) @ whole).argmax(1) for at in range(0, len(rows), _CHUNK)]
+    return _numbered(y, np.concatenate([np.zeros(0, np.int64), *parts]), len(columns))
+
+
+def centroid_cells(x: Floats, y: NDArray[np.integer], centroids: Floats) -> NDArray[np.int64]:
+    """Return the cell of each record: its class, and the nearest of this class's public centroids.
+
+    Centroids may be fitted on public records, never on protected ones.
+
+    Args:
+        x: records, [n, ...].
+        y: classes, int [n]; -1 for an empty record.
+        centroids: public centroids of each class, [num_classes, cells, ...].
+
+    Shapes: the result is int64 [n], y cells + j; -1 for an empty record.
+
+    Raises:
+        InputError: records, classes and centroids do not fit.
+
+    >>> x = np.array([[0.0, 1.0], [1.0, 0.0], [0.9, 0.1]])
+    >>> centroid_cells(x, np.array([0, 0, 1]), np.array([[[1.0, 0.0], [0.0, 1.0]]] * 2)).tolist()
+    [1, 0, 2]
+    """
+    rows, (classes, cells) = _checked(x, y), centroids.shape[:2]
+    if centroids[0, 0].size != rows.shape[1] or y.max(initial=-1) >= classes:
+        raise fail("centroids", centroids.shape, f"to hold rows of {rows.shape[1]} numbers for each class")
+    nearest = np.zeros(len(rows), np.int64)
+    for label in range(classes):
+        middles = _whole(centroids[label].reshape(cells, -1))
+        own = np.flatnonzero(y == label)
+        for at in (own[start : start + _CHUNK] for start in range(0, len(own), _CHUNK)):
+            nearest[at] = (np.square(middles).sum(1) - 2 * _whole(rows[at]) @ middles.T).argmin(1)
+    return _numbered(y, nearest, cells)
+
+
+def _checked(x: Floats, y: NDArray[np.integer]) -> Floats:
+    rows = x.reshape(len(x), math.prod(x.shape[1:]))
+    if len(x) != len(y) or rows.shape[1] > _WIDEST:
+        raise fail("x", x.shape, f"to hold {len(y)} records of at most {_WIDEST} numbers, one for each class of y")
+    return rows
+
+
+def _whole(values: Floats) -> NDArray[np.float64]:
+    kept = np.clip(np.nan_to_num(values.astype(np.float64), nan=0.0), -_LARGEST, _LARGEST)
+    return np.rint(kept * _INPUT_STEPS)
+
+
+def _numbered(y: NDArray[np.integer], within: NDArray[np.int64], cells: int) -> NDArray[np.int64]:
+    return np.where(y < 0, -1, y.astype(np.int64) * cells + within)
