@@ -39,6 +39,8 @@ _METHODS = (
     "central.graph_split:GraphSplit",
     "central.dpgnn:DPGNN",
     "central.dpar:DPAR",
+    "classlevel.class_dp:ClassDP",
+    "classlevel.class_dp:SubclassDP",
     "local.hybrid:Hybrid",
     "local.lpgnn:LPGNN",
     "local.label_only:LabelOnly",

@@ -18,7 +18,7 @@ LAYERS = (
     ("graph", "nn", "privacy"),
     ("bounded", "record", "randomizers"),
     ("method", "students"),
-    ("central", "local", "pate", "audit"),
+    ("central", "local", "pate", "classlevel", "audit"),
     ("catalog",),
     ("evaluation",),
     ("experiments",),

@@ -132,6 +132,7 @@ class Options:
     Each means what its help text says, and :mod:`sfumato.cli.parse` says what they mean together. They are:
 
     * the method and its settings: ``method``, ``task``, ``hops``, ``preset``, ``mechanism``;
+    * for images ``network``, ``steps`` and ``augment``, and their cells, ``subclasses``, ``partition`` and ``public_rows``;
     * what is protected and how much it may cost: ``unit``, ``arcs``, ``max_degree``, ``public_degrees``, ``epsilon``, ``delta``,
       or for local methods ``epsilon_x`` and ``epsilon_y``;
     * the graph: ``dataset``, ``data_dir`` and ``min_class_size``, or ``nodes``, ``edges``, ``label``, ``schema`` and
@@ -169,6 +170,12 @@ class Options:
     seeds: int = 1
     controls: bool | None = None
     hops: int | None = None
+    network: str | None = None
+    steps: int | None = None
+    augment: int | None = None
+    subclasses: int | None = None
+    partition: str | None = None
+    public_rows: int | None = None
     ledger: Path | None = None
     total_epsilon: float | None = None
     total_delta: float | None = None

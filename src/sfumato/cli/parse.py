@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato._validate import check_choice, check_int
 from sfumato.catalog import WORDS, method_for
-from sfumato.cli import local
+from sfumato.cli import images, local
 from sfumato.cli.options import HOPS, Options, shared_ledger
 from sfumato.errors import InputError
 from sfumato.privacy.budget import Budget
@@ -118,6 +118,7 @@ def check(options: Options) -> None:
     if options.hops is not None and options.method not in HOPS:
         raise InputError(f"Expected --hops with one of {', '.join(HOPS)}, got method {options.method!r}. Drop it.")
     (local.check if options.method in local.WORDS else local.refuse)(options)
+    images.check(options)
     _budget(options)
     unit_named(options.unit, Declared(directed=False))
     unit = class_for(options.unit)
@@ -154,6 +155,8 @@ def parse(options: Options) -> Job:
         tuple(range(options.seeds)),
         beside if options.controls is None else options.controls,
         public_degrees=options.public_degrees,
+        subclasses=options.subclasses,
+        partition=options.partition,
     )
     look = (
         partial(local.look, asked=method, features=options.epsilon_x != 0)

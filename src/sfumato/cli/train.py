@@ -14,7 +14,7 @@ import typer
 from sfumato._files import write_json
 from sfumato._optional import TRAIN, check_installed
 from sfumato.catalog import FACES, WORDS
-from sfumato.cli import data, links, local, options
+from sfumato.cli import data, images, links, local, options
 from sfumato.cli.options import HOPS, Options, set_threads, take_up
 from sfumato.cli.output import stage_bars, tell
 from sfumato.cli.parse import Job, check, given, parse, with_arcs
@@ -68,6 +68,12 @@ def train(
     hops: int | None = typer.Option(
         None, "--hops", help=f"How many sums over neighbors to take, one after the other (default: {_HOPS})."
     ),
+    network: str | None = images.NETWORK,
+    steps: int | None = images.STEPS,
+    augment: int | None = images.AUGMENT,
+    subclasses: int | None = images.SUBCLASSES,
+    partition: str | None = images.PARTITION,
+    public_rows: int | None = images.PUBLIC_ROWS,
     ledger: Path | None = options.LEDGER,
     total_epsilon: float | None = options.TOTAL_EPSILON,
     total_delta: float | None = options.TOTAL_DELTA,

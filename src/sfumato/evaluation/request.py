@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.evaluation.controls import controls, names, repeats
@@ -21,9 +21,12 @@ if TYPE_CHECKING:
     from sfumato.graph.graph import Graph
     from sfumato.method.contract import Listed, Progress
     from sfumato.method.plan import Fitted, Plan
+    from sfumato.privacy._unit import Partition
     from sfumato.privacy.budget import Budget
 
 _ENDS = ("floor", "ceiling")
+KMEANS = "kmeans"
+"""The word for cells that are clusters of the private images, which the unit takes for declared."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,10 @@ class Request:
         seeds: each seed gives one split and one fit; the fit of the first seed is kept.
         controls: whether the controls of the method's card are fitted too.
         public_degrees: whether the true degrees are declared public.
+        subclasses: the number of cells of each class under unit subclass; None takes the unit's own.
+        partition: how cells are found under unit subclass: a partition of
+            :class:`~sfumato.privacy.units.SubclassLevel`, or ``kmeans`` (clusters of the private images, declared); None takes
+            the unit's own.
         measure: whether accuracies after every step of training are kept (:meth:`~sfumato.method.plan.Plan.fit`).
     """
 
@@ -52,11 +59,20 @@ class Request:
     controls: bool = False
     measure: bool = False
     public_degrees: bool = False
+    subclasses: int | None = None
+    partition: str | None = None
 
     def unit_on(self, graph: Graph) -> Unit:
         """Return the privacy unit on this graph."""
         max_degree = self.max_degree if self.max_degree is not None else graph.max_degree
-        return self.method.unit or unit_named(self.unit, Declared(graph.directed, max_degree))
+        declared = Declared(graph.directed, max_degree)
+        if self.subclasses is not None:
+            declared = replace(declared, cells=self.subclasses)
+        if self.partition == KMEANS:
+            declared = replace(declared, cells=declared.cells * graph.num_classes, partition="declared")
+        elif self.partition is not None:
+            declared = replace(declared, partition=cast("Partition", self.partition))
+        return self.method.unit or unit_named(self.unit, declared)
 
     def declared(self, graph: Graph) -> Graph:
         """Return the graph with the bounds on degrees that the request declares public.

@@ -188,3 +188,23 @@ def check_image_shape(shape: Any, num_features: int) -> tuple[int, int, int] | N
             f"x, got {found}. Correct it, or leave it out."
         )
     return found
+
+
+def check_cells(cells: Any, num_nodes: int) -> np.ndarray | None:
+    """Return declared cells as int64 [num_nodes], numbers from 0 and -1 for none; None stays None.
+
+    Raises:
+        DataError: the cells have another shape or type, or one is below -1.
+
+    >>> check_cells([0, 1, -1], 3).tolist()
+    [0, 1, -1]
+    """
+    if cells is None:
+        return None
+    values: np.ndarray = np.asarray(cells)
+    if values.shape != (num_nodes,) or values.dtype.kind not in "iu" or values.min() < -1:
+        raise DataError(
+            f"Expected cells to be {num_nodes} integers from -1 (no cell), one for each node, got shape {values.shape} of "
+            f"{values.dtype}. Number the cells from 0."
+        )
+    return values.astype(np.int64, copy=False)

@@ -26,6 +26,7 @@ from sfumato.graph.arcs import (
 )
 from sfumato.graph.bounds import check_degree_bounds
 from sfumato.graph.checks import (
+    check_cells,
     check_features,
     check_image_shape,
     check_labels,
@@ -76,7 +77,8 @@ class Graph:
         InputError: a promise is above the number of nodes, or an argument is wrong. Messages name a place, never a value.
 
     ``directed`` declares the direction, ``feature_names`` name the columns of ``x``, and ``name`` names the graph in messages.
-    ``image_shape`` says that the columns of ``x`` are the pixels of images: channels, height and width.
+    ``image_shape`` says that the columns of ``x`` are the pixels of images: channels, height and width. ``cells`` declares the
+    cell of each node for :class:`~sfumato.privacy.units.SubclassLevel`, such as its user: int64 [num_nodes], -1 for none, public.
 
     >>> graph = Graph.from_edges([0, 1, 2], [1, 2, 3], 4, directed=False, y=[0, 0, 1, 1])
     >>> graph
@@ -102,6 +104,7 @@ class Graph:
     outside: dict[str, int] = field(default_factory=dict)
     degree_bounds: np.ndarray | None = None
     image_shape: tuple[int, int, int] | None = None
+    cells: np.ndarray | None = None
     _checked: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
@@ -117,7 +120,7 @@ class Graph:
             self._set(degree_bounds=check_degree_bounds(self.degree_bounds, self.indptr, self.indices))
         self._check_classes()
         self._set(y=check_labels(self.y, self.num_nodes, len(self.classes)))
-        self._set(roles=check_roles(self.roles, self.num_nodes))
+        self._set(roles=check_roles(self.roles, self.num_nodes), cells=check_cells(self.cells, self.num_nodes))
         if self.y is not None and not self.classes:
             self._set(classes=tuple(str(label) for label in range(int(self.y.max()) + 1)))
             self._set(assumed_public=tuple(dict.fromkeys((*self.assumed_public, "classes"))))
@@ -336,7 +339,7 @@ class Graph:
 
     def save(self, directory: str | Path) -> Path:
         """Write the graph as .npy files and graph.json into a new directory, whole or not at all."""
-        plain = ("indptr", "indices", "y", "node_ids", "roles", "degree_bounds")
+        plain = ("indptr", "indices", "y", "node_ids", "roles", "degree_bounds", "cells")
         arrays: dict[str, Any] = {name: getattr(self, name) for name in plain}
         if isinstance(self.x, sp.csr_matrix):
             arrays |= {"x_data": self.x.data, "x_indices": self.x.indices, "x_indptr": self.x.indptr}

@@ -48,6 +48,7 @@ def induced(graph: Graph, nodes: Sequence[int] | NDArray[np.integer]) -> Graph |
         max_degree=most,
         mean_degree=mean,
         degree_bounds=None if graph.degree_bounds is None else graph.degree_bounds[chosen],
+        cells=None if graph.cells is None else graph.cells[chosen],
         merged={},
         outside={},
     )

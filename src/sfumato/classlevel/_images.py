@@ -1,0 +1,214 @@
+"""The methods of this package share this: networks on rows of pixels, plain training, and scores in batches."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from sfumato._validate import check_choice, check_int, check_real
+from sfumato.errors import InputError
+from sfumato.method.card import Control
+from sfumato.method.contract import Arrays, Outcome, Planned, Session
+from sfumato.method.curator import CuratorMethod
+from sfumato.nn.augmentation import Copies
+from sfumato.nn.convolution import NETWORKS, image_network
+from sfumato.nn.training import SGD, Adam, Momentum, Steps, train_in_batches
+from sfumato.nn.weights import load_weights, network_arrays, num_parameters, seeded
+from sfumato.record.ledger import Release
+
+if TYPE_CHECKING:
+    from sfumato.graph.graph import Graph, PublicFacts
+    from sfumato.privacy.events import PoissonGaussianEvent
+    from sfumato.privacy.units import Unit
+
+_AT_ONCE = 1000
+_PLAIN_EPOCHS, _PLAIN_BATCH, _PLAIN_RATE = 10, 128, 0.001
+_OPTIMIZERS = ("momentum", "adam", "sgd")
+CONTROLS = (
+    Control(
+        "floor",
+        "floor: softmax regression, same budget",
+        settings={"network": "softmax"},
+        unless={"network": "softmax"},
+    ),
+    Control("ceiling", "ceiling: no privacy", private=False),
+)
+
+
+@dataclass(frozen=True)
+class ImageMethod(CuratorMethod):
+    """An image method trains one network on rows of pixels: by noisy steps, or plainly without privacy.
+
+    Args:
+        network: "cnn" (two convolutions, two dense layers), "mlp" (one hidden layer) or "softmax" (none).
+        width: number of units of the hidden dense layer.
+        optimizer: "momentum" (descent with momentum 0.9, whose rate falls to 0), "adam" or "sgd" (plain descent).
+        learning_rate: step size of the optimizer, in (0, 100].
+        l2_clip_norm: S, the most that one record of the unit adds to a step.
+        augment: changed copies of each training image (:mod:`~sfumato.nn.augmentation`); they belong to its record.
+
+    Raises:
+        InputError: a setting is out of range.
+    """
+
+    network: str = "cnn"
+    width: int = 32
+    optimizer: str = "momentum"
+    learning_rate: float = 1.0
+    l2_clip_norm: float = 3.0
+    augment: int = 0
+
+    def __post_init__(self) -> None:
+        check_choice(NETWORKS, network=self.network)
+        check_int(low=1, width=self.width)
+        check_choice(_OPTIMIZERS, optimizer=self.optimizer)
+        check_real(low=0, high=100, open_low=True, learning_rate=self.learning_rate)
+        check_real(low=0, open_low=True, l2_clip_norm=self.l2_clip_norm)
+        check_int(low=0, high=1000, augment=self.augment)
+
+    @abstractmethod
+    def event(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> PoissonGaussianEvent:
+        """Describe the noisy steps as an event, from public facts alone.
+
+        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
+        """
+
+    @abstractmethod
+    def train(self, plan: Planned, graph: Graph, session: Session, network: nn.Module, data: Training) -> Arrays:
+        """Train a network in place by the noisy steps of the plan. Return public arrays that are kept beside the weights.
+
+        Args:
+            plan: what was fixed before data.
+            graph: the private data.
+            session: the ledger, the secret key and the public seed of this fit.
+            network: starts from the public seed.
+            data: the training rows.
+        """
+
+    def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
+        """List the trained network.
+
+        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
+        """
+        event = self.event(unit, public, noise_multiplier)
+        size = num_parameters(self._build(public))
+        return (Release("network", event, (size,), size, arc_change=unit.no_arc_change),)
+
+    def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
+        """Train on the images of the training role.
+
+        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
+        """
+        with seeded(session.seed):
+            network = self._build(plan.public)
+        data = Training(graph, plan.public, self.augment)
+        public: Arrays = {}
+        if plan.unit.private:
+            public = self.train(plan, graph, session, network, data)
+        else:
+            data.train_plainly(network, session.seed, session.watch.stage("network"))
+        return Outcome(network_arrays("network", network.eval()) | public, {})
+
+    def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
+        """Apply the network to each image.
+
+        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
+        """
+        network = self.trained(plan, weights)
+        x = _pixels(graph)
+        with torch.no_grad():
+            parts = [network(x[at : at + _AT_ONCE]).numpy() for at in range(0, len(x), _AT_ONCE)]
+        return np.concatenate(parts)
+
+    def trained(self, plan: Planned, weights: Arrays) -> nn.Module:
+        """Return the trained network, from rows of pixels [n, pixels] to scores [n, num_classes].
+
+        Args:
+            plan: the plan that the weights come from.
+            weights: the trained weights, by name.
+        """
+        network = self._build(plan.public)
+        load_weights(network, weights, "network")
+        return network
+
+    def stepper(self, network: nn.Module, steps: int) -> Adam:
+        """Return the optimizer of a network for a number of steps.
+
+        Args:
+            network: its parameters become views of one vector.
+            steps: the number of steps.
+        """
+        parameters = list(network.parameters())
+        if self.optimizer == "momentum":
+            return Momentum(parameters, self.learning_rate, steps)
+        return (Adam if self.optimizer == "adam" else SGD)(parameters, self.learning_rate)
+
+    def check(self, graph: Graph) -> None:
+        """Refuse a data set without features.
+
+        Raises:
+            InputError: ``graph`` has none.
+        """
+        if graph.x is None:
+            raise InputError(
+                f"Expected images or other features, but {graph.name!r} has none. Give it feature columns."
+            )
+
+    def _build(self, public: PublicFacts) -> nn.Module:
+        return image_network(self.network, public.num_features, public.image_shape, public.num_classes, self.width)
+
+
+class Training:
+    """Training rows: pixels, labels, and the changed copies of each image.
+
+    Args:
+        graph: holds pixels, labels and roles.
+        public: the form of images.
+        copies: changed copies of each image.
+
+    ``rows`` are the numbers of the nodes in the training role, ``x`` and ``y`` pixels and labels of all nodes.
+    """
+
+    def __init__(self, graph: Graph, public: PublicFacts, copies: int) -> None:
+        if copies and public.image_shape is None:
+            raise InputError(f"Expected augment to be 0 for data that are no images, got {copies}. Leave it out.")
+        assert graph.y is not None
+        self.rows = np.flatnonzero(graph.train_mask)
+        self.x, self.y = _pixels(graph), torch.from_numpy(graph.y)
+        self._copies = Copies(graph.num_nodes, copies, public.image_shape or (1, 1, 1), seed=0)
+
+    def take(self, rows: NDArray[np.integer]) -> tuple[Tensor, Tensor]:
+        """Return images with their copies, and their labels.
+
+        Args:
+            rows: numbers of nodes.
+
+        Shapes: [n (1 + copies), pixels] and [n (1 + copies)].
+        """
+        labels = self.y[rows].repeat_interleave(1 + self._copies.copies)
+        return self._copies.of(self.x[rows], rows), labels
+
+    def train_plainly(self, network: nn.Module, seed: int, progress: Steps | None) -> None:
+        """Train a network in place without privacy.
+
+        Args:
+            network: is changed in place.
+            seed: public seed of the batches.
+            progress: called with (step, steps) after each step.
+        """
+        labeled = self.rows[(self.y[self.rows] >= 0).numpy()]
+        train_in_batches(
+            network, self.take, labeled, epochs=_PLAIN_EPOCHS, batch_size=_PLAIN_BATCH, learning_rate=_PLAIN_RATE,
+            seed=seed, progress=progress,
+        )  # fmt: skip
+
+
+def _pixels(graph: Graph) -> Tensor:
+    x: Any = graph.x
+    return torch.from_numpy(np.asarray(x.toarray() if hasattr(x, "toarray") else x, np.float32))

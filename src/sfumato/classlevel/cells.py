@@ -1,0 +1,154 @@
+"""Which cell of a unit each record is in: its class, or the part of its class that public values say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.ndimage import gaussian_filter
+
+from sfumato._validate import fail
+from sfumato.bounded.partitions import centroid_cells, direction_cells
+from sfumato.errors import DataError, InputError
+from sfumato.privacy.units import SubclassLevel, Unit
+
+if TYPE_CHECKING:
+    from sfumato.graph.graph import Graph, PublicFacts
+    from sfumato.method.contract import Arrays
+
+CENTROIDS = "cells.centroids"
+"""The name of the public centroids among the arrays of a run."""
+_SMOOTH, _SEED = 2.0, 0
+
+
+def num_cells(unit: Unit, public: PublicFacts) -> int:
+    """Return K, the public number of cells of a unit.
+
+    >>> from sfumato.graph.graph import PublicFacts
+    >>> num_cells(SubclassLevel(50), PublicFacts(100, 75, 784, 10, directed=False))
+    500
+    """
+    if not isinstance(unit, SubclassLevel):
+        return public.num_classes
+    return unit.cells if unit.partition == "declared" else unit.cells * public.num_classes
+
+
+def check_partition(unit: Unit, public_rows: int, kmeans: bool) -> None:
+    """Refuse settings that do not fit the partition of a unit.
+
+    Args:
+        unit: the unit of privacy.
+        public_rows: how many training images are declared public.
+        kmeans: whether declared cells are clusters of the private images.
+
+    Raises:
+        InputError: centroids without public images, or public images or clusters without use.
+
+    >>> check_partition(SubclassLevel(50), 0, False)
+    """
+    partition = getattr(unit, "partition", "")
+    if (partition == "centroids") != (public_rows > 0):
+        expected = "to be above 0 for centroids" if partition == "centroids" else "to be 0 without centroids"
+        raise fail("public_rows", public_rows, expected, "Centroids are fitted on images that are declared public.")
+    if kmeans and partition != "declared":
+        raise fail(
+            "kmeans", kmeans, "to be False unless cells are declared", "Use SubclassLevel(partition='declared')."
+        )
+
+
+def cells_of(
+    unit: Unit, graph: Graph, public_rows: int = 0, *, kmeans: bool = False
+) -> tuple[NDArray[np.int64], Arrays]:
+    """Return the cell of every training record, -1 for none, and the public centroids, if there are any.
+
+    Args:
+        unit: the unit of privacy.
+        graph: the private data.
+        public_rows: how many training images, the first ones, are public; they are in no cell.
+        kmeans: whether declared cells are clusters of the private images.
+
+    Shapes: the cells are int64 [num_nodes].
+
+    Raises:
+        DataError: a class has fewer public images than cells, or the data declare no cells.
+
+    >>> from sfumato.graph.graph import Graph
+    >>> from sfumato.privacy.units import ClassLevel
+    >>> graph = Graph.from_edges([], [], 3, directed=False, y=[0, 1, -1], roles=[0, 2, 0])
+    >>> cells_of(ClassLevel(), graph)[0].tolist()
+    [0, -1, -1]
+    """
+    assert graph.y is not None
+    trained = graph.train_mask & (graph.y >= 0)
+    if not isinstance(unit, SubclassLevel):
+        return np.where(trained, graph.y, -1), {}
+    x = _rows(graph)
+    if unit.partition == "declared":
+        return np.where(trained, _declared(unit, graph, x, trained, kmeans), -1), {}
+    if unit.partition == "directions":
+        y = np.where(trained, graph.y, -1)
+        return direction_cells(x, y, directions(unit.cells, graph.image_shape, graph.num_features)), {}
+    shown = np.flatnonzero(graph.train_mask)[:public_rows]
+    centroids = _centroids(x[shown], graph.y[shown], graph.num_classes, unit.cells)
+    trained[shown] = False
+    return centroid_cells(x, np.where(trained, graph.y, -1), centroids), {CENTROIDS: centroids}
+
+
+def directions(cells: int, image_shape: tuple[int, int, int] | None, num_features: int) -> NDArray[np.float64]:
+    """Return public random directions, of mean 0 each, smooth for images, [cells, num_features].
+
+    >>> round(float(abs(directions(3, (1, 8, 8), 64).sum(1)).max()), 6)
+    0.0
+    """
+    drawn = np.random.default_rng(_SEED).standard_normal((cells, *(image_shape or (num_features,))))
+    if image_shape is not None:
+        drawn = gaussian_filter(drawn, (0, 0, _SMOOTH, _SMOOTH))
+    flat: NDArray[np.float64] = drawn.reshape(cells, -1)
+    flat -= flat.mean(1, keepdims=True)
+    flat /= np.linalg.norm(flat, axis=1, keepdims=True)
+    return flat
+
+
+def _declared(
+    unit: SubclassLevel, graph: Graph, x: NDArray[np.float32], trained: NDArray[np.bool_], kmeans: bool
+) -> NDArray[np.int64]:
+    if not kmeans:
+        if graph.cells is None or graph.cells.max() >= unit.cells:
+            raise DataError(
+                f"Expected {graph.name!r} to declare the cell of each record, numbers below {unit.cells}, got none or larger "
+                "ones. Give it cells, or choose another partition."
+            )
+        return graph.cells
+    assert graph.y is not None
+    each, rest = divmod(unit.cells, graph.num_classes)
+    if rest:
+        raise InputError(f"Expected a number of cells that {graph.num_classes} classes share, got {unit.cells}.")
+    cells = np.full(graph.num_nodes, -1, np.int64)
+    for label in range(graph.num_classes):
+        own = np.flatnonzero(trained & (graph.y == label))
+        if len(own):
+            cells[own] = label * each + _clusters(x[own], min(each, len(own))).labels_
+    return cells
+
+
+def _centroids(x: NDArray[np.float32], y: NDArray[np.int64], num_classes: int, cells: int) -> NDArray[np.float32]:
+    for label, count in enumerate(np.bincount(y[y >= 0], minlength=num_classes)):
+        if count < cells:
+            raise DataError(
+                f"Expected at least {cells} public images of every class, one for each cell, but class {label} has {count}. "
+                "Declare more public, or ask for fewer cells."
+            )
+    found = [_clusters(x[y == label], cells).cluster_centers_ for label in range(num_classes)]
+    return np.stack(found).astype(np.float32)
+
+
+def _clusters(x: NDArray[np.float32], count: int) -> Any:
+    from sklearn.cluster import KMeans
+
+    return KMeans(count, n_init=1, random_state=_SEED).fit(x)
+
+
+def _rows(graph: Graph) -> NDArray[np.float32]:
+    x: Any = graph.x
+    return np.asarray(x.toarray() if hasattr(x, "toarray") else x, np.float32)
