@@ -59,7 +59,7 @@ def of_k_means(data: Data) -> np.ndarray:
 
 PARTITIONS = {
     "class": Partition(lambda data: data.y, CLASSES),
-    "directions": Partition(lambda data: direction_cells(data.x, data.y, DIRECTIONS), 2 * CLASSES),
+    "directions": Partition(lambda data: direction_cells(data.x, data.y, DIRECTIONS, 2), 2 * CLASSES),
     "centroids": Partition(lambda data: centroid_cells(data.x, data.y, CENTROIDS), 2 * CLASSES),
     "declared": Partition(lambda data: np.where(data.y < 0, -1, COLUMN), 4, COLUMN),
 }

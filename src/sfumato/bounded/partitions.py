@@ -7,7 +7,7 @@ cell to cell.
 **Proof.** Inputs and centroids are rounded to whole numbers of :math:`2^{-12}`, at most :math:`2^{15}` in magnitude (what is
 beyond 8 is cut, and what is not a number is 0); directions to whole numbers of at most :math:`2^{12}`. A product of a row and a
 column is a sum of at most :math:`2^{21}` whole numbers of at most :math:`2^{30}` each: exact in float64 in any order, so the
-other rows of a batch change nothing. The nearest centroid has the smallest :math:`\|c\|^2 - 2 x \cdot c`, a whole number below
+other rows of a batch change nothing. Means and norms are computed along single rows. The nearest centroid has the smallest :math:`\|c\|^2 - 2 x \cdot c`, a whole number below
 :math:`2^{53}`. The lowest number wins a tie.
 """
 
@@ -25,32 +25,45 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.floating]
 
+_MULTIPLIERS, _WIDTH = (1, 7, 31), 0.05
 _LARGEST, _INPUT_STEPS, _DIRECTION_STEPS, _WIDEST, _CHUNK = 8.0, 2.0**12, 2.0**12, 2**21, 4096
 
 
-def direction_cells(x: Floats, y: NDArray[np.integer], directions: Floats) -> NDArray[np.int64]:
-    """Return the cell of each record: its class, and the public direction with which its product is largest.
+def direction_cells(x: Floats, y: NDArray[np.integer], directions: Floats, cells: int) -> NDArray[np.int64]:
+    r"""Return the cell of each record: its class, and where public directions place it.
+
+    A record, less its own mean and divided by its norm, has products :math:`p_i` with the directions. Its cell is
+    :math:`\sum_i m_i \lfloor p_i / 0.05 \rfloor` modulo ``cells``, with m = 1, 7, 31. Records that are alike often share a cell.
 
     Args:
         x: records, [n, ...].
         y: classes, int [n]; -1 for an empty record.
-        directions: public directions, the same for each class, [cells, ...]. If each sums to zero, brightness has no part.
+        directions: at most three public directions, the same for each class, [k, ...].
+        cells: the number of cells of each class.
 
     Shapes: the result is int64 [n], y cells + j; -1 for an empty record.
 
     Raises:
         InputError: records, classes and directions do not fit, or a direction is not finite.
 
-    >>> x = np.array([[0.0, 1.0], [1.0, 0.0], [0.9, 0.1]])
-    >>> direction_cells(x, np.array([0, 0, 1]), np.array([[1.0, 0.0], [0.0, 1.0]])).tolist()
-    [1, 0, 2]
+    >>> x = np.array([[0.0, 1.0], [0.0, 2.0], [0.9, 0.1]])
+    >>> direction_cells(x, np.array([0, 0, 1]), np.array([[1.0, -1.0]]), 5).tolist()
+    [1, 1, 8]
+
+    Source: Datar, Immorlica, Indyk and Mirrokni (2004), Locality-Sensitive Hashing Scheme Based on p-Stable Distributions.
     """
     rows, columns = _checked(x, y), np.asarray(directions, np.float64).reshape(len(directions), -1)
-    if rows.shape[1] != columns.shape[1] or not np.isfinite(columns).all():
-        raise fail("directions", directions.shape, f"to hold rows of {rows.shape[1]} finite numbers")
-    whole = np.rint(columns / max(np.abs(columns).max(), 1e-300) * _DIRECTION_STEPS).T
-    parts = [(_whole(rows[at : at + _CHUNK]) @ whole).argmax(1) for at in range(0, len(rows), _CHUNK)]
-    return _numbered(y, np.concatenate([np.zeros(0, np.int64), *parts]), len(columns))
+    if rows.shape[1] != columns.shape[1] or len(columns) > len(_MULTIPLIERS) or not np.isfinite(columns).all():
+        expected = f"to hold at most {len(_MULTIPLIERS)} rows of {rows.shape[1]} finite numbers"
+        raise fail("directions", directions.shape, expected)
+    largest = max(np.abs(columns).max(), 1e-300)
+    whole = np.rint(columns / largest * _DIRECTION_STEPS).T
+    width = max(1.0, np.rint(_WIDTH * _INPUT_STEPS * _DIRECTION_STEPS / largest))
+    found = np.zeros(len(rows), np.int64)
+    for at in range(0, len(rows), _CHUNK):
+        places = np.floor_divide(_whole(_unit(rows[at : at + _CHUNK])) @ whole, width).astype(np.int64)
+        found[at : at + _CHUNK] = places @ np.array(_MULTIPLIERS[: len(columns)]) % cells
+    return _numbered(y, found, cells)
 
 
 def centroid_cells(x: Floats, y: NDArray[np.integer], centroids: Floats) -> NDArray[np.int64]:
@@ -89,6 +102,12 @@ def _checked(x: Floats, y: NDArray[np.integer]) -> Floats:
     if len(x) != len(y) or rows.shape[1] > _WIDEST:
         raise fail("x", x.shape, f"to hold {len(y)} records of at most {_WIDEST} numbers, one for each class of y")
     return rows
+
+
+def _unit(rows: Floats) -> NDArray[np.float64]:
+    with np.errstate(all="ignore"):  # what is not finite becomes 0
+        centered = rows.astype(np.float64) - rows.mean(1, dtype=np.float64, keepdims=True)
+        return centered / np.sqrt(np.square(centered).sum(1, keepdims=True))
 
 
 def _whole(values: Floats) -> NDArray[np.float64]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 CENTROIDS = "cells.centroids"
 """The name of the public centroids among the arrays of a run."""
-_SMOOTH, _SEED = 2.0, 0
+_DIRECTIONS, _SMOOTH, _SEED = 3, 2.0, 0
 
 
 def num_cells(unit: Unit, public: PublicFacts) -> int:
@@ -88,23 +88,23 @@ def cells_of(
         return np.where(trained, _declared(unit, graph, x, trained, kmeans), -1), {}
     if unit.partition == "directions":
         y = np.where(trained, graph.y, -1)
-        return direction_cells(x, y, directions(unit.cells, graph.image_shape, graph.num_features)), {}
+        return direction_cells(x, y, directions(graph.image_shape, graph.num_features), unit.cells), {}
     shown = np.flatnonzero(graph.train_mask)[:public_rows]
     centroids = _centroids(x[shown], graph.y[shown], graph.num_classes, unit.cells)
     trained[shown] = False
     return centroid_cells(x, np.where(trained, graph.y, -1), centroids), {CENTROIDS: centroids}
 
 
-def directions(cells: int, image_shape: tuple[int, int, int] | None, num_features: int) -> NDArray[np.float64]:
-    """Return public random directions, of mean 0 each, smooth for images, [cells, num_features].
+def directions(image_shape: tuple[int, int, int] | None, num_features: int) -> NDArray[np.float64]:
+    """Return three public random directions, of mean 0 and norm 1 each, smooth for images, [3, num_features].
 
-    >>> round(float(abs(directions(3, (1, 8, 8), 64).sum(1)).max()), 6)
+    >>> round(float(abs(directions((1, 8, 8), 64).sum(1)).max()), 6)
     0.0
     """
-    drawn = np.random.default_rng(_SEED).standard_normal((cells, *(image_shape or (num_features,))))
+    drawn = np.random.default_rng(_SEED).standard_normal((_DIRECTIONS, *(image_shape or (num_features,))))
     if image_shape is not None:
         drawn = gaussian_filter(drawn, (0, 0, _SMOOTH, _SMOOTH))
-    flat: NDArray[np.float64] = drawn.reshape(cells, -1)
+    flat: NDArray[np.float64] = drawn.reshape(_DIRECTIONS, -1)
     flat -= flat.mean(1, keepdims=True)
     flat /= np.linalg.norm(flat, axis=1, keepdims=True)
     return flat
