@@ -5,10 +5,8 @@ unit (``replace`` or ``add-remove``), whose noise multiplier is the standard dev
 step with probability q by a secret coin of its own, whatever it holds. The divisor is the public q K.
 
 **Proof.** What cell k adds at a step, :math:`v_k`, is a function of the cell's own records, public facts, the weights (which
-earlier steps released) and secret coins of this cell and step. It is whole numbers of steps of :math:`S / 2^{24}` whose
-squares sum to at most :math:`2^{48}`, checked on the whole numbers, exactly: no square is negative, so a floating-point sum
-of them that ends at or below :math:`2^{48}` was exact all along. If the check fails (a number overflowed),
-:math:`v_k = 0`. So :math:`\|v_k\| \le S`, whatever floating point did before. Sums over cells are int64, exact in any order,
+earlier steps released) and secret coins of this cell and step. It is whole numbers of steps of :math:`S / 2^{24}` of norm at
+most S, whatever floating point did before (:mod:`~sfumato.bounded.clip_kernel`). Sums over cells are int64, exact in any order,
 and are not rounded again, so the margin eta of other DP-SGD here is 0. A cell without records adds 0.
 
 *Given the coins that choose members*, neighboring data sets (:mod:`~sfumato.privacy.units`) have the same :math:`v_j` in all
@@ -34,6 +32,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato._validate import check_int, check_real, fail
+from sfumato.bounded.clip_kernel import LEAST_CLIP, MOST_CLIP, MOST_ROWS, add_clipped
 from sfumato.bounded.gradients import noisy_steps
 from sfumato.errors import UnsupportedUnitError
 from sfumato.noise.keys import Stream, derive_key
@@ -46,12 +45,6 @@ if TYPE_CHECKING:
     from sfumato.bounded.gradients import PrivateSGD
     from sfumato.nn.training import Adam
     from sfumato.noise.keys import Key
-
-LEAST_CLIP, MOST_CLIP = 1e-9, 1e9
-"""Between these, no square of a number that counts leaves the range of float64."""
-MOST_CELLS = 2**29
-"""The sum of as many cells, at most 2^24 each, is at most 2^53 in every coordinate."""
-_BITS = 24
 
 
 def check_cells(unit: Unit) -> None:
@@ -87,14 +80,9 @@ def whole_gradient(gradient: Tensor, l2_clip_norm: float) -> NDArray[np.int64]:
     >>> (whole_gradient(torch.tensor([3.0, 4.0]), 1.0) / 2**24).round(3).tolist()
     [0.6, 0.8]
     """
-    check_real(low=LEAST_CLIP, high=MOST_CLIP, l2_clip_norm=l2_clip_norm)
-    flat = gradient.detach().double().reshape(-1).numpy()
-    room = 2.0**_BITS - np.sqrt(flat.size) / 2 - 1  # norm before rounding
-    with np.errstate(all="ignore"):  # what is not finite fails the check
-        norm = np.sqrt(np.square(flat).sum())
-        whole = np.rint(flat * np.minimum(room / norm, 2.0**_BITS / l2_clip_norm))
-        bounded = np.square(whole).sum() <= 4.0**_BITS
-    return whole.astype(np.int64) if bounded else np.zeros(flat.size, np.int64)
+    row, total = gradient.detach().reshape(1, -1).numpy(), np.zeros(gradient.numel())
+    add_clipped(row, np.ones(1, bool), l2_clip_norm, total)
+    return total.astype(np.int64)
 
 
 def members(key: Key, step: int, cell: int, rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:
@@ -152,7 +140,7 @@ def class_steps(
     >>> weight.detach().round(decimals=1).tolist()
     [-0.6, -0.8]
     """
-    check_int(low=1, high=MOST_CELLS, num_cells=num_cells)
+    check_int(low=1, high=MOST_ROWS, num_cells=num_cells)
     check_real(low=LEAST_CLIP, high=MOST_CLIP, l2_clip_norm=settings.l2_clip_norm)
     size = len(optimizer.flat)
 

@@ -1,0 +1,174 @@
+"""Clipped gradients of single examples in convolutional networks: one record's share, and that no other record moves it."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.func import functional_call, grad, vmap
+
+from sfumato.bounded import example_gradients
+from sfumato.bounded.example_gradients import clipped_example_sum
+from sfumato.errors import InputError
+from sfumato.nn.models import MLP
+
+
+def small():
+    return nn.Sequential(
+        nn.Conv2d(1, 4, 5, stride=2, padding=2), nn.ReLU(), nn.MaxPool2d(2, 1), nn.Conv2d(4, 6, 3, dilation=2, bias=False),
+        nn.ReLU(), nn.Flatten(), nn.Linear(6 * 4, 5), nn.ReLU(), nn.Linear(5, 3),
+    )  # fmt: skip
+
+
+def wide():
+    """The size of a network for digits."""
+    return nn.Sequential(
+        nn.Conv2d(1, 16, 8, 2, padding=3), nn.ReLU(), nn.MaxPool2d(2, 1), nn.Conv2d(16, 32, 4, 2), nn.ReLU(),
+        nn.MaxPool2d(2, 1), nn.Flatten(), nn.Linear(512, 32), nn.ReLU(), nn.Linear(32, 10),
+    )  # fmt: skip
+
+
+MODELS = {"small": (small, (1, 13, 13)), "wide": (wide, (1, 28, 28)), "linear": (lambda: MLP((7, 3)), (7,))}
+
+
+def build(name, batch=12, scale=1.0, dtype=torch.float32):
+    torch.manual_seed(0)
+    make, shape = MODELS[name]
+    return make().to(dtype), (torch.randn(batch, *shape) * scale).to(dtype), torch.arange(batch) % 3
+
+
+def per_example(model, x, y):
+    """Gradients of single examples by functional differentiation, [batch, parameters]."""
+    parameters = {name: value.detach() for name, value in model.named_parameters()}
+
+    def loss(values, one, label):
+        return nn.functional.cross_entropy(functional_call(model, values, (one[None],)), label[None])
+
+    grads = vmap(grad(loss), in_dims=(None, 0, 0))(parameters, x, y)
+    return torch.cat([grads[name].reshape(len(x), -1) for name in parameters], dim=1)
+
+
+@pytest.mark.parametrize("clip", [0.01, 0.5, 100.0])
+@pytest.mark.parametrize("name", MODELS)
+def test_sum_equals_per_example_clipping(name, clip):
+    model, x, y = build(name, batch=70, dtype=torch.float64)
+    grads = per_example(model, x, y)
+    expected = (grads * (clip / grads.norm(dim=1, keepdim=True)).clamp(max=1)).sum(0)
+    found = clip * torch.from_numpy(clipped_example_sum(model, x, y, clip)).double() / 2.0**24
+    assert torch.allclose(found, expected, rtol=1e-4, atol=1e-5 * float(expected.abs().max()))
+
+
+def assert_clipped(example_sum):
+    """No single record adds more than the clip, however extreme; large ones reach it."""
+    for name in ("small", "linear"):
+        reached = 0.0
+        for scale in (0.0, 1e-30, 1.0, 1e3, 1e10, 3e38, np.inf, np.nan):
+            model, x, y = build(name, batch=4, scale=scale)
+            for i in range(4):
+                norm = sum(step * step for step in example_sum(model, x[i : i + 1], y[i : i + 1], 0.01).tolist())
+                assert norm <= 4**24, f"{name}: one record adds {(norm / 4**24) ** 0.5:g} clips"
+                reached = max(reached, norm / 4**24)
+        assert reached >= 0.99
+
+
+def test_one_record_never_exceeds_the_clip():
+    assert_clipped(clipped_example_sum)
+
+
+def test_a_clip_by_layer_is_caught(monkeypatch):
+    """Planted: each half of the parameters has a clip of its own."""
+    real = example_gradients.add_clipped
+
+    def by_half(rows, counted, clip, total):
+        half = rows.shape[1] // 2
+        real(np.ascontiguousarray(rows[:, :half]), counted, clip, total[:half])
+        real(np.ascontiguousarray(rows[:, half:]), counted, clip, total[half:])
+
+    monkeypatch.setattr(example_gradients, "add_clipped", by_half)
+    with pytest.raises(AssertionError, match="one record adds"):
+        assert_clipped(clipped_example_sum)
+
+
+def rows_of(model, x, y):
+    """What each record adds, met one by one: [batch, parameters]."""
+    return np.stack(
+        [clipped_example_sum(model, x, torch.where(torch.arange(len(y)) == i, y, -1), 0.5) for i in range(len(y))]
+    )
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("name", MODELS)
+def test_no_other_record_moves_what_a_record_adds(name, threads):
+    """Bit for bit, whatever the others hold, however many are drawn, and wherever the record stands: the assumption."""
+    torch.set_num_threads(threads)
+    try:
+        model, x, y = build(name, batch=9)
+        alone = rows_of(model, x, y)
+        assert alone.any(1).all()
+        for seed in range(3):
+            others = torch.randn_like(x) * 10.0 ** (4 * seed)
+            others[::4] = [np.nan, np.inf, 0.0][seed]
+            for batch in (1, 2, 63, 64, 65, 70):
+                place = (seed * 31 + batch) % batch
+                crowd, labels = others[torch.arange(batch) % 9].clone(), torch.full((batch,), -1)
+                crowd[place], labels[place] = x[seed], y[seed]
+                assert np.array_equal(clipped_example_sum(model, crowd, labels, 0.5), alone[seed]), (batch, place)
+        assert np.array_equal(clipped_example_sum(model, x, y, 0.5), alone.sum(0))
+        order = torch.randperm(9)
+        assert np.array_equal(clipped_example_sum(model, x[order], y[order], 0.5), alone.sum(0))
+    finally:
+        torch.set_num_threads(1)
+
+
+def test_rows_that_are_mixed_are_caught():
+    """Planted: a network that centers its batch, so that one record moves the others'."""
+
+    class Centered(nn.Sequential):
+        def forward(self, x):
+            return super().forward(x - x.mean(0))
+
+    _, x, y = build("small")
+    y[-1] = -1
+    other = torch.cat([x[:-1], 9 * x[-1:]])
+    for model, moved in ((small(), False), (Centered(*small()), True)):
+        sums = [clipped_example_sum(model, rows, y, 0.5) for rows in (x, other)]
+        assert np.array_equal(*sums) != moved
+
+
+def test_empty_records_and_empty_batches_add_nothing():
+    model, x, y = build("small")
+    kept = y != 1
+    assert np.array_equal(
+        clipped_example_sum(model, x, torch.where(kept, y, -1), 0.5), clipped_example_sum(model, x[kept], y[kept], 0.5)
+    )
+    for batch in (0, 12):
+        assert not clipped_example_sum(model, x[:batch], torch.full((batch,), -1), 0.5).any()
+
+
+class Twice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.map = nn.Linear(7, 7)
+
+    def forward(self, x):
+        return self.map(self.map(x))
+
+
+class Foreign(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.map, self.scale = nn.Linear(7, 3), nn.Parameter(torch.ones(3))
+
+    def forward(self, x):
+        return self.map(x) * self.scale
+
+
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [(Twice, "once an example"), (Foreign, "scale"), (lambda: nn.Sequential(nn.Linear(7, 3), nn.BatchNorm1d(3)), "BatchNorm1d"),
+     (lambda: nn.Sequential(nn.Conv1d(1, 1, 3)), "0.weight"), (lambda: nn.Sequential(nn.Conv2d(2, 2, 3, groups=2)), "in groups"),
+     (lambda: nn.Sequential(nn.Conv2d(1, 1, 3, padding="same")), "padded by a word"),
+     (lambda: nn.Sequential(nn.Conv2d(1, 1, 3, padding=1, padding_mode="circular")), "in groups")],
+)  # fmt: skip
+def test_models_that_break_the_proof_are_refused(make, named):
+    with pytest.raises(InputError, match=named):
+        clipped_example_sum(make(), torch.zeros(2, 7), torch.tensor([0, 1]), 1.0)
