@@ -1,0 +1,121 @@
+r"""Published numbers of class-level privacy, for tables beside ours. A certificate never uses them.
+
+**Theorem 5 is not a bound.** For Algorithm 5 with cells drawn with probability q, noise of deviation :math:`\sigma S` and T
+steps it states :math:`\epsilon = 4 q \sqrt{T \ln(1 / \delta)} / \sigma` if a cell is replaced (Remark 1: 2 in place of 4 if it is
+removed). What does not hold in its proof:
+
+* Equation 4.5 uses :math:`e^{4 / \sigma^2} - 1 \le 4 / \sigma^2`, which is the wrong way round.
+* Terms of order :math:`q^3` are left out when T steps are added, and :math:`\kappa (\kappa + 1)` becomes :math:`\kappa^2`.
+* The pair of Lemma 3 is a Gaussian against a mixture. If a cell is replaced, both data sets give a mixture.
+* Its conditions, :math:`q < 1 / (16 \sigma)` and :math:`q < \sqrt{\epsilon / (64 \sqrt{T \ln(1 / \delta)})}`, fail at every
+  published setting (q = 0.2 and 0.33).
+
+Against the exact sampled Gaussian mechanism: for the published digits (sigma 1.6, 3, 3.65; q = 0.2, delta = 1e-3) it states
+18.6, 8.2 and 7, which are T = 200, 137 and 148 steps, where the truth is 15.9, 5.4 and 4.5. For the published faces (sigma
+0.8, 1.2, 1.6; q = 0.33, delta = 1e-2) it states 62, 45.5 and 40.5, which are T = 307, 371 and 523 steps, where the truth is
+112.5, 71.8 and 61.4: the claims are false. It can be false where its conditions hold, too: q = 0.05, sigma = 1, T = 10,000 and
+delta = 1e-3 give 52.6, and the truth is 83.7.
+
+A sound bound of the same kind is ``accounting.epsilon(events, delta, method="moments")``: Renyi divergences of the right pair.
+
+Source: the thesis on class-level privacy, section 4.4.
+"""
+
+from __future__ import annotations
+
+import math
+
+from sfumato._validate import check_choice, check_int, check_real
+
+_FACTORS, _CONDITIONS = {"replace": 4, "add-remove": 2}, {"replace": 64, "add-remove": 32}
+
+
+def theorem_5_epsilon(
+    sampling_prob: float, noise_multiplier: float, steps: int, delta: float, relation: str = "replace"
+) -> float:
+    """Return the epsilon that Theorem 5 states, or Remark 1 for ``add-remove``. It is *not* an upper bound (top of this file).
+
+    Args:
+        sampling_prob: q, the probability that a cell is drawn, in (0, 1].
+        noise_multiplier: sigma, the standard deviation of the noise over S.
+        steps: T, the number of steps.
+        delta: failure probability, in (0, 1).
+        relation: ``replace`` or ``add-remove``.
+
+    Raises:
+        InputError: a value is out of range.
+
+    >>> round(theorem_5_epsilon(0.2, 1.6, steps=200, delta=1e-3), 1)
+    18.6
+    """
+    check_real(low=0, high=1, open_low=True, sampling_prob=sampling_prob)
+    check_real(low=0, open_low=True, noise_multiplier=noise_multiplier)
+    check_int(low=1, steps=steps)
+    check_real(low=0, high=1, open_low=True, open_high=True, delta=delta)
+    factor = _FACTORS[check_choice(tuple(_FACTORS), relation=relation)]
+    return factor * sampling_prob * math.sqrt(steps * -math.log(delta)) / noise_multiplier
+
+
+def theorem_5_applies(
+    sampling_prob: float, noise_multiplier: float, steps: int, delta: float, relation: str = "replace"
+) -> bool:
+    r"""Return whether the conditions hold under which Theorem 5 is stated. They do not make it true.
+
+    They are :math:`q < 1 / (16 \sigma)`, :math:`\kappa \le \sigma^2 \ln(1 / (q \sigma))` with the order
+    :math:`\kappa = 2 \ln(1 / \delta) / \epsilon` that its proof takes, and
+    :math:`q < \sqrt{\epsilon / (64 \sqrt{T \ln(1 / \delta)})}` (Remark 1: 32).
+
+    Args:
+        sampling_prob: q, the probability that a cell is drawn, in (0, 1].
+        noise_multiplier: sigma, the standard deviation of the noise over S.
+        steps: T, the number of steps.
+        delta: failure probability, in (0, 1).
+        relation: ``replace`` or ``add-remove``.
+
+    Raises:
+        InputError: a value is out of range.
+
+    >>> theorem_5_applies(0.2, 1.6, steps=200, delta=1e-3), theorem_5_applies(0.05, 1.0, steps=10000, delta=1e-3)
+    (False, True)
+    """
+    stated = theorem_5_epsilon(sampling_prob, noise_multiplier, steps, delta, relation)
+    order = 2 * -math.log(delta) / stated
+    return (
+        sampling_prob < 1 / (16 * noise_multiplier)
+        and order <= noise_multiplier**2 * math.log(1 / (sampling_prob * noise_multiplier))
+        and sampling_prob < math.sqrt(stated / (_CONDITIONS[relation] * math.sqrt(steps * -math.log(delta))))
+    )
+
+
+def group_claim(epsilon: float, delta: float, size: int) -> tuple[float, float]:
+    r"""Return what a claim about one record implies for any group of m = ``size`` records: :math:`(m \epsilon, \delta_m)`.
+
+    **Formal guarantee.** :math:`\delta_m = \delta (1 + e^\epsilon + \dots + e^{(m - 1) \epsilon})`, at most
+    :math:`m e^{(m - 1) \epsilon} \delta`: data sets that differ in m records are joined by m steps, and each multiplies what came
+    before by :math:`e^\epsilon` and adds delta. The published :math:`(m \epsilon, m \delta)` does not hold. A delta of 1 or more
+    says nothing, and is returned as 1.
+
+    This holds for any mechanism. That of a known event is better accounted for itself: the mean of Gaussian releases moves m
+    times as far, and a group under DP-SGD is a :class:`~sfumato.privacy.events.RepeatedGaussianEvent` with m occurrences.
+
+    Args:
+        epsilon: the claim about one record, >= 0.
+        delta: the claim about one record, in [0, 1].
+        size: the number of records of a group.
+
+    Raises:
+        InputError: a value is out of range.
+
+    >>> group_claim(0.5, 1e-5, size=3)
+    (1.5, 5.367003...e-05)
+
+    Source: Vadhan (2017), lemma 2.2.
+    """
+    check_real(low=0, epsilon=epsilon)
+    check_real(low=0, high=1, delta=delta)
+    check_int(low=1, size=size)
+    grown = size * epsilon
+    if delta == 0 or grown > 700:
+        return grown, float(delta > 0)
+    factor = math.expm1(grown) / math.expm1(epsilon) if epsilon else size
+    return grown, min(1.0, delta * factor)
