@@ -32,7 +32,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato._validate import check_int, check_real, fail
-from sfumato.bounded.clip_kernel import LEAST_CLIP, MOST_CLIP, MOST_ROWS, add_clipped
+from sfumato.bounded.clip_kernel import LEAST_CLIP as LEAST_CLIP
+from sfumato.bounded.clip_kernel import MOST_CLIP as MOST_CLIP
+from sfumato.bounded.clip_kernel import MOST_ROWS, add_clipped
 from sfumato.bounded.gradients import noisy_steps
 from sfumato.errors import UnsupportedUnitError
 from sfumato.noise.keys import Stream, derive_key

@@ -28,6 +28,8 @@ METHODS = {
     "graph-split": "graph_split:GraphSplit",
     "dpgnn": "dpgnn:DPGNN",
     "dpar": "dpar:DPAR",
+    "class-dp": "classlevel:ClassDP",
+    "subclass-dp": "classlevel:SubclassDP",
     "label-only": "local:LabelOnly",
     "hybrid": "local:Hybrid",
     "lpgnn": "local:LPGNN",
