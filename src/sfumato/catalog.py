@@ -41,6 +41,7 @@ _METHODS = (
     "central.dpar:DPAR",
     "classlevel.class_dp:ClassDP",
     "classlevel.class_dp:SubclassDP",
+    "classlevel.record:CNN",
     "local.hybrid:Hybrid",
     "local.lpgnn:LPGNN",
     "local.label_only:LabelOnly",

@@ -1,4 +1,4 @@
-"""Forged runs of class-dp and subclass-dp: what does not follow from settings, unit and public facts is refused."""
+"""Forged runs of class-dp, subclass-dp and cnn: what does not follow from settings, unit and public facts is refused."""
 
 import shutil
 
@@ -9,6 +9,7 @@ from safetensors.numpy import load_file, save_file
 
 import sfumato as sf
 from sfumato.classlevel.class_dp import ClassDP, SubclassDP
+from sfumato.classlevel.record import CNN
 from sfumato.graph.images import from_arrays
 from sfumato.verify import verify
 
@@ -23,6 +24,7 @@ RUNS = {
     "removed class": (ClassDP(network="softmax", augment=1, **QUICK), sf.ClassLevel("add-remove")),
     "directions": (SubclassDP(network="mlp", **QUICK), sf.SubclassLevel(2)),
     "centroids": (SubclassDP(network="softmax", public_rows=40, **QUICK), sf.SubclassLevel(3, "centroids")),
+    "record": (CNN(width=3, steps=3, batch_size=20), sf.RecordLevel()),
     "kmeans": (SubclassDP(network="softmax", kmeans=True, **QUICK), sf.SubclassLevel(8, "declared")),
 }
 
@@ -104,6 +106,11 @@ FORGED = [
     ("centroids", setting(public_rows=39), "caveats"),
     ("centroids", caveats("declared public"), "caveats"),
     ("centroids", caveats("fitted on protected"), "caveats"),
+    ("record", event(0, sampling_prob=0.1), "event.sampling_prob: expected 0.2"),
+    ("record", setting(batch_size=10), "event.sampling_prob: expected 0.1"),
+    ("record", event(0, relation="replace"), "claim.epsilon"),
+    ("record", setting(steps=2), "event.steps: expected 2"),
+    ("record", everywhere("unit", {"name": "class", "relation": "replace"}), "cnn has no proof under unit class"),
     ("kmeans", unit(partition="directions"), "settings.kmeans: expected false"),
     ("kmeans", unit(cells=7), "unit.cells: expected a multiple of 4"),
     ("kmeans", setting(kmeans=False), "caveats"),
@@ -135,8 +142,8 @@ def test_one_clip_charged_for_a_replaced_class_is_refused(honest, tmp_path):
         ("centroids", lambda t: t.pop("cells.centroids"), "cells.centroids: is missing"),
         ("directions", lambda t: t.update({"cells.centroids": np.zeros((4, 2, 196), np.float32)}), "belongs to no network"),
         ("class", lambda t: t.update({"class.means": np.zeros((4, 196), np.float32)}), "belongs to no network"),
-        ("class", lambda t: t.update({"network.head.2.bias": np.full(4, np.nan, np.float32)}), "network.head.2.bias"),
-        ("class", lambda t: t.pop("network.features.0.bias"), "is missing"),
+        ("class", lambda t: t.update({"network.out.bias": np.full(4, np.nan, np.float32)}), "network.out.bias"),
+        ("class", lambda t: t.pop("network.edges.weight"), "is missing"),
     ],
 )  # fmt: skip
 def test_weights_that_training_does_not_give_are_refused(honest, name, change, problem, tmp_path):

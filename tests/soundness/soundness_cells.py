@@ -25,7 +25,7 @@ SIZE = CLASSES * WIDTH
 SETTINGS = PrivateSGD(sampling_prob=0.7, steps=3, l2_clip_norm=CLIP, noise_multiplier=1.5, learning_rate=0.1)
 COLUMN = np.array([0, 0, 1, 1, 1, 2, 3, 3])
 _SIDE = np.eye(WIDTH)[0]
-DIRECTIONS = np.stack([_SIDE, -_SIDE])
+DIRECTIONS = np.random.default_rng(2).normal(size=(2, WIDTH))  # opposite records share a cell
 CENTROIDS = np.stack([np.stack([0.3 * _SIDE, -0.3 * _SIDE])] * CLASSES)
 
 

@@ -7,8 +7,8 @@ cell to cell.
 **Proof.** Inputs and centroids are rounded to whole numbers of :math:`2^{-12}`, at most :math:`2^{15}` in magnitude (what is
 beyond 8 is cut, and what is not a number is 0); directions to whole numbers of at most :math:`2^{12}`. A product of a row and a
 column is a sum of at most :math:`2^{21}` whole numbers of at most :math:`2^{30}` each: exact in float64 in any order, so the
-other rows of a batch change nothing. Means and norms are computed along single rows. The nearest centroid has the smallest :math:`\|c\|^2 - 2 x \cdot c`, a whole number below
-:math:`2^{53}`. The lowest number wins a tie.
+other rows of a batch change nothing. Means and norms are computed along single rows. The nearest centroid has the smallest
+:math:`\|c\|^2 - 2 x \cdot c`, a whole number below :math:`2^{53}`. The lowest number wins a tie.
 """
 
 from __future__ import annotations
@@ -106,8 +106,9 @@ def _checked(x: Floats, y: NDArray[np.integer]) -> Floats:
 
 def _unit(rows: Floats) -> NDArray[np.float64]:
     with np.errstate(all="ignore"):  # what is not finite becomes 0
-        centered = rows.astype(np.float64) - rows.mean(1, dtype=np.float64, keepdims=True)
-        return centered / np.sqrt(np.square(centered).sum(1, keepdims=True))
+        centered: NDArray[np.float64] = rows.astype(np.float64) - rows.mean(1, dtype=np.float64, keepdims=True)
+        centered /= np.sqrt(np.square(centered).sum(1, keepdims=True))
+    return centered
 
 
 def _whole(values: Floats) -> NDArray[np.float64]:

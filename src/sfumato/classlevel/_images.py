@@ -58,9 +58,9 @@ class ImageMethod(CuratorMethod):
     """
 
     network: str = "cnn"
-    width: int = 32
+    width: int = 64
     optimizer: str = "momentum"
-    learning_rate: float = 1.0
+    learning_rate: float = 0.17
     l2_clip_norm: float = 3.0
     augment: int = 0
 

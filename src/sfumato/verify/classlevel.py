@@ -1,4 +1,4 @@
-"""What the verifier knows of methods class-dp and subclass-dp: networks on pixels, by noisy steps over cells.
+"""What the verifier knows of methods class-dp, subclass-dp and cnn: networks on pixels, by noisy steps over cells or images.
 
 Part of the verifier: it needs the standard library.
 """
@@ -45,10 +45,7 @@ class Images(Rules):
 
     def networks(self, certificate: Certificate, found: Iterable[str] = ()) -> Tensors:
         """Return the shapes of weights and biases of every layer."""
-        shapes: Tensors = {}
-        for name, shape in _layers(certificate).items():
-            shapes |= {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
-        return shapes
+        return _shapes(certificate)
 
     def releases(self, certificate: Certificate) -> list[Planned]:
         """Return the network that noisy steps trained; nothing without privacy."""
@@ -121,19 +118,37 @@ class SubclassDP(ClassDP):
         return found
 
 
-def _layers(certificate: Certificate) -> Tensors:
-    """Return the shapes of the weights of all layers."""
+class CNN(Images):
+    """The rules of method cnn: a record is one image."""
+
+    settings: ClassVar = {**_IMAGES, "steps": "count", "batch_size": "count"}
+    audience: ClassVar = {"record": _WEIGHTS}
+
+    def trained(self, certificate: Certificate, size: int) -> Network:
+        """Return the network; the probability of an image follows from the public number of training images."""
+        settings, rows = certificate["settings"], max(certificate["public_facts"]["num_train"], 1)
+        return Network("network", [size], size, min(settings["batch_size"], rows) / rows, settings["steps"])
+
+
+def _shapes(certificate: Certificate) -> Tensors:
+    """Return the shapes of weights and biases of all layers."""
     settings, facts = certificate["settings"], certificate["public_facts"]
     width, classes, pixels = settings["width"], facts["num_classes"], facts["num_features"]
     if settings["network"] == "softmax":
-        return {"network": [classes, pixels]}
+        return {"network.weight": [classes, pixels], "network.bias": [classes]}
     if settings["network"] == "mlp":
-        return {"network.0": [width, pixels], "network.2": [classes, width]}
+        return {
+            "network.0.weight": [width, pixels],
+            "network.0.bias": [width],
+            "network.2.weight": [classes, width],
+            "network.2.bias": [classes],
+        }
     channels, *sides = facts["image_shape"]
-    ends = prod(((side + 6 - 8) // 2 - 4) // 2 for side in sides)  # after two convolutions and two maxima of neighbors
+    places = prod(((side - 1) // 2) // 3 + 1 for side in sides)  # after convolutions of strides 2 and 3
     return {
-        "network.features.0": [16, channels, 8, 8],
-        "network.features.3": [32, 16, 4, 4],
-        "network.head.0": [width, 32 * ends],
-        "network.head.2": [classes, width],
+        "network.edges.weight": [8, channels, 5, 5],
+        "network.places.weight": [8, 8, 5, 5],
+        "network.hidden.weight": [width, 8 * places],
+        "network.out.weight": [classes, width],
+        "network.out.bias": [classes],
     }

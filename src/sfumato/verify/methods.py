@@ -30,6 +30,7 @@ METHODS = {
     "dpar": "dpar:DPAR",
     "class-dp": "classlevel:ClassDP",
     "subclass-dp": "classlevel:SubclassDP",
+    "cnn": "classlevel:CNN",
     "label-only": "local:LabelOnly",
     "hybrid": "local:Hybrid",
     "lpgnn": "local:LPGNN",
