@@ -21,7 +21,7 @@ LAYERS = (
     ("central", "local", "pate", "classlevel", "audit"),
     ("catalog",),
     ("evaluation",),
-    ("experiments",),
+    ("experiments", "attacks"),
     ("report",),
     ("cli",),
     ("__main__",),

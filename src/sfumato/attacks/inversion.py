@@ -1,0 +1,199 @@
+"""Zhang (2021), "Differentially Private Deep Learning", Algorithm 4, and Fredrikson, Jha and Ristenpart (2015): model inversion.
+
+The attacker holds the released weights and nothing else. For every class it searches an image that the model calls that class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from sfumato._validate import check_choice, check_int, check_real, fail
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+REGULARIZERS = ("l1", "bilateral", "none")
+OPTIMIZERS = ("adam", "sgd")
+
+
+@dataclass(frozen=True)
+class Inversion:
+    """Model inversion: for each class, descend to an image in [0, 1] with a small cost 1 - f_label(x) + lambda R(x).
+
+    f_label is the probability of the class, a softmax over the scores (Eq. 4.1). R is the l1 norm (Eq. 4.2), the bilateral
+    total variation (Eq. 4.3, :func:`bilateral_variation`), or zero. The defaults are those of the thesis on MNIST.
+
+    With ``box`` the search is over w, and x = (tanh w + 1) / 2. It starts at w = 0, so at x = 1/2. Algorithm 4 prints the
+    gradient in x (line 5), but updates w with it (line 8); here the gradient is taken in w, through the tanh, because "the
+    optimization is then implemented over w". Without ``box``, x = w starts at 0 and is clipped to [0, 1] after each step.
+
+    Adam is the one that is printed (lines 6 to 8): w <- w - eta m / sqrt(v + tau). There is no correction of the bias of m and
+    v, and tau stands inside the root. The last image is returned; nothing is restarted, filtered or chosen.
+
+    This attack carries no guarantee and is none: a bad reconstruction does not show that a model is safe.
+
+    Args:
+        steps: T, the number of steps.
+        rate: eta, the learning rate.
+        weight: lambda, the weight of R.
+        regularizer: R, one of ``l1``, ``bilateral`` and ``none``.
+        window: p, how many pixels the bilateral total variation looks to each side.
+        decay: alpha, the factor of the bilateral total variation for each pixel of a shift.
+        optimizer: ``adam``, or ``sgd`` for plain gradient descent.
+        box: whether x is a tanh of what is searched; otherwise x is clipped.
+        beta1: the decay of the mean of the gradients in Adam.
+        beta2: the decay of the mean of their squares in Adam.
+        tau: the constant inside the root in Adam.
+
+    Raises:
+        InputError: a setting is out of its range.
+
+    >>> Inversion().weight, Inversion.faces().weight, Inversion.original().optimizer
+    (0.05, 0.001, 'sgd')
+    """
+
+    steps: int = 5000
+    rate: float = 0.1
+    weight: float = 0.05
+    regularizer: str = "l1"
+    window: int = 2
+    decay: float = 0.9
+    optimizer: str = "adam"
+    box: bool = True
+    beta1: float = 0.9
+    beta2: float = 0.999
+    tau: float = 1e-8
+
+    def __post_init__(self) -> None:
+        check_int(low=1, steps=self.steps)
+        check_real(low=0, open_low=True, rate=self.rate)
+        check_real(low=0, weight=self.weight)
+        check_choice(REGULARIZERS, regularizer=self.regularizer)
+        check_int(low=1, window=self.window)
+        check_real(low=0, high=1, open_low=True, decay=self.decay)
+        check_choice(OPTIMIZERS, optimizer=self.optimizer)
+        check_real(low=0, high=1, open_high=True, beta1=self.beta1)
+        check_real(low=0, high=1, open_high=True, beta2=self.beta2)
+        check_real(low=0, open_low=True, tau=self.tau)
+
+    @classmethod
+    def faces(cls) -> Inversion:
+        """Return the attack of the thesis on faces: 100 steps under bilateral total variation (section 4.5.2)."""
+        return cls(steps=100, rate=0.05, weight=0.001, regularizer="bilateral")
+
+    @classmethod
+    def original(cls) -> Inversion:
+        """Return the attack of Fredrikson, Jha and Ristenpart (2015): gradient descent from a black image, without R.
+
+        Steps and rate are theirs (5,000 and 0.1). Their two rules that stop earlier are left out.
+        """
+        return cls(weight=0.0, regularizer="none", optimizer="sgd", box=False)
+
+    def invert(
+        self,
+        network: torch.nn.Module,
+        image_shape: Sequence[int],
+        classes: Sequence[int],
+        progress: Callable[[int, int], None] | None = None,
+    ) -> NDArray[np.float32]:
+        """Run the attack on all classes at once; each row has its own cost, so it ends as if it were alone.
+
+        Shapes: the result is float32 [len(classes), channels, height, width], in [0, 1], in the order of ``classes``.
+
+        Args:
+            network: maps images in [0, 1], float32 [n, channels * height * width], to scores [n, num_classes]; it is set to
+                evaluation, and its weights are left alone.
+            image_shape: channels, height and width of an image.
+            classes: the numbers of the classes to reconstruct, each once.
+            progress: a function, called with (steps done, steps); None if nobody watches.
+
+        Raises:
+            InputError: the shape is no image, a class is repeated or unknown to the network, or the window of the bilateral
+                total variation is as large as the image.
+
+        >>> network = torch.nn.Linear(2, 2, bias=False)
+        >>> _ = network.weight.data.copy_(torch.tensor([[9.0, 0.0], [0.0, 9.0]]))
+        >>> Inversion(steps=300).invert(network, (1, 1, 2), [0, 1]).round(1).reshape(2, 2).tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+        """
+        shape = self._checked_shape(image_shape)
+        w = torch.zeros(len(classes), *shape)
+        network.eval()
+        with torch.no_grad():
+            num_classes = network(self._image(w).flatten(1)).shape[1]
+        if len(set(classes)) < len(classes) or not all(0 <= one < num_classes for one in classes):
+            raise fail("classes", list(classes), f"to be different numbers from 0 to {num_classes - 1}")
+        labels = torch.as_tensor(list(classes), dtype=torch.int64)
+        m, v = torch.zeros_like(w), torch.zeros_like(w)
+        for step in range(self.steps):
+            gradient = self._gradient(network, w, labels)
+            if self.optimizer == "adam":
+                m = self.beta1 * m + (1 - self.beta1) * gradient
+                v = self.beta2 * v + (1 - self.beta2) * gradient**2
+                gradient = m / torch.sqrt(v + self.tau)
+            w = w - self.rate * gradient
+            if not self.box:
+                w = w.clamp(0, 1)
+            if progress is not None:
+                progress(step + 1, self.steps)
+        images: NDArray[np.float32] = self._image(w).numpy()
+        return images
+
+    def _checked_shape(self, image_shape: Sequence[int]) -> tuple[int, ...]:
+        shape = tuple(image_shape)
+        if len(shape) != 3:
+            raise fail("image_shape", shape, "to be channels, height and width")
+        for size in shape:
+            check_int(low=1, image_shape=size)
+        if self.regularizer == "bilateral" and self.window >= min(shape[1:]):
+            raise fail("window", self.window, f"to be below the {min(shape[1:])} pixels of the shorter side")
+        return shape
+
+    def _image(self, w: torch.Tensor) -> torch.Tensor:
+        return (torch.tanh(w) + 1) / 2 if self.box else w
+
+    def _gradient(self, network: torch.nn.Module, w: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """The gradient of every row's cost in its own w: no row is in the cost of another, so their sum serves for all."""
+        w = w.detach().requires_grad_()
+        x = self._image(w)
+        confidence = torch.softmax(network(x.flatten(1)), dim=1).gather(1, labels[:, None])
+        cost = (1 - confidence).sum() + self.weight * self._regularizer(x).sum()
+        (gradient,) = torch.autograd.grad(cost, w)
+        return gradient
+
+    def _regularizer(self, x: torch.Tensor) -> torch.Tensor:
+        if self.regularizer == "bilateral":
+            return bilateral_variation(x, self.window, self.decay)
+        return x if self.regularizer == "l1" else torch.zeros(())  # no pixel is negative: the sum of x is its l1 norm
+
+
+def bilateral_variation(x: torch.Tensor, window: int, decay: float) -> torch.Tensor:
+    """Compute the bilateral total variation R of every image (Zhang, 2021, Eq. 4.3; Farsiu et al., 2004).
+
+    R(x) = sum over l = -p..p and m = 0..p with l + m >= 0 of alpha^(l + m) times the l1 norm of x - S_x^l S_y^m x, where S_x^l
+    shifts by l columns and S_y^m by m rows. Pixels are compared only where both exist: nothing wraps around or is padded. The
+    term l = m = 0 is zero. The exponent is l + m as the thesis prints it; Farsiu et al. have abs(l) + abs(m).
+
+    Shapes: ``x`` is [n, channels, height, width], with sides above ``window``; the result is [n].
+
+    Args:
+        x: the images, in any range.
+        window: p, the largest shift in pixels.
+        decay: alpha, the factor for each pixel of a shift.
+
+    >>> round(bilateral_variation(torch.tensor([[[[0.0, 1.0], [0.0, 1.0]]]]), window=1, decay=0.5).item(), 3)
+    2.25
+    """
+    height, width = x.shape[2:]
+    total = x.new_zeros(len(x))
+    for m in range(window + 1):
+        for l in range(-m, window + 1):  # noqa: E741
+            here = x[..., m:, max(l, 0) : width + min(l, 0)]
+            there = x[..., : height - m, max(-l, 0) : width - max(l, 0)]
+            total = total + decay ** (l + m) * (here - there).abs().sum(dim=(1, 2, 3))
+    return total
