@@ -23,6 +23,7 @@ WIDTH = 4.3  # inches; narrow, so that its text can be read on a phone
 _LABEL = 42  # characters of text in a row or legend before it wraps
 _INK = "#010203"  # stands for currentColor until the SVG is written
 _SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
+ElementTree.register_namespace("", _SVG)  # elements are written without a prefix, as HTML needs them
 _SIZES = {"font.size": 10, "axes.labelsize": 10, "xtick.labelsize": 9.5, "ytick.labelsize": 9.5, "legend.fontsize": 9.5}
 _STYLE: dict[str, Any] = {
     **_SIZES,
@@ -132,7 +133,6 @@ def finish(figure: Any, name: str, title: str, description: str) -> Figure:
     """
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    ElementTree.register_namespace("", _SVG)
     root = ElementTree.fromstring(buffer.getvalue().encode())
     for parent in list(root.iter()):
         for child in list(parent):

@@ -1,0 +1,102 @@
+"""Model inversion of one trained run, with what it came near to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato._validate import fail
+from sfumato.attacks.distances import Nearest
+from sfumato.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.attacks.inversion import Inversion
+    from sfumato.graph.graph import Graph
+    from sfumato.method.plan import Fitted
+
+
+@dataclass(frozen=True)
+class Reconstructions:
+    """What model inversion made of each class, and how near it came. It reads training images: outside the guarantee.
+
+    Args:
+        images: one reconstruction for each class, float32 [num_classes, channels, height, width].
+        nearest: the smallest distances by the name of the class, in the order of ``images``.
+        samples: the first training image of each class, in the form of ``images``.
+    """
+
+    images: NDArray[np.float32]
+    nearest: Mapping[str, Nearest]
+    samples: NDArray[np.float32]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the distances for scripts: their means over classes, and by class."""
+        every = list(self.nearest.values())
+        return {
+            "mia_distance": float(np.mean([one.train for one in every])),
+            "matched_distance": float(np.mean([one.train_matched for one in every])),
+            "heldout_distance": float(np.mean([one.heldout for one in every])),
+            "classes": {name: one.to_dict() for name, one in self.nearest.items()},
+        }
+
+
+def reconstruct(
+    fitted: Fitted,
+    graph: Graph,
+    attack: Inversion,
+    distance: str = "euclidean",
+    classes: Sequence[str] = (),
+    progress: Callable[[int, int], None] | None = None,
+) -> Reconstructions:
+    """Run model inversion on a trained model, and measure it on training images and on test images of each class.
+
+    The attack reads the weights alone. The images of ``graph`` only measure what it found.
+
+    Args:
+        fitted: the trained model.
+        graph: the images of the run, with roles.
+        attack: how classes are reconstructed.
+        distance: ``euclidean`` or ``ssim`` (:mod:`sfumato.attacks.distances`).
+        classes: the names of the classes to reconstruct; none stands for all.
+        progress: a function, called with (steps done, steps); None if nobody watches.
+
+    Raises:
+        InputError: the graph holds no images or other ones, the model is no network of pixels, or a class is unknown or has no
+            training or no test images.
+    """
+    if graph.image_shape is None:
+        raise InputError(
+            f"Expected a run on images, got {graph.name!r}, whose features are no pixels. Train on mnist or a folder of images."
+        )
+    method = fitted.ran.method
+    if method.card.reads_links or not hasattr(method, "network"):
+        raise fail("method", method.name, "to be a network of pixels", "Train cnn, class-dp or subclass-dp.")
+    if graph.num_features != fitted.plan.public.num_features or graph.classes != fitted.graph_key.classes:
+        raise InputError(
+            f"Expected images of {fitted.plan.public.num_features} values in the classes of training, got {graph.name!r} with "
+            f"{graph.num_features} values or other classes. Name the data set that the run was trained on."
+        )
+    unknown = [name for name in classes if name not in graph.classes]
+    if unknown:
+        raise fail("classes", unknown[0], f"to be among {', '.join(graph.classes)}")
+    names = tuple(classes) or graph.classes
+    numbers = [graph.classes.index(name) for name in names]
+    sides = [[_images(graph, number, role) for role in (graph.train_mask, graph.test_mask)] for number in numbers]
+    for name, both in zip(names, sides, strict=True):
+        if not all(len(images) for images in both):
+            raise fail("class", name, "to have training and test images", "Leave it out with --classes.")
+    images = attack.invert(method.network(fitted.ran, fitted.weights), graph.image_shape, numbers, progress)
+    found = {name: Nearest.of(distance, image, *both) for name, image, both in zip(names, images, sides, strict=True)}
+    return Reconstructions(images, found, np.stack([train[0] for train, _ in sides]))
+
+
+def _images(graph: Graph, number: int, role: NDArray[np.bool_]) -> NDArray[np.float32]:
+    assert graph.y is not None
+    assert graph.image_shape is not None
+    rows: NDArray[np.float32] = np.asarray(graph.x)[role & (graph.y == number)]
+    return rows.reshape(-1, *graph.image_shape)
