@@ -11,6 +11,7 @@ import numpy as np
 from sfumato._validate import fail
 from sfumato.attacks.distances import Nearest
 from sfumato.errors import InputError
+from sfumato.method.contract import GraphKey
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,7 +60,7 @@ def reconstruct(
 
     Args:
         fitted: the trained model.
-        graph: the images of the run, with roles.
+        graph: the images that the run was trained on, with its roles.
         attack: how classes are reconstructed.
         distance: ``euclidean`` or ``ssim`` (:mod:`sfumato.attacks.distances`).
         classes: the names of the classes to reconstruct; none stands for all.
@@ -76,10 +77,10 @@ def reconstruct(
     method = fitted.ran.method
     if method.card.reads_links or not hasattr(method, "network"):
         raise fail("method", method.name, "to be a network of pixels", "Train cnn, class-dp or subclass-dp.")
-    if graph.num_features != fitted.plan.public.num_features or graph.classes != fitted.graph_key.classes:
+    if not _trained_on(fitted, graph):
         raise InputError(
-            f"Expected images of {fitted.plan.public.num_features} values in the classes of training, got {graph.name!r} with "
-            f"{graph.num_features} values or other classes. Name the data set that the run was trained on."
+            f"Expected the images that the run was trained on, in the same split and size, got {graph.name!r} with others: only "
+            "then are held-out images held out. Name the data set of the run."
         )
     unknown = [name for name in classes if name not in graph.classes]
     if unknown:
@@ -93,6 +94,16 @@ def reconstruct(
     images = attack.invert(method.network(fitted.ran, fitted.weights), graph.image_shape, numbers, progress)
     found = {name: Nearest.of(distance, image, *both) for name, image, both in zip(names, images, sides, strict=True)}
     return Reconstructions(images, found, np.stack([train[0] for train, _ in sides]))
+
+
+def _trained_on(fitted: Fitted, graph: Graph) -> bool:
+    key, trained, public = GraphKey.of(graph), fitted.graph_key, fitted.plan.public
+    same_images = (key.num_nodes, key.ids_digest, key.classes) == (
+        trained.num_nodes,
+        trained.ids_digest,
+        trained.classes,
+    )
+    return same_images and (graph.image_shape, graph.train_mask.sum()) == (public.image_shape, public.num_train)
 
 
 def _images(graph: Graph, number: int, role: NDArray[np.bool_]) -> NDArray[np.float32]:

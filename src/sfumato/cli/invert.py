@@ -29,6 +29,7 @@ def invert(
         None, "--dataset", help="The images that the run was trained on (default: where the run found them)."
     ),
     data_dir: Path | None = data.DATA_DIR,
+    image_size: str | None = data.IMAGE_SIZE,
     attack: str = typer.Option(
         "enhanced", "--attack", help=f"The attack: {' or '.join(ATTACKS)} (gradient descent without a regularizer)."
     ),
@@ -76,7 +77,7 @@ def invert(
     check_choice(tuple(DISTANCES), distance=distance)
     chosen = _attack(attack, regularizer, steps, rate, weight)
     names = [name.strip() for name in classes.split(",")] if classes is not None else []
-    source = _source(run, dataset, data_dir)
+    source = _source(run, dataset, data_dir, image_size)
     models = {folder: load(folder) for folder in (run, *(beside or ()))}
     graph = source.with_roles(source.load(), 0)
     attacked = []
@@ -118,11 +119,18 @@ def _attack(
     return replace(base, **{setting: value for setting, value in asked.items() if value is not None})
 
 
-def _source(run: Path, dataset: str | None, data_dir: Path | None) -> Source:
-    if dataset is None:
+def _source(run: Path, dataset: str | None, data_dir: Path | None, image_size: str | None) -> Source:
+    """Where the images are: as the run kept it, save for what is given."""
+    try:
         kept = Source.of_run(run)
-        return kept if data_dir is None else replace(kept, data_dir=str(data_dir))
-    return Source(dataset=dataset, data_dir=None if data_dir is None else str(data_dir)).check()
+    except InputError:
+        if dataset is None:
+            raise
+        from sfumato.graph.datasets import default_split
+
+        kept = Source(dataset, split=default_split(dataset))
+    given: dict[str, Any] = {"dataset": dataset, "data_dir": data_dir and str(data_dir), "image_size": image_size}
+    return replace(kept, **{name: value for name, value in given.items() if value is not None}).check()
 
 
 def _named(report: Any, stage: str) -> Any:
