@@ -32,14 +32,20 @@ def test_known_optimum_of_one_pixel_is_found(box):
     a, b, weight = 8.0, -2.0, 0.4
     best = (1 + math.sqrt(1 - 4 * weight / a)) / 2
     optimum = (math.log(best / (1 - best)) - b) / a
-    attack = Inversion(steps=4000, rate=0.01, weight=weight, box=box, optimizer="adam" if box else "sgd")
+    attack = Inversion(steps=4000, rate=0.01, weight=weight, box=box, target="probability")
     images = attack.invert(linear([[a], [0.0]], [b, 0.0]), (1, 1, 1), [0, 1])
     assert images.ravel() == pytest.approx([optimum, 0.0], abs=1e-3)
     assert 0.3 < optimum < 0.7  # inside: neither the start, nor a corner
 
 
+def test_under_scores_each_pixel_is_on_that_is_worth_its_weight():
+    """1 - a x + lambda x is linear: a pixel ends white if a is above lambda, and black below."""
+    images = Inversion().invert(linear([[0.06, 0.04, -1.0], [0.0, 0.2, 0.049]], [0.0, 9.0]), (1, 1, 3), [0, 1])
+    assert images.reshape(2, 3).round(2).tolist() == [[1, 0, 0], [0, 1, 0]]
+
+
 def test_two_steps_of_adam_are_as_printed():
-    attack = Inversion(steps=2, rate=0.3, weight=0.05)
+    attack = Inversion(steps=2, rate=0.3, weight=0.05, target="probability")
     a, w, m, v = 4.0, 0.0, 0.0, 0.0
     for _ in range(2):
         x = (math.tanh(w) + 1) / 2
@@ -75,9 +81,10 @@ def test_pixels_stay_in_range_and_the_class_is_reached(attack):
     assert images.min() >= 0
     assert images.max() <= 1
     if attack.regularizer != "l1":
-        scores = network(torch.from_numpy(images).flatten(1)).softmax(1).detach().numpy()
-        start = network(torch.full((1, 20), 0.5 if attack.box else 0.0)).softmax(1).detach().numpy()[0]
-        assert all(scores[one, one] > start[one] for one in range(3))
+        kind = torch.nn.Softmax(1) if attack.target == "probability" else torch.nn.Identity()
+        said = kind(network(torch.from_numpy(images).flatten(1))).detach().numpy()
+        start = kind(network(torch.full((1, 20), 0.5 if attack.box else 0.0))).detach().numpy()[0]
+        assert all(said[one, one] > start[one] for one in range(3))
 
 
 def by_definition(x, p, alpha):
@@ -107,7 +114,7 @@ def test_bilateral_variation_is_its_definition():
 def test_gradient_of_the_bilateral_cost_by_differences():
     """The gradient in w, through the tanh, against central differences in double precision."""
     network = small_network().double()
-    attack = Inversion(regularizer="bilateral", weight=0.3)
+    attack = Inversion(regularizer="bilateral", weight=0.3, target="probability")
     w = torch.from_numpy(np.random.default_rng(1).normal(size=(1, 1, 4, 5)))
     label = torch.tensor([1])
 
@@ -153,7 +160,16 @@ def test_wrong_arguments_are_named(arguments, fragment):
 
 
 @pytest.mark.parametrize(
-    "settings", [{"steps": 0}, {"rate": 0.0}, {"weight": -1.0}, {"regularizer": "l2"}, {"decay": 0.0}, {"beta2": 1.0}]
+    "settings",
+    [
+        {"steps": 0},
+        {"rate": 0.0},
+        {"weight": -1.0},
+        {"regularizer": "l2"},
+        {"target": "loss"},
+        {"decay": 0.0},
+        {"beta2": 1.0},
+    ],
 )
 def test_wrong_settings_are_refused(settings):
     with pytest.raises(InputError):

@@ -67,7 +67,8 @@ def test_the_class_is_reconstructed(sfumato, runs, network, tmp_path):
     assert told["mia_distance"] <= told["matched_distance"]
     assert 0 < told["heldout_distance"] < 8
     assert (told["method"], told["unit"], told["epsilon"], told["distance"]) == ("mlp", "none", None, "euclidean")
-    assert told["attack"]["steps"] == 60
+    assert told["confidence"] > 0.9
+    assert (told["attack"]["steps"], told["attack"]["target"]) == (60, "score")
     out = run / "evaluation" / "inversion"
     assert json.loads((out / "distances.json").read_text()) == told
     assert (out / "index.html").read_text().count("data:image/png") == 6
@@ -108,8 +109,9 @@ def test_bilateral_takes_the_settings_of_faces(sfumato, runs, folder, network, t
         ("first", ("--attack", "best"), "attack to be one of enhanced, original"),
         ("first", ("--attack", "original", "--weight", "1"), "no --regularizer or --weight with --attack original"),
         ("first", ("--distance", "cosine"), "distance to be one of euclidean, ssim"),
+        ("first", ("--target", "loss"), "target to be one of score, probability"),
         ("first", ("--steps", "0"), "steps to be an integer >= 1"),
-        ("first", ("--dataset", "{folder}/train"), "the images that the run was trained on"),
+        ("first", ("--dataset", "{folder}/train"), "has no public split"),
         ("first", ("--dataset", "{folder}", "--image-size", "7x7"), "in the same split and size, got"),
         ("first", ("--out", "{runs}/first/release/page"), "to be outside release/"),
     ],
@@ -124,16 +126,14 @@ def test_a_method_that_is_no_network_is_refused(refused, runs):
     refused("method to be a network of pixels, got 'mlp'", "invert", runs / "first")
 
 
-def test_another_split_is_refused(refused, sfumato, runs, folder, network, tmp_path):
-    """Held-out images must not be those of training: a split that the run does not know would tell nothing."""
-    run = tmp_path / "run"
-    assert (
-        sfumato(
-            "train", "mlp", "--dataset", folder / "train", "--split", "50/25/25", "--unit", "none", "--out", run
-        ).code
-        == 0
-    )
-    refused("in the same split and size", "invert", run, "--dataset", folder / "train")
+def test_another_split_is_refused(refused, sfumato, folder, network, tmp_path):
+    """Held-out images must not be those of training: where the split of the run is lost, its sizes tell of another."""
+    run, images = tmp_path / "run", folder / "train"
+    options = ("--split", "50/25/25", "--unit", "none", "--out", run)
+    assert sfumato("train", "mlp", "--dataset", images, *options).code == 0
+    assert sfumato("invert", run, "--dataset", images, *SHORT, "--out", tmp_path / "kept").code == 0
+    shutil.rmtree(run / "evaluation")
+    refused("in the same split and size", "invert", run, "--dataset", images)
 
 
 def test_a_class_without_test_images_is_named(refused, sfumato, folder, network, tmp_path):

@@ -28,6 +28,7 @@ NOT_RUN = {
     "make ": "builds an environment; continuous integration runs `make check docs test`",
     "python benchmarks/": "minutes on real data",
     "sfumato text features --nodes papers.csv --text abstract --text-features transformer:": "needs a network from a hub",
+    "sfumato invert ": "minutes on real data; tests/cli/test_invert.py has tiny ones",
     "sfumato experiment run dpar-": "minutes on real data; docs/experiments.md has it on generated data",
     "sfumato experiment run gap-": "minutes on real data; docs/experiments.md has it on generated data",
     "sfumato experiment run graph-split-": "minutes on real data; docs/experiments.md has it on generated data",

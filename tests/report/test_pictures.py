@@ -83,8 +83,8 @@ def test_every_picture_is_in_its_row_and_column():
 def attacked(title="first", unit="edge", epsilon=1.0, classes=("0", "1", "2"), seed=0):
     """A run whose reconstructions are noise."""
     images = np.random.default_rng(seed).random((2, len(classes), 1, 8, 8), dtype=np.float32)
-    nearest = {name: Nearest(1.0 + i, 2.0 + i, 3.0 + i) for i, name in enumerate(classes)}
-    found = Reconstructions(images[0], nearest, images[1])
+    nearest = {name: Nearest(1.0 + i, 2.0 + i, 3.0 + i, 4.0 + i) for i, name in enumerate(classes)}
+    found = Reconstructions(images[0], nearest, np.full(len(classes), 0.5, np.float32), images[1])
     return Attacked(title, certificate(unit, epsilon), found, accuracy=None if epsilon is None else 0.93)
 
 
@@ -97,7 +97,7 @@ def test_page_is_sound_and_says_how_to_read_it():
         "a training distance smaller than the held-out distance is a sign of memorisation".capitalize(),
         "must not leave with the release",
         "Not covered by the guarantee",
-        "all classes, mean 2.000 3.000 4.000",
+        "all classes, mean 2.000 3.000 4.000 5.000 0.500",
         "steps 5000",
         "Fredrikson, Jha and Ristenpart (2015)",
     ):

@@ -19,14 +19,20 @@ if TYPE_CHECKING:
 
 REGULARIZERS = ("l1", "bilateral", "none")
 OPTIMIZERS = ("adam", "sgd")
+TARGETS = ("score", "probability")
 
 
 @dataclass(frozen=True)
 class Inversion:
     """Model inversion: for each class, descend to an image in [0, 1] with a small cost 1 - f_label(x) + lambda R(x).
 
-    f_label is the probability of the class, a softmax over the scores (Eq. 4.1). R is the l1 norm (Eq. 4.2), the bilateral
-    total variation (Eq. 4.3, :func:`bilateral_variation`), or zero. The defaults are those of the thesis on MNIST.
+    f_label is what the network says of the class (Eq. 4.1). R is the l1 norm, a sum over pixels (Eq. 4.2), the bilateral total
+    variation (Eq. 4.3, :func:`bilateral_variation`), or zero. The defaults are those of the thesis on MNIST.
+
+    The thesis calls f_label a "confidence score" and does not say whether a softmax comes before it. With a probability, which
+    gains at most 1, its lambda of 0.05 for every white pixel leaves a black image for nearly all classes of MNIST
+    (docs/inversion.md); with the score before the softmax, digits appear. So ``target`` is ``score`` by default.
+    Fredrikson, Jha and Ristenpart minimize 1 - probability.
 
     With ``box`` the search is over w, and x = (tanh w + 1) / 2. It starts at w = 0, so at x = 1/2. Algorithm 4 prints the
     gradient in x (line 5), but updates w with it (line 8); here the gradient is taken in w, through the tanh, because "the
@@ -44,6 +50,7 @@ class Inversion:
         regularizer: R, one of ``l1``, ``bilateral`` and ``none``.
         window: p, how many pixels the bilateral total variation looks to each side.
         decay: alpha, the factor of the bilateral total variation for each pixel of a shift.
+        target: what f_label is: ``score`` of the network, or ``probability`` after a softmax over the scores.
         optimizer: ``adam``, or ``sgd`` for plain gradient descent.
         box: whether x is a tanh of what is searched; otherwise x is clipped.
         beta1: the decay of the mean of the gradients in Adam.
@@ -63,6 +70,7 @@ class Inversion:
     regularizer: str = "l1"
     window: int = 2
     decay: float = 0.9
+    target: str = "score"
     optimizer: str = "adam"
     box: bool = True
     beta1: float = 0.9
@@ -76,10 +84,16 @@ class Inversion:
         check_choice(REGULARIZERS, regularizer=self.regularizer)
         check_int(low=1, window=self.window)
         check_real(low=0, high=1, open_low=True, decay=self.decay)
+        check_choice(TARGETS, target=self.target)
         check_choice(OPTIMIZERS, optimizer=self.optimizer)
         check_real(low=0, high=1, open_high=True, beta1=self.beta1)
         check_real(low=0, high=1, open_high=True, beta2=self.beta2)
         check_real(low=0, open_low=True, tau=self.tau)
+
+    @classmethod
+    def digits(cls) -> Inversion:
+        """Return the attack of the thesis on MNIST: 5,000 steps under the l1 norm (section 4.5.1)."""
+        return cls()
 
     @classmethod
     def faces(cls) -> Inversion:
@@ -92,7 +106,7 @@ class Inversion:
 
         Steps and rate are theirs (5,000 and 0.1). Their two rules that stop earlier are left out.
         """
-        return cls(weight=0.0, regularizer="none", optimizer="sgd", box=False)
+        return cls(weight=0.0, regularizer="none", target="probability", optimizer="sgd", box=False)
 
     def invert(
         self,
@@ -161,8 +175,9 @@ class Inversion:
         """The gradient of every row's cost in its own w: no row is in the cost of another, so their sum serves for all."""
         w = w.detach().requires_grad_()
         x = self._image(w)
-        confidence = torch.softmax(network(x.flatten(1)), dim=1).gather(1, labels[:, None])
-        cost = (1 - confidence).sum() + self.weight * self._regularizer(x).sum()
+        said = network(x.flatten(1))
+        said = torch.softmax(said, dim=1) if self.target == "probability" else said
+        cost = (1 - said.gather(1, labels[:, None])).sum() + self.weight * self._regularizer(x).sum()
         (gradient,) = torch.autograd.grad(cost, w)
         return gradient
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
 from sfumato._validate import fail
 from sfumato.attacks.distances import Nearest
@@ -20,6 +21,15 @@ if TYPE_CHECKING:
     from sfumato.graph.graph import Graph
     from sfumato.method.plan import Fitted
 
+MEANS = {
+    "mia_distance": "train",
+    "matched_distance": "train_matched",
+    "heldout_distance": "heldout",
+    "blank_distance": "blank",
+    "confidence": "confidence",
+}
+"""The name of each mean over classes, and what it is the mean of."""
+
 
 @dataclass(frozen=True)
 class Reconstructions:
@@ -28,21 +38,23 @@ class Reconstructions:
     Args:
         images: one reconstruction for each class, float32 [num_classes, channels, height, width].
         nearest: the smallest distances by the name of the class, in the order of ``images``.
+        confidence: the probability that the network gives each reconstruction to be of its class, float32 [num_classes].
         samples: the first training image of each class, in the form of ``images``.
     """
 
     images: NDArray[np.float32]
     nearest: Mapping[str, Nearest]
+    confidence: NDArray[np.float32]
     samples: NDArray[np.float32]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the distances for scripts: their means over classes, and by class."""
-        every = list(self.nearest.values())
-        return {
-            "mia_distance": float(np.mean([one.train for one in every])),
-            "matched_distance": float(np.mean([one.train_matched for one in every])),
-            "heldout_distance": float(np.mean([one.heldout for one in every])),
-            "classes": {name: one.to_dict() for name, one in self.nearest.items()},
+        """Return distances and confidences for scripts: their means over classes, and by class."""
+        classes = {
+            name: one.to_dict() | {"confidence": float(confidence)}
+            for (name, one), confidence in zip(self.nearest.items(), self.confidence, strict=True)
+        }
+        return {title: float(np.mean([one[key] for one in classes.values()])) for title, key in MEANS.items()} | {
+            "classes": classes
         }
 
 
@@ -91,9 +103,13 @@ def reconstruct(
     for name, both in zip(names, sides, strict=True):
         if not all(len(images) for images in both):
             raise fail("class", name, "to have training and test images", "Leave it out with --classes.")
-    images = attack.invert(method.network(fitted.ran, fitted.weights), graph.image_shape, numbers, progress)
+    network = method.network(fitted.ran, fitted.weights)
+    images = attack.invert(network, graph.image_shape, numbers, progress)
+    with torch.no_grad():
+        probabilities = network(torch.from_numpy(images).flatten(1)).softmax(1).numpy()
     found = {name: Nearest.of(distance, image, *both) for name, image, both in zip(names, images, sides, strict=True)}
-    return Reconstructions(images, found, np.stack([train[0] for train, _ in sides]))
+    confidence = probabilities[np.arange(len(numbers)), numbers]
+    return Reconstructions(images, found, confidence, np.stack([train[0] for train, _ in sides]))
 
 
 def _trained_on(fitted: Fitted, graph: Graph) -> bool:

@@ -36,6 +36,9 @@ def invert(
     regularizer: str | None = typer.Option(
         None, "--regularizer", help="With --attack enhanced: l1 (default), bilateral (for faces), or none."
     ),
+    target: str | None = typer.Option(
+        None, "--target", help="What is made large: the score of the class (default), or its probability (original)."
+    ),
     steps: int | None = typer.Option(None, "--steps", help="How many steps (default: 5000, or 100 with bilateral)."),
     rate: float | None = typer.Option(
         None, "--rate", help="The learning rate of the attack (default: 0.1, or 0.05 with bilateral)."
@@ -59,7 +62,7 @@ def invert(
     ),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object on standard output."),
 ) -> None:
-    """Reconstruct an image of each class from the weights of a run, and measure how near it comes to training images.
+    """Search an image of each class in the weights of a run, and measure how near it comes to training images.
 
     Beside each distance stands the distance to held-out images of the same class: if both are alike, the model shows the
     class and remembers no image. Nothing is spent. The page shows training images: it is outside the guarantee.
@@ -75,7 +78,7 @@ def invert(
     from sfumato.report.run import read_run
 
     check_choice(tuple(DISTANCES), distance=distance)
-    chosen = _attack(attack, regularizer, steps, rate, weight)
+    chosen = _attack(attack, regularizer, target=target, steps=steps, rate=rate, weight=weight)
     names = [name.strip() for name in classes.split(",")] if classes is not None else []
     source = _source(run, dataset, data_dir, image_size)
     models = {folder: load(folder) for folder in (run, *(beside or ()))}
@@ -99,23 +102,21 @@ def invert(
     for one in told:
         typer.echo(
             f"{one['run']}: mean {distance} distance {one['mia_distance']:.3f} to the nearest training image; among equally many "
-            f"images {one['matched_distance']:.3f} to training and {one['heldout_distance']:.3f} to held-out images."
+            f"images {one['matched_distance']:.3f} to training and {one['heldout_distance']:.3f} to held-out images. Of a black "
+            f"image: {one['blank_distance']:.3f}. Mean confidence of the model in its reconstructions: {one['confidence']:.3f}."
         )
     typer.echo(f"Wrote {out / 'index.html'}. It shows training images: it is not for release.")
 
 
-def _attack(
-    name: str, regularizer: str | None, steps: int | None, rate: float | None, weight: float | None
-) -> Inversion:
+def _attack(name: str, regularizer: str | None, **asked: Any) -> Inversion:
     from sfumato.attacks.inversion import Inversion
 
     check_choice(ATTACKS, attack=name)
-    if name == "original" and (regularizer is not None or weight is not None):
+    if name == "original" and (regularizer is not None or asked["weight"] is not None):
         raise InputError("Expected no --regularizer or --weight with --attack original, which has none. Drop them.")
-    asked: dict[str, Any] = {"regularizer": regularizer, "steps": steps, "rate": rate, "weight": weight}
-    base = (
-        Inversion.original() if name == "original" else Inversion.faces() if regularizer == "bilateral" else Inversion()
-    )
+    kind = "original" if name == "original" else "faces" if regularizer == "bilateral" else "digits"
+    asked["regularizer"] = regularizer
+    base: Inversion = getattr(Inversion, kind)()
     return replace(base, **{setting: value for setting, value in asked.items() if value is not None})
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sfumato.attacks.reconstruction import MEANS
 from sfumato.report.html import to_html
 from sfumato.report.page import Facts, Items, Page, Section, Table
 from sfumato.report.pictures import picture_grid
@@ -19,8 +20,10 @@ _READ = (
     "A reconstruction shows what the model associates with a class. It is found from the weights alone.",
     "A training distance smaller than the held-out distance is a sign of memorisation; equal ones show the class, not the "
     "records.",
-    "Compare the two columns in the middle and on the right: both are smallest distances among equally many images. The "
-    "smallest distance to all training images falls with their number, whatever the model remembers.",
+    "Compare the second and the third column: both are smallest distances among equally many images. The smallest distance to "
+    "all training images falls with their number, whatever the model remembers.",
+    "Confidence is the probability that the model gives the reconstruction to be of its class. Where it is low, the attack found "
+    "nothing; a black image is then as good, and on images with a dark ground even near to some of them.",
     "A poor picture proves nothing: another attack may find a better one. What holds against every attack is the claim of the "
     "certificate, for its unit alone. A claim for one record says nothing about the look of a whole class.",
 )
@@ -92,12 +95,18 @@ def inversion_page(runs: Sequence[Attacked], dataset: str, settings: Mapping[str
 
 def _table(number: int, run: Attacked, distance: str) -> Table:
     values = run.found.to_dict()
-    means = tuple(values[key] for key in ("mia_distance", "matched_distance", "heldout_distance"))
-    lines = [("all classes, mean", means)]
-    lines += [(name, (one.train, one.train_matched, one.heldout)) for name, one in run.found.nearest.items()]
+    lines = [("all classes, mean", [values[title] for title in MEANS])]
+    lines += [(name, [one[key] for key in MEANS.values()]) for name, one in values["classes"].items()]
     return Table(
         f"distances-{number}",
         f"{run.title}: smallest distance of the reconstruction to images of its class ({_DISTANCES[distance]})",
-        ("Class", "All training images", "As many training images", "Held-out images"),
-        tuple((name, *(f"{value:.3f}" for value in three)) for name, three in lines),
+        (
+            "Class",
+            "All training images",
+            "As many training images",
+            "Held-out images",
+            "A black image instead",
+            "Confidence",
+        ),
+        tuple((name, *(f"{value:.3f}" for value in numbers)) for name, numbers in lines),
     )
