@@ -65,7 +65,7 @@ def test_both_sides_are_searched_equally(n_train, n_heldout):
     train, heldout, image = drawn(n_train, 1, 2, 2), drawn(n_heldout, 1, 2, 2, seed=1), drawn(1, 2, 2, seed=2)
     found = Nearest.of("euclidean", image, train, heldout)
     size = min(n_train, n_heldout)
-    assert found.blank == euclidean(np.zeros_like(image), train).min()
+    assert found.blank == min(euclidean(np.full_like(image, shade), train).min() for shade in (0, 0.5, 1))
     assert found.train == euclidean(image, train).min()
     assert found.train_matched == expected_minimum(euclidean(image, train), size)
     assert found.heldout == expected_minimum(euclidean(image, heldout), size)

@@ -97,14 +97,14 @@ class Nearest:
     ``train_matched`` and ``heldout`` are a fair pair: both are smallest distances among equally many images. Where one side has
     more, the mean over all its subsets of that size stands (:func:`expected_minimum`), so nothing is drawn at random.
 
-    ``blank`` is what an attack that finds nothing gets. On images with a dark ground it is small: a smaller distance is no better
-    picture.
+    ``blank`` is what an attack that finds nothing can get. It is often smaller than the distance of a good reconstruction, for
+    black images of digits as for gray ones of faces: a smaller distance is no better picture.
 
     Args:
         train: the smallest distance to any training image, the "MIA distance" of the thesis.
         train_matched: the smallest distance to as many training images as there are held-out ones.
         heldout: the smallest distance to held-out images, of at most as many as there are training ones.
-        blank: the smallest distance of a black image to any training image.
+        blank: the smallest distance of a black, gray or white image to any training image.
     """
 
     train: float
@@ -133,7 +133,7 @@ class Nearest:
         >>> pixels = np.array([0.1, 0.4, 0.5, 0.9]).reshape(4, 1, 1, 1)
         >>> nearest = Nearest.of("euclidean", np.zeros((1, 1, 1)), train=pixels, heldout=pixels[1:3])
         >>> {name: round(value, 3) for name, value in nearest.to_dict().items()}
-        {'train': 0.1, 'train_matched': 0.267, 'heldout': 0.4, 'blank': 0.1}
+        {'train': 0.1, 'train_matched': 0.267, 'heldout': 0.4, 'blank': 0.0}
         """
         measure = DISTANCES[check_choice(tuple(DISTANCES), distance=distance)]
         size = check_int(
@@ -143,8 +143,8 @@ class Nearest:
         )
         to_train, to_heldout = measure(image, train), measure(image, heldout)
         matched, heldout_nearest = expected_minimum(to_train, size), expected_minimum(to_heldout, size)
-        blank = measure(np.zeros_like(image), train).min()
-        return cls(float(to_train.min()), matched, heldout_nearest, float(blank))
+        blank = min(float(measure(np.full_like(image, shade), train).min()) for shade in (0.0, 0.5, 1.0))
+        return cls(float(to_train.min()), matched, heldout_nearest, blank)
 
     def to_dict(self) -> dict[str, float]:
         """Return the distances by their names."""

@@ -29,10 +29,10 @@ class Inversion:
     f_label is what the network says of the class (Eq. 4.1). R is the l1 norm, a sum over pixels (Eq. 4.2), the bilateral total
     variation (Eq. 4.3, :func:`bilateral_variation`), or zero. The defaults are those of the thesis on MNIST.
 
-    The thesis calls f_label a "confidence score" and does not say whether a softmax comes before it. With a probability, which
-    gains at most 1, its lambda of 0.05 for every white pixel leaves a black image for nearly all classes of MNIST
-    (docs/inversion.md); with the score before the softmax, digits appear. So ``target`` is ``score`` by default.
-    Fredrikson, Jha and Ristenpart minimize 1 - probability.
+    The thesis calls f_label a "confidence score" and does not say whether a softmax comes before it. A probability gains at most
+    1, and its lambda of 0.05 for every white pixel then leaves most classes of MNIST with a black image (a test shows it); with
+    the score before the softmax, digits appear. So ``target`` is ``score`` by default. Fredrikson, Jha and Ristenpart minimize
+    1 - probability.
 
     With ``box`` the search is over w, and x = (tanh w + 1) / 2. It starts at w = 0, so at x = 1/2. Algorithm 4 prints the
     gradient in x (line 5), but updates w with it (line 8); here the gradient is taken in w, through the tanh, because "the

@@ -102,7 +102,7 @@ def invert(
     for one in told:
         typer.echo(
             f"{one['run']}: mean {distance} distance {one['mia_distance']:.3f} to the nearest training image; among equally many "
-            f"images {one['matched_distance']:.3f} to training and {one['heldout_distance']:.3f} to held-out images. Of a black "
+            f"images {one['matched_distance']:.3f} to training and {one['heldout_distance']:.3f} to held-out images. Of a blank "
             f"image: {one['blank_distance']:.3f}. Mean confidence of the model in its reconstructions: {one['confidence']:.3f}."
         )
     typer.echo(f"Wrote {out / 'index.html'}. It shows training images: it is not for release.")
