@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -29,7 +30,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from sfumato._validate import fail
-from sfumato.nn.training import Steps
+
+if TYPE_CHECKING:
+    from sfumato.nn.training import Steps
 
 ANGLES, STRIDE = 8, 4
 CHANNELS = 1 + 2 * ANGLES + ANGLES**2
