@@ -33,6 +33,7 @@ _METHODS = (
     "central.lapgraph:LapGraph",
     "central.baselines:MLP",
     "central.linear:Linear",
+    "central.scattering:Scattering",
     "central.baselines:SAGE",
     "central.reference:Reference",
     "central.graph_free:GraphFree",

@@ -22,6 +22,7 @@ METHODS = {
     "promised-messages": "promised:PromisedMessages",
     "mlp": "baselines:MLP",
     "linear": "baselines:Linear",
+    "scattering": "scattering:Scattering",
     "sage": "baselines:SAGE",
     "reference": "baselines:SAGE",
     "graph-free": "baselines:GraphFree",
