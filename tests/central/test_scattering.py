@@ -1,15 +1,19 @@
 """Method scattering: what it learns, what it refuses, what leaves, and that each image's row is its own."""
 
+import gc
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 import sfumato as sf
 from sfumato.bounded.exact import ROW_BITS
-from sfumato.central.scattering import Scattering, _Rows, coefficients, num_coefficients
+from sfumato.central.scattering import _KEPT, Scattering, coefficients, num_coefficients
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.graph import stochastic_block_model
 from sfumato.graph.images import from_arrays
+from sfumato.nn.scattering import group_norm, scattering
 from sfumato.verify import verify
 
 UNIT = sf.RecordLevel()
@@ -84,17 +88,19 @@ def test_settings_out_of_range_are_refused(setting):
         Scattering(**setting)
 
 
+def direct(graph, ids):
+    return group_norm(scattering(torch.from_numpy(graph.x[ids]).view(-1, *graph.image_shape)), 27)
+
+
 def test_rows_of_a_batch_are_those_of_the_images_in_both_forms():
     graph = stripes(60)
-    ids = np.flatnonzero(graph.train_mask)
-    expected = coefficients(graph, ids[[3, 0, 3]])
-    assert expected.shape == (3, num_coefficients((1, 12, 12)))
-    plain = _Rows(graph, ids, None, whole=False)(ids[[3, 0, 3]])
-    assert (plain - expected).abs().max() < 0.01
-    whole = _Rows(graph, ids, None, whole=True)(ids[[3, 0, 3]])
+    ids = np.array([3, 0, 50])
+    found, expected = coefficients(graph), direct(graph, ids)
+    assert found.plain(ids).shape == (3, num_coefficients((1, 12, 12)))
+    assert (found.plain(ids) - expected).abs().max() < 0.01
+    whole = found.whole(ids)
     assert torch.equal(whole.matrix, whole.matrix.round())
-    squares = whole.matrix.square().sum(1) + whole.ones.square()
-    assert (squares <= 4**ROW_BITS).all()
+    assert (whole.matrix.square().sum(1) + whole.ones.square() <= 4**ROW_BITS).all()
     assert (whole.matrix * whole.norms[:, None] / 2**ROW_BITS - expected).abs().max() < 0.01
 
 
@@ -102,18 +108,38 @@ def test_one_image_changes_no_bit_of_the_rows_of_others():
     graph = stripes(60)
     x = graph.x.copy()
     x[7] = 0.0
-    other = from_arrays(x.reshape(60, 12, 12), graph.y, classes=graph.classes, roles=graph.roles)
-    ids = np.flatnonzero(graph.train_mask)
-    one, two = (_Rows(data, ids, None, whole=True)(ids) for data in (graph, other))
-    rest = ids != 7
-    for left, right in zip((one.matrix, one.ones, one.norms), (two.matrix, two.ones, two.norms), strict=True):
+    other = replace(graph, x=x)
+    rest = torch.arange(60) != 7
+    one, two = coefficients(graph), coefficients(other)
+    for left, right in ((one.matrix, two.matrix), (one.ones, two.ones), (one.norms, two.norms)):
         assert torch.equal(left[rest], right[rest])
-    assert not torch.equal(one.matrix[~rest], two.matrix[~rest])
+    assert not torch.equal(one.matrix[7], two.matrix[7])
+
+
+def test_coefficients_are_kept_while_the_pixels_are_the_same():
+    graph = stripes(20)
+    first = coefficients(graph)
+    assert coefficients(replace(graph, roles=np.zeros(20, int))) is first
+    graph.x[3] = 0.25
+    changed = coefficients(graph)
+    assert not torch.equal(changed.matrix[3], first.matrix[3])
+    before = len(_KEPT)
+    del graph
+    gc.collect()
+    assert len(_KEPT) < before
+
+
+def test_progress_is_told_once():
+    told = []
+    graph = stripes(20, seed=5)
+    for _ in range(2):
+        coefficients(graph, lambda done, total: told.append((done, total)))
+    assert told == [(20, 20)]
 
 
 def test_colored_images_have_three_times_the_coefficients():
     images = np.random.default_rng(0).random((40, 3, 8, 12))
     graph = from_arrays(images, np.arange(40) % 2, classes=("a", "b"), roles=np.repeat([0, 2], 20))
-    assert coefficients(graph, np.arange(5)).shape == (5, 3 * 81 * 2 * 3)
+    assert coefficients(graph).matrix.shape == (40, 3 * 81 * 2 * 3)
     fitted = plan_of(graph, epochs=1).fit(graph)
     assert fitted.predict_proba(graph).shape == (40, 2)

@@ -47,8 +47,9 @@ def _one_thread():
 
 
 def graph_of(seed):
-    graph = stochastic_block_model(120, 3, mean_degree=20, num_features=5, seed=seed).with_split(seed=0)
-    return replace(graph, max_degree=60)
+    """With features that may be pixels, for methods that learn from images."""
+    graph = stochastic_block_model(120, 3, mean_degree=20, num_features=64, seed=seed).with_split(seed=0)
+    return replace(graph, max_degree=60, image_shape=(1, 8, 8))
 
 
 GRAPH, OTHER = graph_of(1), graph_of(2)
@@ -228,7 +229,7 @@ class TestEveryFit:
         with pytest.raises(InputError, match="other node ids"):
             fitted.predict_proba(replace(GRAPH, node_ids=np.arange(120) + 7))
         with pytest.raises(InputError, match="feature columns"):
-            fitted.predict_proba(replace(GRAPH, x=GRAPH.x[:, :4]))
+            fitted.predict_proba(replace(GRAPH, x=GRAPH.x[:, :4], image_shape=None))
 
     @pytest.mark.parametrize("fact", ["num_nodes", "num_train", "num_features", "num_classes", "directed"])
     def test_a_graph_with_other_public_facts_is_refused(self, name, unit, fact):

@@ -7,6 +7,8 @@ r"""Logistic regression on scattering coefficients: images learn under privacy f
 
 from __future__ import annotations
 
+import hashlib
+import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -17,7 +19,7 @@ from torch import Tensor
 
 from sfumato._validate import check_int, check_real, fail
 from sfumato.bounded.exact import ROW_BITS, WholeRows
-from sfumato.central._learning import Input, sgd_event, train
+from sfumato.central._learning import sgd_event, train
 from sfumato.central.linear import zero_head
 from sfumato.method.card import Audience, Card, Control
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 _PICTURES = 3  # in a group
 _BLOCK = 1024
+_KEPT: dict[bytes, Coefficients] = {}
 
 
 @dataclass(frozen=True)
@@ -112,8 +115,8 @@ class Scattering(CuratorMethod):
         ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
         """
         head = zero_head(num_coefficients(plan.public.image_shape), plan.public.num_classes)
-        learned = np.flatnonzero(graph.train_mask | graph.val_mask)
-        rows = _Rows(graph, learned, session.watch.stage("coefficients"), whole="labels" not in plan.unit.public)
+        found = coefficients(graph, session.watch.stage("coefficients"))
+        rows = found.plain if "labels" in plan.unit.public else found.whole
         train(self, plan, session, "head", head, graph, rows)
         return Outcome(network_arrays("head", head), {})
 
@@ -124,10 +127,63 @@ class Scattering(CuratorMethod):
         """
         head = zero_head(num_coefficients(plan.public.image_shape), plan.public.num_classes)
         load_weights(head, weights, "head")
-        nodes = np.arange(graph.num_nodes)
+        found, nodes = coefficients(graph), np.arange(graph.num_nodes)
         with torch.no_grad():
-            found = [head(coefficients(graph, nodes[at : at + _BLOCK])) for at in range(0, len(nodes), _BLOCK)]
-        return torch.cat(found).numpy()
+            parts = [head(found.plain(nodes[at : at + _BLOCK])) for at in range(0, len(nodes), _BLOCK)]
+        return torch.cat(parts).numpy()
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """Normalized coefficients of images are kept as whole numbers of at most 2^16, which float32 holds: half of float64.
+
+    Args:
+        matrix: the whole numbers, float32 [num_nodes, num_coefficients].
+        ones: the whole numbers that stand for the bias's input 1, float64 [num_nodes].
+        norms: the factors of :class:`~sfumato.bounded.exact.WholeRows`, float64 [num_nodes].
+    """
+
+    matrix: Tensor
+    ones: Tensor
+    norms: Tensor
+
+    def whole(self, ids: NDArray[np.integer]) -> WholeRows:
+        """Return the rows of some images as DP-SGD takes them; ``ids`` are node numbers."""
+        at = torch.from_numpy(ids)
+        return WholeRows(self.matrix[at].double(), self.ones[at], self.norms[at])
+
+    def plain(self, ids: NDArray[np.integer]) -> Tensor:
+        """Return the rows of some images as numbers, float32 [len(ids), num_coefficients]; ``ids`` are node numbers."""
+        at = torch.from_numpy(ids)
+        return self.matrix[at].mul_(self.norms[at].float()[:, None] / 2**ROW_BITS)
+
+
+def coefficients(graph: Graph, progress: Steps | None = None) -> Coefficients:
+    """Compute the coefficients of all images of a graph, or take those that were found before for the same pixels.
+
+    Args:
+        graph: the images. What was found is kept as long as their array exists.
+        progress: called with (image, images) after each block.
+    """
+    assert graph.image_shape is not None
+    x = np.ascontiguousarray(graph.x, np.float32)
+    key = hashlib.sha256(repr(graph.image_shape).encode() + x.data).digest()
+    if key in _KEPT:
+        return _KEPT[key]
+    count, groups = len(x), graph.image_shape[0] * CHANNELS // _PICTURES
+    found = Coefficients(
+        torch.empty(count, num_coefficients(graph.image_shape)), *torch.empty(2, count, dtype=torch.float64)
+    )
+    images = torch.from_numpy(x).view(-1, *graph.image_shape)
+    for at in range(0, count, _BLOCK):
+        part = slice(at, at + _BLOCK)
+        rows = WholeRows.of(group_norm(scattering(images[part]), groups).double(), bias=True)
+        found.matrix[part], found.ones[part], found.norms[part] = rows.matrix, rows.ones, rows.norms
+        if progress is not None:
+            progress(min(at + _BLOCK, count), count)
+    _KEPT[key] = found
+    weakref.finalize(graph.x, _KEPT.pop, key, None)
+    return found
 
 
 def num_coefficients(image_shape: tuple[int, int, int] | None) -> int:
@@ -151,41 +207,3 @@ def num_coefficients(image_shape: tuple[int, int, int] | None) -> int:
         )
     channels, height, width = image_shape
     return channels * CHANNELS * (height // STRIDE) * (width // STRIDE)
-
-
-def coefficients(graph: Graph, ids: NDArray[np.integer]) -> Tensor:
-    """Return the normalized coefficients of some images, float32 [len(ids), num_coefficients].
-
-    Args:
-        graph: the images.
-        ids: node numbers.
-    """
-    assert graph.image_shape is not None
-    assert isinstance(graph.x, np.ndarray)
-    channels = graph.image_shape[0]
-    images = torch.from_numpy(graph.x[ids].astype(np.float32, copy=False)).view(-1, *graph.image_shape)
-    return group_norm(scattering(images), channels * CHANNELS // _PICTURES)
-
-
-class _Rows:
-    """Coefficients are kept as whole numbers of at most 2^16, which float32 holds exactly: half the memory of float64."""
-
-    def __init__(self, graph: Graph, ids: NDArray[np.int64], told: Steps | None, *, whole: bool) -> None:
-        self.place = np.full(graph.num_nodes, -1)
-        self.place[ids] = np.arange(len(ids))
-        self.matrix = torch.empty(len(ids), num_coefficients(graph.image_shape))
-        self.ones, self.norms = torch.empty(2, len(ids), dtype=torch.float64)
-        self.whole = whole
-        for at in range(0, len(ids), _BLOCK):
-            part = slice(at, at + _BLOCK)
-            rows = WholeRows.of(coefficients(graph, ids[part]).double(), bias=True)
-            self.matrix[part], self.ones[part], self.norms[part] = rows.matrix, rows.ones, rows.norms
-            if told is not None:
-                told(min(at + _BLOCK, len(ids)), len(ids))
-
-    def __call__(self, ids: NDArray[np.integer]) -> Input:
-        at = torch.from_numpy(self.place[ids])
-        rows, norms = self.matrix[at], self.norms[at]
-        if self.whole:
-            return WholeRows(rows.double(), self.ones[at], norms)
-        return rows.mul_(norms.float()[:, None] / 2**ROW_BITS)
