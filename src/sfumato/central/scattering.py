@@ -71,15 +71,15 @@ class Scattering(CuratorMethod):
     Source: Tramèr and Boneh (2021), Differentially private learning needs better features (or much more data), section 3.
     """
 
-    epochs: int = 10
-    learning_rate: float = 0.005
+    epochs: int = 20
+    learning_rate: float = 0.003
     batch_size: int = 4096
-    l2_clip_norm: float = 0.1
+    l2_clip_norm: float = 1.0
     card: ClassVar[Card] = Card(
         name="scattering",
         summary="logistic regression on scattering coefficients of images",
         units=("node", "record"),
-        candidates=({"learning_rate": 0.0025}, {"learning_rate": 0.005}, {"learning_rate": 0.01}),
+        candidates=({"learning_rate": 0.0015}, {"learning_rate": 0.003}, {"learning_rate": 0.006}),
         citations=("tramer2021differentially",),
         audience=Audience(("weights",), predictions="predictions"),
         controls=(
