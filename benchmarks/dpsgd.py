@@ -172,7 +172,7 @@ def page(found: Found, curves: dict[str, list[float]], steps: int) -> Page:
     return Page(
         "DP-SGD on MNIST",
         "M. Abadi et al. (2016), Deep Learning with Differential Privacy, sections 4 and 5. Accuracies are a study in float32 "
-        f"with noise of a common generator, which certifies nothing: {steps:,} steps (the paper runs up to 40,000), lots of 600, a "
+        f"with noise of a common generator, which certifies nothing: {steps:,} steps (the paper: up to 40,000), lots of 600, a "
         "network 784-1000-10, which reads pixels (the paper first projects them to 60 private principal components), on the "
         "10,000 test images.",
         (*sections, Section("again", "Run it again", (again,))),
