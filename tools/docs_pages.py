@@ -84,7 +84,7 @@ def _columns(method: str, unit: Any) -> tuple[str, str, str]:
 
 def plan_of(method: str, unit: Any) -> Plan | None:
     """A plan at epsilon 1 for some graph; None if the method refuses the unit."""
-    public = PublicFacts(num_nodes=1000, num_train=750, num_features=10, num_classes=3, directed=False, max_degree=100)
+    public = PublicFacts(1000, 750, 256, 3, directed=False, max_degree=100, image_shape=(1, 16, 16))
     clear = not unit.private
     chosen = method_named(method)
     if clear and "local" in FACES[method].units:

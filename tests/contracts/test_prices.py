@@ -1,5 +1,7 @@
 """Every method with a proof for owned arcs states what arcs of others cost, and the verifier derives it again."""
 
+from dataclasses import replace
+
 import pytest
 
 import sfumato as sf
@@ -11,13 +13,14 @@ from sfumato.verify import describe, verify
 
 UNITS = [sf.NodeLevel(max_out_degree=1), sf.NodeLevel(max_out_degree=8, relation="replace")]
 OWNED = [name for name, method in METHODS.items() if "node" in method.card.units]
-READS_NO_ARCS = {"mlp", "linear", "graph-split", "dpar"}
+READS_NO_ARCS = {"mlp", "linear", "scattering", "graph-split", "dpar"}
 NO_PRICE = {"dpgnn"}  # arcs move terms of DP-SGD, for which none is proved
 INCIDENT_ONLY = {"promised-messages"}
 
 
 def graph_of(seed=0):
-    return stochastic_block_model(90, 3, mean_degree=8, homophily=0.8, num_features=4, seed=seed).with_split()
+    graph = stochastic_block_model(90, 3, mean_degree=8, homophily=0.8, num_features=64, seed=seed).with_split()
+    return replace(graph, image_shape=(1, 8, 8))
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.relation)

@@ -72,14 +72,14 @@ class Scattering(CuratorMethod):
     """
 
     epochs: int = 20
-    learning_rate: float = 0.003
+    learning_rate: float = 0.006
     batch_size: int = 4096
     l2_clip_norm: float = 1.0
     card: ClassVar[Card] = Card(
         name="scattering",
         summary="logistic regression on scattering coefficients of images",
         units=("node", "record"),
-        candidates=({"learning_rate": 0.0015}, {"learning_rate": 0.003}, {"learning_rate": 0.006}),
+        candidates=({"learning_rate": 0.003}, {"learning_rate": 0.006}, {"learning_rate": 0.012}),
         citations=("tramer2021differentially",),
         audience=Audience(("weights",), predictions="predictions"),
         controls=(
