@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from sfumato.method.card import Control
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
 from sfumato.nn.augmentation import Copies
-from sfumato.nn.convolution import NETWORKS, image_network
+from sfumato.nn.convolution import NETWORKS, image_network, learning_part
 from sfumato.nn.training import SGD, Adam, Momentum, Steps, train_in_batches
 from sfumato.nn.weights import load_weights, network_arrays, num_parameters, seeded
 from sfumato.record.ledger import Release
@@ -80,15 +81,15 @@ class ImageMethod(CuratorMethod):
         """
 
     @abstractmethod
-    def train(self, plan: Planned, graph: Graph, session: Session, network: nn.Module, data: Training) -> Arrays:
-        """Train a network in place by the noisy steps of the plan. Return public arrays that are kept beside the weights.
+    def train(self, plan: Planned, graph: Graph, session: Session, head: nn.Module, data: Training) -> Arrays:
+        """Train layers in place by the noisy steps of the plan. Return public arrays that are kept beside the weights.
 
         Args:
             plan: what was fixed before data.
             graph: the private data.
             session: the ledger, the secret key and the public seed of this fit.
-            network: starts from the public seed.
-            data: the training rows.
+            head: the layers that learn, which start from the public seed.
+            data: the training rows, as these layers meet them.
         """
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
@@ -97,7 +98,7 @@ class ImageMethod(CuratorMethod):
         ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
         """
         event = self.event(unit, public, noise_multiplier)
-        size = num_parameters(self._build(public))
+        size = num_parameters(learning_part(self._build(public))[1])
         return (Release("network", event, (size,), size, arc_change=unit.no_arc_change),)
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
@@ -107,11 +108,12 @@ class ImageMethod(CuratorMethod):
         """
         with seeded(session.seed):
             network = self._build(plan.public)
-        data = Training(graph, plan.public, self.augment)
         public: Arrays = {}
         if plan.unit.private:
-            public = self.train(plan, graph, session, network, data)
+            describe, head = learning_part(network)
+            public = self.train(plan, graph, session, head, Training(graph, plan.public, self.augment, describe))
         else:
+            data = Training(graph, plan.public, self.augment)
             data.train_plainly(network, session.seed, session.watch.stage("network"))
         return Outcome(network_arrays("network", network.eval()) | public, {})
 
@@ -137,14 +139,14 @@ class ImageMethod(CuratorMethod):
         load_weights(network, weights, "network")
         return network
 
-    def stepper(self, network: nn.Module, steps: int) -> Adam:
-        """Return the optimizer of a network for a number of steps.
+    def stepper(self, head: nn.Module, steps: int) -> Adam:
+        """Return the optimizer of layers for a number of steps.
 
         Args:
-            network: its parameters become views of one vector.
+            head: its parameters become views of one vector.
             steps: the number of steps.
         """
-        parameters = list(network.parameters())
+        parameters = list(head.parameters())
         if self.optimizer == "momentum":
             return Momentum(parameters, self.learning_rate, steps)
         return (Adam if self.optimizer == "adam" else SGD)(parameters, self.learning_rate)
@@ -165,34 +167,49 @@ class ImageMethod(CuratorMethod):
 
 
 class Training:
-    """Training rows: pixels, labels, and the changed copies of each image.
+    """Training rows: pixels, or what fixed layers find in them, with labels and changed copies of each image.
+
+    What fixed layers find is computed for all training nodes in chunks that their numbers decide, empty records included: so it
+    is a function of the image, its public place and the public filters.
 
     Args:
         graph: holds pixels, labels and roles.
         public: the form of images.
         copies: changed copies of each image.
+        describe: the fixed layers; None for none.
 
-    ``rows`` are the numbers of the nodes in the training role, ``x`` and ``y`` pixels and labels of all nodes.
+    ``rows`` are the numbers of the nodes in the training role.
     """
 
-    def __init__(self, graph: Graph, public: PublicFacts, copies: int) -> None:
+    def __init__(
+        self, graph: Graph, public: PublicFacts, copies: int, describe: Callable[[Tensor], Tensor] | None = None
+    ) -> None:
         if copies and public.image_shape is None:
             raise InputError(f"Expected augment to be 0 for data that are no images, got {copies}. Leave it out.")
         assert graph.y is not None
         self.rows = np.flatnonzero(graph.train_mask)
-        self.x, self.y = _pixels(graph), torch.from_numpy(graph.y)
+        self._y, self._describe = torch.from_numpy(graph.y[self.rows]), describe
         self._copies = Copies(graph.num_nodes, copies, public.image_shape or (1, 1, 1), seed=0)
+        self._x = _pixels(graph)[self.rows]
+        if describe is not None and not copies:
+            with torch.no_grad():
+                self._x = torch.cat([describe(part) for part in self._x.split(_AT_ONCE)])
 
-    def take(self, rows: NDArray[np.integer]) -> tuple[Tensor, Tensor]:
+    def take(self, places: NDArray[np.integer]) -> tuple[Tensor, Tensor]:
         """Return images with their copies, and their labels.
 
         Args:
-            rows: numbers of nodes.
+            places: places in ``rows``.
 
-        Shapes: [n (1 + copies), pixels] and [n (1 + copies)].
+        Shapes: [n (1 + copies), numbers of an image] and [n (1 + copies)].
         """
-        labels = self.y[rows].repeat_interleave(1 + self._copies.copies)
-        return self._copies.of(self.x[rows], rows), labels
+        x, labels = self._x[places], self._y[places].repeat_interleave(1 + self._copies.copies)
+        if self._copies.copies:
+            x = self._copies.of(x, self.rows[places])
+            if self._describe is not None:
+                with torch.no_grad():
+                    x = self._describe(x)
+        return x, labels
 
     def train_plainly(self, network: nn.Module, seed: int, progress: Steps | None) -> None:
         """Train a network in place without privacy.
@@ -202,7 +219,7 @@ class Training:
             seed: public seed of the batches.
             progress: called with (step, steps) after each step.
         """
-        labeled = self.rows[(self.y[self.rows] >= 0).numpy()]
+        labeled = np.flatnonzero((self._y >= 0).numpy())
         train_in_batches(
             network, self.take, labeled, epochs=_PLAIN_EPOCHS, batch_size=_PLAIN_BATCH, learning_rate=_PLAIN_RATE,
             seed=seed, progress=progress,

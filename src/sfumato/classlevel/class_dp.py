@@ -96,7 +96,7 @@ class CellMethod(ImageMethod):
         relation = "replace" if unit.relation == "replace" else "add-remove"
         return PoissonGaussianEvent(self.sampling_prob, noise_multiplier, self.steps, relation)
 
-    def train(self, plan: Planned, graph: Graph, session: Session, network: nn.Module, data: Training) -> Arrays:
+    def train(self, plan: Planned, graph: Graph, session: Session, head: nn.Module, data: Training) -> Arrays:
         """Train by noisy steps over cells.
 
         The arguments are those of :meth:`~sfumato.classlevel._images.ImageMethod.train`.
@@ -105,23 +105,24 @@ class CellMethod(ImageMethod):
         assert isinstance(event, PoissonGaussianEvent)
         key = session.charge("network")
         cells, public = self.cells(plan.unit, graph)
+        cells = cells[data.rows]
         total = num_cells(plan.unit, plan.public)
         order = np.argsort(cells, kind="stable")
         starts = np.searchsorted(cells[order], np.arange(total + 1))
-        parameters = list(network.parameters())
+        parameters = list(head.parameters())
 
         def mean_gradient(cell: int, step: int) -> Tensor | None:
-            rows = members(key, step, cell, order[starts[cell] : starts[cell + 1]], self.records_per_cell)
-            if not len(rows):
+            places = members(key, step, cell, order[starts[cell] : starts[cell + 1]], self.records_per_cell)
+            if not len(places):
                 return None
-            inputs, targets = data.take(rows)
-            loss = self.loss_scale * functional.cross_entropy(network(inputs), targets)
+            inputs, targets = data.take(places)
+            loss = self.loss_scale * functional.cross_entropy(head(inputs), targets)
             return torch.cat([part.reshape(-1) for part in torch.autograd.grad(loss, parameters)])
 
         settings = PrivateSGD(
             event.sampling_prob, event.steps, self.l2_clip_norm, event.noise_multiplier, self.learning_rate
         )
-        optimizer = self.stepper(network, event.steps)
+        optimizer = self.stepper(head, event.steps)
         progress = session.watch.stage("network")
         operands = class_steps(optimizer, mean_gradient, total, settings, key, progress)
         session.bind("network", np.frombuffer(operands, np.uint8))

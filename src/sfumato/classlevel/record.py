@@ -92,7 +92,7 @@ class CNN(ImageMethod):
         relation = "replace" if unit.relation == "replace" else "add-remove"
         return PoissonGaussianEvent(min(self.batch_size, rows) / rows, noise_multiplier, self.steps, relation)
 
-    def train(self, plan: Planned, graph: Graph, session: Session, network: nn.Module, data: Training) -> Arrays:
+    def train(self, plan: Planned, graph: Graph, session: Session, head: nn.Module, data: Training) -> Arrays:
         """Train by noisy steps over images.
 
         The arguments are those of :meth:`~sfumato.classlevel._images.ImageMethod.train`.
@@ -103,17 +103,17 @@ class CNN(ImageMethod):
         settings = PrivateSGD(
             event.sampling_prob, event.steps, self.l2_clip_norm, event.noise_multiplier, self.learning_rate
         )
-        optimizer, parameters = self.stepper(network, event.steps), list(network.parameters())
+        optimizer, parameters = self.stepper(head, event.steps), list(head.parameters())
 
         def clipped_sum(drawn: NDArray[np.int64], _: int) -> NDArray[np.int64]:
-            inputs, targets = data.take(data.rows[drawn])
-            return clipped_example_sum(network, inputs, targets, self.l2_clip_norm)
+            inputs, targets = data.take(drawn)
+            return clipped_example_sum(head, inputs, targets, self.l2_clip_norm)
 
         def mean_gradient(record: int, _: int) -> Tensor | None:
-            inputs, targets = data.take(data.rows[record : record + 1])
+            inputs, targets = data.take(np.array([record]))
             if targets[0] < 0:
                 return None
-            loss = functional.cross_entropy(network(inputs), targets)
+            loss = functional.cross_entropy(head(inputs), targets)
             return torch.cat([part.reshape(-1) for part in torch.autograd.grad(loss, parameters)])
 
         if self.augment:

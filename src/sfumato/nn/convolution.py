@@ -1,12 +1,11 @@
 r"""Networks for images whose pixels come as rows: softmax regression, a perceptron, and a small convolutional network.
 
-The convolutional network starts from public filters, since noise leaves few steps in which to find any: the first convolution
-from derivatives of a Gaussian in eight directions (edges), the second from a Gaussian that adds them up in places, less their
-mean over directions. Both learn like the layers above.
+The convolutional network starts from public filters: the first convolution from derivatives of a Gaussian in eight directions
+(edges), the second from a Gaussian that adds them up in places, less their mean over directions. Under privacy the filters stay
+as they are, and the dense layers learn: noise on filters costs more than learning them gains. Without privacy all layers learn.
 
-Every activation is a maximum, a sum or a root: exact functions of single numbers, which
-:mod:`~sfumato.bounded.example_gradients` asks for. Layers before the last meet inputs that are scaled by a tenth, and start ten
-times as large: so a step changes them ten times less, and noise on them costs less.
+The first dense layer meets inputs that are scaled down and starts with weights that are larger by as much: so a step changes it
+less, and noise on it costs less. Every activation is a maximum, a sum or a root.
 
 Source of the filters: Dalal and Triggs (2005), Histograms of Oriented Gradients for Human Detection.
 """
@@ -14,6 +13,7 @@ Source of the filters: Dalal and Triggs (2005), Histograms of Oriented Gradients
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -23,17 +23,17 @@ from sfumato._validate import fail
 
 NETWORKS = ("cnn", "mlp", "softmax")
 LEAST_SIDE = 12
-_FILTERS, _SIZE = 8, 5
-_EDGE_WIDTH, _PLACE_WIDTH = 1.0, 1.25
-_STRIDES = 2, 3
-_SHRUNK = 0.1
+_DIRECTIONS, _EDGE, _EDGE_WIDTH = 8, 5, 1.0
+_PLACE, _PLACE_WIDTH, _STRIDE, _MARGIN = 9, 2.5, 5, 2
+_SHRUNK, _GAIN = 0.1, 0.5
 _LEAST_SPREAD = 0.05
 
 
 class ConvNet(nn.Module):
     """Two convolutions and two dense layers score images that come as rows.
 
-    Each image is set to mean 0 and spread 1 by its own pixels first.
+    Each image is set to mean 0 and spread 1 by its own pixels first. :meth:`describe` gives what the convolutions find, and
+    ``head`` are the dense layers.
 
     Args:
         shape: channels, height and width of an image, at least 12 x 12.
@@ -53,27 +53,28 @@ class ConvNet(nn.Module):
             expected = f"to be at least {LEAST_SIDE} x {LEAST_SIDE} pixels"
             raise fail("image_shape", shape, expected, "Choose network='mlp'.")
         self.shape = shape
-        self.edges = nn.Conv2d(shape[0], _FILTERS, _SIZE, _STRIDES[0], padding=_SIZE // 2, bias=False)
-        self.places = nn.Conv2d(_FILTERS, _FILTERS, _SIZE, _STRIDES[1], padding=_SIZE // 2, bias=False)
-        self.hidden = nn.Linear(_FILTERS * math.prod(_outputs(side) for side in shape[1:]), width, bias=False)
-        self.out = nn.Linear(width, num_classes)
+        self.edges = nn.Conv2d(shape[0], _DIRECTIONS, _EDGE, padding=_EDGE // 2, bias=False)
+        self.places = nn.Conv2d(_DIRECTIONS, _DIRECTIONS, _PLACE, _STRIDE, padding=_MARGIN, bias=False)
+        size = _DIRECTIONS * math.prod((side + 2 * _MARGIN - _PLACE) // _STRIDE + 1 for side in shape[1:])
+        hidden, out = nn.Linear(size, width, bias=False), nn.Linear(width, num_classes)
+        self.head = nn.Sequential(hidden, nn.ReLU(), out)
+        away = torch.eye(_DIRECTIONS) - 1 / _DIRECTIONS
         with torch.no_grad():
-            away = torch.eye(_FILTERS) - 1 / _FILTERS
-            self.edges.weight.copy_(_edges().expand(-1, shape[0], -1, -1) / (_SHRUNK * shape[0]))
-            self.places.weight.copy_(away[:, :, None, None] * _gaussian(_PLACE_WIDTH) / _SHRUNK)
-            nn.init.orthogonal_(self.hidden.weight, 0.5 / _SHRUNK)
-            nn.init.zeros_(self.out.weight)
-            nn.init.zeros_(self.out.bias)
+            self.edges.weight.copy_(_edges().expand(-1, shape[0], -1, -1) / shape[0])
+            self.places.weight.copy_(away[:, :, None, None] * _gaussian(_PLACE, _PLACE_WIDTH))
+            nn.init.orthogonal_(hidden.weight, _GAIN / _SHRUNK)
+            nn.init.zeros_(out.weight)
+            nn.init.zeros_(out.bias)
+
+    def describe(self, x: Tensor) -> Tensor:
+        """Return what the convolutions find in images [n, pixels], of mean 0 and spread 1 for each image."""
+        x = _standard(x, _LEAST_SPREAD)
+        found = functional.relu(self.edges(x.reshape(-1, *self.shape)))
+        return _SHRUNK * _standard(self.places(found).flatten(1), 1e-3)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return scores [n, num_classes] of images [n, pixels]."""
-        x = x - x.mean(1, keepdim=True)
-        x = x / x.square().mean(1, keepdim=True).sqrt().clamp_min(_LEAST_SPREAD)
-        found = functional.relu(self.edges(_SHRUNK * x.reshape(-1, *self.shape)))
-        found = self.places(_SHRUNK * found).flatten(1)
-        found = found - found.mean(1, keepdim=True)
-        found = found / found.square().mean(1, keepdim=True).add(1e-5).sqrt()
-        scores: Tensor = self.out(functional.relu(self.hidden(_SHRUNK * found)))
+        scores: Tensor = self.head(self.describe(x))
         return scores
 
 
@@ -104,23 +105,32 @@ def image_network(
     return ConvNet(image_shape, width, num_classes)
 
 
-def _outputs(side: int) -> int:
-    """How many places both convolutions leave of one side of an image."""
-    for stride in _STRIDES:
-        side = (side - 1) // stride + 1
-    return side
+def learning_part(network: nn.Module) -> tuple[Callable[[Tensor], Tensor] | None, nn.Module]:
+    """Return the layers of a network that stay as they are under privacy, as a function, and those that learn.
+
+    ``network`` comes from :func:`image_network`. Only a convolutional network has layers that stay.
+
+    >>> learning_part(nn.Linear(2, 2))
+    (None, Linear(in_features=2, out_features=2, bias=True))
+    """
+    return (network.describe, network.head) if isinstance(network, ConvNet) else (None, network)
 
 
-def _gaussian(width: float) -> Tensor:
-    at = torch.arange(_SIZE) - _SIZE // 2
+def _standard(rows: Tensor, least: float) -> Tensor:
+    rows = rows - rows.mean(1, keepdim=True)
+    return rows / rows.square().mean(1, keepdim=True).sqrt().clamp_min(least)
+
+
+def _gaussian(size: int, width: float) -> Tensor:
+    at = torch.arange(size) - size // 2
     bell = torch.exp(-at.square() / (2 * width**2))
     return bell[:, None] * bell / bell.sum() ** 2
 
 
 def _edges() -> Tensor:
     """Derivatives of a Gaussian in eight directions, [8, 1, 5, 5], each with absolute values that sum to 1."""
-    at = (torch.arange(_SIZE) - _SIZE // 2).float()
-    angles = [2 * math.pi * number / _FILTERS for number in range(_FILTERS)]
-    bell = _gaussian(_EDGE_WIDTH)
+    at = (torch.arange(_EDGE) - _EDGE // 2).float()
+    angles = [2 * math.pi * number / _DIRECTIONS for number in range(_DIRECTIONS)]
+    bell = _gaussian(_EDGE, _EDGE_WIDTH)
     found = torch.stack([(math.cos(a) * at[None, :] + math.sin(a) * at[:, None]) * bell for a in angles])
     return (found / found.abs().sum((1, 2), keepdim=True))[:, None]

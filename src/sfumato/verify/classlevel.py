@@ -25,6 +25,8 @@ _CELLS = {
     "loss_scale": "positive up to 1000000000",
 }
 _WEIGHTS: Audience = {"anyone": ["weights"], "the node itself": OWN, "never": []}
+_FIXED = ("network.edges.", "network.places.")
+"""Convolutions, which stay at public filters under privacy."""
 _WHERE = "certificate.json: settings."
 
 
@@ -51,7 +53,7 @@ class Images(Rules):
         """Return the network that noisy steps trained; nothing without privacy."""
         if certificate["unit"]["name"] == "none":
             return []
-        size = sum(prod(shape) for name, shape in self.networks(certificate).items() if name.startswith("network."))
+        size = sum(prod(shape) for name, shape in _shapes(certificate).items() if not name.startswith(_FIXED))
         return [self.trained(certificate, size)]
 
     def trained(self, certificate: Certificate, size: int) -> Network:
@@ -144,11 +146,11 @@ def _shapes(certificate: Certificate) -> Tensors:
             "network.2.bias": [classes],
         }
     channels, *sides = facts["image_shape"]
-    places = prod(((side - 1) // 2) // 3 + 1 for side in sides)  # after convolutions of strides 2 and 3
+    places = prod((side - 5) // 5 + 1 for side in sides)
     return {
         "network.edges.weight": [8, channels, 5, 5],
-        "network.places.weight": [8, 8, 5, 5],
-        "network.hidden.weight": [width, 8 * places],
-        "network.out.weight": [classes, width],
-        "network.out.bias": [classes],
+        "network.places.weight": [8, 8, 9, 9],
+        "network.head.0.weight": [width, 8 * places],
+        "network.head.2.weight": [classes, width],
+        "network.head.2.bias": [classes],
     }
