@@ -142,7 +142,7 @@ def test_one_clip_charged_for_a_replaced_class_is_refused(honest, tmp_path):
         ("centroids", lambda t: t.pop("cells.centroids"), "cells.centroids: is missing"),
         ("directions", lambda t: t.update({"cells.centroids": np.zeros((4, 2, 196), np.float32)}), "belongs to no network"),
         ("class", lambda t: t.update({"class.means": np.zeros((4, 196), np.float32)}), "belongs to no network"),
-        ("class", lambda t: t.update({"network.head.2.bias": np.full(4, np.nan, np.float32)}), "network.out.bias"),
+        ("class", lambda t: t.update({"network.head.2.bias": np.full(4, np.nan, np.float32)}), "network.head.2.bias"),
         ("class", lambda t: t.pop("network.head.0.weight"), "is missing"),
     ],
 )  # fmt: skip
