@@ -22,8 +22,8 @@ def small():
 def wide():
     """The size of a network for digits."""
     return nn.Sequential(
-        nn.Conv2d(1, 16, 8, 2, padding=3), nn.ReLU(), nn.MaxPool2d(2, 1), nn.Conv2d(16, 32, 4, 2), nn.ReLU(),
-        nn.MaxPool2d(2, 1), nn.Flatten(), nn.Linear(512, 32), nn.ReLU(), nn.Linear(32, 10),
+        nn.Conv2d(1, 16, 8, 2, padding=3), nn.Tanh(), nn.MaxPool2d(2, 1), nn.Conv2d(16, 32, 4, 2), nn.Tanh(),
+        nn.MaxPool2d(2, 1), nn.Flatten(), nn.Linear(512, 33), nn.Tanh(), nn.Linear(33, 10),
     )  # fmt: skip
 
 
@@ -88,50 +88,49 @@ def test_a_clip_by_layer_is_caught(monkeypatch):
         assert_clipped(clipped_example_sum)
 
 
-def rows_of(model, x, y):
-    """What each record adds, met one by one: [batch, parameters]."""
-    return np.stack(
-        [clipped_example_sum(model, x, torch.where(torch.arange(len(y)) == i, y, -1), 0.5) for i in range(len(y))]
-    )
+def moved(model, x, y):
+    """How often other records move what a record adds: whatever they hold, and wherever among them it stands."""
+    found = 0
+    for i in range(4):
+        alone = clipped_example_sum(model, x[i : i + 1], y[i : i + 1], 0.5)
+        for batch in (1, 2, 7):
+            others = torch.randn(batch, *x.shape[1:]) * 10.0 ** (4 * i)
+            others[::4] = [np.nan, np.inf, 0.0, 1.0][i]
+            labels = torch.full((batch,), -1)
+            others[i % batch], labels[i % batch] = x[i], y[i]
+            found += not np.array_equal(clipped_example_sum(model, others, labels, 0.5), alone)
+            drawn = torch.arange(batch) % 3
+            drawn[i % batch] = -1
+            without = clipped_example_sum(model, others, drawn, 0.5)
+            drawn[i % batch] = y[i]
+            found += not np.array_equal(clipped_example_sum(model, others, drawn, 0.5) - without, alone)
+    return found
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", MODELS)
 def test_no_other_record_moves_what_a_record_adds(name, threads):
-    """Bit for bit, whatever the others hold, however many are drawn, and wherever the record stands: the assumption."""
+    """Bit for bit: the assumption."""
     torch.set_num_threads(threads)
     try:
-        model, x, y = build(name, batch=9)
-        alone = rows_of(model, x, y)
-        assert alone.any(1).all()
-        for seed in range(3):
-            others = torch.randn_like(x) * 10.0 ** (4 * seed)
-            others[::4] = [np.nan, np.inf, 0.0][seed]
-            for batch in (1, 2, 63, 64, 65, 70):
-                place = (seed * 31 + batch) % batch
-                crowd, labels = others[torch.arange(batch) % 9].clone(), torch.full((batch,), -1)
-                crowd[place], labels[place] = x[seed], y[seed]
-                assert np.array_equal(clipped_example_sum(model, crowd, labels, 0.5), alone[seed]), (batch, place)
-        assert np.array_equal(clipped_example_sum(model, x, y, 0.5), alone.sum(0))
-        order = torch.randperm(9)
-        assert np.array_equal(clipped_example_sum(model, x[order], y[order], 0.5), alone.sum(0))
+        model, x, y = build(name, batch=4)
+        assert moved(model, x, y) == 0
     finally:
         torch.set_num_threads(1)
 
 
-def test_rows_that_are_mixed_are_caught():
-    """Planted: a network that centers its batch, so that one record moves the others'."""
+def test_a_network_with_a_memory_is_caught():
+    """Planted: it adds what it saw before, so that one record moves the next."""
 
-    class Centered(nn.Sequential):
+    class Remembers(nn.Sequential):
+        seen = 0.0
+
         def forward(self, x):
-            return super().forward(x - x.mean(0))
+            self.seen = self.seen + 0.1 * x.nan_to_num().clamp(-1, 1).mean()
+            return super().forward(x + self.seen)
 
-    _, x, y = build("small")
-    y[-1] = -1
-    other = torch.cat([x[:-1], 9 * x[-1:]])
-    for model, moved in ((small(), False), (Centered(*small()), True)):
-        sums = [clipped_example_sum(model, rows, y, 0.5) for rows in (x, other)]
-        assert np.array_equal(*sums) != moved
+    _, x, y = build("small", batch=4)
+    assert moved(Remembers(*small()), x, y) > 0
 
 
 def test_empty_records_and_empty_batches_add_nothing():
@@ -144,31 +143,11 @@ def test_empty_records_and_empty_batches_add_nothing():
         assert not clipped_example_sum(model, x[:batch], torch.full((batch,), -1), 0.5).any()
 
 
-class Twice(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.map = nn.Linear(7, 7)
-
-    def forward(self, x):
-        return self.map(self.map(x))
-
-
-class Foreign(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.map, self.scale = nn.Linear(7, 3), nn.Parameter(torch.ones(3))
-
-    def forward(self, x):
-        return self.map(x) * self.scale
-
-
 @pytest.mark.parametrize(
-    ("make", "named"),
-    [(Twice, "once an example"), (Foreign, "scale"), (lambda: nn.Sequential(nn.Linear(7, 3), nn.BatchNorm1d(3)), "BatchNorm1d"),
-     (lambda: nn.Sequential(nn.Conv1d(1, 1, 3)), "0.weight"), (lambda: nn.Sequential(nn.Conv2d(2, 2, 3, groups=2)), "in groups"),
-     (lambda: nn.Sequential(nn.Conv2d(1, 1, 3, padding="same")), "padded by a word"),
-     (lambda: nn.Sequential(nn.Conv2d(1, 1, 3, padding=1, padding_mode="circular")), "in groups")],
+    ("make", "clip", "named"),
+    [(lambda: nn.Sequential(nn.Linear(7, 3), nn.BatchNorm1d(3)), 1.0, "BatchNorm1d"),
+     (lambda: nn.Linear(7, 3), 0.0, "l2_clip_norm"), (lambda: nn.Linear(7, 3), 1e10, "l2_clip_norm")],
 )  # fmt: skip
-def test_models_that_break_the_proof_are_refused(make, named):
+def test_what_breaks_the_proof_is_refused(make, clip, named):
     with pytest.raises(InputError, match=named):
-        clipped_example_sum(make(), torch.zeros(2, 7), torch.tensor([0, 1]), 1.0)
+        clipped_example_sum(make(), torch.zeros(2, 7), torch.tensor([0, 1]), clip)
