@@ -12,8 +12,7 @@ from torch.nn import functional
 
 from sfumato._validate import check_int, check_real
 from sfumato.bounded.classes import LEAST_CLIP, MOST_CLIP, class_steps
-from sfumato.bounded.example_gradients import clipped_example_sum
-from sfumato.bounded.gradients import PrivateSGD, noisy_steps
+from sfumato.bounded.gradients import PrivateSGD, clipped_gradient_sum, noisy_steps, rounding_margin, to_grid
 from sfumato.classlevel._images import CONTROLS, ImageMethod
 from sfumato.errors import UnsupportedUnitError
 from sfumato.method.card import Audience, Card
@@ -37,7 +36,7 @@ class CNN(ImageMethod):
     :class:`~sfumato.classlevel._images.ImageMethod`.
 
     **Formal guarantee.** One Poisson-sampled Gaussian run: over images
-    (:func:`~sfumato.bounded.example_gradients.clipped_example_sum`), or with copies over images as cells
+    (:func:`~sfumato.bounded.gradients.clipped_gradient_sum`), or with copies over images as cells
     (:func:`~sfumato.bounded.classes.class_steps`), whose mean gradient over an image and its copies is clipped.
 
     Errors: ``calibrate`` raises UnsupportedUnitError under every unit but record and none.
@@ -103,22 +102,25 @@ class CNN(ImageMethod):
         settings = PrivateSGD(
             event.sampling_prob, event.steps, self.l2_clip_norm, event.noise_multiplier, self.learning_rate
         )
-        optimizer, parameters = self.stepper(head, event.steps), list(head.parameters())
+        optimizer = self.stepper(head.double(), event.steps)
+        parameters = list(head.parameters())
 
         def clipped_sum(drawn: NDArray[np.int64], _: int) -> NDArray[np.int64]:
             inputs, targets = data.take(drawn)
-            return clipped_example_sum(head, inputs, targets, self.l2_clip_norm)
+            return to_grid(clipped_gradient_sum(head, [inputs.double()], targets, self.l2_clip_norm))
 
         def mean_gradient(record: int, _: int) -> Tensor | None:
             inputs, targets = data.take(np.array([record]))
             if targets[0] < 0:
                 return None
-            loss = functional.cross_entropy(head(inputs), targets)
+            loss = functional.cross_entropy(head(inputs.double()), targets)
             return torch.cat([part.reshape(-1) for part in torch.autograd.grad(loss, parameters)])
 
         if self.augment:
             operands = class_steps(optimizer, mean_gradient, len(data.rows), settings, key, progress)
         else:
-            operands = noisy_steps(optimizer, clipped_sum, data.rows, settings, key, 0.0, progress)
+            margin = rounding_margin(len(optimizer.flat))
+            operands = noisy_steps(optimizer, clipped_sum, data.rows, settings, key, margin, progress)
+        head.float()
         session.bind("network", np.frombuffer(operands, np.uint8))
         return {}
