@@ -25,6 +25,7 @@ RUNS = {
     "directions": (SubclassDP(network="mlp", **QUICK), sf.SubclassLevel(2)),
     "centroids": (SubclassDP(network="softmax", public_rows=40, **QUICK), sf.SubclassLevel(3, "centroids")),
     "record": (CNN(width=3, steps=3, batch_size=20), sf.RecordLevel()),
+    "filters": (CNN(width=3, steps=3, batch_size=20, learn_filters=True), sf.RecordLevel()),
     "kmeans": (SubclassDP(network="softmax", kmeans=True, **QUICK), sf.SubclassLevel(8, "declared")),
 }
 
@@ -111,6 +112,8 @@ FORGED = [
     ("record", event(0, relation="replace"), "claim.epsilon"),
     ("record", setting(steps=2), "event.steps: expected 2"),
     ("record", everywhere("unit", {"name": "class", "relation": "replace"}), "cnn has no proof under unit class"),
+    ("filters", setting(learn_filters=False), "releases[0].shape"),
+    ("record", setting(learn_filters=True), "releases[0].shape"),
     ("kmeans", unit(partition="directions"), "settings.kmeans: expected false"),
     ("kmeans", unit(cells=7), "unit.cells: expected a multiple of 4"),
     ("kmeans", setting(kmeans=False), "caveats"),

@@ -52,6 +52,7 @@ class ImageMethod(CuratorMethod):
         optimizer: "momentum" (descent with momentum 0.9, whose rate falls to 0), "adam" or "sgd" (plain descent).
         learning_rate: step size of the optimizer, in (0, 100].
         l2_clip_norm: S, the most that one record of the unit adds to a step.
+        learn_filters: whether convolutions learn under privacy, too; else they stay at their public filters.
         augment: changed copies of each training image (:mod:`~sfumato.nn.augmentation`); they belong to its record.
 
     Raises:
@@ -63,6 +64,7 @@ class ImageMethod(CuratorMethod):
     optimizer: str = "momentum"
     learning_rate: float = 0.17
     l2_clip_norm: float = 3.0
+    learn_filters: bool = False
     augment: int = 0
 
     def __post_init__(self) -> None:
@@ -98,7 +100,7 @@ class ImageMethod(CuratorMethod):
         ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
         """
         event = self.event(unit, public, noise_multiplier)
-        size = num_parameters(learning_part(self._build(public))[1])
+        size = num_parameters(self._learning(self._build(public))[1])
         return (Release("network", event, (size,), size, arc_change=unit.no_arc_change),)
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
@@ -110,7 +112,7 @@ class ImageMethod(CuratorMethod):
             network = self._build(plan.public)
         public: Arrays = {}
         if plan.unit.private:
-            describe, head = learning_part(network)
+            describe, head = self._learning(network)
             public = self.train(plan, graph, session, head, Training(graph, plan.public, self.augment, describe))
         else:
             data = Training(graph, plan.public, self.augment)
@@ -161,6 +163,9 @@ class ImageMethod(CuratorMethod):
             raise InputError(
                 f"Expected images or other features, but {graph.name!r} has none. Give it feature columns."
             )
+
+    def _learning(self, network: nn.Module) -> tuple[Callable[[Tensor], Tensor] | None, nn.Module]:
+        return (None, network) if self.learn_filters else learning_part(network)
 
     def _build(self, public: PublicFacts) -> nn.Module:
         return image_network(self.network, public.num_features, public.image_shape, public.num_classes, self.width)

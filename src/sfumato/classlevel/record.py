@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from sfumato._validate import check_int, check_real
 from sfumato.bounded.classes import LEAST_CLIP, MOST_CLIP, class_steps
+from sfumato.bounded.example_gradients import clipped_example_sum
 from sfumato.bounded.gradients import PrivateSGD, clipped_gradient_sum, noisy_steps, rounding_margin, to_grid
 from sfumato.classlevel._images import CONTROLS, ImageMethod
 from sfumato.errors import UnsupportedUnitError
@@ -36,8 +37,9 @@ class CNN(ImageMethod):
     :class:`~sfumato.classlevel._images.ImageMethod`.
 
     **Formal guarantee.** One Poisson-sampled Gaussian run: over images
-    (:func:`~sfumato.bounded.gradients.clipped_gradient_sum`), or with copies over images as cells
-    (:func:`~sfumato.bounded.classes.class_steps`), whose mean gradient over an image and its copies is clipped.
+    (:func:`~sfumato.bounded.gradients.clipped_gradient_sum`; :func:`~sfumato.bounded.example_gradients.clipped_example_sum` where
+    filters learn), or with copies over images as cells (:func:`~sfumato.bounded.classes.class_steps`), whose mean gradient over
+    an image and its copies is clipped.
 
     Errors: ``calibrate`` raises UnsupportedUnitError under every unit but record and none.
 
@@ -107,6 +109,8 @@ class CNN(ImageMethod):
 
         def clipped_sum(drawn: NDArray[np.int64], _: int) -> NDArray[np.int64]:
             inputs, targets = data.take(drawn)
+            if self.learn_filters:
+                return clipped_example_sum(head, inputs.double(), targets, self.l2_clip_norm)
             return to_grid(clipped_gradient_sum(head, [inputs.double()], targets, self.l2_clip_norm))
 
         def mean_gradient(record: int, _: int) -> Tensor | None:

@@ -17,7 +17,7 @@ LEAST_CLIP = 1e-9
 CENTROIDS = "cells.centroids"
 _IMAGES = {"network": "one of cnn, mlp, softmax", "width": "count", "optimizer": "one of momentum, adam, sgd",
            "learning_rate": "positive up to 100", "l2_clip_norm": "positive up to 1000000000",
-           "augment": "index up to 1000"}  # fmt: skip
+           "learn_filters": "flag", "augment": "index up to 1000"}  # fmt: skip
 _CELLS = {
     "steps": "count",
     "sampling_prob": "share",
@@ -26,7 +26,7 @@ _CELLS = {
 }
 _WEIGHTS: Audience = {"anyone": ["weights"], "the node itself": OWN, "never": []}
 _FIXED = ("network.edges.", "network.places.")
-"""Convolutions, which stay at public filters under privacy."""
+"""Convolutions, which stay at public filters under privacy unless a setting says that they learn."""
 _WHERE = "certificate.json: settings."
 
 
@@ -53,7 +53,8 @@ class Images(Rules):
         """Return the network that noisy steps trained; nothing without privacy."""
         if certificate["unit"]["name"] == "none":
             return []
-        size = sum(prod(shape) for name, shape in _shapes(certificate).items() if not name.startswith(_FIXED))
+        fixed = () if certificate["settings"]["learn_filters"] else _FIXED
+        size = sum(prod(shape) for name, shape in _shapes(certificate).items() if not name.startswith(fixed))
         return [self.trained(certificate, size)]
 
     def trained(self, certificate: Certificate, size: int) -> Network:
