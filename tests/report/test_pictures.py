@@ -95,6 +95,7 @@ def test_page_is_sound_and_says_how_to_read_it():
         "first: one edge, epsilon = 1, delta = 1e-06, 93.0 % of test images right",
         "second: no guarantee",
         "a training distance smaller than the held-out distance is a sign of memorisation".capitalize(),
+        "A poor picture proves nothing",
         "must not leave with the release",
         "Not covered by the guarantee",
         "all classes, mean 2.000 3.000 4.000 5.000 0.500",

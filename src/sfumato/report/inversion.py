@@ -25,6 +25,8 @@ _READ = (
     "Confidence is the probability that the model gives the reconstruction to be of its class. Where it is low, the attack found "
     "nothing. A blank image is often nearer to some training image than a good reconstruction: a smaller distance is no better "
     "picture.",
+    "A poor picture proves nothing: another attack may find a better one. What holds against every attack is the claim of the "
+    "certificate, for its unit alone. A claim for one record says nothing about the look of a whole class.",
 )
 _DISTANCES = {"euclidean": "Euclidean, over pixels in [0, 1]", "ssim": "1 - SSIM, windows of 7 x 7 pixels"}
 _SOURCES = "Zhang (2021), Differentially Private Deep Learning, algorithm 4; Fredrikson, Jha and Ristenpart (2015)"
