@@ -50,7 +50,7 @@ def network(monkeypatch):
         load_weights(found, weights, "network")
         return found
 
-    monkeypatch.setattr(MLP, "network", build, raising=False)
+    monkeypatch.setattr(MLP, "pixel_network", build)
 
 
 SHORT = ("--steps", "60", "--rate", "0.05")

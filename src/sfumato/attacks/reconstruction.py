@@ -86,9 +86,7 @@ def reconstruct(
         raise InputError(
             f"Expected a run on images, got {graph.name!r}, whose features are no pixels. Train on mnist or a folder of images."
         )
-    method = fitted.ran.method
-    if method.card.reads_links or not hasattr(method, "network"):
-        raise fail("method", method.name, "to be a network of pixels", "Train cnn, class-dp or subclass-dp.")
+    network = fitted.ran.method.pixel_network(fitted.ran, fitted.weights)
     if not _trained_on(fitted, graph):
         raise InputError(
             f"Expected the images that the run was trained on, in the same split and size, got {graph.name!r} with others: only "
@@ -103,7 +101,6 @@ def reconstruct(
     for name, both in zip(names, sides, strict=True):
         if not all(len(images) for images in both):
             raise fail("class", name, "to have training and test images", "Leave it out with --classes.")
-    network = method.network(fitted.ran, fitted.weights)
     images = attack.invert(network, graph.image_shape, numbers, progress)
     with torch.no_grad():
         probabilities = network(torch.from_numpy(images).flatten(1)).softmax(1).numpy()

@@ -124,13 +124,13 @@ class ImageMethod(CuratorMethod):
 
         ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
         """
-        network = self.trained(plan, weights)
+        network = self.pixel_network(plan, weights)
         x = _pixels(graph)
         with torch.no_grad():
             parts = [network(x[at : at + _AT_ONCE]).numpy() for at in range(0, len(x), _AT_ONCE)]
         return np.concatenate(parts)
 
-    def trained(self, plan: Planned, weights: Arrays) -> nn.Module:
+    def pixel_network(self, plan: Planned, weights: Arrays) -> nn.Module:
         """Return the trained network, from rows of pixels [n, pixels] to scores [n, num_classes].
 
         Args:

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato._validate import fail
 from sfumato.errors import InputError
 from sfumato.noise.keys import Key, derive_key, operand_mac
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from sfumato.graph.graph import Graph, PublicFacts
     from sfumato.method.card import Card
     from sfumato.privacy.budget import Budget
@@ -176,6 +179,16 @@ class Method(Listed):
             released: the released arrays, by name.
             graph: the nodes with their features.
         """
+
+    def pixel_network(self, plan: Planned, weights: Arrays) -> nn.Module:
+        """Return the trained network, where one maps rows of pixels to scores: attacks invert it.
+
+        ``plan`` and ``weights`` are those of :meth:`scores`.
+
+        Raises:
+            InputError: the method makes its scores in another way.
+        """
+        raise fail("method", self.name, "to be a network of pixels", "Train cnn, class-dp or subclass-dp.")
 
     def predicts_alone(self, unit: Unit) -> bool:
         """Return whether scores of a node read nothing of a graph but the node's own features; ``unit`` is that of the run."""
