@@ -9,6 +9,7 @@ import torch
 
 from sfumato.attacks.inversion import Inversion, bilateral_variation
 from sfumato.errors import InputError
+from sfumato.nn.convolution import image_network
 
 
 def linear(weights, biases):
@@ -45,7 +46,7 @@ def test_under_scores_each_pixel_is_on_that_is_worth_its_weight():
 
 
 def test_two_steps_of_adam_are_as_printed():
-    attack = Inversion(steps=2, rate=0.3, weight=0.05, target="probability")
+    attack = Inversion(steps=2, rate=0.3, weight=0.05, target="probability", start=0.0)
     a, w, m, v = 4.0, 0.0, 0.0, 0.0
     for _ in range(2):
         x = (math.tanh(w) + 1) / 2
@@ -59,7 +60,9 @@ def test_two_steps_of_adam_are_as_printed():
 
 def test_the_original_attack_descends_from_black_and_clips():
     a = 4.0
-    found = replace(Inversion.original(), steps=1).invert(linear([[a, -a], [0.0, 0.0]], [0.0, 0.0]), (1, 1, 2), [0])
+    found = replace(Inversion.original(), steps=1, start=0.0).invert(
+        linear([[a, -a], [0.0, 0.0]], [0.0, 0.0]), (1, 1, 2), [0]
+    )
     assert found.ravel() == pytest.approx([0.1 * a / 4, 0.0])  # f (1 - f) = 1/4; the second pixel would turn negative
 
 
@@ -131,6 +134,20 @@ def test_gradient_of_the_bilateral_cost_by_differences():
         differences[i] = (cost(w.numpy() + step) - cost(w.numpy() - step)) / 2e-6
     found = attack._gradient(network, w, label).numpy().ravel()
     np.testing.assert_allclose(found, differences, atol=1e-7)
+
+
+def test_a_network_of_differences_is_inverted_from_noise_alone():
+    """At a constant image such a network has no gradient: from there the printed start never leaves."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        network = image_network("cnn", 144, (1, 12, 12), 2, 8)
+        torch.nn.init.normal_(network.head[2].weight)
+    attack = Inversion(steps=100, weight=0.0, regularizer="none")
+    from_zero = replace(attack, start=0.0).invert(network, (1, 12, 12), [0, 1])
+    assert (from_zero == 0.5).all()
+    images = attack.invert(network, (1, 12, 12), [0, 1])
+    assert images.std(axis=(1, 2, 3)).min() > 0.1
+    assert np.isfinite(images).all()
 
 
 def test_weights_stay_and_progress_is_told():

@@ -38,6 +38,9 @@ class Inversion:
     gradient in x (line 5), but updates w with it (line 8); here the gradient is taken in w, through the tanh, because "the
     optimization is then implemented over w". Without ``box``, x = w starts at 0 and is clipped to [0, 1] after each step.
 
+    Algorithm 4 starts at exactly 0. A network that looks at differences of pixels has no gradient at an image without any, so
+    w starts with a little public noise, the same for all classes; ``start`` = 0 is the printed start.
+
     Adam is the one that is printed (lines 6 to 8): w <- w - eta m / sqrt(v + tau). There is no correction of the bias of m and
     v, and tau stands inside the root. The last image is returned; nothing is restarted, filtered or chosen.
 
@@ -56,6 +59,7 @@ class Inversion:
         beta1: the decay of the mean of the gradients in Adam.
         beta2: the decay of the mean of their squares in Adam.
         tau: the constant inside the root in Adam.
+        start: the standard deviation of the noise that w starts with.
 
     Raises:
         InputError: a setting is out of its range.
@@ -76,6 +80,7 @@ class Inversion:
     beta1: float = 0.9
     beta2: float = 0.999
     tau: float = 1e-8
+    start: float = 0.01
 
     def __post_init__(self) -> None:
         check_int(low=1, steps=self.steps)
@@ -89,6 +94,7 @@ class Inversion:
         check_real(low=0, high=1, open_high=True, beta1=self.beta1)
         check_real(low=0, high=1, open_high=True, beta2=self.beta2)
         check_real(low=0, open_low=True, tau=self.tau)
+        check_real(low=0, start=self.start)
 
     @classmethod
     def digits(cls) -> Inversion:
@@ -136,7 +142,8 @@ class Inversion:
         [[1.0, 0.0], [0.0, 1.0]]
         """
         shape = self._checked_shape(image_shape)
-        w = torch.zeros(len(classes), *shape)
+        w = self.start * torch.randn(shape, generator=torch.Generator().manual_seed(0)).repeat(len(classes), 1, 1, 1)
+        w = w if self.box else w.clamp(0, 1)
         network.eval()
         with torch.no_grad():
             num_classes = network(self._image(w).flatten(1)).shape[1]

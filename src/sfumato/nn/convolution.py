@@ -118,7 +118,7 @@ def learning_part(network: nn.Module) -> tuple[Callable[[Tensor], Tensor] | None
 
 def _standard(rows: Tensor, least: float) -> Tensor:
     rows = rows - rows.mean(1, keepdim=True)
-    return rows / rows.square().mean(1, keepdim=True).sqrt().clamp_min(least)
+    return rows / rows.square().mean(1, keepdim=True).clamp_min(least**2).sqrt()  # the root of 0 has no gradient
 
 
 def _gaussian(size: int, width: float) -> Tensor:
