@@ -145,7 +145,11 @@ def ratio(rounds: int = 5, steps: int = 5, num_rows: int = 12_288, columns: int 
         optimizer = Adam(head.parameters(), METHOD.learning_rate)
         for _ in range(steps):
             ids = np.flatnonzero(torch.rand(num_rows).numpy() < sgd.sampling_prob)
-            x = rows.plain(ids) if dtype == torch.float32 else rows.matrix[ids].double() * rows.norms[ids, None] / 2**16
+            x = (
+                rows.plain(ids)
+                if dtype == torch.float32
+                else rows.matrix[ids].double().mul_(rows.norms[ids, None] / 2**16)
+            )
             functional.cross_entropy(head(x), y[ids]).backward()
             optimizer.step()
 
