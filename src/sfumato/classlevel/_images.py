@@ -60,9 +60,9 @@ class ImageMethod(CuratorMethod):
     """
 
     network: str = "cnn"
-    width: int = 64
+    width: int = 200
     optimizer: str = "momentum"
-    learning_rate: float = 0.17
+    learning_rate: float = 0.33
     l2_clip_norm: float = 3.0
     learn_filters: bool = False
     augment: int = 0

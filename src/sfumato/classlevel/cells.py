@@ -11,27 +11,15 @@ from scipy.ndimage import gaussian_filter
 from sfumato._validate import fail
 from sfumato.bounded.partitions import centroid_cells, direction_cells
 from sfumato.errors import DataError, InputError
-from sfumato.privacy.units import SubclassLevel, Unit
 
 if TYPE_CHECKING:
-    from sfumato.graph.graph import Graph, PublicFacts
+    from sfumato.graph.graph import Graph
     from sfumato.method.contract import Arrays
+    from sfumato.privacy.units import Unit
 
 CENTROIDS = "cells.centroids"
 """The name of the public centroids among the arrays of a run."""
 _DIRECTIONS, _SMOOTH, _SEED = 3, 2.0, 0
-
-
-def num_cells(unit: Unit, public: PublicFacts) -> int:
-    """Return K, the public number of cells of a unit.
-
-    >>> from sfumato.graph.graph import PublicFacts
-    >>> num_cells(SubclassLevel(50), PublicFacts(100, 75, 784, 10, directed=False))
-    500
-    """
-    if not isinstance(unit, SubclassLevel):
-        return public.num_classes
-    return unit.cells if unit.partition == "declared" else unit.cells * public.num_classes
 
 
 def check_partition(unit: Unit, public_rows: int, kmeans: bool) -> None:
@@ -45,13 +33,14 @@ def check_partition(unit: Unit, public_rows: int, kmeans: bool) -> None:
     Raises:
         InputError: centroids without public images, or public images or clusters without use.
 
+    >>> from sfumato.privacy.units import SubclassLevel
     >>> check_partition(SubclassLevel(50), 0, False)
     """
-    partition = getattr(unit, "partition", "")
-    if (partition == "centroids") != (public_rows > 0):
-        expected = "to be above 0 for centroids" if partition == "centroids" else "to be 0 without centroids"
+    fitted = unit.partition == "centroids"
+    if fitted != (public_rows > 0):
+        expected = "to be above 0 for centroids" if fitted else "to be 0 without centroids"
         raise fail("public_rows", public_rows, expected, "Centroids are fitted on images that are declared public.")
-    if kmeans and partition != "declared":
+    if kmeans and unit.partition != "declared":
         raise fail(
             "kmeans", kmeans, "to be False unless cells are declared", "Use SubclassLevel(partition='declared')."
         )
@@ -81,16 +70,16 @@ def cells_of(
     """
     assert graph.y is not None
     trained = graph.train_mask & (graph.y >= 0)
-    if not isinstance(unit, SubclassLevel):
+    if unit.partition == "classes":
         return np.where(trained, graph.y, -1), {}
-    x = _rows(graph)
+    x, cells = _rows(graph), unit.num_cells(1)
     if unit.partition == "declared":
-        return np.where(trained, _declared(unit, graph, x, trained, kmeans), -1), {}
+        return np.where(trained, _declared(cells, graph, x, trained, kmeans), -1), {}
     if unit.partition == "directions":
         y = np.where(trained, graph.y, -1)
-        return direction_cells(x, y, directions(graph.image_shape, graph.num_features), unit.cells), {}
+        return direction_cells(x, y, directions(graph.image_shape, graph.num_features), cells), {}
     shown = np.flatnonzero(graph.train_mask)[:public_rows]
-    centroids = _centroids(x[shown], graph.y[shown], graph.num_classes, unit.cells)
+    centroids = _centroids(x[shown], graph.y[shown], graph.num_classes, cells)
     trained[shown] = False
     return centroid_cells(x, np.where(trained, graph.y, -1), centroids), {CENTROIDS: centroids}
 
@@ -111,25 +100,25 @@ def directions(image_shape: tuple[int, int, int] | None, num_features: int) -> N
 
 
 def _declared(
-    unit: SubclassLevel, graph: Graph, x: NDArray[np.float32], trained: NDArray[np.bool_], kmeans: bool
+    cells: int, graph: Graph, x: NDArray[np.float32], trained: NDArray[np.bool_], kmeans: bool
 ) -> NDArray[np.int64]:
     if not kmeans:
-        if graph.cells is None or graph.cells.max() >= unit.cells:
+        if graph.cells is None or graph.cells.max() >= cells:
             raise DataError(
-                f"Expected {graph.name!r} to declare the cell of each record, numbers below {unit.cells}, got none or larger "
+                f"Expected {graph.name!r} to declare the cell of each record, numbers below {cells}, got none or larger "
                 "ones. Give it cells, or choose another partition."
             )
         return graph.cells
     assert graph.y is not None
-    each, rest = divmod(unit.cells, graph.num_classes)
+    each, rest = divmod(cells, graph.num_classes)
     if rest:
-        raise InputError(f"Expected a number of cells that {graph.num_classes} classes share, got {unit.cells}.")
-    cells = np.full(graph.num_nodes, -1, np.int64)
+        raise InputError(f"Expected a number of cells that {graph.num_classes} classes share, got {cells}.")
+    found = np.full(graph.num_nodes, -1, np.int64)
     for label in range(graph.num_classes):
         own = np.flatnonzero(trained & (graph.y == label))
         if len(own):
-            cells[own] = label * each + _clusters(x[own], min(each, len(own))).labels_
-    return cells
+            found[own] = label * each + _clusters(x[own], min(each, len(own))).labels_
+    return found
 
 
 def _centroids(x: NDArray[np.float32], y: NDArray[np.int64], num_classes: int, cells: int) -> NDArray[np.float32]:

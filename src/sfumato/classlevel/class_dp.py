@@ -29,7 +29,7 @@ from sfumato._validate import check_int, check_real
 from sfumato.bounded.classes import LEAST_CLIP, MOST_CLIP, check_cells, class_steps, members
 from sfumato.bounded.gradients import PrivateSGD
 from sfumato.classlevel._images import CONTROLS, ImageMethod
-from sfumato.classlevel.cells import cells_of, check_partition, num_cells
+from sfumato.classlevel.cells import cells_of, check_partition
 from sfumato.method.card import Audience, Card
 from sfumato.privacy.events import PoissonGaussianEvent
 
@@ -106,7 +106,7 @@ class CellMethod(ImageMethod):
         key = session.charge("network")
         cells, public = self.cells(plan.unit, graph)
         cells = cells[data.rows]
-        total = num_cells(plan.unit, plan.public)
+        total = plan.unit.num_cells(plan.public.num_classes)
         order = np.argsort(cells, kind="stable")
         starts = np.searchsorted(cells[order], np.arange(total + 1))
         parameters = list(head.parameters())

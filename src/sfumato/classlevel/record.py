@@ -13,12 +13,17 @@ from torch.nn import functional
 from sfumato._validate import check_int, check_real
 from sfumato.bounded.classes import LEAST_CLIP, MOST_CLIP, class_steps
 from sfumato.bounded.example_gradients import clipped_example_sum
-from sfumato.bounded.gradients import PrivateSGD, clipped_gradient_sum, noisy_steps, rounding_margin, to_grid
+from sfumato.bounded.gradients import (
+    PrivateSGD,
+    check_examples,
+    clipped_gradient_sum,
+    noisy_steps,
+    rounding_margin,
+    to_grid,
+)
 from sfumato.classlevel._images import CONTROLS, ImageMethod
-from sfumato.errors import UnsupportedUnitError
 from sfumato.method.card import Audience, Card
 from sfumato.privacy.events import PoissonGaussianEvent
-from sfumato.privacy.units import RecordLevel
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -45,6 +50,8 @@ class CNN(ImageMethod):
 
     Args:
         steps: T, the number of steps.
+        learning_rate: step size of the optimizer, in (0, 100].
+        l2_clip_norm: C, so small that nearly every gradient is scaled to it.
         batch_size: expected number of images in a Poisson sample; at most all of them.
 
     Raises:
@@ -52,6 +59,7 @@ class CNN(ImageMethod):
 
     >>> from sfumato.graph.graph import PublicFacts
     >>> from sfumato.privacy.budget import Budget
+    >>> from sfumato.privacy.units import RecordLevel
     >>> facts = PublicFacts(70000, 60000, 784, 10, directed=False, image_shape=(1, 28, 28))
     >>> round(CNN().calibrate(Budget(1.0, 1e-5), RecordLevel(), facts).epsilon, 2)
     1.0
@@ -87,8 +95,7 @@ class CNN(ImageMethod):
         Raises:
             UnsupportedUnitError: a record of the unit is not one image.
         """
-        if type(unit) is not RecordLevel:
-            raise UnsupportedUnitError(f"Method {self.name!r} protects single images. Use RecordLevel.")
+        check_examples(unit)
         rows = max(public.num_train, 1)
         relation = "replace" if unit.relation == "replace" else "add-remove"
         return PoissonGaussianEvent(min(self.batch_size, rows) / rows, noise_multiplier, self.steps, relation)

@@ -9,6 +9,7 @@ import typer
 from sfumato._validate import check_choice, check_int
 from sfumato.catalog import words_with
 from sfumato.errors import InputError
+from sfumato.privacy.units import class_for
 
 if TYPE_CHECKING:
     from sfumato.cli.options import Options
@@ -55,7 +56,7 @@ def check(options: Options) -> None:
                 f"Expected {_option(name)} with one of {', '.join(words)}, got method {options.method!r}. Drop it."
             )
     for name in _OF_CELLS:
-        if getattr(options, name) is not None and options.unit != "subclass":
+        if getattr(options, name) is not None and not class_for(options.unit).takes_cells:
             raise InputError(f"Expected {_option(name)} with --unit subclass, got unit {options.unit!r}. Drop it.")
     if options.subclasses is not None:
         check_int(low=1, subclasses=options.subclasses)

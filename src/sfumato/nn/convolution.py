@@ -1,11 +1,12 @@
 r"""Networks for images whose pixels come as rows: softmax regression, a perceptron, and a small convolutional network.
 
 The convolutional network starts from public filters: the first convolution from derivatives of a Gaussian in eight directions
-(edges), the second from a Gaussian that adds them up in places, less their mean over directions. Under privacy the filters stay
-as they are, and the dense layers learn: noise on filters costs more than learning them gains. Without privacy all layers learn.
+(edges; what is below the mean over directions becomes 0), the second from a Gaussian that adds them up in places, less that
+mean again. Under privacy the filters stay as they are, and the dense layers learn: noise on filters costs more than learning
+them gains. Without privacy all layers learn.
 
 The first dense layer meets inputs that are scaled down and starts with weights that are larger by as much: so a step changes it
-less, and noise on it costs less. Every activation is a maximum, a sum or a root.
+less, and noise on it costs less. Maxima and :func:`~sfumato.nn.steady.selu` give the same bits at every place of a batch.
 
 Source of the filters: Dalal and Triggs (2005), Histograms of Oriented Gradients for Human Detection.
 """
@@ -20,13 +21,19 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from sfumato._validate import fail
+from sfumato.nn.steady import selu
 
 NETWORKS = ("cnn", "mlp", "softmax")
 LEAST_SIDE = 12
 _DIRECTIONS, _EDGE, _EDGE_WIDTH = 8, 5, 1.0
 _PLACE, _PLACE_WIDTH, _STRIDE, _MARGIN = 9, 2.5, 5, 2
-_SHRUNK, _GAIN = 0.1, 0.5
+_SHRUNK, _GAIN = 0.01, 0.5
 _LEAST_SPREAD = 0.05
+
+
+class _Selu(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return selu(x)
 
 
 class ConvNet(nn.Module):
@@ -57,7 +64,7 @@ class ConvNet(nn.Module):
         self.places = nn.Conv2d(_DIRECTIONS, _DIRECTIONS, _PLACE, _STRIDE, padding=_MARGIN, bias=False)
         size = _DIRECTIONS * math.prod((side + 2 * _MARGIN - _PLACE) // _STRIDE + 1 for side in shape[1:])
         hidden, out = nn.Linear(size, width, bias=False), nn.Linear(width, num_classes)
-        self.head = nn.Sequential(hidden, nn.ReLU(), out)
+        self.head = nn.Sequential(hidden, _Selu(), out)
         away = torch.eye(_DIRECTIONS) - 1 / _DIRECTIONS
         with torch.no_grad():
             self.edges.weight.copy_(_edges().expand(-1, shape[0], -1, -1) / shape[0])
@@ -70,6 +77,7 @@ class ConvNet(nn.Module):
         """Return what the convolutions find in images [n, pixels], of mean 0 and spread 1 for each image."""
         x = _standard(x, _LEAST_SPREAD)
         found = functional.relu(self.edges(x.reshape(-1, *self.shape)))
+        found = functional.relu(found - found.mean(1, keepdim=True))
         return _SHRUNK * _standard(self.places(found).flatten(1), 1e-3)
 
     def forward(self, x: Tensor) -> Tensor:

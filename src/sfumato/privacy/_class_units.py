@@ -57,6 +57,15 @@ class ClassLevel(Unit):
         """Say in plain words what is protected."""
         return "all records of any one class"
 
+    @property
+    def partition(self) -> str:
+        """How records fall into cells."""
+        return "classes"
+
+    def num_cells(self, num_classes: int) -> int:
+        """Return the number of classes, which are the cells."""
+        return num_classes
+
     @classmethod
     def forms(cls) -> Mapping[str, tuple[Unit, ...]]:
         """Return the unit under both relations."""
@@ -98,6 +107,7 @@ class SubclassLevel(Unit):
     partition: Partition = "directions"
     relation: Literal["replace", "add-remove"] = "replace"
     name: ClassVar[str] = "subclass"
+    takes_cells: ClassVar[bool] = True
     words: ClassVar[Mapping[str, str]] = {"subclass": "all records of one cell of a class"}
     public: ClassVar[tuple[str, ...]] = _PUBLIC
 
@@ -109,6 +119,10 @@ class SubclassLevel(Unit):
     def describe(self) -> str:
         """Say in plain words what is protected."""
         return f"all records of any one cell: {_CELLS[self.partition].format(self.cells)}"
+
+    def num_cells(self, num_classes: int) -> int:
+        """Return how many cells all classes have together; ``num_classes`` is public."""
+        return self.cells if self.partition == "declared" else self.cells * num_classes
 
     @classmethod
     def parse(cls, word: str, parameter: str | None, declared: Declared) -> SubclassLevel:

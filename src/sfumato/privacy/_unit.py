@@ -50,6 +50,7 @@ class Unit(ABC):
         budget: the numbers that state a budget under this unit.
         takes_max_degree: the words of which a bound on the arcs of an owner is a part.
         arc_words: the word of each choice of arcs, by the word of ``--arcs``; empty for units without such a choice.
+        takes_cells: whether the number of cells and how they are found are parts of the unit.
         takes_promise: the words under which such a bound is no part of the unit, but may be promised of the data.
         split: shares of training, validation and test nodes if a graph has no roles; None for those of the graph.
 
@@ -67,6 +68,7 @@ class Unit(ABC):
     takes_max_degree: ClassVar[tuple[str, ...]] = ()
     arc_words: ClassVar[Mapping[str, str]] = {}
     takes_promise: ClassVar[tuple[str, ...]] = ()
+    takes_cells: ClassVar[bool] = False
     split: ClassVar[tuple[float, ...] | None] = None
 
     @property
@@ -83,6 +85,18 @@ class Unit(ABC):
     def max_out_degree(self) -> int | None:
         """The largest number of arcs of an owner that are read; None where there is no such bound."""
         return None
+
+    @property
+    def partition(self) -> str:
+        """How records fall into cells, such as ``classes``; empty where a record is no cell."""
+        return ""
+
+    def num_cells(self, num_classes: int) -> int:
+        """Return the public number of cells of data with so many classes; 0 where a record is no cell.
+
+        ``num_classes`` is public.
+        """
+        return 0
 
     @property
     def no_arc_change(self) -> float | None:
