@@ -34,7 +34,11 @@ if TYPE_CHECKING:
     from sfumato.central.progap import ProGAP as ProGAP
     from sfumato.central.reference import Reference as Reference
     from sfumato.central.tuned import Tuned as Tuned
+    from sfumato.classlevel.class_dp import ClassDP as ClassDP
+    from sfumato.classlevel.class_dp import SubclassDP as SubclassDP
+    from sfumato.classlevel.record import CNN as CNN
     from sfumato.errors import SfumatoError as SfumatoError
+    from sfumato.graph import images as images
     from sfumato.method.plan import Fitted as Fitted
     from sfumato.method.plan import Plan as Plan
     from sfumato.privacy.budget import Budget as Budget
@@ -50,6 +54,8 @@ if TYPE_CHECKING:
 _HOME = {
     "Auto": "central.auto",
     "Budget": "privacy.budget",
+    "CNN": "classlevel.record",
+    "ClassDP": "classlevel.class_dp",
     "ClassLevel": "privacy.units",
     "DPGNN": "central.dpgnn",
     "DPAR": "central.dpar",
@@ -71,7 +77,9 @@ _HOME = {
     "SAGE": "central.baselines",
     "SfumatoError": "errors",
     "SubclassLevel": "privacy.units",
+    "SubclassDP": "classlevel.class_dp",
     "Tuned": "central.tuned",
+    "images": "graph",
     "load": "catalog",
 }
 

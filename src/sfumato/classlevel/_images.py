@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from sfumato._validate import check_choice, check_int, check_real
+from sfumato._validate import check_choice, check_int, check_real, fail
 from sfumato.errors import InputError
 from sfumato.method.card import Control
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 1000
 _PLAIN_EPOCHS, _PLAIN_BATCH, _PLAIN_RATE = 10, 128, 0.001
+_HEAD = "network.head"
 _OPTIMIZERS = ("momentum", "adam", "sgd")
 CONTROLS = (
     Control(
@@ -74,6 +75,8 @@ class ImageMethod(CuratorMethod):
         check_real(low=0, high=100, open_low=True, learning_rate=self.learning_rate)
         check_real(low=0, open_low=True, l2_clip_norm=self.l2_clip_norm)
         check_int(low=0, high=1000, augment=self.augment)
+        if not isinstance(self.learn_filters, bool):
+            raise fail("learn_filters", self.learn_filters, "to be True or False")
 
     @abstractmethod
     def event(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> PoissonGaussianEvent:
@@ -110,14 +113,13 @@ class ImageMethod(CuratorMethod):
         """
         with seeded(session.seed):
             network = self._build(plan.public)
-        public: Arrays = {}
-        if plan.unit.private:
-            describe, head = self._learning(network)
-            public = self.train(plan, graph, session, head, Training(graph, plan.public, self.augment, describe))
-        else:
+        if not plan.unit.private:
             data = Training(graph, plan.public, self.augment)
             data.train_plainly(network, session.seed, session.watch.stage("network"))
-        return Outcome(network_arrays("network", network.eval()) | public, {})
+            return Outcome(network_arrays("network", network.eval()), {})
+        describe, head = self._learning(network)
+        public = self.train(plan, graph, session, head, Training(graph, plan.public, self.augment, describe))
+        return Outcome(network_arrays("network" if head is network else _HEAD, head) | public, {})
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
         """Apply the network to each image.
@@ -138,7 +140,7 @@ class ImageMethod(CuratorMethod):
             weights: the trained weights, by name.
         """
         network = self._build(plan.public)
-        load_weights(network, weights, "network")
+        load_weights(network, network_arrays("network", network) | weights, "network")
         return network
 
     def stepper(self, head: nn.Module, steps: int) -> Adam:

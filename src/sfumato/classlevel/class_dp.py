@@ -25,7 +25,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from sfumato._validate import check_int, check_real
+from sfumato._validate import check_int, check_real, fail
 from sfumato.bounded.classes import LEAST_CLIP, MOST_CLIP, check_cells, class_steps, members
 from sfumato.bounded.gradients import PrivateSGD
 from sfumato.classlevel._images import CONTROLS, ImageMethod
@@ -208,6 +208,8 @@ class SubclassDP(CellMethod):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_int(low=0, public_rows=self.public_rows)
+        if not isinstance(self.kmeans, bool):
+            raise fail("kmeans", self.kmeans, "to be True or False")
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any], dataset: str = "") -> SubclassDP:

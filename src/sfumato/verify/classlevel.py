@@ -26,7 +26,7 @@ _CELLS = {
 }
 _WEIGHTS: Audience = {"anyone": ["weights"], "the node itself": OWN, "never": []}
 _FIXED = ("network.edges.", "network.places.")
-"""Convolutions, which stay at public filters under privacy unless a setting says that they learn."""
+"""Convolutions, which stay at public filters under privacy, unless a setting says that they learn, and are not stored."""
 _WHERE = "certificate.json: settings."
 
 
@@ -46,15 +46,16 @@ class Images(Rules):
             yield f"{_WHERE}augment: expected 0, since public_facts has no image_shape"
 
     def networks(self, certificate: Certificate, found: Iterable[str] = ()) -> Tensors:
-        """Return the shapes of weights and biases of every layer."""
-        return _shapes(certificate)
+        """Return the shapes of weights and biases of every layer that learned."""
+        fixed = certificate["unit"]["name"] != "none" and not certificate["settings"]["learn_filters"]
+        shapes = _shapes(certificate)
+        return {name: shape for name, shape in shapes.items() if not (fixed and name.startswith(_FIXED))}
 
     def releases(self, certificate: Certificate) -> list[Planned]:
         """Return the network that noisy steps trained; nothing without privacy."""
         if certificate["unit"]["name"] == "none":
             return []
-        fixed = () if certificate["settings"]["learn_filters"] else _FIXED
-        size = sum(prod(shape) for name, shape in _shapes(certificate).items() if not name.startswith(fixed))
+        size = sum(prod(shape) for name, shape in self.networks(certificate).items() if name.startswith("network."))
         return [self.trained(certificate, size)]
 
     def trained(self, certificate: Certificate, size: int) -> Network:
