@@ -157,3 +157,20 @@ def test_weights_that_training_does_not_give_are_refused(honest, name, change, p
     save_file(tensors, path)
     seal(path.parent)
     assert problem in problems(run)
+
+
+class Unseen(str):
+    """The word of a partition, which the guard of a selection does not see."""
+
+    def __bool__(self):
+        return False
+
+
+def test_a_selection_is_refused_where_a_record_moves_the_score_by_more_than_one(monkeypatch, tmp_path):
+    """Planted: a score charged for one validation node, of which a class holds many."""
+    monkeypatch.setattr(sf.ClassLevel, "partition", property(lambda _: Unseen("classes")))
+    graph = GRAPH.with_roles(np.where(GRAPH.test_mask, 1, 0))
+    unit, candidates = sf.ClassLevel(), tuple(ClassDP(**{**QUICK, "steps": steps}) for steps in (1, 2))
+    plan = sf.Tuned(candidates, mean_trials=2).calibrate(sf.Budget(8.0, 1e-3), unit, graph.public_facts(unit))
+    run = plan.fit(graph).save(tmp_path / "run")
+    assert "unit.name: class admits no selection" in problems(run)

@@ -9,7 +9,9 @@ import sfumato as sf
 from sfumato.bounded.classes import whole_gradient
 from sfumato.classlevel import class_dp
 from sfumato.classlevel.class_dp import ClassDP, SubclassDP
+from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.graph.images import from_arrays
+from sfumato.record.dataset_ledger import DatasetLedger
 
 CLASSES, IDS, SHOWN = 3, 36, 12
 QUICK = {"network": "softmax", "width": 3, "steps": 2, "sampling_prob": 0.5, "records_per_cell": 3, "augment": 1}
@@ -120,3 +122,37 @@ def test_the_noise_is_the_one_charged_and_never_doubled_twice(added, name):
     assert seen["settings"].l2_clip_norm == method.l2_clip_norm
     assert (seen["settings"].sampling_prob, seen["settings"].steps) == (0.5, 2)
     assert seen["event"].relation == unit.relation == "replace"
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_no_settings_are_chosen_by_a_score_that_one_cell_moves_by_more_than_one(name):
+    """All validation images of a cell may be exchanged at once: the count of right ones moves by as many."""
+    method, unit, _ = METHODS[name]
+    graph = graph_of(*data_set())
+    tuned = sf.Tuned((method, replace(method, steps=3)))
+    with pytest.raises(UnsupportedUnitError, match="a score counts every validation node"):
+        tuned.calibrate(sf.Budget(8.0, 1e-3), unit, graph.public_facts(unit))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "change"),
+    [
+        ("centroids", SubclassDP(public_rows=2 * SHOWN, **QUICK), {}),
+        ("centroids", None, {"roles": np.array([3] + [0] * (IDS - 1))}),
+        ("declared", None, {"cells": np.arange(IDS) % 4}),
+        ("directions", SubclassDP(**{**QUICK, "augment": 0}), {"image_shape": None}),
+    ],
+)
+def test_claims_about_other_cells_do_not_add_up_in_a_ledger(first, second, change, tmp_path):
+    """Planted: images that one run protects are public in the next one, or cells are cut in another way."""
+    method, unit, _ = METHODS[first]
+    graph, ledger = graph_of(*data_set()), DatasetLedger(tmp_path / "ledger.jsonl", total_epsilon=9.0)
+
+    def fit(chosen, data):
+        plan = chosen.calibrate(sf.Budget(1.0, 1e-3), unit, data.public_facts(unit))
+        return plan.fit(data, dataset_ledger=ledger)
+
+    fit(method, graph)
+    fit(method, graph)
+    with pytest.raises(InputError, match="other cells"):
+        fit(second or method, replace(graph, **change))

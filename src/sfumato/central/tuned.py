@@ -6,7 +6,8 @@ and it is a run of its method like any other. See :mod:`~sfumato.privacy.selecti
 **Score.** The number of validation nodes that are predicted right. Where labels are public it is computed from what the trial
 releases, and costs nothing. Elsewhere it is one Gaussian release of sensitivity 1, whatever the relation: roles are public, and a
 prediction reads the node's own record and earlier releases only, so given these, emptying or replacing one record changes the
-prediction or the label of one node, and the count by one at most. It gets a tenth of a trial's squared loss.
+prediction or the label of one node, and the count by one at most. It gets a tenth of a trial's squared loss. Where a record is a
+class or a cell, it holds many validation nodes: the count has no such bound, and tuning is refused.
 
 **Noise.** All candidates get noise at which one trial costs about the same (by the central limit, which only *chooses* noise);
 what the list then costs is accounted as the largest of the candidates' divergences at each order.
@@ -161,8 +162,14 @@ class Tuned(CuratorMethod):
             noise_multiplier: that of the first candidate; the others get noise at which a trial costs about as much.
 
         Raises:
-            UnsupportedUnitError: a candidate has rows for single nodes, which a score would tell others of.
+            UnsupportedUnitError: a candidate has rows for single nodes, which a score would tell others of; or a record
+                holds many nodes, each of which a score counts.
         """
+        if unit.partition:
+            raise UnsupportedUnitError(
+                f"A choice among settings has no proof under unit {unit.name}: a score counts every validation node of "
+                f"{unit.describe()}, not one. Train with settings that were chosen on other data."
+            )
         first = self.candidates[0].releases(unit, public, noise_multiplier)
         if any(release.visible_to == OWN for release in first):
             raise UnsupportedUnitError(

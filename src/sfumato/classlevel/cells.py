@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -82,6 +83,28 @@ def cells_of(
     centroids = _centroids(x[shown], graph.y[shown], graph.num_classes, cells)
     trained[shown] = False
     return centroid_cells(x, np.where(trained, graph.y, -1), centroids), {CENTROIDS: centroids}
+
+
+def cells_key(unit: Unit, graph: Graph, public_rows: int = 0, *, kmeans: bool = False) -> str:
+    """Return a digest of the public values that decide cells; empty where there are none.
+
+    Two runs have the same cells if digests, records and units agree. The arguments are those of :func:`cells_of`. Nothing of a
+    feature or a label is read.
+
+    >>> from sfumato.graph.graph import Graph
+    >>> from sfumato.privacy.units import ClassLevel
+    >>> cells_key(ClassLevel(), Graph.from_edges([], [], 3, directed=False, y=[0, 1, -1], roles=[0, 2, 0]))
+    ''
+    """
+    if unit.partition not in ("directions", "centroids", "declared"):
+        return ""
+    decided: tuple[Any, ...] = (graph.image_shape, graph.num_features)
+    if unit.partition == "centroids":
+        decided = tuple(np.flatnonzero(graph.train_mask)[:public_rows].tolist())
+    elif unit.partition == "declared":
+        column = graph.train_mask if kmeans else graph.cells
+        decided = (kmeans, None if column is None else column.tolist())
+    return hashlib.sha256(repr(decided).encode()).hexdigest()
 
 
 def directions(image_shape: tuple[int, int, int] | None, num_features: int) -> NDArray[np.float64]:

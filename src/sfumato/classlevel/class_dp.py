@@ -29,7 +29,7 @@ from sfumato._validate import check_int, check_real, fail
 from sfumato.bounded.classes import LEAST_CLIP, MOST_CLIP, check_cells, class_steps, members
 from sfumato.bounded.gradients import PrivateSGD
 from sfumato.classlevel._images import CONTROLS, ImageMethod
-from sfumato.classlevel.cells import cells_of, check_partition
+from sfumato.classlevel.cells import cells_key, cells_of, check_partition
 from sfumato.method.card import Audience, Card
 from sfumato.privacy.events import PoissonGaussianEvent
 
@@ -248,3 +248,10 @@ class SubclassDP(CellMethod):
         ``unit`` and ``graph`` are those of :meth:`CellMethod.cells`.
         """
         return cells_of(unit, graph, self.public_rows, kmeans=self.kmeans)
+
+    def cells_key(self, unit: Unit, graph: Graph) -> str:
+        """Return a digest of the public values that decide cells.
+
+        ``unit`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.cells_key`.
+        """
+        return cells_key(unit, graph, self.public_rows, kmeans=self.kmeans)

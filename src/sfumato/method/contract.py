@@ -125,6 +125,17 @@ class Method(Listed):
         """Return the key of the data set that a run on ``graph`` is charged to."""
         return GraphKey.of(graph)
 
+    def cells_key(self, unit: Unit, graph: Graph) -> str:
+        """Return a digest of the public values that decide which record is in which cell of the unit; empty if none do.
+
+        Claims of runs with different cells do not add up, so ledgers of data sets compare it.
+
+        Args:
+            unit: the unit of privacy.
+            graph: the data.
+        """
+        return ""
+
     def check(self, graph: Graph) -> None:
         """Refuse a graph that the method cannot learn from, before anything is charged."""
         return

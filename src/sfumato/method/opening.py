@@ -57,7 +57,9 @@ def open_session(
         key = state.key
         read = {"graph": _graph_mac(graph, identity, key)}
         spending = Spending.of_state(entry, dataset_ledger, state, _terms(plan, seed, key), read)
-    ledger = spending.begin(path, {"name": identity.name, "ids_digest": identity.ids_digest})
+    cells = plan.method.cells_key(plan.unit, graph)
+    dataset = {"name": identity.name, "ids_digest": identity.ids_digest, **({"cells": cells} if cells else {})}
+    ledger = spending.begin(path, dataset)
     return Session(ledger, key, seed, state=state, spend=spending.spend, watch=watch)
 
 

@@ -218,8 +218,8 @@ class DatasetLedger:
         if header["dataset"] != dict(dataset):
             raise InputError(
                 f"Expected the data set of the ledger {self.path}, {header['dataset'].get('name')!r}, got "
-                f"{dataset.get('name')!r} or other node ids. Use that data set's own ledger; for records in both, the two "
-                "ledgers' epsilons add up."
+                f"{dataset.get('name')!r}, other node ids or other cells. Use that data set's own ledger; "
+                "for records in both, the two ledgers' epsilons add up."
             )
 
 

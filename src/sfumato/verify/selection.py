@@ -41,6 +41,9 @@ def selection_faults(certificate: Certificate, rules: Rules, released: Tensors, 
     if found != [("tuned", "selection", [1])] or unit_rules(certificate).reported:
         yield f"{where}releases: expected one selection, named tuned, of shape [1], and nothing beside it"
         return
+    if unit_rules(certificate).many:
+        where_unit = f"{where}unit.name: {certificate['unit']['name']}"
+        yield f"{where_unit} admits no selection, since one record may change the score by more than 1"
     if certificate["composition"]["builds_on"]:
         yield f"{where}composition.builds_on: expected none, since each trial of a selection trains its own weights"
     own = canonical({"method": certificate["method"], "settings": certificate["settings"]})

@@ -32,6 +32,7 @@ class UnitRules:
         rows: how many rows of noisy sums along arcs one record can change; None where nothing bounds them.
         caveats: sentences that follow from unit, claim and public facts.
         verdict: further lines about a claimed epsilon.
+        many: whether one record may hold many nodes, so that it can change any number of counted ones.
     """
 
     fields: Mapping[str, str]
@@ -41,6 +42,7 @@ class UnitRules:
     rows: Callable[[Unit], int | None] = lambda _: None
     caveats: Callable[[Certificate], list[str]] = _none
     verdict: Callable[[float], list[str]] = _none
+    many: bool = False
 
     @property
     def reported(self) -> bool:
@@ -175,11 +177,11 @@ UNITS: dict[str, UnitRules] = {
         _node, rows=_owned_rows, caveats=_neighbors_tell),
     "record": UnitRules({"relation": "one of add-remove, replace"}, "curator", lambda _: "any one record"),
     "class": UnitRules(
-        {"relation": _RELATIONS}, "curator", lambda _: "all records of any one class",
+        {"relation": _RELATIONS}, "curator", lambda _: "all records of any one class", many=True,
         caveats=lambda _: ["A record that moves to another class changes two classes, which costs more than the claim."]),
     "subclass": UnitRules(
         {"relation": _RELATIONS, "cells": "count", "partition": "one of directions, centroids, declared"}, "curator", _cell,
-        caveats=_shared),
+        many=True, caveats=_shared),
     "local": UnitRules(
         {"relation": "one of replace", "features": "flag", "labels": "flag"}, "local", _local,
         lambda unit: ("arcs", *(part for part in ("features", "labels") if not unit[part]))),
