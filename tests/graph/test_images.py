@@ -119,3 +119,36 @@ def test_published_files(data_dir):
     faces = load_dataset("orl_faces", data_dir, split="public", image_size=(70, 60))
     assert (faces.num_classes, faces.train_mask.sum(), faces.image_shape) == (40, 280, (1, 70, 60))
     assert faces.assumed_public == ()
+
+
+@pytest.mark.parametrize("labels", [["a", "b"], [0.5, 1.0], [None, 1]])
+def test_labels_have_to_be_class_numbers(labels):
+    with pytest.raises(DataError, match="class numbers from 0"):
+        from_arrays(np.zeros((2, 4, 4), np.uint8), labels)
+
+
+@pytest.fixture
+def two_classes(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    for kind in "ab":
+        (tmp_path / kind).mkdir()
+        image.fromarray(np.zeros((4, 4), np.uint8)).save(tmp_path / kind / "1.png")
+    return tmp_path
+
+
+def test_hidden_files_and_folders_are_skipped(two_classes):
+    (two_classes / "a" / "._1.png").write_bytes(b"no image")
+    (two_classes / ".git").mkdir()
+    assert from_folder(two_classes).num_nodes == 2
+
+
+def test_names_that_no_text_can_hold_are_refused(two_classes):
+    (two_classes / "a" / "1.png").rename(two_classes / "a" / "x\n.png")
+    with pytest.raises(DataError, match="printable"):
+        from_folder(two_classes)
+
+
+def test_images_that_claim_too_many_pixels_get_one_line(two_classes, monkeypatch):
+    monkeypatch.setattr("PIL.Image.MAX_IMAGE_PIXELS", 4)
+    with pytest.raises(DataError, match="Cannot read the image"):
+        from_folder(two_classes)

@@ -77,16 +77,18 @@ def from_arrays(
     >>> graph.image_shape, graph.num_classes
     ((1, 28, 28), 2)
     """
-    x = pixels(np.asarray(images))
-    if np.shape(labels) != (len(x),):
-        raise DataError(f"Expected one label for each of {len(x)} images, got shape {np.shape(labels)}. Give as many.")
+    x, y = pixels(np.asarray(images)), np.asarray(labels)
+    if y.shape != (len(x),):
+        raise DataError(f"Expected one label for each of {len(x)} images, got shape {y.shape}. Give as many.")
+    if y.dtype.kind not in "iu" and not (y.dtype.kind == "f" and (y == np.rint(y)).all()):
+        raise DataError(f"Expected labels to be class numbers from 0, got others, of {y.dtype}. Name them by classes.")
     _, channels, height, width = x.shape
     return Graph(
         np.zeros(len(x) + 1, np.int64),
         np.zeros(0, np.int32),
         directed=False,
         x=x.reshape(len(x), -1),
-        y=np.asarray(labels, np.int64),
+        y=y.astype(np.int64),
         classes=tuple(classes),
         roles=roles,
         name=name,
@@ -99,7 +101,8 @@ def from_folder(
 ) -> Graph:
     """Read images from a folder with one subfolder for each class; ``train/`` and ``test/`` above them set the roles.
 
-    The names of the subfolders are the classes. Node ids are the paths of the files below the folder.
+    The names of the subfolders are the classes. Node ids are the paths of the files below the folder. What begins with a dot is
+    skipped.
 
     Args:
         path: the folder of images.
@@ -188,6 +191,8 @@ def _read_all(files: Sequence[Path], size: tuple[int, int] | None, channels: int
     image_module = require("PIL.Image")
     found = []
     for file in files:
+        if not str(file).isprintable():
+            raise DataError(f"Expected names of images to be printable, got {str(file)!r}. Rename it.")
         try:
             with image_module.open(file) as image:
                 image = image.convert(_CHANNELS[channels])
@@ -196,13 +201,14 @@ def _read_all(files: Sequence[Path], size: tuple[int, int] | None, channels: int
                 found.append(
                     np.asarray(image, np.uint8).reshape(image.height, image.width, channels).transpose(2, 0, 1)
                 )
-        except (OSError, ValueError, SyntaxError) as error:
-            raise DataError(f"Cannot read the image {str(file)!r}: {error}. Replace it, or remove it.") from error
+        except (OSError, ValueError, SyntaxError, image_module.DecompressionBombError) as error:
+            reason = str(error).rstrip(".")
+            raise DataError(f"Cannot read the image {str(file)!r}: {reason}. Replace it, or remove it.") from error
         if found[-1].shape != found[0].shape:
             sizes = [f"{part.shape[2]} x {part.shape[1]}" for part in (found[0], found[-1])]
             raise DataError(
                 f"Expected images of one size, {sizes[0]} as in {str(files[0])!r}, but {str(file)!r} has {sizes[1]}. Name a size "
-                "that all are scaled to."
+                "that all are scaled to, by size or --image-size."
             )
     return np.stack(found)
 
@@ -216,7 +222,8 @@ def _subfolders(folder: Path) -> list[Path]:
 
 
 def _sorted(folder: Path) -> list[Path]:
-    return sorted(folder.iterdir(), key=lambda path: _natural(path.name))
+    shown = (path for path in folder.iterdir() if not path.name.startswith("."))
+    return sorted(shown, key=lambda path: _natural(path.name))
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
