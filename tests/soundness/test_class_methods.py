@@ -10,6 +10,7 @@ from sfumato.bounded.classes import whole_gradient
 from sfumato.classlevel import class_dp
 from sfumato.classlevel.class_dp import ClassDP, SubclassDP
 from sfumato.errors import InputError, UnsupportedUnitError
+from sfumato.graph.graph import PublicFacts
 from sfumato.graph.images import from_arrays
 from sfumato.record.dataset_ledger import DatasetLedger
 
@@ -156,3 +157,11 @@ def test_claims_about_other_cells_do_not_add_up_in_a_ledger(first, second, chang
     fit(method, graph)
     with pytest.raises(InputError, match="other cells"):
         fit(second or method, replace(graph, **change))
+
+
+def test_public_images_leave_some_to_train_on():
+    facts = PublicFacts(24, 18, 120, 3, directed=False, image_shape=(1, 12, 10))
+    unit, budget = sf.SubclassLevel(2, "centroids"), sf.Budget(8.0, 1e-3)
+    with pytest.raises(InputError, match="below the number of training images, 18"):
+        SubclassDP(network="softmax", public_rows=18).calibrate(budget, unit, facts)
+    assert SubclassDP(network="softmax", public_rows=17).calibrate(budget, unit, facts).epsilon <= 8

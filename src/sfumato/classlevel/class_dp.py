@@ -103,8 +103,8 @@ class CellMethod(ImageMethod):
         """
         event = plan.event("network")
         assert isinstance(event, PoissonGaussianEvent)
+        cells, public = self.cells(plan.unit, graph)  # first: what it refuses costs nothing
         key = session.charge("network")
-        cells, public = self.cells(plan.unit, graph)
         cells = cells[data.rows]
         total = plan.unit.num_cells(plan.public.num_classes)
         order = np.argsort(cells, kind="stable")
@@ -236,10 +236,13 @@ class SubclassDP(CellMethod):
         ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
 
         Raises:
-            InputError: public images or clusters are missing, or without use.
+            InputError: public images or clusters are missing, or without use, or no other image is left.
             UnsupportedUnitError: a record of the unit is not one cell.
         """
         check_partition(unit, self.public_rows, self.kmeans)
+        if self.public_rows >= max(public.num_train, 1):
+            expected = f"to be below the number of training images, {public.num_train}"
+            raise fail("public_rows", self.public_rows, expected, "Nothing is trained on public images.")
         return super().event(unit, public, noise_multiplier)
 
     def cells(self, unit: Unit, graph: Graph) -> tuple[NDArray[np.int64], Arrays]:
