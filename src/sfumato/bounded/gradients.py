@@ -108,7 +108,7 @@ def check_examples(unit: Unit) -> None:
     if type(unit) not in (NodeLevel, RecordLevel):  # a subclass may hold more than one example
         raise UnsupportedUnitError(
             f"DP-SGD has no bounded sensitivity when the unit is {unit.describe()}: a record may be more than one example. "
-            "Use NodeLevel or RecordLevel."
+            "Use NodeLevel or RecordLevel, or for classes method class-dp or subclass-dp."
         )
 
 

@@ -249,7 +249,7 @@ def _folder(name: str, family: str, item: str, data_dir: str | Path | None) -> P
     known = family in ("facebook100", "text") or family in _FAMILIES
     if not known or not re.fullmatch("" if family == "lastfm_asia" else r"\w[\w.-]*", item):
         raise fail(
-            "dataset", name, "to be a name such as campus, facebook100/Berkeley13 or planetoid/cora",
+            "dataset", name, "to be a name such as campus, facebook100/Berkeley13 or planetoid/cora, or a folder of images",
             "`sfumato datasets` lists all of them.",
         )  # fmt: skip
     if data_dir is None:
