@@ -75,8 +75,6 @@ def test_declared_cells_and_clusters():
     assert np.array_equal(clusters[ROLES == 0] // 3, Y[ROLES == 0])
     with pytest.raises(DataError, match="declare the cell"):
         cells_of(unit, GRAPH)
-    with pytest.raises(InputError, match="classes share"):
-        cells_of(sf.SubclassLevel(31, "declared"), GRAPH, kmeans=True)
 
 
 def test_public_images_are_in_no_cell():
@@ -100,6 +98,7 @@ def test_public_images_are_in_no_cell():
         (sf.SubclassDP(), sf.SubclassLevel(5, "centroids"), InputError, "public_rows"),
         (sf.SubclassDP(public_rows=5), sf.SubclassLevel(5), InputError, "public_rows"),
         (sf.SubclassDP(kmeans=True), sf.SubclassLevel(5), InputError, "kmeans"),
+        (sf.SubclassDP(kmeans=True), sf.SubclassLevel(31, "declared"), InputError, "a multiple of"),
     ],
 )
 def test_what_does_not_fit_is_refused_before_data(method, unit, error, fragment):

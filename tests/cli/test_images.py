@@ -65,6 +65,7 @@ def test_a_folder_becomes_a_verified_run(folder, tmp_path, capsys, words):
         (("subclass-dp", "--unit", "subclass", "--partition", "centroids"), "public_rows"),
         (("mlp", "--unit", "record", "--network", "cnn"), "--network with one of"),
         (("class-dp", "--unit", "class", "--image-size", "big"), "WIDTHxHEIGHT"),
+        (("class-dp", "--unit", "class", "--image-size", "9999x9"), "at most 1024"),
         (("class-dp", "--unit", "class", "--image-size", "4x4"), "12 x 12"),
         (("class-dp", "--unit", "class", "--network", "transformer"), "network"),
     ],

@@ -21,6 +21,7 @@ from sfumato._validate import check_int, check_real, fail
 from sfumato.bounded.exact import ROW_BITS, WholeRows
 from sfumato.central._learning import sgd_event, train
 from sfumato.central.linear import zero_head
+from sfumato.errors import InputError
 from sfumato.method.card import Audience, Card, Control
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
@@ -106,8 +107,14 @@ class Scattering(CuratorMethod):
         return (Release("head", event, (size,), size, arc_change=unit.no_arc_change),)
 
     def check(self, graph: Graph) -> None:
-        """Refuse a graph whose features are not the pixels of images."""
+        """Refuse a graph whose features are not the pixels of images, or are not dense.
+
+        Raises:
+            InputError: ``graph`` holds no dense images.
+        """
         num_coefficients(graph.image_shape)
+        if not isinstance(graph.x, np.ndarray):
+            raise InputError(f"Expected the pixels of {graph.name!r} as a dense array, got a sparse one. Convert them.")
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """Compute the coefficients, then train the head.

@@ -11,7 +11,7 @@ from scipy.ndimage import gaussian_filter
 
 from sfumato._validate import fail
 from sfumato.bounded.partitions import centroid_cells, direction_cells
-from sfumato.errors import DataError, InputError
+from sfumato.errors import DataError
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph
@@ -133,9 +133,7 @@ def _declared(
             )
         return graph.cells
     assert graph.y is not None
-    each, rest = divmod(cells, graph.num_classes)
-    if rest:
-        raise InputError(f"Expected a number of cells that {graph.num_classes} classes share, got {cells}.")
+    each = cells // graph.num_classes
     found = np.full(graph.num_nodes, -1, np.int64)
     for label in range(graph.num_classes):
         own = np.flatnonzero(trained & (graph.y == label))

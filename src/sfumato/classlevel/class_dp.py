@@ -243,6 +243,9 @@ class SubclassDP(CellMethod):
         if self.public_rows >= max(public.num_train, 1):
             expected = f"to be below the number of training images, {public.num_train}"
             raise fail("public_rows", self.public_rows, expected, "Nothing is trained on public images.")
+        if self.kmeans and unit.num_cells(1) % max(public.num_classes, 1):
+            expected = f"to be a multiple of the number of classes, {public.num_classes}"
+            raise fail("cells", unit.num_cells(1), expected, "Each class is divided into as many clusters.")
         return super().event(unit, public, noise_multiplier)
 
     def cells(self, unit: Unit, graph: Graph) -> tuple[NDArray[np.int64], Arrays]:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from sfumato.graph.documents import Report
     from sfumato.graph.graph import Graph
 
+_LARGEST_SIDE = 1024
+
 
 @dataclass(frozen=True)
 class Source:
@@ -114,7 +116,10 @@ class Source:
         found = re.fullmatch(r"([1-9]\d{0,4})x([1-9]\d{0,4})", self.image_size)
         if found is None:
             raise fail("image_size", self.image_size, "to be WIDTHxHEIGHT in pixels, such as 60x70")
-        return int(found[2]), int(found[1])
+        height, width = int(found[2]), int(found[1])
+        if max(height, width) > _LARGEST_SIDE:
+            raise fail("image_size", self.image_size, f"to be at most {_LARGEST_SIDE} pixels each way")
+        return height, width
 
     def load(self, report: Report | None = None) -> Graph:
         """Read the graph. Roles are not drawn yet, unless the data set or a role column has them.

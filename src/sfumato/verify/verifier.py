@@ -74,8 +74,9 @@ def verify(run: Path, public_key: Path | None = None) -> Verification:
     In the folder of a run after which nodes arrived, their releases are checked too, and that they belong to the run.
 
     **Formal guarantee.** The events of a valid run satisfy (1.001 * claim_epsilon, claim_delta)-DP under its unit, if
-    the noise multipliers, the settings and the public facts (among them ``num_train``, the direction and the degree cap)
-    are what the run used. Outputs show none of it, nor that the noise was drawn. Runs in ``builds_on`` come on top.
+    the noise multipliers, the settings, the public facts (among them ``num_train``, the direction and the degree cap) and the
+    cells of the unit are what the run used. Outputs show none of it, nor that the noise was drawn. Runs in ``builds_on`` come on
+    top.
 
     Args:
         run: a run folder (it holds ``release/``) or the release folder itself.
