@@ -29,7 +29,7 @@ from torch.nn import functional
 
 from sfumato.bounded.gradients import PrivateSGD, private_steps
 from sfumato.central.linear import zero_head
-from sfumato.central.scattering import Coefficients, Scattering, coefficients
+from sfumato.central.scattering import _AT_ONCE, Coefficients, Scattering, coefficients
 from sfumato.cli.options import set_threads
 from sfumato.graph.images import load_images
 from sfumato.nn.training import Adam
@@ -138,7 +138,7 @@ def ratio(rounds: int = 5, steps: int = 5, num_rows: int = 12_288, columns: int 
 
     def private() -> None:
         batch = lambda ids: (rows.whole(ids), y[ids])  # noqa: E731
-        private_steps(zero_head(columns, 10).double(), batch, np.arange(num_rows), sgd, new_key())
+        private_steps(zero_head(columns, 10).double(), batch, np.arange(num_rows), sgd, new_key(), block=_AT_ONCE)
 
     def plain(dtype: torch.dtype) -> None:
         head = zero_head(columns, 10).to(dtype)

@@ -124,10 +124,7 @@ class WholeRows:
         >>> WholeRows.of(torch.ones(2, 1, dtype=torch.float64)).outer_sums(torch.ones(2, 1, dtype=torch.float64))[0]
         tensor([[131068]])
         """
-        if len(whole) > MOST_ROWS:
-            raise fail(
-                "rows", len(whole), f"to be at most {MOST_ROWS} in one sum of gradients", "Lower the batch size."
-            )
+        check_rows(len(whole))
         outer = torch.zeros(whole.shape[1], self.matrix.shape[1], dtype=torch.int64)
         ones = torch.zeros(whole.shape[1], dtype=torch.int64)
         for number, at in enumerate(range(0, len(whole), CHUNK)):
@@ -138,6 +135,18 @@ class WholeRows:
             outer += products.to(torch.int64)
             ones += (whole[part].T @ self.ones[part]).to(torch.int64)
         return outer, ones
+
+
+def check_rows(count: int) -> None:
+    """Refuse more rows than one sum of gradients holds.
+
+    Raises:
+        InputError: there are more than ``MOST_ROWS`` rows.
+
+    >>> check_rows(4096)
+    """
+    if count > MOST_ROWS:
+        raise fail("rows", count, f"to be at most {MOST_ROWS} in one sum of gradients", "Lower the batch size.")
 
 
 class ExactLinear(Function):

@@ -15,7 +15,8 @@ most C; the divisor is the public ``q * num_ids``; empty samples are noised and 
 inequality fails (a number overflows), :math:`p_l` or all :math:`q_l` become zero. An example thus adds the whole numbers
 :math:`q_l p_l^\top`, in units of :math:`C / 2^{s + t}`, of joint norm
 :math:`\left(\sum_l \|q_l\|^2 \|p_l\|^2\right)^{1/2} \le 2^{s + t}`: at most C, whatever floating point did before.
-Sums over chunks of 2^15 examples are exact in float64 in any order, and chunks are added as int64. So two samples that
+Sums over chunks of 2^15 examples are exact in float64 in any order, and chunks are added as int64, as are the sums of blocks
+into which a sample is cut: at most ``MOST_ROWS`` examples in all, so no partial sum overflows. So two samples that
 differ in one example have sums that differ by *exactly* what this example adds. An empty record adds zero, so it makes no
 difference whether it is drawn.
 
@@ -46,7 +47,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sfumato._validate import check_int, check_real, fail
-from sfumato.bounded.exact import GRADIENT_BITS, ROW_BITS, ExactLinear, WholeRows
+from sfumato.bounded.exact import GRADIENT_BITS, MOST_ROWS, ROW_BITS, ExactLinear, WholeRows, check_rows
 from sfumato.errors import UnsupportedUnitError
 from sfumato.nn.steady import softmax
 from sfumato.nn.training import Adam
@@ -231,6 +232,7 @@ def private_steps(
     settings: PrivateSGD,
     key: Key,
     progress: Callable[[int, int], None] | None = None,
+    block: int = MOST_ROWS,
 ) -> bytes:
     """Train ``model`` in place with DP-Adam. The result is the last iterate. Return a secret MAC of all sums that were read.
 
@@ -243,9 +245,11 @@ def private_steps(
         settings: the public settings of the run.
         key: the key of this release; the sampling coins and all noise derive from it.
         progress: called with (step, steps) after each step.
+        block: how many examples are read at a time. It changes no bit of the sums, but few wide rows stay in fast memory.
 
     Raises:
-        InputError: the model is not float64 or has other layers than linear ones, or there is no id.
+        InputError: the model is not float64 or has other layers than linear ones, there is no id, or a sample holds more than
+            ``MOST_ROWS`` examples.
 
     >>> model, x, y = nn.Linear(2, 2).double(), torch.eye(2).double(), torch.tensor([0, 1])
     >>> settings = PrivateSGD(0.5, steps=3, l2_clip_norm=1.0, noise_multiplier=1.0, learning_rate=0.1)
@@ -258,12 +262,18 @@ def private_steps(
     if len(ids) == 0:
         raise fail("ids", "no id", "to hold the ids of the training role", "Give at least one node the train role.")
 
-    def on_grid(chosen: NDArray[np.int64], _: int) -> NDArray[np.int64]:
-        *inputs, targets = batch(chosen)
-        assert isinstance(targets, Tensor)
-        return to_grid(clipped_gradient_sum(model, inputs, targets, settings.l2_clip_norm))
+    size = sum(p.numel() for p in parameters)
 
-    margin = rounding_margin(sum(p.numel() for p in parameters))
+    def on_grid(chosen: NDArray[np.int64], _: int) -> NDArray[np.int64]:
+        check_rows(len(chosen))
+        total = np.zeros(size, np.int64)
+        for at in range(0, max(len(chosen), 1), block):
+            *inputs, targets = batch(chosen[at : at + block])
+            assert isinstance(targets, Tensor)
+            total += clipped_gradient_sum(model, inputs, targets, settings.l2_clip_norm)
+        return to_grid(total)
+
+    margin = rounding_margin(size)
     return noisy_steps(Adam(parameters, settings.learning_rate), on_grid, ids, settings, key, margin, progress)
 
 

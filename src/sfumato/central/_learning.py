@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sfumato._validate import check_int, check_real
-from sfumato.bounded.exact import WholeRows
+from sfumato.bounded.exact import MOST_ROWS, WholeRows
 from sfumato.bounded.gradients import PrivateSGD, check_examples, private_steps
 from sfumato.method.curator import CuratorMethod
 from sfumato.nn.models import SparseRows
@@ -123,7 +123,15 @@ def sgd_event(
 
 
 def train(
-    settings: TrainSettings, plan: Planned, session: Session, stage: str, network: nn.Module, graph: Graph, rows: Rows
+    settings: TrainSettings,
+    plan: Planned,
+    session: Session,
+    stage: str,
+    network: nn.Module,
+    graph: Graph,
+    rows: Rows,
+    *,
+    block: int = MOST_ROWS,
 ) -> None:
     """Train a network in place: full-batch where labels are public, by DP-SGD (charged as ``stage``) where they are not.
 
@@ -135,6 +143,7 @@ def train(
         network: is changed in place.
         graph: holds labels and roles.
         rows: gives the network's inputs for an array of node numbers.
+        block: how many rows DP-SGD asks for at a time.
     """
     told = session.watch.stage(stage)
     if session.watch.accuracies is not None:
@@ -142,7 +151,7 @@ def train(
     if "labels" in plan.unit.public:
         _train_public(settings, session, stage, network, graph, rows, told)
     else:
-        _train_private(settings, plan, session, stage, network, graph, rows, told)
+        _train_private(settings, plan, session, stage, network, graph, rows, told, block)
 
 
 def _measuring(
@@ -206,11 +215,12 @@ def _train_private(
     graph: Graph,
     rows: Rows,
     told: Steps | None,
+    block: int,
 ) -> None:
     event = plan.event(stage)
     assert isinstance(event, PoissonGaussianEvent | RepeatedGaussianEvent)
     key = session.charge(stage)
-    operands = train_charged(settings, event, key, network, graph, rows, told)
+    operands = train_charged(settings, event, key, network, graph, rows, told, block)
     session.bind(stage, np.frombuffer(operands, np.uint8))
 
 
@@ -222,6 +232,7 @@ def train_charged(
     graph: Graph,
     rows: Rows,
     progress: Steps | None,
+    block: int = MOST_ROWS,
 ) -> bytes:
     """Train a network in place by DP-SGD that was charged before. Return a secret MAC of what was read.
 
@@ -236,15 +247,18 @@ def train_charged(
         graph: holds labels and roles.
         rows: gives the network's inputs for an array of node numbers.
         progress: called with (step, steps) after each step.
+        block: how many rows are asked for at a time.
     """
     ids, y = np.flatnonzero(graph.train_mask), torch.from_numpy(graph.y)
     sgd = PrivateSGD(
         event.sampling_prob, event.steps, settings.l2_clip_norm, event.noise_multiplier, settings.learning_rate
     )
     network.double()
-    operands = private_steps(
-        network, lambda chosen: (*map(_double, _inputs(rows(ids[chosen]))), y[ids[chosen]]), ids, sgd, key, progress
-    )
+
+    def batch(chosen: NDArray[np.int64]) -> tuple[Tensor | WholeRows, ...]:
+        return *map(_double, _inputs(rows(ids[chosen]))), y[ids[chosen]]
+
+    operands = private_steps(network, batch, ids, sgd, key, progress, block)
     network.float().eval()
     return operands
 

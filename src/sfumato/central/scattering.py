@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _PICTURES = 3  # in a group
 _BLOCK = 1024
+_AT_ONCE = 256  # rows of a DP-SGD step, in a few megabytes
 _KEPT: dict[bytes, Coefficients] = {}
 
 
@@ -124,7 +125,7 @@ class Scattering(CuratorMethod):
         head = zero_head(num_coefficients(plan.public.image_shape), plan.public.num_classes)
         found = coefficients(graph, session.watch.stage("coefficients"))
         rows = found.plain if "labels" in plan.unit.public else found.whole
-        train(self, plan, session, "head", head, graph, rows)
+        train(self, plan, session, "head", head, graph, rows, block=_AT_ONCE)
         return Outcome(network_arrays("head", head), {})
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
