@@ -9,6 +9,8 @@ import pytest
 
 from sfumato.errors import DataError, InputError
 from sfumato.graph.cifar import center_crop, read_cifar10
+from sfumato.graph.datasets import list_datasets, load_dataset
+from sfumato.graph.images import load_images
 
 ROWS = 4
 NAMES = [*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]
@@ -99,6 +101,26 @@ def test_the_crop_is_the_center():
     assert crop[1, 2, -1, -1] == images[1, 2, 27, 27]
     with pytest.raises(InputError, match="side"):
         center_crop(images, 33)
+
+
+def test_the_named_data_set_is_the_centers_as_a_graph_of_images(tmp_path):
+    (tmp_path / "cifar10").mkdir()
+    bytes_read = write(tmp_path / "cifar10").reshape(-1, 3, 32, 32)
+    graph = load_dataset("cifar10", tmp_path, split="public")
+    assert graph.image_shape == (3, 24, 24)
+    np.testing.assert_allclose(graph.x, bytes_read[:, :, 4:28, 4:28].reshape(24, -1) / 255, rtol=1e-6)
+    assert (graph.num_classes, graph.classes[3]) == (10, "cat")
+    assert graph.y[:5].tolist() == [0, 1, 2, 3, 1]
+    assert (graph.train_mask.sum(), graph.test_mask.sum(), graph.num_arcs) == (20, 4, 0)
+    with pytest.raises(InputError, match=r"cifar10.* 24 x 24"):
+        load_images("cifar10", tmp_path, size=(32, 32))
+
+
+def test_without_its_files_it_is_shown_as_absent_and_says_which_file_is_missing(tmp_path):
+    (row,) = (row for row in list_datasets(tmp_path) if row.name == "cifar10")
+    assert row.present is False
+    with pytest.raises(DataError, match=r"cifar10/data_batch_1, found none"):
+        load_dataset("cifar10", tmp_path)
 
 
 def test_the_published_files_have_50000_and_10000_images():

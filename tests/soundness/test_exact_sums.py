@@ -133,15 +133,14 @@ class Still:
         pass
 
 
-def released_sum(monkeypatch, x, y):
-    """The grid sum of one full-batch step of the sparse head, before noise."""
+def released_sum(monkeypatch, x, y, **reading):
+    """The grid sum of one full-batch step of the head, before noise."""
     sums = []
     monkeypatch.setattr(gradients, "Adam", Still)
     monkeypatch.setattr(gradients, "operand_mac", lambda key, array: (sums.append(array), b"")[1])
-    head, rows = zero_head(1, 2).double(), chosen(x)
-    private_steps(
-        head, lambda chosen: (rows(chosen), y[chosen]), np.arange(len(y)), PrivateSGD(1, 1, 1, 1, 1), bytes(32)
-    )
+    head, rows = zero_head(x.shape[1], int(y.max()) + 1).double(), chosen(x)
+    batch = lambda chosen: (rows(chosen), y[chosen])  # noqa: E731
+    private_steps(head, batch, np.arange(len(y)), PrivateSGD(1, 1, 1, 1, 1), bytes(32), **reading)
     return sums[0]
 
 
@@ -154,6 +153,28 @@ def test_a_partial_sum_that_crosses_a_power_of_two_moves_no_other_term(monkeypat
     left, right = released_sum(monkeypatch, x, y), released_sum(monkeypatch, emptied, missing)
     moved = np.linalg.norm((left - right).astype(float)) / 2.0**24
     assert 0.999 < moved <= 1 + rounding_margin(4)
+
+
+def hundred():
+    generator = np.random.default_rng(0)
+    return generator.normal(size=(100, 5)), torch.from_numpy(generator.integers(0, 3, 100))
+
+
+@pytest.mark.parametrize("block", [1, 7, 64, 100, 1000])
+def test_reading_a_sample_in_blocks_changes_no_bit(monkeypatch, block):
+    """Also where a record is emptied."""
+    x, y = hundred()
+    assert np.array_equal(released_sum(monkeypatch, x, y, block=block), released_sum(monkeypatch, x, y))
+    y[17] = -1
+    assert np.array_equal(released_sum(monkeypatch, x, y, block=block), released_sum(monkeypatch, x, y))
+
+
+def test_blocks_that_are_rounded_one_by_one_are_caught(monkeypatch):
+    x, y = hundred()
+    honest = released_sum(monkeypatch, x, y)
+    monkeypatch.setattr(gradients, "clipped_gradient_sum", lambda *given: to_grid(clipped_gradient_sum(*given)) << 14)
+    assert np.array_equal(released_sum(monkeypatch, x, y), honest)
+    assert not np.array_equal(released_sum(monkeypatch, x, y, block=7), honest)
 
 
 def test_crossing_in_small_is_exact_too():

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _PICTURES = 3  # in a group
 _BLOCK = 1024
-_AT_ONCE = 256  # rows of a DP-SGD step, in a few megabytes
+_AT_ONCE = 512  # rows of a DP-SGD step, in a few megabytes
 _KEPT: dict[bytes, Coefficients] = {}
 
 

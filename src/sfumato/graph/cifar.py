@@ -13,7 +13,9 @@ from sfumato.errors import DataError
 from sfumato.graph.pickles import load_pickle, reading
 
 _BATCHES = {**{f"data_batch_{number}": 0 for number in range(1, 6)}, "test_batch": 2}
-_SHAPE, _CLASSES = (3, 32, 32), 10
+_SHAPE = (3, 32, 32)
+CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+"""The names of the classes, in the order of their numbers."""
 
 
 def read_cifar10(folder: str | Path) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint8]]:
@@ -67,6 +69,10 @@ def _checked(batch: Any, path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int6
     pixels, labels = np.asarray(batch["data"]), np.asarray(batch["labels"])
     if pixels.dtype != np.uint8 or pixels.ndim != 2 or pixels.shape[1] != np.prod(_SHAPE):
         raise DataError(f"Expected 'data' of {path} as bytes [n, 3072], got {pixels.dtype} {list(pixels.shape)}.")
-    if labels.shape != pixels.shape[:1] or labels.dtype.kind != "i" or not ((labels >= 0) & (labels < _CLASSES)).all():
+    if (
+        labels.shape != pixels.shape[:1]
+        or labels.dtype.kind != "i"
+        or not ((labels >= 0) & (labels < len(CLASSES))).all()
+    ):
         raise DataError(f"Expected 'labels' of {path} as {len(pixels)} numbers from 0 to 9. Fetch the file again.")
     return pixels.reshape(-1, *_SHAPE), labels.astype(np.int64)

@@ -101,6 +101,15 @@ _KNOWN = (
     ),
     DatasetRow("mnist", 70000, 0, 784, 10, note="images of 28 x 28, without edges"),
     DatasetRow("fashion_mnist", 70000, 0, 784, 10, note="images of 28 x 28, without edges"),
+    DatasetRow(
+        "cifar10",
+        60000,
+        0,
+        1728,
+        10,
+        note="centers of 24 x 24 in color, without edges; the six files of cifar-10-python.tar.gz from "
+        "https://www.cs.toronto.edu/~kriz/cifar.html",
+    ),
     DatasetRow("orl_faces", 400, 0, 10304, 40, note="images of 92 x 112, without edges; --image-size scales them"),
 )
 _GENERATED = ("campus", "interests")
@@ -115,6 +124,7 @@ _MARKER_FILES = {
     "text": "text/{}/*",
     "mnist": "mnist/*",
     "fashion_mnist": "fashion_mnist/*",
+    "cifar10": "cifar10/test_batch",
     "orl_faces": "orl_faces/s1/*",
 }
 
@@ -150,8 +160,8 @@ def load_dataset(
       missing. Pokec: users who name only cats or only dogs as pets (which is the target), the 10,000 most complete profiles
       of each; texts are 49 columns. Reddit: a tenth of the posts, drawn by a public seed, with the published vectors as
       features; ``split="public"`` sets the published roles.
-    * ``mnist``, ``fashion_mnist``, ``orl_faces``, and any folder of images (its path is the name): graphs without arcs
-      (:mod:`sfumato.graph.images`). ``split="public"`` sets their roles.
+    * ``mnist``, ``fashion_mnist``, ``cifar10``, ``orl_faces``, and any folder of images (its path is the name): graphs without
+      arcs (:mod:`sfumato.graph.images`). ``split="public"`` sets their roles.
 
     Elsewhere ``min_class_size`` (default 0) drops the nodes of smaller classes and keeps nodes without a label.
 

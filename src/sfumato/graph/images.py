@@ -18,16 +18,18 @@ from sfumato._optional import require
 from sfumato._validate import check_choice, check_int, fail
 from sfumato.errors import DataError
 from sfumato.graph.checks import ROLES
+from sfumato.graph.cifar import CLASSES, center_crop, read_cifar10
 from sfumato.graph.graph import Graph
 from sfumato.graph.idx import read_parts
 
 IDX_DATASETS = ("mnist", "fashion_mnist")
-IMAGE_DATASETS = (*IDX_DATASETS, "orl_faces")
+IMAGE_DATASETS = (*IDX_DATASETS, "cifar10", "orl_faces")
 """Image data sets with a loader. Each has a published split, or a public rule that stands for one."""
 _KINDS = (".pgm", ".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".webp")
 _ORL_TRAIN = 7  # images 1 to 7 of each person train, 8 to 10 test
 _PARTS = ("train", "test")
 _CHANNELS = {1: "L", 3: "RGB"}
+_CIFAR_SIDE = 24
 
 
 def pixels(images: NDArray[Any]) -> NDArray[np.float32]:
@@ -151,9 +153,10 @@ def from_folder(
 
 
 def load_images(name: str, data_dir: str | Path, *, size: tuple[int, int] | None = None) -> Graph:
-    """Read a named image data set with its split: ``mnist``, ``fashion_mnist`` (the published one) or ``orl_faces``.
+    """Read a named image data set with its split: ``mnist``, ``fashion_mnist``, ``cifar10`` (the published one) or ``orl_faces``.
 
-    ORL faces: 40 people, 10 images of each; images 1 to 7 train, 8 to 10 test.
+    CIFAR-10: the center of each image, 24 x 24, as Abadi et al. (2016) crop it. ORL faces: 40 people, 10 images of
+    each; images 1 to 7 train, 8 to 10 test.
 
     Args:
         name: the name of the data set, a folder under ``data_dir``.
@@ -175,8 +178,12 @@ def load_images(name: str, data_dir: str | Path, *, size: tuple[int, int] | None
         assert graph.node_ids is not None
         number = np.array([int(Path(file).stem) for file in graph.node_ids])
         return replace(graph, roles=np.where(number <= _ORL_TRAIN, 0, 2), assumed_public=())
+    sides = f"{_CIFAR_SIDE} x {_CIFAR_SIDE}" if name == "cifar10" else "28 x 28"
     if size is not None:
-        raise fail("size", size, f"to be None for {name}", "Its images are 28 x 28.")
+        raise fail("size", size, f"to be None for {name}", f"Its images are {sides}.")
+    if name == "cifar10":
+        images, labels, roles = read_cifar10(folder)
+        return from_arrays(center_crop(images, _CIFAR_SIDE), labels, classes=CLASSES, name=name, roles=roles)
     (train_x, train_y), (test_x, test_y) = read_parts(folder)
     return from_arrays(
         np.concatenate([train_x, test_x]),
