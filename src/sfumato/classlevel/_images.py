@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.units import Unit
 
 _AT_ONCE = 1000
-_PLAIN_EPOCHS, _PLAIN_BATCH, _PLAIN_RATE = 10, 128, 0.001
+_PLAIN_EPOCHS, _PLAIN_STEPS, _PLAIN_BATCH, _PLAIN_RATE = 10, 500, 128, 0.001
 _HEAD = "network.head"
 _OPTIMIZERS = ("momentum", "adam", "sgd")
 CONTROLS = (
@@ -219,7 +219,7 @@ class Training:
         return x, labels
 
     def train_plainly(self, network: nn.Module, seed: int, progress: Steps | None) -> None:
-        """Train a network in place without privacy.
+        """Train a network in place without privacy: ten passes over the images, and at least 500 steps.
 
         Args:
             network: is changed in place.
@@ -227,8 +227,10 @@ class Training:
             progress: called with (step, steps) after each step.
         """
         labeled = np.flatnonzero((self._y >= 0).numpy())
+        batches = max(1, -(-len(labeled) // _PLAIN_BATCH))
+        epochs = max(_PLAIN_EPOCHS, -(-_PLAIN_STEPS // batches))
         train_in_batches(
-            network, self.take, labeled, epochs=_PLAIN_EPOCHS, batch_size=_PLAIN_BATCH, learning_rate=_PLAIN_RATE,
+            network, self.take, labeled, epochs=epochs, batch_size=_PLAIN_BATCH, learning_rate=_PLAIN_RATE,
             seed=seed, progress=progress,
         )  # fmt: skip
 
