@@ -37,7 +37,7 @@ TABLE_4_2 = {
     "enhanced": (0.691, 0.643, 0.626, 0.664, 0.65, 0.692),
 }
 FILES = {"mnist": "class-level", "fashion_mnist": "class-level-fashion-mnist", "orl_faces": "class-level-faces"}
-SOURCE = "The thesis on class-level privacy and model inversion (seed 000), chapter 4. "
+SOURCE = "The thesis on class-level privacy, chapter 4. "
 
 
 def write_page(out: Path, dataset: str, rows: Rows, found: Found) -> None:
@@ -45,8 +45,8 @@ def write_page(out: Path, dataset: str, rows: Rows, found: Found) -> None:
     done = [row for row in rows if found.get(row.key)]
     faces = dataset == "orl_faces"
     attack = "faces" if faces else "enhanced"
-    sections = [
-        Section("found", "What was found", (Items(FINDINGS[dataset]),)),
+    sections = [Section("found", "What was found", (Items(FINDINGS[dataset]),))] if FINDINGS[dataset] else []
+    sections += [
         Section("accuracy", "Accuracy", (accuracy([row for row in done if row.part == "accuracy"], found),)),
     ]
     swept = [row for row in done if row.cells and row.noise == 1.6]
