@@ -114,7 +114,7 @@ print(json.dumps([found, [sf.graph.__name__, sf.pate.__name__, sf.local.Blink.__
 
 def test_the_table_is_that_of_the_package():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    imported = {"scikit-learn": "sklearn"}
+    imported = {"scikit-learn": "sklearn", "pillow": "PIL"}
     declared = {
         imported.get(name, name): extra
         for extra in ("train", "networkx", "report")

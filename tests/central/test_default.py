@@ -67,10 +67,13 @@ def test_the_pilot_gives_the_rest_to_features_where_links_are_noise():
 
 
 def test_links_that_say_nothing_do_not_win_by_chance():
-    """Rows of links that are noise have a correlation with labels too, by chance: about twice its spread is no signal."""
+    """Rows of links that are noise have a correlation with labels too, by chance: about twice its spread is no signal.
+
+    Such a row wins with probability 0.023 or so: five of 15 once in 100,000 runs, and two of 15 once in 20.
+    """
     graph = graph_of(links_tell=False, features_tell=True, nodes=6000)
     won = [fit(PilotedMessages(), NODE, graph, 8.0)[0].released["aggregate/2"].any() for _ in range(15)]
-    assert sum(won) <= 1
+    assert sum(won) <= 4
 
 
 def test_messages_are_kept_where_they_tell():

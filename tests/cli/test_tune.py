@@ -164,7 +164,8 @@ def test_wrong_options_are_refused_before_anything_is_written(refused, tables, t
 
 def test_a_method_without_privacy_is_refused(refused, tables, tmp_path):
     refused(
-        "one of label-messages, progap, gap, lpgnet, edgerand, lapgraph, mlp, linear, graph-split, dpgnn, dpar, got 'sage'",
+        "one of label-messages, progap, gap, lpgnet, edgerand, lapgraph, mlp, linear, scattering, graph-split, dpgnn, dpar, "
+        "got 'sage'",
         "tune",
         "sage",
         *tables["first"],

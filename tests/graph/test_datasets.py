@@ -43,7 +43,11 @@ COUNTS = {  # nodes, arcs, features, classes, self-loops removed
     "text/cora_cane": (2277, 2 * 4771, 0, 7, 230),
 }
 
-NOT_HERE = ("text/pokec", "text/reddit")  # tests/graph/test_text_datasets.py reads small files of their formats
+NOT_HERE = (
+    "text/pokec",
+    "text/reddit",
+    "cifar10",
+)  # test_text_datasets.py and test_cifar.py read small files of their formats
 
 
 def write_school(root, name, edges, info):

@@ -88,8 +88,8 @@ def cells_of(
 def cells_key(unit: Unit, graph: Graph, public_rows: int = 0, *, kmeans: bool = False) -> str:
     """Return a digest of the public values that decide cells; empty where there are none.
 
-    Two runs have the same cells if digests, records and units agree. The arguments are those of :func:`cells_of`. Nothing of a
-    feature or a label is read.
+    Two runs have the same cells if digests, records and units agree. Nothing of a feature or a label is read. ``unit``,
+    ``graph``, ``public_rows`` and ``kmeans`` are those of :func:`cells_of`.
 
     >>> from sfumato.graph.graph import Graph
     >>> from sfumato.privacy.units import ClassLevel

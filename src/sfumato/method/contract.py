@@ -132,7 +132,7 @@ class Method(Listed):
 
         Args:
             unit: the unit of privacy.
-            graph: the data.
+            graph: the data set, of which public values are read.
         """
         return ""
 
