@@ -70,9 +70,9 @@ def write_page(out: Path, dataset: str, rows: Rows, found: Found) -> None:
 
 
 def of(found: Found, row: Any, key: str, attack: str = "") -> list[float]:
-    """One number of each seed."""
+    """One number of each seed; of those whose model met the attack, if one is named."""
     runs = found[row.key].values()
-    return [(run["attacks"][attack] if attack else run)[key] for run in runs]
+    return [(run["attacks"][attack] if attack else run)[key] for run in runs if not attack or attack in run["attacks"]]
 
 
 def mean(values: Sequence[float], scale: float = 1.0, digits: int = 2) -> str:
@@ -132,7 +132,7 @@ def inversion(rows: Rows, found: Found, attack: str) -> Table:
     for row in rows:
         scored = of(found, row, "validation")
         right = mean(scored if scored[0] is not None else of(found, row, "accuracy"), 100)
-        seeds = str(len(found[row.key]))
+        seeds = str(len(of(found, row, next(iter(DISTANCES)), attack)))
         measured = [mean(of(found, row, key, attack)) for key in DISTANCES]
         lines.append((*settings(row), exact(found, row), right, seeds, *measured))
     columns = ("model", "network", "sigma", "epsilon", "accuracy", "seeds", *DISTANCES.values())
