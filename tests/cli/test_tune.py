@@ -174,7 +174,7 @@ def test_a_method_without_privacy_is_refused(refused, tables, tmp_path):
         tmp_path / "run",
     )
     named = (
-        "Name one of label-messages, progap, gap, lpgnet, edgerand, lapgraph, mlp, linear, graph-split, dpgnn, dpar."
+        "Name one of label-messages, progap, gap, lpgnet, edgerand, lapgraph, mlp, linear, scattering, graph-split, dpgnn, dpar."
     )
     refused(f"Expected METHOD with tune, got none. {named}", "tune", *tables["first"], *BUDGET)
     refused(

@@ -151,7 +151,7 @@ def test_the_schema_uses_only_what_the_verifier_reads():
                 "certificate": {"candidates", "arrival", "prices"},
                 "release": {"arc_change"},
                 "plan": {"arrival"},
-                "graph_facts": {"num_arcs", "untrained_classes", "degree_bounds"},
+                "graph_facts": {"num_arcs", "untrained_classes", "degree_bounds", "image_shape"},
                 "graph_spec": {"own"},
             }
             (name,) = [key for key, one in FORMS.items() if one is form] or [""]
