@@ -163,9 +163,9 @@ def test_wrong_options_are_refused_before_anything_is_written(refused, tables, t
 
 
 def test_a_method_without_privacy_is_refused(refused, tables, tmp_path):
+    named = "one of label-messages, progap, gap, lpgnet, edgerand, lapgraph, mlp, linear, scattering, graph-split, dpgnn, dpar"
     refused(
-        "one of label-messages, progap, gap, lpgnet, edgerand, lapgraph, mlp, linear, scattering, graph-split, dpgnn, dpar, "
-        "got 'sage'",
+        f"{named}, got 'sage'",
         "tune",
         "sage",
         *tables["first"],
@@ -173,10 +173,7 @@ def test_a_method_without_privacy_is_refused(refused, tables, tmp_path):
         "--out",
         tmp_path / "run",
     )
-    named = (
-        "Name one of label-messages, progap, gap, lpgnet, edgerand, lapgraph, mlp, linear, scattering, graph-split, dpgnn, dpar."
-    )
-    refused(f"Expected METHOD with tune, got none. {named}", "tune", *tables["first"], *BUDGET)
+    refused(f"Expected METHOD with tune, got none. Name {named}.", "tune", *tables["first"], *BUDGET)
     refused(
         "Expected device to be one of cpu", "tune", "gap", *tables["first"], *BUDGET, "--dry-run", "--device", "tpu"
     )
