@@ -1,0 +1,111 @@
+"""What an audit found: lower bounds on epsilon with their confidence, and broken promises, beside the claim."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato._validate import check_real
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A lower bound on epsilon that one attack of the auditor proved.
+
+    Args:
+        name: the attack, such as ``canary edge, likelihood ratio``.
+        knowledge: what the attacker holds, in words.
+        epsilon_lower_bound: the mechanism is not (epsilon, delta)-DP for any smaller epsilon, at ``confidence``.
+        confidence: of this bound alone.
+        trials: how many scores stand behind it.
+        estimator: how the bound was derived from the scores, in words.
+        members: scores with the canary, higher where the attack finds it; they may be empty.
+        others: scores without the canary.
+    """
+
+    name: str
+    knowledge: str
+    epsilon_lower_bound: float
+    confidence: float
+    trials: int
+    estimator: str
+    members: NDArray[np.float64] = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
+    others: NDArray[np.float64] = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything but the scores, as JSON values."""
+        return {
+            "name": self.name,
+            "knowledge": self.knowledge,
+            "epsilon_lower_bound": self.epsilon_lower_bound,
+            "confidence": self.confidence,
+            "trials": self.trials,
+            "estimator": self.estimator,
+        }
+
+
+@dataclass(frozen=True)
+class Audit:
+    """An audit holds what was tried against one claim, and what came of it.
+
+    **Formal guarantee.** Each bound holds at its own confidence, and the largest of k bounds at 1 - sum of their risks. The
+    auditor divides its risk by the number of attacks, so that all hold together at ``confidence``. A claim that stands
+    after an audit is not proved by it: another attack may find more.
+
+    Args:
+        method: the name of the method.
+        unit: the unit of privacy in words.
+        claimed: the epsilon that is claimed; None without privacy.
+        delta: of the claim.
+        confidence: at which all bounds hold together.
+        evidence: one entry for each attack.
+        broken: promises that are broken whatever epsilon is, each in a sentence.
+
+    Raises:
+        InputError: the confidence is not in (0, 1).
+
+    >>> bound = Evidence("canary edge", "all but one edge", 0.9, 0.999, 1000, "Clopper-Pearson")
+    >>> audit = Audit("gap", "one undirected edge", 1.0, 1e-6, 0.999, (bound,))
+    >>> audit.epsilon_lower_bound, audit.flagged
+    (0.9, False)
+    """
+
+    method: str
+    unit: str
+    claimed: float | None
+    delta: float
+    confidence: float
+    evidence: tuple[Evidence, ...]
+    broken: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_real(low=0, high=1, open_low=True, open_high=True, confidence=self.confidence)
+
+    @property
+    def epsilon_lower_bound(self) -> float:
+        """Return the largest bound, 0 without any."""
+        return max((one.epsilon_lower_bound for one in self.evidence), default=0.0)
+
+    @property
+    def flagged(self) -> bool:
+        """Return whether the claim is refuted: a bound exceeds it, or a promise is broken."""
+        return bool(self.broken) or (self.claimed is not None and self.epsilon_lower_bound > self.claimed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything but the scores, as JSON values."""
+        return {
+            "method": self.method,
+            "unit": self.unit,
+            "claimed": self.claimed,
+            "delta": self.delta,
+            "epsilon_lower_bound": self.epsilon_lower_bound,
+            "confidence": self.confidence,
+            "flagged": self.flagged,
+            "broken": list(self.broken),
+            "evidence": [one.to_dict() for one in self.evidence],
+        }
