@@ -48,8 +48,8 @@ def _one_thread():
 
 def graph_of(seed):
     """With features that may be pixels, for methods that learn from images."""
-    graph = stochastic_block_model(120, 3, mean_degree=20, num_features=256, seed=seed).with_split(seed=0)
-    return replace(graph, max_degree=60, image_shape=(1, 16, 16))
+    graph = stochastic_block_model(120, 3, mean_degree=20, num_features=144, seed=seed).with_split(seed=0)
+    return replace(graph, max_degree=60, image_shape=(1, 12, 12))
 
 
 GRAPH, OTHER = graph_of(1), graph_of(2)
