@@ -14,7 +14,8 @@ import torch
 from soundness_neighbors import Measured
 
 from sfumato.bounded import gradients
-from sfumato.bounded.classes import class_steps, members, whole_gradient
+from sfumato.bounded.classes import class_steps, members
+from sfumato.bounded.clip_kernel import add_clipped
 from sfumato.bounded.gradients import PrivateSGD
 from sfumato.bounded.partitions import centroid_cells, direction_cells
 from sfumato.noise.coins import coins
@@ -27,6 +28,13 @@ COLUMN = np.array([0, 0, 1, 1, 1, 2, 3, 3])
 _SIDE = np.eye(WIDTH)[0]
 DIRECTIONS = np.random.default_rng(2).normal(size=(2, WIDTH))  # opposite records share a cell
 CENTROIDS = np.stack([np.stack([0.3 * _SIDE, -0.3 * _SIDE])] * CLASSES)
+
+
+def whole_gradient(gradient, clip):
+    """One gradient as a step adds it: whole numbers."""
+    total = np.zeros(gradient.numel())
+    add_clipped(gradient.reshape(1, -1).numpy(), np.ones(1, bool), clip, total)
+    return total.astype(np.int64)
 
 
 @dataclass(frozen=True)

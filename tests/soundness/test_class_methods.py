@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from soundness_cells import whole_gradient
 
 import sfumato as sf
-from sfumato.bounded.classes import whole_gradient
 from sfumato.classlevel import class_dp
 from sfumato.classlevel.class_dp import ClassDP, SubclassDP
 from sfumato.errors import InputError, UnsupportedUnitError

@@ -6,7 +6,7 @@ step with probability q by a secret coin of its own, whatever it holds. The divi
 
 **Proof.** What cell k adds at a step, :math:`v_k`, is a function of the cell's own records, public facts, the weights (which
 earlier steps released) and secret coins of this cell and step. It is whole numbers of steps of :math:`S / 2^{24}` of norm at
-most S, whatever floating point did before (:mod:`~sfumato.bounded.clip_kernel`). Sums over cells are int64, exact in any order,
+most S, whatever floating point did before (:mod:`~sfumato.bounded.clip_kernel`). Sums over cells are exact in any order,
 and are not rounded again, so the margin eta of other DP-SGD here is 0. A cell without records adds 0.
 
 *Given the coins that choose members*, neighboring data sets (:mod:`~sfumato.privacy.units`) have the same :math:`v_j` in all
@@ -62,29 +62,6 @@ def check_cells(unit: Unit) -> None:
             f"DP-SGD over cells has no bounded sensitivity when the unit is {unit.describe()}: a record may change more than "
             "one cell. Use ClassLevel, SubclassLevel or RecordLevel."
         )
-
-
-def whole_gradient(gradient: Tensor, l2_clip_norm: float) -> NDArray[np.int64]:
-    """Clip a gradient to ``l2_clip_norm``, as whole numbers of steps of ``l2_clip_norm`` / 2^24.
-
-    **Formal guarantee.** The squares of the result sum to at most 2^48. A gradient that overflows or is not finite gives zero.
-
-    Args:
-        gradient: any floating-point numbers.
-        l2_clip_norm: the clipping threshold S, from 1e-9 to 1e9.
-
-    Shapes: the result is [num_parameters].
-
-    Raises:
-        InputError: ``l2_clip_norm`` is out of range.
-
-    >>> import torch
-    >>> (whole_gradient(torch.tensor([3.0, 4.0]), 1.0) / 2**24).round(3).tolist()
-    [0.6, 0.8]
-    """
-    row, total = gradient.detach().reshape(1, -1).numpy(), np.zeros(gradient.numel())
-    add_clipped(row, np.ones(1, bool), l2_clip_norm, total)
-    return total.astype(np.int64)
 
 
 def members(key: Key, step: int, cell: int, rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:
@@ -144,16 +121,17 @@ def class_steps(
     """
     check_int(low=1, high=MOST_ROWS, num_cells=num_cells)
     check_real(low=LEAST_CLIP, high=MOST_CLIP, l2_clip_norm=settings.l2_clip_norm)
-    size = len(optimizer.flat)
+    size, counted = len(optimizer.flat), np.ones(1, bool)
 
     def clipped_sum(drawn: NDArray[np.int64], step: int) -> NDArray[np.int64]:
-        total = np.zeros(size, np.int64)
+        total = np.zeros(size)
         for cell in drawn.tolist():
             gradient = mean_gradient(cell, step)
             if gradient is not None:
                 if gradient.shape != (size,):
                     raise fail("mean_gradient", tuple(gradient.shape), f"to return vectors of length {size}, or None")
-                total += whole_gradient(gradient, settings.l2_clip_norm)
-        return total
+                row = gradient.detach().reshape(1, -1).numpy()
+                add_clipped(row, counted, settings.l2_clip_norm, total)
+        return total.astype(np.int64)
 
     return noisy_steps(optimizer, clipped_sum, np.arange(num_cells), settings, key, 0.0, progress)
