@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from sfumato.catalog import WORDS, words_under
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.evaluation.controls import controls, names, repeats
 from sfumato.evaluation.scores import Summary, check_scorable, graph_gain_recovered, score
@@ -240,7 +241,15 @@ def prepare(
     if look is not None:
         look(graph)
     unit, first = request.unit_on(graph), request.source.with_roles(graph, request.seeds[0])
-    plan: Plan = request.method.calibrate(request.budget, unit, first.public_facts(unit))
+    try:
+        plan: Plan = request.method.calibrate(request.budget, unit, first.public_facts(unit))
+    except UnsupportedUnitError as error:
+        words = words_under(unit.name)
+        if request.method.name in (WORDS[word] for word in words):
+            raise
+        raise UnsupportedUnitError(
+            f"{error} Methods with a proof under unit {unit.name}: {', '.join(words)}."
+        ) from None
     plan.check(first)
     for seed in request.seeds:
         check_scorable(request.source.with_roles(graph, seed))

@@ -72,8 +72,11 @@ class ClassLevel(Unit):
         return {"class": (cls(), cls(relation="add-remove"))}
 
     def caveats(self, directed: bool) -> list[str]:
-        """Say that a record that changes its label is in two classes."""
-        return ["A record that moves to another class changes two classes, which costs more than the claim."]
+        """Say that names of classes are public, and what lies in two classes."""
+        return [
+            "A record that moves to another class changes two classes, which costs more than the claim. So does a person with "
+            "records in two classes. That a class exists, and its name, are not protected."
+        ]
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,8 @@ def implausible(
     if method == "pate":
         teachers = settings["num_teachers"]
         return (*weak(epsilon, delta, teachers, "teachers"), *_votes(teachers, settings["mechanism"]))
-    found = [*weak(epsilon, delta, facts["num_nodes"], "nodes")]
+    cells = unit.num_cells(facts["num_classes"])
+    found = [*weak(epsilon, delta, cells or facts["num_nodes"], "cells" if cells else "nodes")]
     if learns and facts["num_nodes"] < FEW_NODES:
         text = f"The graph has {facts['num_nodes']} nodes, fewer than {FEW_NODES}: too few to learn from and to measure an "
         found.append(Caveat("few-nodes", text + "accuracy on. Collect more."))

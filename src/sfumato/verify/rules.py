@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from .caveats import Found, of_the_claim, of_the_graph
+from .units import unit_rules
 from .values import kind_faults
 
 if TYPE_CHECKING:
@@ -76,7 +77,10 @@ class Rules:
 
     def doubts(self, certificate: Certificate) -> Found:
         """Yield codes and sentences of what is implausible about claim and public facts."""
-        yield from of_the_claim(certificate, certificate["public_facts"]["num_nodes"], "nodes")
+        cells = unit_rules(certificate).cells(certificate)
+        yield from of_the_claim(
+            certificate, cells or certificate["public_facts"]["num_nodes"], "cells" if cells else "nodes"
+        )
         yield from of_the_graph(certificate, self.reads_links)
 
     def value_faults(self, certificate: Certificate, released: Mapping[str, Stored]) -> Iterator[str]:

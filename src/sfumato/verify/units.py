@@ -33,6 +33,7 @@ class UnitRules:
         caveats: sentences that follow from unit, claim and public facts.
         verdict: further lines about a claimed epsilon.
         many: whether one record may hold many nodes, so that it can change any number of counted ones.
+        cells: how many cells there are, where a record is one of them; else 0.
     """
 
     fields: Mapping[str, str]
@@ -43,6 +44,7 @@ class UnitRules:
     caveats: Callable[[Certificate], list[str]] = _none
     verdict: Callable[[float], list[str]] = _none
     many: bool = False
+    cells: Callable[[Certificate], int] = lambda _: 0
 
     @property
     def reported(self) -> bool:
@@ -165,6 +167,18 @@ def _shared(certificate: Certificate) -> list[str]:
     ]
 
 
+def _two_classes(_: Certificate) -> list[str]:
+    return [
+        "A record that moves to another class changes two classes, which costs more than the claim. So does a person with "
+        "records in two classes. That a class exists, and its name, are not protected."
+    ]
+
+
+def _num_cells(certificate: Certificate) -> int:
+    unit, classes = certificate["unit"], certificate["public_facts"]["num_classes"]
+    return int(unit["cells"] if unit["partition"] == "declared" else unit["cells"] * classes)
+
+
 UNITS: dict[str, UnitRules] = {
     "none": UnitRules(
         {"relation": "one of none"}, "curator", lambda _: "nothing: this run carries no privacy guarantee",
@@ -178,10 +192,10 @@ UNITS: dict[str, UnitRules] = {
     "record": UnitRules({"relation": "one of add-remove, replace"}, "curator", lambda _: "any one record"),
     "class": UnitRules(
         {"relation": _RELATIONS}, "curator", lambda _: "all records of any one class", many=True,
-        caveats=lambda _: ["A record that moves to another class changes two classes, which costs more than the claim."]),
+        caveats=_two_classes, cells=lambda certificate: certificate["public_facts"]["num_classes"]),
     "subclass": UnitRules(
         {"relation": _RELATIONS, "cells": "count", "partition": "one of directions, centroids, declared"}, "curator", _cell,
-        many=True, caveats=_shared),
+        many=True, caveats=_shared, cells=_num_cells),
     "local": UnitRules(
         {"relation": "one of replace", "features": "flag", "labels": "flag"}, "local", _local,
         lambda unit: ("arcs", *(part for part in ("features", "labels") if not unit[part]))),
