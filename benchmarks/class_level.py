@@ -115,6 +115,8 @@ def digit_rows() -> list[Row]:
     )
     rows += [Row("accuracy", label, method, unit, 1.6, 1e-3) for label, method, unit in others]
     rows.append(subclass("accuracy", 1.6, "softmax"))
+    control = CNN(network="softmax", steps=150)
+    rows.append(Row("accuracy", "record-DP", control, RecordLevel(), 0.65, 1e-5))
     rows.append(Row("accuracy", "vanilla", CNN(), published=(98.9,), **both))
     rows += [subclass("cells", 1.6, cells=cells) for cells in CELLS if cells != 50]
     rows += [Row("inversion", "vanilla", CNN(network="softmax"), attacks=("enhanced", "original"), quick=True)]

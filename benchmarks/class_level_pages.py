@@ -48,12 +48,12 @@ def write_page(out: Path, dataset: str, rows: Rows, found: Found) -> None:
     attack = "faces" if faces else "enhanced"
     sections = [Section("found", "What was found", (Items(FINDINGS[dataset]),))] if FINDINGS[dataset] else []
     sections += [
-        Section("accuracy", "Accuracy", (accuracy([row for row in done if row.part == "accuracy"], found),)),
+        Section("accuracy", "Accuracy", (accuracy([row for row in done if row.part == "accuracy"], found, dataset),)),
     ]
     swept = [row for row in done if row.cells and row.noise == 1.6]
     if any(row.part == "cells" for row in swept):
         sections.append(Section("cells", "Number of subclasses (figure 4.9)", (cells(swept, found, attack),)))
-    attacked = [row for row in done if row.attacks]
+    attacked = [row for row in done if attack in row.attacks and of(found, row, "mia_distance", attack)]
     if attacked:
         parts: list[Any] = [inversion(attacked, found, attack)]
         if not faces and any(row.part == "inversion" for row in attacked):
@@ -95,11 +95,11 @@ def exact(found: Found, row: Any) -> str:
     return f"{of(found, row, 'epsilon')[0]:.2f}" if row.noise else "-"
 
 
-def accuracy(rows: Rows, found: Found) -> Table:
+def accuracy(rows: Rows, found: Found, dataset: str) -> Table:
     """Accuracies and epsilons beside the published ones."""
     lines = []
     for row in rows:
-        known = [f"{value:g}" for value in row.published] + ["-", "-"]
+        known = [f"{value:g}" for value in row.published if dataset != "fashion_mnist"] + ["-", "-"]
         here = of(found, row, "accuracy")
         cost = (f"{row.delta:g}" if row.noise else "-", known[1], exact(found, row))
         seconds = f"{np.mean(of(found, row, 'seconds')):.0f}"
@@ -107,7 +107,7 @@ def accuracy(rows: Rows, found: Found) -> Table:
     columns = ("model", "network", "sigma", "accuracy (published)", "accuracy (here)", "seeds", "delta")
     columns += ("epsilon (published)", "epsilon (exact)", "seconds")
     caption = "Accuracy on test images in percent. Seconds are those of one fit on a shared machine"
-    return Table("accuracy", caption, columns, tuple(lines), text=("model", "network"))
+    return Table("accuracy", caption, columns, tuple(lines), text=("model", "network")).without_empty()
 
 
 def cells(rows: Rows, found: Found, attack: str) -> Table:
