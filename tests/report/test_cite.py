@@ -6,6 +6,7 @@ import bibtexparser
 import pytest
 from report_samples import certificate
 
+from sfumato.attacks.listing import ATTACKS
 from sfumato.catalog import FACES
 from sfumato.privacy.events import EVENTS, GaussianEvent, PoissonGaussianEvent
 from sfumato.report import cite
@@ -45,7 +46,8 @@ def test_reader_keeps_every_entry():
 
 
 def test_every_work_is_used_and_every_use_has_a_work():
-    tables = ({name: face.citations for name, face in FACES.items()}, cite._EVENTS, cite._ACCOUNTING, cite._DATASETS)
+    methods, attacks = ({name: one.citations for name, one in table.items()} for table in (FACES, ATTACKS))
+    tables = (methods, attacks, cite._EVENTS, cite._ACCOUNTING, cite._DATASETS)
     assert {key for table in tables for works in table.values() for key in works} == set(references())
 
 

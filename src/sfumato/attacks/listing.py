@@ -45,9 +45,7 @@ ATTACKS: Mapping[str, type[Attack]] = _Classes()
 def attack_named(name: str, **settings: Any) -> Attack:
     """Build an attack by its name on the command line.
 
-    Args:
-        name: one of :data:`ATTACKS`.
-        settings: fields of the attack, by their names.
+    ``name`` is one of :data:`ATTACKS`, and ``settings`` are fields of the attack.
 
     Raises:
         InputError: no attack has this name, or a setting is out of range.

@@ -94,10 +94,10 @@ class LiRA(Attack):
         """Score every candidate by shadow models that are trained already, which several attacks may share.
 
         Args:
-            fitted: the target.
+            fitted: the model that is attacked.
             graph: that it was fitted on.
             models: what the shadow models say.
-            seed: of the baseline.
+            seed: of the baseline without the model.
         """
         asked, rows = Candidates.of(graph), np.concatenate(Candidates.of(graph))
         values = np.zeros(graph.num_nodes)
@@ -147,10 +147,10 @@ class RMIA(Attack):
     r"""How many nodes of the population a node beats in how much the target likes it more than shadow models do.
 
     With :math:`r(x) = p_\theta(x) / p(x)`, where :math:`p_\theta(x)` is the target's probability of the true class, the score is
-    the share of population nodes z with :math:`r(x) \geq \gamma \, r(z)`. Online p(x) is the mean over shadow models with x and
-    without it. Offline :math:`a \, \bar p_{out}(x) + 1 - a` stands for the mean with x; the published a = 0.3 was tuned on images by the
-    authors, not here. Population nodes are labeled ones of the validation role or of none: no model is trained on them, so
-    all shadow models are out for them, and online too p(z) is the mean over these.
+    the share of population nodes z with :math:`r(x) \geq \gamma \, r(z)`. Online p(x) is the mean of two means, over shadow
+    models with x and without it. Offline :math:`a \, \bar p_{out}(x) + 1 - a` stands for the mean with x; the published
+    a = 0.3 was tuned on images by the authors, not here. Population nodes are labeled ones of the validation role or of none:
+    no model is trained on them, so all shadow models are out for them, and online too p(z) is the mean over these.
 
     **Formal guarantee.** None; see :class:`~sfumato.attacks.attack.Attack`.
 

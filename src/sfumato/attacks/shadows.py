@@ -83,7 +83,7 @@ def shadow_model(fitted: Fitted, graph: Graph, seed: int) -> Fitted:
     It spends nothing of anybody's budget, because an attack is an experiment of those who hold the data.
 
     Args:
-        fitted: the target.
+        fitted: the model that is attacked.
         graph: its graph, with the roles of the shadow model.
         seed: of the initial weights.
 
@@ -159,7 +159,7 @@ def shadows(fitted: Fitted, graph: Graph, count: int, seed: int, progress: Progr
     The number of training nodes is half of the candidates, which may be another number than the target's.
 
     Args:
-        fitted: the target.
+        fitted: the model that is attacked.
         graph: that it was fitted on.
         count: an even number of models.
         seed: of the draws and of the initial weights.
