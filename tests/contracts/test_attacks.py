@@ -18,6 +18,13 @@ from sfumato.graph.synthetic import campus
 from sfumato.report.cite import references
 
 QUICK = {"membership": {"epochs": 5}, "membership-lira": {"num_shadows": 4}, "membership-rmia": {"num_shadows": 2}}
+TELLS = {
+    "membership",
+    "membership-lira",
+    "membership-rmia",
+    "membership-confidence",
+    "links-influence",
+}  # others take a step
 WITHOUT_BASELINE = {"links-influence"}  # without a model there is nothing to change and to ask again
 GRAPH = campus(120).with_split((0.4, 0.2, 0.4))
 UNIT = sf.NoPrivacy()
@@ -88,7 +95,7 @@ class TestEveryAttack:
         before = [np.array(part) for part in (GRAPH.roles, GRAPH.y, GRAPH.indices, GRAPH.x.data)]
         head = target.ledger.head
         made(name).run(target, GRAPH, seed=1, progress=lambda *step: told.append(step))
-        assert told
+        assert told or name not in TELLS
         ends = {stage: (done, total) for stage, done, total in told}
         assert all(done == total > 0 for done, total in ends.values())
         assert target.ledger.head == head
