@@ -4,9 +4,9 @@
 
 Run i draws the nodes of split i, and fits and attacks with seed i. Every result is a line of the log; a run that stopped goes on
 where it stopped, and with --runs 0 --lira 0 the page alone is written. "thousand": the target is trained as in the published
-code, on 40 % of 1,000 nodes a class of the whole graph, and 40 % are others. "all": the target is trained on 75 % of all nodes, as
-the text says, and 15 % are others. The attacker's shadow model has its own 1,000 nodes a class in the same shares. Nothing here was
-tuned: settings are defaults.
+code, on 40 % of 1,000 nodes a class of the whole graph, and 40 % are others. "all": the target is trained on 75 % of all nodes,
+as the text says, and 15 % are others. The attacker's shadow model has its own 1,000 nodes a class in the same shares. Nothing
+here was tuned: settings are defaults.
 """
 
 from __future__ import annotations
