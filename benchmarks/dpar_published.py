@@ -93,8 +93,36 @@ def main() -> None:
             print(f"| {variant} | {top_k if reads_rows else ''} | " + " | ".join(cells) + " |", flush=True)
 
 
+@dataclass(frozen=True)
+class Run:
+    """One run of the published form: the graph with its roles, the sampled part and its nodes, rows, roots, weights, cost."""
+
+    graph: Graph
+    part: Graph
+    sample: np.ndarray
+    matrix: sp.csr_matrix
+    roots: np.ndarray
+    flat: np.ndarray
+    costs: float
+
+    @property
+    def weights(self) -> dict[str, np.ndarray]:
+        return weight_arrays(self.graph.public_facts(UNIT), WIDTH, self.flat)
+
+    @property
+    def accuracy(self) -> float:
+        assert self.graph.y is not None
+        predicted = power_iteration(self.graph, own_scores(self.weights, self.graph), 0.25, 2).argmax(1)
+        return 100 * float((predicted == self.graph.y)[self.graph.test_mask].mean())
+
+
 def run(graph: Graph, setup: Setup, variant: str, top_k: int, epsilon: float, seed: int) -> tuple[float, float]:
     """Test accuracy in percent, and what the run really costs."""
+    found = trained(graph, setup, variant, top_k, epsilon, seed)
+    return found.accuracy, found.costs
+
+
+def trained(graph: Graph, setup: Setup, variant: str, top_k: int, epsilon: float, seed: int) -> Run:
     graph = graph.with_split((0.8, 0.0, 0.2), seed=seed)
     coins = np.random.default_rng(seed)
     train = np.flatnonzero(graph.train_mask)
@@ -119,10 +147,7 @@ def run(graph: Graph, setup: Setup, variant: str, top_k: int, epsilon: float, se
     if variant not in ("dpsgd", "vanilla"):
         events = [*events, RepeatedGaussianEvent(prob, most, noise, steps)]
         costs = sampled_epsilon(accounting.epsilon(events, min(setup.delta / setup.rate, 0.5)), setup.rate)
-    own = own_scores(weight_arrays(graph.public_facts(UNIT), WIDTH, flat), graph)
-    assert graph.y is not None
-    hit = (power_iteration(graph, own, 0.25, 2).argmax(1) == graph.y)[graph.test_mask]
-    return 100 * float(hit.mean()), costs
+    return Run(graph, part, sample, matrix, roots, flat, costs)
 
 
 def released(
