@@ -1,7 +1,7 @@
 """Degree inference against DPAR on Cora-ML (figures 5.4 and 5.6 of its thesis): errors and accuracies side by side.
 
     OMP_NUM_THREADS=1 python benchmarks/degree_attack.py [--forms sound published] [--epsilons 1 2 4 8] [--seeds 5]
-        [--first-seed 520] [--log FILE] [--only-print] [--pictures DIR] [--data-dir DIR]
+        [--first-seed 520] [--log FILE] [--only-print] [--page FILE] [--pictures DIR] [--data-dir DIR]
 
 The attacker sees the embedding of each training node (the hidden layer, summed over the node's PageRank row if it has one),
 knows the degrees of half of the nodes, and predicts those of the others by ridge regression. Degrees count arcs between training
@@ -14,7 +14,8 @@ epsilon split equally, without any guarantee; DPSGD exists in this form alone. I
 training nodes, which are the nodes asked for. Training has 80 % of the nodes. Figure 5.5 is on PubMed, whose features are not
 among the data. Means with 95 % t-intervals over seeds; seed i draws split, initialization and halves.
 
-Fits that ``--log`` holds are not repeated. ``--pictures`` writes t-SNE drawings of the first seed.
+Fits that ``--log`` holds are not repeated. ``--page`` puts the tables at the end of a page, and ``--pictures`` writes
+t-SNE drawings of the first seed.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from dpar_published import SETUPS, trained
+from links_attack import put_tables, read
 from scipy.special import stdtrit
 
 from sfumato._optional import require
@@ -85,6 +87,7 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=520)
     parser.add_argument("--log", type=Path, default=Path("runs/degree_attack.jsonl"))
     parser.add_argument("--only-print", action="store_true")
+    parser.add_argument("--page", type=Path)
     parser.add_argument("--pictures", type=Path)
     parser.add_argument("--data-dir", default=os.environ.get("SFUMATO_DATA", "../shared/data"))
     options = parser.parse_args()
@@ -100,8 +103,10 @@ def main() -> None:
                     done[cell] = attacked(cell, options.data_dir)
                     file.write(json.dumps([*cell, done[cell]]) + "\n")
                     file.flush()
-    for form in options.forms:
-        print("\n".join(table(form, done)))
+    tables = "\n".join(line for form in options.forms for line in table(form, done))
+    print(tables)
+    if options.page:
+        put_tables(options.page, tables)
     if options.pictures:
         for form in options.forms:
             (options.pictures / f"degree-attack-{form}.svg").write_text(picture(form, options))
@@ -116,11 +121,6 @@ def cells(options: argparse.Namespace) -> list[Cell]:
             found += [(form, variant, epsilon, seed) for variant in variants for epsilon in options.epsilons]
             found.append((form, NO_NOISE, None, seed))
     return found
-
-
-def read(log: Path) -> dict[Cell, dict[str, Any]]:
-    rows = (json.loads(line) for line in log.read_text().splitlines()) if log.exists() else ()
-    return {(row[0], row[1], row[2], row[3]): row[4] for row in rows}
 
 
 @cache
@@ -183,17 +183,21 @@ def table(form: str, done: dict[Cell, dict[str, Any]]) -> list[str]:
         if one == form:
             groups.setdefault((variant, epsilon), []).append(found)
     keys = ("accuracy", "rmse", "mean rmse", "spearman", "roots rmse", "roots mean rmse", "roots spearman")
-    lines = [f"\n## {form}\n", "| variant | epsilon | " + " | ".join(keys) + " |", "|---" * (2 + len(keys)) + "|"]
+    lines = [
+        f"\n## {form}\n",
+        "| variant | epsilon | seeds | " + " | ".join(keys) + " |",
+        "|---" * (3 + len(keys)) + "|",
+    ]
     for (variant, epsilon), rows in groups.items():
         cells = [told([row[key] for row in rows], key) if key in rows[0] else "" for key in keys]
-        lines.append(f"| {variant} | {'' if epsilon is None else f'{epsilon:g}'} | {' | '.join(cells)} |")
+        lines.append(f"| {variant} | {'' if epsilon is None else f'{epsilon:g}'} | {len(rows)} | {' | '.join(cells)} |")
     alone = [row for (variant, epsilon), rows in groups.items() if (variant, epsilon) == ("GM", 1.0) for row in rows]
     if alone:
         cells = [
             told([row[f"features {key}"] for row in alone], key) if f"features {key}" in alone[0] else ""
             for key in keys
         ]
-        lines.append(f"| features alone, no model | | {' | '.join(cells)} |")
+        lines.append(f"| features alone, no model | | | {' | '.join(cells)} |")
     return lines
 
 

@@ -1,7 +1,7 @@
 """Link stealing on citation graphs: models without privacy, edge-level methods, and what features alone give.
 
     OMP_NUM_THREADS=1 python benchmarks/links_attack.py [--graphs planetoid/cora planetoid/citeseer] [--methods gap ...]
-        [--epsilons 1 2 4 8] [--seeds 5] [--first-seed 500] [--log FILE] [--only-print] [--data-dir DIR]
+        [--epsilons 1 2 4 8] [--seeds 5] [--first-seed 500] [--log FILE] [--only-print] [--page FILE] [--data-dir DIR]
 
 Unit: one undirected edge, delta 1e-6 (EdgeRand: 0). Seed i draws split i (75/10/15), initialization, the candidates (at most
 2,000 links and as many other pairs) and their split; noise is fresh. Numbers are means with 95 % t-intervals over seeds, in
@@ -10,7 +10,8 @@ pairs known, *with features* attack 6; *best distance* looks at the truth, so it
 Below each graph stand the same attacks on features alone, and what the true classes give. Settings of all methods are their
 defaults. Nothing was chosen by these numbers.
 
-Fits that ``--log`` holds are not repeated, so a run that was stopped goes on.
+Fits that ``--log`` holds are not repeated, so a run that was stopped goes on. ``--page`` puts the tables at the end of
+a page.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ ATTACKS = {
     "learned": Links(known=0.5, most=2000),
     "with features": Links(known=0.5, features=True, most=2000),
 }
+MARK = "<!-- tables -->"
 Cell = tuple[str, str, float | None, int]
 
 
@@ -58,6 +60,7 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=500)
     parser.add_argument("--log", type=Path, default=Path("runs/links_attack.jsonl"))
     parser.add_argument("--only-print", action="store_true")
+    parser.add_argument("--page", type=Path)
     parser.add_argument("--data-dir", default=os.environ.get("SFUMATO_DATA", "../shared/data"))
     options = parser.parse_args()
     set_threads(None)
@@ -70,8 +73,10 @@ def main() -> None:
                     done[cell] = attacked(cell, options.data_dir)
                     file.write(json.dumps([*cell, done[cell]]) + "\n")
                     file.flush()
-    for name in options.graphs:
-        print("\n".join(table(name, done)))
+    tables = "\n".join(line for name in options.graphs for line in table(name, done))
+    print(tables)
+    if options.page:
+        put_tables(options.page, tables)
 
 
 def cells(options: argparse.Namespace) -> Iterator[Cell]:
@@ -86,6 +91,11 @@ def cells(options: argparse.Namespace) -> Iterator[Cell]:
 def read(log: Path) -> dict[Cell, dict[str, Any]]:
     rows = (json.loads(line) for line in log.read_text().splitlines()) if log.exists() else ()
     return {(row[0], row[1], row[2], row[3]): row[4] for row in rows}
+
+
+def put_tables(page: Path, tables: str) -> None:
+    """Replace all that follows the mark in a page."""
+    page.write_text(page.read_text().partition(MARK)[0] + f"{MARK}\n{tables}\n")
 
 
 def attacked(cell: Cell, data_dir: str) -> dict[str, Any]:
@@ -108,9 +118,9 @@ def table(name: str, done: dict[Cell, dict[str, Any]]) -> list[str]:
     """The Markdown table of one graph."""
     lines = [
         f"\n## {name}\n",
-        "| method | epsilon | accuracy | AUC | learned | with features | best distance | influence |",
+        "| method | epsilon | seeds | accuracy | AUC | learned | with features | best distance | influence |",
     ]
-    lines.append("|---" * 8 + "|")
+    lines.append("|---" * 9 + "|")
     groups: dict[tuple[str, float | None], list[dict[str, Any]]] = {}
     for (graph, method, epsilon, _), found in sorted(done.items(), key=lambda one: one[0][3]):
         if graph == name:
@@ -120,15 +130,15 @@ def table(name: str, done: dict[Cell, dict[str, Any]]) -> list[str]:
         columns = [[row[key] for row in rows] for key in ("accuracy", *ATTACKS)]
         columns += [best, [row["influence"] for row in rows]]
         word = "none" if epsilon is None else f"{epsilon:g}"
-        lines.append("| " + " | ".join([method, word, *map(told, columns)]) + " |")
+        lines.append("| " + " | ".join([method, word, str(len(rows)), *map(told, columns)]) + " |")
     every = [row for rows in groups.values() for row in rows]
     seeds = {
         row["auc_true_classes"]: row for row in every
     }.values()  # one a seed: candidates are drawn by the seed alone
     alone = [told([row[f"{key} {FEATURES}"] for row in seeds]) for key in ATTACKS]
     best = told([max(row[f"features_auc_{one}"] for one in DISTANCES) for row in seeds])
-    lines.append(f"| features alone | | | {' | '.join(alone)} | {best} | |")
-    lines.append(f"| true classes alone | | | {told([row['auc_true_classes'] for row in seeds])} | | | | |")
+    lines.append(f"| features alone | | | | {' | '.join(alone)} | {best} | |")
+    lines.append(f"| true classes alone | | | | {told([row['auc_true_classes'] for row in seeds])} | | | | |")
     return lines
 
 

@@ -117,7 +117,7 @@ def same_attribute(graph: Graph, column: int) -> NDArray[np.bool_]:
 
     ``graph`` names its columns, or else each is an attribute of its own; ``column`` is the hidden one.
     """
-    marks = np.arange(graph.num_features) == column
+    marks: NDArray[np.bool_] = np.arange(graph.num_features) == column
     if graph.feature_names and "=" in graph.feature_names[column]:
         start = graph.feature_names[column].partition("=")[0] + "="
         marks |= np.array([name.startswith(start) for name in graph.feature_names])
@@ -176,5 +176,5 @@ def _column(x: Any, column: int) -> NDArray[np.float64]:
 def _binary(x: Any) -> NDArray[np.bool_]:
     """Mark the columns that hold zeros and ones alone."""
     wrong = x != x * x if not sp.issparse(x) else x != x.multiply(x)
-    marks: NDArray[np.bool_] = np.equal(np.asarray(wrong.sum(0)).ravel(), 0)
+    marks: NDArray[np.bool_] = np.asarray(wrong.sum(0)).ravel() == 0
     return marks
