@@ -5,7 +5,8 @@
 
 Unit: one undirected edge, delta 1e-6. Seed i draws split i (75/10/15), initialization and 500 nodes of which all pairs are asked.
 *Precision* is the share of links among as many most similar pairs as there are links. The hidden feature is the column of zeros
-and ones with the most even halves; *imputation* uses all other features and half of the nodes. Means with 95 % t-intervals, percent.
+and ones with the most even halves; *imputation* uses all other features and half of the nodes. Means in percent with 95 %
+t-intervals.
 """
 
 from __future__ import annotations
