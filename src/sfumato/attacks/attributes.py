@@ -107,6 +107,8 @@ class Attributes(Attack):
         }
         if self.arcs:
             measures["auc_with_neighbors"] = scored(others, *neighbor_rows(graph, others, hidden, known)).auc().value
+        if progress is not None:
+            progress("nodes", len(asked), len(asked))
         words = f"{WORDS[self.sees]}, {self.knowledge.replace('some', str(len(known)))}"
         beside = {"imputation from other features": scored(others)}
         return Attacked(self.name, self.target, words, scored(leaving, others), beside, measures)

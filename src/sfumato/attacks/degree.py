@@ -108,6 +108,8 @@ class Degree(Attack):
             for prefix, answer in answers.items()
             if prefix
         }
+        if progress is not None:
+            progress("nodes", len(asked), len(asked))
         knowledge = f"{WORDS[self.sees]}, and the degrees of {len(known)} nodes"
         return Attacked(self.name, self.target, knowledge, Scores(found[above], found[~above]), beside, measures)
 

@@ -88,6 +88,8 @@ class WholeGraph(Attack):
         measures |= {"guessing_precision": float(linked.mean()), "links": float(linked.sum())}
         both = {name: Scores(answer[linked], answer[~linked]) for name, answer in answers.items()}
         beside = {"features only": both["features_"]} if "features_" in both else {}
+        if progress is not None:
+            progress("pairs", len(pairs), len(pairs))
         return Attacked(self.name, self.target, f"{WORDS[self.sees]}, {self.knowledge}", both[""], beside, measures)
 
 

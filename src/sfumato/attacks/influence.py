@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -49,9 +50,10 @@ class Influence(Attack):
     """LinkTeller scales the features of a node by 1 + ``step``, and takes those whose predictions move for its neighbors.
 
     The score of a pair is the larger of its two influences. Influences are computed in float64, and only for rows that can
-    change: a fraction of a pass over the graph for each node. (Published code takes a float32 pass for each, which at this step
-    has more rounding than signal.) A model that is no network over arcs is first asked 2 log2(n) times, each pair of nodes being
-    on different sides at least once; if no answer on the unchanged side moves by a bit, all influences are 0.
+    change: a fraction of a pass over the graph for each node. (Published code takes a float32 pass for each, which at
+    this step is mostly rounding where an influence is weak.) A model that is no network over arcs is first asked 2 log2(n)
+    times, each pair of nodes being on different sides at least once; if no answer on the unchanged side moves by a bit, all
+    influences are 0.
 
     Args:
         step: d, the relative change of a node's features.
@@ -92,7 +94,7 @@ class Influence(Attack):
                 f"Expected a graph with features to scale, got {graph.name!r} without. Use the attack links."
             )
         drawn, network = candidates(graph, coins, self.most), network_of(fitted, graph)
-        if network is None and not answers_alone(fitted, graph):
+        if network is None and not answers_alone(fitted, graph, progress):
             raise InputError(
                 f"Expected a network over arcs or answers from cached releases, got {fitted.ran.method.name!r}, whose "
                 "predictions read other nodes' features in another way. Use the attack links."
@@ -224,7 +226,7 @@ def network_of(fitted: Fitted, graph: Graph) -> ArcNetwork | None:
     return None
 
 
-def answers_alone(fitted: Fitted, graph: Graph) -> bool:
+def answers_alone(fitted: Fitted, graph: Graph, progress: Progress | None = None) -> bool:
     """Test whether no answer depends on another node's features, with 2 log2(n) questions.
 
     For each bit of the node numbers and each value of it, the nodes with that bit exchange their features in a circle, and
@@ -234,17 +236,20 @@ def answers_alone(fitted: Fitted, graph: Graph) -> bool:
     Args:
         fitted: the model that answers.
         graph: that it was fitted on, with features.
+        progress: a function, called with (stage, done, total); None if nobody watches.
     """
     x: Any = graph.x
     nodes, calm = np.arange(graph.num_nodes), fitted.predict_proba(graph)
-    for bit in range(int(graph.num_nodes - 1).bit_length()):
-        for side in (0, 1):
-            moving = (nodes >> bit) & 1 == side
-            order = nodes.copy()
-            order[moving] = np.roll(nodes[moving], 1)
-            stirred = fitted.predict_proba(replace(graph, x=x[order]))
-            if not np.array_equal(stirred[~moving], calm[~moving]):
-                return False
+    questions = list(product(range(int(graph.num_nodes - 1).bit_length()), (0, 1)))
+    for number, (bit, side) in enumerate(questions):
+        moving = (nodes >> bit) & 1 == side
+        order = nodes.copy()
+        order[moving] = np.roll(nodes[moving], 1)
+        stirred = fitted.predict_proba(replace(graph, x=x[order]))
+        if not np.array_equal(stirred[~moving], calm[~moving]):
+            return False
+        if progress is not None:
+            progress("questions", number + 1, len(questions))
     return True
 
 

@@ -85,11 +85,14 @@ class Links(Attack):
         drawn, posteriors = candidates(graph, coins, self.most), fitted.predict_proba(graph)
         if self.features and graph.x is None:
             raise fail("graph", graph.name, "to have features", "Attack it without them.")
-        return (
+        found = (
             self._learned(graph, posteriors, drawn, coins, seed)
             if self.known
             else self._alike(graph, posteriors, drawn)
         )
+        if progress is not None:
+            progress("pairs", len(drawn.pairs), len(drawn.pairs))
+        return found
 
     def _alike(self, graph: Graph, posteriors: NDArray[np.float32], drawn: Candidates) -> Attacked:
         tables = {"": posteriors} | ({} if graph.x is None else {"features_": graph.x})
