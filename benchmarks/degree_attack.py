@@ -72,7 +72,7 @@ SETTINGS: dict[str, Any] = {
     "l2_clip_norm": 1.0,
     "public_test_graph": True,
 }
-HALVES, MOST_DRAWN, DRAWN = 20, 800, (1.0, 4.0, 16.0)
+HALVES, MOST_DRAWN, DRAWN = 20, 250, (1.0, 4.0, 16.0)
 Cell = tuple[str, str, float | None, int]
 
 
@@ -233,7 +233,7 @@ def picture(form: str, options: argparse.Namespace) -> str:
                 y = graph.y[found.nodes[chosen]]
                 for label in range(graph.num_classes):
                     at, look = y == label, {"marker": MARKERS[label], "color": PALETTE[label % len(PALETTE)]}
-                    axes.plot(*flat[at].T, linestyle="none", markersize=2, markeredgewidth=0, alpha=0.7, **look)
+                    axes.plot(*flat[at].T, linestyle="none", markersize=3, markeredgewidth=0, alpha=0.8, **look)
                 word = "no privacy" if epsilon is None else f"epsilon {epsilon:g}"
                 axes.set_title(f"{variant}, {word}: {100 * found.accuracy:.0f} %", fontsize=8)
                 axes.set_xticks([])
