@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from sfumato.graph.graph import Graph
     from sfumato.method.plan import Fitted
 
-_BLOCK, _ROWS = 64, 1024  # sources whose changed rows, and nodes whose features, are held at once
+_BLOCK, _ROWS = 64, 1024  # the most sources whose changed rows, and nodes whose features, are held at once
+_ENTRIES = 1 << 22  # arcs that are followed at once
 Rowwise = Callable[[Tensor], Tensor]
 
 
@@ -145,13 +146,13 @@ class ArcNetwork:
         sources, starts = np.unique(pairs[order, 0], return_index=True)
         ends = np.append(starts[1:], len(order))
         with torch.no_grad():
-            base = self._base(x)
-            for at in range(0, len(sources), _BLOCK):
-                part = slice(at, at + _BLOCK)
+            base, block = self._base(x), max(1, min(_BLOCK, _ENTRIES // max(1, self.adjacency.nnz)))
+            for at in range(0, len(sources), block):
+                part = slice(at, at + block)
                 asked = order[starts[part][0] : ends[part][-1]]
                 found[asked] = self._block(x, base, sources[part], pairs[asked], step)
                 if progress is not None:
-                    progress("influences", min(at + _BLOCK, len(sources)), len(sources))
+                    progress("influences", min(at + block, len(sources)), len(sources))
         return found
 
     def _base(self, x: Any) -> tuple[list[Tensor], list[Tensor]]:
