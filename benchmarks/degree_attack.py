@@ -147,9 +147,10 @@ def embedded(cell: Cell, data_dir: str) -> Embedded:
         return Embedded(np.asarray(rows, np.float64), run.sample, roots, run.accuracy / 100)
     unit = NoPrivacy() if epsilon is None else UNIT
     budget = None if epsilon is None else Budget(epsilon, DELTA)
-    method = DPAR(
-        mechanism=KINDS.get(variant, "gaussian"), **SETTINGS | ({"learning_rate": 0.03} if epsilon is None else {})
-    )
+    settings = SETTINGS | ({"learning_rate": 0.03} if epsilon is None else {})
+    if variant == "Features, all nodes":
+        settings = {"public_test_graph": True}
+    method = DPAR(mechanism=KINDS.get(variant, "gaussian"), **settings)
     plan = method.calibrate(budget, unit, graph.public_facts(unit))
     fitted = plan.fit(graph, seed=seed)
     hidden = method.embeddings(plan, fitted.weights, fitted.released, graph)

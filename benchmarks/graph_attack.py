@@ -57,12 +57,12 @@ def main() -> None:
                         file.flush()
     lines = [f"\n## {options.graph}, whole graph and hidden feature\n"]
     lines += ["| model | epsilon | " + " | ".join(KEYS) + " |", "|---" * (2 + len(KEYS)) + "|"]
+    words = {"sage": "none", "mlp": "0"}
     kinds = dict.fromkeys(cell[1:3] for cell in done if cell[0] == options.graph)
     for method, epsilon in kinds:
         rows = [found for cell, found in done.items() if cell[1:3] == (method, epsilon)]
-        lines.append(
-            f"| {method} | {epsilon or 'none'} | {' | '.join(told([row[key] for row in rows]) for key in KEYS)} |"
-        )
+        cells = [words.get(method, f"{epsilon}"), *(told([row[key] for row in rows]) for key in KEYS)]
+        lines.append(f"| {method} | {' | '.join(cells)} |")
     every = list({row["guessing"]: row for row in done.values()}.values())
     alone = [told([row[f"features {key}"] for row in every]) for key in ("AUC", "precision")]
     lines += [f"| features alone | | | {' | '.join(alone)} | | | | |"]
