@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
@@ -206,6 +207,7 @@ def _each(counts: np.ndarray, bound: Callable[[int], float]) -> np.ndarray:
     return np.array([bound(int(value)) for value in values])[place].reshape(counts.shape)
 
 
+@lru_cache(maxsize=1 << 14)
 def _proportion_below(successes: int, trials: int, risk: float) -> float:
     """Return p with P[Bin(trials, p) >= successes] = risk, or a little less.
 
