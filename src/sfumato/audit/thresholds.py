@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 CONFIDENCE = 0.999
 DEFAULT_RANKS = 32
+_RANKS_OF_A_SPLIT = 64
 
 
 @dataclass(frozen=True)
@@ -126,11 +127,6 @@ Policy = Explicit | Bonferroni | Split | MultiSplit
 BoundOfCounts = Callable[..., "float | NDArray[np.float64]"]
 
 
-class _Best(NamedTuple):
-    value: float
-    threshold: float
-
-
 def check_scores(name: str, values: ArrayLike) -> Floats:
     """Return scores as a vector of finite numbers.
 
@@ -169,7 +165,7 @@ def certified(members: Floats, others: Floats, policy: Policy, bound: BoundOfCou
         case Explicit(threshold):
             return _at(members, others, threshold, bound)
         case Bonferroni():
-            return _searched(members, others, policy, bound).value
+            return _searched(members, others, policy, bound)
     if min(len(members), len(others)) < 2:
         raise fail("members", min(len(members), len(others)), "and others to hold two scores each for a split")
     if isinstance(policy, Split):
@@ -184,18 +180,20 @@ def _at(members: Floats, others: Floats, threshold: float, bound: BoundOfCounts,
     return float(np.max(bound(hits, len(members), alarms, len(others), comparisons=comparisons)))
 
 
-def _searched(members: Floats, others: Floats, policy: Bonferroni, bound: BoundOfCounts) -> _Best:
+def _searched(members: Floats, others: Floats, policy: Bonferroni, bound: BoundOfCounts) -> float:
     ranks = policy.of(len(others))
     thresholds = np.nextafter(np.sort(others)[::-1][ranks - 1], np.inf)
     hits = len(members) - np.searchsorted(np.sort(members), thresholds)
-    values = np.asarray(bound(hits, len(members), ranks - 1, len(others), comparisons=len(ranks)))
-    best = int(values.argmax())
-    return _Best(float(values[best]), float(thresholds[best]))
+    return float(np.max(bound(hits, len(members), ranks - 1, len(others), comparisons=len(ranks))))
 
 
 def _split(members: Floats, others: Floats, bound: BoundOfCounts, comparisons: int) -> float:
-    threshold = _searched(members[::2], others[::2], Bonferroni(None), bound).threshold
-    return _at(members[1::2], others[1::2], threshold, bound, comparisons)
+    (members, rest), (others, other_rest) = (members[::2], members[1::2]), (others[::2], others[1::2])
+    tried = np.unique(np.sort(others)[::-1][Bonferroni(_RANKS_OF_A_SPLIT).of(len(others)) - 1])
+    thresholds = np.nextafter(np.append(tried, members.min()), np.inf)
+    hits, alarms = (len(side) - np.searchsorted(np.sort(side), thresholds) for side in (members, others))
+    values = np.asarray(bound(hits, len(members), alarms, len(others), comparisons=1))
+    return _at(rest, other_rest, float(thresholds[values.argmax()]), bound, comparisons)
 
 
 def audit_runs(
