@@ -124,10 +124,23 @@ class LPGNet(NetworkMethod):
 
         ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
         """
+        return self.replay(plan, weights, graph, lambda k, _: released[f"aggregate/{k}"])
+
+    def replay(
+        self, plan: Planned, weights: Arrays, graph: Graph, counts: Callable[[int, NDArray[np.float32]], NDArray[np.int64]]
+    ) -> NDArray[np.float32]:
+        """Apply all networks to public features and to counts; return the scores of the last one.
+
+        Args:
+            plan: the plan that the weights come from.
+            weights: the trained weights, by name.
+            graph: the nodes with their features.
+            counts: is given k and what the network before predicts, one-hot rows, and returns the counts of stage k.
+        """
         networks = self._networks(plan.public)
         for k, network in enumerate(networks):
             load_weights(network, weights, f"network.{k}")
-        return self._through(networks, graph, lambda k, _: released[f"aggregate/{k}"])
+        return self._through(networks, graph, counts)
 
     def _networks(self, public: PublicFacts) -> list[MLP]:
         widths = [public.num_features, *(2 * k * public.num_classes for k in range(1, self.num_hops + 1))]

@@ -1,0 +1,152 @@
+r"""What each noisy sum of a run would be without its noise, on any graph, given what was released before.
+
+An attacker who knows all records but one computes these sums for both neighbors: he holds the weights and the earlier
+releases, and messages are functions of them and of the sender's record. Which arcs a degree cap keeps is secret, so no cap is
+applied here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.bounded.aggregation import Arcs, hop_sensitivity, neighborhood_sum, normalize_rows, to_steps
+from sfumato.bounded.counting import from_senders, to_count_steps, unrouted_sensitivity
+from sfumato.bounded.degree import by_destination
+from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.routing import needs_one_way, one_way, outward, public_order, routed_sensitivity, share, to_receivers
+from sfumato.central._learning import Features
+from sfumato.central.counts import count_inputs, noise_scale, one_hot
+from sfumato.central.gap import GAP, encode, reads_released
+from sfumato.central.labels import LabelMessages
+from sfumato.central.lpgnet import LPGNet
+from sfumato.central.progap import Cache, ProGAP
+from sfumato.central.shares import simplex
+from sfumato.privacy.events import GaussianEvent, PureEvent
+
+if TYPE_CHECKING:
+    from sfumato.graph.graph import Graph
+    from sfumato.method.contract import Method
+    from sfumato.method.plan import Fitted
+
+
+@dataclass(frozen=True)
+class Hop:
+    """A hop is one noisy sum: what it would be without noise, and the noise that its claim needs.
+
+    Args:
+        name: of the release.
+        sums: int64 [num_nodes, width], in steps of 1 / 32767.
+        noise: standard deviation of Gaussian noise, or scale of Laplace noise, in full rows.
+        columns: which columns of the released array these are.
+    """
+
+    name: str
+    sums: NDArray[np.int64]
+    noise: float
+    columns: slice = field(default_factory=lambda: slice(None))
+
+
+def hops(fitted: Fitted, graph: Graph, seed: int) -> list[Hop]:
+    """Compute every noisy sum of a run without its noise; empty if the auditor cannot.
+
+    Args:
+        fitted: the run; its weights and releases are read.
+        graph: stands in for the graph that was fitted; the same node ids.
+        seed: the public seed of the fit.
+    """
+    replay = _REPLAYS.get(fitted.plan.method.name)
+    return [] if replay is None or not fitted.plan.releases else list(replay(fitted, graph, seed))
+
+
+def _gap(fitted: Fitted, graph: Graph, _: int) -> Iterator[Hop]:
+    method: Any = fitted.plan.method
+    assert isinstance(method, GAP)
+    rows = encode(method.trained(fitted.weights, fitted.plan.public)[0], Features(graph))
+    for hop in range(1, method.hops(fitted.plan.unit) + 1):
+        yield _plain(fitted, graph, hop, rows)
+        rows = normalize_rows(fitted.released[f"aggregate/{hop}"])
+
+
+def _progap(fitted: Fitted, graph: Graph, _: int) -> Iterator[Hop]:
+    method: Any = fitted.plan.method
+    assert isinstance(method, ProGAP)
+    cache = Cache(method, graph)
+    networks = method.trained(fitted.weights, fitted.plan.unit, fitted.plan.public)
+    for hop, network in enumerate(networks[:-1], start=1):
+        yield _plain(fitted, graph, hop, cache.messages(network))
+        cache.add(fitted.released[f"aggregate/{hop}"])
+
+
+def _plain(fitted: Fitted, graph: Graph, hop: int, rows: NDArray[np.float32]) -> Hop:
+    """A hop along all arcs."""
+    name, unit = f"aggregate/{hop}", fitted.plan.unit
+    noise = _multiplier(fitted, name) * hop_sensitivity(unit, released_messages=reads_released(unit, hop))
+    return Hop(name, neighborhood_sum(Arcs(*graph.transpose()), to_steps(rows)), noise)
+
+
+def _labels(fitted: Fitted, graph: Graph, seed: int) -> Iterator[Hop]:
+    return (_counts if "labels" in fitted.plan.unit.public else _routed)(fitted, graph, seed)
+
+
+def _counts(fitted: Fitted, graph: Graph, seed: int) -> Iterator[Hop]:
+    """Counts of known labels; those of others follow from a head that is not kept, so they are left out."""
+    plan, classes = fitted.plan, fitted.plan.public.num_classes
+    rows, known = one_hot(graph, classes)
+    arcs, rank = Arcs(*graph.transpose()), public_order(known, seed)
+    arcs = one_way(arcs, rank) if needs_one_way(plan.unit) else outward(arcs, known)
+    sums = neighborhood_sum(from_senders(arcs, known), to_count_steps(rows))
+    yield Hop("aggregate/1", sums, float(noise_scale(plan.unit, plan.event("aggregate/1"))), slice(0, classes))
+
+
+def _routed(fitted: Fitted, graph: Graph, seed: int) -> Iterator[Hop]:
+    method: Any = fitted.plan.method
+    plan = fitted.plan
+    sends = graph.train_mask
+    receives = ~sends | method.learners(plan.unit, sends, public_order(sends, seed))
+    owned = to_receivers(graph.indptr, graph.indices, sends, receives)
+    messages = np.zeros((graph.num_nodes, plan.public.num_classes), np.float32)
+    assert graph.y is not None
+    known = np.flatnonzero(sends & (graph.y >= 0))
+    messages[known] = simplex(plan.public.num_classes)[graph.y[known]]
+    sums = neighborhood_sum(Arcs(*by_destination(*owned)), to_steps(share(messages, np.diff(owned[0]))))
+    for name in sorted(fitted.released):
+        if name.startswith("aggregate/") and fitted.released[name].any():
+            yield Hop(name, sums, _multiplier(fitted, name) * routed_sensitivity(plan.unit))
+
+
+def _lpgnet(fitted: Fitted, graph: Graph, _: int) -> Iterator[Hop]:
+    method: Any = fitted.plan.method
+    assert isinstance(method, LPGNet)
+    found: list[Hop] = []
+    arcs, unit = Arcs(*graph.transpose()), fitted.plan.unit
+
+    def counts(k: int, rows: NDArray[np.float32]) -> NDArray[np.int64]:
+        name = f"aggregate/{k}"
+        event = fitted.plan.event(name)
+        assert isinstance(event, PureEvent)
+        noise = unrouted_sensitivity(unit) / event.epsilon
+        found.append(Hop(name, neighborhood_sum(arcs, to_count_steps(rows)), noise))
+        return fitted.released[name]
+
+    method.replay(fitted.plan, fitted.weights, graph, counts)
+    yield from found
+
+
+def _multiplier(fitted: Fitted, name: str) -> float:
+    event = fitted.plan.event(name)
+    assert isinstance(event, GaussianEvent)
+    return event.noise_multiplier
+
+
+_REPLAYS: Mapping[str, Callable[[Any, Any, int], Iterator[Hop]]] = {
+    "gap": _gap,
+    "progap": _progap,
+    "label-messages": _labels,
+    "piloted-messages": _labels,
+    "lpgnet": _lpgnet,
+}

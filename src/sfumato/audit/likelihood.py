@@ -1,0 +1,205 @@
+r"""The best test for sums with noise: the likelihood ratio of what was released, with one canary and without it.
+
+Let :math:`R_k = S_k + N_k` be the releases of a run, :math:`D_{k,i}` what canary i adds to the sum :math:`S_k`, and
+:math:`S^0_k` the sum without any canary. Messages are functions of the sender's record, the weights and earlier releases
+(:mod:`~sfumato.audit.hops`), so an attacker who knows all records but canary i knows all of these. The score of hop k is
+
+.. math:: t_{k,i} = \frac{\langle R_k - S^0_k, D_{k,i} \rangle}{\sigma_k \|D_{k,i}\|}, \qquad
+   t_i = \frac{\sum_k w_{k,i} t_{k,i}}{\sqrt{\sum_k w_{k,i}^2}}, \quad w_{k,i} = \|D_{k,i}\| / \sigma_k .
+
+**Claim.** With Gaussian noise of deviation :math:`\sigma_k`, :math:`t_{k,i}` is N(0, 1) without the canary and
+:math:`N(w_{k,i}, 1)` with it, given all earlier releases. If the norms :math:`\|D_{k,i}\|` do not depend on earlier releases,
+:math:`t_i` is :math:`N(0, 1)` and :math:`N(\mu_i, 1)` with :math:`\mu_i^2 = \sum_k w_{k,i}^2`: the most that a
+:math:`\mu_i`-GDP run lets anyone know. Scores of different canaries are independent.
+
+*Proof.* Canaries touch disjoint rows (:mod:`~sfumato.audit.canaries`), so on the rows of canary i the sum is
+:math:`S^0_k + b_i D_{k,i}`, whatever the coins of others are, and :math:`t_{k,i} = b_i w_{k,i} + \langle N_k, D_{k,i} \rangle /
+(\sigma_k \|D_{k,i}\|)`. The last term is N(0, 1) given the past, since a fixed direction of independent normal noise is
+normal; for other canaries the directions have disjoint supports, hence independent terms. A sum with fixed weights
+:math:`w_{k,i}` of terms that are N(0, 1) given the past is normal, by induction over k. (Messages are rows of norm 1 on a
+grid of 1 / 32767, and noise is rounded to it: both change a score by about 1e-4 at most.) :math:`\square`
+
+Where a cap drops arcs at random, :math:`D_{k,i}` is taken over all arcs that the canary has: all its messages are equal, so
+that the product above is the same for whatever arcs were kept, and the score stays normal.
+
+The scores are computed from what was *released*. The noise that a plan claims enters them as a scale alone, which no bound
+depends on: :func:`shift_lower_bound` estimates the deviation of the scores.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import chi2, norm
+
+from sfumato._validate import check_real, fail
+from sfumato.audit.hops import Hop, hops
+from sfumato.bounded.kernels import UNIT
+from sfumato.privacy.accounting import epsilon
+from sfumato.privacy.events import GaussianEvent, PureEvent
+
+if TYPE_CHECKING:
+    from sfumato.audit.canaries import Canaries
+    from sfumato.method.plan import Fitted
+
+ALL = "all hops"
+
+
+@dataclass
+class HopScores:
+    """Scores of canaries over many fits, by hop and for all hops together.
+
+    Args:
+        pure: whether the noise is Laplace: then scores are log-likelihood ratios.
+        members: scores with the canary, by (hop, kind of canary).
+        others: scores without.
+    """
+
+    pure: bool = False
+    members: dict[tuple[str, str], list[NDArray[np.float64]]] = field(default_factory=dict)
+    others: dict[tuple[str, str], list[NDArray[np.float64]]] = field(default_factory=dict)
+
+    def add(self, fitted: Fitted, canaries: Canaries, coins: NDArray[np.bool_], seed: int) -> bool:
+        """Score the canaries of one fit; return False if the auditor cannot compute the sums of this method.
+
+        Args:
+            fitted: a run on ``canaries.world(coins)``.
+            canaries: all records with a coin.
+            coins: which were in, bool [m].
+            seed: the public seed of the fit.
+        """
+        with_all, without = (hops(fitted, graph, seed) for graph in (canaries.graph, canaries.without))
+        if not with_all:
+            return False
+        self.pure = isinstance(fitted.plan.event(with_all[0].name), PureEvent)
+        total, weights = np.zeros(len(canaries)), np.zeros(len(canaries))
+        for hop, empty in zip(with_all, without, strict=True):
+            scores, weight = hop_scores(fitted, canaries, hop, empty, pure=self.pure)
+            self._keep(hop.name, scores, weight > 0, canaries.kinds, coins)
+            total += scores if self.pure else weight * scores
+            weights += weight**2
+        if len(with_all) > 1:
+            scores = total if self.pure else np.divide(total, np.sqrt(weights), out=total, where=weights > 0)
+            self._keep(ALL, scores, weights > 0, canaries.kinds, coins)
+        return True
+
+    def _keep(
+        self,
+        name: str,
+        scores: NDArray[np.float64],
+        touched: NDArray[np.bool_],
+        kinds: NDArray[np.str_],
+        coins: NDArray[np.bool_],
+    ) -> None:
+        for kind in np.unique(kinds):
+            chosen = touched & (kinds == kind)
+            self.members.setdefault((name, str(kind)), []).append(scores[chosen & coins])
+            self.others.setdefault((name, str(kind)), []).append(scores[chosen & ~coins])
+
+
+def hop_scores(
+    fitted: Fitted, canaries: Canaries, hop: Hop, empty: Hop, *, pure: bool
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Score every canary on one hop.
+
+    Args:
+        fitted: the run.
+        canaries: all records with a coin.
+        hop: the sums with every canary in.
+        empty: the sums with every canary out.
+        pure: whether the noise is Laplace.
+
+    Returns:
+        The scores and :math:`w_i` (for Laplace noise :math:`\\|D_i\\|_1 / b`), float64 [m].
+    """
+    change = hop.sums - empty.sums
+    residual = fitted.released[hop.name][:, hop.columns] - empty.sums
+    rows = np.flatnonzero(change.any(axis=1))
+    owner = row_owners(canaries)[rows]
+    if (owner < 0).any():
+        raise fail("canaries", "rows that two canaries change", "to touch disjoint rows")
+    moved, seen = change[rows] / UNIT, residual[rows] / UNIT
+    if pure:
+        ratio = (np.abs(seen) - np.abs(seen - moved)).sum(axis=1) / hop.noise
+        return _by(owner, ratio, len(canaries)), _by(owner, np.abs(moved).sum(axis=1), len(canaries)) / hop.noise
+    length = np.sqrt(_by(owner, np.square(moved).sum(axis=1), len(canaries)))
+    product = _by(owner, (seen * moved).sum(axis=1), len(canaries))
+    scores = np.divide(product, hop.noise * length, out=np.zeros_like(product), where=length > 0)
+    return scores, length / hop.noise
+
+
+def row_owners(canaries: Canaries) -> NDArray[np.int64]:
+    """Return which canary can change a row of a sum, int64 [num_nodes], and -1 for rows of none."""
+    owner = np.full(canaries.graph.num_nodes, -1, np.int64)
+    arcs = np.concatenate([canaries.arcs_in, canaries.arcs_out])
+    owner[canaries.nodes] = np.arange(len(canaries.nodes))
+    if not canaries.graph.directed:
+        owner[arcs[:, 0]] = arcs[:, 2]
+    elif len(canaries.nodes):
+        kept = np.repeat(np.arange(canaries.graph.num_nodes), np.diff(canaries.graph.indptr))
+        of_canary = np.isin(kept, canaries.nodes)
+        owner[canaries.graph.indices[of_canary]] = owner[kept[of_canary]]
+    owner[arcs[:, 1]] = arcs[:, 2]
+    return owner
+
+
+def shift_lower_bound(
+    members: NDArray[np.float64] | Sequence[float], others: NDArray[np.float64] | Sequence[float], confidence: float
+) -> float:
+    r"""Return a lower bound on the shift, in standard deviations, between scores that are normal with one variance.
+
+    With n and m scores, pooled variance :math:`s^2` of f = n + m - 2 degrees and risk :math:`\alpha`, the bound is
+
+    .. math:: \mu \ge \frac{\bar x - \bar y}{u} - z_{1-\alpha/2} \sqrt{1/n + 1/m}, \qquad u^2 = f s^2 / \chi^2_{f, \alpha/2}.
+
+    **Formal guarantee.** If scores are independent, N(a, s^2) without and N(a + mu s, s^2) with the canary, the bound exceeds
+    :math:`\mu` with probability at most :math:`\alpha`: each of the two quantiles fails with probability :math:`\alpha / 2`.
+
+    Args:
+        members: scores with the canary.
+        others: scores without.
+        confidence: in (0, 1).
+
+    Raises:
+        InputError: a score is not a number, or the confidence is not in (0, 1).
+
+    Returns:
+        The bound, at least 0; infinity if all scores of a side are equal and the sides differ.
+
+    >>> generator = np.random.default_rng(0)
+    >>> round(shift_lower_bound(generator.normal(1, 1, 10_000), generator.normal(0, 1, 10_000), 0.999), 2)
+    0.93
+    """
+    risk = 1 - check_real(low=0, high=1, open_low=True, open_high=True, confidence=confidence)
+    x, y = np.asarray(members, float), np.asarray(others, float)
+    if not (np.isfinite(x).all() and np.isfinite(y).all()):
+        raise fail("scores", "one that is not finite", "to be numbers")
+    if min(len(x), len(y)) < 2 or x.mean() <= y.mean():
+        return 0.0
+    degrees = len(x) + len(y) - 2
+    square = float(np.square(x - x.mean()).sum() + np.square(y - y.mean()).sum())
+    if square == 0:
+        return math.inf
+    largest = math.sqrt(square / float(chi2.ppf(risk / 2, degrees)))
+    shift = float(x.mean() - y.mean()) / largest
+    return max(0.0, shift - float(norm.isf(risk / 2)) * math.sqrt(1 / len(x) + 1 / len(y)))
+
+
+def epsilon_of_shift(mu: float, delta: float) -> float:
+    """Return the epsilon at ``delta`` of a Gaussian release whose noise is 1 / ``mu`` of its sensitivity.
+
+    >>> round(epsilon_of_shift(0.2366, 1e-6), 3)
+    0.998
+    """
+    if mu == 0 or math.isinf(mu):
+        return mu
+    return float(epsilon([GaussianEvent(1 / mu)], delta))
+
+
+def _by(owner: NDArray[np.int64], values: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+    return np.bincount(owner, values, count)
