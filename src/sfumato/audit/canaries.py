@@ -100,6 +100,7 @@ def edge_canaries(graph: Graph, *, seed: int, most: int | None = None) -> Canari
         seed: of the pairs.
         most: the largest number of canaries; None sets no limit.
     """
+    graph = replace(graph, max_degree=None, degree_bounds=None)
     order = np.random.default_rng(check_int(low=0, seed=seed)).permutation(graph.num_nodes)
     half = graph.num_nodes // 2
     pairs = np.stack([order[:half], order[half : 2 * half]], axis=1)
@@ -144,8 +145,7 @@ def record_canaries(graph: Graph, unit: Unit, count: int, *, seed: int) -> Canar
     """Add training records with a feature of their own, which no other record has, and a random label.
 
     What is learned of a canary's label from that column can come from the canary alone. Features are copied from random nodes of
-    the graph into ``count`` more columns, of which canary i fills column i, as long as the longest row of the graph.
-
+    XX
     **Formal guarantee.** Two worlds that differ in one coin differ in the features and the label of one node without arcs,
     emptied; if the unit's relation is replace, the label is another one.
 
@@ -158,12 +158,16 @@ def record_canaries(graph: Graph, unit: Unit, count: int, *, seed: int) -> Canar
     generator = np.random.default_rng(check_int(low=0, seed=seed))
     x = _rows(graph)
     longest = float(np.linalg.norm(x, axis=1).max(initial=1.0)) or 1.0
-    wide = np.zeros((graph.num_nodes + count, x.shape[1] + count), np.float32)
-    wide[: graph.num_nodes, : x.shape[1]] = x
     nodes = np.arange(graph.num_nodes, graph.num_nodes + count)
+    images = graph.image_shape is not None
+    wide = np.zeros((graph.num_nodes + count, x.shape[1] + (0 if images else count)), np.float32)
+    wide[: graph.num_nodes, : x.shape[1]] = x
     labels = generator.integers(graph.num_classes, size=count)
     empty = wide.copy()
-    wide[nodes, x.shape[1] + np.arange(count)] = longest
+    if images:
+        wide[nodes] = generator.integers(2, size=(count, x.shape[1]))
+    else:
+        wide[nodes, x.shape[1] + np.arange(count)] = longest
     assert graph.y is not None
     y = np.concatenate([graph.y, labels])
     y_out = np.concatenate([graph.y, np.full(count, -1)])
@@ -174,8 +178,8 @@ def record_canaries(graph: Graph, unit: Unit, count: int, *, seed: int) -> Canar
     indptr = np.concatenate([graph.indptr, np.full(count, graph.indptr[-1])])
     both = [
         replace(
-            graph, indptr=indptr, x=sp.csr_matrix(part), y=known, roles=roles, node_ids=None, feature_names=(),
-            image_shape=None, degree_bounds=None,
+            graph, indptr=indptr, x=part if images else sp.csr_matrix(part), y=known, roles=roles, node_ids=None,
+            feature_names=(), degree_bounds=None,
         )
         for part, known in ((wide, y), (empty, y_out))
     ]  # fmt: skip
@@ -187,7 +191,7 @@ class _Builder:
     """Collects the nodes and arcs that canary nodes need, beside those of a graph."""
 
     def __init__(self, graph: Graph, generator: np.random.Generator) -> None:
-        self.graph, self.generator, self.next = graph, generator, graph.num_nodes
+        self.graph, self.generator, self.next = replace(graph, max_degree=None), generator, graph.num_nodes
         owner = np.repeat(np.arange(graph.num_nodes), np.diff(graph.indptr))
         self.arcs = [np.stack([owner, graph.indices], axis=1)]
         self.arcs_in: list[NDArray[np.int64]] = []
@@ -237,7 +241,12 @@ class _Builder:
             arcs = np.concatenate([*self.arcs, own[:, :2]])
             worlds.append(
                 Graph.from_arcs(
-                    arcs[:, 0], arcs[:, 1], len(y), directed=True, self_loops="keep", **fields | {"x": rows, "y": labels}
+                    arcs[:, 0],
+                    arcs[:, 1],
+                    len(y),
+                    directed=True,
+                    self_loops="keep",
+                    **fields | {"x": rows, "y": labels},
                 )
             )
         arcs_in, arcs_out = (np.array([a for a in part.tolist() if tuple(a) not in same], np.int64).reshape(-1, 3)
@@ -284,5 +293,6 @@ def _put(x: Any, other: Any, nodes: NDArray[np.int64]) -> Any:
 
 
 def _fields(graph: Graph) -> dict[str, Any]:
-    names = ("x", "y", "classes", "node_ids", "feature_names", "roles", "name", "mean_degree", "image_shape", "cells")
+    names = ("x", "y", "classes", "node_ids", "feature_names", "roles", "name", "mean_degree", "max_degree")
+    names += ("image_shape", "cells")
     return {name: getattr(graph, name) for name in names}

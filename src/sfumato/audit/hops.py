@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +17,18 @@ from numpy.typing import NDArray
 from sfumato.bounded.aggregation import Arcs, hop_sensitivity, neighborhood_sum, normalize_rows, to_steps
 from sfumato.bounded.counting import from_senders, to_count_steps, unrouted_sensitivity
 from sfumato.bounded.degree import by_destination
-from sfumato.bounded.kernels import UNIT
-from sfumato.bounded.routing import needs_one_way, one_way, outward, public_order, routed_sensitivity, share, to_receivers
+from sfumato.bounded.routing import (
+    needs_one_way,
+    one_way,
+    outward,
+    public_order,
+    routed_sensitivity,
+    share,
+    to_receivers,
+)
 from sfumato.central._learning import Features
-from sfumato.central.counts import count_inputs, noise_scale, one_hot
+from sfumato.central.counts import noise_scale, one_hot
 from sfumato.central.gap import GAP, encode, reads_released
-from sfumato.central.labels import LabelMessages
 from sfumato.central.lpgnet import LPGNet
 from sfumato.central.progap import Cache, ProGAP
 from sfumato.central.shares import simplex
@@ -30,8 +36,28 @@ from sfumato.privacy.events import GaussianEvent, PureEvent
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph
-    from sfumato.method.contract import Method
-    from sfumato.method.plan import Fitted
+    from sfumato.method.contract import Arrays
+    from sfumato.method.plan import Plan
+
+
+class Run(Protocol):
+    """What the auditor reads of a run: its plan, and what left."""
+
+    @property
+    def plan(self) -> Plan: ...
+    @property
+    def weights(self) -> Arrays: ...
+    @property
+    def released(self) -> Arrays: ...
+
+
+@dataclass(frozen=True)
+class Left:
+    """What left a run that made no certificate: a :class:`Run`."""
+
+    plan: Plan
+    weights: Arrays
+    released: Arrays
 
 
 @dataclass(frozen=True)
@@ -51,51 +77,51 @@ class Hop:
     columns: slice = field(default_factory=lambda: slice(None))
 
 
-def hops(fitted: Fitted, graph: Graph, seed: int) -> list[Hop]:
+def hops(run: Run, graph: Graph, seed: int) -> list[Hop]:
     """Compute every noisy sum of a run without its noise; empty if the auditor cannot.
 
     Args:
-        fitted: the run; its weights and releases are read.
+        run: its weights and releases are read.
         graph: stands in for the graph that was fitted; the same node ids.
         seed: the public seed of the fit.
     """
-    replay = _REPLAYS.get(fitted.plan.method.name)
-    return [] if replay is None or not fitted.plan.releases else list(replay(fitted, graph, seed))
+    replay = REPLAYS.get(run.plan.method.name)
+    return [] if replay is None or not run.plan.releases else list(replay(run, graph, seed))
 
 
-def _gap(fitted: Fitted, graph: Graph, _: int) -> Iterator[Hop]:
-    method: Any = fitted.plan.method
+def _gap(run: Run, graph: Graph, _: int) -> Iterator[Hop]:
+    method: Any = run.plan.method
     assert isinstance(method, GAP)
-    rows = encode(method.trained(fitted.weights, fitted.plan.public)[0], Features(graph))
-    for hop in range(1, method.hops(fitted.plan.unit) + 1):
-        yield _plain(fitted, graph, hop, rows)
-        rows = normalize_rows(fitted.released[f"aggregate/{hop}"])
+    rows = encode(method.trained(run.weights, run.plan.public)[0], Features(graph))
+    for hop in range(1, method.hops(run.plan.unit) + 1):
+        yield _plain(run, graph, hop, rows)
+        rows = normalize_rows(run.released[f"aggregate/{hop}"])
 
 
-def _progap(fitted: Fitted, graph: Graph, _: int) -> Iterator[Hop]:
-    method: Any = fitted.plan.method
+def _progap(run: Run, graph: Graph, _: int) -> Iterator[Hop]:
+    method: Any = run.plan.method
     assert isinstance(method, ProGAP)
     cache = Cache(method, graph)
-    networks = method.trained(fitted.weights, fitted.plan.unit, fitted.plan.public)
+    networks = method.trained(run.weights, run.plan.unit, run.plan.public)
     for hop, network in enumerate(networks[:-1], start=1):
-        yield _plain(fitted, graph, hop, cache.messages(network))
-        cache.add(fitted.released[f"aggregate/{hop}"])
+        yield _plain(run, graph, hop, cache.messages(network))
+        cache.add(run.released[f"aggregate/{hop}"])
 
 
-def _plain(fitted: Fitted, graph: Graph, hop: int, rows: NDArray[np.float32]) -> Hop:
+def _plain(run: Run, graph: Graph, hop: int, rows: NDArray[np.float32]) -> Hop:
     """A hop along all arcs."""
-    name, unit = f"aggregate/{hop}", fitted.plan.unit
-    noise = _multiplier(fitted, name) * hop_sensitivity(unit, released_messages=reads_released(unit, hop))
+    name, unit = f"aggregate/{hop}", run.plan.unit
+    noise = _multiplier(run, name) * hop_sensitivity(unit, released_messages=reads_released(unit, hop))
     return Hop(name, neighborhood_sum(Arcs(*graph.transpose()), to_steps(rows)), noise)
 
 
-def _labels(fitted: Fitted, graph: Graph, seed: int) -> Iterator[Hop]:
-    return (_counts if "labels" in fitted.plan.unit.public else _routed)(fitted, graph, seed)
+def _labels(run: Run, graph: Graph, seed: int) -> Iterator[Hop]:
+    return (_counts if "labels" in run.plan.unit.public else _routed)(run, graph, seed)
 
 
-def _counts(fitted: Fitted, graph: Graph, seed: int) -> Iterator[Hop]:
+def _counts(run: Run, graph: Graph, seed: int) -> Iterator[Hop]:
     """Counts of known labels; those of others follow from a head that is not kept, so they are left out."""
-    plan, classes = fitted.plan, fitted.plan.public.num_classes
+    plan, classes = run.plan, run.plan.public.num_classes
     rows, known = one_hot(graph, classes)
     arcs, rank = Arcs(*graph.transpose()), public_order(known, seed)
     arcs = one_way(arcs, rank) if needs_one_way(plan.unit) else outward(arcs, known)
@@ -103,9 +129,9 @@ def _counts(fitted: Fitted, graph: Graph, seed: int) -> Iterator[Hop]:
     yield Hop("aggregate/1", sums, float(noise_scale(plan.unit, plan.event("aggregate/1"))), slice(0, classes))
 
 
-def _routed(fitted: Fitted, graph: Graph, seed: int) -> Iterator[Hop]:
-    method: Any = fitted.plan.method
-    plan = fitted.plan
+def _routed(run: Run, graph: Graph, seed: int) -> Iterator[Hop]:
+    method: Any = run.plan.method
+    plan = run.plan
     sends = graph.train_mask
     receives = ~sends | method.learners(plan.unit, sends, public_order(sends, seed))
     owned = to_receivers(graph.indptr, graph.indices, sends, receives)
@@ -114,36 +140,36 @@ def _routed(fitted: Fitted, graph: Graph, seed: int) -> Iterator[Hop]:
     known = np.flatnonzero(sends & (graph.y >= 0))
     messages[known] = simplex(plan.public.num_classes)[graph.y[known]]
     sums = neighborhood_sum(Arcs(*by_destination(*owned)), to_steps(share(messages, np.diff(owned[0]))))
-    for name in sorted(fitted.released):
-        if name.startswith("aggregate/") and fitted.released[name].any():
-            yield Hop(name, sums, _multiplier(fitted, name) * routed_sensitivity(plan.unit))
+    for name in sorted(run.released):
+        if name.startswith("aggregate/") and run.released[name].any():
+            yield Hop(name, sums, _multiplier(run, name) * routed_sensitivity(plan.unit))
 
 
-def _lpgnet(fitted: Fitted, graph: Graph, _: int) -> Iterator[Hop]:
-    method: Any = fitted.plan.method
+def _lpgnet(run: Run, graph: Graph, _: int) -> Iterator[Hop]:
+    method: Any = run.plan.method
     assert isinstance(method, LPGNet)
     found: list[Hop] = []
-    arcs, unit = Arcs(*graph.transpose()), fitted.plan.unit
+    arcs, unit = Arcs(*graph.transpose()), run.plan.unit
 
     def counts(k: int, rows: NDArray[np.float32]) -> NDArray[np.int64]:
         name = f"aggregate/{k}"
-        event = fitted.plan.event(name)
+        event = run.plan.event(name)
         assert isinstance(event, PureEvent)
         noise = unrouted_sensitivity(unit) / event.epsilon
         found.append(Hop(name, neighborhood_sum(arcs, to_count_steps(rows)), noise))
-        return fitted.released[name]
+        return run.released[name]
 
-    method.replay(fitted.plan, fitted.weights, graph, counts)
+    method.replay(run.plan, run.weights, graph, counts)
     yield from found
 
 
-def _multiplier(fitted: Fitted, name: str) -> float:
-    event = fitted.plan.event(name)
+def _multiplier(run: Run, name: str) -> float:
+    event = run.plan.event(name)
     assert isinstance(event, GaussianEvent)
     return event.noise_multiplier
 
 
-_REPLAYS: Mapping[str, Callable[[Any, Any, int], Iterator[Hop]]] = {
+REPLAYS: Mapping[str, Callable[[Any, Any, int], Iterator[Hop]]] = {
     "gap": _gap,
     "progap": _progap,
     "label-messages": _labels,

@@ -22,26 +22,22 @@ grid of 1 / 32767, and noise is rounded to it: both change a score by about 1e-4
 Where a cap drops arcs at random, :math:`D_{k,i}` is taken over all arcs that the canary has: all its messages are equal, so
 that the product above is the same for whatever arcs were kept, and the score stays normal.
 
-The scores are computed from what was *released*. The noise that a plan claims enters them as a scale alone, which no bound
-depends on: :func:`shift_lower_bound` estimates the deviation of the scores.
+The scores are computed from what was *released*. The noise that a plan claims enters them as a scale alone, on which
+no bound depends: :func:`~sfumato.audit.gaussian.mean_shift_lower_bound` estimates the deviation of the scores.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2, norm
 
-from sfumato._validate import check_real, fail
+from sfumato._validate import fail
 from sfumato.audit.hops import Hop, hops
 from sfumato.bounded.kernels import UNIT
-from sfumato.privacy.accounting import epsilon
-from sfumato.privacy.events import GaussianEvent, PureEvent
+from sfumato.privacy.events import PureEvent
 
 if TYPE_CHECKING:
     from sfumato.audit.canaries import Canaries
@@ -105,7 +101,7 @@ class HopScores:
 def hop_scores(
     fitted: Fitted, canaries: Canaries, hop: Hop, empty: Hop, *, pure: bool
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Score every canary on one hop.
+    r"""Score every canary on one hop.
 
     Args:
         fitted: the run.
@@ -115,7 +111,7 @@ def hop_scores(
         pure: whether the noise is Laplace.
 
     Returns:
-        The scores and :math:`w_i` (for Laplace noise :math:`\\|D_i\\|_1 / b`), float64 [m].
+        The scores and :math:`w_i` (for Laplace noise :math:`\|D_i\|_1 / b`), float64 [m].
     """
     change = hop.sums - empty.sums
     residual = fitted.released[hop.name][:, hop.columns] - empty.sums
@@ -146,59 +142,6 @@ def row_owners(canaries: Canaries) -> NDArray[np.int64]:
         owner[canaries.graph.indices[of_canary]] = owner[kept[of_canary]]
     owner[arcs[:, 1]] = arcs[:, 2]
     return owner
-
-
-def shift_lower_bound(
-    members: NDArray[np.float64] | Sequence[float], others: NDArray[np.float64] | Sequence[float], confidence: float
-) -> float:
-    r"""Return a lower bound on the shift, in standard deviations, between scores that are normal with one variance.
-
-    With n and m scores, pooled variance :math:`s^2` of f = n + m - 2 degrees and risk :math:`\alpha`, the bound is
-
-    .. math:: \mu \ge \frac{\bar x - \bar y}{u} - z_{1-\alpha/2} \sqrt{1/n + 1/m}, \qquad u^2 = f s^2 / \chi^2_{f, \alpha/2}.
-
-    **Formal guarantee.** If scores are independent, N(a, s^2) without and N(a + mu s, s^2) with the canary, the bound exceeds
-    :math:`\mu` with probability at most :math:`\alpha`: each of the two quantiles fails with probability :math:`\alpha / 2`.
-
-    Args:
-        members: scores with the canary.
-        others: scores without.
-        confidence: in (0, 1).
-
-    Raises:
-        InputError: a score is not a number, or the confidence is not in (0, 1).
-
-    Returns:
-        The bound, at least 0; infinity if all scores of a side are equal and the sides differ.
-
-    >>> generator = np.random.default_rng(0)
-    >>> round(shift_lower_bound(generator.normal(1, 1, 10_000), generator.normal(0, 1, 10_000), 0.999), 2)
-    0.93
-    """
-    risk = 1 - check_real(low=0, high=1, open_low=True, open_high=True, confidence=confidence)
-    x, y = np.asarray(members, float), np.asarray(others, float)
-    if not (np.isfinite(x).all() and np.isfinite(y).all()):
-        raise fail("scores", "one that is not finite", "to be numbers")
-    if min(len(x), len(y)) < 2 or x.mean() <= y.mean():
-        return 0.0
-    degrees = len(x) + len(y) - 2
-    square = float(np.square(x - x.mean()).sum() + np.square(y - y.mean()).sum())
-    if square == 0:
-        return math.inf
-    largest = math.sqrt(square / float(chi2.ppf(risk / 2, degrees)))
-    shift = float(x.mean() - y.mean()) / largest
-    return max(0.0, shift - float(norm.isf(risk / 2)) * math.sqrt(1 / len(x) + 1 / len(y)))
-
-
-def epsilon_of_shift(mu: float, delta: float) -> float:
-    """Return the epsilon at ``delta`` of a Gaussian release whose noise is 1 / ``mu`` of its sensitivity.
-
-    >>> round(epsilon_of_shift(0.2366, 1e-6), 3)
-    0.998
-    """
-    if mu == 0 or math.isinf(mu):
-        return mu
-    return float(epsilon([GaussianEvent(1 / mu)], delta))
 
 
 def _by(owner: NDArray[np.int64], values: NDArray[np.float64], count: int) -> NDArray[np.float64]:

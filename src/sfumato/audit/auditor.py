@@ -1,0 +1,300 @@
+r"""The auditor fits a method for real and attacks what leaves: an epsilon that the claim is certainly above, or is refuted by.
+
+1. *Promises* (:mod:`~sfumato.audit.promises`): what is wrong whatever epsilon is.
+2. *Hops* (:mod:`~sfumato.audit.likelihood`): canary edges or nodes, the likelihood ratio of what aggregations release.
+3. *Records* (:mod:`~sfumato.audit.records`): canary records, found again in trained weights; canary edges in released edges.
+
+Noise and coins of the fits come from the operating system, as always. The risk 1 - confidence is divided equally among the
+attacks, whose number follows from the plan alone. Bounds on one release refute its event in the ledger as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato._validate import check_int, check_real, fail
+from sfumato.audit.canaries import Canaries, edge_canaries, flip, node_canaries, record_canaries
+from sfumato.audit.evidence import Audit, Evidence
+from sfumato.audit.gaussian import audit_means, mean_shift_lower_bound
+from sfumato.audit.hops import REPLAYS
+from sfumato.audit.likelihood import ALL, HopScores
+from sfumato.audit.one_run import audit_one_run
+from sfumato.audit.promises import broken_promises, broken_repetition
+from sfumato.audit.records import PAIR, RecordScores
+from sfumato.audit.thresholds import Explicit, audit_runs
+from sfumato.errors import DataError, InputError
+from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent, PureEvent
+from sfumato.privacy.units import EdgeLevel, NodeLevel
+
+if TYPE_CHECKING:
+    from sfumato.graph.graph import Graph
+    from sfumato.method.contract import Listed, Progress
+    from sfumato.method.plan import Fitted, Plan
+    from sfumato.privacy.budget import Budget
+    from sfumato.privacy.units import Unit
+
+_CLASSES, _FEATURES, _PIXELS = 3, 8, (1, 16, 16)
+_EDGE_NODES, _NODE_CANARIES, _RECORDS, _FEW, _MOST_ARCS = 20_000, 1_500, 200, 300, 60
+_FITS = {"hops": 8, "records": 4, "pairs": 10}
+_WITH = "every record but the canary, public facts, weights and releases"
+_SPREAD = 1e-9
+_SATURATED = 1 - 1e-6
+
+Told = Callable[[int, int], None]
+
+
+def audit(
+    method: Listed,
+    unit: Unit,
+    budget: Budget,
+    *,
+    graph: Graph | None = None,
+    confidence: float = 0.999,
+    fits: int | None = None,
+    size: float = 1.0,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Audit:
+    """Fit a method several times, attack what leaves, and return what that proves against its claim.
+
+    **Formal guarantee.** If the method keeps its claim, and each release the event that the ledger states for it, the result is
+    flagged with probability at most 1 - ``confidence``, and so often at most a bound exceeds the true epsilon.
+
+    Args:
+        method: an entry of the catalog, with its settings.
+        unit: the unit of privacy.
+        budget: epsilon and delta of the claim.
+        graph: the data beside the canaries; None makes small random graphs.
+        confidence: at which all bounds hold together, in (0.5, 1).
+        fits: how often the method is fitted for each kind of attack; None takes 4 to 10.
+        size: how many canaries there are, as a share of the default.
+        seed: of canaries and coins, and the public seed of the fits.
+        progress: a function, called with (stage, done, total).
+
+    Raises:
+        InputError: a value is out of range, or the method is not one of a trusted curator.
+        UnsupportedUnitError: the method has no proof under the unit.
+
+    >>> from sfumato.central.gap import GAP
+    >>> from sfumato.privacy.budget import Budget
+    >>> found = audit(GAP(epochs=1), EdgeLevel(directed=False), Budget(1.0, 1e-6), size=0.02, fits=2)
+    >>> found.flagged, found.claimed, len(found.evidence)
+    (False, 1.0, 3)
+    """
+    check_real(low=0.5, high=1, open_low=True, open_high=True, confidence=confidence)
+    check_real(low=0, open_low=True, size=size)
+    check_int(low=0, high=2**32 - 1, seed=seed)
+    if fits is not None:
+        check_int("Some promises compare two fits.", low=2, fits=fits)
+    if unit.trust != "curator" or not unit.private:
+        raise fail("unit", unit, "to be protected by a trusted curator", "Audit a randomizer by its outputs.")
+    audited = _Audited(method, unit, budget, graph, size, seed, progress)
+    broken = list(dict.fromkeys(audited.promises()))
+    plan = audited.plan
+    jobs = [job for job in (audited.hops(fits), audited.records(fits), audited.pairs(fits)) if job]
+    count = sum(len(job) for job in jobs)
+    one = 1 - (1 - confidence) / max(count, 1)
+    evidence = []
+    for job in jobs:
+        for attack in job:
+            found, sentence = attack(one)
+            evidence.append(found)
+            broken += [sentence] * bool(sentence)
+    delta = 0.0 if plan.delta is None else plan.delta
+    return Audit(plan.method.name, unit.describe(), plan.epsilon, delta, confidence, tuple(evidence), tuple(broken))
+
+
+Attack = Callable[[float], tuple[Evidence, str]]
+
+
+class _Audited:
+    """One method under audit: its plans, its fits, and what attacks find in them."""
+
+    def __init__(
+        self,
+        method: Listed,
+        unit: Unit,
+        budget: Budget,
+        graph: Graph | None,
+        size: float,
+        seed: int,
+        progress: Progress | None,
+    ) -> None:
+        self.method, self.unit, self.budget, self.graph, self.size, self.seed = method, unit, budget, graph, size, seed
+        self.progress, self.coins = progress, np.random.default_rng(seed)
+        self.owned = isinstance(unit, NodeLevel) and unit.arcs == "owned"
+        self.plan = self.planned(self.small())
+
+    def planned(self, graph: Graph) -> Plan:
+        """The plan for a graph, from its public facts."""
+        plan: Plan = self.method.calibrate(self.budget, self.unit, graph.public_facts(self.unit))
+        return plan
+
+    def small(self, num_nodes: int = _FEW) -> Graph:
+        """Return the given graph, or a random one; of pixels if the method learns from images."""
+        if self.graph is not None:
+            return self.split(self.graph)
+        made = self.made(num_nodes, 10, _FEATURES)
+        if not isinstance(self.unit, EdgeLevel):
+            made = replace(made, max_degree=_MOST_ARCS)
+        try:
+            self.planned(made)
+        except (InputError, DataError):
+            made = self.made(num_nodes, 10, math.prod(_PIXELS))
+            made = replace(made, x=(made.x - made.x.min()) / np.ptp(made.x), max_degree=_MOST_ARCS, image_shape=_PIXELS)
+        return made
+
+    def made(self, num_nodes: int, mean_degree: int, num_features: int) -> Graph:
+        """Return a random graph with roles."""
+        return self.split(
+            stochastic_block_model(
+                num_nodes, _CLASSES, mean_degree=mean_degree, num_features=num_features, seed=self.seed
+            )
+        )
+
+    def split(self, graph: Graph) -> Graph:
+        """Return a graph with roles."""
+        return graph if graph.roles is not None else graph.with_split(seed=self.seed)
+
+    def promises(self) -> Iterator[str]:
+        """Sentences about promises that are broken."""
+        canaries = self.canaries(_FEW // 4)
+        every = np.ones(len(canaries), bool)
+        other = every.copy()
+        other[: max(1, len(other) // 2)] = False
+        graph, neighbor = canaries.world(every), canaries.world(other)
+        plan = self.planned(graph)
+        if not plan.releases:
+            return
+        told = self.told("promises")
+        fits = []
+        for number, data in enumerate((graph, graph, neighbor)):
+            fits.append((plan.fit(data, seed=self.seed), data))
+            told(number + 1, 5)
+        yield from broken_promises(fits, self.seed)
+        yield from broken_repetition(plan, graph, neighbor, self.seed)
+        told(5, 5)
+
+    def canaries(self, count: int) -> Canaries:
+        """Canaries of the unit in a small graph: edges, nodes with arcs, or records."""
+        if isinstance(self.unit, EdgeLevel):
+            return edge_canaries(self.small(), seed=self.seed, most=count)
+        if self.owned and self._sums(self.plan):
+            return self.nodes(count)
+        return record_canaries(self.small(), self.unit, count, seed=self.seed)
+
+    def nodes(self, count: int) -> Canaries:
+        """Canary nodes with arcs of their own, beside a graph."""
+        assert isinstance(self.unit, NodeLevel)
+        base = self.made(_FEW, 4, _FEATURES) if self.graph is None else self.split(self.graph)
+        return node_canaries(replace(base, directed=True), self.unit, count, seed=self.seed)
+
+    def hops(self, fits: int | None) -> list[Attack]:
+        """Attacks on noisy sums, by hop and kind of canary."""
+        if not self._sums(self.plan):
+            return []
+        if isinstance(self.unit, EdgeLevel):
+            number = max(_FEW, int(_EDGE_NODES * self.size))
+            base = self.made(number, 4, _FEATURES) if self.graph is None else self.split(self.graph)
+            canaries = edge_canaries(base, seed=self.seed)
+        elif self.owned:
+            canaries = self.nodes(max(12, int(_NODE_CANARIES * self.size)))
+        else:
+            return []
+        scores, plan, names = HopScores(), self.planned(canaries.graph), self._sums(self.plan)
+        for fitted, coins in self.fitted(plan, canaries, fits or _FITS["hops"], "hops"):
+            scores.add(fitted, canaries, coins, self.seed)
+        wanted = [*names, *([ALL] if len(names) > 1 else [])]
+        keys = [(name, str(kind)) for name in wanted for kind in np.unique(canaries.kinds)]
+        return [lambda one, key=key: _on_hop(plan, scores, key, one) for key in keys]
+
+    def records(self, fits: int | None) -> list[Attack]:
+        """Attacks on trained weights."""
+        if "labels" in self.unit.public or self.unit.partition or not self.plan.releases:
+            return []
+        canaries = record_canaries(self.small(), self.unit, max(12, int(_RECORDS * self.size)), seed=self.seed)
+        scores, plan = RecordScores(), self.planned(canaries.graph)
+        for fitted, coins in self.fitted(plan, canaries, fits or _FITS["records"], "records"):
+            scores.add(fitted, canaries, coins)
+        return _one_runs(plan, scores)
+
+    def pairs(self, fits: int | None) -> list[Attack]:
+        """Attacks on released edges."""
+        if not isinstance(self.unit, EdgeLevel) or all(release.name != "edges" for release in self.plan.releases):
+            return []
+        canaries = edge_canaries(self.small(), seed=self.seed)
+        scores, plan = RecordScores(), self.planned(canaries.graph)
+        for fitted, coins in self.fitted(plan, canaries, fits or _FITS["pairs"], PAIR):
+            scores.add(fitted, canaries, coins)
+        return _one_runs(plan, scores)
+
+    def fitted(
+        self, plan: Plan, canaries: Canaries, fits: int, stage: str
+    ) -> Iterator[tuple[Fitted, NDArray[np.bool_]]]:
+        """Fit worlds with fresh coins."""
+        told = self.told(stage)
+        for number in range(fits):
+            coins = flip(len(canaries), self.coins)
+            yield plan.fit(canaries.world(coins), seed=self.seed), coins
+            told(number + 1, fits)
+
+    def told(self, stage: str) -> Told:
+        """Report progress of a stage."""
+        report = self.progress
+        return lambda done, total: None if report is None else report(stage, done, total)
+
+    @staticmethod
+    def _sums(plan: Plan) -> list[str]:
+        """Names of the noisy sums whose operand the auditor can compute."""
+        if plan.method.name not in REPLAYS:
+            return []
+        return [release.name for release in plan.releases if release.name.startswith("aggregate/")]
+
+
+def _on_hop(plan: Plan, scores: HopScores, key: tuple[str, str], confidence: float) -> tuple[Evidence, str]:
+    """The bound of one hop or of all of them, and a sentence if it refutes the event of the release."""
+    members, others = (np.concatenate(part.get(key, [np.empty(0)])) for part in (scores.members, scores.others))
+    said = {"name": f"{key[0]}, canary {key[1]}, likelihood ratio", "knowledge": _WITH, "confidence": confidence}
+    if min(len(members), len(others)) < 2:
+        return Evidence(said["name"], _WITH, 0.0, confidence, 0, "no scores"), ""
+    delta = plan.delta or 0.0
+    spread = max(float(members.std()), float(others.std()))
+    event = None if key[0] == ALL else plan.event(key[0])
+    if scores.pure:
+        found = audit_runs(members, others, delta=0.0, policy=Explicit(_SATURATED), **said)
+        claimed = event.epsilon if isinstance(event, PureEvent) else np.inf
+        return found, _worse(key[0], event) if found.epsilon_lower_bound > claimed else ""
+    if spread < _SPREAD:
+        found = audit_runs(members, others, delta=delta, **said)
+        return found, ""
+    found = audit_means(members, others, delta=delta, **said)
+    mu = mean_shift_lower_bound(members, others, confidence=confidence)
+    return found, _worse(key[0], event) if isinstance(event, GaussianEvent) and mu * event.noise_multiplier > 1 else ""
+
+
+def _worse(name: str, event: object) -> str:
+    return f"Release {name!r} says more of one record than the ledger states ({event})."
+
+
+def _one_runs(plan: Plan, scores: RecordScores) -> list[Attack]:
+    gaussian = all(
+        isinstance(event, GaussianEvent) or (isinstance(event, PoissonGaussianEvent) and event.sampling_prob == 1)
+        for event in (release.event for release in plan.releases)
+    )
+
+    def attack(name: str, confidence: float) -> tuple[Evidence, str]:
+        members, others = np.concatenate(scores.members[name]), np.concatenate(scores.others[name])
+        found = audit_one_run(
+            members, others, name=f"canary, {name}", knowledge=_WITH, delta=plan.delta or 0.0, confidence=confidence,
+            gaussian=gaussian and plan.delta is not None and plan.delta > 0,
+        )  # fmt: skip
+        return found, ""
+
+    return [lambda one, name=name: attack(name, one) for name in scores.members]
