@@ -163,6 +163,11 @@ class _Audited:
         """Return a graph with roles."""
         return graph if graph.roles is not None else graph.with_split(seed=self.seed)
 
+    def declared(self, graph: Graph) -> Graph:
+        """Return a graph in which a record of the unit is one arc, or one undirected edge."""
+        assert isinstance(self.unit, EdgeLevel)
+        return replace(graph, directed=True) if self.unit.directed else graph
+
     def promises(self) -> Iterator[str]:
         """Sentences about promises that are broken."""
         canaries = self.canaries(_FEW // 4)
@@ -185,7 +190,7 @@ class _Audited:
     def canaries(self, count: int) -> Canaries:
         """Canaries of the unit in a small graph: edges, nodes with arcs, or records."""
         if isinstance(self.unit, EdgeLevel):
-            return edge_canaries(self.small(), seed=self.seed, most=count)
+            return edge_canaries(self.declared(self.small()), seed=self.seed, most=count)
         if self.owned and self._sums(self.plan):
             return self.nodes(count)
         return record_canaries(self.small(), self.unit, count, seed=self.seed)
@@ -203,7 +208,7 @@ class _Audited:
         if isinstance(self.unit, EdgeLevel):
             number = max(_FEW, int(_EDGE_NODES * self.size))
             base = self.made(number, 4, _FEATURES) if self.graph is None else self.split(self.graph)
-            canaries = edge_canaries(base, seed=self.seed)
+            canaries = edge_canaries(self.declared(base), seed=self.seed)
         elif self.owned:
             canaries = self.nodes(max(12, int(_NODE_CANARIES * self.size)))
         else:
@@ -229,7 +234,7 @@ class _Audited:
         """Attacks on released edges."""
         if not isinstance(self.unit, EdgeLevel) or all(release.name != "edges" for release in self.plan.releases):
             return []
-        canaries = edge_canaries(self.small(), seed=self.seed)
+        canaries = edge_canaries(self.declared(self.small()), seed=self.seed)
         scores, plan = RecordScores(), self.planned(canaries.graph)
         for fitted, coins in self.fitted(plan, canaries, fits or _FITS["pairs"], PAIR):
             scores.add(fitted, canaries, coins)

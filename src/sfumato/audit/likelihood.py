@@ -19,6 +19,9 @@ normal; for other canaries the directions have disjoint supports, hence independ
 :math:`w_{k,i}` of terms that are N(0, 1) given the past is normal, by induction over k. (Messages are rows of norm 1 on a
 grid of 1 / 32767, and noise is rounded to it: both change a score by about 1e-4 at most.) :math:`\square`
 
+With Laplace noise the ratio is :math:`\sum (|R - S^0| - |R - S^0 - D|) / b`, which reaches its largest value with a probability
+that the canary multiplies by :math:`e^\epsilon`; scores are divided by this value.
+
 Where a cap drops arcs at random, :math:`D_{k,i}` is taken over all arcs that the canary has: all its messages are equal, so
 that the product above is the same for whatever arcs were kept, and the score stays normal.
 
@@ -51,7 +54,7 @@ class HopScores:
     """Scores of canaries over many fits, by hop and for all hops together.
 
     Args:
-        pure: whether the noise is Laplace: then scores are log-likelihood ratios.
+        pure: whether the noise is Laplace: then a score is the log-likelihood ratio over its largest value, so from -1 to 1.
         members: scores with the canary, by (hop, kind of canary).
         others: scores without.
     """
@@ -77,10 +80,11 @@ class HopScores:
         for hop, empty in zip(with_all, without, strict=True):
             scores, weight = hop_scores(fitted, canaries, hop, empty, pure=self.pure)
             self._keep(hop.name, scores, weight > 0, canaries.kinds, coins)
-            total += scores if self.pure else weight * scores
-            weights += weight**2
+            total += weight * scores
+            weights += weight if self.pure else weight**2
         if len(with_all) > 1:
-            scores = total if self.pure else np.divide(total, np.sqrt(weights), out=total, where=weights > 0)
+            divisor = weights if self.pure else np.sqrt(weights)
+            scores = np.divide(total, divisor, out=total, where=weights > 0)
             self._keep(ALL, scores, weights > 0, canaries.kinds, coins)
         return True
 
@@ -111,7 +115,8 @@ def hop_scores(
         pure: whether the noise is Laplace.
 
     Returns:
-        The scores and :math:`w_i` (for Laplace noise :math:`\|D_i\|_1 / b`), float64 [m].
+        The scores and :math:`w_i`, float64 [m]. For Laplace noise these are the log-likelihood ratio over its largest value,
+        and this value :math:`\|D_i\|_1 / b`.
     """
     change = hop.sums - empty.sums
     residual = fitted.released[hop.name][:, hop.columns] - empty.sums
@@ -121,8 +126,9 @@ def hop_scores(
         raise fail("canaries", "rows that two canaries change", "to touch disjoint rows")
     moved, seen = change[rows] / UNIT, residual[rows] / UNIT
     if pure:
-        ratio = (np.abs(seen) - np.abs(seen - moved)).sum(axis=1) / hop.noise
-        return _by(owner, ratio, len(canaries)), _by(owner, np.abs(moved).sum(axis=1), len(canaries)) / hop.noise
+        ratio = _by(owner, (np.abs(seen) - np.abs(seen - moved)).sum(axis=1), len(canaries))
+        length = _by(owner, np.abs(moved).sum(axis=1), len(canaries))
+        return np.divide(ratio, length, out=np.zeros_like(ratio), where=length > 0), length / hop.noise
     length = np.sqrt(_by(owner, np.square(moved).sum(axis=1), len(canaries)))
     product = _by(owner, (seen * moved).sum(axis=1), len(canaries))
     scores = np.divide(product, hop.noise * length, out=np.zeros_like(product), where=length > 0)

@@ -1,0 +1,344 @@
+"""Faults to plant in our own methods: what careless code does instead. The auditor must flag each, and never the real code."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from unittest.mock import patch
+
+import numpy as np
+import torch
+
+import sfumato as sf
+from sfumato.bounded import gradients
+from sfumato.bounded.aggregation import to_steps
+from sfumato.bounded.degree import cap_out_degree
+from sfumato.bounded.kernels import UNIT
+from sfumato.catalog import method_named
+from sfumato.central import _learning, counts, gap, labels
+from sfumato.central.gap import GAP
+from sfumato.method import opening
+from sfumato.method.contract import Listed, Outcome
+from sfumato.nn.training import train_full_batch
+from sfumato.noise.gaussian import rounded_gaussian
+from sfumato.noise.keys import derive_key, new_key, operand_mac
+from sfumato.privacy.units import Unit
+
+BUDGET = sf.Budget(1.0, 1e-6)
+EDGE = sf.EdgeLevel(directed=False)
+NODE = sf.NodeLevel(max_out_degree=4)
+REPLACED = sf.NodeLevel(max_out_degree=4, relation="replace")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault, the honest configuration that it is planted in, and how large an audit has to be to see it.
+
+    ``proof`` says what must flag it: a ``bound`` above a claim, or a broken ``promise``.
+    """
+
+    name: str
+    method: Listed
+    unit: Unit
+    plant: Callable[[], Iterator[None]]
+    proof: str
+    size: float = 0.05
+    fits: int = 2
+
+
+def patched(home, name, fault):
+    """Plant ``fault(real)`` in the place of a name."""
+    return lambda: patch.object(home, name, fault(getattr(home, name)))
+
+
+def sensitivity_of_one_arc(real):
+    """An undirected edge counted as one arc (as published)."""
+    return lambda unit, *, released_messages: 1.0
+
+
+def sensitivity_of_removal(real):
+    """A record that is replaced accounted as one that is removed."""
+    return lambda unit, *, released_messages: math.sqrt(unit.max_out_degree)
+
+
+def half_the_noise(real):
+    return lambda arcs, rows, stddev, key: real(arcs, rows, stddev / 2, key)
+
+
+def only_first_noised(real):
+    """The second hop leaves as it is."""
+
+    def call(self, hop, rows):
+        if hop == 1:
+            return real(self, hop, rows)
+        with patch.object(gap, "noisy_neighborhood_sum", lambda arcs, rows, _, key: exact(arcs, rows)):
+            return real(self, hop, rows)
+
+    return call
+
+
+def odd_hops_noised(real):
+    """Half of the hops leave with a hundredth of the noise."""
+
+    def call(self, hop, rows):
+        if hop % 2:
+            return real(self, hop, rows)
+        sum_of = gap.noisy_neighborhood_sum
+        with patch.object(gap, "noisy_neighborhood_sum", lambda a, r, stddev, key: sum_of(a, r, stddev / 100, key)):
+            return real(self, hop, rows)
+
+    return call
+
+
+def exact(arcs, rows, scale=1.0):
+    """The sum itself, in steps; messages may be longer than 1."""
+    steps = np.rint(scale * rows * UNIT).astype(np.int64) if scale != 1.0 else to_steps(rows).astype(np.int64)
+    sums = np.zeros(rows.shape, np.int64)
+    np.add.at(sums, np.repeat(np.arange(arcs.num_nodes), np.diff(arcs.offsets)), steps[arcs.sources])
+    return sums
+
+
+def noise_of(key, stddev, shape):
+    return rounded_gaussian(key, stddev * UNIT, 0, math.prod(shape)).reshape(shape)
+
+
+def longer_messages(real):
+    """Normalization is missing: a message is as long as the record makes it."""
+    return lambda arcs, rows, stddev, key: exact(arcs, rows, 3.0) + noise_of(
+        derive_key(key, operand_mac(key, rows)), stddev, rows.shape
+    )
+
+
+def noise_without_operand(real):
+    """Noise is a function of the key alone: two graphs under one key share it."""
+    return lambda arcs, rows, stddev, key: exact(arcs, rows) + noise_of(key, stddev, rows.shape)
+
+
+def noise_kept_in_memory(real):
+    """Noise is drawn once and kept for the next graph of that shape."""
+    kept = {}
+
+    def call(arcs, rows, stddev, key):
+        noise = kept.setdefault((rows.shape, stddev), noise_of(key, stddev, rows.shape))
+        return exact(arcs, rows) + noise
+
+    return call
+
+
+def same_noise_for_all_hops(real):
+    """One draw for all hops of a fit."""
+
+    def call(self, hop, rows):
+        self.noise = getattr(self, "noise", None) or new_key()
+        unit = self.plan.unit
+        stddev = self.plan.event(f"aggregate/{hop}").noise_multiplier * gap.hop_sensitivity(
+            unit, released_messages=gap.reads_released(unit, hop)
+        )
+        self.session.charge(f"aggregate/{hop}")
+        return exact(gap.Arcs(*self.arcs), rows) + noise_of(self.noise, stddev, rows.shape)
+
+    return call
+
+
+def fresh_noise_on_retry(real):
+    """The key of the fit is not used: a retry draws again."""
+    return lambda arcs, rows, stddev, key: real(arcs, rows, stddev, new_key())
+
+
+def coarse_noise(real):
+    """Noise on multiples of 4096 steps: what lies between them is exact."""
+
+    def call(arcs, rows, stddev, key):
+        noise = noise_of(derive_key(key, operand_mac(key, rows)), stddev, rows.shape)
+        return exact(arcs, rows) + np.rint(noise / 4096).astype(np.int64) * 4096
+
+    return call
+
+
+def some_rows_bare(real):
+    """A row is released as it is with probability 1 %: 'delta' by chance."""
+
+    def call(arcs, rows, stddev, key):
+        noise = noise_of(derive_key(key, operand_mac(key, rows)), stddev, rows.shape)
+        noise[np.random.default_rng().random(len(noise)) < 0.01] = 0
+        return exact(arcs, rows) + noise
+
+    return call
+
+
+def half_of_the_rows(real):
+    """Noise for every second row."""
+
+    def call(arcs, rows, stddev, key):
+        noise = noise_of(derive_key(key, operand_mac(key, rows)), stddev, rows.shape)
+        noise[::2] = 0
+        return exact(arcs, rows) + noise
+
+    return call
+
+
+def half_the_counts_noise(real):
+    return lambda arcs, rows, scale, key: real(arcs, rows, scale / 2, key)
+
+
+def no_cap(real):
+    return lambda indptr, indices, cap, key: (indptr, indices)
+
+
+def loops_not_counted(real):
+    """An arc to oneself comes on top of the cap."""
+
+    def call(indptr, indices, cap, key):
+        owner = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+        loop = owner == indices
+        others = _csr(owner[~loop], indices[~loop], len(indptr) - 1)
+        offsets, targets = cap_out_degree(*others, cap, key)
+        owners = np.repeat(np.arange(len(indptr) - 1), np.diff(offsets))
+        both = np.concatenate([owners, owner[loop]]), np.concatenate([targets, indices[loop]])
+        return _csr(*both, len(indptr) - 1)
+
+    return call
+
+
+def refilled_cap(real):
+    """An arc is kept while both ends have room: when one record leaves, others take the room."""
+
+    def call(indptr, indices, cap, key):
+        owner = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+        room_out, room_in = ([cap] * (len(indptr) - 1) for _ in range(2))
+        keep = np.zeros(len(indices), bool)
+        for arc in np.random.default_rng(key[0]).permutation(len(indices)):
+            u, v = owner[arc], indices[arc]
+            if room_out[u] and room_in[v]:
+                keep[arc], room_out[u], room_in[v] = True, room_out[u] - 1, room_in[v] - 1
+        return _csr(owner[keep], indices[keep], len(indptr) - 1)
+
+    return call
+
+
+def _csr(owner, targets, count):
+    order = np.lexsort((targets, owner))
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=count))])
+    return offsets.astype(np.int64), targets[order].astype(np.int32)
+
+
+def known_key(real):
+    return lambda: bytes(32)
+
+
+def trained_in_the_clear(stage_in_the_clear, epochs):
+    """One network is trained without DP on private labels; the ledger lists it all the same."""
+
+    def fault(real):
+        def call(settings, plan, session, stage, network, graph, rows, **rest):
+            if stage != stage_in_the_clear:
+                return real(settings, plan, session, stage, network, graph, rows, **rest)
+            session.charge(stage)
+            ids = np.flatnonzero(graph.train_mask & (graph.y >= 0))
+            inputs = [_dense(one) for one in _learning._inputs(rows(ids))]
+            y = torch.from_numpy(graph.y[ids])
+            train_full_batch(network, lambda: network(*inputs), y, num_classes=graph.num_classes, epochs=epochs,
+                             learning_rate=0.05)  # fmt: skip
+            network.float().eval()
+            return None
+
+        return call
+
+    return fault
+
+
+def _dense(rows):
+    """Whole rows as numbers, the column of ones left out."""
+    if isinstance(rows, gradients.WholeRows):
+        matrix = rows.rows if hasattr(rows, "rows") else rows.values
+        return matrix
+    return rows
+
+
+def clip_a_hundred_times_larger(real):
+    """Gradients are hardly clipped; noise stays as it was."""
+    return lambda q, steps, clip, noise, rate: real(q, steps, 100 * clip, noise / 100, rate)
+
+
+def sampled_more_often(real):
+    """Sampling is accounted at a tenth of the rate."""
+    return lambda q, steps, clip, noise, rate: real(min(1.0, 10 * q), steps, clip, noise, rate)
+
+
+class OpenPredictions(GAP):
+    """Shows predictions, which read a node's own features, to anyone."""
+
+    def who_may_see(self, unit):
+        shown = super().who_may_see(unit)
+        return {**shown, "anyone": [*shown["anyone"], "predictions for all nodes"]}
+
+
+class RawFeatures(GAP):
+    """Stores the encodings of single nodes beside the hops."""
+
+    def run(self, plan, graph, session):
+        outcome = super().run(plan, graph, session)
+        encoder = self.trained(outcome.weights, plan.public)[0]
+        raw = gap.encode(encoder, _learning.Features(graph))
+        return Outcome(outcome.weights, {**outcome.released, "aggregate/0": raw})
+
+
+class TwoDraws(GAP):
+    """Releases a second draw of the last hop."""
+
+    def run(self, plan, graph, session):
+        outcome = super().run(plan, graph, session)
+        name, last = list(outcome.released.items())[-1]
+        return Outcome(outcome.weights, {**outcome.released, f"{name}/retry": last + noise_of(new_key(), 1.0, last.shape)})
+
+
+@contextmanager
+def nothing():
+    yield
+
+
+_GAP = GAP(epochs=2, num_hops=2)
+_BARE = GAP(epochs=1, num_hops=1, encoder=False)
+_LABELS = method_named("label-messages")
+_MLP = replace(method_named("mlp"), epochs=3, batch_size=40)
+
+FAULTS = (
+    Fault("sqrt 2 missing", _GAP, EDGE, patched(gap, "hop_sensitivity", sensitivity_of_one_arc), "bound", 1.0, 12),
+    Fault("half of the noise", _GAP, EDGE, patched(gap, "noisy_neighborhood_sum", half_the_noise), "bound", 0.5, 6),
+    Fault("one hop without noise", _GAP, EDGE, patched(gap.Aggregation, "__call__", only_first_noised), "promise"),
+    Fault("noise at half of the hops", replace(_GAP, num_hops=4), EDGE,
+          patched(gap.Aggregation, "__call__", odd_hops_noised), "bound", 0.1, 2),
+    Fault("noise for half of the rows", _GAP, EDGE, patched(gap, "noisy_neighborhood_sum", half_of_the_rows), "promise"),
+    Fault("one row in a hundred without noise", _GAP, EDGE,
+          patched(gap, "noisy_neighborhood_sum", some_rows_bare), "promise"),
+    Fault("noise on a coarse grid", _GAP, EDGE, patched(gap, "noisy_neighborhood_sum", coarse_noise), "promise"),
+    Fault("one draw for all hops", _GAP, EDGE, patched(gap.Aggregation, "__call__", same_noise_for_all_hops), "promise"),
+    Fault("cached noise for two graphs", _GAP, EDGE,
+          patched(gap, "noisy_neighborhood_sum", noise_kept_in_memory), "promise"),
+    Fault("noise that ignores the operand", _GAP, EDGE,
+          patched(gap, "noisy_neighborhood_sum", noise_without_operand), "promise"),
+    Fault("noise drawn again on retry", _GAP, EDGE,
+          patched(gap, "noisy_neighborhood_sum", fresh_noise_on_retry), "promise"),
+    Fault("two draws released", TwoDraws(epochs=2), EDGE, nothing, "promise"),
+    Fault("known key", _GAP, EDGE, patched(opening, "new_key", known_key), "promise"),
+    Fault("half of the noise of counts", _LABELS, EDGE,
+          patched(counts, "noisy_counts", half_the_counts_noise), "bound", 0.15, 2),
+    Fault("replaced accounted as removed", _BARE, REPLACED,
+          patched(gap, "hop_sensitivity", sensitivity_of_removal), "bound", 1.0, 20),
+    Fault("messages longer than 1", _BARE, NODE, patched(gap, "noisy_neighborhood_sum", longer_messages), "bound", 1.0, 6),
+    Fault("no cap", _BARE, NODE, patched(gap, "cap_out_degree", no_cap), "bound", 1.0, 20),
+    Fault("arcs to oneself not counted", replace(_BARE, num_hops=1), sf.NodeLevel(max_out_degree=1),
+          patched(gap, "cap_out_degree", loops_not_counted), "bound", 1.0, 30),
+    Fault("cap that refills", _BARE, NODE, patched(gap, "cap_out_degree", refilled_cap), "bound", 1.0, 20),
+    Fault("public predictions", OpenPredictions(epochs=1), NODE, nothing, "promise"),
+    Fault("raw encodings released", RawFeatures(epochs=1), NODE, nothing, "promise"),
+    Fault("head in the clear", _LABELS, NODE, patched(labels, "train", trained_in_the_clear("head", 100)), "bound", 1.0, 3),
+    Fault("encoder in the clear", GAP(epochs=1), NODE,
+          patched(gap, "train", trained_in_the_clear("encoder", 100)), "bound", 1.0, 3),
+    Fault("gradients hardly clipped", _MLP, sf.RecordLevel(),
+          patched(_learning, "PrivateSGD", clip_a_hundred_times_larger), "bound", 1.0, 4),
+    Fault("sampling rate understated", _MLP, sf.RecordLevel(),
+          patched(_learning, "PrivateSGD", sampled_more_often), "bound", 1.0, 4),
+)  # fmt: skip
