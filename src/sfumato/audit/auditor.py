@@ -45,6 +45,7 @@ _EDGE_NODES, _NODE_CANARIES, _RECORDS, _FEW, _MOST_ARCS = 20_000, 1_500, 200, 30
 _FITS = {"hops": 8, "records": 4, "pairs": 10}
 _WITH = "every record but the canary, public facts, weights and releases"
 _SPREAD = 1e-9
+_GUESSED = 8  # one canary in so many is guessed
 _SATURATED = 1 - 1e-6
 
 Told = Callable[[int, int], None]
@@ -298,7 +299,7 @@ def _one_runs(plan: Plan, scores: RecordScores) -> list[Attack]:
         members, others = np.concatenate(scores.members[name]), np.concatenate(scores.others[name])
         found = audit_one_run(
             members, others, name=f"canary, {name}", knowledge=_WITH, delta=plan.delta or 0.0, confidence=confidence,
-            gaussian=gaussian and plan.delta is not None and plan.delta > 0,
+            guesses=max(1, (len(members) + len(others)) // _GUESSED), gaussian=gaussian and plan.delta is not None and plan.delta > 0,
         )  # fmt: skip
         return found, ""
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.units import NodeLevel, Unit
 
 _FREE_ARCS = 4  # of a canary node where the unit has no cap
+_LONGER = 10
 _TRAIN, _TEST = 0, 2
 
 
@@ -167,7 +168,7 @@ def record_canaries(graph: Graph, unit: Unit, count: int, *, seed: int) -> Canar
     if images:
         wide[nodes] = generator.integers(2, size=(count, x.shape[1]))
     else:
-        wide[nodes, x.shape[1] + np.arange(count)] = longest
+        wide[nodes, x.shape[1] + np.arange(count)] = _LONGER * longest
     assert graph.y is not None
     y = np.concatenate([graph.y, labels])
     y_out = np.concatenate([graph.y, np.full(count, -1)])

@@ -43,6 +43,9 @@ def broken_promises(fits: Sequence[tuple[Fitted, Graph]], seed: int) -> Iterator
     for name, first in residuals[0].items():
         yield from _bare(name, first)
         later = [other[name] for other in residuals[1:] if name in other and other[name].shape == first.shape]
+        for second, noise in residuals[0].items():
+            if second > name and noise.shape == first.shape and _alike(first, noise):
+                yield f"The noise of {name} comes again in {second}: their difference is exact."
         if any(_alike(first, other) for other in later):
             yield f"Two fits share the noise of {name}: their difference is exact."
 
