@@ -243,8 +243,8 @@ def trained_in_the_clear(stage_in_the_clear, epochs):
             ids = np.flatnonzero(graph.train_mask & (graph.y >= 0))
             inputs = [_dense(one) for one in _learning._inputs(rows(ids))]
             y = torch.from_numpy(graph.y[ids])
-            train_full_batch(network, lambda: network(*inputs), y, num_classes=graph.num_classes, epochs=epochs, validation_targets=y,
-                             learning_rate=0.05)  # fmt: skip
+            told = {"num_classes": graph.num_classes, "epochs": epochs, "learning_rate": 0.05}
+            train_full_batch(network, lambda: network(*inputs), y, validation_targets=y, **told)
             network.float().eval()
             return None
 
@@ -348,3 +348,13 @@ FAULTS = (
     Fault("sampling rate understated", replace(_MLP, epochs=2, batch_size=16), sf.RecordLevel(),
           patched(_learning, "PrivateSGD", not_sampled), "bound", 1.0, 4),
 )  # fmt: skip
+
+UNSEEN = {
+    "divisor of the realized batch": "Adam divides its steps by their own size, so that a divisor that is the same in every step "
+    "leaves no trace in the last weights, and one that varies leaves too little.",
+    "counts of both directions": "If an undirected edge sends a label both ways, the row that should not move does. The auditor "
+    "computes what the honest routing would send, and looks at the other row alone.",
+    "noise of the center": "It has two hundredths of the budget of the whole run: even without noise in half of its columns "
+    "the claim of the run is not exceeded, and the release itself is not stored apart from its shrinking.",
+}
+"""Faults that this auditor does not see, and why; brute force over neighbors sees the first two (tests/soundness)."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,17 +21,14 @@ from numpy.typing import NDArray
 
 from sfumato._validate import check_int, check_real, fail
 from sfumato.audit.canaries import Canaries, edge_canaries, flip, node_canaries, record_canaries
-from sfumato.audit.evidence import Audit, Evidence
-from sfumato.audit.gaussian import audit_means, mean_shift_lower_bound
+from sfumato.audit.evidence import Audit
 from sfumato.audit.hops import REPLAYS
 from sfumato.audit.likelihood import ALL, HopScores
-from sfumato.audit.one_run import audit_one_run
 from sfumato.audit.promises import broken_promises, broken_repetition
 from sfumato.audit.records import PAIR, RecordScores
-from sfumato.audit.thresholds import Explicit, audit_runs
+from sfumato.audit.verdicts import Attack, hop_verdict, record_verdicts
 from sfumato.errors import DataError, InputError
 from sfumato.graph.synthetic import stochastic_block_model
-from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent, PureEvent
 from sfumato.privacy.units import EdgeLevel, NodeLevel
 
 if TYPE_CHECKING:
@@ -43,10 +41,6 @@ if TYPE_CHECKING:
 _CLASSES, _FEATURES, _PIXELS = 3, 8, (1, 16, 16)
 _EDGE_NODES, _NODE_CANARIES, _RECORDS, _FEW, _MOST_ARCS = 20_000, 1_500, 200, 300, 60
 _FITS = {"hops": 8, "records": 4, "pairs": 10}
-_WITH = "every record but the canary, public facts, weights and releases"
-_SPREAD = 1e-9
-_GUESSED = 8  # one canary in so many is guessed
-_SATURATED = 1 - 1e-6
 
 Told = Callable[[int, int], None]
 
@@ -112,9 +106,6 @@ def audit(
     return Audit(plan.method.name, unit.describe(), plan.epsilon, delta, confidence, tuple(evidence), tuple(broken))
 
 
-Attack = Callable[[float], tuple[Evidence, str]]
-
-
 class _Audited:
     """One method under audit: its plans, its fits, and what attacks find in them."""
 
@@ -149,7 +140,8 @@ class _Audited:
             self.planned(made)
         except (InputError, DataError):
             made = self.made(num_nodes, 10, math.prod(_PIXELS))
-            made = replace(made, x=(made.x - made.x.min()) / np.ptp(made.x), max_degree=_MOST_ARCS, image_shape=_PIXELS)
+            x = np.asarray(made.x)
+            made = replace(made, x=(x - x.min()) / np.ptp(x), max_degree=_MOST_ARCS, image_shape=_PIXELS)
         return made
 
     def made(self, num_nodes: int, mean_degree: int, num_features: int) -> Graph:
@@ -219,7 +211,7 @@ class _Audited:
             scores.add(fitted, canaries, coins, self.seed)
         wanted = [*names, *([ALL] if len(names) > 1 else [])]
         keys = [(name, str(kind)) for name in wanted for kind in np.unique(canaries.kinds)]
-        return [lambda one, key=key: _on_hop(plan, scores, key, one) for key in keys]
+        return [partial(hop_verdict, plan, scores, key) for key in keys]
 
     def records(self, fits: int | None) -> list[Attack]:
         """Attacks on trained weights."""
@@ -229,7 +221,7 @@ class _Audited:
         scores, plan = RecordScores(), self.planned(canaries.graph)
         for fitted, coins in self.fitted(plan, canaries, fits or _FITS["records"], "records"):
             scores.add(fitted, canaries, coins)
-        return _one_runs(plan, scores)
+        return record_verdicts(plan, scores)
 
     def pairs(self, fits: int | None) -> list[Attack]:
         """Attacks on released edges."""
@@ -239,7 +231,7 @@ class _Audited:
         scores, plan = RecordScores(), self.planned(canaries.graph)
         for fitted, coins in self.fitted(plan, canaries, fits or _FITS["pairs"], PAIR):
             scores.add(fitted, canaries, coins)
-        return _one_runs(plan, scores)
+        return record_verdicts(plan, scores)
 
     def fitted(
         self, plan: Plan, canaries: Canaries, fits: int, stage: str
@@ -262,45 +254,3 @@ class _Audited:
         if plan.method.name not in REPLAYS:
             return []
         return [release.name for release in plan.releases if release.name.startswith("aggregate/")]
-
-
-def _on_hop(plan: Plan, scores: HopScores, key: tuple[str, str], confidence: float) -> tuple[Evidence, str]:
-    """The bound of one hop or of all of them, and a sentence if it refutes the event of the release."""
-    members, others = (np.concatenate(part.get(key, [np.empty(0)])) for part in (scores.members, scores.others))
-    said = {"name": f"{key[0]}, canary {key[1]}, likelihood ratio", "knowledge": _WITH, "confidence": confidence}
-    if min(len(members), len(others)) < 2:
-        return Evidence(said["name"], _WITH, 0.0, confidence, 0, "no scores"), ""
-    delta = plan.delta or 0.0
-    spread = max(float(members.std()), float(others.std()))
-    event = None if key[0] == ALL else plan.event(key[0])
-    if scores.pure:
-        found = audit_runs(members, others, delta=0.0, policy=Explicit(_SATURATED), **said)
-        claimed = event.epsilon if isinstance(event, PureEvent) else np.inf
-        return found, _worse(key[0], event) if found.epsilon_lower_bound > claimed else ""
-    if spread < _SPREAD:
-        found = audit_runs(members, others, delta=delta, **said)
-        return found, ""
-    found = audit_means(members, others, delta=delta, **said)
-    mu = mean_shift_lower_bound(members, others, confidence=confidence)
-    return found, _worse(key[0], event) if isinstance(event, GaussianEvent) and mu * event.noise_multiplier > 1 else ""
-
-
-def _worse(name: str, event: object) -> str:
-    return f"Release {name!r} says more of one record than the ledger states ({event})."
-
-
-def _one_runs(plan: Plan, scores: RecordScores) -> list[Attack]:
-    gaussian = all(
-        isinstance(event, GaussianEvent) or (isinstance(event, PoissonGaussianEvent) and event.sampling_prob == 1)
-        for event in (release.event for release in plan.releases)
-    )
-
-    def attack(name: str, confidence: float) -> tuple[Evidence, str]:
-        members, others = np.concatenate(scores.members[name]), np.concatenate(scores.others[name])
-        found = audit_one_run(
-            members, others, name=f"canary, {name}", knowledge=_WITH, delta=plan.delta or 0.0, confidence=confidence,
-            guesses=max(1, (len(members) + len(others)) // _GUESSED), gaussian=gaussian and plan.delta is not None and plan.delta > 0,
-        )  # fmt: skip
-        return found, ""
-
-    return [lambda one, name=name: attack(name, one) for name in scores.members]

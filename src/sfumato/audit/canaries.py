@@ -204,7 +204,7 @@ class _Builder:
         self.other: list[tuple[NDArray[np.float32], int]] = []
 
     def add(self, kind: str, cap: int, number: int, *, replaced: bool) -> None:
-        row = self.generator.standard_normal(self.x[0].shape[1]).astype(np.float32) * 100
+        row = np.asarray(100 * self.generator.standard_normal((self.x[0].shape[1],)), np.float32)
         label = number % self.graph.num_classes
         opposite = (label + 1) % self.graph.num_classes
         (node,) = self._nodes(row[None], [label], _TRAIN)
@@ -294,6 +294,16 @@ def _put(x: Any, other: Any, nodes: NDArray[np.int64]) -> Any:
 
 
 def _fields(graph: Graph) -> dict[str, Any]:
-    names = ("x", "y", "classes", "node_ids", "feature_names", "roles", "name", "mean_degree", "max_degree")
+    names: tuple[str, ...] = (
+        "x",
+        "y",
+        "classes",
+        "node_ids",
+        "feature_names",
+        "roles",
+        "name",
+        "mean_degree",
+        "max_degree",
+    )
     names += ("image_shape", "cells")
     return {name: getattr(graph, name) for name in names}

@@ -151,4 +151,4 @@ def row_owners(canaries: Canaries) -> NDArray[np.int64]:
 
 
 def _by(owner: NDArray[np.int64], values: NDArray[np.float64], count: int) -> NDArray[np.float64]:
-    return np.bincount(owner, values, count)
+    return np.bincount(owner, values, count).astype(np.float64)

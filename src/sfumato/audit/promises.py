@@ -65,7 +65,7 @@ def broken_repetition(plan: Plan, graph: Graph, other: Graph, seed: int) -> Iter
     key = new_key()
     first, again, moved = (_rerun(plan, data, key, seed) for data in (graph, graph, other))
     for name, array in first.released.items():
-        if not np.array_equal(array, again.released.get(name)):
+        if not np.array_equal(array, again.released[name]):
             yield f"A retry with the same key releases a second draw of {name}."
     for name, sums in _sums(plan, first, graph, seed).items():
         later = _sums(plan, moved, other, seed).get(name)

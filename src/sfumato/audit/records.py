@@ -88,7 +88,7 @@ def columns(fitted: Fitted, canaries: Canaries) -> NDArray[np.float64] | None:
         for array in fitted.weights.values()
         if array.ndim == 2 and array.shape[1] in (features, features + classes) and features > count
     ]
-    return np.sqrt(sum(np.square(part).sum(axis=0) for part in own)) if own else None
+    return np.sqrt(np.square(np.concatenate(own)).sum(axis=0)) if own else None
 
 
 def pairs(fitted: Fitted, canaries: Canaries) -> NDArray[np.float64]:

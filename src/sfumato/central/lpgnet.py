@@ -127,7 +127,11 @@ class LPGNet(NetworkMethod):
         return self.replay(plan, weights, graph, lambda k, _: released[f"aggregate/{k}"])
 
     def replay(
-        self, plan: Planned, weights: Arrays, graph: Graph, counts: Callable[[int, NDArray[np.float32]], NDArray[np.int64]]
+        self,
+        plan: Planned,
+        weights: Arrays,
+        graph: Graph,
+        counts: Callable[[int, NDArray[np.float32]], NDArray[np.int64]],
     ) -> NDArray[np.float32]:
         """Apply all networks to public features and to counts; return the scores of the last one.
 

@@ -1,0 +1,30 @@
+"""Every method of the catalog passes a small audit, under the first unit that it has a proof for."""
+
+from dataclasses import fields, replace
+
+import pytest
+from test_methods import PRIVATE, UNITS
+
+import sfumato as sf
+from sfumato.audit.auditor import audit
+from sfumato.catalog import method_named
+
+FIRST = {name: unit for name, unit in reversed(PRIVATE)}
+
+
+@pytest.mark.parametrize(("name", "unit"), FIRST.items())
+def test_a_small_audit_flags_no_method(name, unit):
+    method = method_named(name)
+    if "epochs" in {field.name for field in fields(method)}:
+        method = replace(method, epochs=1)
+    found = audit(method, UNITS[unit], sf.Budget(2.0, 1e-6), size=0.02, fits=2)
+    assert found.broken == ()
+    assert not found.flagged
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize(("name", "unit"), PRIVATE)
+def test_a_larger_audit_flags_no_method_under_any_unit(name, unit):
+    found = audit(method_named(name), UNITS[unit], sf.Budget(1.0, 1e-6), size=0.2)
+    assert found.broken == ()
+    assert not found.flagged
