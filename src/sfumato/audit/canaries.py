@@ -100,6 +100,9 @@ def edge_canaries(graph: Graph, *, seed: int, most: int | None = None) -> Canari
         graph: the nodes, and the edges that stay.
         seed: of the pairs.
         most: the largest number of canaries; None sets no limit.
+
+    Raises:
+        InputError: the seed is negative.
     """
     graph = replace(graph, max_degree=None, degree_bounds=None)
     order = np.random.default_rng(check_int(low=0, seed=seed)).permutation(graph.num_nodes)
@@ -130,6 +133,9 @@ def node_canaries(graph: Graph, unit: Unit, count: int, *, seed: int) -> Canarie
         unit: a node with owned arcs; its cap is D.
         count: number of canaries.
         seed: of their features.
+
+    Raises:
+        InputError: the seed is negative.
     """
     cap = unit.max_out_degree or _FREE_ARCS
     kinds = ["full", "looped"] if unit.max_out_degree is None else ["full", "looped", "crowded"]
@@ -155,6 +161,9 @@ def record_canaries(graph: Graph, unit: Unit, count: int, *, seed: int) -> Canar
         unit: a node or a record.
         count: number of canaries.
         seed: of their labels.
+
+    Raises:
+        InputError: the seed is negative.
     """
     generator = np.random.default_rng(check_int(low=0, seed=seed))
     x = _rows(graph)

@@ -53,7 +53,7 @@ class Run(Protocol):
 
 @dataclass(frozen=True)
 class Left:
-    """What left a run that made no certificate: a :class:`Run`."""
+    """What left a run that made no certificate: its ``plan``, and the arrays ``weights`` and ``released`` by name."""
 
     plan: Plan
     weights: Arrays

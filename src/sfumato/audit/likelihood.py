@@ -56,7 +56,7 @@ class HopScores:
     Args:
         pure: whether the noise is Laplace: then a score is the log-likelihood ratio over its largest value, so from -1 to 1.
         members: scores with the canary, by (hop, kind of canary).
-        others: scores without.
+        others: scores without it, in the same form.
     """
 
     pure: bool = False
@@ -108,11 +108,14 @@ def hop_scores(
     r"""Score every canary on one hop.
 
     Args:
-        fitted: the run.
+        fitted: the run that is scored.
         canaries: all records with a coin.
         hop: the sums with every canary in.
         empty: the sums with every canary out.
         pure: whether the noise is Laplace.
+
+    Raises:
+        InputError: two canaries change one row.
 
     Returns:
         The scores and :math:`w_i`, float64 [m]. For Laplace noise these are the log-likelihood ratio over its largest value,

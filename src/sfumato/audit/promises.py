@@ -57,8 +57,8 @@ def broken_repetition(plan: Plan, graph: Graph, other: Graph, seed: int) -> Iter
     the difference of two releases is exact.
 
     Args:
-        plan: what runs.
-        graph: the data.
+        plan: what is run three times.
+        graph: the data of two of the runs.
         other: a neighbor of it.
         seed: the public seed.
     """

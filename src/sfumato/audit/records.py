@@ -33,7 +33,7 @@ class RecordScores:
 
     Args:
         members: scores with the canary.
-        others: scores without.
+        others: scores without it, in the same form.
     """
 
     members: dict[str, list[NDArray[np.float64]]] = field(default_factory=dict)
