@@ -350,11 +350,13 @@ FAULTS = (
 )  # fmt: skip
 
 UNSEEN = {
-    "divisor of the realized batch": "Adam divides its steps by their own size, so that a divisor that is the same in every step "
-    "leaves no trace in the last weights, and one that varies leaves too little.",
-    "counts of both directions": "If an undirected edge sends a label both ways, the row that should not move does. The auditor "
-    "computes what the honest routing would send, and looks at the other row alone.",
-    "noise of the center": "It has two hundredths of the budget of the whole run: even without noise in half of its columns "
-    "the claim of the run is not exceeded, and the release itself is not stored apart from its shrinking.",
+    "divisor of the realized batch": "It was not planted: Adam divides its steps by their own size, so that a divisor hardly "
+    "shows in the last weights. Brute force over neighbors sees it (tests/soundness).",
+    "counts of both directions": "It was planted and not flagged: if an undirected edge sends a label both ways, a row moves "
+    "that the honest routing never touches, and the auditor computes what the honest routing would send.",
+    "center without noise": "It was planted in method linear and not flagged on graphs of 300 nodes: the center is shrunk by the "
+    "noise that it should have, here to zero.",
+    "choice among candidates": "It was not planted: a choice that reads private data shows in one of few outcomes, and needs "
+    "thousands of fits to be seen.",
 }
-"""Faults that this auditor does not see, and why; brute force over neighbors sees the first two (tests/soundness)."""
+"""Faults that this auditor does not see, and why."""

@@ -1,10 +1,11 @@
 r"""Attacks on trained weights: records with a feature of their own, found again by what was learned from that feature.
 
-Of each canary (:func:`~sfumato.audit.canaries.record_canaries`) the attacker knows the record. He scores it twice:
+Of each canary (:func:`~sfumato.audit.canaries.record_canaries`) the attacker knows the record. He scores it:
 
 * *answer*: the log-odds that the model gives the canary's label, against its best (for replaced records: its other) rival. Where
   labels are private this reads the weights and the canary's own features alone.
-* *column*: the length of the weights that read the canary's column. Nothing but the canary and noise moves them.
+* *column*: the length of the weights that read the canary's column, and its entry in a mean of all rows. Nothing but the canary
+  and noise moves them.
 
 Weights were trained on all canaries together, so scores of one fit depend on each other. Bounds come from estimators that hold
 under any dependence (:mod:`~sfumato.audit.one_run`). Several fits count as one run with the canaries of all of them: fits are
@@ -47,7 +48,9 @@ class RecordScores:
             canaries: all records with a coin.
             coins: which were in, bool [m].
         """
-        found = {ANSWER: answers(fitted, canaries), COLUMN: columns(fitted, canaries)} if len(canaries.nodes) else {}
+        found: dict[str, NDArray[np.float64] | None] = {}
+        if len(canaries.nodes):
+            found = {ANSWER: answers(fitted, canaries), COLUMN: columns(fitted, canaries), **means(fitted, canaries)}
         if EDGES in fitted.released and not len(canaries.nodes):
             found[PAIR] = pairs(fitted, canaries)
         for name, scores in found.items():
@@ -89,6 +92,18 @@ def columns(fitted: Fitted, canaries: Canaries) -> NDArray[np.float64] | None:
         if array.ndim == 2 and array.shape[1] in (features, features + classes) and features > count
     ]
     return np.sqrt(np.square(np.concatenate(own)).sum(axis=0)) if own else None
+
+
+def means(fitted: Fitted, canaries: Canaries) -> dict[str, NDArray[np.float64]]:
+    """Return the entry of each canary's own column in every vector over columns, such as a center, by name, float64 [m].
+
+    Args:
+        fitted: the run, of which weights are read.
+        canaries: records with a coin.
+    """
+    features, count = canaries.graph.num_features, len(canaries)
+    vectors = {name: array for name, array in fitted.weights.items() if array.shape == (features,) and features > count}
+    return {f"{COLUMN} of {name}": array[-count:].astype(np.float64) for name, array in vectors.items()}
 
 
 def pairs(fitted: Fitted, canaries: Canaries) -> NDArray[np.float64]:
