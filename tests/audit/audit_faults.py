@@ -12,13 +12,17 @@ import numpy as np
 import torch
 
 import sfumato as sf
+from sfumato.audit.auditor import audit
+from sfumato.audit.evidence import Audit
 from sfumato.bounded.aggregation import to_steps
 from sfumato.bounded.degree import cap_out_degree
 from sfumato.bounded.exact import ROW_BITS, WholeRows
 from sfumato.bounded.kernels import UNIT
 from sfumato.catalog import method_named
-from sfumato.central import _learning, counts, gap, labels
+from sfumato.central import _learning, counts, gap, labels, linear
 from sfumato.central.gap import GAP
+from sfumato.graph.graph import Graph
+from sfumato.graph.synthetic import stochastic_block_model
 from sfumato.method import opening
 from sfumato.method.contract import Listed, Outcome
 from sfumato.nn.training import train_full_batch
@@ -46,6 +50,12 @@ class Fault:
     proof: str
     size: float = 0.05
     fits: int = 2
+    graph: Graph | None = None
+
+    def audit(self, plant=None) -> Audit:
+        """Audit the method with the fault in it, or with what ``plant`` puts there instead."""
+        with (plant or self.plant)():
+            return audit(self.method, self.unit, BUDGET, graph=self.graph, size=self.size, fits=self.fits)
 
 
 def patched(home, name, fault):
@@ -266,6 +276,11 @@ def clip_a_hundred_times_larger(real):
     return lambda q, steps, clip, noise, rate: real(q, steps, 100 * clip, noise / 100, rate)
 
 
+def no_noise_for_the_center(real):
+    """The mean of the rows leaves as it is."""
+    return lambda rows, groups, count, stddev, key: real(rows, groups, count, 1e-9, key)
+
+
 def not_sampled(real):
     """Amplification by sampling is claimed, but every step reads all records."""
     return lambda q, steps, clip, noise, rate: real(1.0, steps, clip, noise, rate)
@@ -310,6 +325,9 @@ _BARE = GAP(epochs=1, num_hops=1, encoder=False)
 _LABELS = method_named("label-messages")
 _MLP = replace(method_named("mlp"), epochs=10, batch_size=5000)
 
+_SHIFTED = stochastic_block_model(3000, 3, mean_degree=4, num_features=8, seed=0).with_split(seed=0)
+_SHIFTED = replace(_SHIFTED, x=_SHIFTED.x + 5)  # a center far from 0
+
 FAULTS = (
     Fault("sqrt 2 missing", _GAP, EDGE, patched(gap, "hop_sensitivity", sensitivity_of_one_arc), "bound", 1.0, 12),
     Fault("half of the noise", _GAP, EDGE, patched(gap, "noisy_neighborhood_sum", half_the_noise), "bound", 0.5, 6),
@@ -343,6 +361,8 @@ FAULTS = (
     Fault("head in the clear", _LABELS, NODE, patched(labels, "train", trained_in_the_clear("head", 100)), "bound", 1.0, 3),
     Fault("encoder in the clear", GAP(epochs=1), NODE,
           patched(gap, "train", trained_in_the_clear("encoder", 100)), "bound", 1.0, 3),
+    Fault("center without noise", replace(method_named("linear"), epochs=10), NODE,
+          patched(linear, "noisy_group_sums", no_noise_for_the_center), "bound", 1.0, 3, _SHIFTED),
     Fault("gradients hardly clipped", _MLP, sf.RecordLevel(),
           patched(_learning, "PrivateSGD", clip_a_hundred_times_larger), "bound", 1.0, 4),
     Fault("sampling rate understated", replace(_MLP, epochs=2, batch_size=16), sf.RecordLevel(),
@@ -354,8 +374,6 @@ UNSEEN = {
     "shows in the last weights. Brute force over neighbors sees it (tests/soundness).",
     "counts of both directions": "It was planted and not flagged: if an undirected edge sends a label both ways, a row moves "
     "that the honest routing never touches, and the auditor computes what the honest routing would send.",
-    "center without noise": "It was planted in method linear and not flagged on graphs of 300 nodes: the center is shrunk by the "
-    "noise that it should have, here to zero.",
     "choice among candidates": "It was not planted: a choice that reads private data shows in one of few outcomes, and needs "
     "thousands of fits to be seen.",
 }

@@ -1,23 +1,16 @@
 """The auditor flags every planted fault, and none of the configurations that the faults were planted in."""
 
 import pytest
-from audit_faults import BUDGET, FAULTS, UNSEEN, nothing
-
-from sfumato.audit.auditor import audit
+from audit_faults import FAULTS, UNSEEN, nothing
 
 QUICK = ("known key", "noise on a coarse grid", "two draws released", "one draw for all hops", "public predictions")
 HONEST = {(fault.method, fault.unit, fault.size, fault.fits): fault for fault in FAULTS if fault.plant is not nothing}
 
 
-def found(fault, plant):
-    with plant():
-        return audit(fault.method, fault.unit, BUDGET, size=fault.size, fits=fault.fits)
-
-
 @pytest.mark.audit
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_planted_fault_is_flagged(fault):
-    result = found(fault, fault.plant)
+    result = fault.audit()
     assert result.flagged
     if fault.proof == "promise":
         assert result.broken
@@ -29,14 +22,14 @@ def test_a_planted_fault_is_flagged(fault):
 @pytest.mark.audit
 @pytest.mark.parametrize("fault", HONEST.values(), ids=lambda fault: fault.name)
 def test_the_same_configuration_without_the_fault_is_not(fault):
-    result = found(fault, nothing)
+    result = fault.audit(nothing)
     assert not result.flagged, (result.broken, result.evidence)
 
 
 @pytest.mark.parametrize("name", QUICK)
 def test_faults_that_need_no_statistics_are_flagged_at_a_small_size(name):
     fault = next(one for one in FAULTS if one.name == name)
-    assert found(fault, fault.plant).broken
+    assert fault.audit().broken
 
 
 def test_there_are_enough_faults_and_those_that_are_not_seen_are_named():
