@@ -14,7 +14,7 @@ import typer
 
 from sfumato import __version__
 from sfumato._optional import explained
-from sfumato.cli import budget, data, experiment, invert, ledger, pate, report, run, text, train, tune
+from sfumato.cli import attack, audit, budget, data, experiment, invert, ledger, pate, report, run, text, train, tune
 from sfumato.cli.stopped import StopError, StoppableGroup, notes_of
 from sfumato.errors import InputError, MissingDependencyError, SfumatoError, SfumatoWarning
 
@@ -34,6 +34,8 @@ app.command("evaluate")(run.evaluate)
 app.command("verify")(run.verify)
 app.command("report")(report.report)
 app.command("cite")(report.cite)
+app.command("audit")(audit.audit)
+app.command("attack")(attack.attack)
 app.command("invert")(invert.invert)
 app.add_typer(budget.app, name="budget")
 app.add_typer(ledger.app, name="ledger")

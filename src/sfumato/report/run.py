@@ -18,6 +18,7 @@ from sfumato.evaluation.scores import Summary
 from sfumato.experiments.results import FILE
 from sfumato.record.certificate import price_words
 from sfumato.record.release_folder import read_release
+from sfumato.report.evidence import attacks_section, audit_section
 from sfumato.report.html import to_html
 from sfumato.report.page import Code, Facts, Items, Page, Part, Section, Table
 from sfumato.report.run_figures import Bucket, curves_figure, degree_figure, projections, quantity
@@ -53,6 +54,8 @@ class Run:
         predicted: a class number for every node; None if the graph cannot be read.
         evaluation: scores by class and degree; None if the graph cannot be read.
         missing: why the graph cannot be read.
+        audit: the audit in ``evaluation/``; None without one.
+        attacks: the attacks in ``evaluation/attacks/``, by name.
     """
 
     folder: str
@@ -66,6 +69,8 @@ class Run:
     predicted: NDArray[np.int64] | None = None
     evaluation: Evaluation | None = None
     missing: str = ""
+    audit: Mapping[str, Any] | None = None
+    attacks: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def private(self) -> bool:
@@ -106,6 +111,10 @@ def read_run(folder: str | Path) -> Run:
         (folder / "release" / "signature.json").exists(),
         _evaluated(folder / "evaluation" / "metrics.json"),
         _evaluated(folder / "evaluation" / "curves.json"),
+        audit=_evaluated(folder / "evaluation" / "audit.json"),
+        attacks=tuple(
+            found for path in sorted(folder.glob("evaluation/attacks/*.json")) if (found := _evaluated(path))
+        ),
     )
 
 
@@ -149,7 +158,9 @@ def run_page(run: Run) -> str:
     """Return an HTML page about a run in a single file. Scores are under a separate heading, outside the guarantee."""
     values = run.certificate
     lead = f"Protects {values['protects']}: {claim_words(values['claim'])}." if run.private else _NO_PRIVACY
-    sections = (_guarantee(run), _released(run), *_pictures(run), _evaluation(run))
+    tried = [audit_section(run.audit)] if run.audit else []
+    tried += [attacks_section(run.attacks)] if run.attacks else []
+    sections = (_guarantee(run), _released(run), *_pictures(run), _evaluation(run), *tried)
     closing = "This page holds scores that read true labels: it is evaluation, and no part of release/."
     return to_html(Page(f"{values['method']} on {run.graph}", lead, sections, closing))
 

@@ -1,0 +1,101 @@
+"""`sfumato attack`: what an attacker infers from a trained run, beside what can be known without it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from sfumato._files import write_json
+from sfumato._optional import TRAIN, check_installed
+from sfumato._validate import check_choice, fail
+from sfumato.attacks.listing import ATTACKS
+from sfumato.cli import data
+from sfumato.cli.output import stage_bars
+from sfumato.errors import InputError
+from sfumato.evaluation.source import Source
+
+if TYPE_CHECKING:
+    from sfumato.attacks.attack import Attack
+
+
+def attack(
+    name: str = typer.Argument(..., metavar="NAME", help=f"The attack: {', '.join(ATTACKS)}."),
+    run: Path = typer.Argument(..., metavar="DIR", help="The folder of a run."),
+    dataset: str | None = typer.Option(
+        None, "--dataset", help="The data set that the run was trained on (default: where the run found it)."
+    ),
+    data_dir: Path | None = data.DATA_DIR,
+    setting: list[str] | None = typer.Option(
+        None, "--set", metavar="NAME=VALUE", help="A setting of the attack, such as num_shadows=8. May be repeated."
+    ),
+    seed: int = typer.Option(0, "--seed", help="The seed of all that the attack draws."),
+    out: Path | None = typer.Option(
+        None, "--out", help="The JSON file to write (default: evaluation/attacks/NAME.json in the run folder)."
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object on standard output."),
+) -> None:
+    """Attack the model of a run, and measure what the attack infers.
+
+    Beside it stands what the same attacker infers without the model. The attack reads the true answers, to mark itself: its
+    result is outside the guarantee. Nothing is spent, and nothing in release/ changes. `sfumato report` shows the result.
+    """
+    check_choice(tuple(ATTACKS), attack=name)
+    out = out or run / "evaluation" / "attacks" / f"{name}.json"
+    if (run / "release").resolve() in out.resolve().parents:
+        raise fail("out", str(out), "to be outside release/", "Only certified files belong there.")
+    check_installed(*TRAIN)
+    from sfumato.catalog import load
+    from sfumato.report.evidence import gain, rates
+
+    chosen = _attack(name, setting or [])
+    source = Source.of_run(run)
+    other: dict[str, Any] = {"dataset": dataset, "data_dir": data_dir and str(data_dir)}
+    source = replace(source, **{key: value for key, value in other.items() if value is not None})
+    fitted = load(run)
+    graph = source.with_roles(source.check().load(), 0)
+    with stage_bars(as_json) as report:
+        found = chosen.run(fitted, graph, seed=seed, progress=report)
+    told = {**found.to_dict(), "run": str(run), "seed": seed}
+    settings = {field.name: getattr(chosen, field.name) for field in fields(chosen)}
+    write_json(out, {**told, "settings": settings, "curve": rates(found.scores)})
+    if as_json:
+        typer.echo(json.dumps({**told, "out": str(out)}))
+        return
+    typer.echo(gain(told))
+    typer.echo(
+        f"95 % interval of the AUC: {told['auc_low']:.3f} to {told['auc_high']:.3f}. Found at 1 % false positives: "
+        f"{100 * told['tpr_at_1pct_fpr']:.1f} % (a guess finds 1 %)."
+    )
+    for measure, value in found.measures.items():
+        typer.echo(f"{measure}: {value:.4g}")
+    typer.echo(f"Wrote {out}. It is evaluation, and not for release. See it with `sfumato report {run}`.")
+
+
+def _attack(name: str, given: list[str]) -> Attack:
+    """Build an attack with its settings as text; each takes the type of its default."""
+    kind = ATTACKS[name]
+    defaults = {field.name: field.default for field in fields(kind)}
+    settings: dict[str, Any] = {}
+    for one in given:
+        key, sign, text = one.partition("=")
+        if not sign or key not in defaults:
+            known = ", ".join(defaults) or "none"
+            raise fail("--set", one, f"to be NAME=VALUE with a setting of attack {name}: {known}")
+        settings[key] = _value(key, text, defaults[key])
+    return kind(**settings)
+
+
+def _value(key: str, text: str, default: Any) -> Any:
+    if isinstance(default, bool):
+        return check_choice(("true", "false"), **{key: text.lower()}) == "true"
+    kind = int if default is None else type(default)
+    try:
+        return kind(text)
+    except ValueError as error:
+        raise InputError(
+            f"Expected {key} to be {'a whole number' if kind is int else 'a number'}, got {text!r}."
+        ) from error

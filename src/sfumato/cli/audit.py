@@ -1,0 +1,148 @@
+"""`sfumato audit`: a certified lower bound on epsilon, beside what a method or a run claims."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from sfumato._files import write_json
+from sfumato._optional import TRAIN, check_installed
+from sfumato._validate import fail
+from sfumato.catalog import WORDS, method_for
+from sfumato.cli import data, options
+from sfumato.cli.output import stage_bars, write_page
+from sfumato.cli.parse import with_arcs
+from sfumato.errors import InputError
+from sfumato.privacy.budget import Budget
+from sfumato.privacy.units import Declared, unit_named
+
+if TYPE_CHECKING:
+    from sfumato.audit.evidence import Audit
+    from sfumato.graph.graph import Graph
+    from sfumato.method.contract import Listed
+    from sfumato.privacy.units import Unit
+
+_MOST_ARCS = 10
+
+
+def audit(
+    target: str = typer.Argument(..., metavar="DIR|METHOD", help="The folder of a run, or a method."),
+    unit: str | None = options.UNIT,
+    epsilon: float | None = options.EPSILON,
+    delta: float | None = options.DELTA,
+    arcs: str | None = options.ARCS,
+    max_degree: int | None = options.MAX_DEGREE,
+    dataset: str | None = typer.Option(
+        None, "--dataset", help="The data beside the canaries (default: random graphs, or images for image methods)."
+    ),
+    data_dir: Path | None = data.DATA_DIR,
+    confidence: float = typer.Option(0.999, "--confidence", help="How sure all bounds together are."),
+    fits: int | None = typer.Option(
+        None,
+        "--fits",
+        help="How many times to fit for each kind of attack (default: 4 to 10). More fits, tighter bounds.",
+    ),
+    size: float = typer.Option(1.0, "--size", help="How many canaries there are, as a share of the default."),
+    seed: int = typer.Option(0, "--seed", help="The seed of canaries and of public parts of the fits."),
+    out: Path | None = typer.Option(
+        None, "--out", help="The folder to write to (default: evaluation/ in the run folder; nothing for a METHOD)."
+    ),
+    as_json: bool = options.JSON,
+) -> None:
+    """Attack the claim of a method or a run, and print the epsilon that the attacks prove.
+
+    The method is really fitted, several times, on data with planted records that are as bad as the unit allows; a run's own
+    data are never read. Of a run, its method, settings, unit and budget are audited, and its folder is verified. Exit code 1:
+    the claim is refuted.
+    """
+    check_installed(*TRAIN)
+    from sfumato.audit.auditor import audit as audited
+    from sfumato.report.evidence import audit_page
+
+    folder = Path(target)
+    found: tuple[Listed, Unit, Budget]
+    if target in WORDS:
+        asked = _unit(unit, arcs, max_degree)
+        found = method_for(target, {}, dataset or ""), asked, _budget(epsilon, delta)
+    elif folder.is_dir():
+        if any(value is not None for value in (unit, epsilon, delta, arcs, max_degree)):
+            raise InputError(
+                "Expected no --unit, --epsilon, --delta, --arcs or --max-degree with a run: it states them. Drop them."
+            )
+        found, out = _of_run(folder), out or folder / "evaluation"
+    else:
+        raise fail("DIR|METHOD", target, f"to be the folder of a run or one of {', '.join(WORDS)}")
+    if out is not None and (folder / "release").resolve() in (out.resolve(), *out.resolve().parents):
+        raise fail("out", str(out), "to be outside release/", "Only certified files belong there.")
+    graph = None if dataset is None else _graph(dataset, data_dir)
+    with stage_bars(as_json) as report:
+        result = audited(*found, graph=graph, confidence=confidence, fits=fits, size=size, seed=seed, progress=report)
+    told = result.to_dict() | {"problems": _problems(folder) if target not in WORDS else []}
+    told["flagged"] = bool(told["flagged"] or told["problems"])
+    told["broken"] += [f"The verifier refuses the folder: {problem}" for problem in told["problems"]]
+    if out is not None:
+        title = target if target in WORDS else folder.resolve().name
+        write_page(out / "audit.html", audit_page(told, title))
+        write_json(out / "audit.json", told)
+        told["out"] = str(out)
+    _show(result, told, as_json)
+    if told["flagged"]:
+        raise typer.Exit(1)
+
+
+def _unit(unit: str | None, arcs: str | None, max_degree: int | None) -> Unit:
+    """Return the unit that the options name, for a graph that is declared undirected."""
+    if unit is None:
+        raise InputError("Expected --unit with METHOD, got none. Say what is protected, such as --unit edge.")
+    word = with_arcs({"unit": unit, "arcs": arcs})["unit"]
+    return unit_named(word, Declared(directed=False, max_degree=max_degree or _MOST_ARCS))
+
+
+def _budget(epsilon: float | None, delta: float | None) -> Budget:
+    if epsilon is None or delta is None:
+        raise InputError("Expected --epsilon and --delta with METHOD, got one or none. Name the claim to audit.")
+    return Budget(epsilon, delta)
+
+
+def _of_run(folder: Path) -> tuple[Listed, Unit, Budget]:
+    from sfumato.catalog import load
+
+    fitted = load(folder)
+    if fitted.plan.budget is None:
+        raise InputError(f"Expected a run with a budget, got {str(folder)!r} without one: there is no claim to audit.")
+    return fitted.plan.method, fitted.plan.unit, fitted.plan.budget
+
+
+def _graph(dataset: str, data_dir: Path | None) -> Graph:
+    from sfumato.evaluation.source import Source
+
+    source = Source(dataset, None if data_dir is None else str(data_dir)).check()
+    return source.with_roles(source.load(), 0)
+
+
+def _problems(folder: Path) -> list[str]:
+    from sfumato import verify as verifier
+
+    return list(verifier.verify(folder).problems)
+
+
+def _show(result: Audit, told: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(told))
+        return
+    for one in result.evidence:
+        typer.echo(
+            f"{one.name}: epsilon is at least {one.epsilon_lower_bound:.4g} ({one.trials:,} scores, {one.estimator})"
+        )
+    for sentence in told["broken"]:
+        typer.echo(f"Broken: {sentence}")
+    claimed = "nothing" if result.claimed is None else f"epsilon {result.claimed:g}, delta {result.delta:g}"
+    typer.echo(
+        f"Claimed: {claimed} for {result.unit}. Certified lower bound: {result.epsilon_lower_bound:.4g} at a confidence of "
+        f"{100 * result.confidence:g} %. " + ("The claim is refuted." if told["flagged"] else "The claim stands.")
+    )
+    if "out" in told:
+        typer.echo(f"Wrote {Path(told['out']) / 'audit.html'}. It is evaluation, and not for release.")

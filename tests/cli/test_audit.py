@@ -1,0 +1,71 @@
+"""`sfumato audit` of a method and of a run: the certified bound beside the claim, exit codes, and what it refuses."""
+
+import json
+
+import pytest
+
+SMALL = ("--size", "0.02", "--fits", "2")
+CLAIM = ("--unit", "edge", "--epsilon", "1", "--delta", "1e-6")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A run on the synthetic data set."""
+    from sfumato.cli import invoke
+
+    out = tmp_path_factory.mktemp("audited") / "run"
+    assert invoke(["train", "gap", "--dataset", "campus", *CLAIM, "--no-controls", "--out", str(out)]) == 0
+    return out
+
+
+def test_a_method_stands_and_prints_what_scripts_read(sfumato):
+    result = sfumato("audit", "gap", *CLAIM, *SMALL, "--json")
+    told = json.loads(result.out)
+    assert (result.code, told["flagged"], told["confidence"]) == (0, False, 0.999)
+    assert 0.999 < told["claimed"] <= 1
+    assert 0 <= told["epsilon_lower_bound"] <= 1
+    assert told["evidence"]
+
+
+def test_a_run_carries_its_audit_and_the_report_shows_it(sfumato, run):
+    result = sfumato("audit", run, *SMALL)
+    assert result.code == 0
+    assert "The claim stands" in result.out
+    assert json.loads((run / "evaluation" / "audit.json").read_text())["method"] == "gap"
+    assert "Audit of" in (run / "evaluation" / "audit.html").read_text()
+    assert sfumato("verify", run).code == 0
+    sfumato("report", run)
+    assert "Audit of the claim" in (run / "reports" / "index.html").read_text()
+
+
+def test_a_folder_that_does_not_verify_is_flagged(sfumato, run, tmp_path):
+    import shutil
+
+    copy = shutil.copytree(run, tmp_path / "copy")
+    (copy / "release" / "extra.txt").write_text("more")
+    result = sfumato("audit", copy, *SMALL)
+    assert result.code == 1
+    assert "The verifier refuses the folder" in result.out
+    assert "The claim is refuted" in result.out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("nothing",), "to be the folder of a run or one of auto"),
+        (("gap", "--epsilon", "1", "--delta", "1e-6"), "Expected --unit with METHOD, got none"),
+        (("gap", "--unit", "edge", "--delta", "1e-6"), "Expected --epsilon and --delta with METHOD"),
+        (("gap", *CLAIM, "--confidence", "0.3"), "Expected confidence"),
+        (("gap", *CLAIM, "--fits", "1"), "Expected fits"),
+        (("gap", "--unit", "class", "--epsilon", "1", "--delta", "1e-6"), "no bounded sensitivity"),
+    ],
+)
+def test_wrong_options_are_refused(sfumato, words, said):
+    result = sfumato("audit", *words)
+    assert result.code == 2
+    assert said in result.err
+
+
+def test_a_run_states_its_own_claim(sfumato, run):
+    result = sfumato("audit", run, "--epsilon", "2")
+    assert (result.code, "it states them" in result.err) == (2, True)
