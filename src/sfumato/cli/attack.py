@@ -38,7 +38,7 @@ def attack(
     ),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object on standard output."),
 ) -> None:
-    """Attack the model of a run, and measure what the attack infers.
+    """Run an attack on the model of a run, and measure what it infers.
 
     Beside it stands what the same attacker infers without the model. The attack reads the true answers, to mark itself: its
     result is outside the guarantee. Nothing is spent, and nothing in release/ changes. `sfumato report` shows the result.

@@ -52,7 +52,7 @@ def audit(
     ),
     as_json: bool = options.JSON,
 ) -> None:
-    """Attack the claim of a method or a run, and print the epsilon that the attacks prove.
+    """Test the claim of a method or a run by attacks, and print the epsilon that they prove.
 
     The method is really fitted, several times, on data with planted records that are as bad as the unit allows; a run's own
     data are never read. Of a run, its method, settings, unit and budget are audited, and its folder is verified. Exit code 1:
