@@ -66,6 +66,12 @@ def test_wrong_options_are_refused(sfumato, words, said):
     assert said in result.err
 
 
+def test_a_local_method_is_audited_by_its_reports(sfumato):
+    told = json.loads(sfumato("audit", "label-only", "--epsilon-y", "1", "--size", "0.1", "--json").out)
+    assert (told["flagged"], told["claimed"]) == (False, 1.0)
+    assert told["evidence"][0]["epsilon_lower_bound"] > 0
+
+
 def test_a_run_states_its_own_claim(sfumato, run):
     result = sfumato("audit", run, "--epsilon", "2")
     assert (result.code, "it states them" in result.err) == (2, True)

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from sfumato._validate import check_int, check_real, fail
 from sfumato.audit.canaries import Canaries, edge_canaries, flip, node_canaries, record_canaries
+from sfumato.audit.classes import audit_cell
 from sfumato.audit.evidence import Audit
 from sfumato.audit.hops import REPLAYS
 from sfumato.audit.likelihood import ALL, HopScores
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 _CLASSES, _FEATURES, _PIXELS = 3, 8, (1, 16, 16)
 _EDGE_NODES, _NODE_CANARIES, _RECORDS, _FEW, _MOST_ARCS = 20_000, 1_500, 200, 300, 60
-_FITS = {"hops": 8, "records": 4, "pairs": 10}
+_FITS = {"hops": 8, "records": 4, "pairs": 10, "cells": 20}
 
 Told = Callable[[int, int], None]
 
@@ -90,11 +91,13 @@ def audit(
     if fits is not None:
         check_int("Some promises compare two fits.", low=2, fits=fits)
     if unit.trust != "curator" or not unit.private:
-        raise fail("unit", unit, "to be protected by a trusted curator", "Audit a randomizer by its outputs.")
+        raise fail(
+            "unit", unit, "to be protected by a trusted curator", "Use sfumato.audit.reports for what users send."
+        )
     audited = _Audited(method, unit, budget, graph, size, seed, progress)
     broken = list(dict.fromkeys(audited.promises()))
     plan = audited.plan
-    jobs = [job for job in (audited.hops(fits), audited.records(fits), audited.pairs(fits)) if job]
+    jobs = [job for job in (audited.hops(fits), audited.records(fits), audited.pairs(fits), audited.cells(fits)) if job]
     count = sum(len(job) for job in jobs)
     one = 1 - (1 - confidence) / max(count, 1)
     evidence = []
@@ -232,6 +235,14 @@ class _Audited:
         for fitted, coins in self.fitted(plan, canaries, fits or _FITS["pairs"], PAIR):
             scores.add(fitted, canaries, coins)
         return record_verdicts(plan, scores)
+
+    def cells(self, fits: int | None) -> list[Attack]:
+        """Attacks on class-level methods by training again with other images of a class."""
+        if self.unit.partition != "classes" or self.unit.relation != "replace":
+            return []
+        told, graph = self.told("cells"), self.small()
+        told(0, 1)
+        return [lambda one: (audit_cell(self.plan, graph, fits=fits or _FITS["cells"], confidence=one), "")]
 
     def fitted(
         self, plan: Plan, canaries: Canaries, fits: int, stage: str

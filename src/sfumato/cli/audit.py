@@ -12,7 +12,7 @@ from sfumato._files import write_json
 from sfumato._optional import TRAIN, check_installed
 from sfumato._validate import fail
 from sfumato.catalog import WORDS, method_for
-from sfumato.cli import data, options
+from sfumato.cli import data, local, options
 from sfumato.cli.output import stage_bars, write_page
 from sfumato.cli.parse import with_arcs
 from sfumato.errors import InputError
@@ -21,11 +21,11 @@ from sfumato.privacy.units import Declared, unit_named
 
 if TYPE_CHECKING:
     from sfumato.audit.evidence import Audit
-    from sfumato.graph.graph import Graph
+    from sfumato.graph.graph import Graph, PublicFacts
     from sfumato.method.contract import Listed
     from sfumato.privacy.units import Unit
 
-_MOST_ARCS = 10
+_MOST_ARCS, _REPORTS = 10, 20_000
 
 
 def audit(
@@ -33,6 +33,8 @@ def audit(
     unit: str | None = options.UNIT,
     epsilon: float | None = options.EPSILON,
     delta: float | None = options.DELTA,
+    epsilon_x: float | None = options.EPSILON_X,
+    epsilon_y: float | None = options.EPSILON_Y,
     arcs: str | None = options.ARCS,
     max_degree: int | None = options.MAX_DEGREE,
     dataset: str | None = typer.Option(
@@ -60,13 +62,17 @@ def audit(
     """
     check_installed(*TRAIN)
     from sfumato.audit.auditor import audit as audited
+    from sfumato.audit.reports import audit_reports
     from sfumato.report.evidence import audit_page
 
     folder = Path(target)
-    found: tuple[Listed, Unit, Budget]
-    if target in WORDS:
+    found: tuple[Listed, Unit | None, Budget | None, PublicFacts | None]
+    if target in local.WORDS:
+        shares = {"epsilon": epsilon, "epsilon_x": epsilon_x, "epsilon_y": epsilon_y}
+        found = method_for(target, shares, dataset or ""), None, None, None
+    elif target in WORDS:
         asked = _unit(unit, arcs, max_degree)
-        found = method_for(target, {}, dataset or ""), asked, _budget(epsilon, delta)
+        found = method_for(target, {}, dataset or ""), asked, _budget(epsilon, delta), None
     elif folder.is_dir():
         if any(value is not None for value in (unit, epsilon, delta, arcs, max_degree)):
             raise InputError(
@@ -79,7 +85,23 @@ def audit(
         raise fail("out", str(out), "to be outside release/", "Only certified files belong there.")
     graph = None if dataset is None else _graph(dataset, data_dir)
     with stage_bars(as_json) as report:
-        result = audited(*found, graph=graph, confidence=confidence, fits=fits, size=size, seed=seed, progress=report)
+        method, protected, budget, public = found
+        if protected is None or budget is None:
+            facts = {} if public is None else {"public": public}
+            runs = max(2, int(size * _REPORTS))
+            result = audit_reports(method, confidence=confidence, runs=runs, progress=report, **facts)
+        else:
+            result = audited(
+                method,
+                protected,
+                budget,
+                graph=graph,
+                confidence=confidence,
+                fits=fits,
+                size=size,
+                seed=seed,
+                progress=report,
+            )
     told = result.to_dict() | {"problems": _problems(folder) if target not in WORDS else []}
     told["flagged"] = bool(told["flagged"] or told["problems"])
     told["broken"] += [f"The verifier refuses the folder: {problem}" for problem in told["problems"]]
@@ -107,13 +129,17 @@ def _budget(epsilon: float | None, delta: float | None) -> Budget:
     return Budget(epsilon, delta)
 
 
-def _of_run(folder: Path) -> tuple[Listed, Unit, Budget]:
+def _of_run(folder: Path) -> tuple[Listed, Unit | None, Budget | None, PublicFacts | None]:
     from sfumato.catalog import load
 
-    fitted = load(folder)
-    if fitted.plan.budget is None:
-        raise InputError(f"Expected a run with a budget, got {str(folder)!r} without one: there is no claim to audit.")
-    return fitted.plan.method, fitted.plan.unit, fitted.plan.budget
+    plan = load(folder).plan
+    if not plan.unit.private:
+        raise InputError(
+            f"Expected a run with a guarantee, got {str(folder)!r} without one: there is no claim to audit."
+        )
+    if plan.unit.trust != "curator":
+        return plan.method, None, None, plan.public
+    return plan.method, plan.unit, plan.budget, None
 
 
 def _graph(dataset: str, data_dir: Path | None) -> Graph:
