@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sfumato._validate import fail
 from sfumato.audit.evidence import Audit
@@ -25,7 +25,7 @@ def audit_reports(
     runs: int = 20_000,
     progress: Progress | None = None,
 ) -> Audit:
-    """Audit every randomizer of a local method: a bound for each, beside the budget of this randomizer.
+    """Return the audit of a local method: a bound for each of its randomizers, beside the budget of this one.
 
     **Formal guarantee.** If every randomizer keeps its own budget, the audit is flagged with probability at most
     1 - ``confidence``, which is divided equally among the randomizers.
@@ -45,6 +45,7 @@ def audit_reports(
     >>> found.flagged, found.claimed, len(found.evidence)
     (False, 1.0, 1)
     """
+    randomizers: list[tuple[Any, float]]
     if isinstance(method, Blink):
         randomizers = [(method.lists, method.lists.realized_epsilon)]
     elif isinstance(method, Questions):
