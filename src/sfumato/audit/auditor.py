@@ -3,6 +3,8 @@ r"""The auditor fits a method for real and attacks what leaves: an epsilon that 
 1. *Promises* (:mod:`~sfumato.audit.promises`): what is wrong whatever epsilon is.
 2. *Hops* (:mod:`~sfumato.audit.likelihood`): canary edges or nodes, the likelihood ratio of what aggregations release.
 3. *Records* (:mod:`~sfumato.audit.records`): canary records, found again in trained weights; canary edges in released edges.
+4. *Classes* (:mod:`~sfumato.audit.classes`): training again with other images of a class.
+5. *Few records* (:mod:`~sfumato.audit.few`): the length of weights that were trained on one record or two.
 
 Noise and coins of the fits come from the operating system, as always. The risk 1 - confidence is divided equally among the
 attacks, whose number follows from the plan alone. Bounds on one release refute its event in the ledger as well.
@@ -14,7 +16,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +25,7 @@ from sfumato._validate import check_int, check_real, fail
 from sfumato.audit.canaries import Canaries, edge_canaries, flip, node_canaries, record_canaries
 from sfumato.audit.classes import audit_cell
 from sfumato.audit.evidence import Audit
+from sfumato.audit.few import audit_few, few_records
 from sfumato.audit.hops import REPLAYS
 from sfumato.audit.likelihood import ALL, HopScores
 from sfumato.audit.promises import broken_promises, broken_repetition
@@ -31,6 +34,7 @@ from sfumato.audit.verdicts import Attack, hop_verdict, record_verdicts
 from sfumato.bounded.routing import can_route, needs_one_way
 from sfumato.errors import DataError, InputError
 from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.privacy.events import PoissonGaussianEvent
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph
@@ -41,7 +45,7 @@ if TYPE_CHECKING:
 
 _CLASSES, _FEATURES, _PIXELS = 3, 8, (1, 16, 16)
 _EDGE_NODES, _NODE_CANARIES, _RECORDS, _FEW, _MOST_ARCS = 20_000, 1_500, 200, 300, 60
-_FITS = {"hops": 8, "records": 4, "pairs": 10, "cells": 20}
+_FITS = {"hops": 8, "records": 4, "pairs": 10, "cells": 20, "few": 60}
 
 Told = Callable[[int, int], None]
 
@@ -97,7 +101,17 @@ def audit(
     audited = _Audited(method, unit, budget, graph, size, seed, progress)
     broken = list(dict.fromkeys(audited.promises()))
     plan = audited.plan
-    jobs = [job for job in (audited.hops(fits), audited.records(fits), audited.pairs(fits), audited.cells(fits)) if job]
+    jobs = [
+        job
+        for job in (
+            audited.hops(fits),
+            audited.records(fits),
+            audited.pairs(fits),
+            audited.cells(fits),
+            audited.few(fits),
+        )
+        if job
+    ]
     count = sum(len(job) for job in jobs)
     one = 1 - (1 - confidence) / max(count, 1)
     evidence = []
@@ -243,6 +257,15 @@ class _Audited:
         told, graph = self.told("cells"), self.small()
         told(0, 1)
         return [lambda one: (audit_cell(self.plan, graph, fits=fits or _FITS["cells"], confidence=one), "")]
+
+    def few(self, fits: int | None) -> list[Attack]:
+        """Attacks on weights that were trained on one or two records, which show a divisor that counts records."""
+        sampled = [release for release in self.plan.releases if isinstance(release.event, PoissonGaussianEvent)]
+        if "labels" in self.unit.public or self.unit.partition or self.unit.relation == "replace" or not sampled:
+            return []
+        worlds, told = few_records(self.small()), self.told("few records")
+        settings: dict[str, Any] = {"fits": fits or _FITS["few"], "seed": self.seed, "progress": told}
+        return [lambda one: (audit_few(self.planned(worlds[0]), worlds, confidence=one, **settings), "")]
 
     def fitted(
         self, plan: Plan, canaries: Canaries, fits: int, stage: str
