@@ -71,7 +71,22 @@ def test_wrong_options_are_refused_and_nothing_is_written(sfumato, run, tmp_path
     assert not list(tmp_path.iterdir())
 
 
+def test_a_run_without_its_source_is_attacked_on_a_named_data_set(sfumato, run, tmp_path):
+    import shutil
+
+    copy = shutil.copytree(run, tmp_path / "copy")
+    shutil.rmtree(copy / "evaluation")
+    assert sfumato("attack", "membership-confidence", copy).code == 2
+    assert sfumato("attack", "membership-confidence", copy, "--dataset", "campus").code == 0
+
+
+def test_files_of_the_run_are_never_overwritten(sfumato, run):
+    for name in ("evaluation/source.json", "manifest.json", "release"):
+        result = sfumato("attack", "links", run, "--out", run / name)
+        assert (result.code, "outside the run folder" in result.err) == (2, True)
+
+
 def test_nothing_is_written_below_release_and_a_folder_that_is_no_run_is_refused(sfumato, run, tmp_path):
     result = sfumato("attack", "links", run, "--out", run / "release" / "links.json")
-    assert (result.code, "outside release/" in result.err) == (2, True)
+    assert (result.code, "outside the run folder" in result.err) == (2, True)
     assert sfumato("attack", "links", tmp_path).code == 2

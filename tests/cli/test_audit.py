@@ -30,7 +30,7 @@ def test_a_method_stands_and_prints_what_scripts_read(sfumato):
 def test_a_run_carries_its_audit_and_the_report_shows_it(sfumato, run):
     result = sfumato("audit", run, *SMALL)
     assert result.code == 0
-    assert "The claim stands" in result.out
+    assert "does not refute it" in result.out
     assert json.loads((run / "evaluation" / "audit.json").read_text())["method"] == "gap"
     assert "Audit of" in (run / "evaluation" / "audit.html").read_text()
     assert sfumato("verify", run).code == 0
@@ -70,6 +70,19 @@ def test_a_local_method_is_audited_by_its_reports(sfumato):
     told = json.loads(sfumato("audit", "label-only", "--epsilon-y", "1", "--size", "0.1", "--json").out)
     assert (told["flagged"], told["claimed"]) == (False, 1.0)
     assert told["evidence"][0]["epsilon_lower_bound"] > 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("lpgnn", "--epsilon-y", "1", "--unit", "edge"),
+        ("gap", *CLAIM, "--epsilon-y", "3"),
+        ("label-only", "--delta", "1e-5"),
+    ],
+)
+def test_options_that_would_be_ignored_are_refused(sfumato, words):
+    result = sfumato("audit", *words)
+    assert (result.code, "Drop them" in result.err) == (2, True)
 
 
 def test_a_run_states_its_own_claim(sfumato, run):

@@ -22,12 +22,12 @@ def attacked(shift, baseline=0.0, name="links"):
     found = Attacked(
         name, "whether two nodes are linked", "predictions", sides[0], {"features": sides[1]}, {"rmse": 2.5}
     )
-    return found.to_dict() | {"curve": rates(sides[0])}
+    return found.to_dict() | {"curve": rates(sides[0]), "withheld": False}
 
 
 def test_a_claim_that_stands_and_one_that_is_refuted():
     stands, refuted = audit_page(audit(), "gap"), audit_page(audit(claimed=0.5), "gap")
-    assert "The claim stands" in stands
+    assert "not refuted: the true epsilon is at least 0.83" in stands
     assert "0.83" in stands
     assert "The claim is refuted" in refuted
     assert audit_section(audit()).kind == "outside"
@@ -42,7 +42,7 @@ def test_a_broken_promise_refutes_whatever_epsilon_is():
 
 @pytest.mark.parametrize(
     ("shift", "baseline", "words"),
-    [(1.0, 0.0, "better than without"), (0.0, 1.0, "no more than without"), (0.5, 0.5, "about as well as without")],
+    [(1.0, 0.0, "better than without"), (0.0, 1.0, "worse than without"), (0.5, 0.5, "about as well as without")],
 )
 def test_the_words_follow_the_interval(shift, baseline, words):
     assert words in gain(attacked(shift, baseline))
@@ -60,3 +60,15 @@ def test_a_curve_runs_from_the_rarest_alarm_to_all():
     assert curve["fpr"][0] == pytest.approx(0.001)
     assert curve["tpr"][-1] == 1.0
     assert sorted(curve["tpr"]) == curve["tpr"]
+
+
+def test_a_bound_of_zero_proves_nothing_and_limits_are_said():
+    told = audit() | {"evidence": [BOUND.to_dict()], "reach": 0.5, "untested": ["rows"], "epsilon_lower_bound": 0.0}
+    page = to_html(Page("t", "l", (audit_section(told),)))
+    assert "nothing was proved" in page
+    assert "no attack can refute a claim above 0.5" in page
+    assert "No attack reads these releases: rows." in page
+
+
+def test_an_attacker_with_withheld_predictions_is_said_to_have_more():
+    assert "to each node alone" in gain(attacked(1.0) | {"withheld": True})

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from sfumato._validate import check_int, check_real
 from sfumato.attacks.attack import Attack, Progress
-from sfumato.attacks.pairs import candidates, dense
+from sfumato.attacks.pairs import candidates, dense, similarities
 from sfumato.attacks.scores import Attacked, Scores
 from sfumato.central._perturbed import EDGES, PerturbedTopology
 from sfumato.central.baselines import SAGE
@@ -112,7 +112,9 @@ class Influence(Attack):
             "precision_at_number_of_links": float(links[top].mean()),
         }
         found = Scores(score[links], score[~links])
-        return Attacked(self.name, self.target, self.knowledge, found, {}, measures)
+        alike = similarities(graph.x, pairs, "cosine")
+        beside = {"features only": Scores(alike[links], alike[~links])}
+        return Attacked(self.name, self.target, self.knowledge, found, beside, measures)
 
 
 @dataclass(frozen=True)

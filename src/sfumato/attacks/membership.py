@@ -97,7 +97,7 @@ class ShadowMembership(Attack):
     name: ClassVar[str] = "membership"
     target: ClassVar[str] = TARGET
     knowledge: ClassVar[str] = (
-        "the whole graph with labels but without roles, the method with its settings and budget, and what the model predicts"
+        "the whole graph with labels, the method with its settings and budget, and what the model predicts"
     )
     summary: ClassVar[str] = "membership: a network trained on one shadow model (TSTF)"
     citations: ClassVar[tuple[str, ...]] = ("olatunji2021membership",)

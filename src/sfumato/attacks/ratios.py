@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from sfumato.method.plan import Fitted
 
 _KNOWLEDGE = (
-    "the whole graph with labels but without roles, the method with its settings and budget, what the model predicts"
+    "the whole graph with labels, which nodes are neither training nor test, the method with its settings and budget, and what "
+    "the model predicts"
 )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.stats import binomtest, norm, rankdata
+from scipy.stats import binom, binomtest, norm, rankdata
 
 from sfumato._validate import check_real, fail
 
@@ -72,17 +72,24 @@ class Scores:
     def tpr_at(self, fpr: float) -> Interval:
         """Return the share of members above the threshold that at most a share ``fpr`` of the others exceeds.
 
-        The interval is that of Clopper and Pearson at 95 %, with the threshold taken as given.
+        The interval holds at 95 % for the true threshold, which is not known: of n others, so many as a binomial number allows
+        lie above it. Half of the risk goes to these two ranks, half to the intervals of Clopper and Pearson for the members
+        above them. With fewer than 1 / ``fpr`` others the share is that at no false alarm, and its lower end is 0.
 
         Raises:
             InputError: ``fpr`` is not in [0, 1].
         """
         check_real(low=0, high=1, fpr=fpr)
-        allowed = int(fpr * len(self.others))
-        threshold = -np.inf if allowed == len(self.others) else np.sort(self.others)[::-1][allowed]
-        found = binomtest(int((self.members > threshold).sum()), len(self.members))
-        ends = found.proportion_ci(CONFIDENCE, "exact")
-        return Interval(float(found.statistic), float(ends.low), float(ends.high))
+        n, each = len(self.others), (1 + CONFIDENCE) / 2
+        falling = np.concatenate([[np.inf], np.sort(self.others)[::-1], [-np.inf]])
+
+        def hits(rank: int) -> Any:
+            return binomtest(int((self.members > falling[rank]).sum()), len(self.members))
+
+        fewest, most = (int(rank) for rank in binom.ppf(((1 - each) / 2, (1 + each) / 2), n, fpr))
+        low, high = (hits(rank).proportion_ci(each, "exact") for rank in (fewest, most + 1))
+        found = hits(int(fpr * n) + 1)
+        return Interval(float(found.statistic), float(low.low), float(high.high))
 
     def curve(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return false and true positive rates at every threshold, from (0, 0) to (1, 1)."""
@@ -116,14 +123,21 @@ class Attacked:
     measures: Mapping[str, float] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the figures as JSON values; ``baseline`` is the largest AUC without the model, 0.5 if there is none."""
+        """Return the figures as JSON values. ``baseline`` is the largest AUC without the model, 0.5 if there is none.
+
+        A share found at few false alarms is None if there are too few others to measure it: 1,000 for 0.1 %, 100 for 1 %.
+        """
         auc = self.scores.auc()
-        rates = {
+        rates: dict[str, float | None] = {
             f"tpr_at_{word}pct_fpr{end}": getattr(self.scores.tpr_at(fpr), part)
             for word, fpr in (("0.1", 0.001), ("1", 0.01))
             for end, part in (("", "value"), ("_low", "low"), ("_high", "high"))
         }
-        known = {name: one.auc().value for name, one in self.baselines.items()}
+        for word, least in (("0.1", 1000), ("1", 100)):
+            if len(self.scores.others) < least:
+                rates[f"tpr_at_{word}pct_fpr"] = None
+        known = {name: one.auc() for name, one in self.baselines.items()}
+        best = max(known, key=lambda name: known[name].value, default="")
         return {
             "attack": self.attack,
             "target": self.target,
@@ -132,7 +146,10 @@ class Attacked:
             "auc_low": auc.low,
             "auc_high": auc.high,
             **rates,
-            "baseline": max(known.values(), default=0.5),
-            "baselines": known,
+            "baseline": known[best].value if best else 0.5,
+            "baseline_low": known[best].low if best else 0.5,
+            "baseline_high": known[best].high if best else 0.5,
+            "baseline_name": best or "a guess",
+            "baselines": {name: one.value for name, one in known.items()},
             "measures": dict(self.measures),
         }

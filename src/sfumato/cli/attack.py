@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +14,14 @@ from sfumato._optional import TRAIN, check_installed
 from sfumato._validate import check_choice, fail
 from sfumato.attacks.listing import ATTACKS
 from sfumato.cli import data
+from sfumato.cli.arrivals import source_of
 from sfumato.cli.output import stage_bars
 from sfumato.errors import InputError
 from sfumato.evaluation.source import Source
 
 if TYPE_CHECKING:
     from sfumato.attacks.attack import Attack
+    from sfumato.method.plan import Fitted
 
 
 def attack(
@@ -29,10 +31,16 @@ def attack(
         None, "--dataset", help="The data set that the run was trained on (default: where the run found it)."
     ),
     data_dir: Path | None = data.DATA_DIR,
+    nodes: Path | None = data.NODES,
+    edges: Path | None = data.EDGES,
+    label: str | None = data.LABEL,
+    schema: Path | None = data.SCHEMA,
     setting: list[str] | None = typer.Option(
         None, "--set", metavar="NAME=VALUE", help="A setting of the attack, such as num_shadows=8. May be repeated."
     ),
-    seed: int = typer.Option(0, "--seed", help="The seed of all that the attack draws."),
+    seed: int = typer.Option(
+        0, "--seed", help="The seed of what the attack draws. Noise of private shadow models never repeats."
+    ),
     out: Path | None = typer.Option(
         None, "--out", help="The JSON file to write (default: evaluation/attacks/NAME.json in the run folder)."
     ),
@@ -45,34 +53,54 @@ def attack(
     """
     check_choice(tuple(ATTACKS), attack=name)
     out = out or run / "evaluation" / "attacks" / f"{name}.json"
-    if (run / "release").resolve() in out.resolve().parents:
-        raise fail("out", str(out), "to be outside release/", "Only certified files belong there.")
+    home = run.resolve()
+    if home in (out.resolve(), *out.resolve().parents) and home / "evaluation" / "attacks" not in out.resolve().parents:
+        raise fail("out", str(out), "to be outside the run folder, or in its evaluation/attacks/", "Name another file.")
     check_installed(*TRAIN)
     from sfumato.catalog import load
     from sfumato.report.evidence import gain, rates
 
     chosen = _attack(name, setting or [])
-    source = Source.of_run(run)
-    other: dict[str, Any] = {"dataset": dataset, "data_dir": data_dir and str(data_dir)}
-    source = replace(source, **{key: value for key, value in other.items() if value is not None})
     fitted = load(run)
-    graph = source.with_roles(source.check().load(), 0)
+    named = {"dataset": dataset, "data_dir": data_dir, "nodes": nodes, "edges": edges, "label": label, "schema": schema}
+    source = _source(run, {key: value if value is None else str(value) for key, value in named.items()})
+    graph = source.with_roles(source.load(), 0)
     with stage_bars(as_json) as report:
         found = chosen.run(fitted, graph, seed=seed, progress=report)
-    told = {**found.to_dict(), "run": str(run), "seed": seed}
+    told = {**found.to_dict(), "withheld": _withheld(fitted, chosen), "run": str(run), "seed": seed}
     settings = {field.name: getattr(chosen, field.name) for field in fields(chosen)}
     write_json(out, {**told, "settings": settings, "curve": rates(found.scores)})
     if as_json:
         typer.echo(json.dumps({**told, "out": str(out)}))
         return
     typer.echo(gain(told))
+    rate = told["tpr_at_1pct_fpr"]
+    rare = "not measured, with fewer than 100 others" if rate is None else f"{100 * rate:.1f} % (a guess finds 1 %)"
     typer.echo(
-        f"95 % interval of the AUC: {told['auc_low']:.3f} to {told['auc_high']:.3f}. Found at 1 % false positives: "
-        f"{100 * told['tpr_at_1pct_fpr']:.1f} % (a guess finds 1 %)."
+        f"95 % interval of the AUC: {told['auc_low']:.3f} to {told['auc_high']:.3f}. Found at 1 % false positives: {rare}."
     )
     for measure, value in found.measures.items():
         typer.echo(f"{measure}: {value:.4g}")
     typer.echo(f"Wrote {out}. It is evaluation, and not for release. See it with `sfumato report {run}`.")
+
+
+def _source(run: Path, named: dict[str, Any]) -> Source:
+    """Where the graph is: as the run kept it, save for what is named; a data set can be named without that."""
+    try:
+        return source_of(run, named)
+    except InputError:
+        if named["dataset"] is None or (run / "evaluation" / "source.json").exists():
+            raise
+        from sfumato.graph.datasets import default_split
+
+        return Source(named["dataset"], named["data_dir"], split=default_split(named["dataset"])).check()
+
+
+def _withheld(fitted: Fitted, chosen: Attack) -> bool:
+    """Whether the attacker holds predictions that the certificate shows to each node alone."""
+    shown = fitted.certificate.values["who_may_see"].get("anyone", ())
+    public = any(one.startswith("predictions") for one in shown)
+    return fitted.plan.unit.private and not public and "predict" in chosen.knowledge
 
 
 def _attack(name: str, given: list[str]) -> Attack:

@@ -45,7 +45,7 @@ def audit(
     fits: int | None = typer.Option(
         None,
         "--fits",
-        help="How many times to fit for each kind of attack (default: 4 to 10). More fits, tighter bounds.",
+        help="How many times to fit for each kind of attack (default: 4 to 60). More fits, tighter bounds.",
     ),
     size: float = typer.Option(1.0, "--size", help="How many canaries there are, as a share of the default."),
     seed: int = typer.Option(0, "--seed", help="The seed of canaries and of public parts of the fits."),
@@ -56,9 +56,9 @@ def audit(
 ) -> None:
     """Test the claim of a method or a run by attacks, and print the epsilon that they prove.
 
-    The method is really fitted, several times, on data with planted records that are as bad as the unit allows; a run's own
-    data are never read. Of a run, its method, settings, unit and budget are audited, and its folder is verified. Exit code 1:
-    the claim is refuted.
+    The method is really fitted, several times, on data with planted records that are as bad as the unit allows. Of a run, its
+    method, settings, unit and budget are audited on such data, and its folder is verified; its own weights are not tested, and
+    its own data are not read unless --dataset names them. Exit code 1: the claim is refuted.
     """
     check_installed(*TRAIN)
     from sfumato.audit.auditor import audit as audited
@@ -67,6 +67,10 @@ def audit(
 
     folder = Path(target)
     found: tuple[Listed, Unit | None, Budget | None, PublicFacts | None]
+    if target in local.WORDS and any(value is not None for value in (unit, delta, arcs, max_degree, dataset)):
+        raise InputError(f"Expected no --unit, --delta, --arcs, --max-degree or --dataset with {target}. Drop them.")
+    if target not in local.WORDS and (epsilon_x is not None or epsilon_y is not None):
+        raise InputError(f"Expected --epsilon-x and --epsilon-y with {', '.join(local.WORDS)} only. Drop them.")
     if target in local.WORDS:
         shares = {"epsilon": epsilon, "epsilon_x": epsilon_x, "epsilon_y": epsilon_y}
         found = method_for(target, shares, dataset or ""), None, None, None
@@ -102,7 +106,7 @@ def audit(
                 seed=seed,
                 progress=report,
             )
-    told = result.to_dict() | {"problems": _problems(folder) if target not in WORDS else []}
+    told = result.to_dict() | {"problems": _problems(folder) if target not in WORDS else [], "dataset": dataset}
     told["flagged"] = bool(told["flagged"] or told["problems"])
     told["broken"] += [f"The verifier refuses the folder: {problem}" for problem in told["problems"]]
     if out is not None:
@@ -156,6 +160,8 @@ def _problems(folder: Path) -> list[str]:
 
 
 def _show(result: Audit, told: dict[str, Any], as_json: bool) -> None:
+    from sfumato.report.evidence import limits
+
     if as_json:
         typer.echo(json.dumps(told))
         return
@@ -168,7 +174,8 @@ def _show(result: Audit, told: dict[str, Any], as_json: bool) -> None:
     claimed = "nothing" if result.claimed is None else f"epsilon {result.claimed:g}, delta {result.delta:g}"
     typer.echo(
         f"Claimed: {claimed} for {result.unit}. Certified lower bound: {result.epsilon_lower_bound:.4g} at a confidence of "
-        f"{100 * result.confidence:g} %. " + ("The claim is refuted." if told["flagged"] else "The claim stands.")
+        f"{100 * result.confidence:g} %. "
+        + ("The claim is refuted." if told["flagged"] else " ".join(["The audit does not refute it.", *limits(told)]))
     )
     if "out" in told:
         typer.echo(f"Wrote {Path(told['out']) / 'audit.html'}. It is evaluation, and not for release.")

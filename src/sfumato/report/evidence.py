@@ -9,19 +9,20 @@ from sfumato._optional import require
 from sfumato.report.drawing import PALETTE, Figure, canvas, finish, ink, legend, style, wrapped
 from sfumato.report.html import to_html
 from sfumato.report.page import Items, Page, Part, Section, Table
+from sfumato.report.words import percent
 
 _GRID = tuple(10 ** (-3 + place / 10) for place in range(31))
 """False positive rates of a curve, from 0.001 to 1."""
 _AUDITED = (
     "Each bound says: at the stated confidence, no smaller epsilon is true of this code, whatever its documents say. A bound "
     "below the claim does not prove the claim; it shows how much of it this attack could use up.",
-    "The auditor trains the method on data of its own, with canaries that are as bad as the unit allows. It reads what leaves, "
-    "and knows all but the canary: no real attacker knows more.",
+    "The auditor trains the method again, on data with canaries that are as bad as the unit allows. It reads what leaves, and "
+    "knows all but the canary: no real attacker knows more. Weights in a run folder itself are not tested.",
 )
 _ATTACKED = (
     "The area under the curve (AUC) is the chance that the attack puts a random true case above a random other one: 0.5 is a "
     "guess. An average says nothing about the worst case, so the share found at 1 % false alarms stands beside it.",
-    "Compare with what the same attacker knows without the model. Only what is above that is learned from the model.",
+    "Compare with what is known without the model, as the baseline says. Only what is above that is learned from the model.",
     "A weak attack proves nothing: a better one may come. What holds against every attack is the claim, for its unit alone. A "
     "claim for edges does not hide which nodes are alike, nor what a node's own features say.",
 )
@@ -44,11 +45,13 @@ def audit_section(audit: Mapping[str, Any]) -> Section:
     """Return the section about an ``audit``, from its JSON values: verdict, broken promises, figure and all bounds."""
     claimed, bound = audit["claimed"], audit["epsilon_lower_bound"]
     stated = "no epsilon" if claimed is None else f"epsilon {claimed:g} at delta {audit['delta']:g}"
-    verdict = (
-        "The claim is refuted."
-        if audit["flagged"]
-        else f"The claim stands: the audit certifies that {bound:.3g} of it is really used."
-    )
+    if audit["flagged"]:
+        verdict = "The claim is refuted."
+    elif bound > 0:
+        verdict = f"The claim is not refuted: the true epsilon is at least {bound:.3g}."
+    else:
+        verdict = "The claim is not refuted, and nothing was proved: no attack found a bound above 0."
+    verdict += "".join(f" {sentence}" for sentence in limits(audit))
     parts: list[Part] = [
         f"{audit['method']} claims {stated} for {audit['unit']}. {verdict} All bounds hold together at a confidence of "
         f"{100 * audit['confidence']:g} %."
@@ -60,6 +63,20 @@ def audit_section(audit: Mapping[str, Any]) -> Section:
     return Section(
         "audit", "Audit of the claim", (*parts, Items(_AUDITED)), "warning" if audit["flagged"] else "outside"
     )
+
+
+def limits(audit: Mapping[str, Any]) -> list[str]:
+    """Say what an audit could not have found, from its JSON values.
+
+    >>> limits({"claimed": 4.0, "reach": 2.5, "untested": ["rows"], "evidence": [1]})[0]
+    'With so many scores no attack can refute a claim above 2.5.'
+    """
+    found, reach = [], audit["reach"]
+    if audit["evidence"] and reach is not None and reach < (audit["claimed"] or 0.0):
+        found.append(f"With so many scores no attack can refute a claim above {reach:.3g}.")
+    if audit["untested"]:
+        found.append(f"No attack reads these releases: {', '.join(audit['untested'])}.")
+    return found
 
 
 def _bounds(evidence: Sequence[Mapping[str, Any]]) -> Table:
@@ -98,8 +115,8 @@ def attacks_section(attacks: Sequence[Mapping[str, Any]]) -> Section:
             one["attack"],
             f"{one['auc']:.3f} ({one['auc_low']:.3f} to {one['auc_high']:.3f})",
             f"{one['baseline']:.3f}",
-            f"{100 * one['tpr_at_1pct_fpr']:.1f}",
-            f"{100 * one['tpr_at_0.1pct_fpr']:.1f}",
+            percent(one["tpr_at_1pct_fpr"]),
+            percent(one["tpr_at_0.1pct_fpr"]),
         )
         for one in attacks
     )
@@ -119,17 +136,18 @@ def attacks_section(attacks: Sequence[Mapping[str, Any]]) -> Section:
 def gain(one: Mapping[str, Any]) -> str:
     """Say in a sentence what the attacker gains, from the JSON values of one attack.
 
-    >>> told = {"knowledge": "all predictions", "target": "whether two nodes are linked", "auc": 0.71, "auc_low": 0.7}
-    >>> gain({**told, "auc_high": 0.72, "baseline": 0.74, "attack": "links"}).split(": ")[1]
-    'no more than without the model (AUC 0.710 against 0.740).'
+    >>> told = {"knowledge": "predictions", "target": "links", "auc": 0.71, "auc_low": 0.7, "auc_high": 0.72, "withheld": False}
+    >>> gain({**told, "baseline": 0.74, "baseline_low": 0.73, "baseline_high": 0.75, "baseline_name": "features"}).split(": ")[1]
+    'worse than without the model (AUC 0.710 against 0.740 of features).'
     """
     who = f"An attacker who knows {one['knowledge']} infers {one['target']}"
-    figures = f"(AUC {one['auc']:.3f} against {one['baseline']:.3f})"
-    if one["auc_low"] > max(one["baseline"], 0.5):
-        return f"{who}: better than without the model {figures}."
-    if one["auc_high"] < one["baseline"]:
-        return f"{who}: no more than without the model {figures}."
-    return f"{who}: about as well as without the model {figures}."
+    figures = f"(AUC {one['auc']:.3f} against {one['baseline']:.3f} of {one['baseline_name']})"
+    more = " This certificate shows predictions to each node alone: this attacker has more." if one["withheld"] else ""
+    if one["auc_low"] > max(one["baseline_high"], 0.5):
+        return f"{who}: better than without the model {figures}.{more}"
+    if one["auc_high"] < one["baseline_low"]:
+        return f"{who}: worse than without the model {figures}.{more}"
+    return f"{who}: about as well as without the model {figures}.{more}"
 
 
 def curves_figure(attacks: Sequence[Mapping[str, Any]], name: str) -> Figure:
