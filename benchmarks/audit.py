@@ -40,9 +40,9 @@ UNITS: dict[str, tuple[Unit, ...]] = {
     **{form: units for unit in (ClassLevel, SubclassLevel) for form, units in unit.forms().items()},
 }
 READING = (
-    "A bound of 0 proves nothing: this attack, at this size, found no trace. Weights trained by DP-SGD show little of one record (a "
-    "node-level claim is split between noisy sums and such training), and few scores cannot prove much. What no attack reads is "
-    "not tested at all; `sfumato audit` names it. A bound above the claim would refute it."
+    "A bound of 0 proves nothing: this attack, at this size, found no trace. Weights trained by DP-SGD show little of one record "
+    "(a node-level claim is split between noisy sums and such training), and few scores cannot prove much. What no attack reads "
+    "is not tested at all; `sfumato audit` names it. A bound above the claim would refute it."
 )
 HEAD = "| method | unit | claim | bound | share | confidence | scores | seconds | best attack |\n" + "|---" * 9 + "|"
 
