@@ -171,7 +171,7 @@ def attacked(cell: Cell, data_dir: str) -> dict[str, Any]:
         told |= {f"roots {name}": value for name, value in roots.items()}
     if cell[1:3] == ("GM", 1.0):
         x = dense(unit_rows(graph)[found.nodes])
-        alone = inferred(x, degrees, seed, 3 if cell[0] == "published" else 1)
+        alone = inferred(x, degrees, seed, HALVES if cell[0] == "published" else 1)
         told |= {f"features {name}": value for name, value in alone.items()}
     return told
 
