@@ -270,7 +270,7 @@ ABOUT_TABLE = (
 ABOUT_RATIOS = (
     "Shadow models come in pairs on the two halves of a uniform draw of the target's training and test nodes, so each node is in "
     "the training set of 8 of 16. Offline forms read only models without the node. Intervals are of one run: DeLong for AUC, "
-    "Clopper-Pearson for rates.",
+    "Clopper-Pearson for rates, with the threshold taken as known: the true intervals of rates are wider.",
     "RMIA has gamma 2, and offline a = 0.3, which its authors tuned on images. Nothing was tuned here.",
 )
 READING = (
