@@ -166,7 +166,7 @@ def record_canaries(graph: Graph, unit: Unit, count: int, *, seed: int) -> Canar
         InputError: the seed is negative.
     """
     generator = np.random.default_rng(check_int(low=0, seed=seed))
-    x = _rows(graph)
+    x = dense_rows(graph)
     longest = float(np.linalg.norm(x, axis=1).max(initial=1.0)) or 1.0
     nodes = np.arange(graph.num_nodes, graph.num_nodes + count)
     images = graph.image_shape is not None
@@ -206,7 +206,7 @@ class _Builder:
         self.arcs = [np.stack([owner, graph.indices], axis=1)]
         self.arcs_in: list[NDArray[np.int64]] = []
         self.arcs_out: list[NDArray[np.int64]] = []
-        self.x: list[NDArray[np.float32]] = [_rows(graph)]
+        self.x: list[NDArray[np.float32]] = [dense_rows(graph)]
         self.y, self.roles = [graph.y], [graph.roles]
         self.nodes: list[int] = []
         self.kinds: list[str] = []
@@ -284,7 +284,13 @@ def _joined(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
     return np.concatenate(parts) if parts else np.empty((0, 3), np.int64)
 
 
-def _rows(graph: Graph) -> NDArray[np.float32]:
+def dense_rows(graph: Graph) -> NDArray[np.float32]:
+    """Return the features of all nodes of a ``graph`` as a dense array, float32 [num_nodes, num_features].
+
+    >>> from sfumato.graph.synthetic import stochastic_block_model
+    >>> dense_rows(stochastic_block_model(10, 2, num_features=3, seed=0)).shape
+    (10, 3)
+    """
     x: Any = graph.x
     return np.asarray(x.toarray() if sp.issparse(x) else x, np.float32)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.audit.canaries import dense_rows
 from sfumato.audit.thresholds import audit_runs
 
 if TYPE_CHECKING:
@@ -34,15 +35,16 @@ def few_records(graph: Graph) -> tuple[Graph, Graph]:
     (2, 1)
     """
     assert graph.y is not None
+    labels, rows = graph.y, dense_rows(graph)
     bare = replace(
         graph, indptr=np.zeros(graph.num_nodes + 1, np.int64), indices=np.zeros(0, np.int32), degree_bounds=None
     )
-    trained = np.flatnonzero(graph.train_mask & (graph.y >= 0))
+    trained = np.flatnonzero(graph.train_mask & (labels >= 0))
 
     def kept(count: int) -> Graph:
         gone = graph.train_mask.copy()
         gone[trained[:count]] = False
-        return replace(bare, x=np.where(gone[:, None], 0, graph.x).astype(np.float32), y=np.where(gone, -1, graph.y))
+        return replace(bare, x=np.where(gone[:, None], 0, rows).astype(np.float32), y=np.where(gone, -1, labels))
 
     return kept(2), kept(1)
 
