@@ -151,8 +151,9 @@ def node_canaries(graph: Graph, unit: Unit, count: int, *, seed: int) -> Canarie
 def record_canaries(graph: Graph, unit: Unit, count: int, *, seed: int) -> Canaries:
     """Add training records with a feature of their own, which no other record has, and a random label.
 
-    What is learned of a canary's label from that column can come from the canary alone. Features are copied from random nodes of
-    XX
+    What is learned of a canary's label from that column can come from the canary alone. Its features are that
+    column alone. Images have no room for a column: there a canary is an image of random black and white pixels.
+
     **Formal guarantee.** Two worlds that differ in one coin differ in the features and the label of one node without arcs,
     emptied; if the unit's relation is replace, the label is another one.
 

@@ -26,6 +26,7 @@ class Evidence:
         estimator: how the bound was derived from the scores, in words.
         members: scores with the canary, higher where the attack finds it; they may be empty.
         others: scores without the canary.
+        reach: the largest bound that so many scores could have given; None if nothing limits it.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Evidence:
     estimator: str
     members: NDArray[np.float64] = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
     others: NDArray[np.float64] = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
+    reach: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the scores, as JSON values."""
@@ -46,6 +48,7 @@ class Evidence:
             "confidence": self.confidence,
             "trials": self.trials,
             "estimator": self.estimator,
+            "reach": self.reach,
         }
 
 
@@ -65,6 +68,7 @@ class Audit:
         confidence: at which all bounds hold together.
         evidence: one entry for each attack.
         broken: promises that are broken whatever epsilon is, each in a sentence.
+        untested: names of planned releases that no attack of this audit reads.
 
     Raises:
         InputError: the confidence is not in (0, 1).
@@ -82,6 +86,7 @@ class Audit:
     confidence: float
     evidence: tuple[Evidence, ...]
     broken: tuple[str, ...] = ()
+    untested: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_real(low=0, high=1, open_low=True, open_high=True, confidence=self.confidence)
@@ -90,6 +95,12 @@ class Audit:
     def epsilon_lower_bound(self) -> float:
         """Return the largest bound, 0 without any."""
         return max((one.epsilon_lower_bound for one in self.evidence), default=0.0)
+
+    @property
+    def reach(self) -> float | None:
+        """Return the largest bound that these attacks could have given: None if nothing limits one, 0 without any."""
+        limits = [one.reach for one in self.evidence if one.reach is not None]
+        return max(limits, default=0.0) if len(limits) == len(self.evidence) else None
 
     @property
     def flagged(self) -> bool:
@@ -104,8 +115,10 @@ class Audit:
             "claimed": self.claimed,
             "delta": self.delta,
             "epsilon_lower_bound": self.epsilon_lower_bound,
+            "reach": self.reach,
             "confidence": self.confidence,
             "flagged": self.flagged,
             "broken": list(self.broken),
+            "untested": list(self.untested),
             "evidence": [one.to_dict() for one in self.evidence],
         }

@@ -134,6 +134,7 @@ def audit_rates(
         counts = zip(np.atleast_1d(hits).tolist(), np.atleast_1d(alarms).tolist(), strict=True)
         return np.array([mu_lower_bound(hit, positives, alarm, negatives, confidence=one) for hit, alarm in counts])
 
+    perfect = np.full(len(members), np.inf), np.full(len(others), -np.inf)
     return Evidence(
         name,
         knowledge,
@@ -143,6 +144,7 @@ def audit_rates(
         f"Gaussian DP from both error rates (refutes the claimed noise), {policy}",
         members,
         others,
+        epsilon_of_mu(certified(*perfect, policy, bound), delta),
     )
 
 

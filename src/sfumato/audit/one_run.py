@@ -79,12 +79,15 @@ def audit_one_run(
     scores, is_member = np.concatenate([others, members]), np.arange(canaries) >= len(others)
     right = is_member[np.argsort(-scores, kind="stable")].cumsum()[tried - 1]
     risk = (1 - confidence) / len(tried)
-    if gaussian:
-        epsilon = epsilon_of_mu(_best_mu(right, tried, canaries, 1 - risk), delta)
-    else:
-        epsilon = _best_epsilon(right, tried, canaries, delta, 1 - risk)
+
+    def bound(right: NDArray[np.int64]) -> float:
+        if gaussian:
+            return epsilon_of_mu(_best_mu(right, tried, canaries, 1 - risk), delta)
+        return _best_epsilon(right, tried, canaries, delta, 1 - risk)
+
     estimator = f"{_GAUSSIAN if gaussian else _PLAIN}, {how}"
-    return Evidence(name, knowledge, epsilon, confidence, canaries, estimator, members, others)
+    reach = bound(np.minimum(tried, len(members)))
+    return Evidence(name, knowledge, bound(right), confidence, canaries, estimator, members, others, reach)
 
 
 def _promising(right: NDArray[np.int64], tried: NDArray[np.int64], confidence: float) -> list[tuple[int, int]]:

@@ -237,6 +237,7 @@ def audit_runs(
     def bound(*counts: int, comparisons: int) -> float | Floats:
         return epsilon_lower_bound(*counts, delta=delta, confidence=confidence, comparisons=comparisons)
 
+    perfect = np.full(len(members), np.inf), np.full(len(others), -np.inf)
     return Evidence(
         name,
         knowledge,
@@ -246,4 +247,5 @@ def audit_runs(
         f"Clopper-Pearson on both error rates, {policy}",
         members,
         others,
+        certified(*perfect, policy, bound),
     )

@@ -6,6 +6,7 @@ run, which also pays for other releases, still stands.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
 
 _WITH = "every record but the canary, public facts, weights and releases"
 _SPREAD = 1e-9  # deviation below which scores count as a few values
+_LARGE = 30.0  # an epsilon that no number of canaries proves
 _SATURATED = 1 - 1e-6
-_GUESSED = 8  # one canary in so many is guessed to be in
+_GUESSED, _MOST_GUESSED = 8, 3  # one canary in so many is guessed to be in, and at most
 
 Attack = Callable[[float], tuple[Evidence, str]]
 """Is given the confidence that its bound must have; returns it, and a sentence if it refutes the event of one release."""
@@ -48,7 +50,7 @@ def hop_verdict(plan: Plan, scores: HopScores, key: tuple[str, str], confidence:
     members, others = (np.concatenate(part.get(key, [np.empty(0)])) for part in (scores.members, scores.others))
     title = f"{name}, canary {kind}, likelihood ratio"
     if min(len(members), len(others)) < 2:
-        return Evidence(title, _WITH, 0.0, confidence, 0, "no scores"), ""
+        return Evidence(title, _WITH, 0.0, confidence, 0, "no scores", reach=0.0), ""
     delta = plan.delta or 0.0
     event = None if name == ALL else plan.event(name)
     if scores.pure:
@@ -69,7 +71,9 @@ def hop_verdict(plan: Plan, scores: HopScores, key: tuple[str, str], confidence:
 def record_verdicts(plan: Plan, scores: RecordScores) -> list[Attack]:
     """List the attacks on what was trained, one for each kind of score.
 
-    One canary in eight is guessed to be in, a number that is fixed before. If all releases are Gaussian, sampled never, the claim
+    One canary in eight is guessed to be in, and up to one in three if so few could not prove an epsilon as large as the claimed
+    one: g guesses that are all right prove about log(g / log(1 / risk)). The number follows from the plan and the number of
+    canaries, so it is fixed before. If all releases are Gaussian, sampled never, the claim
     is one of Gaussian differential privacy, and the sharper estimator for it is used.
 
     Args:
@@ -81,6 +85,8 @@ def record_verdicts(plan: Plan, scores: RecordScores) -> list[Attack]:
 
 def _record_verdict(plan: Plan, scores: RecordScores, name: str, confidence: float) -> tuple[Evidence, str]:
     members, others = np.concatenate(scores.members[name]), np.concatenate(scores.others[name])
+    canaries = len(members) + len(others)
+    needed = 2 * math.log(1 / (1 - confidence)) * math.exp(min(plan.epsilon or 0.0, _LARGE))
     found = audit_one_run(
         members,
         others,
@@ -88,7 +94,7 @@ def _record_verdict(plan: Plan, scores: RecordScores, name: str, confidence: flo
         knowledge=_WITH,
         delta=plan.delta or 0.0,
         confidence=confidence,
-        guesses=max(1, (len(members) + len(others)) // _GUESSED),
+        guesses=max(1, min(max(canaries // _GUESSED, math.ceil(needed)), canaries // _MOST_GUESSED)),
         gaussian=bool(plan.delta) and _is_gaussian(plan),
     )
     return found, ""
