@@ -289,8 +289,8 @@ def dense_rows(graph: Graph) -> NDArray[np.float32]:
     """Return the features of all nodes of a ``graph`` as a dense array, float32 [num_nodes, num_features].
 
     >>> from sfumato.graph.synthetic import stochastic_block_model
-    >>> dense_rows(stochastic_block_model(10, 2, num_features=3, seed=0)).shape
-    (10, 3)
+    >>> dense_rows(stochastic_block_model(50, 2, num_features=3, seed=0)).shape
+    (50, 3)
     """
     x: Any = graph.x
     return np.asarray(x.toarray() if sp.issparse(x) else x, np.float32)
