@@ -10,6 +10,7 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
+from audit_faults_unseen import UNSEEN as UNSEEN
 
 import sfumato as sf
 from sfumato.audit.auditor import audit
@@ -384,11 +385,3 @@ FAULTS = (
     Fault("divisor that counts records", _IMAGES, sf.RecordLevel(),
           patched(Training, "__init__", only_those_there), "bound", 0.05, 60),
 )  # fmt: skip
-
-UNSEEN = {
-    "counts of both directions": "It was planted and not flagged: if an undirected edge sends a label both ways, a row moves "
-    "that the honest routing never touches, and the auditor computes what the honest routing would send.",
-    "choice among candidates": "It was not planted: a choice that reads private data shows in one of few outcomes, and needs "
-    "thousands of fits to be seen.",
-}
-"""Faults that this auditor does not see, and why."""

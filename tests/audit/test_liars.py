@@ -2,6 +2,7 @@
 
 import pytest
 from audit_faults import FAULTS, UNSEEN, nothing
+from audit_faults_more import REPEATED
 
 QUICK = ("known key", "noise on a coarse grid", "two draws released", "one draw for all hops", "public predictions")
 HONEST = {(fault.method, fault.unit, fault.size, fault.fits): fault for fault in FAULTS if fault.plant is not nothing}
@@ -30,6 +31,11 @@ def test_the_same_configuration_without_the_fault_is_not(fault):
 def test_faults_that_need_no_statistics_are_flagged_at_a_small_size(name):
     fault = next(one for one in FAULTS if one.name == name)
     assert fault.audit().broken
+
+
+@pytest.mark.parametrize("fault", REPEATED, ids=lambda fault: fault.name)
+def test_noise_that_comes_again_is_flagged_at_a_small_size(fault):
+    assert any("noise of" in sentence.lower() or "more than once" in sentence for sentence in fault.audit().broken)
 
 
 def test_there_are_enough_faults_and_those_that_are_not_seen_are_named():
