@@ -92,7 +92,7 @@ def test_public_images_are_in_no_cell():
 @pytest.mark.parametrize(
     ("method", "unit", "error", "fragment"),
     [
-        (sf.ClassDP(), sf.RecordLevel(), UnsupportedUnitError, "Its units are"),
+        (sf.ClassDP(), sf.RecordLevel(), UnsupportedUnitError, "Use one of its units"),
         (sf.ClassDP(), sf.NodeLevel(max_out_degree=3), UnsupportedUnitError, "no bounded"),
         (sf.CNN(), sf.ClassLevel(), UnsupportedUnitError, "more than one example"),
         (sf.SubclassDP(), sf.SubclassLevel(5, "centroids"), InputError, "public_rows"),

@@ -155,7 +155,7 @@ def test_a_unit_inherits_no_bound(bound):
 def test_a_method_has_a_proof_where_its_card_says_so(monkeypatch):
     """A bound of a hop alone lets no method train under a unit that neither card nor verifier names."""
     monkeypatch.setitem(HOPS, "pairs", lambda *_: (3.0, 4))
-    with pytest.raises(UnsupportedUnitError, match="Its units are"):
+    with pytest.raises(UnsupportedUnitError, match="Use one of its units"):
         sf.GAP().calibrate(sf.Budget(1.0, 1e-6), Pairs(directed=False), FACTS)
 
 

@@ -59,7 +59,7 @@ class Plan(Planned):
     def __post_init__(self) -> None:
         if self.unit.private and self.unit.name not in self.method.card.units:
             raise UnsupportedUnitError(
-                f"Method {self.method.name!r} has no proof under unit {self.unit.name}. Its units are "
+                f"Method {self.method.name!r} has no proof under unit {self.unit.name}. Use one of its units: "
                 f"{', '.join(self.method.card.units) or 'none'}."
             )
         for method in (self.method, *self.method.choices):
