@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,8 +68,7 @@ def attack(
     with stage_bars(as_json) as report:
         found = chosen.run(fitted, graph, seed=seed, progress=report)
     told = {**found.to_dict(), "withheld": _withheld(fitted, chosen), "run": str(run), "seed": seed}
-    settings = {field.name: getattr(chosen, field.name) for field in fields(chosen)}
-    write_json(out, {**told, "settings": settings, "curve": rates(found.scores)})
+    write_json(out, {**told, "settings": asdict(chosen), "curve": rates(found.scores)})
     if as_json:
         typer.echo(json.dumps({**told, "out": str(out)}))
         return
