@@ -36,6 +36,6 @@ def test_a_small_audit_flags_no_method(name, unit):
 @pytest.mark.audit
 @pytest.mark.parametrize(("name", "unit"), PRIVATE)
 def test_a_larger_audit_flags_no_method_under_any_unit(name, unit):
-    found = audit(method_named(name), UNITS[unit], sf.Budget(1.0, 1e-6), size=0.2)
+    found = audit(method_named(name), UNITS[unit], sf.Budget(1.0, 1e-6), size=0.2, fits=4)
     assert found.broken == ()
     assert not found.flagged
