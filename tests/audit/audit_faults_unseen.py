@@ -11,8 +11,6 @@ UNSEEN = {
     "charged, so their number is not checked, and no attack reads them.",
     "head trained on exact sums at edge level": "It was planted and not flagged: attacks at edge level read the noisy sums, "
     "not what was trained beside them.",
-    "audiences in other words": "It was planted and not flagged: the words of an audience are compared with a short list, and "
-    "'class probabilities' is not in it.",
     "noise of one step": "It was planted in 1 % and in 5 % of the rows and not flagged: such noise is never 0, and so few rows "
     "hardly move the mean and the spread of scores.",
     "claims above the reach": "So many scores cannot prove more than the reach of the audit, so that no bound refutes a claim "

@@ -1,7 +1,9 @@
 """The auditor flags every planted fault, and none of the configurations that the faults were planted in."""
 
+from dataclasses import replace
+
 import pytest
-from audit_faults import FAULTS, UNSEEN, nothing
+from audit_faults import FAULTS, UNSEEN, OpenPredictions, nothing
 from audit_faults_more import REPEATED
 
 QUICK = ("known key", "noise on a coarse grid", "two draws released", "one draw for all hops", "public predictions")
@@ -31,6 +33,18 @@ def test_the_same_configuration_without_the_fault_is_not(fault):
 def test_faults_that_need_no_statistics_are_flagged_at_a_small_size(name):
     fault = next(one for one in FAULTS if one.name == name)
     assert fault.audit().broken
+
+
+class OpenProbabilities(OpenPredictions):
+    def who_may_see(self, unit):
+        return {"anyone": ["weights", "class probabilities"]}
+
+
+def test_predictions_under_another_name_are_flagged():
+    fault = next(one for one in FAULTS if one.name == "public predictions")
+    assert any(
+        "'class probabilities'" in one for one in replace(fault, method=OpenProbabilities(epochs=1)).audit().broken
+    )
 
 
 @pytest.mark.parametrize("fault", REPEATED, ids=lambda fault: fault.name)
