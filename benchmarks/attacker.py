@@ -25,6 +25,7 @@ from sfumato.audit.frequencies import audit_randomizer
 from sfumato.catalog import method_named
 from sfumato.cli.options import set_threads
 from sfumato.evaluation.source import Source
+from sfumato.experiments.pages import stamped
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy, RecordLevel
 from sfumato.randomizers.randomized_response import RandomizedResponse
@@ -155,7 +156,8 @@ def write(out: Path, found: dict[tuple[str, int], dict[str, Any]], seeds: int) -
     sections.append(Section("local", "One user's report", (local(),)))
     sections.append(Section("again", "Run it again", (Code(f"python benchmarks/attacker.py --seeds {seeds}"),)))
     lead = "Attacks on models with and without privacy, beside what the same attacker knows without the model."
-    (out / "attacker.md").write_text(to_markdown(Page("What an attacker learns: figures", lead, tuple(sections))))
+    page = Page("What an attacker learns: figures", lead, tuple(sections))
+    (out / "attacker.md").write_text(stamped(to_markdown(page), [seeds]))
 
 
 def middle(values: list[float], scale: float) -> str:

@@ -24,6 +24,7 @@ from sfumato.catalog import METHODS, method_named
 from sfumato.central.gap import GAP
 from sfumato.cli.options import set_threads
 from sfumato.errors import InputError, UnsupportedUnitError
+from sfumato.experiments.pages import stamp
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import ClassLevel, EdgeLevel, NodeLevel, RecordLevel, SubclassLevel, Unit
 
@@ -73,6 +74,8 @@ def main() -> int:
         "# What audits found",
         "",
         "`python benchmarks/audit.py " + " ".join(sys.argv[1:]) + "`",
+        "",
+        stamp([]),
         "",
         "## Methods",
         "",

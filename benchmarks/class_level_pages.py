@@ -12,6 +12,7 @@ from class_level_findings import FINDINGS
 from scipy.stats import spearmanr
 from scipy.stats import t as student
 
+from sfumato.experiments.pages import stamped
 from sfumato.report.markdown import to_markdown
 from sfumato.report.page import Code, Items, Page, Section, Table
 from sfumato.report.pictures import picture_grid
@@ -66,7 +67,7 @@ def write_page(out: Path, dataset: str, rows: Rows, found: Found) -> None:
     sections.append(Section("again", "Run it again", (Code(command),)))
     lead = SOURCE + "Every fit is the method with its secret noise; epsilon is exact. Means with 95 % t-intervals."
     text = to_markdown(Page(f"Class-level privacy: {dataset}", lead, tuple(sections)))
-    (out / f"{FILES[dataset]}.md").write_text(text)
+    (out / f"{FILES[dataset]}.md").write_text(stamped(text))
 
 
 def of(found: Found, row: Any, key: str, attack: str = "") -> list[float]:

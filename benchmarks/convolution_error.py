@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.experiments.pages import stamped
 from sfumato.graph.datasets import load_dataset
 from sfumato.graph.graph import PublicFacts
 from sfumato.local._heat import normalized_adjacency
@@ -227,7 +228,7 @@ def main() -> None:
             Code("python benchmarks/convolution_error.py --out docs/results"),))),
     )  # fmt: skip
     options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "local-errors.md").write_text(to_markdown(page))
+    (options.out / "local-errors.md").write_text(stamped(to_markdown(page), [1]))
     for figure in page.figures():
         (options.out / f"{figure.name}.svg").write_text(figure.alone())
 

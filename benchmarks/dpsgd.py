@@ -28,6 +28,7 @@ from scipy.stats import t as student
 from torch import Tensor, nn
 
 from sfumato.cli.options import set_threads
+from sfumato.experiments.pages import stamped
 from sfumato.graph.images import load_images
 from sfumato.nn.training import SGD, Adam
 from sfumato.privacy import accounting
@@ -120,7 +121,7 @@ def write(options: argparse.Namespace, found: Found, curves: dict[str, list[floa
     """Write the page with its figure."""
     made = page(found, curves)
     options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "dpsgd.md").write_text(to_markdown(made))
+    (options.out / "dpsgd.md").write_text(stamped(to_markdown(made)))
     for figure in made.figures():
         (options.out / f"{figure.name}.svg").write_text(figure.alone())
 

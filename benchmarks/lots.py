@@ -29,6 +29,7 @@ from scipy.stats import t as student
 from torch import Tensor, nn
 
 from sfumato.cli.options import set_threads
+from sfumato.experiments.pages import stamped
 from sfumato.pate.images import load_images
 from sfumato.privacy import accounting
 from sfumato.privacy.events import PoissonGaussianEvent
@@ -97,7 +98,7 @@ def main() -> None:
                 with options.log.open("a") as file:
                     file.write(json.dumps([asdict(run), seed, found[run][seed]]) + "\n")
         options.out.mkdir(parents=True, exist_ok=True)
-        (options.out / "lots.md").write_text(to_markdown(page(found, options.passes)))
+        (options.out / "lots.md").write_text(stamped(to_markdown(page(found, options.passes))))
 
 
 def before(log: Path | None) -> Found:

@@ -29,6 +29,7 @@ from sfumato.attacks.ratios import RMIA, LiRA
 from sfumato.attacks.shadows import Candidates, labels, shadows
 from sfumato.catalog import method_named
 from sfumato.errors import SfumatoWarning
+from sfumato.experiments.pages import stamped
 from sfumato.graph.datasets import load_dataset
 from sfumato.report.markdown import to_markdown
 from sfumato.report.page import Code, Items, Page, Section, Table
@@ -302,7 +303,7 @@ def main() -> None:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", SfumatoWarning)
     work(options)
-    (options.out / "membership.md").write_text(to_markdown(page(lines(options.log))))
+    (options.out / "membership.md").write_text(stamped(to_markdown(page(lines(options.log)))))
 
 
 if __name__ == "__main__":

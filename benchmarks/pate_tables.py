@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from sfumato.experiments.pages import stamped
 from sfumato.pate.aggregation import REFUSED, ConfidentGNMax, GNMax, LNMax, Mechanism
 from sfumato.pate.analysis import analyze
 from sfumato.pate.data_dependent import log_answer_probability
@@ -71,7 +72,7 @@ def main() -> None:
         ),
     )
     given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / "pate-tables.md").write_text(to_markdown(page))
+    (given.out / "pate-tables.md").write_text(stamped(to_markdown(page), [DRAWS]))
     for figure in page.figures():
         (given.out / f"{figure.name}.svg").write_text(figure.alone())
 

@@ -33,6 +33,7 @@ from sfumato.bounded.gradients import PrivateSGD, private_steps
 from sfumato.central.linear import zero_head
 from sfumato.central.scattering import _AT_ONCE, Coefficients, Scattering, coefficients
 from sfumato.cli.options import set_threads
+from sfumato.experiments.pages import stamped
 from sfumato.graph.images import load_images
 from sfumato.nn.training import Adam
 from sfumato.noise.keys import new_key
@@ -88,7 +89,7 @@ def main() -> None:
                     with options.log.open("a") as file:
                         file.write(json.dumps([name, epsilon, fit, score]) + "\n")
                 options.out.mkdir(parents=True, exist_ok=True)
-                (options.out / "scattering.md").write_text(to_markdown(page(found)))
+                (options.out / "scattering.md").write_text(stamped(to_markdown(page(found))))
 
 
 def before(log: Path | None) -> Found:

@@ -1,0 +1,136 @@
+"""What a recorded page says of itself: its title, its date, its seeds, and how often each row was repeated.
+
+Pages of specifications have a line ``- Date: DAY`` and a column *Seeds* in their table of accuracies. Pages of scripts have
+the line that :func:`stamp` writes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+_DAY = r"\d{4}-\d\d-\d\d"
+_STAMP = re.compile(rf"^Date: ({_DAY})\. Seeds: (none|(\d+)(?: to (\d+))?)\.$", re.MULTILINE)
+_FACT = re.compile(r"^- Date: (.+)$", re.MULTILINE)
+_REPEATED = ("seeds", "runs")  # columns that say how often a row was repeated
+_SCORE = "macro-f1"  # a column that tables of accuracies of specifications have
+_LONG = 300.0  # seconds of a fit from which 3 seeds are enough
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table that says how often it was repeated.
+
+    Args:
+        seeds: the number of seeds; 0 if nothing was run.
+        seconds: the seconds of one fit; None if the page does not say.
+    """
+
+    seeds: int
+    seconds: float | None = None
+
+    @property
+    def enough(self) -> bool:
+        """Whether it has 5 seeds, or 3 where a fit takes more than 5 minutes."""
+        return self.seeds >= (3 if (self.seconds or 0) > _LONG else 5)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A page of results.
+
+    Args:
+        title: its heading.
+        date: the day on which it was measured, the last one if there are several; None if it does not say.
+        seeds: the smallest and largest number of seeds of its rows; None if nothing was repeated.
+        rows: the rows of its tables of scores that have a column for seeds or runs.
+    """
+
+    title: str
+    date: str | None
+    seeds: tuple[int, int] | None
+    rows: tuple[Row, ...]
+
+
+def stamp(seeds: Iterable[int], date: str | None = None) -> str:
+    """Write the line that a page of a script carries.
+
+    Args:
+        seeds: the numbers of seeds of its rows; rows without a fit (0) do not count.
+        date: the day of the measurement; None is today.
+
+    >>> stamp([1, 3, 0], "2026-11-23"), stamp([], "2026-11-23")
+    ('Date: 2026-11-23. Seeds: 1 to 3.', 'Date: 2026-11-23. Seeds: none.')
+    """
+    found = sorted({count for count in seeds if count})
+    words = " to ".join(map(str, dict.fromkeys((found[0], found[-1])))) if found else "none"
+    return f"Date: {date or datetime.now(UTC).date().isoformat()}. Seeds: {words}."
+
+
+def stamped(page: str, seeds: Iterable[int] | None = None) -> str:
+    r"""Put the line of :func:`stamp` below the lead of a page.
+
+    Args:
+        page: a page in Markdown.
+        seeds: the numbers of seeds of its rows; None takes those that its tables count.
+
+    >>> print(stamped("# A table\n\nA lead.\n\nA text.\n", [3]).splitlines()[4][-9:])
+    Seeds: 3.
+    """
+    counts = [row.seeds for row in _rows(page)] if seeds is None else seeds
+    title, lead, rest = page.split("\n\n", 2)
+    return "\n\n".join([title, lead, stamp(counts), rest])
+
+
+def read_page(text: str) -> Recorded:
+    r"""Read a page of results.
+
+    >>> read_page("# A table\n\nDate: 2026-11-23. Seeds: 1 to 3.\n").seeds
+    (1, 3)
+    """
+    title = text.partition("\n")[0].removeprefix("# ").replace("\\", "")
+    rows = tuple(_rows(text))
+    if found := _STAMP.search(text):
+        least = int(found[3]) if found[3] else None
+        return Recorded(title, found[1], None if least is None else (least, int(found[4] or least)), rows)
+    facts = _FACT.search(text)
+    days = re.findall(_DAY, facts[1]) if facts else []
+    counts = [row.seeds for row in rows if row.seeds]
+    return Recorded(title, max(days, default=None), (min(counts), max(counts)) if counts else None, rows)
+
+
+def _rows(text: str) -> Iterator[Row]:
+    """Rows with their seconds: from their own table, or from the table of costs, which has a row for each that was run."""
+    found = list(_tables(text))
+    scored = [table for table in found if _SCORE in table[0]]  # pages of specifications count seeds elsewhere, too
+    costs = [line["seconds"] for columns, lines in found if {"seconds", "peak mib"} <= {*columns} for line in lines]
+    for columns, lines in scored or found:
+        key = next((name for name in _REPEATED if name in columns), None)
+        if key is None:
+            continue
+        ran = [line for line in lines if line[key].isdigit()]
+        fitting = costs if len(costs) == len(ran) and "seconds" not in columns else None
+        yield from (Row(0) for line in lines if line[key] == "-")
+        for place, line in enumerate(ran):
+            yield Row(int(line[key]), _number(fitting[place] if fitting else line.get("seconds", "")))
+
+
+def _tables(text: str) -> Iterator[tuple[list[str], list[dict[str, str]]]]:
+    """The Markdown tables of a page: names of columns in small letters, and lines by column."""
+    for block in re.findall(r"(?:^\|.*\n?)+", text, re.MULTILINE):
+        head, _, *lines = [_cells(line) for line in block.splitlines()]
+        columns = [name.lower() for name in head]
+        yield columns, [dict(zip(columns, line, strict=False)) for line in lines]
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))]
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        return None
