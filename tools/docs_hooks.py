@@ -26,14 +26,15 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
 
 
 def written_out(nav: list[Any], docs: Path) -> list[Any]:
-    """Replace ``{title: "folder/*.md"}`` by the pages of the folder, in order of their names."""
+    """Replace ``{title: "folder/*.md"}`` by the pages of the folder: its index, then the others in order of their names."""
     items: list[Any] = []
     for item in nav:
         title, value = next(iter(item.items())) if isinstance(item, dict) else (None, item)
         if isinstance(value, list):
             value = written_out(value, docs)
         elif "*" in value:
-            value = [path.relative_to(docs).as_posix() for path in sorted(docs.glob(value))]
+            paths = sorted(docs.glob(value), key=lambda path: (path.stem != "index", path))
+            value = [path.relative_to(docs).as_posix() for path in paths]
         if value:
             items.append(value if title is None else {title: value})
     return items

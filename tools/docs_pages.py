@@ -1,8 +1,9 @@
-"""Write the pages that follow from the code: docs/cli.md, and the table of methods in docs/guarantees.md.
+"""Write the pages that follow from the code: docs/cli.md, the table of methods in docs/guarantees.md, docs/results/index.md.
 
     python tools/docs_pages.py
 
-Run it after changing a command, an option or what a method releases; a test compares.
+Run it after changing a command, an option, what a method releases, the catalogue of tables and figures, or a page of results;
+a test compares.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ import sfumato as sf
 from sfumato.catalog import FACES, METHODS, method_named
 from sfumato.cli import app
 from sfumato.errors import UnsupportedUnitError
+from sfumato.experiments.index import index_page
+from sfumato.experiments.sources import read_sources
 from sfumato.graph.graph import PublicFacts
 from sfumato.privacy.calibration import pure_cost
 from sfumato.privacy.units import UNITS
@@ -52,6 +55,7 @@ def pages() -> dict[Path, str]:
     return {
         DOCS / "cli.md": cli_page(),
         guarantees: f"{before}{BEGIN}\n\n{methods_table()}\n{END}{rest.partition(END)[2]}",
+        DOCS / "results" / "index.md": index_page(read_sources(), DOCS / "results"),
     }
 
 

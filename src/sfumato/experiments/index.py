@@ -1,0 +1,137 @@
+"""The index of recorded results: every table and figure of the sources, what runs it, and what its pages say."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sfumato.errors import SfumatoWarning
+from sfumato.experiments.pages import Recorded, read_page
+from sfumato.experiments.spec import find
+
+if TYPE_CHECKING:
+    from sfumato.experiments.sources import Document, Entry
+
+# What `sfumato experiment run --all --hours` said of the full profile, on which machine and day; None until it was measured.
+FULL_PROFILE: str | None = None
+STATES = ("done", "part", "skipped", "no measurement")
+_HEAD = """# Tables and figures of the sources
+
+Every numbered table and figure of the five source documents: what runs it here, and what was recorded. Written by
+`python tools/docs_pages.py` from the catalogue (`src/sfumato/experiments/sources.toml`) and from the pages themselves.
+`sfumato experiment list` shows what can be run, [Experiments](../experiments.md) says how to run it and how to read the pages.
+"""
+_STATES = """* **done**: all of it is recorded. **part**: recorded, but for what the last column says. **skipped**: not recorded,
+  for the reason in the last column. **no measurement**: there is nothing to run.
+* Seeds are the smallest and the largest number of a row. Every seed has its own split, unless the data come with one.
+* Names without `python` are specifications, which `sfumato experiment run NAME` runs. Links lead to the pages.
+"""
+_COLUMNS = ("number", "what", "run by", "date", "seeds", "state", "what is missing, and why")
+
+
+def index_page(documents: Sequence[Document], folder: Path) -> str:
+    """Write the page as Markdown.
+
+    Args:
+        documents: the catalogue; see :func:`sfumato.experiments.sources.read_sources`.
+        folder: the folder of the recorded pages, where the index stands, too.
+    """
+    pages = {path.stem: read_page(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.md"))}
+    pages.pop("index", None)
+    sections = [_section(document, pages) for document in documents]
+    return "\n".join([_HEAD, *_summary(documents, pages), "", _STATES, *sections, _beside(documents, pages)])
+
+
+def state(entry: Entry, pages: dict[str, Recorded]) -> str:
+    """Return one of :data:`STATES` for an entry, given the pages that are there, by name."""
+    if not entry.measured:
+        return "no measurement"
+    if entry.why is None:
+        return "done"
+    return "part" if any(_pages(entry, pages)) else "skipped"
+
+
+def _pages(entry: Entry, pages: dict[str, Recorded]) -> Iterator[str]:
+    """The names of the pages of an entry: those of its specifications that are there, then those of its scripts."""
+    yield from (name for name in (*entry.specs, *entry.absent) if name in pages)
+    yield from entry.pages
+
+
+def _summary(documents: Sequence[Document], pages: dict[str, Recorded]) -> Iterator[str]:
+    entries = [entry for document in documents for entry in document.entries]
+    states = [state(entry, pages) for entry in entries]
+    done, part, skipped, without = (states.count(name) for name in STATES)
+    yield (
+        f"* {len(entries)} tables and figures, of which {len(entries) - without} report a measurement: {done} done, "
+        f"{part} in part, {skipped} skipped."
+    )
+    rows = [row for name in dict.fromkeys(n for e in entries for n in _pages(e, pages)) for row in pages[name].rows]
+    ran = sum(row.seeds > 0 for row in rows)
+    yield (
+        f"* {ran:,} rows are recorded in tables that count seeds or runs. {_share(sum(row.enough for row in rows), ran)} of "
+        "them have 5 or more (3 where a fit takes more than 5 minutes)."
+    )
+    names = dict.fromkeys(name for entry in entries for name in entry.specs)
+    enough = sum(row.enough for name in names if name in pages for row in pages[name].rows)
+    asked = sum(map(_rows_of, names))
+    yield (
+        f"* The full profiles of the {len(names)} specifications whose data are at hand ask for {asked:,} rows. "
+        f"{_share(enough, asked)} of these are recorded with so many seeds."
+    )
+    if FULL_PROFILE:
+        yield f"* {FULL_PROFILE}"
+
+
+@cache
+def _rows_of(name: str) -> int:
+    """How many rows the full profile of a specification has: one for each run, epsilon and varied value."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SfumatoWarning)
+        return len({(cell.label, cell.epsilon, repr(cell.at)) for cell in find(name).cells()})
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part:,} ({100 * part / whole:.0f} %)" if whole else "0"
+
+
+def _section(document: Document, pages: dict[str, Recorded]) -> str:
+    lines = [f"| {' | '.join(_COLUMNS)} |", f"|{'---|' * len(_COLUMNS)}"]
+    for entry in document.entries:
+        specs = [f"[`{name}`]({name}.md)" if name in pages else f"`{name}`" for name in (*entry.specs, *entry.absent)]
+        scripts = [f"`python {script}`" for script in entry.scripts]
+        cells = (
+            entry.number,
+            entry.title,
+            ", ".join([*specs, *scripts, *(f"[page]({name}.md)" for name in entry.pages)]),
+            *_when(pages[name] for name in _pages(entry, pages)),
+            state(entry, pages),
+            entry.reason or "",
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([f"## {document.citation.partition(',')[0]}", "", f"{document.citation}.", "", *lines, ""])
+
+
+def _when(found: Iterable[Recorded]) -> tuple[str, str]:
+    """Dates and seeds of pages."""
+    pages = list(found)
+    days = [page.date for page in pages if page.date]
+    counts = [count for page in pages if page.seeds for count in page.seeds]
+    return _range(days), _range(counts)
+
+
+def _range(values: Sequence[str] | Sequence[int]) -> str:
+    return " to ".join(map(str, dict.fromkeys((min(values), max(values))))) if values else "-"
+
+
+def _beside(documents: Sequence[Document], pages: dict[str, Recorded]) -> str:
+    """The pages that no entry names."""
+    named = {name for document in documents for entry in document.entries for name in _pages(entry, pages)}
+    lines = [
+        f"| [{page.title}]({name}.md) | {' | '.join(_when([page]))} |"
+        for name, page in pages.items()
+        if name not in named
+    ]
+    return "\n".join(["## Beside the sources", "", "| page | date | seeds |", "|---|---|---|", *lines, ""])
