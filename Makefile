@@ -49,15 +49,12 @@ audit: .venv/dev.stamp ## attack the claims of every method and find planted fau
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m audit tests
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/audit.py
 
-SPEC ?= $(basename $(notdir $(wildcard src/sfumato/experiments/specs/*.toml)))
+SPEC ?= --all
+PROFILE ?= quick
 SFUMATO_DATA ?= ../shared/data
 
-paper: .venv/all.stamp ## run the quick profile of published tables (SPEC=name for one) and write docs/results
-	@set -e; for name in $(SPEC); do \
-	  echo "== $$name"; \
-	  $(BIN)/sfumato experiment run $$name --quick --data-dir "$(SFUMATO_DATA)" --jobs 2; \
-	  $(BIN)/sfumato experiment report $$name --out docs/results/$$name.md; \
-	done
+paper: .venv/all.stamp ## run the quick profile of every published table, and go on after a stop (SPEC=name, PROFILE=full)
+	$(BIN)/sfumato experiment run $(SPEC) $(if $(filter full,$(PROFILE)),,--quick) --data-dir "$(SFUMATO_DATA)" --jobs 2
 
 bench: .venv/all.stamp ## run the benchmarks one after another
 	@set -e; for script in benchmarks/*.py; do \

@@ -1,6 +1,7 @@
 """`sfumato experiment`: list, run, report."""
 
 import errno
+import json
 import os
 import re
 import sys
@@ -8,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sfumato.experiments import runner
+from sfumato.experiments import runner, sources
 from sfumato.experiments.results import read
 
 SMALL = """
@@ -45,10 +46,80 @@ def small(tmp_path):
     return path
 
 
-def test_list(sfumato):
+@pytest.fixture
+def catalogue(monkeypatch, small, tmp_path):
+    """A catalogue of two small specifications that run, and of one whose data are absent."""
+    (tmp_path / "other.toml").write_text(SMALL.replace('"small"', '"other"'))
+    (tmp_path / "away.toml").write_text(SMALL.replace('"small"', '"away"').replace('"campus"', '"facebook100/Reed98"'))
+    specs = tuple(str(tmp_path / f"{name}.toml") for name in ("small", "away", "other"))
+    documents = (
+        sources.Document("a", "A. Author (2026), A paper", (sources.Entry("Table 1", "A table", specs=specs),)),
+    )
+    monkeypatch.setattr(sources, "read_sources", lambda: documents)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_list_is_in_the_order_of_the_sources_and_fits_the_screen(sfumato, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
     result = sfumato("experiment", "list")
     assert result.code == 0
-    assert re.search(r"gap-table-4-2 +130 +52 ", result.out)
+    assert max(map(len, result.out.splitlines())) == width
+    assert re.search(
+        r"^Table 4\.2 +GAP beside its baselines\n +gap-table-4-2 +130 +52 +4\.2$", result.out, re.MULTILINE
+    )
+    assert (
+        "\nTable 3.4         Students of noisy labels, SVHN\n                  python benchmarks/pate_tables.py\n"
+        in result.out
+    )
+    assert re.search(r"\nFigure 5\.2 +DPAR's accuracy against epsilon, PubMed\n +Not run: ", result.out)
+    places = [
+        result.out.index(name)
+        for name in ("pate-table-3-1", "dpar-figure-5-1", "lpgnn-table-3-2", "graph-split-table-1")
+    ]
+    assert places == sorted(places)
+    assert "The parts of GAP" not in result.out
+
+
+def test_list_as_json(sfumato):
+    documents = json.loads(sfumato("experiment", "list", "--json").out)["documents"]
+    (entry,) = [one for document in documents for one in document["entries"] if one["number"] == "Table 5.3"]
+    (spec,) = entry["specs"]
+    assert (spec["name"], spec["cells"], spec["minutes"]) == ("progap-table-5-3", 190, 3.5)
+
+
+def test_run_all_goes_on_past_absent_data_and_repeats_nothing(sfumato, catalogue, tmp_path):
+    command = ("experiment", "run", "--all", "--quick", "--results", tmp_path / "out")
+    result = sfumato(*command)
+    assert result.code == 0
+    assert re.search(r"^small +1 of 1 cells +\d+\.\d min  done$", result.out, re.MULTILINE)
+    assert re.search(
+        r"^away +0 of 1 cells .* skipped: The files of facebook100/Reed98 are not there", result.out, re.MULTILINE
+    )
+    assert re.search(r"^3 of 3 specifications in \d+\.\d minutes: 2 done, 1 skipped\.$", result.out, re.MULTILINE)
+    assert (
+        "2 cells of the quick profile are left; 1 of 3 specifications have none, or no data. No cell like" in result.err
+    )
+    again = sfumato(*command)
+    assert again.code == 0
+    assert "GAP, epsilon 4, seed 0" in result.err
+    assert "GAP, epsilon 4, seed 0" not in again.err
+    hours = sfumato("experiment", "run", "--all", "--hours", "--results", tmp_path / "out")
+    assert re.search(r"^small +1 cells left, +1 timed, about +0\.0 hours$", hours.out, re.MULTILINE)
+    assert "2 cells of the full profile are left" in hours.out
+    assert "hours in one process, from earlier cells, for all of them." in hours.out
+
+
+def test_run_all_says_what_failed(sfumato, catalogue, monkeypatch, tmp_path):
+    def fail(cell, data_dir):
+        raise RuntimeError("out of luck") if cell.spec == "small" else KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "run_cell", fail)
+    result = sfumato("experiment", "run", "--all", "--results", tmp_path / "out")
+    assert result.code == 130
+    assert re.search(r"^small .* failed: RuntimeError: out of luck$", result.out, re.MULTILINE)
+    assert re.search(r"^other +0 of 2 cells .* stopped$", result.out, re.MULTILINE)
+    assert "1 skipped, 1 failed, 1 stopped. Failed: small." in result.out
+    assert "Run the same command again to go on" in result.err
 
 
 def test_run_shows_ours_beside_published(sfumato, small, tmp_path):
@@ -98,7 +169,11 @@ def test_interrupt(sfumato, small, tmp_path, monkeypatch):
         (("run", "gap-table-4-2", "--data-dir", "nowhere"), "Expected data_dir to be a folder"),
         (("report", "gap-table-4-2", "--out", "page.pdf"), "to end in .html or .md"),
         (("report", "gap-table-4-2"), "Run `sfumato experiment run` first"),
-        (("run",), "Missing argument 'name'. Expected: A name that `experiment list` shows"),
+        (("run",), "Expected a name that `experiment list` shows, or --all, got neither"),
+        (("run", "gap-table-4-2", "--all"), "or --all, got 'gap-table-4-2' and --all"),
+        (("run", "--all", "--dataset", "campus"), "Expected dataset to be left out with --all"),
+        (("run", "--all", "--data-dir", "nowhere"), "Expected data_dir to be a folder"),
+        (("run", "gap-table-4-2", "--hours"), "Expected hours to stand beside --all"),
         (("report",), "Missing argument 'name'. Expected: A name that `experiment list` shows"),
     ],
 )

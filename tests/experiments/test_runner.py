@@ -93,7 +93,7 @@ def test_missing_data_is_skipped_with_a_reason_and_tried_again(small, tmp_path, 
     assert {(row["status"], row["reason"]) for row in read(outcome.path)} == {("skipped", outcome.reasons[0])}
     assert "no --data-dir was given" in run(there, tmp_path).reasons[0]
     assert finished(outcome.path, there)
-    monkeypatch.setattr(runner, "_absent", lambda dataset, data_dir: None)
+    monkeypatch.setattr(runner, "why_absent", lambda dataset, data_dir: None)
     assert run(there, tmp_path).done == 9
     assert finished(outcome.path, there)
     assert {row["status"] for row in read(outcome.path)} == {"done"}

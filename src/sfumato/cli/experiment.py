@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
 from sfumato._optional import TRAIN, check_installed
 from sfumato._validate import fail
-from sfumato.cli import data
+from sfumato.cli import data, every
+from sfumato.cli.every import cell_progress
+from sfumato.cli.experiment_list import list_sources
 from sfumato.cli.output import plain_console, write_page
-from sfumato.errors import DataError
+from sfumato.errors import DataError, InputError
 
 if TYPE_CHECKING:
-    from sfumato.experiments.cells import Cell
     from sfumato.experiments.results import Line
-    from sfumato.experiments.runner import Outcome, Report
+    from sfumato.experiments.runner import Outcome
     from sfumato.experiments.spec import Spec
 
 app = typer.Typer(help="Reproduce published tables and figures.", no_args_is_help=True, rich_markup_mode=None)
@@ -37,32 +35,15 @@ def _root() -> None:
     """Reproduce published tables and figures."""
 
 
-@app.command("list")
-def list_specs() -> None:
-    """List the experiments and what they cost to run.
-
-    A cell is one fit. The minutes are those that --quick takes on two cores.
-    """
-    from rich import box
-    from rich.table import Table
-
-    from sfumato.experiments.spec import SPECS, Spec
-
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("name", no_wrap=True)
-    for column in ("cells", "quick\ncells", "quick\nminutes"):
-        table.add_column(column, justify="right")
-    table.add_column("title")
-    for path in sorted(SPECS.glob("*.toml")):
-        spec = Spec.read(path)
-        counts = (str(len(spec.cells(profile))) for profile in ("full", "quick"))
-        table.add_row(spec.name, *counts, f"{spec.quick.minutes:g}", spec.title)
-    plain_console().print(table)
+app.command("list")(list_sources)
 
 
 @app.command("run")
 def run_spec(
-    name: str = NAME,
+    name: str | None = typer.Argument(
+        None, help="A name that `experiment list` shows, or the file of a specification (.toml); or else --all."
+    ),
+    all_specs: bool = typer.Option(False, "--all", help="Run every specification that `experiment list` shows."),
     quick: bool = typer.Option(False, "--quick", help="Run a few seeds and budgets only, which takes minutes."),
     results: Path = RESULTS,
     data_dir: Path | None = data.DATA_DIR,
@@ -73,20 +54,37 @@ def run_spec(
     seeds: int | None = typer.Option(
         None, "--seeds", help="How many seeds to run, each with its own split (default: as the specification says)."
     ),
+    hours: bool = typer.Option(
+        False,
+        "--hours",
+        help="With --all: say how many hours are left, from the cells that were timed, and run nothing.",
+    ),
 ) -> None:
-    """Run the cells of an experiment that are not finished yet.
+    """Run the cells of an experiment, or of all of them, that are not finished yet.
 
     You can stop it at any time: the same command goes on where it stopped. Exit code 2 if nothing could be run, 130 after Ctrl-C.
+    With --all, a specification that cannot be run does not stop the others; exit code 1 if one failed.
     """
     check_installed(*TRAIN)
-    from sfumato.experiments.results import read, summarize
-    from sfumato.experiments.runner import run
     from sfumato.experiments.spec import find
 
-    spec = find(name).on(dataset, seeds)
-    spec = spec.shrunk() if quick else spec
     profile = "quick" if quick else "full"
-    with _progress(len(spec.cells(profile))) as report:
+    if (name is None) != all_specs:
+        given = f"{name!r} and --all" if all_specs else "neither"
+        raise InputError(f"Expected a name that `experiment list` shows, or --all, got {given}. Give one of them.")
+    if all_specs:
+        if dataset is not None:
+            raise fail("dataset", dataset, "to be left out with --all", "Every specification has its own.")
+        every.run(results, profile=profile, data_dir=data_dir, jobs=jobs, seeds=seeds, only_hours=hours)
+        return
+    if hours:
+        raise fail("hours", True, "to stand beside --all")
+    from sfumato.experiments.results import read, summarize
+    from sfumato.experiments.runner import run
+
+    spec = find(str(name)).on(dataset, seeds)
+    spec = spec.shrunk() if quick else spec
+    with cell_progress(len(spec.cells(profile))) as report:
         outcome = run(spec, results, profile=profile, data_dir=data_dir, jobs=jobs, report=report)
     if outcome.before + outcome.done:
         _show(spec, summarize(read(outcome.path), spec))
@@ -169,36 +167,3 @@ def _show(spec: Spec, lines: tuple[Line, ...]) -> None:
     if spec.stands_in_for:
         console.print(f"Published on {spec.stands_in_for}, which {spec.dataset} stands in for.", soft_wrap=True)
     console.print("These scores read true labels: they are not covered by the guarantee.", soft_wrap=True)
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Report]:
-    """Show a bar with the time left on standard error, or one line for each cell if nobody watches. No score is shown."""
-    start = time.perf_counter()
-    if not sys.stderr.isatty():
-
-        def log(cell: Cell, row: dict[str, Any], number: int, todo: int) -> None:
-            left = (time.perf_counter() - start) / number * (todo - number)
-            took = f"{row['seconds']['total']:.1f} s" if row["status"] == "done" else "skipped"
-            print(f"[{total - todo + number}/{total}] {cell} ({took}; about {left / 60:.1f} min left)", file=sys.stderr)
-
-        yield log
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("{task.description:40}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("left"),
-    )
-    with Progress(*columns, console=plain_console(stderr=True)) as bars:
-        task = bars.add_task("starting", total=total)
-
-        def show(cell: Cell, _row: dict[str, Any], number: int, todo: int) -> None:
-            if number == 1:  # cells of an earlier run tell nothing about the time left
-                bars.reset(task, completed=total - todo, total=total)
-            bars.update(task, description=str(cell)[:40], completed=total - todo + number, refresh=True)
-
-        yield show

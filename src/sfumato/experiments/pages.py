@@ -42,7 +42,7 @@ class Recorded:
     """A page of results.
 
     Args:
-        title: its heading.
+        title: the text of its heading.
         date: the day on which it was measured, the last one if there are several; None if it does not say.
         seeds: the smallest and largest number of seeds of its rows; None if nothing was repeated.
         rows: the rows of its tables of scores that have a column for seeds or runs.

@@ -91,7 +91,7 @@ def run(
     check_int(low=1, jobs=jobs)
     cells = spec.cells(profile)
     folder = Path(results) / spec.name
-    reason = _absent(spec.dataset, data_dir)
+    reason = why_absent(spec.dataset, data_dir)
     work = partial(_run, data_dir=None if data_dir is None else str(data_dir), results=str(results))
     with _locked(folder):
         path = folder / FILE
@@ -188,8 +188,12 @@ def _start_worker() -> None:
     threading.Thread(target=follow, daemon=True).start()
 
 
-def _absent(dataset: str, data_dir: str | Path | None) -> str | None:
-    """Why a data set cannot be run, if its files are not there."""
+def why_absent(dataset: str, data_dir: str | Path | None) -> str | None:
+    """Say why a data set cannot be run, if its files are not there.
+
+    Raises:
+        InputError: ``data_dir`` is not a folder.
+    """
     from sfumato.graph.datasets import list_datasets
 
     dataset, _ = parts_of(dataset)

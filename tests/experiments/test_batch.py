@@ -1,0 +1,69 @@
+"""Many specifications in one go: what one of them meets does not stop the others, and what is left has a time."""
+
+import pytest
+
+from sfumato.errors import InputError
+from sfumato.experiments import cells, runner
+from sfumato.experiments.batch import Left, run_all, what_is_left
+from sfumato.experiments.spec import Spec
+
+
+@pytest.fixture
+def three(small, tmp_path):
+    """Three specifications that differ by name; the data of the second are absent."""
+    texts = [small.read_text().replace('"small"', f'"{name}"') for name in ("first", "second", "third")]
+    texts[1] = texts[1].replace('"campus"', '"facebook100/Reed98"')
+    for number, text in enumerate(texts):
+        (tmp_path / f"{number}.toml").write_text(text)
+    return [Spec.read(tmp_path / f"{number}.toml") for number in range(3)]
+
+
+def test_all_are_run_once(three, instant, tmp_path):
+    ended = list(run_all(three, tmp_path / "out", profile="quick"))
+    assert [(one.spec, one.state) for one in ended] == [("first", "done"), ("second", "skipped"), ("third", "done")]
+    assert "Reed98 are not there" in ended[1].why
+    assert len(instant) == 8
+    assert [one.state for one in run_all(three, tmp_path / "out", profile="quick")] == ["done", "skipped", "done"]
+    assert len(instant) == 8
+
+
+@pytest.mark.parametrize("error", [InputError("No room."), RuntimeError("No room.")])
+def test_one_that_fails_does_not_stop_the_others(three, monkeypatch, tmp_path, error):
+    def run_cell(cell, data_dir):
+        if cell.spec == "first":
+            raise error
+        return {**cells.empty_row("done"), "metrics": {"accuracy": 0.5, "macro_f1": 0.25}}
+
+    monkeypatch.setattr(runner, "run_cell", run_cell)
+    ended = list(run_all(three, tmp_path / "out"))
+    assert [one.state for one in ended] == ["failed", "skipped", "done"]
+    assert "No room." in ended[0].why
+
+
+def test_a_stop_stops_all(three, monkeypatch, tmp_path):
+    def run_cell(cell, data_dir):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "run_cell", run_cell)
+    assert [one.state for one in run_all(three, tmp_path / "out")] == ["stopped"]
+
+
+def test_a_cell_takes_what_the_nearest_cells_took(three, monkeypatch, tmp_path):
+    took = {("GAP", 1.0): 7200.0, ("MLP", None): 360.0}
+
+    def run_cell(cell, data_dir):
+        row = cells.empty_row("done")
+        row["metrics"] = {"accuracy": 0.5, "macro_f1": 0.25}
+        row["seconds"]["total"] = took[cell.label, cell.epsilon]
+        return row
+
+    monkeypatch.setattr(runner, "run_cell", run_cell)
+    out = tmp_path / "out"
+    assert what_is_left(three[:1], out) == (Left("first", 9, 0, 0.0),)
+    list(run_all(three[:1], out, profile="quick"))
+    first, second, third = what_is_left(three, out)
+    # Of 9 cells 4 are done; left are GAP at 1 and MLP of the third seed, and GAP at 4, which takes what GAP took.
+    assert first == Left("first", 5, 5, 7200.0 + 360.0 + 3 * 7200.0)
+    assert second == Left("second", 0, 0, 0.0)
+    assert third == Left("third", 9, 0, 0.0)
+    assert what_is_left(three[:1], out, profile="quick") == (Left("first", 0, 0, 0.0),)
