@@ -47,7 +47,12 @@ NOT_HERE = (
     "text/pokec",
     "text/reddit",
     "cifar10",
-)  # test_text_datasets.py and test_cifar.py read small files of their formats
+    "elliptic",
+    "flickr",
+    "reddit",
+    "amazon",
+    "svhn",
+)  # test_text_datasets.py, test_cifar.py, test_large_datasets.py and test_svhn.py read small files of their formats
 
 
 def write_school(root, name, edges, info):
@@ -114,6 +119,48 @@ def test_facebook_class_filter(tmp_path):
         load_dataset("facebook100/Large1", tmp_path)
 
 
+OTHER_INFO = [
+    [2, 2, 9, 8, 4, 2009, 1],
+    [1, 0, 11, 8, 3, 2006, 1],
+    [1, 2, 7, 8, 3, 2003, 1],
+]
+
+
+def test_every_school_is_one_graph_without_arcs_between_schools(tmp_path):
+    write_school(tmp_path, "Reed98", [(0, 1), (1, 3), (2, 3)], INFO)
+    write_school(tmp_path, "Big1", [(0, 1), (1, 2)], OTHER_INFO)
+    graph = load_dataset("facebook100/all", tmp_path)
+    assert graph.node_ids.tolist() == ["Big1/0", "Big1/1", "Reed98/0", "Reed98/1", "Reed98/3"]
+    assert graph.classes == ("2004", "2005", "2006", "2007", "2008", "2009"), "declared, whatever is there"
+    assert graph.y.tolist() == [5, 2, 2, 2, 3]
+    assert (graph.indptr.tolist(), graph.indices.tolist()) == ([0, 1, 2, 3, 5, 6], [1, 0, 3, 2, 4, 3])
+    assert graph.feature_names == (
+        "status=1", "status=2", "gender=1", "gender=2", "major=7", "major=9", "major=11",
+    )  # fmt: skip
+    assert graph.x.toarray().tolist() == [
+        [0, 1, 0, 1, 0, 1, 0],
+        [1, 0, 0, 0, 0, 0, 1],
+        [1, 0, 1, 0, 1, 0, 0],
+        [1, 0, 0, 1, 0, 0, 0],
+        [1, 0, 0, 0, 1, 0, 0],
+    ]
+    assert graph.assumed_public == ()
+    counted = load_dataset("facebook100/all", tmp_path, min_class_size=2)
+    assert (counted.classes, counted.node_ids.tolist()) == (("2006",), ["Big1/1", "Reed98/0", "Reed98/1"])
+    assert load_dataset("facebook100/all", tmp_path, min_class_size=0).classes == ("2003", "2006", "2007", "2009")
+
+
+def test_every_school_needs_one(tmp_path):
+    (tmp_path / "facebook100").mkdir()
+    with pytest.raises(DataError, match=r"Cannot load facebook100/all: Expected the files of schools, .* found none"):
+        load_dataset("facebook100/all", tmp_path)
+    assert not next(row for row in list_datasets(tmp_path) if row.name == "facebook100/all").present
+    write_school(tmp_path, "Old5", [(0, 1)], [[1, 1, 1, 0, 0, 1999, 0]] * 2)
+    assert next(row for row in list_datasets(tmp_path) if row.name == "facebook100/all").present
+    with pytest.raises(DataError, match="students of the years 2004 to 2009, found none"):
+        load_dataset("facebook100/all", tmp_path)
+
+
 def test_planetoid_rows_follow_the_test_index(tmp_path):
     write_planetoid(tmp_path)
     graph = load_dataset("planetoid/tiny", tmp_path)
@@ -174,6 +221,28 @@ def test_musae_features_are_multi_hot_and_targets_follow_their_ids(tmp_path):
     assert (graph.num_edges, graph.merged["self_loops"]) == (1, 1)
     write_musae(tmp_path, "twitch_XX", "XX", "id,mature,new_id\n77,True,1\n78,False,0\n79,False,2\n")
     assert load_dataset("musae/twitch_XX", tmp_path).y.tolist() == [0, 1, 0]
+
+
+def write_lastfm(root):
+    (root / "lastfm_asia").mkdir()
+    (root / "lastfm_asia" / "lastfm_asia_edges.csv").write_text("node_1,node_2\n0,1\n1,2\n")
+    (root / "lastfm_asia" / "lastfm_asia_target.csv").write_text("id,target\n0,17\n1,3\n2,17\n")
+    return root / "lastfm_asia" / "lastfm_asia_features.json"
+
+
+def test_lastfm_has_features_if_their_file_is_there(tmp_path):
+    path = write_lastfm(tmp_path)
+    graph = load_dataset("lastfm_asia", tmp_path)
+    assert (graph.x, graph.classes, graph.y.tolist()) == (None, ("3", "17"), [1, 0, 1])
+    path.write_text('{"0": [1, 3], "2": [], "1": [0]}')
+    graph = load_dataset("lastfm_asia", tmp_path)
+    assert graph.x.toarray().tolist() == [[0, 1, 0, 1], [1, 0, 0, 0], [0, 0, 0, 0]]
+    assert (graph.classes, graph.y.tolist(), graph.num_edges) == (("3", "17"), [1, 0, 1], 2), "countries are not binned"
+    path.write_text('{"0": [1, 3], "1": [0]}')
+    with pytest.raises(DataError, match=r"x to be numbers of shape \[3, num_features\], got shape \(2, 4\)"):
+        load_dataset("lastfm_asia", tmp_path)
+    path.write_text('{"0": [1, 3], "1": [0], "7": [2]}')
+    assert_cannot_load("lastfm_asia", tmp_path, path)
 
 
 def test_directed_keeps_direction_and_loops(tmp_path):
@@ -241,6 +310,10 @@ def test_listed_counts_of_generated_graphs():
         (("lastfm_asia/x", "."), "Expected dataset"),
         (("npz/cora_ml", None), "Expected data_dir for dataset npz/cora_ml"),
         (("npz/absent", "."), r"Cannot load npz/absent: Expected a file at .*absent\.npz, found none"),
+        (
+            ("facebook100/Absent1", "."),
+            r"Cannot load facebook100/Absent1: Expected a file at .*Absent1\.mat, found none",
+        ),
     ],
 )
 def test_wrong_names_teach(arguments, match):
@@ -309,7 +382,7 @@ def test_list_shows_what_is_there_without_loading(tmp_path):
         (tmp_path / name).write_bytes(b"")
     rows = list_datasets(tmp_path)
     assert [row.name for row in rows if row.present] == [
-        "campus", "interests", "facebook100/Berkeley13", "facebook100/Mine7", "npz/extra",
+        "campus", "interests", "facebook100/Berkeley13", "facebook100/all", "facebook100/Mine7", "npz/extra",
     ]  # fmt: skip
     by_name = {row.name: row for row in rows}
     assert by_name["facebook100/Berkeley13"].num_nodes == 18_980
@@ -335,6 +408,20 @@ def test_published_counts(name, data_dir):
 def test_published_degrees(school, data_dir):
     degree = np.diff(load_dataset(f"facebook100/{school}", data_dir).indptr)
     assert (round(float(degree.mean()), 1), float(np.median(degree))) == DEGREES[school]
+
+
+@pytest.mark.data
+def test_every_school_in_detail(data_dir):
+    graph = load_dataset("facebook100/all", data_dir)
+    assert {row.partition("/")[0] for row in graph.node_ids} == {
+        path.stem for path in (data_dir / "facebook100").glob("*.mat")
+    }
+    berkeley = load_dataset("facebook100/Berkeley13", data_dir)
+    mine = np.char.startswith(graph.node_ids, "Berkeley13/")
+    assert np.array_equal(graph.node_ids[mine], np.char.add("Berkeley13/", berkeley.node_ids.astype(str)))
+    assert np.array_equal(np.diff(graph.indptr)[mine], np.diff(berkeley.indptr))
+    assert np.array_equal(graph.y[mine], berkeley.y)
+    assert [name.partition("=")[0] for name in graph.feature_names[:9]] == ["status"] * 6 + ["gender"] * 2 + ["major"]
 
 
 @pytest.mark.data

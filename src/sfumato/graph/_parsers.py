@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import warnings
-from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -14,68 +13,12 @@ import numpy as np
 import scipy.sparse
 
 from sfumato.errors import DataError
-from sfumato.graph._onehot import one_hot_rows
 from sfumato.graph.arcs import owners
 from sfumato.graph.graph import Graph
 from sfumato.graph.pickles import load_pickle, read_npz, reading
-from sfumato.graph.subgraph import induced_arcs
 
-_FACEBOOK_FEATURES = ("status", "gender", "major", "minor", "dorm")
-_FACEBOOK_YEAR = 5
 _NPZ_PARTS = ("data", "indices", "indptr", "shape")
 _TRAFFIC_CLASSES = ("lowest traffic", "low traffic", "middle traffic", "high traffic", "highest traffic")
-
-
-def facebook100(folder: Path, school: str, min_class_size: int) -> Graph:
-    """Read one university with the class year as target; students without a year and small years are dropped.
-
-    Args:
-        folder: holds the ``.mat`` files.
-        school: name of the file.
-        min_class_size: years of fewer members are dropped.
-
-    Raises:
-        DataError: no class is large enough.
-        ValueError: the file has other shapes; :func:`~sfumato.graph.datasets.load_dataset` turns this into a DataError.
-
-    Feature columns are the codes in the raw file, before students are dropped; 0 is missing and has no column.
-    """
-    path = folder / f"{school}.mat"
-    with reading(path):
-        from scipy.io import loadmat
-
-        content = loadmat(path, variable_names=["A", "local_info"])
-        adjacency, info = scipy.sparse.csc_matrix(content["A"]), np.asarray(content["local_info"]).astype(np.int64)
-        adjacency.check_format(full_check=True)
-        if info.ndim != 2 or info.shape[1] <= _FACEBOOK_YEAR or adjacency.shape != (len(info), len(info)):
-            raise ValueError(f"A has shape {adjacency.shape} and local_info {info.shape}, not [N, N] and [N, 7]")
-    years, y = np.unique(info[:, _FACEBOOK_YEAR], return_inverse=True)
-    large = (years > 0) & (np.bincount(y) >= min_class_size)
-    keep = large[y]
-    x, feature_names = _one_hot(info[:, : len(_FACEBOOK_FEATURES)], _FACEBOOK_FEATURES)
-    source, target = induced_arcs(adjacency.indptr, adjacency.indices, keep)
-    return Graph.from_arcs(
-        source,
-        target,
-        require_nodes(keep, min_class_size),
-        directed=False,
-        x=x[keep],
-        y=(np.cumsum(large) - 1)[y[keep]],
-        classes=tuple(map(str, years[large])),
-        node_ids=np.flatnonzero(keep),
-        feature_names=feature_names,
-    )
-
-
-def _one_hot(codes: np.ndarray, names: Sequence[str]) -> tuple[scipy.sparse.csr_matrix, tuple[str, ...]]:
-    """One column for each code above 0 that occurs, in code order, columns of ``codes`` side by side."""
-    columns: list[np.ndarray] = []
-    feature_names: list[str] = []
-    for name, column in zip(names, codes.T, strict=True):
-        values = np.unique(column[column > 0])
-        columns.append(np.where(column > 0, np.searchsorted(values, column) + len(feature_names), -1))
-        feature_names += [f"{name}={value}" for value in values]
-    return one_hot_rows(np.column_stack(columns), len(feature_names)), tuple(feature_names)
 
 
 def require_nodes(keep: np.ndarray, min_class_size: int) -> int:
@@ -188,7 +131,19 @@ def _matrix(members: dict[str, Any], pickled: str, stem: str) -> scipy.sparse.cs
 def musae(folder: Path, name: str) -> Graph:
     """Read a network of pages or users: features from JSON lists of ids, target page type, mature language, or binned traffic."""
     stem = name.rsplit("_", 1)[-1]
-    path = folder / name / f"{stem}.json"
+    features = _listed(folder / name / f"{stem}.json")
+    return _from_csv(folder / name / f"{stem}_edges.csv", folder / name / f"{stem}_target.csv", features, traffic=True)
+
+
+def lastfm_asia(folder: Path, _: str) -> Graph:
+    """Read the users of LastFM in Asia. The target is the country; features are liked artists, if their file is there."""
+    path = folder / "lastfm_asia_features.json"
+    features = _listed(path) if path.exists() else None
+    return _from_csv(folder / "lastfm_asia_edges.csv", folder / "lastfm_asia_target.csv", features, traffic=False)
+
+
+def _listed(path: Path) -> scipy.sparse.csr_matrix:
+    """A one for each id that the JSON object lists for a node."""
     with reading(path):
         lists = json.loads(path.read_text(encoding="utf-8"))
         rows = np.repeat(np.fromiter(map(int, lists), np.int64), [len(ids) for ids in lists.values()])
@@ -198,15 +153,11 @@ def musae(folder: Path, name: str) -> Graph:
         )
         x.sum_duplicates()
         x.data[:] = 1
-    return _from_csv(folder / name / f"{stem}_edges.csv", folder / name / f"{stem}_target.csv", x)
+    return x
 
 
-def lastfm_asia(folder: Path, _: str) -> Graph:
-    """Read the users of LastFM in Asia. The target is the country; features are not published with these files."""
-    return _from_csv(folder / "lastfm_asia_edges.csv", folder / "lastfm_asia_target.csv", None)
-
-
-def _from_csv(edges_path: Path, target_path: Path, x: scipy.sparse.csr_matrix | None) -> Graph:
+def _from_csv(edges_path: Path, target_path: Path, x: scipy.sparse.csr_matrix | None, *, traffic: bool) -> Graph:
+    """The graph of two tables; ``traffic`` says that a column called target is a number to be binned."""
     with reading(target_path):
         with target_path.open(encoding="utf-8", newline="") as stream:
             table = list(csv.DictReader(stream))
@@ -215,7 +166,7 @@ def _from_csv(edges_path: Path, target_path: Path, x: scipy.sparse.csr_matrix | 
         values = np.array([row[column] for row in table])[np.argsort(ids)]
         if not np.array_equal(np.sort(ids), np.arange(len(ids))):
             raise ValueError("ids are not 0 to N-1, each once")
-        y, classes = _bin_traffic(values) if x is not None and column == "target" else number_labels(values)
+        y, classes = _bin_traffic(values) if traffic and column == "target" else number_labels(values)
     with reading(edges_path):
         edges = np.loadtxt(edges_path, dtype=np.int64, delimiter=",", skiprows=1, ndmin=2)
     return Graph.from_edges(edges[:, 0], edges[:, 1], len(y), directed=False, x=x, y=y, classes=classes)

@@ -12,7 +12,8 @@ import numpy as np
 
 from sfumato._validate import check_choice, check_int, fail
 from sfumato.errors import DataError, InputError
-from sfumato.graph import _parsers, _text_parsers
+from sfumato.graph import _large_parsers, _parsers, _text_parsers
+from sfumato.graph._facebook import EVERY_SCHOOL, facebook100
 from sfumato.graph.graph import Graph
 from sfumato.graph.images import IMAGE_DATASETS, from_folder, load_images
 from sfumato.graph.subgraph import induced_arcs
@@ -24,13 +25,20 @@ if TYPE_CHECKING:
 
 _FACEBOOK_MIN_CLASS_SIZE = 1000
 _SMALL_SCHOOLS = ("Caltech36", "Haverford76", "Reed98", "Simmons81")
+_MIN_CLASS_SIZES = {"reddit": 10_000, "amazon": 100_000}
 _FAMILIES: dict[str, Callable[[Path, str], Graph]] = {
     "planetoid": _parsers.planetoid,
     "npz": _parsers.npz,
     "musae": _parsers.musae,
     "lastfm_asia": _parsers.lastfm_asia,
     "directed": _parsers.directed,
+    "elliptic": _large_parsers.elliptic,
+    "flickr": _large_parsers.flickr,
+    "reddit": _large_parsers.reddit,
+    "amazon": _large_parsers.amazon,
 }
+_SINGLE = ("lastfm_asia", "elliptic", "flickr", "reddit", "amazon")
+_SPLIT = ("text/reddit", "flickr")
 
 
 @dataclass(frozen=True)
@@ -65,6 +73,7 @@ _KNOWN = (
     DatasetRow("facebook100/Haverford76", 1341, 109666, 126, 13),
     DatasetRow("facebook100/Reed98", 817, 30410, 117, 17),
     DatasetRow("facebook100/Simmons81", 1359, 58936, 124, 11),
+    DatasetRow("facebook100/all", num_classes=6, note="every school that is there, as one graph"),
     DatasetRow("planetoid/cora", 2708, 10556, 1433, 7),
     DatasetRow("planetoid/citeseer", 3327, 9104, 3703, 6),
     DatasetRow("planetoid/pubmed", 19717, 88648, 500, 3, note="features need ind.pubmed.allx"),
@@ -74,7 +83,7 @@ _KNOWN = (
     DatasetRow("musae/facebook", 22470, 341646, 4714, 4),
     DatasetRow("musae/twitch_ENGB", 7126, 70648, 3170, 2),
     DatasetRow("musae/wiki_chameleon", 2277, 62742, 3132, 5, note="traffic in five classes"),
-    DatasetRow("lastfm_asia", 7624, 55612, 0, 18, note="no features"),
+    DatasetRow("lastfm_asia", 7624, 55612, 0, 18, note="features need lastfm_asia_features.json"),
     DatasetRow("directed/email-Eu-core", 1005, 25571, 0, 42, note="directed; no features"),
     DatasetRow("directed/polblogs", 1490, 19025, 0, 2, note="directed; no features"),
     DatasetRow("text/citeseer_text", 3186, 8450, 0, 6, note="titles and abstracts; features by --text-features"),
@@ -99,6 +108,36 @@ _KNOWN = (
         note="reddit-G.json, -class_map.json, -id_map.json and -feats.npy from http://snap.stanford.edu/graphsage/reddit.zip; "
         "a tenth of the posts",
     ),
+    DatasetRow(
+        "elliptic",
+        203769,
+        468710,
+        166,
+        2,
+        note="elliptic_txs_features.csv, _classes.csv and _edgelist.csv from "
+        "https://www.kaggle.com/ellipticco/elliptic-data-set; 157,205 nodes without label",
+    ),
+    DatasetRow(
+        "flickr",
+        89250,
+        899756,
+        500,
+        7,
+        note="adj_full.npz, feats.npy, class_map.json and role.json from https://github.com/GraphSAINT/GraphSAINT",
+    ),
+    DatasetRow(
+        "reddit",
+        num_features=602,
+        num_classes=8,
+        note="reddit_data.npz and reddit_graph.npz from https://data.dgl.ai/dataset/reddit.zip",
+    ),
+    DatasetRow(
+        "amazon",
+        num_features=100,
+        num_classes=10,
+        note="raw/edge.csv.gz, node-feat.csv.gz and node-label.csv.gz of ogbn-products from "
+        "http://snap.stanford.edu/ogb/data/nodeproppred/products.zip",
+    ),
     DatasetRow("mnist", 70000, 0, 784, 10, note="images of 28 x 28, without edges"),
     DatasetRow("fashion_mnist", 70000, 0, 784, 10, note="images of 28 x 28, without edges"),
     DatasetRow(
@@ -109,6 +148,15 @@ _KNOWN = (
         10,
         note="centers of 24 x 24 in color, without edges; the six files of cifar-10-python.tar.gz from "
         "https://www.cs.toronto.edu/~kriz/cifar.html",
+    ),
+    DatasetRow(
+        "svhn",
+        99289,
+        0,
+        3072,
+        10,
+        note="images of 32 x 32 in color, without edges; train_32x32.mat and test_32x32.mat from "
+        "http://ufldl.stanford.edu/housenumbers/",
     ),
     DatasetRow("orl_faces", 400, 0, 10304, 40, note="images of 92 x 112, without edges; --image-size scales them"),
 )
@@ -121,10 +169,15 @@ _MARKER_FILES = {
     "musae": "musae/{}/*.json",
     "lastfm_asia": "lastfm_asia/lastfm_asia_edges.csv",
     "directed": "directed/{}.*",
+    "elliptic": "elliptic/elliptic_txs_features.csv",
+    "flickr": "flickr/adj_full.npz",
+    "reddit": "reddit/reddit_graph.npz",
+    "amazon": "amazon/raw/edge.csv.gz",
     "text": "text/{}/*",
     "mnist": "mnist/*",
     "fashion_mnist": "fashion_mnist/*",
     "cifar10": "cifar10/test_batch",
+    "svhn": "svhn/test_32x32.mat",
     "orl_faces": "orl_faces/s1/*",
 }
 
@@ -144,24 +197,29 @@ def load_dataset(
     A name is a path under ``data_dir``: ``facebook100/Berkeley13`` or any other school, ``planetoid/cora``,
     ``planetoid/citeseer``, ``planetoid/pubmed``, ``npz/cora_ml`` or any npz file of that kind, ``musae/facebook``,
     ``musae/twitch_ENGB``, ``musae/wiki_chameleon``, ``lastfm_asia``, ``directed/polblogs``,
-    ``directed/email-Eu-core``, ``text/citeseer_text``, ``text/cora_cane``, ``text/pokec``, ``text/reddit``.
+    ``directed/email-Eu-core``, ``text/citeseer_text``, ``text/cora_cane``, ``text/pokec``, ``text/reddit``, ``elliptic``,
+    ``flickr``, ``reddit``, ``amazon``.
 
     * facebook100: the target is the class year. Students without a year and years of fewer than ``min_class_size``
       members (default 1000; 0 for Caltech36, Haverford76, Reed98, Simmons81) are dropped. Features are one-hot status,
       gender, major, minor and dorm, one column for each code in the file before anyone is dropped, none for "missing".
-      Isolated nodes stay.
+      Isolated nodes stay. ``facebook100/all`` is the disjoint union of every school in the folder: the class years 2004 to
+      2009 (or those of at least ``min_class_size`` members), and status, gender and major, whose codes all schools share.
     * Planetoid: Citeseer's 15 test papers without content keep a row of zeros and a missing label. Without the file
       ``allx`` (PubMed) the graph and labels load, ``x`` is None and a warning says so. ``split="public"`` sets the
       published roles.
     * MUSAE: the traffic of ``wiki_chameleon`` is binned into five classes at its quintiles; Twitch predicts ``mature``.
+    * LastFM: 7,842 columns, one for each artist, if ``lastfm_asia_features.json`` is there; otherwise no features.
+    * ``elliptic``: transactions without a label keep a missing one. ``flickr``: ``split="public"`` sets the published roles.
+      ``reddit`` and ``amazon``: classes of at least 10,000 and 100,000 nodes, unless ``min_class_size`` is given.
     * ``directed/``: declared directed, self-loops kept. Everywhere else edges are undirected and self-loops are
       removed (``graph.merged`` counts them).
     * ``text/``: the features are what ``text_features`` makes of the documents; without it there are none. A blank label is
       missing. Pokec: users who name only cats or only dogs as pets (which is the target), the 10,000 most complete profiles
       of each; texts are 49 columns. Reddit: a tenth of the posts, drawn by a public seed, with the published vectors as
       features; ``split="public"`` sets the published roles.
-    * ``mnist``, ``fashion_mnist``, ``cifar10``, ``orl_faces``, and any folder of images (its path is the name): graphs without
-      arcs (:mod:`sfumato.graph.images`). ``split="public"`` sets their roles.
+    * ``mnist``, ``fashion_mnist``, ``cifar10``, ``svhn``, ``orl_faces``, and any folder of images (its path is the name): graphs
+      without arcs (:mod:`sfumato.graph.images`). ``split="public"`` sets their roles.
 
     Elsewhere ``min_class_size`` (default 0) drops the nodes of smaller classes and keeps nodes without a label.
 
@@ -194,8 +252,8 @@ def load_dataset(
         return _images(name, data_dir, min_class_size, split, image_size)
     if image_size is not None:
         raise fail("image_size", image_size, f"to be None for {name}", "It holds no images of files.")
-    if split is not None and family != "planetoid" and name != "text/reddit":
-        remedy = "Only planetoid/, text/reddit and images have one: use with_split()."
+    if split is not None and family != "planetoid" and name not in _SPLIT:
+        remedy = "Only planetoid/, text/reddit, flickr and images have one: use with_split()."
         raise fail("split", split, f"to be None for {name}", remedy)
     if text_features is not None and family != "text":
         raise fail(
@@ -206,15 +264,16 @@ def load_dataset(
     folder = _folder(name, family, item, data_dir)
     try:
         if family == "facebook100":
-            default = 0 if item in _SMALL_SCHOOLS else _FACEBOOK_MIN_CLASS_SIZE
-            graph = _parsers.facebook100(folder, item, default if min_class_size is None else min_class_size)
+            default = None if item == EVERY_SCHOOL else 0 if item in _SMALL_SCHOOLS else _FACEBOOK_MIN_CLASS_SIZE
+            graph = facebook100(folder, item, default if min_class_size is None else min_class_size)
         elif family == "text":
             graph, documents = _text_parsers.text(folder, item)
             if text_features is not None:
                 graph = with_texts(graph, _documents(name, documents), text_features, report)
             graph = _drop_small_classes(graph, min_class_size or 0)
         else:
-            graph = _drop_small_classes(_FAMILIES[family](folder, item), min_class_size or 0)
+            least = _MIN_CLASS_SIZES.get(name, 0) if min_class_size is None else min_class_size
+            graph = _drop_small_classes(_FAMILIES[family](folder, item), least)
     except DataError as error:
         raise DataError(f"Cannot load {name}: {error}") from error
     return replace(graph, name=name, roles=graph.roles if split else None)
@@ -257,7 +316,7 @@ def _images(
 
 def _folder(name: str, family: str, item: str, data_dir: str | Path | None) -> Path:
     known = family in ("facebook100", "text") or family in _FAMILIES
-    if not known or not re.fullmatch("" if family == "lastfm_asia" else r"\w[\w.-]*", item):
+    if not known or not re.fullmatch("" if family in _SINGLE else r"\w[\w.-]*", item):
         raise fail(
             "dataset", name, "to be a name such as campus, facebook100/Berkeley13 or planetoid/cora, or a folder of images",
             "`sfumato datasets` lists all of them.",
@@ -326,4 +385,5 @@ def list_datasets(data_dir: str | Path | None = None) -> tuple[DatasetRow, ...]:
 
 def _is_present(root: Path, name: str) -> bool:
     family, _, item = name.partition("/")
-    return name in _GENERATED or any(root.glob(_MARKER_FILES[family].format(item)))
+    wanted = "*" if name == f"facebook100/{EVERY_SCHOOL}" else item
+    return name in _GENERATED or any(root.glob(_MARKER_FILES[family].format(wanted)))

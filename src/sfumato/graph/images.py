@@ -21,15 +21,18 @@ from sfumato.graph.checks import ROLES
 from sfumato.graph.cifar import CLASSES, center_crop, read_cifar10
 from sfumato.graph.graph import Graph
 from sfumato.graph.idx import read_parts
+from sfumato.graph.svhn import read_svhn
 
 IDX_DATASETS = ("mnist", "fashion_mnist")
-IMAGE_DATASETS = (*IDX_DATASETS, "cifar10", "orl_faces")
+IMAGE_DATASETS = (*IDX_DATASETS, "cifar10", "svhn", "orl_faces")
 """Image data sets with a loader. Each has a published split, or a public rule that stands for one."""
 _KINDS = (".pgm", ".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".webp")
 _ORL_TRAIN = 7  # images 1 to 7 of each person train, 8 to 10 test
 _PARTS = ("train", "test")
 _CHANNELS = {1: "L", 3: "RGB"}
 _CIFAR_SIDE = 24
+_SIDES = {"cifar10": _CIFAR_SIDE, "svhn": 32}
+_DIGITS = tuple(str(digit) for digit in range(10))
 
 
 def pixels(images: NDArray[Any]) -> NDArray[np.float32]:
@@ -153,10 +156,10 @@ def from_folder(
 
 
 def load_images(name: str, data_dir: str | Path, *, size: tuple[int, int] | None = None) -> Graph:
-    """Read a named image data set with its split: ``mnist``, ``fashion_mnist``, ``cifar10`` (the published one) or ``orl_faces``.
+    """Read a named image data set with its split: ``mnist``, ``fashion_mnist``, ``cifar10``, ``svhn`` or ``orl_faces``.
 
-    CIFAR-10: the center of each image, 24 x 24, as Abadi et al. (2016) crop it. ORL faces: 40 people, 10 images of
-    each; images 1 to 7 train, 8 to 10 test.
+    CIFAR-10: the center of each image, 24 x 24, as Abadi et al. (2016) crop it. SVHN: 32 x 32, in color.
+    ORL faces: 40 people, 10 images of each; images 1 to 7 train, 8 to 10 test. The others have their published split.
 
     Args:
         name: the name of the data set, a folder under ``data_dir``.
@@ -178,17 +181,20 @@ def load_images(name: str, data_dir: str | Path, *, size: tuple[int, int] | None
         assert graph.node_ids is not None
         number = np.array([int(Path(file).stem) for file in graph.node_ids])
         return replace(graph, roles=np.where(number <= _ORL_TRAIN, 0, 2), assumed_public=())
-    sides = f"{_CIFAR_SIDE} x {_CIFAR_SIDE}" if name == "cifar10" else "28 x 28"
     if size is not None:
-        raise fail("size", size, f"to be None for {name}", f"Its images are {sides}.")
+        side = _SIDES.get(name, 28)
+        raise fail("size", size, f"to be None for {name}", f"Its images are {side} x {side}.")
     if name == "cifar10":
         images, labels, roles = read_cifar10(folder)
         return from_arrays(center_crop(images, _CIFAR_SIDE), labels, classes=CLASSES, name=name, roles=roles)
+    if name == "svhn":
+        images, labels, roles = read_svhn(folder)
+        return from_arrays(images, labels, classes=_DIGITS, name=name, roles=roles)
     (train_x, train_y), (test_x, test_y) = read_parts(folder)
     return from_arrays(
         np.concatenate([train_x, test_x]),
         np.concatenate([train_y, test_y]).astype(np.int64),
-        classes=[str(digit) for digit in range(10)],
+        classes=_DIGITS,
         name=name,
         roles=np.repeat([0, 2], [len(train_y), len(test_y)]),
     )

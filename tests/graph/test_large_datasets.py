@@ -1,0 +1,179 @@
+"""Elliptic, Flickr, Reddit, Amazon: small files of their published formats, made here; others are refused in one line."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from sfumato.errors import DataError, InputError
+from sfumato.graph.datasets import list_datasets, load_dataset
+
+PATH = scipy.sparse.csr_matrix(np.array([[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 1]]))
+
+
+def write_elliptic(root, columns=167, labels=("700,unknown", "500,1", "900,2"), edges=("500,900", "900,700")):
+    folder = root / "elliptic"
+    folder.mkdir(exist_ok=True)
+    rows = [[900, 1], [500, 1], [700, 2]]
+    lines = [",".join(map(str, [*row, *(0.25 * row[1] + place for place in range(columns - 2))])) for row in rows]
+    (folder / "elliptic_txs_features.csv").write_text("\n".join(lines))
+    (folder / "elliptic_txs_classes.csv").write_text("\n".join(['"txId","class"', *labels]))
+    (folder / "elliptic_txs_edgelist.csv").write_text("\n".join(["txId1,txId2", *edges]))
+    return folder
+
+
+def write_flickr(root, kinds=(5, 2, 5, 0)):
+    folder = root / "flickr"
+    folder.mkdir(exist_ok=True)
+    scipy.sparse.save_npz(folder / "adj_full.npz", PATH)
+    np.save(folder / "feats.npy", np.arange(8.0).reshape(4, 2))
+    (folder / "class_map.json").write_text(
+        json.dumps({str(node): kind for node, kind in reversed([*enumerate(kinds)])})
+    )
+    (folder / "role.json").write_text(json.dumps({"tr": [0, 3], "va": [1], "te": [2]}))
+    return folder
+
+
+def write_reddit(root, labels=(3, 3, 1, 3)):
+    folder = root / "reddit"
+    folder.mkdir(exist_ok=True)
+    scipy.sparse.save_npz(folder / "reddit_graph.npz", PATH.tocoo())
+    types = np.array([1, 1, 2, 3])
+    np.savez(folder / "reddit_data.npz", feature=np.arange(8.0).reshape(4, 2), label=np.array(labels), node_types=types)
+    return folder
+
+
+def write_amazon(root, columns=100, labels=(4, 0, 4), edges=("0,1", "2,1")):
+    folder = root / "amazon" / "raw"
+    folder.mkdir(parents=True, exist_ok=True)
+    features = [",".join(str(node + place / 8) for place in range(columns)) for node in range(3)]
+    for name, lines in (("edge", edges), ("node-feat", features), ("node-label", map(str, labels))):
+        with gzip.open(folder / f"{name}.csv.gz", "wt") as file:
+            file.write("\n".join(lines))
+    return folder
+
+
+def refused(name, root, said, **options):
+    with pytest.raises(DataError, match=said) as caught:
+        load_dataset(name, root, **options)
+    message = str(caught.value)
+    assert message.startswith(f"Cannot load {name}: ")
+    assert "\n" not in message
+
+
+def test_elliptic(tmp_path):
+    write_elliptic(tmp_path)
+    graph = load_dataset("elliptic", tmp_path)
+    assert (graph.num_nodes, graph.num_edges, graph.num_features, graph.directed) == (3, 2, 166, False)
+    assert graph.node_ids.tolist() == [900, 500, 700]
+    assert (graph.classes, graph.y.tolist()) == (("illicit", "licit"), [1, 0, -1])
+    assert graph.x[:, :3].tolist() == [[1, 0.25, 1.25], [1, 0.25, 1.25], [2, 0.5, 1.5]], "the time step comes first"
+    assert graph.indices.tolist() == [1, 2, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"columns": 166}, r"elliptic_txs_features\.csv: .*166 columns, not 167"),
+        ({"labels": ("700,unknown", "500,1")}, r"elliptic_txs_classes\.csv: .*one for each transaction"),
+        ({"labels": ("700,unknown", "500,1", "900,3")}, r"elliptic_txs_classes\.csv: .*1, 2 or unknown"),
+        ({"labels": ("700,unknown", "500,1", "901,2")}, r"elliptic_txs_classes\.csv: .*not among those of"),
+        ({"labels": ("700,unknown", "500,1", "500,2")}, r"elliptic_txs_classes\.csv: .*a transaction has no row"),
+        ({"edges": ("500,800",)}, r"elliptic_txs_edgelist\.csv: .*not among those of"),
+    ],
+)
+def test_another_form_of_elliptic_is_refused(tmp_path, changes, said):
+    write_elliptic(tmp_path, **changes)
+    refused("elliptic", tmp_path, said)
+
+
+def test_flickr(tmp_path):
+    write_flickr(tmp_path)
+    graph = load_dataset("flickr", tmp_path)
+    assert (graph.num_nodes, graph.num_edges, graph.roles) == (4, 2, None)
+    assert graph.merged["self_loops"] == 1
+    assert (graph.classes, graph.y.tolist()) == (("0", "2", "5"), [2, 1, 2, 0])
+    assert graph.x.tolist() == [[0, 1], [2, 3], [4, 5], [6, 7]]
+    assert load_dataset("flickr", tmp_path, split="public").roles.tolist() == [0, 1, 2, 0]
+
+
+def test_another_form_of_flickr_is_refused(tmp_path):
+    folder = write_flickr(tmp_path, kinds=(5, 2, 5))
+    refused("flickr", tmp_path, r"class_map\.json: .*one class number for each of 4 nodes")
+    write_flickr(tmp_path, kinds=([1, 0], [0, 1], [1, 1], [0, 0]))
+    refused("flickr", tmp_path, r"class_map\.json: .*one class number")
+    np.save(folder / "feats.npy", np.zeros((3, 2)))
+    refused("flickr", tmp_path, r"feats\.npy: .*\(3, 2\) for 4 nodes")
+    write_flickr(tmp_path)
+    (folder / "role.json").write_text('{"tr": [0], "va": [1], "te": [4]}')
+    refused("flickr", tmp_path, r"role\.json")
+    scipy.sparse.save_npz(folder / "adj_full.npz", PATH[:3])
+    refused("flickr", tmp_path, r"adj_full\.npz: .*\[3, 4\], which is not square")
+
+
+def test_reddit(tmp_path):
+    write_reddit(tmp_path)
+    graph = load_dataset("reddit", tmp_path, min_class_size=0)
+    assert (graph.num_nodes, graph.num_edges, graph.classes, graph.y.tolist()) == (4, 2, ("1", "3"), [1, 1, 0, 1])
+    assert graph.x.tolist() == [[0, 1], [2, 3], [4, 5], [6, 7]]
+    large = load_dataset("reddit", tmp_path, min_class_size=2)
+    assert (large.classes, large.node_ids.tolist(), large.num_edges) == (("3",), [0, 1, 3], 1)
+    refused("reddit", tmp_path, "min_class_size=10000")
+
+
+def test_another_form_of_reddit_is_refused(tmp_path):
+    folder = write_reddit(tmp_path, labels=(3, 3, 1))
+    refused("reddit", tmp_path, r"reddit_data\.npz: .*for 4 nodes of reddit_graph\.npz")
+    np.savez(folder / "reddit_data.npz", feature=np.zeros((4, 2)))
+    refused("reddit", tmp_path, r"reddit_data\.npz: .*label")
+
+
+def test_amazon(tmp_path):
+    write_amazon(tmp_path)
+    graph = load_dataset("amazon", tmp_path, min_class_size=0)
+    assert (graph.num_nodes, graph.num_edges, graph.num_features) == (3, 2, 100)
+    assert (graph.classes, graph.y.tolist()) == (("0", "4"), [1, 0, 1])
+    assert graph.x[2, :3].tolist() == [2, 2.125, 2.25]
+    assert (graph.indptr.tolist(), graph.indices.tolist()) == ([0, 1, 3, 4], [1, 0, 2, 1])
+    refused("amazon", tmp_path, "min_class_size=100000")
+
+
+def test_another_form_of_amazon_is_refused(tmp_path):
+    folder = write_amazon(tmp_path, columns=99)
+    refused("amazon", tmp_path, r"node-feat\.csv\.gz: .*\(3, 99\), not \[3, 100\]")
+    write_amazon(tmp_path, edges=("0,1,2",))
+    refused("amazon", tmp_path, r"edge\.csv\.gz: .*3 columns, not 2")
+    write_amazon(tmp_path, labels=(4, 0))
+    refused("amazon", tmp_path, r"node-feat\.csv\.gz: .*one row for each label")
+    write_amazon(tmp_path)
+    (folder / "edge.csv.gz").write_bytes((folder / "edge.csv.gz").read_bytes()[:-5])
+    refused("amazon", tmp_path, r"edge\.csv\.gz")
+
+
+@pytest.mark.parametrize(
+    ("name", "write", "gone"),
+    [
+        ("elliptic", write_elliptic, "elliptic_txs_classes.csv"),
+        ("flickr", write_flickr, "role.json"),
+        ("reddit", write_reddit, "reddit_data.npz"),
+        ("amazon", write_amazon, "node-label.csv.gz"),
+    ],
+)
+def test_a_missing_file_is_named_with_where_to_get_it(tmp_path, name, write, gone):
+    folder = write(tmp_path)
+    assert next(row for row in list_datasets(tmp_path) if row.name == name).present
+    (folder / gone).unlink()
+    refused(name, tmp_path, rf"Expected .* in {folder}, but {gone} is not there\. Get .* from http")
+    for path in folder.iterdir():
+        path.unlink()
+    refused(name, tmp_path, "are not there")
+    assert not next(row for row in list_datasets(tmp_path) if row.name == name).present
+
+
+def test_names_and_splits_that_do_not_fit(tmp_path):
+    with pytest.raises(InputError, match="Expected dataset"):
+        load_dataset("reddit/x", tmp_path)
+    with pytest.raises(InputError, match="Expected split to be None for amazon"):
+        load_dataset("amazon", tmp_path, split="public")
