@@ -17,7 +17,7 @@ from sfumato.errors import DataError, InputError
 from sfumato.experiments import runner
 from sfumato.experiments.results import FILE, read
 from sfumato.experiments.runner import run
-from sfumato.experiments.spec import Spec
+from sfumato.experiments.spec import Spec, find
 from sfumato.method.plan import Plan
 
 KEYS = {
@@ -80,6 +80,16 @@ def test_finished_cells_are_not_run_again(small, tmp_path, instant):
     assert run(spec, tmp_path).done == 0
     assert len(instant) == 9
     assert finished(outcome.path, spec)
+
+
+@pytest.mark.parametrize("table", ["gap-table-4-2", "progap-table-5-2"])
+@pytest.mark.parametrize(("data", "file"), [("reddit", "reddit_graph.npz"), ("amazon", "raw/edge.csv.gz")])
+def test_a_skipped_table_says_which_files_are_missing(table, data, file, tmp_path, instant):
+    outcome = run(find(f"{table}-{data}"), tmp_path, profile="quick", data_dir=tmp_path)
+    (reason,) = outcome.reasons
+    assert f"The files of {data} are not in the data folder" in reason
+    assert file in reason
+    assert (outcome.done, outcome.total, instant) == (0, len(read(outcome.path)), [])
 
 
 def test_missing_data_is_skipped_with_a_reason_and_tried_again(small, tmp_path, instant, monkeypatch):

@@ -199,13 +199,15 @@ def why_absent(dataset: str, data_dir: str | Path | None) -> str | None:
     dataset, _ = parts_of(dataset)
     if dataset in IMAGE_DATASETS and data_dir is not None and (Path(data_dir) / dataset).is_dir():
         return None
-    if any(row.name == dataset and row.present for row in list_datasets(data_dir)):
+    rows = [row for row in list_datasets(data_dir) if row.name == dataset]
+    if any(row.present for row in rows):
         return None
     if data_dir is None:
         return f"The files of {dataset} are not there, and no --data-dir was given: name the folder that holds them."
+    expected = "".join(f" Expected: {row.note}." for row in rows if row.note)
     return (
         f"The files of {dataset} are not in the data folder {str(data_dir)!r}: `sfumato datasets --data-dir "
-        f"{shlex.quote(str(data_dir))}` lists what is."
+        f"{shlex.quote(str(data_dir))}` lists what is.{expected}"
     )
 
 
