@@ -73,7 +73,7 @@ def main() -> int:
     lines = [
         "# What audits found",
         "",
-        "`python benchmarks/audit.py " + " ".join(sys.argv[1:]) + "`",
+        f"`{' '.join(['python benchmarks/audit.py', *sys.argv[1:]])}`",
         "",
         stamp([]),
         "",
