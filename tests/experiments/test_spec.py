@@ -10,7 +10,12 @@ from sfumato.experiments.spec import SPECS, Spec, find
 from sfumato.privacy.units import Declared, unit_named
 
 BUILTIN = sorted(SPECS.glob("*.toml"))
-DENSE = ("lpgnn-table-3-2-facebook",)  # three of its mechanisms report all of 4,714 features a user
+DENSE = (  # every user has a value of all of 4,714 features: a report of each, or made up
+    "lpgnn-table-3-2-facebook",
+    "lpgnn-table-3-3-facebook",
+    "lpgnn-figure-3-5-features-facebook",
+    "lpgnn-figure-3-5-labels-facebook",
+)
 LARGE = ("fb100", "reddit", "amazon")  # graphs of millions of arcs
 
 
@@ -47,7 +52,8 @@ def test_every_figure_has_a_specification():
     assert names >= {f"gap-table-4-2-{data}" for data in LARGE[1:]}
     assert names >= {f"lpgnn-table-3-4-{data}" for data in ("cora", "facebook", "pubmed", "lastfm")}
     assert "perturbed-topology" in names
-    assert names >= {"lpgnn-table-3-2-cora", "lpgnn-table-3-2-facebook"}
+    parts = ("table-3-2", "table-3-3", "figure-3-5-features", "figure-3-5-labels")
+    assert names >= {f"lpgnn-{part}-{data}" for part in parts for data in ("cora", "facebook")}
 
 
 @pytest.mark.parametrize("path", [path for path in BUILTIN if "gap-" in path.stem], ids=lambda path: path.stem)

@@ -25,6 +25,8 @@ AXES = {
     "max_degree": "degree cap",
     "epsilon_x": "epsilon of features",
     "epsilon_y": "epsilon of labels",
+    "steps_x": "hops of features",
+    "steps_y": "hops of labels",
     "student_noise_rate": "guess of the noise rate",
     "student_removal": "share of labels removed",
 }
