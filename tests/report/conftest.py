@@ -20,6 +20,8 @@ def spec():
     return SimpleNamespace(
         name="toy",
         images=False,
+        links=False,
+        measure="accuracy",
         title="A toy experiment",
         source="Somebody (2023), table 9",
         comments=("The paper leaves out its seeds.",),

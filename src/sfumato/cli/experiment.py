@@ -153,7 +153,7 @@ def _show(spec: Spec, lines: tuple[Line, ...]) -> None:
     from rich import box
     from rich.table import Table
 
-    table = Table("", box=box.SIMPLE_HEAD, title=f"{spec.title}: test accuracy, %, on {spec.dataset}")
+    table = Table("", box=box.SIMPLE_HEAD, title=f"{spec.title}: test {spec.measure}, %, on {spec.dataset}")
     for column in ("epsilon", *((spec.axis,) if spec.axis != "epsilon" else ()), "ours", "seeds", "published"):
         table.add_column(column, justify="right")
     for line in lines:
@@ -166,4 +166,5 @@ def _show(spec: Spec, lines: tuple[Line, ...]) -> None:
     console.print(table)
     if spec.stands_in_for:
         console.print(f"Published on {spec.stands_in_for}, which {spec.dataset} stands in for.", soft_wrap=True)
-    console.print("These scores read true labels: they are not covered by the guarantee.", soft_wrap=True)
+    read = "features in the clear in rows without privacy" if spec.links else "true labels"
+    console.print(f"These scores read {read}: they are not covered by the guarantee.", soft_wrap=True)

@@ -36,9 +36,9 @@ class Line:
         unit: the command-line word of the privacy unit.
         epsilon: epsilon of the budget; None without one.
         at: the value of what its run varies; None if nothing varies.
-        score: accuracy over seeds, each on a fresh split, with its 95 % t-interval, as fractions; None if a number was
-            published but nothing was run.
-        macro_f1: the mean macro-F1 over seeds, a fraction.
+        score: accuracy, or AUC of link prediction, over seeds, each on a fresh split, with its 95 % t-interval, as fractions;
+            None if a number was published but nothing was run.
+        macro_f1: the mean macro-F1 over seeds, a fraction; None for link prediction.
         seconds: the mean time of a fit.
         peak_mb: the mean peak of memory of the process that made a fit.
         certificate: the certificate of its first result; None without privacy.
@@ -59,7 +59,7 @@ class Line:
 
     @property
     def mean(self) -> float:
-        """The mean accuracy. Like ``low``, ``high`` and ``seeds``, it is there only if the line was run."""
+        """The mean score. Like ``low``, ``high`` and ``seeds``, it is there only if the line was run."""
         return self._run.mean
 
     @property
@@ -130,7 +130,7 @@ def _sound(row: Any) -> bool:
     if row["status"] == "skipped":
         return True
     numbers = [
-        *(row["metrics"].get(key) for key in ("accuracy", "macro_f1")),
+        *(row["metrics"].get(key) for key in _measures(row)),
         row["seconds"].get("train"),
         row["peak_mb"],
     ]
@@ -141,6 +141,11 @@ def _sound(row: Any) -> bool:
         certificate is None
         or (isinstance(certificate, dict) and {"protects", "claim", "releases", "assumed_public"} <= set(certificate))
     )
+
+
+def _measures(row: Row) -> tuple[str, ...]:
+    """The names of a row's scores, the first of which tables and figures show."""
+    return ("auc",) if "auc" in row["metrics"] else ("accuracy", "macro_f1")
 
 
 def _sound_curves(curves: Any) -> bool:
@@ -210,16 +215,15 @@ def _line(run: Run, epsilon: float | None, at: Any, rows: Sequence[Row], publish
     where = run.label, run.role, run.unit, epsilon, at
     if not rows:
         return Line(*where, None, None, None, None, None, published)
-    score = Summary.of([row["metrics"]["accuracy"] for row in rows])
-    macro_f1, seconds, peak = (
-        sum(values) / len(rows)
-        for values in (
-            [row["metrics"]["macro_f1"] for row in rows],
-            [row["seconds"]["train"] for row in rows],
-            [row["peak_mb"] for row in rows],
-        )
-    )
+    first, *others = _measures(rows[0])
+    score = Summary.of([row["metrics"][first] for row in rows])
+    macro_f1 = _mean([row["metrics"]["macro_f1"] for row in rows]) if others else None
+    seconds, peak = _mean([row["seconds"]["train"] for row in rows]), _mean([row["peak_mb"] for row in rows])
     return Line(*where, score, macro_f1, seconds, peak, rows[0]["certificate"], published)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
 
 
 def _key(values: Mapping[str, Any]) -> str:

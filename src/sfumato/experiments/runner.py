@@ -31,9 +31,11 @@ from sfumato._validate import check_int, fail
 from sfumato.errors import InputError, SfumatoError
 from sfumato.evaluation.memory import peak_mb, reset_peak
 from sfumato.experiments.cells import Cell, Row, empty_row, parts_of, run_cell, skipped_row
+from sfumato.experiments.links import run_links
 from sfumato.experiments.pate import run_pate
 from sfumato.experiments.pate_settings import METHOD as PATE
 from sfumato.experiments.results import FILE, parse, split_torn
+from sfumato.experiments.runs import LINKS
 from sfumato.pate.images import IMAGE_DATASETS
 from sfumato.record.ledger import canonical_json
 
@@ -120,6 +122,8 @@ def run(
 
 def _run(cell: Cell, data_dir: str | None, results: str) -> Row:
     """Run one cell of any method in this process."""
+    if cell.method == LINKS:
+        return run_links(cell, data_dir)
     if cell.method != PATE:
         return run_cell(cell, data_dir)
     assert data_dir is not None

@@ -19,6 +19,8 @@ from sfumato.privacy.units import Declared, class_for, short_words, unit_named
 ROLES = ("method", "floor", "ceiling", "label-control", "no-information")
 CURVES = ("gap", "mlp", "progap")
 """Methods whose fits measure accuracies after every step."""
+LINKS = "link-prediction"
+"""The method that finds links of a graph again; its score is the AUC (:mod:`~sfumato.experiments.links`)."""
 _BUDGETS = ("epsilon_x", "epsilon_y")
 _SCALARS = (bool, int, float, str)
 Settings = tuple[tuple[str, Any], ...]
@@ -31,14 +33,15 @@ class Run:
 
     Args:
         label: how tables name it; unique in a specification.
-        method: the command-line name of the method.
+        method: the command-line name of the method, "pate" or "link-prediction".
         unit: its word, as on the command line.
         epsilons: empty without privacy, where the method releases nothing under the unit, and under unit local, whose
             budgets are the settings ``epsilon_x`` and ``epsilon_y`` ("inf" or TOML's inf: in the clear).
         delta: needed with ``epsilons``, except under unit link, where it is 0; 0 asks for pure privacy.
         max_degree: arcs that an owner keeps (unit node).
-        settings: constructor arguments of the method, or of :class:`~sfumato.experiments.pate_settings.PateCell`. A value
-            holds for all epsilons, or is given as pairs (epsilon, value).
+        settings: constructor arguments of the method, of :class:`~sfumato.experiments.pate_settings.PateCell`, or of
+            :class:`~sfumato.local.link_prediction.LinkPrediction`. A value holds for all epsilons, or is given as pairs
+            (epsilon, value).
         preset: a published form of a method that has some, such as lpgnn. It gives the other settings, for the data set and
             the budgets.
         role: method, floor (graph-free), ceiling, label-control or no-information (features that tell nothing).
@@ -110,11 +113,11 @@ class Run:
             raise fail(
                 "curves", self.curves, f"to be left out with method {self.method}", f"{', '.join(CURVES)} have some."
             )
-        if self.method == PATE:
-            return  # checked with its data set, by the specification
+        if self.method in (PATE, LINKS):
+            return  # checked by the specification
         from sfumato.catalog import METHODS, words_with
 
-        chosen = METHODS[known("method", self.method, (*METHODS, PATE))]
+        chosen = METHODS[known("method", self.method, (*METHODS, PATE, LINKS))]
         varied = (self.vary,) if self.vary not in (None, "max_degree") else ()
         for name in (*dict(self.settings), *varied):
             known(f"setting of {self.method}", name, [field.name for field in fields(chosen)])

@@ -17,9 +17,10 @@ from sfumato._validate import check_int, check_real, fail
 from sfumato.errors import InputError
 from sfumato.experiments._tables import build, known, single, tables
 from sfumato.experiments.cells import Cell, digest, parts_of
+from sfumato.experiments.links import check_links
 from sfumato.experiments.pate import check_run
 from sfumato.experiments.pate_settings import METHOD as PATE
-from sfumato.experiments.runs import Run, check_unique, read_run, written
+from sfumato.experiments.runs import LINKS, Run, check_unique, read_run, written
 
 SPECS = Path(__file__).with_name("specs")
 PROFILES = ("full", "quick")
@@ -96,7 +97,7 @@ class Spec:
         source: the paper that it follows.
         comments: remarks for its page.
         dataset: the name of the data set, and after a plus sign the encoder of its texts, if it has texts.
-        split: percentages of training, validation and test nodes, or ``public``.
+        split: percentages of training, validation and test nodes, or ``public``; for link prediction those of links, 85/5/10.
         seeds: number of seeds of every run, at least 1.
         axis: what the figure shows to the right: ``epsilon``, or what its runs vary.
         quick: what ``--quick`` keeps.
@@ -136,6 +137,8 @@ class Spec:
             from sfumato.graph.splits import parse_fractions
 
             parse_fractions(self.split)
+        if self.links:
+            check_links(self.runs, self.split)
         labels = [run.label for run in self.runs]
         check_unique("label", labels)
         known("axis", self.axis, ("epsilon", *sorted({run.vary for run in self.runs if run.vary})))
@@ -148,6 +151,16 @@ class Spec:
     def images(self) -> bool:
         """Whether its runs are of method "pate"."""
         return any(run.method == PATE for run in self.runs)
+
+    @property
+    def links(self) -> bool:
+        """Whether its runs are of method "link-prediction"."""
+        return any(run.method == LINKS for run in self.runs)
+
+    @property
+    def measure(self) -> str:
+        """The word for its scores: accuracy, or AUC for link prediction."""
+        return "AUC" if self.links else "accuracy"
 
     def _check_images(self) -> None:
         if self.split != "public" or any(run.method != PATE for run in self.runs):

@@ -22,6 +22,7 @@ from sfumato.local import collection
 from sfumato.local._heat import normalized_adjacency
 from sfumato.local.collection import FEATURES, Questions
 from sfumato.noise.coins import SecretWords
+from sfumato.privacy.units import LocalLevel, NoPrivacy, Unit
 from sfumato.randomizers.values import Floats, to_csr
 
 if TYPE_CHECKING:
@@ -165,6 +166,11 @@ class LinkPrediction:
     def asked(self) -> Questions:
         """Return what users are asked: features alone, each with its own budget."""
         return Questions(self.epsilon_x, None, mechanism=self.mechanism, per_feature=True, low=self.low, high=self.high)
+
+    @property
+    def unit(self) -> Unit:
+        """Return what is protected: a user's features, unless they are read in the clear."""
+        return NoPrivacy() if self.epsilon_x is None else LocalLevel(features=True, labels=False)
 
     def fit(self, graph: Graph, seed: int = 0, source: SecretWords | None = None) -> LinkResult:
         """Split the edges, ask every user once, train, and score the held-out edges.

@@ -22,6 +22,7 @@ from sfumato.report.words import (
     AXES,
     IMAGE_ROLES,
     ROLES,
+    capital,
     claim_words,
     clean,
     event_words,
@@ -35,10 +36,12 @@ if TYPE_CHECKING:
     from sfumato.experiments.cells import Row
     from sfumato.report.drawing import Figure
 
-_OUTSIDE = (
-    "Accuracies read true labels. They are evaluation by whoever holds the data, outside every guarantee: where labels are "
-    "private, this page must not leave."
-)
+_OUTSIDE = {
+    "accuracy": "Accuracies read true labels. They are evaluation by whoever holds the data, outside every guarantee: where "
+    "labels are private, this page must not leave.",
+    "AUC": "AUC is the chance that a held-out link scores above a pair without one. Links are public here, but rows without "
+    "privacy read features in the clear, and one user answers many fits: where features are private, this page must not leave.",
+}
 
 
 def experiment_page(spec: Spec, rows: Sequence[Row], *, date: str | None = None) -> str:
@@ -72,7 +75,7 @@ def _page(spec: Spec, rows: Sequence[Row], date: str | None) -> Page:
         _accuracy(spec, lines),
         convergence_section(spec.name, rows),
         answers_section(rows) if spec.images else _gain(lines),
-        _privacy(lines),
+        _privacy(spec, lines),
         _cost(spec, lines),
         _skipped(rows),
         Section("comments", "What differs, and what the source leaves out", (Items(tuple(spec.comments)),)),
@@ -89,12 +92,20 @@ def _compared(spec: Spec, rows: Sequence[Row], date: str | None) -> Section:
         f" (stands in for {spec.stands_in_for}, on which the numbers were published)" if spec.stands_in_for else ""
     )
     done, roles = [row for row in rows if row["status"] == "done"], IMAGE_ROLES if spec.images else ROLES
+    drawn = (
+        "its own teachers, queries" if spec.images else "its own reports" if spec.split == "public" else "a fresh split"
+    )
     facts = [
         ("Data set", spec.dataset + stands_in),
-        ("Split", f"{spec.split}, train/validation/test percent" if "/" in spec.split else spec.split),
+        (
+            "Split",
+            f"{spec.split}, train/validation/test percent{' of links' * spec.links}"
+            if "/" in spec.split
+            else spec.split,
+        ),
         (
             "Seeds",
-            f"{_seeds(done)}, each {'its own teachers, queries' if spec.images else 'a fresh split'} and initialization",
+            f"{_seeds(done)}, each {drawn} and initialization",
         ),
         *[(f"First seed of {run.label}", str(run.first_seed)) for run in spec.runs if run.first_seed],
         ("Fits", f"{len(done)} done, {len(rows) - len(done)} skipped"),
@@ -122,11 +133,11 @@ def _compared(spec: Spec, rows: Sequence[Row], date: str | None) -> Section:
 
 
 def _accuracy(spec: Spec, lines: Sequence[Line]) -> Section:
-    figure = accuracy_figure(f"{spec.name}-accuracy", lines, spec.axis, spec.dataset)
+    figure = accuracy_figure(f"{spec.name}-accuracy", lines, spec.axis, spec.dataset, spec.measure)
     axis = AXES.get(spec.axis, spec.axis)
     table = Table(
         "accuracy",
-        "Test accuracy in percent, mean over seeds with its 95 % t-interval, beside the published number",
+        f"Test {spec.measure} in percent, mean over seeds with its 95 % t-interval, beside the published number",
         (
             "Run",
             "Epsilon",
@@ -155,11 +166,11 @@ def _accuracy(spec: Spec, lines: Sequence[Line]) -> Section:
         text=("Where published",),
     )
     parts: tuple[Part, ...] = (
-        _OUTSIDE,
+        _OUTSIDE[spec.measure],
         *([figure] if figure else ["Nothing has been run yet."]),
         table.without_empty(),
     )
-    return Section("results", "Accuracy, ours beside published", parts, kind="outside")
+    return Section("results", f"{capital(spec.measure)}, ours beside published", parts, kind="outside")
 
 
 def _published(line: Line) -> str:
@@ -198,7 +209,7 @@ def _gain(lines: Sequence[Line]) -> Section | None:
     return Section("graph-gain", "Graph gain kept", (text, table.without_empty()), kind="outside")
 
 
-def _privacy(lines: Sequence[Line]) -> Section:
+def _privacy(spec: Spec, lines: Sequence[Line]) -> Section:
     rows: dict[tuple[str, ...], None] = {}
     words: dict[str, None] = {}
     for line in lines:
@@ -213,9 +224,10 @@ def _privacy(lines: Sequence[Line]) -> Section:
         for key in ("assumptions", "caveats", "notes"):
             words.update(dict.fromkeys(values.get(key, ())))
         words.update(dict.fromkeys(f"Assumed public, read from the data: {one}." for one in values["assumed_public"]))
+    source = "of one fit; link prediction writes no certificate" if spec.links else "certificate of one fit"
     table = Table(
         "privacy",
-        "What each run protects, what it claims, and its noise (certificate of one fit)",
+        f"What each run protects, what it claims, and its noise ({source})",
         ("Run", "Epsilon", "At", "Protects", "Claim", "Releases and noise"),
         tuple(rows),
         text=("Protects", "Claim", "Releases and noise"),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sfumato.report.drawing import MARKERS, PALETTE, Figure, canvas, finish, ink, legend, style, wrapped
-from sfumato.report.words import AXES, interval, percent, plain
+from sfumato.report.words import AXES, capital, interval, percent, plain
 
 if TYPE_CHECKING:
     from sfumato.experiments.results import Line
@@ -61,7 +61,9 @@ def place(line: Line, axis: str) -> Any:
     return line.epsilon if axis == "epsilon" else line.at
 
 
-def accuracy_figure(name: str, lines: Sequence[Line], axis: str, dataset: str) -> Figure | None:
+def accuracy_figure(
+    name: str, lines: Sequence[Line], axis: str, dataset: str, measure: str = "accuracy"
+) -> Figure | None:
     """Draw curves with 95 % bands if something varies along the axis, else a list of points; None without results.
 
     Args:
@@ -69,16 +71,17 @@ def accuracy_figure(name: str, lines: Sequence[Line], axis: str, dataset: str) -
         lines: the lines of the experiment.
         axis: ``epsilon``, or the name of what is varied.
         dataset: the name of the data set, for the title.
+        measure: the word for the scores.
     """
     if not any(line.score for line in lines):
         return None
     curves = curves_of(lines, axis)
     if any(len({place(line, axis) for line in curve.lines if line.score}) > 1 for curve in curves):
-        return _curves(name, curves, axis, dataset)
-    return _points(name, lines, dataset)
+        return _curves(name, curves, axis, dataset, measure)
+    return _points(name, lines, dataset, measure)
 
 
-def _curves(name: str, curves: Sequence[Curve], axis: str, dataset: str) -> Figure:
+def _curves(name: str, curves: Sequence[Curve], axis: str, dataset: str, measure: str) -> Figure:
     word = AXES.get(axis, axis.replace("_", " "))
     places = sorted(
         {place(line, axis) for curve in curves for line in curve.lines} - {None}, key=lambda at: (str(type(at)), at)
@@ -90,12 +93,12 @@ def _curves(name: str, curves: Sequence[Curve], axis: str, dataset: str) -> Figu
         handles = [_curve(axes, curve, number, axis, x) for number, curve in enumerate(curves)]
         _ground(axes, numbers, places)
         axes.set_xlabel(word if numbers else f"{word} (a setting)")
-        axes.set_ylabel("test accuracy, %")
+        axes.set_ylabel(f"test {measure}, %")
         published = any(line.published for curve in curves for line in curve.lines)
         labels = [curve.label for curve in curves] + ["hollow: published"] * published
         hollow = axes.plot([], [], linestyle="none", marker="o", markerfacecolor="none", color=ink())
         legend(figure, handles + hollow * published, labels)
-        title = f"Accuracy against {word} on {dataset}"
+        title = f"{capital(measure)} against {word} on {dataset}"
         return finish(figure, name, title, f"{title}. " + " ".join(_curve_words(curve, axis) for curve in curves))
 
 
@@ -182,7 +185,7 @@ def _line_words(line: Line, at: Any) -> str:
     return ours + where + theirs
 
 
-def _points(name: str, lines: Sequence[Line], dataset: str) -> Figure:
+def _points(name: str, lines: Sequence[Line], dataset: str, measure: str) -> Figure:
     """One row a line: its label above, our mean with its interval, and the published number hollow."""
     labels = [_named(line) for line in lines]
     with style():
@@ -197,9 +200,9 @@ def _points(name: str, lines: Sequence[Line], dataset: str) -> Figure:
             if line.published is not None:
                 _published(axes, [row], line, color, marker, across=True)
         published = " (hollow: published)" if any(line.published for line in lines) else ""
-        axes.set_xlabel(f"test accuracy, %{published}")
+        axes.set_xlabel(f"test {measure}, %{published}")
         axes.margins(x=0.06)
-        title = f"Accuracy on {dataset}"
+        title = f"{capital(measure)} on {dataset}"
         words = "; ".join(f"{label}: {_line_words(line, None)}" for label, line in zip(labels, lines, strict=True))
         return finish(figure, name, title, f"{title}. {words}.")
 

@@ -41,6 +41,15 @@ def clean(text: object) -> str:
     return _CONTROL.sub(" ", str(text))
 
 
+def capital(word: str) -> str:
+    """Return a word as it begins a sentence.
+
+    >>> capital("accuracy"), capital("AUC")
+    ('Accuracy', 'AUC')
+    """
+    return word[:1].upper() + word[1:]
+
+
 def percent(fraction: float | None) -> str:
     """Return a fraction as percent with one decimal.
 
