@@ -54,6 +54,9 @@ def test_every_figure_has_a_specification():
     assert names >= {f"lpgnn-table-3-4-{data}" for data in ("cora", "facebook", "pubmed", "lastfm")}
     assert "perturbed-topology" in names
     parts = ("table-3-2", "table-3-3", "figure-3-4", "figure-3-5-features", "figure-3-5-labels")
+    assert names >= {
+        f"pgc-table-2-3-{data}{links}" for data in ("cora", "citeseer", "twitch") for links in ("", "-links")
+    }
     assert names >= {f"lpgnn-{part}-{data}" for part in parts for data in ("cora", "facebook")}
 
 

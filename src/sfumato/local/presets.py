@@ -71,6 +71,8 @@ _PGC_TUNED: dict[str, _Row] = {
     _CORA: (0.01, 0.01, 0.5),
     "planetoid/citeseer": (0.01, 0.1, 0.5),
     "musae/twitch": (0.001, 0.0001, 0.0),
+    "elliptic": (0.01, 0.0, 0.0),
+    "flickr": (0.01, 0.0, 0.0),
 }
 
 
