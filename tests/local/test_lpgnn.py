@@ -171,7 +171,11 @@ def test_published_settings():
     assert (cora.steps_x, cora.steps_y, cora.weight_decay, cora.dropout) == (8, 0, 0.01, 0.75)
     other = preset("lpgnn-2021", "somewhere", 1.0, 2.2)
     assert other == {**preset("lpgnn-2021", "planetoid/cora", 1.0, 2.0), "epsilon_y": 2.2}
-    assert preset("lpgnn-2021", "lastfm_asia", None, None)["steps_x"] == 16
+    hops = {
+        budgets: tuple(preset("lpgnn-2021", "planetoid/cora", *budgets)[name] for name in ("steps_x", "steps_y"))
+        for budgets in ((0.01, 1.0), (0.12, 1.0), (9.0, 0.1), (None, 1.0), (1.0, None), (None, None))
+    }
+    assert list(hops.values()) == [(8, 8), (2, 4), (2, 8), (0, 4), (16, 0), (0, 0)]
     with pytest.raises(InputError, match="preset"):
         preset("lpgnn", "planetoid/cora")
     with pytest.raises(InputError, match="epsilon_x"):
