@@ -360,6 +360,20 @@ def test_networks_are_those_of_the_settings(tmp_path, small, named):
     assert named in problems(run)
 
 
+def test_deep_networks_are_those_of_the_settings(tmp_path):
+    run = released(
+        tmp_path / "run", GNMax(20.0), small={"network": "deep", "widths": (2, 3, 4), "epochs": 1}, student="gan"
+    )
+    assert verify(run).problems == ()
+
+    def change(certificate, spec):
+        certificate["settings"]["student"]["widths"] = [2, 4, 4]
+        spec["settings"] = certificate["settings"]
+
+    rewrite(run, change)
+    assert "discriminator/0.convolutions.6.weight: expected shape [4, 4, 5, 5]" in problems(run)
+
+
 @pytest.mark.parametrize(("network", "columns"), [("mlp", 784), ("edges", 588)])
 def test_networks_without_convolutions_pass_too(tmp_path, network, columns):
     small = {"network": network, "widths": (5, 3), "epochs": 1}

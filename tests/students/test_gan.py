@@ -53,6 +53,30 @@ def test_convolutions_learn_too():
     assert (student.predict(test_x) == test_y).mean() > 0.85
 
 
+@pytest.mark.parametrize(("network", "widths"), [("cnn", (4, 8, 16)), ("deep", (2, 3, 8, 8)), ("mlp", (16,))])
+def test_colored_images_of_32_pixels(network, widths):
+    draw = np.random.default_rng(0)
+    x, y = 0.5 * draw.random((90, 3, 32, 32), np.float32), np.arange(90) % 3
+    x[np.arange(90), y] += 0.4  # the class is the brightest color
+    student = CoTeaching(3, network, widths, epochs=25, batch_size=10).fit(x[:30], y[:30], x[30:60])
+    assert (student.predict(x[60:]) == y[60:]).mean() > 0.85
+    assert student.generator(5).shape == (5, 3, 32, 32)
+    with pytest.raises(InputError, match=r"\[2, 3, 32, 32\]"):
+        student.predict(x[:2, :1])
+
+
+def test_deep_is_seven_convolutions_without_noise():
+    net = Discriminator((1, 28, 28), (96, 192, 192, 192), 10, "deep")
+    shapes = [tuple(layer.weight.shape) for layer in (*net.convolutions, *net.layers, net.head)]
+    assert shapes == [
+        (96, 1, 3, 3), (96, 96, 3, 3), (96, 96, 3, 3), (192, 96, 3, 3), (192, 192, 3, 3), (192, 192, 3, 3), (192, 192, 5, 5),
+        (192, 7 * 7 * 192), (192, 192), (10, 192),
+    ]  # fmt: skip
+    x = torch.rand(2, 1, 28, 28)
+    assert torch.equal(net(x)[1], net(x)[1])
+    assert 0.1 < net(x)[1].std() < 10
+
+
 @pytest.mark.parametrize("kind", STUDENTS)
 def test_fit_reads_public_rows_and_noisy_labels_only(kind):
     assert list(inspect.signature(kind.fit).parameters) == ["self", "x_labeled", "y_noisy", "x_unlabeled", "progress"]
@@ -169,6 +193,7 @@ def test_last_batch_may_hold_one_row():
         ({"widths": (0,)}, "widths"),
         ({"epochs": 0}, "epochs"),
         ({"batch_size": 1}, "batch_size"),
+        ({"network": "deep", "widths": (8, 8)}, "widths"),
         ({"learning_rate": 0.0}, "learning_rate"),
         ({"seed": -1}, "seed"),
     ],
@@ -232,6 +257,28 @@ def test_running_mean_of_weights_predicts():
     found = torch.cat([parameter.flatten() for parameter in net.parameters()])
     torch.testing.assert_close(found, expected)
     assert not torch.allclose(found, live)
+
+
+def test_the_last_weights_of_deep_predict():
+    x = torch.rand(30, 1, 8, 8)
+    made = gan._Networks(GANStudent(CLASSES, "deep", (2, 2, 4), batch_size=10), (1, 8, 8))
+    for _ in range(3):
+        made.step(x[:10], x[10:], gan.Batch(torch.arange(10), torch.arange(10) % CLASSES, 1, 0), None)
+    live = made.optimizers[0].flat.clone()
+    (net,) = made.averaged()
+    torch.testing.assert_close(torch.cat([parameter.flatten() for parameter in net.parameters()]), live)
+
+
+def test_watching_changes_nothing():
+    x, noisy, pool, test_x, _ = blobs()
+    settings = CoTeaching(CLASSES, **SMALL | {"epochs": 2})
+    seen = []
+    watched = gan.train(settings, x, noisy, pool, watch=lambda scores, batch: seen.append((scores, batch)))
+    assert np.array_equal(watched.predict_proba(test_x), settings.fit(x, noisy, pool).predict_proba(test_x))
+    scores, batch = seen[0]
+    assert [part.shape for part in scores] == [(20, CLASSES)] * 2
+    assert not any(part.requires_grad for part in scores)
+    assert batch.labels.tolist() == noisy[batch.rows].tolist()
 
 
 def test_discriminator_tells_real_rows_from_generated_ones():

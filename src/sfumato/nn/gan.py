@@ -10,28 +10,32 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-NETWORKS = ("edges", "cnn", "mlp")
-_INPUT_NOISE = {"edges": 0.1, "cnn": 0.3, "mlp": 0.3}
-_HIDDEN_NOISE = 0.5
+NETWORKS = ("edges", "cnn", "deep", "mlp")
+LEAST_WIDTHS = {"edges": 1, "cnn": 3, "deep": 3, "mlp": 1}
+"""How many widths a network needs at least."""
+_INPUT_NOISE = {"edges": 0.1, "cnn": 0.3, "deep": 0.0, "mlp": 0.3}
+_HIDDEN_NOISE = {"edges": 0.5, "cnn": 0.5, "deep": 0.0, "mlp": 0.5}
 _SLOPE = 0.2
 
 
 class Discriminator(nn.Module):
     """The discriminator gives K scores a row; the score of the class "generated" is fixed at 0.
 
-    Gaussian noise is added to the input and to every hidden layer while training; there is no batch norm, which would mix
-    labeled, unlabeled and generated rows.
+    Gaussian noise is added to the input and to every hidden layer while training, but for "deep"; there is no batch norm,
+    which would mix labeled, unlabeled and generated rows.
 
     Args:
-        shape: the shape of one row: (channels, height, width) for network="cnn", anything for others.
-        widths: for "cnn" the channels after a 5 x 5 and a 3 x 3 convolution, both of stride 2, then the width of the
-            features; for others the hidden widths, the last being the features.
+        shape: the shape of one row: (channels, height, width) for "cnn" and "deep", anything for others.
+        widths: for "cnn" the channels after a 5 x 5 and a 3 x 3 convolution, both of stride 2; for "deep" the channels of the
+            first three convolutions and of the last four. Then, as for all others, the hidden widths, the last being the
+            features.
         num_classes: K, the number of classes.
-        network: "cnn"; or "mlp", or "edges", the same with less noise on its input.
+        network: "cnn"; "deep", the seven convolutions of the published teachers, which are (96, 192, 192, 192) wide, without
+            noise; "mlp"; or "edges", the same with less noise on its input.
 
     Shapes: [batch, ...] to features [batch, widths[-1]] and scores [batch, num_classes].
 
-    Source: Salimans et al. (2016), section 5.
+    Source: Salimans et al. (2016), section 5; Papernot et al. (2017), the deeper network of its published code.
 
     >>> features, scores = Discriminator((1, 28, 28), (4, 8, 16), 10, "cnn")(torch.zeros(5, 1, 28, 28))
     >>> tuple(features.shape), tuple(scores.shape)
@@ -42,26 +46,37 @@ class Discriminator(nn.Module):
         super().__init__()
         self.shape, self.network = shape, network
         self.convolutions = nn.ModuleList()
-        if network == "cnn":
+        if network in ("cnn", "deep"):
             first, second, *widths = widths
-            self.convolutions.append(nn.Conv2d(shape[0], first, 5, stride=2))
-            self.convolutions.append(nn.Conv2d(first, second, 3, stride=2, padding=1))
-            height, width = (((side - 5) // 2) // 2 + 1 for side in shape[1:])
-            shape = (second, height, width)
+            for channels, kernel, stride, padding in _convolutions(network, first, second):
+                self.convolutions.append(nn.Conv2d(shape[0], channels, kernel, stride=stride, padding=padding))
+                shape = (channels, *((side + 2 * padding - kernel) // stride + 1 for side in shape[1:]))
         self.layers = nn.ModuleList([nn.Linear(a, b) for a, b in pairwise([int(np.prod(shape)), *widths])])
         self.head = nn.Linear(widths[-1], num_classes)
+        if network == "deep":  # the usual weights of torch would let signals die out over so many layers
+            for layer in (*self.convolutions, *self.layers):
+                nn.init.kaiming_normal_(layer.weight, _SLOPE)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        noise = _HIDDEN_NOISE[self.network]
         out = self._noisy(x, _INPUT_NOISE[self.network])
         for layer in self.convolutions:
             out = functional.leaky_relu(layer(out), _SLOPE)
         out = out.flatten(1)
         for i, layer in enumerate(self.layers):
-            out = functional.leaky_relu(layer(self._noisy(out, _HIDDEN_NOISE) if i else out), _SLOPE)
-        return out, self.head(self._noisy(out, _HIDDEN_NOISE))
+            out = functional.leaky_relu(layer(self._noisy(out, noise) if i else out), _SLOPE)
+        return out, self.head(self._noisy(out, noise))
 
     def _noisy(self, x: Tensor, scale: float) -> Tensor:
-        return x + scale * torch.randn_like(x) if self.training else x
+        return x + scale * torch.randn_like(x) if self.training and scale else x
+
+
+def _convolutions(network: str, first: int, second: int) -> tuple[tuple[int, int, int, int], ...]:
+    """Channels, kernel, stride and padding of each convolution."""
+    if network == "cnn":
+        return (first, 5, 2, 0), (second, 3, 2, 1)
+    part = [((width, 3, 1, 1), (width, 3, 1, 1), (width, 3, 2, 1)) for width in (first, second)]
+    return *part[0], *part[1], (second, 5, 1, 2)
 
 
 class Generator(nn.Module):

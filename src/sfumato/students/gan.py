@@ -25,7 +25,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from sfumato._validate import check_choice, check_int, check_real, fail
-from sfumato.nn.gan import NETWORKS, Discriminator, Generator, matching_loss, unlabeled_loss
+from sfumato.nn.gan import LEAST_WIDTHS, NETWORKS, Discriminator, Generator, matching_loss, unlabeled_loss
 from sfumato.nn.training import Adam, Steps
 from sfumato.students.histograms import SIDE, edge_histograms
 from sfumato.students.public_rows import check_public
@@ -33,7 +33,7 @@ from sfumato.students.public_rows import check_public
 _EDGE_SCALE = 4  # of unit rows, so that their entries fill 0 to 1
 _GENERATOR_WIDTH = 256
 _MOMENTUM = 0.5
-_AVERAGING = 0.999  # of the running mean of weights, which predicts
+_AVERAGING = {"edges": 0.999, "cnn": 0.999, "deep": 0.0, "mlp": 0.999}  # of the running mean of weights, which predicts
 _ROWS_AT_ONCE = 1000
 _LEAST_SIDE = 5  # of an image: that of the first convolution
 
@@ -64,7 +64,8 @@ class GANStudent:
     Args:
         num_classes: number of classes; public, not read off the labels.
         network: "edges" for images [n, channels, 28, 28], of which discriminators see, and the generator makes, histograms of
-            edges (:func:`sfumato.students.histograms.edge_histograms`); "cnn" for images; "mlp" for rows of any shape.
+            edges (:func:`sfumato.students.histograms.edge_histograms`); "cnn" for images; "deep" for images, with the last
+            weights where others predict with a running mean; "mlp" for rows of any shape.
         widths: the widths of the discriminator, see :class:`sfumato.nn.gan.Discriminator`.
         epochs: passes over the larger of the labeled and the unlabeled set; the smaller is repeated to its size.
         batch_size: rows of each kind a step: labeled, unlabeled, generated.
@@ -96,7 +97,7 @@ class GANStudent:
             check_int("", low=low, high=None, **{name: getattr(self, name)})
         for i, width in enumerate(self.widths):
             check_int("", low=1, high=None, **{f"widths[{i}]": width})
-        least = 3 if self.network == "cnn" else 1
+        least = LEAST_WIDTHS[self.network]
         if len(self.widths) < least:
             expected = f"to be at least {least} for network={self.network!r}"
             raise fail("widths", self.widths, expected, "Give one width a layer.")
@@ -130,7 +131,8 @@ class GANStudent:
     def _checked(
         self, x_labeled: Any, y_noisy: Any, x_unlabeled: Any
     ) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.float32]]:
-        sides = {"edges": (SIDE, SIDE), "cnn": (_LEAST_SIDE, math.inf), "mlp": None}[self.network]
+        images = (_LEAST_SIDE, math.inf)
+        sides = {"edges": (SIDE, SIDE), "cnn": images, "deep": images, "mlp": None}[self.network]
         x, y, pool = check_public(x_labeled, y_noisy, x_unlabeled, self.num_classes, sides=sides, least_unlabeled=1)
         return seen(x, self.network), y, seen(pool, self.network)
 
@@ -238,9 +240,10 @@ class _Networks:
         losses = self.settings.supervised(own, batch)
         totals = [loss + unlabeled_loss(*parts[1:]) for loss, parts in zip(losses, scores, strict=True)]
         torch.stack(totals).sum().backward()
+        kept = _AVERAGING[self.settings.network]
         for optimizer, mean in zip(self.optimizers, self.means, strict=True):
             optimizer.step()
-            mean.lerp_(optimizer.flat, 1 - min(_AVERAGING, optimizer.steps / (optimizer.steps + 9)))
+            mean.lerp_(optimizer.flat, 1 - min(kept, optimizer.steps / (optimizer.steps + 9)))
         self._generate(unlabeled, generated)
 
     def _generate(self, unlabeled: Tensor, generated: Tensor) -> None:

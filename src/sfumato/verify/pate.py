@@ -30,7 +30,7 @@ _MECHANISMS = {
     "confident-gnmax": {"threshold": "number", "threshold_stddev": "votes", "noise_stddev": "votes"},
 }
 _NETWORK = {
-    "network": "one of edges, cnn, mlp", "widths": "counts", "epochs": "count", "batch_size": "count",
+    "network": "one of edges, cnn, deep, mlp", "widths": "counts", "epochs": "count", "batch_size": "count",
     "learning_rate": "positive", "seed": "index", "device": "device",
 }  # fmt: skip
 _NOISY = {**_NETWORK, "noise_rate": "fraction", "ramp": "count", "as_published": "flag"}
@@ -49,6 +49,10 @@ _STUDENTS = {
 _UNIT = {"name": "record", "relation": "replace"}
 _REFUSED = -1
 _MOST_PUBLIC = 10**7
+_CONVOLUTIONS = {  # which of the first two widths, kernel, stride and padding
+    "cnn": ((0, 5, 2, 0), (1, 3, 2, 1)),
+    "deep": ((0, 3, 1, 1), (0, 3, 1, 1), (0, 3, 2, 1), (1, 3, 1, 1), (1, 3, 1, 1), (1, 3, 2, 1), (1, 5, 1, 2)),
+}
 _EDGES = 12 * 7 * 7  # numbers that describe an image: directions by cells
 _THRESHOLDS = -(2**15), 2**40  # votes: what the library takes; every query is charged, whatever the threshold is
 
@@ -161,19 +165,21 @@ def _contradictions(settings: dict[str, Any], pool: int) -> Iterator[str]:
         yield f"{where}mechanism.threshold: expected votes between -2**15 and 2**40, got {threshold}"
     if student["name"] == "consistency":
         return
-    if len(student["widths"]) < (least := 3 if student["network"] == "cnn" else 1):
+    if len(student["widths"]) < (least := 3 if student["network"] in _CONVOLUTIONS else 1):
         yield f"{where}student.widths: expected at least {least} numbers, got {len(student['widths'])}"
 
 
 def _discriminator(student: dict[str, Any], public: dict[str, Any]) -> dict[str, list[int]]:
-    """Return two convolutions (network cnn), linear layers, and scores of the classes."""
+    """Return convolutions (networks cnn and deep), linear layers, and scores of the classes."""
     inputs, height, width = public["image_shape"]
     widths, columns = student["widths"], _EDGES if student["network"] == "edges" else inputs * height * width
-    layers = {}
-    if student["network"] == "cnn":
-        first, second, *widths = widths
-        layers = {"convolutions.0": [first, inputs, 5, 5], "convolutions.1": [second, first, 3, 3]}
-        columns = second * math.prod((side - 5) // 2 // 2 + 1 for side in (height, width))
+    layers: dict[str, list[int]] = {}
+    if student["network"] in _CONVOLUTIONS:
+        channels, widths, sides = widths[:2], widths[2:], [height, width]
+        for i, (part, kernel, stride, padding) in enumerate(_CONVOLUTIONS[student["network"]]):
+            layers[f"convolutions.{i}"] = [channels[part], inputs, kernel, kernel]
+            inputs, sides = channels[part], [(side + 2 * padding - kernel) // stride + 1 for side in sides]
+        columns = inputs * math.prod(sides)
     for i, (wide, narrow) in enumerate(pairwise([columns, *widths])):
         layers[f"layers.{i}"] = [narrow, wide]
     return {**layers, "head": [public["num_classes"], widths[-1]]}
