@@ -18,8 +18,10 @@ from sfumato.experiments.spec import SPECS, Spec, find
 from sfumato.pate import plan
 from sfumato.pate import run as pate_run
 from sfumato.pate.aggregation import ConfidentGNMax
+from sfumato.pate.analysis import analyze
 from sfumato.pate.ensemble import Ensemble
 from sfumato.pate.images import Images
+from sfumato.pate.votes import read_votes
 from sfumato.report import experiment_markdown
 
 TINY = """
@@ -269,6 +271,8 @@ def test_settings_become_those_of_the_plan():
     )
     small = replace(chosen, quick=True).plan_settings(4.0, 1e-5)
     assert (small.mechanism, small.num_queries, small.answers) == ("confident-gnmax", 100, 50)
+    stored = replace(chosen, quick=True, votes="official").plan_settings(4.0, 1e-5)
+    assert (stored.num_teachers, stored.num_queries, stored.student_settings["epochs"]) == (250, 100, 3)
 
 
 @pytest.mark.parametrize(
@@ -293,7 +297,7 @@ def test_settings_become_those_of_the_plan():
         ('queries = 20, student_steps', 'queries = 9001, student_steps', "num_queries to be an integer >= 1 and <= 9000"),
         ('student = "edge-ridge" }', 'student = "edge-ridge", sigma2 = 0.01 }', "epsilon to be at least"),
         ('split = "public"', 'split = "75/10/15"', "a specification of its own, with split public"),
-        ('dataset = "mnist"', 'dataset = "campus"', "dataset to be one of mnist, fashion_mnist"),
+        ('dataset = "mnist"', 'dataset = "campus"', "dataset to be one of mnist, fashion_mnist, svhn"),
         ('method = "pate"\nunit = "none"', 'method = "mlp"\nunit = "none"', "a specification of its own|setting of mlp"),
     ],
 )  # fmt: skip
@@ -304,12 +308,62 @@ def test_bad_specifications(path, old, new, said):
         Spec.read(path)
 
 
-def test_official_votes_are_of_mnist(path):
+def test_official_votes_are_of_mnist_and_svhn(path):
     text = TINY.replace("teachers = 3", 'votes = "official"')
     path.write_text(text)
     spec = Spec.read(path)
-    with pytest.raises(InputError, match="dataset to be mnist, whose votes are stored, got 'fashion_mnist'"):
+    with pytest.raises(InputError, match="dataset to be mnist or svhn, whose votes are stored, got 'fashion_mnist'"):
         spec.on("fashion_mnist")
+    spec.on("svhn")
+    path.write_text(TINY)
+    with pytest.raises(InputError, match="votes to be official for svhn, got 'own'"):
+        Spec.read(path).on("svhn")
+
+
+def test_colored_images_learn_from_the_official_votes(path, tmp_path, monkeypatch):
+    draw = np.random.default_rng(0)
+    x, y = 0.5 * draw.random((80, 3, 32, 32), np.float32), np.arange(80) % 10
+    x[np.arange(80), 0, y] += 0.5  # the class is the brightest row
+    monkeypatch.setattr(plan, "_POOLS", {"svhn": 60})
+    monkeypatch.setattr(pate, "load_svhn", lambda data_dir: Images("svhn", x, y, x, y))
+    pate._images.cache_clear()
+    (tmp_path / "data" / "pate_votes").mkdir(parents=True)
+    (tmp_path / "data" / "svhn").mkdir()
+    np.save(tmp_path / "data" / "pate_votes" / "svhn_250_teachers.npy", 250.0 * np.eye(10)[y])
+    text = (Path(SPECS) / "pate-table-3-4.toml").read_text()
+    for old, new in (
+        ('{ "3.96" = 7564, "4.93" = 8586 }', "40"), ("max_answers = 3000", "max_answers = 40"),
+        ("queries = 3000", "queries = 40"),
+        ('"16,32,64"', '"4,4,4"'), ("student_epochs = 60", "student_epochs = 1"), ("seeds = 3", "seeds = 1"),
+    ):  # fmt: skip
+        assert old in text
+        text = text.replace(old, new)
+    path.write_text(text)
+    outcome = run(Spec.read(path), tmp_path / "out", data_dir=tmp_path / "data")
+    pate._images.cache_clear()
+    rows = read(outcome.path)
+    assert (outcome.done, len(rows)) == (13, 13)
+    assert {row["metrics"].get("plurality_accuracy", 1.0) for row in rows} == {1.0}
+    assert all(row["certificate"] is None for row in rows)
+
+
+@pytest.mark.data
+def test_noise_of_the_svhn_tables_costs_at_most_what_is_printed(data_dir):
+    costs = {}
+    for name in ("pate-table-3-4", "pate-evaluation-svhn"):
+        for cell in find(name).cells():
+            if cell.epsilon and cell.seed == 0:
+                chosen = pate_settings.PateCell.read(dict(cell.settings))
+                key = cell.epsilon, chosen.queries, chosen.with_noise()
+                votes = read_votes(data_dir / "pate_votes" / "svhn_250_teachers.npy", chosen.queries)
+                costs[key] = (
+                    analyze(votes, key[2], cell.delta, as_published=True).epsilon if key not in costs else costs[key]
+                )
+    assert len(costs) == 5
+    assert all(found <= 1.005 * printed for (printed, _, _), found in costs.items())
+    found = {printed: round(cost, 4) for (printed, _, _), cost in costs.items()}
+    assert (found[4.93], found[5.04], found[8.19]) == (4.9382, 4.3722, 6.4329)
+    assert 3.93 < found[3.96] <= 3.96
 
 
 def test_small_is_for_pate_alone(small):

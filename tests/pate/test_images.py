@@ -4,10 +4,11 @@ import gzip
 
 import numpy as np
 import pytest
+from scipy.io import savemat
 
 from sfumato.errors import DataError, InputError
 from sfumato.graph.idx import read_idx
-from sfumato.pate.images import load_images
+from sfumato.pate.images import load_images, load_svhn
 
 
 def idx(array, head=None):
@@ -95,3 +96,15 @@ def test_published_files(data_dir, name):
     assert images.train_y[:3].tolist() == {"mnist": [5, 0, 4], "fashion_mnist": [9, 0, 0]}[name]
     mean = {"mnist": 0.1307, "fashion_mnist": 0.2860}[name]  # the figures that the two data sets are known by
     assert images.train_x.mean(dtype=np.float64) == pytest.approx(mean, abs=5e-5)
+
+
+def test_svhn_is_private_and_public_images_in_color(tmp_path):
+    (tmp_path / "svhn").mkdir()
+    for name, digits in (("train", [1, 10, 3]), ("test", [9, 10])):
+        x = np.zeros((32, 32, 3, len(digits)), np.uint8)
+        x[5, 7, 2] = 255  # row 5, column 7, blue
+        savemat(tmp_path / "svhn" / f"{name}_32x32.mat", {"X": x, "y": np.array(digits)[:, None]})
+    images = load_svhn(tmp_path)
+    assert (images.name, images.train_x.shape, images.test_x.shape) == ("svhn", (3, 3, 32, 32), (2, 3, 32, 32))
+    assert (images.train_y.tolist(), images.test_y.tolist()) == ([1, 0, 3], [9, 0])
+    assert np.argwhere(images.test_x[0]).tolist() == [[2, 5, 7]]

@@ -20,7 +20,7 @@ from sfumato.experiments._tables import known
 from sfumato.experiments.pate_settings import RIDGE, PateCell
 from sfumato.experiments.pate_votes import banked
 from sfumato.noise.keys import derive_key
-from sfumato.pate.images import IMAGE_DATASETS, Images, load_images
+from sfumato.pate.images import IMAGE_DATASETS, SVHN, Images, load_images, load_svhn
 from sfumato.record.ledger import canonical_json
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from sfumato.experiments.runs import Run
     from sfumato.pate.plan import Settings, VotePlan
 
-_OFFICIAL_DATASET = "mnist"
+DATASETS = (*IMAGE_DATASETS, SVHN)
+_OFFICIAL = ("mnist", SVHN)
 _TOLERANCE = 1.005
 
 
@@ -43,7 +44,7 @@ def check_run(run: Run, dataset: str) -> None:
     from sfumato.pate.plan import make_plan
     from sfumato.pate.run import make_student
 
-    known("dataset", dataset, IMAGE_DATASETS)
+    known("dataset", dataset, DATASETS)
     for value in run.values or (None,):
         for epsilon in run.epsilons or (None,):
             chosen = PateCell.read(dict(run.at(value, epsilon)[0]))
@@ -53,8 +54,12 @@ def check_run(run: Run, dataset: str) -> None:
                 raise fail("unit", run.unit, f"to be {unit}, as labels = {chosen.labels!r} needs")
             if private and epsilon is None:
                 raise fail("epsilons", [], "to hold a budget, which the teachers' answers spend")
-            if chosen.votes == "official" and dataset != _OFFICIAL_DATASET:
-                raise fail("dataset", dataset, f"to be {_OFFICIAL_DATASET}, whose votes are stored")
+            if chosen.votes == "official" and dataset not in _OFFICIAL:
+                raise fail("dataset", dataset, f"to be {' or '.join(_OFFICIAL)}, whose votes are stored")
+            if private and chosen.votes == "own" and dataset == SVHN:
+                raise fail(
+                    "votes", chosen.votes, f"to be official for {SVHN}", "Teachers learn from images of 28 x 28."
+                )
             settings = chosen.plan_settings(epsilon, run.delta)
             make_student(settings, dataset, 10)
             if private:
@@ -168,7 +173,7 @@ def _certificate(plan: VotePlan) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def _images(dataset: str, data_dir: str) -> Images:
-    return load_images(dataset, data_dir)
+    return load_svhn(data_dir) if dataset == SVHN else load_images(dataset, data_dir)
 
 
 def _device() -> str:

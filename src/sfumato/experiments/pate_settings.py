@@ -27,7 +27,7 @@ class PateCell:
     """The settings of a cell of method "pate", as a specification writes them.
 
     Args:
-        votes: "own" (teachers are trained) or "official" (the stored counts for MNIST, 250 teachers).
+        votes: "own" (teachers are trained) or "official" (the stored counts for MNIST and SVHN, 250 teachers).
         teachers: number of parts of the private data.
         teacher: the kind of teachers, kernel or cnn.
         queries: number of public images put to the teachers.
@@ -42,7 +42,8 @@ class PateCell:
         accounting: "data-independent" (epsilon binds, and there is a certificate) or "as-published".
         max_answers: most answers of confident-gnmax; half of the queries by default.
         student: a student of :mod:`sfumato.pate.plan`, or "edge-ridge", regression on edges of the answered images: the floor.
-        quick: 50 teachers, 100 queries, small networks, few steps, and calibrated noise, in place of their settings.
+        quick: 50 teachers, 100 queries, small networks, few steps, and calibrated noise, in place of their settings; official
+            votes stay those of 250 teachers.
         student_settings: settings of the student, written with the prefix ``student_``; widths as "32,64,128".
 
     Raises:
@@ -77,8 +78,8 @@ class PateCell:
         check_choice(("noisy", "true"), labels=self.labels)
         check_choice(tuple(_NOISE), mechanism=self.mechanism)
         check_choice(("data-independent", "as-published"), accounting=self.accounting)
-        if self.votes == "official" and (self.teachers != OFFICIAL_TEACHERS or self.quick):
-            raise fail("votes", self.votes, f"to come with teachers = {OFFICIAL_TEACHERS}, and without quick")
+        if self.votes == "official" and self.teachers != OFFICIAL_TEACHERS:
+            raise fail("votes", self.votes, f"to come with teachers = {OFFICIAL_TEACHERS}")
         if type(self.quick) is not bool:
             raise fail("quick", self.quick, "to be true or false")
         given = [name for names in _NOISE.values() for name in names if getattr(self, name) is not None]
@@ -115,19 +116,18 @@ class PateCell:
             seed: the seed of the cell.
             device: the device that computes, such as ``cpu``.
         """
-        from sfumato.pate.plan import Settings
+        from sfumato.pate.plan import QUICK_QUERIES, Settings
         from sfumato.pate.run import QUICK
 
         ridge = self.student == RIDGE
         learned = dict(self.student_settings)
         if self.quick:
-            small = QUICK.get(self.student, {})
-            learned = {name: value for name, value in learned.items() if name not in small}
+            learned |= QUICK.get(self.student, {})
         if device != "cpu" and _takes_device(self.student):
             learned["device"] = device
         return Settings(
             self.teachers,
-            self.queries,
+            min(self.queries, QUICK_QUERIES) if self.quick else self.queries,
             1.0 if epsilon is None else epsilon,
             1e-5 if delta is None else delta,
             mechanism=self.mechanism if self.quick else self.with_noise(),
@@ -136,7 +136,7 @@ class PateCell:
             teacher=self.teacher,
             student="consistency" if ridge else self.student,
             student_settings=learned,
-            quick=self.quick,
+            quick=self.quick and self.votes == "own",
             controls=False,
             seed=seed,
             device=device,

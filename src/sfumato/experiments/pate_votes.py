@@ -1,6 +1,6 @@
 """Votes of teachers, trained once a seed and kept for all cells that ask them.
 
-``<results>/teachers/<digest>.npy`` holds the counts [9000, classes] of an ensemble on the public pool, and
+``<results>/teachers/<digest>.npy`` holds the counts [pool, classes] of an ensemble on the public pool, and
 ``<results>/teachers/<digest>.key`` the noise key; the digest is of the images, their labels and the ensemble, so that other
 images of the same name get votes of their own. All cells of a seed share both files, so that students under one mechanism
 learn from the same answers: released once, charged once. Both are private (mode 600): whoever reads them reads clean votes.
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def banked(
     chosen: PateCell, settings: Settings, images: Images, data_dir: str | Path, results: str | Path
 ) -> tuple[Votes, Key]:
-    """Return counts [9000, classes] on the public pool, and the key of their noise. Teachers are trained only once.
+    """Return counts [pool, classes] on the public pool, and the key of their noise. Teachers are trained only once.
 
     One process trains at a time; another process that needs the same teachers waits for it.
 
@@ -50,11 +50,11 @@ def banked(
     Raises:
         InputError: the stored counts have another shape or another number of votes.
     """
-    from sfumato.pate.plan import POOL
+    from sfumato.pate.plan import pool_of
     from sfumato.pate.run import make_ensemble
     from sfumato.pate.votes import read_votes
 
-    ensemble = make_ensemble(settings, images.name, images.num_classes)
+    ensemble, pool = make_ensemble(settings, images.name, images.num_classes), pool_of(images.name)
     official = chosen.votes == "official"
     place = Path(results) / "teachers" / votes_digest(images, ensemble, official=official)
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -65,14 +65,14 @@ def banked(
         elif not path.exists():
             teachers = ensemble.fit(images.train_x, images.train_y, range(len(images.train_y)))
             content = BytesIO()
-            np.save(content, teachers.votes(images.test_x[:POOL]))
+            np.save(content, teachers.votes(images.test_x[:pool]))
             write_private(path, content.getvalue())
         if not held.exists():
             write_private(held, new_key())
-        counts, key = read_votes(path), held.read_bytes()
-    if counts.shape != (POOL, images.num_classes) or counts[0].sum() != ensemble.num_teachers:
+        counts, key = read_votes(path)[:pool], held.read_bytes()
+    if counts.shape != (pool, images.num_classes) or counts[0].sum() != ensemble.num_teachers:
         found = f"{list(counts.shape)}, {counts[0].sum()} votes a row"
-        expected = f"to hold {POOL} rows of {images.num_classes} classes and {ensemble.num_teachers} votes"
+        expected = f"to hold {pool} rows of {images.num_classes} classes and {ensemble.num_teachers} votes"
         raise fail(str(path), found, expected, "Delete it: its teachers will be trained anew.")
     return counts, key
 

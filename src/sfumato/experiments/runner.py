@@ -32,11 +32,11 @@ from sfumato.errors import InputError, SfumatoError
 from sfumato.evaluation.memory import peak_mb, reset_peak
 from sfumato.experiments.cells import Cell, Row, empty_row, parts_of, run_cell, skipped_row
 from sfumato.experiments.links import run_links
+from sfumato.experiments.pate import DATASETS as PATE_DATASETS
 from sfumato.experiments.pate import run_pate
 from sfumato.experiments.pate_settings import METHOD as PATE
 from sfumato.experiments.results import FILE, parse, split_torn
 from sfumato.experiments.runs import LINKS
-from sfumato.pate.images import IMAGE_DATASETS
 from sfumato.record.ledger import canonical_json
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ def why_absent(dataset: str, data_dir: str | Path | None) -> str | None:
     from sfumato.graph.datasets import list_datasets
 
     dataset, _ = parts_of(dataset)
-    if dataset in IMAGE_DATASETS and data_dir is not None and (Path(data_dir) / dataset).is_dir():
+    if dataset in PATE_DATASETS and data_dir is not None and (Path(data_dir) / dataset).is_dir():
         return None
     rows = [row for row in list_datasets(data_dir) if row.name == dataset]
     if any(row.present for row in rows):

@@ -1,4 +1,4 @@
-"""MNIST and Fashion-MNIST as PATE takes them: private training images and public test images."""
+"""MNIST, Fashion-MNIST and SVHN as PATE takes them: private training images and public test images."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from sfumato.graph.idx import read_parts
 from sfumato.graph.images import IDX_DATASETS, pixels
 
 IMAGE_DATASETS = IDX_DATASETS
+SVHN = "svhn"
+"""Teachers of SVHN are not trained here: their official votes are stored."""
 
 
 @dataclass(frozen=True, eq=False)
 class Images:
     """Images hold private training images and public test images of one data set.
 
-    Shapes: ``train_x`` and ``test_x`` float32 [n, 1, 28, 28], 0 to 1; ``train_y`` and ``test_y`` int64 [n], 0 to 9.
+    Shapes: ``train_x`` and ``test_x`` float32 [n, 1, 28, 28], of SVHN [n, 3, 32, 32], 0 to 1; ``train_y`` and ``test_y``
+    int64 [n], 0 to 9.
     Row i is image i of the published file, so that i serves as its id.
 
     ``name`` is the name of the data set, and ``num_classes`` is public.
@@ -51,3 +54,21 @@ def load_images(name: str, data_dir: str | Path) -> Images:
     for x, y in read_parts(folder):
         parts += [pixels(x), y.astype(np.int64)]
     return Images(name, *parts)
+
+
+def load_svhn(data_dir: str | Path) -> Images:
+    """Read ``DATA_DIR/svhn``: 73,257 training and 26,032 test images in color.
+
+    Raises:
+        DataError: a file is missing or damaged.
+
+    >>> load_svhn("nowhere")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    sfumato.errors.DataError: ...
+    """
+    from sfumato.graph.svhn import read_svhn
+
+    x, y, roles = read_svhn(Path(data_dir) / SVHN)
+    private = roles == 0
+    return Images(SVHN, pixels(x[private]), y[private], pixels(x[~private]), y[~private])

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 POOL = 9000
 """Rows of the test file before this one are the public pool; this one and later ones measure."""
+_POOLS = {"svhn": 10_000}
 MECHANISMS = {kind.name: kind for kind in (ConfidentGNMax, GNMax, LNMax)}
 ACCOUNTING = ("data-independent", "released", "as-published")
 TEACHERS = ("kernel", "cnn")
@@ -198,6 +199,15 @@ def make_plan(settings: Settings, num_classes: int = 10) -> VotePlan:
     plan = VotePlan("pate", UNIT, releases, cost, delta, sampler, mechanism)
     warn(plan.caveats(settings.num_teachers))
     return plan
+
+
+def pool_of(dataset: str) -> int:
+    """Return how many of the first test rows of a data set are its public pool.
+
+    >>> pool_of("mnist"), pool_of("svhn")
+    (9000, 10000)
+    """
+    return _POOLS.get(dataset, POOL)
 
 
 def choose_queries(num_queries: int, seed: int) -> NDArray[np.int64]:

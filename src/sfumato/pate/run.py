@@ -39,7 +39,7 @@ from sfumato.pate.ensemble import IMAGE_SETTINGS, Ensemble
 from sfumato.pate.folder import spec_of, write_folder
 from sfumato.pate.kept import Kept, forget, keep, noted, reserve, take_up, terms_of
 from sfumato.pate.kernel import KernelEnsemble
-from sfumato.pate.plan import POOL, STUDENTS, UNIT, Settings, VotePlan, choose_queries, make_plan, told
+from sfumato.pate.plan import POOL, STUDENTS, UNIT, Settings, VotePlan, choose_queries, make_plan, pool_of, told
 from sfumato.record.release_folder import LEDGER, read_sign_key
 from sfumato.students.consistency import STUDENT_SETTINGS
 from sfumato.students.edge_ridge import EdgeRidge
@@ -257,7 +257,7 @@ def fit_student(
         progress: a function, called with (stage, done, total); None if nobody watches.
         stage: name of the stage for ``progress``.
     """
-    others = np.setdiff1d(np.arange(POOL), rows)
+    others = np.setdiff1d(np.arange(pool_of(images.name)), rows)
     student = make_student(settings, images.name, images.num_classes)
     return student.fit(images.test_x[rows], labels, images.test_x[others], progress=Watch(progress).stage(stage))
 
@@ -336,5 +336,6 @@ def _scores(
 
 def score(model: Any, images: Images) -> dict[str, float]:
     """Compute accuracy and macro-F1 on the rows that measure, beyond the pool."""
-    truth, found = images.test_y[POOL:], model.predict(images.test_x[POOL:])
+    pool = pool_of(images.name)
+    truth, found = images.test_y[pool:], model.predict(images.test_x[pool:])
     return {"accuracy": accuracy(truth, found), "macro_f1": macro_f1(truth, found, images.num_classes)}

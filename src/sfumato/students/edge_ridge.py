@@ -25,7 +25,7 @@ class EdgeRidge:
     """Edge ridge is the floor: it sees images as the students do, but none of the pool and no augmented view.
 
     Args:
-        x: answered images [n, channels, 28, 28].
+        x: answered images [n, channels, side, side].
         y: their answers [n].
         num_classes: K, the number of classes.
         slanted: set images upright first, as the students do with handwriting.
