@@ -211,7 +211,7 @@ REASONS = (
     ("perturbed-topology", "EdgeRand", EDGERAND),
     ("graph-split-table-1-.*", "No privacy", RATES),
     ("graph-split-.*", "(One graph|10 splits)", STATED),
-    ("lpgnn-table-3-[24]-cora", "LPGNN", DRAWN),
+    ("lpgnn-(table|figure)-3-[2345]-(.*-)?cora", "LPGNN", DRAWN),
     ("lpgnn-table-3-4-(lastfm|pubmed)", ".*random features", RANDOM),
 )
 """Page, run, and why: the first that fits."""

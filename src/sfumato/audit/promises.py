@@ -49,7 +49,12 @@ _LIKELY = 0.01  # a value of noise that is this likely makes the grid, and windo
 _MIX = 0x9E3779B97F4A7C15
 _NOISED = (GaussianEvent, LaplaceEvent, PureEvent)
 _NONE = np.iinfo(np.int64).max  # an entry about which no statement is made
-_LEAVES = ("weights", "reports", "the perturbed edges")
+_LEAVES = (
+    "weights", "reports", "noisy aggregates", "noisy counts of right answers", "noisy pairs of classes",
+    "PageRank rows with noise", "the perturbed edges",
+)  # fmt: skip
+_PREDICTIONS = ("predictions", "predictions for all nodes")
+_VIEWERS = ("anyone", "the node itself", "never")
 
 
 def broken_promises(fits: Sequence[tuple[Fitted, Graph]], seed: int) -> Iterator[str]:
@@ -122,16 +127,18 @@ def _unlisted(fitted: Fitted) -> Iterator[str]:
 
 
 def _audience(fitted: Fitted) -> Iterator[str]:
-    """What anyone may see is charged or noisy; where features and labels are public, predictions are as well."""
-    unit = fitted.plan.unit
-    public = {"features", "labels"} <= set(unit.public)
-    for one in fitted.certificate.values["who_may_see"]["anyone"]:
-        noised = one in _LEAVES or "noisy" in one.split() or one.endswith("with noise")
-        if not (noised or (public and one.startswith("predictions"))):
+    """What anyone may see is on a list of what is charged; where features and labels are public, predictions are as well."""
+    unit, shown = fitted.plan.unit, fitted.certificate.values["who_may_see"]
+    known = _LEAVES + (_PREDICTIONS if {"features", "labels"} <= set(unit.public) else ())
+    for one in shown["anyone"]:
+        if one not in known:
             yield (
-                f"The certificate lets anyone see {one!r}, which is not known to protect the records of {unit.describe()}: "
-                f"it is none of {', '.join(_LEAVES)}, and does not say that it is noisy."
+                f"The certificate lets anyone see {one!r}, of which it is not known whether it protects {unit.describe()}. "
+                f"Known are: {', '.join(known)}."
             )
+    for viewer in shown:
+        if viewer not in _VIEWERS:
+            yield f"The certificate names viewers {viewer!r}; known are: {', '.join(_VIEWERS)}."
 
 
 def _same_release(one: Fitted, two: Fitted, graph: Graph) -> Iterator[str]:

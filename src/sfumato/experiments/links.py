@@ -16,6 +16,7 @@ from sfumato.evaluation.source import Source
 from sfumato.experiments import cells
 from sfumato.experiments._tables import known
 from sfumato.experiments.runs import LINKS, constructor
+from sfumato.privacy.promises import weak
 from sfumato.record.certificate import LOCAL, each_feature
 
 if TYPE_CHECKING:
@@ -91,5 +92,8 @@ def _stated(task: LinkPrediction, graph: Graph, result: LinkResult) -> dict[str,
         "releases": [release.to_dict() for release in task.asked.reports(public)],
         "assumed_public": list(public.assumed),
         "assumptions": LOCAL["assumptions"],
-        "caveats": each_feature(asked, {"num_features": graph.num_features}),
+        "caveats": [
+            *each_feature(asked, {"num_features": graph.num_features}),
+            *(text for _, text in weak(result.epsilon_total, 0.0)),
+        ],
     }

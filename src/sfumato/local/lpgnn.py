@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sfumato._validate import check_choice, check_int, check_real, fail
 from sfumato.errors import DataError
-from sfumato.local.controls import BESIDE_NETWORK, REPORTED
+from sfumato.local.controls import BESIDE_NETWORK, PUBLISHED, REPORTED
 from sfumato.local.drop import LOSSES, SELECTIONS, Agreement, Epoch, Objective, Selection, forward_loss
 from sfumato.local.kprop import noise_scale
 from sfumato.local.method import LocalMethod
@@ -112,6 +112,7 @@ class LPGNN(LocalMethod):
         citations=("sajadmanesh2021locally",),
         audience=REPORTED,
         controls=BESIDE_NETWORK,
+        notes=(PUBLISHED,),
     )
 
     def __post_init__(self) -> None:

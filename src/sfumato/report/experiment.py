@@ -34,6 +34,7 @@ from sfumato.report.words import (
 
 if TYPE_CHECKING:
     from sfumato.experiments.cells import Row
+    from sfumato.experiments.runs import Run
     from sfumato.report.drawing import Figure
 
 _OUTSIDE = {
@@ -119,7 +120,7 @@ def _compared(spec: Spec, rows: Sequence[Row], date: str | None) -> Section:
             (
                 run.label,
                 run.method,
-                unit_words(run.unit),
+                _protects(run, done),
                 ", ".join(map(plain, run.epsilons)) or "-",
                 plain(run.delta),
                 f"{AXES.get(run.vary, run.vary)}: {', '.join(map(plain, run.values))}" if run.vary else "-",
@@ -130,6 +131,15 @@ def _compared(spec: Spec, rows: Sequence[Row], date: str | None) -> Section:
         text=("Method", "Protects", "Epsilon", "Delta", "Varied", "Role"),
     )
     return Section("compared", "What is compared", (Facts(tuple(facts)), table.without_empty()))
+
+
+def _protects(run: Run, done: Sequence[Row]) -> str:
+    """What the certificates of a run protect; what its unit does, if nothing was run or nothing is private."""
+    certificates = [row["certificate"] for row in done if row["label"] == run.label]
+    if not certificates or run.unit == "none":
+        return unit_words(run.unit)
+    found = dict.fromkeys(one["protects"] if one else "nothing: no guarantee" for one in certificates)
+    return "; ".join(found)
 
 
 def _accuracy(spec: Spec, lines: Sequence[Line]) -> Section:
