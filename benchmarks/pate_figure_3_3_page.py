@@ -96,6 +96,7 @@ def findings(regimes: Mapping[str, Sequence[Line]]) -> Iterator[str]:
         verdict = "one seed says nothing of the spread"
         if len(more) > 1:
             verdict = "clearly more" if more.mean() > half(more) else "not clearly more"
+            verdict += f", by {shown(more, sign=True)} points seed by seed"
         yield (
             f"{TITLES[name]}. Of disagreements {shown(apart)} % are wrong, of all {100 * overall.mean():.1f} %: {verdict}. "
             f"Of disputed labels {shown(disputed)} % are wrong, of those with a small loss {shown(easy)} %. Disagreements number "
