@@ -67,11 +67,10 @@ def test_list_is_in_the_order_of_the_sources_and_fits_the_screen(sfumato, monkey
     assert re.search(
         r"^Table 4\.2 +GAP beside its baselines\n +gap-table-4-2 +130 +52 +4\.2$", result.out, re.MULTILINE
     )
-    assert (
-        "\nTable 3.4         Students of noisy labels, SVHN\n                  python benchmarks/pate_tables.py\n"
-        in result.out
+    assert re.search(
+        r"\nTable 3\.4 +Students of noisy labels, SVHN\n +pate-table-3-4 +no data\n +python bench", result.out
     )
-    assert re.search(r"\nFigure 5\.2 +DPAR's accuracy against epsilon, PubMed\n +Not run: ", result.out)
+    assert re.search(r"\nFigure 5\.2 +DPAR's accuracy against epsilon, PubMed\n +Missing: ", result.out)
     places = [
         result.out.index(name)
         for name in ("pate-table-3-1", "dpar-figure-5-1", "lpgnn-table-3-2", "graph-split-table-1")
@@ -107,6 +106,25 @@ def test_run_all_goes_on_past_absent_data_and_repeats_nothing(sfumato, catalogue
     assert re.search(r"^small +1 cells left, +1 timed, about +0\.0 hours$", hours.out, re.MULTILINE)
     assert "2 cells of the full profile are left" in hours.out
     assert "hours in one process, from earlier cells, for all of them." in hours.out
+
+
+def test_run_all_without_data_stops_before_anything_is_written(sfumato, tmp_path):
+    result = sfumato("experiment", "run", "--all", "--quick", "--results", tmp_path / "out")
+    assert result.code == 2
+    assert result.err.startswith("Error: Expected --data-dir to name the folder of the data sets")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_damaged_file_of_results_fails_its_specification_alone(sfumato, catalogue, tmp_path):
+    place = tmp_path / "out" / "small"
+    place.mkdir(parents=True)
+    (place / "results.jsonl").write_text("{}\n")
+    result = sfumato("experiment", "run", "--all", "--quick", "--results", tmp_path / "out")
+    assert result.code == 1
+    assert re.search(r"^small .* failed: Expected line 1 of ", result.out, re.MULTILINE)
+    assert "1 done, 1 skipped, 1 failed. Failed: small." in result.out
+    hours = sfumato("experiment", "run", "--all", "--hours", "--results", tmp_path / "out")
+    assert re.search(r"^small +2 cells left, +0 timed, hours not known$", hours.out, re.MULTILINE)
 
 
 def test_run_all_says_what_failed(sfumato, catalogue, monkeypatch, tmp_path):
@@ -173,7 +191,7 @@ def test_interrupt(sfumato, small, tmp_path, monkeypatch):
         (("run", "gap-table-4-2", "--all"), "or --all, got 'gap-table-4-2' and --all"),
         (("run", "--all", "--dataset", "campus"), "Expected dataset to be left out with --all"),
         (("run", "--all", "--data-dir", "nowhere"), "Expected data_dir to be a folder"),
-        (("run", "gap-table-4-2", "--hours"), "Expected hours to stand beside --all"),
+        (("run", "gap-table-4-2", "--hours"), "Expected --hours to stand beside --all"),
         (("report",), "Missing argument 'name'. Expected: A name that `experiment list` shows"),
     ],
 )

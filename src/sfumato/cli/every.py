@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from sfumato._validate import fail
 from sfumato.cli.output import plain_console
 from sfumato.errors import DataError
 
@@ -35,9 +36,11 @@ def run(
         only_hours: say what is left, specification by specification, and run nothing.
 
     Raises:
+        InputError: there is no folder of data sets.
         DataError: nothing could be run.
     """
     from sfumato.experiments.batch import run_all, what_is_left
+    from sfumato.experiments.runner import why_absent
     from sfumato.experiments.sources import read_sources
     from sfumato.experiments.spec import find
 
@@ -45,6 +48,8 @@ def run(
     specs = [find(name).on(seeds=seeds) for name in names]
     if profile == "quick":
         specs = [spec.shrunk() for spec in specs]
+    if data_dir is None and all(why_absent(spec.dataset, None) for spec in specs):
+        raise fail("--data-dir", None, "to name the folder of the data sets", "Every specification reads one of them.")
     left = what_is_left(specs, results, profile=profile, data_dir=data_dir)
     if only_hours:
         typer.echo("\n".join([*map(_left, left), _forecast(left, profile)]))
@@ -84,7 +89,8 @@ def _forecast(left: Sequence[Left], profile: str) -> str:
 
 
 def _left(one: Left) -> str:
-    return f"{one.spec:34} {one.cells:6,} cells left, {one.timed:6,} timed, about {one.seconds / 3600:6.1f} hours"
+    hours = f"about {one.seconds / 3600:6.1f} hours" if one.timed or not one.cells else "hours not known"
+    return f"{one.spec:34} {one.cells:6,} cells left, {one.timed:6,} timed, {hours}"
 
 
 def _ended(one: Ended) -> str:

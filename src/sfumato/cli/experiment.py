@@ -78,7 +78,7 @@ def run_spec(
         every.run(results, profile=profile, data_dir=data_dir, jobs=jobs, seeds=seeds, only_hours=hours)
         return
     if hours:
-        raise fail("hours", True, "to stand beside --all")
+        raise fail("--hours", True, "to stand beside --all")
     from sfumato.experiments.results import read, summarize
     from sfumato.experiments.runner import run
 

@@ -68,11 +68,12 @@ def _lines(document: Document, costs: dict[str, dict[str, Any]], width: int) -> 
             yield from _indented(entry.title, width, entry.number)
             for name in (*entry.specs, *entry.absent):
                 row = "".join(f"{costs[name][key]:>9g}" for key in _COSTS)
+                row = f"{'no data':>{len(row)}}" if name in entry.absent else row
                 yield f"{'':{_NUMBER}}{name:{width - _NUMBER - len(row)}}{row}"
             for script in entry.scripts:
                 yield from _indented(f"python {script}", width)
             if entry.absent or not entry.runs:
-                yield from _indented(f"Not run: {entry.why}", width)
+                yield from _indented(f"Missing: {entry.why}", width)
     yield ""
 
 

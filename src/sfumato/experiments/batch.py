@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sfumato.errors import SfumatoError
+from sfumato.errors import DataError, SfumatoError
 from sfumato.experiments.results import FILE, belonging, read
 from sfumato.experiments.runner import Outcome, Report, run, why_absent
 
@@ -122,7 +122,6 @@ def what_is_left(
 
     Raises:
         InputError: ``data_dir`` is not a folder.
-        DataError: a results file is damaged.
     """
     return tuple(_left(spec, Path(results), profile, why_absent(spec.dataset, data_dir)) for spec in specs)
 
@@ -131,7 +130,10 @@ def _left(spec: Spec, results: Path, profile: str, absent: str | None) -> Left:
     if absent:
         return Left(spec.name, 0, 0, 0.0)
     path = results / spec.name / FILE
-    done = [row for row in belonging(read(path), spec) if row["status"] == "done"] if path.exists() else []
+    try:
+        done = [row for row in belonging(read(path), spec) if row["status"] == "done"] if path.exists() else []
+    except DataError:  # running the specification says what is damaged
+        done = []
     finished, seconds = {row["id"] for row in done}, [row["seconds"]["total"] for row in done]
     like: dict[tuple[str, ...], list[float]] = {(): seconds} if seconds else {}
     for row, took in zip(done, seconds, strict=True):
