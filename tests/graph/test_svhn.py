@@ -44,6 +44,7 @@ def test_images_digits_and_roles_come_in_the_order_of_the_files(tmp_path):
         ({"y": np.array([[0], [1]], np.uint8)}, "numbers from 1 to 10"),
         ({"y": np.array([[1], [11]], np.uint8)}, "numbers from 1 to 10"),
         ({"y": np.array([[1.5], [2]])}, "numbers from 1 to 10"),
+        ({"X": np.zeros((32, 32, 3, 0), np.uint8), "y": np.zeros((0, 1), np.uint8)}, "to hold images, found none"),
         ({"y": None}, r"test_32x32\.mat to hold X and y"),
     ],
 )

@@ -54,6 +54,8 @@ def _checked(content: dict[str, Any], path: Path) -> tuple[NDArray[np.uint8], ND
     pixels, digits = content["X"], content["y"].ravel()
     if pixels.dtype != np.uint8 or pixels.ndim != 4 or pixels.shape[:3] != _SHAPE:
         raise DataError(f"Expected X of {path} as bytes [32, 32, 3, n], got {pixels.dtype} {list(pixels.shape)}.")
+    if not pixels.shape[3]:
+        raise DataError(f"Expected X of {path} to hold images, found none. Fetch the file again.")
     if len(digits) != pixels.shape[3] or digits.dtype.kind not in "iu" or not ((digits >= 1) & (digits <= _ZERO)).all():
         raise DataError(
             f"Expected y of {path} as {pixels.shape[3]} numbers from 1 to 10, the last for digit 0. Fetch the file again."
