@@ -245,6 +245,51 @@ def test_lastfm_has_features_if_their_file_is_there(tmp_path):
     assert_cannot_load("lastfm_asia", tmp_path, path)
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "Expected a header"),
+        ("0,1\n1,2\n", "Expected a header"),
+        ("node_1\n0\n", "Expected a header that names two columns"),
+        ("node_1,node_2\n", "Expected edges below the header"),
+        ("node_1,node_2\n0\n1\n", "expected 2 columns, found 1"),
+        ("node_1,node_2\n0,1,5\n", "expected 2 columns, found 3"),
+        ("node_1,node_2\n0,1.5\n", "ends of edges to be whole numbers"),
+    ],
+)
+def test_edge_tables_of_another_form(tmp_path, content, said):
+    write_lastfm(tmp_path)
+    path = tmp_path / "lastfm_asia" / "lastfm_asia_edges.csv"
+    path.write_text(content)
+    assert said in assert_cannot_load("lastfm_asia", tmp_path, path)
+
+
+@pytest.mark.parametrize("row", ["2", "2,", "2,17,1"])
+def test_target_rows_that_are_cut(tmp_path, row):
+    write_lastfm(tmp_path)
+    path = tmp_path / "lastfm_asia" / "lastfm_asia_target.csv"
+    path.write_text(f"id,target\n0,17\n1,3\n{row}\n")
+    assert "expected a target for each id" in assert_cannot_load("lastfm_asia", tmp_path, path)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('{"0": [1], "1": [0], "1": [2]}', "each key of a JSON object once"),
+        ('{"0": [1], "01": [0], "2": []}', "node numbers 0 to 2 as keys"),
+        ("[[1], [0], [2]]", "expected one JSON object"),
+        ('{"0": [1], "1": [-1], "2": []}', "whole numbers from 0 to 999999"),
+        ('{"0": [1], "1": [1000000], "2": []}', "whole numbers from 0 to 999999"),
+        ('{"0": [1], "1": [0.5], "2": []}', "whole numbers from 0 to 999999"),
+        ('{"0": [1], "1": "23", "2": []}', "whole numbers from 0 to 999999"),
+    ],
+)
+def test_feature_lists_of_another_form(tmp_path, content, said):
+    path = write_lastfm(tmp_path)
+    path.write_text(content)
+    assert said in assert_cannot_load("lastfm_asia", tmp_path, path)
+
+
 def test_directed_keeps_direction_and_loops(tmp_path):
     (tmp_path / "directed").mkdir()
     (tmp_path / "directed" / "mail.txt").write_text("0 1\n2 2\n3 0\n")

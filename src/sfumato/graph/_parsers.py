@@ -18,6 +18,8 @@ from sfumato.graph.graph import Graph
 from sfumato.graph.pickles import load_pickle, read_npz, reading
 
 _NPZ_PARTS = ("data", "indices", "indptr", "shape")
+_FEATURE_IDS = 1_000_000
+_EXACT = 2**53
 _TRAFFIC_CLASSES = ("lowest traffic", "low traffic", "middle traffic", "high traffic", "highest traffic")
 
 
@@ -145,15 +147,69 @@ def lastfm_asia(folder: Path, _: str) -> Graph:
 def _listed(path: Path) -> scipy.sparse.csr_matrix:
     """A one for each id that the JSON object lists for a node."""
     with reading(path):
-        lists = json.loads(path.read_text(encoding="utf-8"))
-        rows = np.repeat(np.fromiter(map(int, lists), np.int64), [len(ids) for ids in lists.values()])
-        columns = np.fromiter(chain.from_iterable(lists.values()), np.int64)
+        lists = node_values(path)
+        for ids in lists:
+            if type(ids) is not list or not all(type(number) is int and 0 <= number < _FEATURE_IDS for number in ids):
+                raise ValueError(f"expected for each node a list of whole numbers from 0 to {_FEATURE_IDS - 1}")
+        rows = np.repeat(np.arange(len(lists)), [len(ids) for ids in lists])
+        columns = np.fromiter(chain.from_iterable(lists), np.int64)
         x = scipy.sparse.csr_matrix(
             (np.ones(len(rows), dtype=np.float32), (rows, columns)), shape=(len(lists), columns.max() + 1)
         )
         x.sum_duplicates()
         x.data[:] = 1
     return x
+
+
+def node_values(path: Path) -> list[Any]:
+    """The values of a JSON object whose keys are the nodes 0 to N-1, in the order of nodes."""
+    values = json_object(path)
+    if set(values) != set(map(str, range(len(values)))):
+        raise ValueError(f"expected the node numbers 0 to {len(values) - 1} as keys, found others")
+    return [values[str(node)] for node in range(len(values))]
+
+
+def json_object(path: Path) -> dict[str, Any]:
+    """Read a JSON object, each of whose keys is there once."""
+    content = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_each_once)
+    if type(content) is not dict:
+        raise ValueError("expected one JSON object, found another value")
+    return content
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("expected each key of a JSON object once, found one twice")
+    return dict(pairs)
+
+
+def whole(numbers: np.ndarray, what: str, *, low: int | None = None) -> np.ndarray:
+    """Return numbers as int64 if all are whole, below 2**53 in size, and at least ``low``; ``what`` names them in the error."""
+    fits = numbers.dtype.kind in "iuf" and (np.abs(numbers) < _EXACT) & (numbers == np.floor(numbers))
+    if not np.all(fits) or (low is not None and (numbers < low).any()):
+        raise ValueError(f"expected {what} to be whole numbers{'' if low is None else f' >= {low}'}, found others")
+    return numbers.astype(np.int64)
+
+
+def edge_table(path: Path) -> np.ndarray:
+    """Read the two ends of each edge, int64 [num_edges, 2], below a line that names the two columns.
+
+    Raises:
+        DataError: there is no such line, no edge, another number of columns, or an end is no whole number.
+    """
+    with reading(path), path.open(encoding="utf-8") as stream:
+        header, rows = stream.readline().split(","), [line for line in stream if line.strip()]
+        if len(header) != 2 or not all(name.strip(' "\ufeff')[:1].isalpha() for name in header):
+            raise DataError(
+                f"Expected a header that names two columns in the first line of {path}, found none. "
+                "Add a line such as id_1,id_2, or fetch the file again."
+            )
+        if not rows:
+            raise DataError(f"Expected edges below the header of {path}, found none. Fetch the file again.")
+        edges = np.loadtxt(rows, delimiter=",", ndmin=2, comments=None)
+        if edges.shape[1] != 2:
+            raise ValueError(f"expected 2 columns, found {edges.shape[1]}")
+        return whole(edges, "the ends of edges")
 
 
 def _from_csv(edges_path: Path, target_path: Path, x: scipy.sparse.csr_matrix | None, *, traffic: bool) -> Graph:
@@ -163,12 +219,13 @@ def _from_csv(edges_path: Path, target_path: Path, x: scipy.sparse.csr_matrix | 
             table = list(csv.DictReader(stream))
         ids = np.array([int(row.get("new_id", row["id"])) for row in table])
         column = next(name for name in ("page_type", "mature", "target") if name in table[0])
+        if not all(row[column] and None not in row for row in table):
+            raise ValueError(f"expected a {column} for each id and as many cells as in the header, found a row without")
         values = np.array([row[column] for row in table])[np.argsort(ids)]
         if not np.array_equal(np.sort(ids), np.arange(len(ids))):
             raise ValueError("ids are not 0 to N-1, each once")
         y, classes = _bin_traffic(values) if traffic and column == "target" else number_labels(values)
-    with reading(edges_path):
-        edges = np.loadtxt(edges_path, dtype=np.int64, delimiter=",", skiprows=1, ndmin=2)
+    edges = edge_table(edges_path)
     return Graph.from_edges(edges[:, 0], edges[:, 1], len(y), directed=False, x=x, y=y, classes=classes)
 
 
