@@ -13,14 +13,20 @@ from sfumato.graph.datasets import list_datasets, load_dataset
 PATH = scipy.sparse.csr_matrix(np.array([[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 1]]))
 
 
-def write_elliptic(root, columns=167, labels=("700,unknown", "500,1", "900,2"), edges=("500,900", "900,700")):
+def write_elliptic(
+    root,
+    columns=167,
+    labels=("700,unknown", "500,1", "900,2"),
+    edges=("txId1,txId2", "500,900", "900,700"),
+    first_id=900,
+):
     folder = root / "elliptic"
     folder.mkdir(exist_ok=True)
-    rows = [[900, 1], [500, 1], [700, 2]]
+    rows = [[first_id, 1], [500, 1], [700, 2]]
     lines = [",".join(map(str, [*row, *(0.25 * row[1] + place for place in range(columns - 2))])) for row in rows]
     (folder / "elliptic_txs_features.csv").write_text("\n".join(lines))
     (folder / "elliptic_txs_classes.csv").write_text("\n".join(['"txId","class"', *labels]))
-    (folder / "elliptic_txs_edgelist.csv").write_text("\n".join(["txId1,txId2", *edges]))
+    (folder / "elliptic_txs_edgelist.csv").write_text("\n".join(edges))
     return folder
 
 
@@ -81,7 +87,9 @@ def test_elliptic(tmp_path):
         ({"labels": ("700,unknown", "500,1", "900,3")}, r"elliptic_txs_classes\.csv: .*1, 2 or unknown"),
         ({"labels": ("700,unknown", "500,1", "901,2")}, r"elliptic_txs_classes\.csv: .*not among those of"),
         ({"labels": ("700,unknown", "500,1", "500,2")}, r"elliptic_txs_classes\.csv: .*a transaction has no row"),
-        ({"edges": ("500,800",)}, r"elliptic_txs_edgelist\.csv: .*not among those of"),
+        ({"first_id": 900.5}, r"elliptic_txs_features\.csv: .*expected ids to be whole numbers"),
+        ({"edges": ("txId1,txId2", "500,800")}, r"elliptic_txs_edgelist\.csv: .*not among those of"),
+        ({"edges": ("500,900", "900,700")}, r"Expected a header .* in the first line of .*elliptic_txs_edgelist\.csv"),
     ],
 )
 def test_another_form_of_elliptic_is_refused(tmp_path, changes, said):
@@ -104,13 +112,51 @@ def test_another_form_of_flickr_is_refused(tmp_path):
     refused("flickr", tmp_path, r"class_map\.json: .*one class number for each of 4 nodes")
     write_flickr(tmp_path, kinds=([1, 0], [0, 1], [1, 1], [0, 0]))
     refused("flickr", tmp_path, r"class_map\.json: .*one class number")
+    write_flickr(tmp_path, kinds=(5, 2, 5, -1))
+    refused("flickr", tmp_path, r"class_map\.json: .*one class number")
+    (folder / "class_map.json").write_text('{"0": 1, "1": 1, "2": 1, "3": 1, "3": 0}')
+    refused("flickr", tmp_path, r"class_map\.json: .*each key of a JSON object once")
     np.save(folder / "feats.npy", np.zeros((3, 2)))
     refused("flickr", tmp_path, r"feats\.npy: .*\(3, 2\) for 4 nodes")
     write_flickr(tmp_path)
-    (folder / "role.json").write_text('{"tr": [0], "va": [1], "te": [4]}')
-    refused("flickr", tmp_path, r"role\.json")
     scipy.sparse.save_npz(folder / "adj_full.npz", PATH[:3])
     refused("flickr", tmp_path, r"adj_full\.npz: .*\[3, 4\], which is not square")
+
+
+@pytest.mark.parametrize("ids", ["[4]", "[-1]", "[2.0]", '["2"]', "[true]", "[1]", "[2, 2]"])
+def test_roles_that_are_no_nodes_or_overlap_are_refused(tmp_path, ids):
+    (write_flickr(tmp_path) / "role.json").write_text(f'{{"tr": [0], "va": [1], "te": {ids}}}')
+    refused("flickr", tmp_path, r"role\.json: .*whole numbers from 0 to 3, each in one role at most")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"format": b"csc"}, "expected a matrix of format csr, found csc"),
+        ({"format": b"bsr"}, "expected a matrix of format csr, found bsr"),
+        ({"indptr": PATH.indptr[:-1]}, r"expected 5 row pointers that end at 5, found 4 that end at 4"),
+        ({"indptr": [*PATH.indptr, 5]}, r"expected 5 row pointers that end at 5, found 6 that end at 5"),
+        ({"indptr": [0, 1, 3, 4, 4]}, r"expected 5 row pointers that end at 5, found 5 that end at 4"),
+        ({"data": [1, 1, 1, 1]}, "5 sources, 5 targets and 4 entries"),
+    ],
+)
+def test_a_damaged_matrix_is_refused(tmp_path, changes, said):
+    path = write_flickr(tmp_path) / "adj_full.npz"
+    np.savez(path, **(dict(np.load(path)) | changes))
+    refused("flickr", tmp_path, rf"adj_full\.npz: .*{said}")
+
+
+def test_zeros_that_a_matrix_stores_are_no_edges(tmp_path):
+    matrix = PATH.copy()
+    matrix[[0, 1], [1, 0]] = 0
+    assert matrix.nnz == 5
+    scipy.sparse.save_npz(write_flickr(tmp_path) / "adj_full.npz", matrix)
+    scipy.sparse.save_npz(write_reddit(tmp_path) / "reddit_graph.npz", matrix.tocoo())
+    for name in ("flickr", "reddit"):
+        assert load_dataset(name, tmp_path, min_class_size=0).indices.tolist() == [2, 1]
+    matrix[0, 1] = 1
+    scipy.sparse.save_npz(tmp_path / "flickr" / "adj_full.npz", matrix)
+    refused("flickr", tmp_path, "Expected both arcs of every edge")
 
 
 def test_reddit(tmp_path):
@@ -126,6 +172,9 @@ def test_reddit(tmp_path):
 def test_another_form_of_reddit_is_refused(tmp_path):
     folder = write_reddit(tmp_path, labels=(3, 3, 1))
     refused("reddit", tmp_path, r"reddit_data\.npz: .*for 4 nodes of reddit_graph\.npz")
+    for labels in ((3, 3, 1, -1), (3, 3, 1, 0.5), (3, 3, 1, np.nan)):
+        write_reddit(tmp_path, labels=labels)
+        refused("reddit", tmp_path, r"reddit_data\.npz: .*expected labels to be whole numbers >= 0")
     np.savez(folder / "reddit_data.npz", feature=np.zeros((4, 2)))
     refused("reddit", tmp_path, r"reddit_data\.npz: .*label")
 
@@ -147,6 +196,9 @@ def test_another_form_of_amazon_is_refused(tmp_path):
     refused("amazon", tmp_path, r"edge\.csv\.gz: .*3 columns, not 2")
     write_amazon(tmp_path, labels=(4, 0))
     refused("amazon", tmp_path, r"node-feat\.csv\.gz: .*one row for each label")
+    for labels in ((4, 0, -1), (4, 0, 0.5), (4, 0, "nan")):
+        write_amazon(tmp_path, labels=labels)
+        refused("amazon", tmp_path, r"node-label\.csv\.gz: .*expected labels to be whole numbers >= 0")
     write_amazon(tmp_path)
     (folder / "edge.csv.gz").write_bytes((folder / "edge.csv.gz").read_bytes()[:-5])
     refused("amazon", tmp_path, r"edge\.csv\.gz")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.errors import DataError
-from sfumato.graph._parsers import number_labels
+from sfumato.graph._parsers import edge_table, json_object, node_values, number_labels, whole
 from sfumato.graph.arcs import check_pointers, owners
 from sfumato.graph.graph import Graph
 from sfumato.graph.pickles import read_npz, reading
@@ -33,7 +32,7 @@ def elliptic(folder: Path, _: str) -> Graph:
         table = np.loadtxt(paths[0], delimiter=",", ndmin=2)
         if table.shape[1] != _ELLIPTIC_COLUMNS:
             raise ValueError(f"{table.shape[1]} columns, not {_ELLIPTIC_COLUMNS}: an id, a time step and 165 numbers")
-        ids = table[:, 0].astype(np.int64)
+        ids = whole(table[:, 0], "ids")
         if len(np.unique(ids)) < len(ids):
             raise ValueError("ids are not there once each")
     with reading(paths[1]):
@@ -45,7 +44,7 @@ def elliptic(folder: Path, _: str) -> Graph:
         if (y == -2).any():
             raise ValueError("a transaction has no row")
     with reading(paths[2]):
-        ends = _rows(ids, np.loadtxt(paths[2], dtype=np.int64, delimiter=",", skiprows=1, ndmin=2))
+        ends = _rows(ids, edge_table(paths[2]))
     return Graph.from_edges(
         ends[:, 0], ends[:, 1], len(ids), directed=False, x=table[:, 1:], y=y,
         classes=_ELLIPTIC_CLASSES, node_ids=ids,
@@ -71,16 +70,26 @@ def flickr(folder: Path, _: str) -> Graph:
         if x.ndim != 2 or len(x) != num_nodes:
             raise ValueError(f"features of shape {x.shape} for {num_nodes} nodes of adj_full.npz")
     with reading(paths[2]):
-        kinds = json.loads(paths[2].read_text(encoding="utf-8"))
-        if len(kinds) != num_nodes or not all(type(kind) is int for kind in kinds.values()):
+        kinds = node_values(paths[2])
+        if len(kinds) != num_nodes or not all(type(kind) is int and kind >= 0 for kind in kinds):
             raise ValueError(f"not one class number for each of {num_nodes} nodes")
-        y, classes = number_labels([kinds[str(node)] for node in range(num_nodes)])
+        y, classes = number_labels(kinds)
     with reading(paths[3]):
-        nodes = json.loads(paths[3].read_text(encoding="utf-8"))
-        roles = np.full(num_nodes, 3, np.uint8)
-        for role, name in enumerate(_FLICKR_ROLES):
-            roles[np.array(nodes[name], np.int64)] = role
-    return Graph.from_edges(source, target, num_nodes, directed=False, x=x, y=y, classes=classes, roles=roles)
+        roles = _roles(json_object(paths[3]), num_nodes)
+    return Graph.from_arcs(source, target, num_nodes, directed=False, x=x, y=y, classes=classes, roles=roles)
+
+
+def _roles(lists: dict[str, Any], num_nodes: int) -> np.ndarray:
+    """The role of each node, 3 for one that is in no list."""
+    roles = np.full(num_nodes, 3, np.uint8)
+    for role, name in enumerate(_FLICKR_ROLES):
+        for node in lists[name]:
+            if type(node) is not int or not 0 <= node < num_nodes or roles[node] != 3:
+                raise ValueError(
+                    f"expected whole numbers from 0 to {num_nodes - 1}, each in one role at most, found another in {name}"
+                )
+            roles[node] = role
+    return roles
 
 
 def reddit(folder: Path, _: str) -> Graph:
@@ -94,20 +103,39 @@ def reddit(folder: Path, _: str) -> Graph:
         x, labels = members["feature"], members["label"]
         if x.ndim != 2 or len(x) != num_nodes or labels.shape != (num_nodes,):
             raise ValueError(f"feature {x.shape} and label {labels.shape} for {num_nodes} nodes of reddit_graph.npz")
-        y, classes = number_labels(labels)
+        y, classes = number_labels(whole(labels, "labels", low=0))
     return Graph.from_edges(source, target, num_nodes, directed=False, x=x, y=y, classes=classes)
 
 
 def _arcs(path: Path) -> tuple[np.ndarray, np.ndarray, int]:
-    """Ends of the arcs and number of nodes of a matrix that SciPy saved, by coordinates or by compressed rows."""
-    members: dict[str, Any] = read_npz(path, "row", "col", "indptr", "indices", "shape")
+    """Ends of the arcs and number of nodes of a matrix that SciPy saved, by coordinates or by compressed rows.
+
+    An entry that is stored as zero is no arc.
+    """
+    members: dict[str, Any] = read_npz(path, "row", "col", "indptr", "indices", "data", "shape", "format")
     with reading(path):
         num_nodes, columns = (int(size) for size in members["shape"])
         if num_nodes != columns:
             raise ValueError(f"a matrix of shape [{num_nodes}, {columns}], which is not square")
-        if "row" in members:
-            return members["row"], members["col"], num_nodes
-        return owners(check_pointers(members["indptr"], len(members["indices"]))), members["indices"], num_nodes
+        form = "coo" if "row" in members else "csr"
+        if "format" in members and members["format"].astype(str) != form:
+            raise ValueError(f"expected a matrix of format {form}, found {members['format'].astype(str)}")
+        if form == "coo":
+            source, target = members["row"], members["col"]
+        else:
+            pointers, target = members["indptr"], members["indices"]
+            if len(pointers) != num_nodes + 1 or pointers[-1] != len(target):
+                raise ValueError(
+                    f"expected {num_nodes + 1} row pointers that end at {len(target)}, "
+                    f"found {len(pointers)} that end at {pointers[-1]}"
+                )
+            source = owners(check_pointers(pointers, len(target)))
+        stored = members["data"] != 0
+        if not len(stored) == len(source) == len(target):
+            raise ValueError(
+                f"{len(source)} sources, {len(target)} targets and {len(stored)} entries, not as many of each"
+            )
+        return (source, target, num_nodes) if stored.all() else (source[stored], target[stored], num_nodes)
 
 
 def amazon(folder: Path, _: str) -> Graph:
@@ -115,7 +143,7 @@ def amazon(folder: Path, _: str) -> Graph:
     names = ("edge.csv.gz", "node-feat.csv.gz", "node-label.csv.gz")
     paths = _found(folder / "raw", names, "http://snap.stanford.edu/ogb/data/nodeproppred/products.zip")
     with reading(paths[2]):
-        y, classes = number_labels(np.loadtxt(paths[2], dtype=np.int64, ndmin=1))
+        y, classes = number_labels(whole(np.loadtxt(paths[2], ndmin=1), "labels", low=0))
     with reading(paths[1]):
         x = np.loadtxt(paths[1], dtype=np.float32, delimiter=",", ndmin=2)
         if x.shape != (len(y), _AMAZON_COLUMNS):
