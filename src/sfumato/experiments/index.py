@@ -28,6 +28,7 @@ _STATES = """* **done**: all of it is recorded. **part**: recorded, but for what
   for the reason in the last column. **no measurement**: there is nothing to run.
 * Seeds are the smallest and the largest number of a row. Every seed has its own split, unless the data come with one.
 * Names without `python` are specifications, which `sfumato experiment run NAME` runs. Links lead to the pages.
+* [Rows below print](below-print.md) says why rows are more than 2 points below the printed number, by experiments.
 """
 _COLUMNS = ("number", "what", "run by", "date", "seeds", "state", "what is missing, and why")
 
