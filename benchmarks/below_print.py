@@ -233,7 +233,7 @@ PEERS_SAY = (
     "that no longer exist were replaced, nothing else. Its node-level rows keep the best epoch by private validation labels. "
     "Printed are tables 4.2, 5.2 and 3.4.",
     "The loop of graph splits, run as published (benchmarks/graph_split_published.py), reaches 38.9 ± 3.7 on Cora at a stated "
-    "epsilon of 6.16. With the clip that was meant and noise for a stated epsilon of 2, the published code reaches 13.0 (one seed).",
+    "epsilon of 6.16. With the clip that was meant and noise for a stated 2, the published code reaches 13.0 (one seed).",
 )
 SETTINGS_TITLE = "Test accuracy at the setting with the best mean accuracy on validation nodes"
 SETTINGS_SAY = (
