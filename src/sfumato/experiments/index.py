@@ -13,10 +13,9 @@ from sfumato.experiments.pages import Recorded, read_page
 from sfumato.experiments.spec import find
 
 if TYPE_CHECKING:
+    from sfumato.experiments.cells import Cell
     from sfumato.experiments.sources import Document, Entry
 
-# What `sfumato experiment run --all --hours` said of the full profile, on which machine and day; None until it was measured.
-FULL_PROFILE: str | None = None
 STATES = ("done", "part", "skipped", "no measurement")
 _HEAD = """# Tables and figures of the sources
 
@@ -82,16 +81,37 @@ def _summary(documents: Sequence[Document], pages: dict[str, Recorded]) -> Itera
         f"* The full profiles of the {len(names)} specifications whose data are at hand ask for {asked:,} rows. "
         f"{_share(enough, asked)} of these are recorded with so many seeds."
     )
-    if FULL_PROFILE:
-        yield f"* {FULL_PROFILE}"
+    timed = [name for name in names if name in pages and any(row.seconds for row in pages[name].rows)]
+    hours = sum(_fits_of(name) * _seconds_of(pages[name]) for name in timed) / 3600
+    yield (
+        f"* All fits of the full profile take about {hours:.0f} hours of training in one process for the {len(timed)} "
+        "specifications that have a page, by the seconds on these pages, which were measured on busy machines. The other "
+        f"{len(names) - len(timed)} are not in this sum."
+    )
 
 
 @cache
 def _rows_of(name: str) -> int:
     """How many rows the full profile of a specification has: one for each run, epsilon and varied value."""
+    return len({(cell.label, cell.epsilon, repr(cell.at)) for cell in _cells_of(name)})
+
+
+def _fits_of(name: str) -> int:
+    """How many fits the full profile of a specification has."""
+    return len(_cells_of(name))
+
+
+@cache
+def _cells_of(name: str) -> tuple[Cell, ...]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SfumatoWarning)
-        return len({(cell.label, cell.epsilon, repr(cell.at)) for cell in find(name).cells()})
+        return tuple(find(name).cells())
+
+
+def _seconds_of(page: Recorded) -> float:
+    """The mean seconds of a fit of the rows of a page."""
+    found = [row.seconds for row in page.rows if row.seconds]
+    return sum(found) / len(found)
 
 
 def _share(part: int, whole: int) -> str:
