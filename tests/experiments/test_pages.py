@@ -86,12 +86,13 @@ def test_the_index(tmp_path):
     assert "4 tables and figures, of which 3 report a measurement: 1 done, 1 in part, 1 skipped." in text
     assert "5 rows are recorded in tables that count seeds or runs. 3 (60 %) of them" in text
     assert "The full profiles of the 1 specifications whose data are at hand ask for 19 rows. 2 (11 %)" in text
-    assert "| Table 1 | A table | [`gap-combine`](gap-combine.md) | 2026-11-22 | 3 to 5 | done |  |" in text
-    assert "| Table 3 | A third | `none` | - | - | skipped | No data. |" in text
+    assert "| Table 1 | A table | done | 3 to 5 |  | [`gap-combine`](gap-combine.md) | 2026-11-22 |" in text
+    assert "| Table 3 | A third | skipped | - | No data. | `none` | - |" in text
     assert (
-        "| Figure 1 | A drawing |  | - | - | no measurement | A drawing that explains; it reports no measurement. |"
+        "| Figure 1 | A drawing | no measurement | - | A drawing that explains; it reports no measurement. |  | - |"
         in text
     )
+    assert "for the 1 specifications that have a page" in text
     assert "`python a.py`, [page](alone.md)" in text
     assert "| [Another page](other.md) | 2026-01-02 | 2 |" in text
     assert "[A page of a script]" not in text

@@ -29,7 +29,7 @@ _STATES = """* **done**: all of it is recorded. **part**: recorded, but for what
 * Names without `python` are specifications, which `sfumato experiment run NAME` runs. Links lead to the pages.
 * [Rows below print](below-print.md) says why rows are more than 2 points below the printed number, by experiments.
 """
-_COLUMNS = ("number", "what", "run by", "date", "seeds", "state", "what is missing, and why")
+_COLUMNS = ("number", "what", "state", "seeds", "what is missing, and why", "run by", "date")
 
 
 def index_page(documents: Sequence[Document], folder: Path) -> str:
@@ -123,14 +123,9 @@ def _section(document: Document, pages: dict[str, Recorded]) -> str:
     for entry in document.entries:
         specs = [f"[`{name}`]({name}.md)" if name in pages else f"`{name}`" for name in (*entry.specs, *entry.absent)]
         scripts = [f"`python {script}`" for script in entry.scripts]
-        cells = (
-            entry.number,
-            entry.title,
-            ", ".join([*specs, *scripts, *(f"[page]({name}.md)" for name in entry.pages)]),
-            *_when(pages[name] for name in _pages(entry, pages)),
-            state(entry, pages),
-            entry.reason or "",
-        )
+        runs = ", ".join([*specs, *scripts, *(f"[page]({name}.md)" for name in entry.pages)])
+        date, seeds = _when(pages[name] for name in _pages(entry, pages))
+        cells = (entry.number, entry.title, state(entry, pages), seeds, entry.reason or "", runs, date)
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([f"## {document.citation.partition(',')[0]}", "", f"{document.citation}.", "", *lines, ""])
 
