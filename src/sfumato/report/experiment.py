@@ -136,8 +136,9 @@ def _compared(spec: Spec, rows: Sequence[Row], date: str | None) -> Section:
 def _protects(run: Run, done: Sequence[Row]) -> str:
     """What the certificates of a run protect; what its unit does, if nothing was run or nothing is private."""
     certificates = [row["certificate"] for row in done if row["label"] == run.label]
-    if not certificates or run.unit == "none":
-        return unit_words(run.unit)
+    words = unit_words(run.unit)
+    if not certificates or words.startswith("nothing"):
+        return words
     found = dict.fromkeys(one["protects"] if one else "nothing: no guarantee" for one in certificates)
     return "; ".join(found)
 
