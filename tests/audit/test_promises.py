@@ -1,11 +1,13 @@
 """Statistical promises: honest noise keeps them where chance makes zeros and equal releases likely, a near miss does not."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import sfumato as sf
 from sfumato.audit.auditor import _Audited, audit
-from sfumato.audit.promises import _bare, _log_chance_of_same, _repeated
+from sfumato.audit.promises import _audience, _bare, _log_chance_of_same, _repeated
 from sfumato.audit.thresholds import Bonferroni, audit_runs
 from sfumato.catalog import method_named
 from sfumato.noise.laplace import rounded_laplace
@@ -66,3 +68,21 @@ class TestReach:
         assert found.to_dict()["untested"] == ["edge-count"]
         assert 0 < found.reach < 8
         assert found.to_dict()["reach"] == found.reach
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        {"anyone": ["weights", "predictions from noisy sums and raw features"]},
+        {"anyone": ["arcs of every node, not noisy"]},
+        {"anyone": ["weights"], "everyone": ["raw encodings"]},
+    ],
+)
+def test_words_of_an_audience_that_are_not_listed_are_flagged(shown):
+    def broken(unit, who):
+        values = SimpleNamespace(values={"who_may_see": who})
+        return list(_audience(SimpleNamespace(plan=SimpleNamespace(unit=unit), certificate=values)))
+
+    for unit in (sf.NodeLevel(max_out_degree=4), sf.EdgeLevel(directed=False)):
+        assert len(broken(unit, shown)) == 1
+        assert not broken(unit, {"anyone": ["weights", "noisy aggregates"], "never": []})

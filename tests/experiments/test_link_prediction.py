@@ -74,6 +74,7 @@ def test_cells_are_scored_by_auc_and_say_what_a_user_spends(finished):
     assert two["certificate"]["protects"].startswith("one user's features,")
     assert [release["name"] for release in two["certificate"]["releases"]] == ["feature-reports"]
     assert "each of the 6 features" in two["certificate"]["caveats"][0]
+    assert any("exceeds 10" in caveat for caveat in two["certificate"]["caveats"])
     assert clear["certificate"] is None
     lines = summarize(read(path), spec)
     assert [(line.at, line.seeds, line.macro_f1) for line in lines] == [(2, 2, None), (4, 2, None), (None, 2, None)]
@@ -117,3 +118,10 @@ def test_what_contradicts_link_prediction_is_refused(path, old, new, said):
     path.write_text(LINKS.replace(old, new, 1))
     with pytest.raises(InputError, match=said):
         Spec.read(path)
+
+
+def test_the_page_says_what_the_reports_protect_and_no_label(finished):
+    spec, path = finished
+    text = experiment_markdown(spec, read(path))
+    assert "one user's features, from everyone" in text.partition("## AUC")[0]
+    assert "features and label" not in text

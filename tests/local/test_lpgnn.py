@@ -188,3 +188,7 @@ def test_the_convolution_of_2020_spends_its_epsilon_on_every_feature(graph):
     assert [release.name for release in run.plan.releases] == ["feature-reports"]
     assert accuracy(run, graph) > 0.6
     assert preset("pgc-2020", "musae/twitch_ENGB", 1.0)["learning_rate"] == 0.001
+
+
+def test_certificates_note_that_published_settings_were_chosen_on_published_data():
+    assert any("lpgnn-2021" in note and "demonstration" in note for note in LPGNN.card.notes)
