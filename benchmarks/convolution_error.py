@@ -22,8 +22,9 @@ from sfumato.experiments.pages import stamped
 from sfumato.graph.datasets import load_dataset
 from sfumato.graph.graph import PublicFacts
 from sfumato.local._heat import normalized_adjacency
-from sfumato.local.collection import Questions, topology
+from sfumato.local.collection import topology
 from sfumato.noise.coins import SecretWords
+from sfumato.randomizers.questions import Questions
 from sfumato.report.drawing import MARKERS, PALETTE, Figure, canvas, finish, legend, style
 from sfumato.report.markdown import to_markdown
 from sfumato.report.page import Code, Page, Section, Table

@@ -6,8 +6,9 @@ import pytest
 from sfumato.graph.graph import PublicFacts
 from sfumato.graph.synthetic import interests
 from sfumato.local import propagate_labels
-from sfumato.local.collection import Questions, topology
+from sfumato.local.collection import topology
 from sfumato.noise.coins import SecretWords
+from sfumato.randomizers.questions import Questions
 
 SEED = bytes(range(32))
 

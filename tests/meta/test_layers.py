@@ -21,7 +21,7 @@ LAYERS = (
     ("central", "local", "pate", "classlevel"),
     ("catalog",),
     ("evaluation",),
-    ("experiments", "attacks", "audit"),
+    ("experiments", "collect", "attacks", "audit"),
     ("report",),
     ("cli",),
     ("__main__",),

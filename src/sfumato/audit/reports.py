@@ -9,7 +9,7 @@ from sfumato.audit.evidence import Audit
 from sfumato.audit.frequencies import audit_randomizer
 from sfumato.graph.graph import PublicFacts
 from sfumato.local.blink import Blink
-from sfumato.local.collection import Questions
+from sfumato.randomizers.questions import Questions
 
 if TYPE_CHECKING:
     from sfumato.method.contract import Listed, Progress

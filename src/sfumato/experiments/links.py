@@ -16,6 +16,7 @@ from sfumato.evaluation.source import Source
 from sfumato.experiments import cells
 from sfumato.experiments._tables import known
 from sfumato.experiments.runs import LINKS, constructor
+from sfumato.local.collection import asked_reports
 from sfumato.privacy.promises import weak
 from sfumato.record.certificate import LOCAL, each_feature
 
@@ -89,7 +90,7 @@ def _stated(task: LinkPrediction, graph: Graph, result: LinkResult) -> dict[str,
     return {
         "protects": task.unit.describe(),
         "claim": {"epsilon": result.epsilon_total, "delta": 0.0},
-        "releases": [release.to_dict() for release in task.asked.reports(public)],
+        "releases": [release.to_dict() for release in asked_reports(task.asked, public)],
         "assumed_public": list(public.assumed),
         "assumptions": LOCAL["assumptions"],
         "caveats": [

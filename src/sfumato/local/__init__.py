@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from sfumato.local._smoothed import Smoothed as Smoothed
     from sfumato.local.blink import Blink as Blink
     from sfumato.local.collection import Collection as Collection
-    from sfumato.local.collection import Questions as Questions
     from sfumato.local.dendrogram import CommunityTrees as CommunityTrees
     from sfumato.local.hybrid import Hybrid as Hybrid
     from sfumato.local.label_only import LabelOnly as LabelOnly
@@ -33,7 +32,6 @@ _HOME = {
     "LocalMethod": "method",
     "LPGNN": "lpgnn",
     "propagate_labels": "propagation",
-    "Questions": "collection",
     "Smoothed": "_smoothed",
     "WalkKernelRidge": "smoothing",
 }

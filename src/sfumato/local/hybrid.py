@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
-from sfumato.local.collection import Collection, Questions
 from sfumato.local.controls import CHOSEN, REPORTED, beside_hybrid
 from sfumato.local.dendrogram import CommunityTrees
 from sfumato.local.label_only import HEAT_KERNEL
@@ -19,9 +18,11 @@ from sfumato.local.lpgnn import LPGNN
 from sfumato.local.method import LocalMethod
 from sfumato.local.smoothing import WalkKernelRidge
 from sfumato.method.card import Card
+from sfumato.randomizers.questions import Questions
 
 if TYPE_CHECKING:
     from sfumato.local._heat import Floats
+    from sfumato.local.collection import Collection
     from sfumato.method.contract import Arrays, Session
 
 _FLOOR = 0.01  # added to probabilities before their logarithm, so that no expert has a veto
@@ -53,11 +54,11 @@ class Hybrid(LocalMethod):
     ``mechanism`` is "collision" by default: features are sets, entries above 0 are members. For numeric columns take
     "multi-bit".
 
-    **Formal guarantee.** That of its :class:`~sfumato.local.collection.Questions`: all else is post-processing.
+    **Formal guarantee.** That of its :class:`~sfumato.randomizers.questions.Questions`: all else is post-processing.
 
     Weights: ``probabilities`` float32 [n, C], which are the predictions, and ``exponents`` float32 [experts].
 
-    Settings are those of :class:`~sfumato.local.collection.Questions`; ``epsilon_x`` is 0 by default.
+    Settings are those of :class:`~sfumato.randomizers.questions.Questions`; ``epsilon_x`` is 0 by default.
 
     Raises:
         InputError: a setting is out of range. ``calibrate`` raises UnsupportedUnitError under any unit but its own.

@@ -20,9 +20,10 @@ from sfumato._validate import check_int, check_real, fail
 from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.local import collection
 from sfumato.local._heat import normalized_adjacency
-from sfumato.local.collection import FEATURES, Questions
+from sfumato.local.collection import FEATURES
 from sfumato.noise.coins import SecretWords
 from sfumato.privacy.units import LocalLevel, NoPrivacy, Unit
+from sfumato.randomizers.questions import Questions
 from sfumato.randomizers.values import Floats, to_csr
 
 if TYPE_CHECKING:

@@ -45,7 +45,7 @@ class LPGNN(LocalMethod):
     The network reads :math:`S^{K_x} \hat X` with :math:`S = D^{-1/2} A D^{-1/2}` and :math:`\hat X` the unbiased estimate of
     the features; the losses are in :mod:`~sfumato.local.drop`.
 
-    **Formal guarantee.** That of its :class:`~sfumato.local.collection.Questions`; training, choosing an epoch and
+    **Formal guarantee.** That of its :class:`~sfumato.randomizers.questions.Questions`; training, choosing an epoch and
     predicting read reports, roles and links alone.
 
     Args:

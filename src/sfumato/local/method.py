@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sfumato._validate import fail
 from sfumato.errors import DataError, UnsupportedUnitError
 from sfumato.local._smoothed import MOST_CONDITION
-from sfumato.local.collection import Collection, Questions, encode, received
+from sfumato.local.collection import Collection, asked_reports, encode, received
 from sfumato.method.contract import Arrays, Method, Outcome, Planned, Session
 from sfumato.method.plan import Plan
 from sfumato.noise.coins import SecretWords
@@ -25,6 +25,7 @@ from sfumato.privacy import accounting
 from sfumato.privacy.calibration import effective_delta, pure_cost
 from sfumato.privacy.events import GaussianEvent
 from sfumato.privacy.units import LocalLevel, NoPrivacy, Unit
+from sfumato.randomizers.questions import Questions
 from sfumato.record.certificate import total_draws
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class AskingMethod(Method):
 
 @dataclass(frozen=True)
 class LocalMethod(Questions, AskingMethod):
-    r"""A local method never sees a user's values: it is its own :class:`~sfumato.local.collection.Questions`.
+    r"""A local method never sees a user's values: it is its own :class:`~sfumato.randomizers.questions.Questions`.
 
     A subclass is a frozen dataclass of flat public settings with a ``card``, :meth:`learn` and :meth:`predict`. Both get
     a :class:`~sfumato.local.collection.Collection` and no graph, so whatever they do is post-processing.
@@ -129,7 +130,7 @@ class LocalMethod(Questions, AskingMethod):
         if unit != self.unit:
             asked = f"epsilon_x={self.epsilon_x}, epsilon_y={self.epsilon_y}"
             raise UnsupportedUnitError(f"Method {self.name!r} with {asked} has no proof under {unit}. Use {self.unit}.")
-        return self.reports(public)
+        return asked_reports(self, public)
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
         """Make a plan of the collection; no data is seen. Arguments are those of :meth:`AskingMethod.calibrate`.

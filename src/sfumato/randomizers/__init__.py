@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sfumato.randomizers.pgc import PGC as PGC
     from sfumato.randomizers.piecewise import Piecewise as Piecewise
     from sfumato.randomizers.privunit import PrivUnit as PrivUnit
+    from sfumato.randomizers.questions import Questions as Questions
     from sfumato.randomizers.randomized_response import LocalHashing as LocalHashing
     from sfumato.randomizers.randomized_response import RandomizedResponse as RandomizedResponse
     from sfumato.randomizers.randomized_response import UnaryEncoding as UnaryEncoding
@@ -39,6 +40,7 @@ _HOME = {
     "PGC": "pgc",
     "Piecewise": "piecewise",
     "PrivUnit": "privunit",
+    "Questions": "questions",
     "RandomizedResponse": "randomized_response",
     "Randomizer": "randomizer",
     "Reports": "randomizer",

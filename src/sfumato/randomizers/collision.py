@@ -12,7 +12,7 @@ from scipy import sparse
 from sfumato._validate import check_int, fail
 from sfumato.noise.coins import PublicWords, SecretWords, scaled_down, user_ids
 from sfumato.noise.exact import WORDS, check_epsilon, hit_share, probabilities, realized
-from sfumato.randomizers.randomizer import Estimate, Pmf, Randomizer, Reports
+from sfumato.randomizers.randomizer import Estimate, Layout, Pmf, Randomizer, Reports, shares
 from sfumato.randomizers.values import Floats, Values, check_values, to_csr
 
 _BLOCK = 1 << 20
@@ -99,9 +99,14 @@ class Collision(Randomizer):
         return realized(self._hit, self.cap, self.buckets_used - self.cap)
 
     @property
-    def bits(self) -> int:
-        """Bits to write the number of a bucket."""
-        return (self.buckets_used - 1).bit_length()
+    def layout(self) -> Layout:
+        """The number of a bucket."""
+        return Layout(1, 0, self.buckets_used - 1)
+
+    @property
+    def thresholds(self) -> dict[str, int | float]:
+        """The share of each favored outcome, and how many outcomes share the rest."""
+        return shares(self._hit, self.cap, self.buckets_used - self.cap)
 
     @property
     def _hit_and_chance(self) -> tuple[float, float]:

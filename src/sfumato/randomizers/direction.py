@@ -14,7 +14,7 @@ from scipy import sparse
 from sfumato._validate import check_int, check_real
 from sfumato.noise.coins import PublicWords, SecretWords, normals, user_ids
 from sfumato.noise.exact import WORDS, check_epsilon, hit_share, realized
-from sfumato.randomizers.randomizer import Estimate, Pmf, Randomizer, Reports
+from sfumato.randomizers.randomizer import Estimate, Layout, Pmf, Randomizer, Reports, shares
 from sfumato.randomizers.values import Floats, Values, check_values, csr_blocks, dense, finite
 
 
@@ -105,9 +105,14 @@ class Direction(Randomizer):
         return realized(self._hit, 1, 1)
 
     @property
-    def bits(self) -> int:
-        """The length of a report: a single bit."""
-        return 1
+    def layout(self) -> Layout:
+        """A single bit, the sign."""
+        return Layout(1, 0, 1)
+
+    @property
+    def thresholds(self) -> dict[str, int | float]:
+        """The share of words that keeps the sign."""
+        return shares(self._hit, 1, 1)
 
     @property
     def _scale(self) -> float:

@@ -15,7 +15,7 @@ from sfumato._validate import check_real
 from sfumato.privacy.accounting import epsilon as epsilon_of
 from sfumato.privacy.calibration import effective_delta, gaussian_noise_multiplier
 from sfumato.privacy.events import GaussianEvent
-from sfumato.randomizers.randomizer import Estimate, Ranged, Reports
+from sfumato.randomizers.randomizer import Estimate, Layout, Ranged, Reports
 from sfumato.randomizers.values import Floats, Values, check_values, row_blocks
 
 if TYPE_CHECKING:
@@ -88,10 +88,18 @@ class Gaussian(Ranged):
         return steps, nextafter(nextafter(spread * steps, np.inf), np.inf)
 
     @property
-    def bits(self) -> int:
-        """Bits to write a step within 13 standard deviations (the reach of the sampler) for every feature."""
+    def layout(self) -> Layout:
+        """A step within 13 standard deviations, the reach of the sampler, for every feature."""
         steps, stddev = self._grid
-        return self.num_features * int(steps + 26 * stddev + 2).bit_length()
+        reach = int(13 * stddev) + 1
+        return Layout(self.num_features, -reach, steps + reach)
+
+    @property
+    def thresholds(self) -> dict[str, int | float]:
+        """Steps of a range, standard deviation of the noise in steps, and this over the L2 sensitivity."""
+        steps, stddev = self._grid
+        multiplier = self.noise_multiplier
+        return {"steps": steps, "stddev": stddev, "parts": self.num_features, "noise_multiplier": multiplier}
 
     @property
     def grid_error(self) -> Floats:

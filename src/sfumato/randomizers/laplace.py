@@ -14,7 +14,7 @@ from scipy import sparse
 
 from sfumato.noise.exact import round_up
 from sfumato.noise.geometric import discrete_laplace
-from sfumato.randomizers.randomizer import Estimate, Ranged, Reports
+from sfumato.randomizers.randomizer import Estimate, Layout, Ranged, Reports
 from sfumato.randomizers.values import Floats, Values, check_values, row_blocks
 
 if TYPE_CHECKING:
@@ -80,10 +80,16 @@ class Laplace(Ranged):
         return round_up(Fraction(self.num_features * steps, scale))
 
     @property
-    def bits(self) -> int:
-        """Bits to write a step within the cut, for every feature."""
+    def layout(self) -> Layout:
+        """A step within the cut, for every feature."""
         steps, scale = self._grid
-        return self.num_features * (steps + 2 * _CUT * scale).bit_length()
+        return Layout(self.num_features, -_CUT * scale, steps + _CUT * scale)
+
+    @property
+    def thresholds(self) -> dict[str, int | float]:
+        """Steps of a range, and the scale of the noise in steps."""
+        steps, scale = self._grid
+        return {"steps": steps, "scale": scale, "parts": self.num_features}
 
     @property
     def grid_error(self) -> Floats:

@@ -134,6 +134,15 @@ class NeighborLists:
         """The guarantee for a relationship that both of its ends report."""
         return 2 * self.realized_epsilon
 
+    @property
+    def thresholds(self) -> dict[str, int | float]:
+        """The public numbers that the guarantee rests on: the degree's epsilon in steps of 2^-20, and the law of the bits.
+
+        ``hit``, ``favored``, ``others`` and ``parts`` are those of :mod:`sfumato.noise.exact`, for a bit.
+        """
+        degree = int(self.degree_epsilon * _STEPS)
+        return {"degree_steps": degree, "hit": self._hit, "favored": 1, "others": 1, "parts": 1}
+
     def describe(self) -> str:
         """Return both guarantees in words: that of a bit, and that of a relationship."""
         one, both = self.realized_epsilon, self.relationship_epsilon

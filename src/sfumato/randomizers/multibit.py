@@ -17,7 +17,7 @@ from scipy import sparse
 
 from sfumato._validate import check_choice, check_int, fail
 from sfumato.noise.exact import WORDS, hit_share, realized
-from sfumato.randomizers.randomizer import Estimate, Pmf, Ranged, Reports, bit_thresholds
+from sfumato.randomizers.randomizer import Estimate, Layout, Pmf, Ranged, Reports, bit_thresholds, shares
 from sfumato.randomizers.values import Floats, Values, check_values, dense, entries
 
 if TYPE_CHECKING:
@@ -57,10 +57,14 @@ class Bits(Ranged):
         return realized(self._hit, 1, 1, self.m)
 
     @property
-    def bits(self) -> int:
-        """The shorter of index form, m (ceil(log2 d) + 1), and bitmap form, d + m. It is d if all features are sampled."""
-        d, m = self.num_features, self.m
-        return d if m == d else min(m * ((d - 1).bit_length() + 1), d + m)
+    def layout(self) -> Layout:
+        """Bits about m features, which are implied if all are sampled."""
+        return Layout(self.m, 0, 1, 0 if self.m == self.num_features else self.num_features)
+
+    @property
+    def thresholds(self) -> dict[str, int | float]:
+        """The share of words that gives the likelier answer, for each of m bits."""
+        return shares(self._hit, 1, 1, self.m)
 
     @cached_property
     def _step(self) -> Floats:

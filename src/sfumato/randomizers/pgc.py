@@ -7,6 +7,7 @@ from functools import cached_property
 
 from sfumato.noise.exact import hit_share, realized
 from sfumato.randomizers.multibit import Bits
+from sfumato.randomizers.randomizer import shares
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,11 @@ class PGC(Bits):
     def total_epsilon(self) -> float:
         """The total that a user spends over its d features, rounded upward."""
         return realized(self._hit, 1, 1, self.num_features)
+
+    @property
+    def thresholds(self) -> dict[str, int | float]:
+        """The share of words that gives the likelier answer, for each of d bits."""
+        return shares(self._hit, 1, 1, self.num_features)
 
     def describe(self) -> str:
         """Return a line that names first what a user spends in total."""

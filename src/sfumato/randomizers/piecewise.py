@@ -14,7 +14,7 @@ from scipy import sparse
 
 from sfumato._validate import check_choice, check_int
 from sfumato.noise.exact import WORDS, hit_share, probabilities, realized
-from sfumato.randomizers.randomizer import Estimate, Pmf, Ranged, Reports
+from sfumato.randomizers.randomizer import Estimate, Layout, Pmf, Ranged, Reports, shares
 from sfumato.randomizers.values import Floats, Values, check_values, dense, entries
 
 if TYPE_CHECKING:
@@ -161,10 +161,14 @@ class Piecewise(Ranged):
         return realized(self.window.hit, self.window.width, self.window.places, self.m)
 
     @property
-    def bits(self) -> int:
-        """Bits to write m cells, and m indices if not all features report."""
-        index = (self.num_features - 1).bit_length() if self.m < self.num_features else 0
-        return self.m * ((self.cells - 1).bit_length() + index)
+    def layout(self) -> Layout:
+        """Cells of m features, which are implied if all report."""
+        return Layout(self.m, 0, self.cells - 1, 0 if self.m == self.num_features else self.num_features)
+
+    @property
+    def thresholds(self) -> dict[str, int | float]:
+        """The share of each cell in the window, and how many cells share the rest."""
+        return shares(self.window.hit, self.window.width, self.window.places, self.m)
 
     def encode(self, values: Values, source: SecretWords, users: NDArray[np.integer] | None = None) -> Reports:
         """Draw m features for each user and send one cell for each; ``users`` is not needed."""

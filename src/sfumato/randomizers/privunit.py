@@ -15,7 +15,7 @@ from sfumato._validate import check_int
 from sfumato.noise.coins import PublicWords, SecretWords, normals, user_ids
 from sfumato.noise.exact import check_epsilon, hit_share, probabilities, realized
 from sfumato.randomizers.direction import check_norm, pad
-from sfumato.randomizers.randomizer import Estimate, Pmf, Randomizer, Reports
+from sfumato.randomizers.randomizer import Estimate, Layout, Pmf, Randomizer, Reports, shares
 from sfumato.randomizers.values import Floats, Values, check_values, dense, row_blocks
 
 
@@ -105,9 +105,14 @@ class PrivUnit(Randomizer):
         return realized(self._hit, self.nearest, self.candidates - self.nearest)
 
     @property
-    def bits(self) -> int:
-        """Bits to write the index of a candidate."""
-        return (self.candidates - 1).bit_length()
+    def layout(self) -> Layout:
+        """The number of a candidate."""
+        return Layout(1, 0, self.candidates - 1)
+
+    @property
+    def thresholds(self) -> dict[str, int | float]:
+        """The share of each favored outcome, and how many outcomes share the rest."""
+        return shares(self._hit, self.nearest, self.candidates - self.nearest)
 
     @cached_property
     def _words(self) -> PublicWords:

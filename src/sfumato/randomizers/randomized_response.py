@@ -15,7 +15,7 @@ from scipy import sparse
 from sfumato._validate import check_int, fail
 from sfumato.noise.exact import WORDS, check_epsilon, hit_share, probabilities, realized
 from sfumato.randomizers.collision import Collision
-from sfumato.randomizers.randomizer import Estimate, Pmf, Randomizer, Reports
+from sfumato.randomizers.randomizer import Estimate, Layout, Pmf, Randomizer, Reports, shares
 from sfumato.randomizers.values import Floats, check_array
 
 if TYPE_CHECKING:
@@ -111,9 +111,14 @@ class RandomizedResponse(Labels):
         return np.full((self.num_classes, self.num_classes), other) + (keep - other) * np.eye(self.num_classes)
 
     @property
-    def bits(self) -> int:
-        """Bits to write the number of a class."""
-        return (self.num_classes - 1).bit_length()
+    def layout(self) -> Layout:
+        """The number of a class."""
+        return Layout(1, 0, self.num_classes - 1)
+
+    @property
+    def thresholds(self) -> dict[str, int | float]:
+        """The share of each favored outcome, and how many outcomes share the rest."""
+        return shares(self._hit, 1, self.num_classes - 1)
 
     def encode(
         self, values: NDArray[np.integer], source: SecretWords, users: NDArray[np.integer] | None = None
@@ -179,9 +184,14 @@ class UnaryEncoding(Labels):
         return realized(WORDS - self._other, 1, 1)
 
     @property
-    def bits(self) -> int:
-        """The length of a report: one bit for each class."""
-        return self.num_classes
+    def layout(self) -> Layout:
+        """A bit for each class."""
+        return Layout(self.num_classes, 0, 1)
+
+    @property
+    def thresholds(self) -> dict[str, int | float]:
+        """The share of words that keeps a 0; the bit of the label is 1 for half of them."""
+        return shares(WORDS - self._other, 1, 1)
 
     def encode(
         self, values: NDArray[np.integer], source: SecretWords, users: NDArray[np.integer] | None = None
@@ -255,9 +265,14 @@ class LocalHashing(Labels):
         return self._sets.realized_epsilon
 
     @property
-    def bits(self) -> int:
-        """Bits to write the number of a bucket."""
-        return self._sets.bits
+    def layout(self) -> Layout:
+        """The number of a bucket."""
+        return self._sets.layout
+
+    @property
+    def thresholds(self) -> dict[str, int | float]:
+        """Those of the set of one."""
+        return self._sets.thresholds
 
     def _one_hot(self, values: NDArray[np.integer]) -> sparse.csr_matrix:
         labels = self.clipped(values)

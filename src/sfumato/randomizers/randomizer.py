@@ -88,6 +88,44 @@ class Estimate:
         return np.asarray(self.sparse @ weight) + self.offset @ weight
 
 
+@dataclass(frozen=True)
+class Layout:
+    r"""The integers of one report: ``count`` values from ``low`` to ``high``, about as many features drawn from ``of``.
+
+    ``of`` is 0 where the features are implied. In its shortest form a report writes every value in
+    :math:`\lceil \log_2 (\mathrm{high} - \mathrm{low} + 1) \rceil` bits, and the drawn features as ascending numbers of
+    :math:`\lceil \log_2 \mathrm{of} \rceil` bits, or as ``of`` bits where that is shorter.
+
+    >>> Layout(2, 0, 1, of=1433).bits, Layout(200, 0, 1, of=1433).bits
+    (24, 1633)
+    """
+
+    count: int
+    low: int
+    high: int
+    of: int = 0
+
+    @property
+    def width(self) -> int:
+        """Bits of one value."""
+        return (self.high - self.low).bit_length()
+
+    @property
+    def index_width(self) -> int:
+        """Bits of the number of one feature."""
+        return (self.of - 1).bit_length()
+
+    @property
+    def as_bitmap(self) -> bool:
+        """Whether the drawn features are written as one bit for each feature."""
+        return self.of < self.count * self.index_width
+
+    @property
+    def bits(self) -> int:
+        """Bits of a whole report."""
+        return self.count * self.width + (min(self.of, self.count * self.index_width) if self.of else 0)
+
+
 class Randomizer(ABC):
     r"""A local randomizer: each user's report is :math:`(\epsilon, \delta)`-indistinguishable between any two values.
 
@@ -132,8 +170,21 @@ class Randomizer(ABC):
 
     @property
     @abstractmethod
+    def layout(self) -> Layout:
+        """The integers that a report holds; all of them can occur."""
+
+    @property
+    @abstractmethod
+    def thresholds(self) -> dict[str, int | float]:
+        """The public numbers that the guarantee rests on, from which anyone can compute ``total_epsilon`` again.
+
+        With finitely many reports these are ``hit``, ``favored``, ``others`` and ``parts``: see :mod:`sfumato.noise.exact`.
+        """
+
+    @property
     def bits(self) -> int:
         """The size of one report in bits."""
+        return self.layout.bits
 
     @abstractmethod
     def encode(self, values: Values, source: SecretWords, users: NDArray[np.integer] | None = None) -> Reports:
@@ -230,6 +281,18 @@ class Ranged(Randomizer):
     def clipped(self, values: Values) -> Floats:
         """Return the values clipped to their range, [n, d], which the estimate aims at."""
         return self.start + self.width * self.to_unit(dense(values))
+
+
+def shares(hit: int, favored: int, others: int, parts: int = 1) -> dict[str, int | float]:
+    """Return the thresholds of a randomizer by their names in a public schema.
+
+    ``hit`` is H, ``favored`` the number k of favored outcomes, ``others`` the number N - k of others, and ``parts`` the number
+    of such draws.
+
+    >>> shares(3 * 2**62, 1, 1)
+    {'hit': 13835058055282163712, 'favored': 1, 'others': 1, 'parts': 1}
+    """
+    return {"hit": hit, "favored": favored, "others": others, "parts": parts}
 
 
 def bit_thresholds(unit: Floats, hit: int) -> NDArray[np.uint64]:

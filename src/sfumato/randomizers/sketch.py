@@ -12,7 +12,7 @@ from scipy import sparse
 
 from sfumato._validate import check_int, fail
 from sfumato.noise.coins import PublicWords, SecretWords
-from sfumato.randomizers.randomizer import Estimate, Pmf, Randomizer, Reports
+from sfumato.randomizers.randomizer import Estimate, Layout, Pmf, Randomizer, Reports
 from sfumato.randomizers.values import Floats, Values, check_values, dense, finite, row_blocks, to_csr
 
 
@@ -79,9 +79,14 @@ class Sketch(Randomizer):
         return float(self.inner.total_epsilon)
 
     @property
-    def bits(self) -> int:
-        """The size of a report of ``inner`` in bits."""
-        return int(self.inner.bits)
+    def layout(self) -> Layout:
+        """The layout of ``inner``."""
+        return self.inner.layout
+
+    @property
+    def thresholds(self) -> dict[str, int | float]:
+        """The thresholds of ``inner``."""
+        return self.inner.thresholds
 
     @cached_property
     def matrix(self) -> Floats:

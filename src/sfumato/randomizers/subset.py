@@ -15,7 +15,7 @@ from scipy import sparse
 from sfumato._validate import check_int
 from sfumato.noise.exact import WORDS, hit_share, probabilities, realized
 from sfumato.randomizers.randomized_response import Labels
-from sfumato.randomizers.randomizer import Estimate, Pmf, Reports
+from sfumato.randomizers.randomizer import Estimate, Layout, Pmf, Reports, shares
 
 if TYPE_CHECKING:
     from sfumato.noise.coins import SecretWords
@@ -121,9 +121,14 @@ class SubsetSelection(Labels):
         return table
 
     @property
-    def bits(self) -> int:
-        """Bits to write the place of a set."""
-        return (sum(self._in_and_out) - 1).bit_length()
+    def layout(self) -> Layout:
+        """The place of a set."""
+        return Layout(1, 0, len(self.sets) - 1)
+
+    @property
+    def thresholds(self) -> dict[str, int | float]:
+        """The share of each favored outcome, and how many outcomes share the rest."""
+        return shares(self._hit, *self._in_and_out)
 
     def encode(
         self, values: NDArray[np.integer], source: SecretWords, users: NDArray[np.integer] | None = None

@@ -1,0 +1,21 @@
+"""Collection: users' devices randomize their values once, a server stores the reports, and models learn from them.
+
+:mod:`~sfumato.collect.client` is what runs on a device; it never imports torch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sfumato._optional import lazily
+
+if TYPE_CHECKING:
+    from sfumato.collect.schema import Schema as Schema
+
+_HOME = {
+    "Schema": "schema",
+}
+
+__all__ = sorted(_HOME)
+
+__getattr__, __dir__ = lazily(__name__, _HOME)

@@ -1,0 +1,59 @@
+"""Checks on the values of a schema that a file gives: keys, texts and times, each in a single form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sfumato.errors import SchemaError
+
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
+
+
+def check_keys(where: str, values: Mapping[str, Any], needed: Sequence[str], known: Sequence[str]) -> None:
+    """Refuse a table that lacks a needed key or has an unknown one.
+
+    Raises:
+        SchemaError: a key is missing or unknown.
+    """
+    for key in needed:
+        if key not in values:
+            raise SchemaError(f"Expected {where} to have {key}, got none. Add it.")
+    for key in values:
+        if key not in {*needed, *known}:
+            raise SchemaError(
+                f"Expected {where} to have {', '.join(sorted({*needed, *known}))}, got {key!r}. Remove it."
+            )
+
+
+def check_text(where: str, text: object, most: int, *, name: bool = False) -> None:
+    """Refuse what is no text of 1 to ``most`` printable characters; with ``name``, of letters, digits, ".", "_" and "-".
+
+    Raises:
+        SchemaError: the text is something else.
+    """
+    if not isinstance(text, str) or not 1 <= len(text) <= most or not text.isprintable():
+        raise SchemaError(f"Expected {where} to be a text of 1 to {most} printable characters.")
+    if name and not _NAME.fullmatch(text):
+        raise SchemaError(f'Expected {where} to have letters, digits, ".", "_" and "-" only, got {text!r}.')
+
+
+def moment(name: str, text: object) -> datetime:
+    """Read a time in UTC in its canonical form.
+
+    Raises:
+        SchemaError: it has another form.
+
+    >>> moment("opens", "2026-12-01T00:00:00Z").year
+    2026
+    """
+    try:
+        found = datetime.strptime(str(text), _TIME)
+    except ValueError as error:
+        raise SchemaError(f"Expected {name} to be a time in UTC such as 2026-12-01T00:00:00Z, got {text!r}.") from error
+    if found.strftime(_TIME) != text:
+        raise SchemaError(f"Expected {name} to be written as {found.strftime(_TIME)}, got {text!r}.")
+    return found
