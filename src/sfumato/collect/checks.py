@@ -16,6 +16,8 @@ _TIME = "%Y-%m-%dT%H:%M:%SZ"
 def check_keys(where: str, values: Mapping[str, Any], needed: Sequence[str], known: Sequence[str]) -> None:
     """Refuse a table that lacks a needed key or has an unknown one.
 
+    ``where`` names the table in the message, ``values`` is the table, and ``known`` are keys beside the ``needed`` ones.
+
     Raises:
         SchemaError: a key is missing or unknown.
     """
@@ -31,6 +33,8 @@ def check_keys(where: str, values: Mapping[str, Any], needed: Sequence[str], kno
 
 def check_text(where: str, text: object, most: int, *, name: bool = False) -> None:
     """Refuse what is no text of 1 to ``most`` printable characters; with ``name``, of letters, digits, ".", "_" and "-".
+
+    ``where`` names the ``text`` in the message.
 
     Raises:
         SchemaError: the text is something else.

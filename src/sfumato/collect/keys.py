@@ -64,11 +64,11 @@ class DeviceKeys:
         return Ed25519PrivateKey.from_private_bytes(self.signing)
 
     def sign(self, message: bytes) -> bytes:
-        """Sign one report, 64 bytes."""
+        """Return the signature of one report, 64 bytes."""
         return self._signer.sign(_REPORT + message)
 
     def sign_batch(self, batch: bytes) -> bytes:
-        """Sign a batch of reports as its sender, 64 bytes."""
+        """Return the signature of a batch of reports by its sender, 64 bytes."""
         return self._signer.sign(_BATCH + batch)
 
     def mac_key(self, server_key: bytes, user: str) -> bytes:
@@ -133,12 +133,12 @@ class ServerKey:
 
 
 def verify(sign_key: bytes, message: bytes, signature: bytes) -> bool:
-    """Tell whether a report has the signature of a device's public key."""
+    """Tell whether ``signature`` is that of ``message``, a report, under the public key ``sign_key``."""
     return _verified(sign_key, _REPORT + message, signature)
 
 
 def verify_batch(sign_key: bytes, batch: bytes, signature: bytes) -> bool:
-    """Tell whether a batch has the signature of its sender's public key."""
+    """Tell whether ``signature`` is that of ``batch`` under the public key ``sign_key`` of its sender."""
     return _verified(sign_key, _BATCH + batch, signature)
 
 

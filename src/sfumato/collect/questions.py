@@ -41,7 +41,8 @@ class Features:
         delta: failure probability, for "gaussian" alone.
 
     Raises:
-        SchemaError: a setting is malformed or out of range.
+        SchemaError: a setting is malformed.
+        InputError: a number is out of range.
 
     >>> Features({"age": (0.0, 120.0), "height": (0.0, 250.0)}, epsilon=1.0).describe()
     '2 features (age, height) by multi-bit, at epsilon 1, as 2 bits.'
@@ -69,7 +70,11 @@ class Features:
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Features:
-        """Build it from a table of a schema: ``columns`` with ``name``, ``min`` and ``max``, or ``names`` from 0 to 1."""
+        """Build it from a table of a schema: ``columns`` with ``name``, ``min`` and ``max``, or ``names`` from 0 to 1.
+
+        Raises:
+            SchemaError: ``values`` name no feature, or one twice.
+        """
         given = dict(values)
         if ("names" in given) == ("columns" in given):
             raise SchemaError(
@@ -127,7 +132,7 @@ class Features:
         return _checked("features", lambda: self.randomizer.total_epsilon)
 
     def facts(self) -> dict[str, Any]:
-        """What follows from the settings, which anyone can compute again."""
+        """Return what follows from the settings, which anyone can compute again."""
         return _facts(self.cost, self.randomizer.delta, self.layouts, self.randomizer.thresholds)
 
     def describe(self) -> str:
@@ -148,7 +153,8 @@ class Label:
         name: what the label is.
 
     Raises:
-        SchemaError: a setting is malformed or out of range.
+        SchemaError: a setting is malformed.
+        InputError: a number is out of range.
 
     >>> Label(("crime", "poetry", "science"), epsilon=1.0, name="genre").describe()
     'genre, one of 3 classes, by subset, at epsilon 1, as 2 bits.'
@@ -213,7 +219,7 @@ class Label:
         return _checked("label", lambda: self.randomizer.total_epsilon)
 
     def facts(self) -> dict[str, Any]:
-        """What follows from the settings, which anyone can compute again."""
+        """Return what follows from the settings, which anyone can compute again."""
         return _facts(self.cost, 0.0, self.layouts, self.randomizer.thresholds)
 
     def describe(self) -> str:
@@ -233,7 +239,8 @@ class Links:
         degree_share: the part of ``epsilon`` that is spent on the length.
 
     Raises:
-        SchemaError: a setting is malformed or out of range.
+        SchemaError: a setting is malformed.
+        InputError: a number is out of range.
 
     >>> Links(users=100, roster="00" * 32, epsilon=4.0).describe()[:60]
     'your links to 99 other users, at epsilon 4 for one link in o'
@@ -282,7 +289,7 @@ class Links:
         return _checked("links", lambda: self.randomizer.realized_epsilon)
 
     def facts(self) -> dict[str, Any]:
-        """What follows from the settings, which anyone can compute again."""
+        """Return what follows from the settings, which anyone can compute again."""
         return _facts(self.cost, 0.0, self.layouts, self.randomizer.thresholds)
 
     def describe(self) -> str:
@@ -295,6 +302,8 @@ class Links:
 
 def part(kind: type[T], name: str, values: object) -> T:
     """Build a part of a schema from its table.
+
+    ``kind`` is its class, ``name`` the key of the table and ``values`` the table.
 
     Raises:
         SchemaError: a key is missing or unknown, or a value is refused.
