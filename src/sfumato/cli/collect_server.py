@@ -1,0 +1,149 @@
+"""`sfumato collect serve`, `close` and `export`: the server of a collection, and what its operator does with the store."""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+import socket
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from sfumato._files import whole_file
+from sfumato._optional import check_installed
+from sfumato._validate import fail
+from sfumato.errors import InputError
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from sfumato.collect.keys import ServerKey
+    from sfumato.collect.schema import Schema
+
+_LEAST_TOKEN = 32
+_STORE = typer.Option(..., "--store", help="The store: an SQLite file, or the URL of a database.")
+_JSON = typer.Option(False, "--json", help="Print one JSON object on standard output.")
+
+
+def serve(
+    schema: Path = typer.Option(..., "--schema", help="The schema of the collection, from `collect init`."),
+    server_key: Path = typer.Option(..., "--server-key", help="The secret key of the server, from `collect init`."),
+    store: str = typer.Option(
+        "reports.sqlite", "--store", help="Where reports are kept: an SQLite file, or the URL of a database."
+    ),
+    admin_token_file: Path = typer.Option(
+        "admin.token", "--admin-token-file", help="File with the token of the operator; made if it is absent."
+    ),
+    host: str = typer.Option("127.0.0.1", "--host", help="The address to listen on."),
+    port: int = typer.Option(8000, "--port", min=0, max=65535, help="The port to listen on; 0 takes a free one."),
+    certificate: Path | None = typer.Option(None, "--certificate", help="TLS certificate chain, as PEM."),
+    key: Path | None = typer.Option(None, "--key", help="Private key of the certificate, as PEM."),
+) -> None:
+    """Take reports until Ctrl-C, and show a status page.
+
+    The store is made if it is absent. A report that was acknowledged is on disk. Open the address in a browser for the status
+    page: the token is the password, with any user name. Without a certificate put a reverse proxy with TLS in front.
+    """
+    check_installed("fastapi", "uvicorn", "httptools", "sqlalchemy", "prometheus_client")
+    from sfumato.collect.http import configured, run
+    from sfumato.collect.keys import ServerKey
+    from sfumato.collect.schema import Schema
+
+    if (certificate is None) != (key is None):
+        raise InputError("Expected --certificate and --key together, got one of them. Add the other.")
+    read, secret = Schema.read(schema), ServerKey.read(server_key)
+    if secret.public.hex() != read.server_key:
+        raise fail("--server-key", str(server_key), "to be the key of this schema", "Name the file of `collect init`.")
+    config = configured(partial(_app, read, secret, store, admin_token_file), certificate=certificate, key=key)
+    with _listener(host, port) as listener:
+        config.load()
+        address = f"{'http' if certificate is None else 'https'}://{host}:{listener.getsockname()[1]}"
+        if certificate is None and host not in ("127.0.0.1", "::1", "localhost"):
+            print(
+                "Warning: codes and the admin token travel without TLS. Use --certificate and --key.", file=sys.stderr
+            )
+        _log_lines()
+        print(f"Collection {read.collection} at {address}/ (Ctrl-C stops the server)", file=sys.stderr, flush=True)
+        run(config, listener)
+    print("Stopped. All acknowledged reports are in the store.", file=sys.stderr)
+
+
+def close(store: str = _STORE, as_json: bool = _JSON) -> None:
+    """Close a collection for good, and print the SHA-256 that names it in certificates.
+
+    A server that still runs on this store answers from then on that the collection is closed.
+    """
+    check_installed("sqlalchemy")
+    from sfumato.collect.store import Store
+
+    sha256, reports = Store.open(store).close()
+    if as_json:
+        typer.echo(json.dumps({"sha256": sha256, "reports": reports}))
+    else:
+        typer.echo(f"Closed with {reports:,} reports as {sha256}.")
+
+
+def export(
+    store: str = _STORE,
+    out: Path = typer.Option("closed.sfumato", "--out", help="The file to write; it must not exist."),
+    as_json: bool = _JSON,
+) -> None:
+    """Write a closed collection as one file, from which any number of models is trained."""
+    check_installed("sqlalchemy")
+    from sfumato.collect.store import Store
+
+    if out.exists():
+        raise fail("--out", str(out), "to be a new file", "Name another.")
+    closed = Store.open(store).closed()
+    sha256 = closed.write(out)
+    if as_json:
+        typer.echo(json.dumps({"sha256": sha256, "reports": len(closed.messages), "out": str(out)}))
+    else:
+        typer.echo(f"Wrote {len(closed.messages):,} reports to {out}, SHA-256 {sha256}.")
+
+
+def _app(schema: Schema, server_key: ServerKey, store: str, token_file: Path) -> FastAPI:
+    from sfumato.collect.server import create_app
+    from sfumato.collect.store import Store
+
+    opened = Store.create(store, schema)
+    return create_app(schema, opened, server_key, _token(token_file))
+
+
+def _token(path: Path) -> str:
+    """The token in a file that only its owner can read; a new one if there is no file."""
+    if not path.exists():
+        with whole_file(path, 0o600) as file:
+            file.write(secrets.token_hex(32).encode() + b"\n")
+    token = path.read_text(encoding="utf-8").strip()
+    if len(token) < _LEAST_TOKEN:
+        raise InputError(
+            f"Expected {path.name} to hold a token of {_LEAST_TOKEN} characters or more. Remove the file to get a new one."
+        )
+    return token
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise fail(
+            "--host and --port", f"{host}:{port}", "to be free", f"The system says: {error.strerror}."
+        ) from error
+
+
+def _log_lines() -> None:
+    from sfumato.collect.observe import JsonLines
+
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines())
+    for name, level in (("sfumato.collect", logging.INFO), ("uvicorn.error", logging.ERROR)):
+        logger = logging.getLogger(name)
+        logger.addHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = False

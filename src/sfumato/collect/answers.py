@@ -1,0 +1,218 @@
+"""What the endpoints of a server answer, as its OpenAPI page describes it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, Field
+
+if TYPE_CHECKING:
+    from sfumato.collect.schema import Schema
+    from sfumato.collect.store import Counts
+
+
+class Detail(BaseModel):
+    """A refusal: one sentence and its remedy."""
+
+    detail: str
+
+
+class Taken(BaseModel):
+    """What became of a report or an enrolment: new, or the same as before."""
+
+    answer: Literal["stored", "repeated"]
+
+
+class Place(BaseModel):
+    """What a report of a batch was refused for: its place from 0, and the status and detail it would get alone."""
+
+    place: int
+    status: int
+    detail: str
+
+
+class BatchAnswer(BaseModel):
+    """How many reports of a batch are stored, now or before, and which are refused."""
+
+    stored: int
+    repeated: int
+    refused: list[Place]
+
+
+class UserAnswer(BaseModel):
+    """What an enrolment in a list would be answered alone."""
+
+    status: int
+    detail: str
+
+
+class Status(BaseModel):
+    """The state of the collection. ``sha256`` is the name of the closed collection, or null."""
+
+    schema_: str = Field(alias="schema")
+    state: Literal["waiting", "open", "closed"]
+    opens: str
+    closes: str
+    sha256: str | None
+
+
+class ClosedAnswer(BaseModel):
+    """The name of the closed collection, and the number of its reports."""
+
+    sha256: str
+    reports: int
+
+
+class HourCount(BaseModel):
+    """The number of reports that came within an hour."""
+
+    hour: str
+    reports: int
+
+
+class AlertAnswer(BaseModel):
+    """What a user was refused: another report than the stored one ("report"), or another key ("key")."""
+
+    kind: Literal["report", "key"]
+    user: str
+    count: int
+    first: str
+    last: str
+
+
+class Budget(BaseModel):
+    """What reports cost their users. A user who sent another report as well has told this server more than once."""
+
+    epsilon: float
+    delta: float
+    statement: str
+    users_who_spent_again: int
+    most_epsilon: float
+    most_delta: float
+
+
+class CountsAnswer(BaseModel):
+    """What the store holds."""
+
+    status: Status
+    users: int
+    reports: int
+    reports_a_second: float
+    hours: list[HourCount]
+    alerts: list[AlertAnswer]
+    budget: Budget
+
+
+WORDS = {
+    400: "The bytes are not the canonical form of what is expected.",
+    401: "The admin token is missing or wrong.",
+    403: "The user is not enrolled, or code or signature are wrong.",
+    404: "This is for another schema.",
+    408: "The request took too long.",
+    409: "Something else is stored for this user already, and stays. This was dropped, and an alert was written.",
+    410: "The collection is closed.",
+    413: "The request is too large.",
+    422: "The JSON is malformed.",
+    425: "The collection is not open yet.",
+    429: "This user sends too much. Wait for Retry-After seconds.",
+    431: "The headers are too large.",
+    500: "The server has a fault. Nothing was acknowledged.",
+    503: "The server cannot store now, and nothing was acknowledged. Send the same bytes after Retry-After seconds.",
+}
+_USER = {
+    "type": "object",
+    "required": ["user", "sign_key", "agree_key", "code"],
+    "additionalProperties": False,
+    "properties": {
+        "user": {"type": "string", "minLength": 1, "maxLength": 64},
+        "sign_key": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+        "agree_key": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+        "code": {"type": "string", "pattern": "^[0-9a-f]{32}$"},
+    },
+}
+USERS = {
+    "application/json": {
+        "schema": {"anyOf": [_USER, {"type": "array", "minItems": 1, "maxItems": 1000, "items": _USER}]}
+    }
+}
+BYTES = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+
+
+_JSON = {"application/json": {"schema": {"type": "object"}}}
+_TEXT = {"text/plain": {"schema": {"type": "string"}}}
+_HTML = {"text/html": {"schema": {"type": "string"}}}
+_UPLOAD = (400, 403, 404, 410, 425, 429)
+CALLS: tuple[tuple[str, str, dict[int, Any], tuple[int, ...], dict[str, Any] | None], ...] = (
+    ("GET", "/schema", {200: _JSON}, (), None),
+    ("GET", "/status", {200: Status}, (), None),
+    ("POST", "/users", {200: Taken | list[UserAnswer], 201: Taken}, (403, 409, 422), USERS),
+    ("POST", "/reports", {200: Taken, 201: Taken}, (*_UPLOAD, 409), BYTES),
+    ("POST", "/batches", {200: BatchAnswer}, _UPLOAD, BYTES),
+    ("POST", "/close", {200: ClosedAnswer}, (401,), None),
+    ("GET", "/export", {200: BYTES}, (401, 409), None),
+    ("GET", "/counts", {200: CountsAnswer}, (401,), None),
+    ("GET", "/metrics", {200: _TEXT}, (401,), None),
+    ("GET", "/", {200: _HTML}, (401,), None),
+)
+"""Method, path, answers of success, further refusals and body of each call. A call that may answer 401 is the operator's."""
+
+
+def counted(schema: Schema, status: dict[str, Any], counts: Counts) -> dict[str, Any]:
+    """Build what ``/counts`` answers.
+
+    Args:
+        schema: the schema of the collection.
+        status: what ``/status`` answers.
+        counts: what the store holds.
+    """
+    times = 1 + counts.most_second
+    return {
+        "status": status,
+        "users": counts.users,
+        "reports": counts.reports,
+        "reports_a_second": counts.last_minute / 60,
+        "hours": [{"hour": _utc(start), "reports": number} for start, number in counts.hours],
+        "alerts": [
+            {
+                "kind": one.kind,
+                "user": one.user,
+                "count": one.count,
+                "first": _utc(one.first_at),
+                "last": _utc(one.last_at),
+            }
+            for one in counts.alerts
+        ],
+        "budget": {
+            "epsilon": schema.epsilon,
+            "delta": schema.delta,
+            "statement": schema.statement(),
+            "users_who_spent_again": counts.second_reports,
+            "most_epsilon": times * schema.epsilon,
+            "most_delta": min(1.0, times * schema.delta),
+        },
+    }
+
+
+def documented(
+    good: dict[int, Any], refusals: tuple[int, ...] = (), body: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Build the options of a FastAPI route that describe it.
+
+    Args:
+        good: for each status of success a model, or the content of the answer.
+        refusals: further statuses, beside those that every call may get.
+        body: the content that the request carries.
+    """
+    described: dict[int, Any] = {
+        status: {"description": "As asked.", **({"content": what} if isinstance(what, dict) else {"model": what})}
+        for status, what in good.items()
+    }
+    for status in sorted({*refusals, 408, 413, 431, 500, 503}):
+        described[status] = {"model": Detail, "description": WORDS[status]}
+    extra = {"requestBody": {"required": True, "content": body}} if body else None
+    return {"responses": described, "response_model": None, "status_code": min(good), "openapi_extra": extra}
+
+
+def _utc(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

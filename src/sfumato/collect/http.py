@@ -1,0 +1,220 @@
+"""The connections of a server, with limits that uvicorn does not have: on time and size of requests, and on their number."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+_LINGER = 2.0
+_KEEP_ALIVE = 30
+_GRACE = 10
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one connection may take, and how many there may be.
+
+    Args:
+        header_seconds: from the first byte of a request, or the connection, to the end of its headers.
+        request_seconds: from the end of the headers to the end of the body.
+        header_bytes: size of the request line and headers.
+        body_bytes: size of a body, also of one in chunks.
+        connections: how many connections are open at once.
+    """
+
+    header_seconds: float = 10.0
+    request_seconds: float = 60.0
+    header_bytes: int = 1 << 14
+    body_bytes: int = 1 << 23
+    connections: int = 1000
+
+
+class LimitedProtocol(HttpToolsProtocol):
+    """A connection that answers 408, 413, 431 or 503 and ends where a request exceeds the limits."""
+
+    limits: ClassVar[Limits] = Limits()
+    _timer: asyncio.TimerHandle | None = None
+    _refused = False
+    _in_headers = False
+    _began = False
+    _header_size = 0
+    _body_size = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Count the connection, and wait for its first request."""
+        super().connection_made(transport)
+        if len(self.connections) > self.limits.connections:
+            self._refuse(503, "Too many connections are open. Send the same bytes again later.")
+        else:
+            self._wait(self.limits.header_seconds)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection and its time limit."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came, unless the connection was refused."""
+        if self._refused:
+            return
+        if self._timer is None:
+            self._wait(self.limits.header_seconds)
+        self._began = False
+        super().data_received(data)
+        if self._in_headers and not self._began:
+            self._header_size += len(data)
+            if self._header_size > self.limits.header_bytes:
+                self._refuse_headers()
+
+    def on_message_begin(self) -> None:
+        """Start to count the bytes of a request."""
+        super().on_message_begin()
+        self._in_headers = self._began = True
+        self._header_size = self._body_size = 0
+        self._wait(self.limits.header_seconds)
+
+    def on_headers_complete(self) -> None:
+        """Hand the request to the application, unless it is too large already."""
+        self._in_headers = False
+        length = next((value for name, value in self.headers if name == b"content-length"), b"0")
+        if len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers) > self.limits.header_bytes:
+            self._refuse_headers()
+        elif int(length) > self.limits.body_bytes:
+            self._refuse_body()
+        else:
+            self._wait(self.limits.request_seconds)
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Count a part of the body, and hand it over."""
+        self._body_size += len(body)
+        if self._refused:
+            return
+        if self._body_size > self.limits.body_bytes:
+            self._refuse_body()
+        else:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Stop the time limit: from here on the client waits for the server."""
+        self._stop_waiting()
+        if not self._refused:
+            super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Let a client that does not read its answer not hold the connection for ever."""
+        super().on_response_complete()
+        if self.transport.is_closing():
+            self.loop.call_later(self.timeout_keep_alive, self.transport.abort)
+
+    def timeout_keep_alive_handler(self) -> None:
+        """End an idle connection, also where its last answer was not read."""
+        self.transport.abort()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no HTTP."""
+        self._refuse(400, "Expected an HTTP request, got something else.")
+
+    def _refuse_headers(self) -> None:
+        self._refuse(431, f"Expected headers of at most {self.limits.header_bytes} bytes, got more. Send fewer.")
+
+    def _refuse_body(self) -> None:
+        self._refuse(413, f"Expected a body of at most {self.limits.body_bytes} bytes, got more. Send less at once.")
+
+    def _wait(self, seconds: float) -> None:
+        self._stop_waiting()
+        self._timer = self.loop.call_later(
+            seconds, self._refuse, 408, f"Expected this part of the request within {seconds:g} seconds. Send it again."
+        )
+
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _refuse(self, status: int, detail: str) -> None:
+        """Answer, and end the connection once the client has read that; what it still sends is dropped."""
+        if self._refused or self.transport.is_closing():
+            return
+        self._refused = True
+        self._stop_waiting()
+        self._unset_keepalive_if_required()
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if self.cycle is None or not self.cycle.response_started or self.cycle.response_complete:
+            self.transport.write(_answer(status, detail))
+        self.flow.resume_reading()
+        if status != 503 and self.transport.can_write_eof():
+            self.transport.write_eof()  # to close at once could take the answer away from a client that still sends
+            self.loop.call_later(_LINGER, self.transport.abort)
+        else:
+            self.transport.close()
+
+
+def configured(
+    app: Callable[[], FastAPI], limits: Limits | None = None, certificate: Path | None = None, key: Path | None = None
+) -> uvicorn.Config:
+    """Build the settings of a server process.
+
+    Args:
+        app: builds the application, once all settings are known to be good.
+        limits: of each connection; None takes the usual ones.
+        certificate: the chain of TLS certificates, or None for no TLS.
+        key: the private key of the certificate.
+    """
+    protocol = type("Protocol", (LimitedProtocol,), {"limits": limits or Limits()})
+    files = {name: None if path is None else str(path) for name, path in (("certfile", certificate), ("keyfile", key))}
+    return uvicorn.Config(
+        app,
+        factory=True,
+        http=protocol,
+        ws="none",
+        loop="asyncio",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=_KEEP_ALIVE,
+        timeout_graceful_shutdown=_GRACE,
+        ssl_certfile=files["certfile"],
+        ssl_keyfile=files["keyfile"],
+    )
+
+
+def run(config: uvicorn.Config, listener: socket.socket) -> None:
+    """Serve until SIGINT or SIGTERM, and then answer what is under way. The signals are back at what they were after that.
+
+    ``config`` holds the settings and ``listener`` is the bound socket.
+    """
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = {one: signal.signal(one, lambda *_: None) for one in signals}  # uvicorn raises them again at its end
+    try:
+        uvicorn.Server(config).run([listener])
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
+def _answer(status: int, detail: str) -> bytes:
+    body = json.dumps({"detail": detail}).encode()
+    again = "retry-after: 1\r\n" * (status == 503)
+    head = (
+        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\ncontent-type: application/json\r\n"
+        f"content-length: {len(body)}\r\n{again}connection: close\r\n\r\n"
+    )
+    return head.encode() + body

@@ -1,0 +1,225 @@
+"""The checks between what a device sends and the store: who it is, whether it has the keys, and whether the form is canonical."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from sfumato.collect import batch, keys, wire
+from sfumato.collect.store import Enrolment, Keys, Store, Upload
+from sfumato.errors import InputError
+
+if TYPE_CHECKING:
+    from sfumato.collect.keys import ServerKey
+    from sfumato.collect.schema import Schema
+
+MOST_REPORTS = 2_000
+MOST_USERS = 1_000
+_MOST_KNOWN = 1 << 17
+_HEX = re.compile("[0-9a-f]{64}")
+_FIELDS = {"user", "sign_key", "agree_key", "code"}
+
+
+class RefusalError(Exception):
+    """What the server answers instead of doing what it was asked.
+
+    Args:
+        status: the HTTP status.
+        detail: a sentence and its remedy; it holds no part of a report.
+        retry_after: after how many seconds the same request may do better; None if it will not.
+        user: the id of the user that the request is about, if it is known.
+    """
+
+    def __init__(self, status: int, detail: str, retry_after: float | None = None, user: str | None = None) -> None:
+        super().__init__(detail)
+        self.status, self.detail, self.retry_after, self.user = status, detail, retry_after, user
+
+
+class Intake:
+    """The checks of one collection. Threads may share it.
+
+    Args:
+        schema: the schema of the collection.
+        store: knows who is enrolled.
+        server_key: the secret key whose public part stands in the schema.
+    """
+
+    def __init__(self, schema: Schema, store: Store, server_key: ServerKey) -> None:
+        self._schema, self._store, self._server_key = schema, store, server_key
+        self._known: dict[str, Keys] = {}
+        self._lock = threading.Lock()
+        self._mac_key = lru_cache(_MOST_KNOWN)(server_key.mac_key)  # to derive one takes longer than to check a report
+
+    @property
+    def most_bytes(self) -> int:
+        """The size of the largest upload of one report."""
+        parts = sum(wire.size(part.layouts) for part in self._schema.parts.values())
+        return 4 + 1 + 32 + 1 + 64 + 1 + parts + keys.SIGNATURE_BYTES
+
+    def enrolment(self, values: Any) -> Enrolment:
+        """Check the user, keys and code of one device.
+
+        Raises:
+            RefusalError: 422 for what is malformed, 403 for a wrong code.
+        """
+        if not isinstance(values, dict) or set(values) != _FIELDS:
+            raise RefusalError(422, "Expected an object with user, sign_key, agree_key and code. Update the client.")
+        user, sign_key, agree_key, code = (values[name] for name in ("user", "sign_key", "agree_key", "code"))
+        if not all(isinstance(key, str) and _HEX.fullmatch(key) for key in (sign_key, agree_key)):
+            raise RefusalError(422, "Expected sign_key and agree_key as 64 hexadecimal digits in small letters each.")
+        try:
+            wire.check_user(user)
+        except InputError as error:
+            raise RefusalError(422, str(error)) from error
+        if not isinstance(code, str) or not keys.same(self._server_key.code(self._schema, user), code):
+            raise RefusalError(403, "Expected the enrolment code of this user. Ask the operator for it.", user=user)
+        found = Keys(bytes.fromhex(sign_key), bytes.fromhex(agree_key))
+        try:
+            self._mac_key(found.agree_key, user)
+        except InputError as error:
+            raise RefusalError(422, str(error), user=user) from error
+        return Enrolment(user, found)
+
+    def report(self, body: bytes, user: str) -> Upload:
+        """Check the upload of one report; ``user`` is what :meth:`user_of` gave for this ``body``.
+
+        Raises:
+            RefusalError: 403 for an unknown user or a wrong signature, 400 for a message that is not canonical.
+        """
+        message, signature = body[: -keys.SIGNATURE_BYTES], body[-keys.SIGNATURE_BYTES :]
+        if not keys.verify(self._keys(user).sign_key, message, signature):
+            raise RefusalError(
+                403, "Expected the signature of this user's device, got another. Nothing was stored.", user=user
+            )
+        self._decode(message)
+        return Upload(user, message, signature)
+
+    def user_of(self, body: bytes) -> str:
+        """Read which user an upload of one report claims to be from.
+
+        Raises:
+            RefusalError: 404 for another schema, 400 for a malformed message.
+        """
+        self._check_schema(body, wire.MAGIC)
+        try:
+            return wire.split(self._schema, body[: -keys.SIGNATURE_BYTES])[0]
+        except wire.WireError as error:
+            raise RefusalError(400, str(error)) from error
+
+    def batch(self, body: bytes) -> Batch:
+        """Check a batch and each of its reports. This reads the store, and takes milliseconds.
+
+        Raises:
+            RefusalError: 404 for another schema, 400 for a malformed batch, 403 for an unknown sender or a wrong signature,
+                413 for too many reports.
+        """
+        self._check_schema(body, batch.MAGIC)
+        try:
+            found = batch.decode_batch(self._schema, body)
+        except wire.WireError as error:
+            raise RefusalError(400, str(error)) from error
+        self.learn([found.sender])
+        if not keys.verify_batch(self._keys(found.sender).sign_key, found.signed, found.signature):
+            raise RefusalError(
+                403, "Expected the signature of the sender, got another. Nothing was stored.", user=found.sender
+            )
+        if len(found.reports) > MOST_REPORTS:
+            raise RefusalError(
+                413, f"Expected at most {MOST_REPORTS} reports in a batch, got {len(found.reports)}. Send fewer."
+            )
+        return self._checked(found)
+
+    def knows(self, user: str) -> bool:
+        """Tell whether the keys of a user are at hand, without the store."""
+        return user in self._known
+
+    def learn(self, users: Collection[str]) -> None:
+        """Read the keys of users who are not known yet from the store; those who are not enrolled stay unknown.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        unknown = [user for user in users if user not in self._known]
+        if not unknown:
+            return
+        found = self._store.keys(unknown)
+        with self._lock:
+            self._known.update(found)
+            while len(self._known) > max(_MOST_KNOWN, len(found)):
+                del self._known[next(iter(self._known))]
+
+    def _checked(self, found: batch.Batch) -> Batch:
+        read: list[tuple[int, str, bytes, bytes]] = []
+        refused: list[tuple[int, RefusalError]] = []
+        for place, (message, code) in enumerate(found.reports):
+            try:
+                self._check_schema(message, wire.MAGIC)
+                read.append((place, self._decode(message), message, code))
+            except RefusalError as refusal:
+                refused.append((place, refusal))
+        self.learn({user for _, user, _, _ in read})
+        uploads = []
+        for place, user, message, code in read:
+            try:
+                if not keys.same(keys.mac(self._mac_key(self._keys(user).agree_key, user), message), code):
+                    raise RefusalError(
+                        403, "Expected the authentication code of this user's device, got another.", user=user
+                    )
+                uploads.append((place, Upload(user, message, code)))
+            except RefusalError as refusal:
+                refused.append((place, refusal))
+        return Batch(found.sender, tuple(uploads), tuple(refused))
+
+    def _check_schema(self, body: bytes, magic: bytes) -> None:
+        if body[:4] == magic and len(body) >= 37 and body[5:37] != self._schema.digest:
+            raise RefusalError(
+                404,
+                f"Expected a report for schema {self._schema.sha256[:16]}..., got one for another. Read /schema again.",
+            )
+
+    def _decode(self, message: bytes) -> str:
+        try:
+            return wire.decode(self._schema, message).user
+        except wire.WireError as error:
+            raise RefusalError(400, str(error)) from error
+
+    def _keys(self, user: str) -> Keys:
+        found = self._known.get(user)
+        if found is None:
+            raise RefusalError(403, "Expected an enrolled user, got another. Enrol the device first.", user=user)
+        return found
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A checked batch.
+
+    Args:
+        sender: the user whose device sent it.
+        uploads: place in the batch and report, for each one that is fine.
+        refused: place in the batch and reason, for each other one.
+    """
+
+    sender: str
+    uploads: tuple[tuple[int, Upload], ...]
+    refused: tuple[tuple[int, RefusalError], ...]
+
+
+def read_users(body: bytes) -> Any:
+    """Parse the JSON of an enrolment: one object, or a list of at most 1,000.
+
+    Raises:
+        RefusalError: 422 for anything else.
+    """
+    try:
+        values = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise RefusalError(422, "Expected JSON with user, sign_key, agree_key and code. Update the client.") from error
+    if isinstance(values, list) and not 1 <= len(values) <= MOST_USERS:
+        raise RefusalError(422, f"Expected a list of 1 to {MOST_USERS} users, got {len(values)}. Send fewer.")
+    return values

@@ -1,0 +1,80 @@
+"""Limits on what one sender may ask for, and on what all requests together may hold in memory."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from sfumato.collect.intake import RefusalError
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+
+class Buckets:
+    """One token bucket a name: it holds ``burst`` tokens at most, gets ``rate`` a second, and an action takes one.
+
+    Only the ``most`` names that acted last are kept, so memory is bounded. A forgotten name starts with a full bucket.
+
+    Args:
+        rate: tokens a second for each name.
+        burst: the most tokens in a bucket.
+        most: how many names are kept.
+        clock: the time in seconds.
+
+    >>> now = 0.0
+    >>> buckets = Buckets(rate=2.0, burst=1, clock=lambda: now)
+    >>> buckets.take("ada"), buckets.take("ada"), buckets.take("bob")
+    (0.0, 0.5, 0.0)
+    """
+
+    def __init__(
+        self, rate: float, burst: float, most: int = 1 << 16, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._rate, self._burst, self._most, self._clock = rate, burst, most, clock
+        self._kept: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, name: str) -> float:
+        """Take one token and return 0, or return the seconds until there is one."""
+        now = self._clock()
+        left, then = self._kept.pop(name, (self._burst, now))
+        left = min(self._burst, left + (now - then) * self._rate)
+        self._kept[name] = (left - 1 if left >= 1 else left, now)
+        if len(self._kept) > self._most:
+            self._kept.popitem(last=False)
+        return 0.0 if left >= 1 else (1 - left) / self._rate
+
+
+class Bodies:
+    """The bodies of all requests together hold ``most`` bytes of memory at most."""
+
+    def __init__(self, most: int = 1 << 28) -> None:
+        self._most, self._held = most, 0
+
+    @asynccontextmanager
+    async def read(self, request: Request, most: int) -> AsyncIterator[bytes]:
+        """Read the body of a request, which counts as held until the end of the block.
+
+        Args:
+            request: whose body was not read yet.
+            most: the largest size that is taken, in bytes.
+
+        Raises:
+            RefusalError: 413 for a larger body, 503 if too much is held.
+        """
+        parts, size = [], 0
+        try:
+            async for part in request.stream():
+                parts.append(part)
+                size += len(part)
+                self._held += len(part)
+                if size > most:
+                    raise RefusalError(413, f"Expected a body of at most {most} bytes, got more. Send less at once.")
+                if self._held > self._most:
+                    raise RefusalError(503, "The server is busy. Send the same bytes again later.", retry_after=1)
+            yield b"".join(parts)
+        finally:
+            self._held -= size

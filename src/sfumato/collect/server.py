@@ -1,0 +1,372 @@
+"""The server of one collection: it enrols devices, takes their reports, and closes and exports the collection.
+
+It never sees a value of a user: reports are randomized on the devices. Which calls there are, and what they answer, stands in
+``docs/decisions/0028-collection.md`` and on the server's own page ``/docs``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import math
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from datetime import UTC
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from fastapi import Depends, FastAPI
+from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBasic, HTTPBasicCredentials, HTTPBearer
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+
+from sfumato import __version__
+from sfumato.collect.answers import BYTES, CALLS, counted, documented
+from sfumato.collect.checks import moment
+from sfumato.collect.intake import Intake, RefusalError, read_users
+from sfumato.collect.limits import Bodies, Buckets
+from sfumato.collect.observe import Log, Metrics
+from sfumato.collect.page import PAGE_HEADERS, docs_page, status_page
+from sfumato.collect.wire import public_id
+from sfumato.collect.writer import BusyError, Writer
+from sfumato.errors import DataError, InputError
+
+if TYPE_CHECKING:
+    from sfumato.collect.keys import ServerKey
+    from sfumato.collect.schema import Schema
+    from sfumato.collect.store import Answer, Enrolment, Store, Upload
+
+T = TypeVar("T")
+MOST_BATCH = 1 << 23
+_MOST_USERS_BYTES = 1 << 19
+_BLOCK = 1 << 16
+_BEARER, _BASIC = HTTPBearer(auto_error=False), HTTPBasic(auto_error=False)
+
+
+def create_app(
+    schema: Schema,
+    store: Store,
+    server_key: ServerKey,
+    admin_token: str,
+    *,
+    uploads_a_second: float = 100.0,
+    clock: Callable[[], float] = time.time,
+) -> FastAPI:
+    """Build the application of a collection, for uvicorn or another ASGI server.
+
+    Args:
+        schema: the schema of the collection.
+        store: the store of this schema.
+        server_key: the secret key whose public part stands in the schema.
+        admin_token: whoever sends it may close and export.
+        uploads_a_second: how many uploads one user may send, in the long run; twice as many at once.
+        clock: the time in seconds since 1970.
+
+    Raises:
+        InputError: the key is not that of the schema.
+    """
+    if server_key.public.hex() != schema.server_key:
+        raise InputError("Expected the server key whose public part stands in the schema, got another. Use its file.")
+    service = _Service(schema, store, server_key, admin_token, uploads_a_second, clock)
+    app = FastAPI(
+        title=f"Collection {schema.collection}",
+        version=__version__,
+        description=schema.statement(),
+        docs_url=None,
+        redoc_url=None,
+        lifespan=service.lifespan,
+        exception_handlers={
+            RefusalError: service.refuse,
+            DataError: service.fail,
+            ClientDisconnect: service.leave,
+            HTTPException: service.decline,
+            Exception: service.crash,
+        },
+    )
+    for method, path, good, refusals, body in CALLS:
+        of_operator = 401 in refusals
+        app.add_api_route(
+            path,
+            getattr(service, path.strip("/") or "page"),
+            methods=[method],
+            dependencies=[Depends(service.check_bearer if method == "POST" else service.check_admin)] * of_operator,
+            tags=["operator" if of_operator else "devices"],
+            **documented(good, refusals, body),
+        )
+
+    async def docs() -> HTMLResponse:
+        return HTMLResponse(docs_page(app.openapi()), headers=PAGE_HEADERS)
+
+    app.add_api_route("/docs", docs, include_in_schema=False)
+    return app
+
+
+class _Service:
+    """The calls, and what they share."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        store: Store,
+        server_key: ServerKey,
+        admin_token: str,
+        uploads_a_second: float,
+        clock: Callable[[], float],
+    ) -> None:
+        self._schema, self._store, self._token, self._clock = schema, store, admin_token.encode(), clock
+        self._opens, self._closes = (
+            moment(name, getattr(schema, name)).replace(tzinfo=UTC).timestamp() for name in ("opens", "closes")
+        )
+        self._is_closed = False
+        self._intake = Intake(schema, store, server_key)
+        self._bodies = Bodies()
+        self._buckets = Buckets(uploads_a_second, max(1.0, 2 * uploads_a_second))
+        self._reports: Writer[Upload] = Writer(self._commit)
+        self._users: Writer[Enrolment] = Writer(store.enrol)
+        self._checker = ThreadPoolExecutor(1, thread_name_prefix="sfumato-checker")
+        self._metrics, self._log = Metrics(lambda: self._reports.waiting), Log()
+
+    async def schema(self) -> Response:
+        """Return the schema of the collection, in its canonical form. Devices check it before they answer."""
+        return Response(self._schema.text, media_type="application/json")
+
+    async def status(self) -> Response:
+        """Return whether reports are taken, and when."""
+        return JSONResponse(await self._status())
+
+    async def users(self, request: Request) -> Response:
+        """Enrol a device with its two public keys and the code that the operator gave its user.
+
+        A list of up to 1,000 devices is answered with a list in the same order: each status is what the device would get alone.
+        """
+        async with self._bodies.read(request, _MOST_USERS_BYTES) as body:
+            values = read_users(body)
+            alone = not isinstance(values, list)
+            checked = await self._checking(lambda: [self._enrolment(one) for one in ([values] if alone else values)])
+            good = [one for one in checked if not isinstance(one, RefusalError)]
+            stored = iter(await self._write(self._users, good))
+        outcomes = [one if isinstance(one, RefusalError) else self._enrolled(one, next(stored)) for one in checked]
+        if not alone:
+            for one in outcomes:
+                self._note(one)
+            return JSONResponse([{"status": _status_of(one), "detail": _detail_of(one)} for one in outcomes])
+        return self._answer(outcomes[0])
+
+    async def reports(self, request: Request) -> Response:
+        """Take one report: a message and its signature (64 bytes). The same bytes may be sent again at any time."""
+        self._check_open()
+        async with self._bodies.read(request, self._intake.most_bytes) as body:
+            user = self._intake.user_of(body)
+            if not self._intake.knows(user):
+                await asyncio.to_thread(self._intake.learn, [user])
+            upload = self._intake.report(body, user)
+            self._take_turn(user)
+            (answer,) = await self._write(self._reports, [upload])
+        return self._answer(self._told(answer, user))
+
+    async def batches(self, request: Request) -> Response:
+        """Take reports of many devices, each with its code, signed by the device that sends them.
+
+        A report that is refused leaves the others as they are.
+        """
+        self._check_open()
+        async with self._bodies.read(request, MOST_BATCH) as body:
+            batch = await self._checking(lambda: self._intake.batch(body))
+            self._take_turn(batch.sender)
+            answers = await self._write(self._reports, [upload for _, upload in batch.uploads])
+        told = [self._told(answer, upload.user) for (_, upload), answer in zip(batch.uploads, answers, strict=True)]
+        if "closed" in answers:
+            raise self._gone()
+        refused = list(batch.refused)
+        for (place, _), one in zip(batch.uploads, told, strict=True):
+            if isinstance(one, RefusalError):
+                refused.append((place, one))
+        for _, one in refused:
+            self._note(one)
+        places = [
+            {"place": place, "status": one.status, "detail": one.detail} for place, one in sorted(refused, key=_place)
+        ]
+        return JSONResponse(
+            {"stored": answers.count("stored"), "repeated": answers.count("repeated"), "refused": places}
+        )
+
+    async def close(self) -> Response:
+        """Close the collection for good. The same answer is given if it is closed already."""
+        sha256, reports = await asyncio.to_thread(self._store.close)
+        self._is_closed = True
+        self._log.say("closed", sha256=sha256, reports=reports)
+        return JSONResponse({"sha256": sha256, "reports": reports})
+
+    async def export(self) -> Response:
+        """Return the closed collection as a file, whose SHA-256 is its name."""
+        if (await self._status())["sha256"] is None:
+            raise RefusalError(409, "Expected a closed collection, got an open one. Close it first.")
+        closed = await asyncio.to_thread(self._store.closed)
+        return StreamingResponse(_blocks(closed.pieces()), media_type=next(iter(BYTES)))
+
+    async def counts(self) -> Response:
+        """Return how many users and reports there are, when they came, what was refused, and what users have spent."""
+        return JSONResponse(await self._counts())
+
+    async def metrics(self) -> Response:
+        """Return the figures of this server process in the text form of Prometheus."""
+        return Response(self._metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def page(self) -> Response:
+        """Return the status page of the collection."""
+        return HTMLResponse(status_page(self._schema, await self._counts()), headers=PAGE_HEADERS)
+
+    @asynccontextmanager
+    async def lifespan(self, _app: FastAPI) -> AsyncIterator[None]:
+        """Answer at the end what is still waiting."""
+        yield
+        await self._reports.stop()
+        await self._users.stop()
+        self._checker.shutdown()
+
+    async def check_bearer(self, bearer: HTTPAuthorizationCredentials | None = Depends(_BEARER)) -> None:  # noqa: B008
+        """Refuse a change without the token; no browser sends a bearer token for another site."""
+        self._check_token(None if bearer is None else bearer.credentials)
+
+    async def check_admin(
+        self,
+        bearer: HTTPAuthorizationCredentials | None = Depends(_BEARER),  # noqa: B008
+        basic: HTTPBasicCredentials | None = Depends(_BASIC),  # noqa: B008
+    ) -> None:
+        """Refuse a request without the token, which browsers send as a password."""
+        self._check_token(bearer.credentials if bearer is not None else None if basic is None else basic.password)
+
+    async def refuse(self, request: Request, error: Exception) -> Response:
+        """Answer a refusal of this server."""
+        assert isinstance(error, RefusalError)
+        self._note(error)
+        again = {} if error.retry_after is None else {"retry-after": str(math.ceil(error.retry_after))}
+        return JSONResponse({"detail": error.detail}, error.status, again)
+
+    async def fail(self, request: Request, error: Exception) -> Response:
+        """Answer that the store cannot be used now."""
+        self._log.say("store", logging.ERROR, detail=str(error))
+        detail = "The server cannot use its store now, and nothing was acknowledged. Send the same bytes again later."
+        return await self.refuse(request, RefusalError(503, detail, retry_after=10))
+
+    async def decline(self, request: Request, error: Exception) -> Response:
+        """Answer what the router refuses."""
+        assert isinstance(error, HTTPException)
+        self._note(RefusalError(error.status_code, error.detail))
+        return JSONResponse({"detail": error.detail}, error.status_code, error.headers)
+
+    async def leave(self, request: Request, error: Exception) -> Response:
+        """Answer a client that has gone, which nobody reads."""
+        return JSONResponse({"detail": "Expected the whole request, got a part. Send it again."}, 408)
+
+    async def crash(self, request: Request, error: Exception) -> Response:
+        """Answer a fault of this server; its log says which."""
+        return JSONResponse({"detail": "The server has a fault, and nothing was acknowledged. Tell its operator."}, 500)
+
+    async def _status(self) -> dict[str, Any]:
+        sha256 = await asyncio.to_thread(lambda: self._store.sha256)
+        self._is_closed |= sha256 is not None
+        now = self._clock()
+        state = "closed" if self._is_closed or now >= self._closes else "waiting" if now < self._opens else "open"
+        times = {"opens": self._schema.opens, "closes": self._schema.closes}
+        return {"schema": self._schema.sha256, "state": state, **times, "sha256": sha256}
+
+    async def _counts(self) -> dict[str, Any]:
+        return counted(self._schema, await self._status(), await asyncio.to_thread(self._store.counts))
+
+    def _commit(self, uploads: Sequence[Upload]) -> list[Answer]:
+        with self._metrics.commit():
+            return self._store.add(uploads)
+
+    async def _write(self, writer: Writer[T], items: Sequence[T]) -> list[Answer]:
+        try:
+            return await writer.add(items)
+        except BusyError as error:
+            raise RefusalError(503, "The server is busy. Send the same bytes again later.", retry_after=1) from error
+
+    async def _checking(self, check: Callable[[], T]) -> T:
+        """Run what takes long in the one thread for it, so that single reports are not held up."""
+        return await asyncio.get_running_loop().run_in_executor(self._checker, check)
+
+    def _enrolment(self, values: Any) -> Enrolment | RefusalError:
+        try:
+            return self._intake.enrolment(values)
+        except RefusalError as refusal:
+            return refusal
+
+    def _enrolled(self, enrolment: Enrolment, answer: Answer) -> Answer | RefusalError:
+        if answer != "conflict":
+            return answer
+        detail = "This user has other keys already, which stay. If it was not you, ask the operator."
+        return RefusalError(409, detail, user=enrolment.user)
+
+    def _told(self, answer: Answer, user: str) -> Answer | RefusalError:
+        """Count what became of a report; what is not stored is a refusal."""
+        self._metrics.reports.labels(answer).inc()
+        if answer == "closed":
+            self._is_closed = True
+            return self._gone()
+        if answer == "conflict":
+            detail = "Another report of this user is stored, and stays. This one was dropped, and an alert was written."
+            return RefusalError(409, detail, user=user)
+        return answer
+
+    def _answer(self, outcome: Answer | RefusalError) -> Response:
+        if isinstance(outcome, RefusalError):
+            raise outcome
+        return Response(b'{"answer":"%s"}' % outcome.encode(), _status_of(outcome), media_type="application/json")
+
+    def _check_open(self) -> None:
+        now = self._clock()
+        if now < self._opens:
+            detail = f"The collection opens at {self._schema.opens}. Send the same bytes then."
+            raise RefusalError(425, detail, retry_after=self._opens - now)
+        if self._is_closed or now >= self._closes:
+            raise self._gone()
+
+    def _gone(self) -> RefusalError:
+        return RefusalError(410, "The collection is closed. Nothing is taken any more.")
+
+    def _take_turn(self, user: str) -> None:
+        wait = self._buckets.take(user)
+        if wait:
+            detail = "This user sends too much. Send the same bytes again later."
+            raise RefusalError(429, detail, retry_after=wait, user=user)
+
+    def _check_token(self, token: str | None) -> None:
+        if token is None or not hmac.compare_digest(token.encode(), self._token):
+            detail = "Expected the admin token as a bearer token or as the password of a browser, got none or another."
+            raise HTTPException(401, detail, {"www-authenticate": 'Basic realm="sfumato", charset="UTF-8"'})
+
+    def _note(self, outcome: Answer | RefusalError) -> None:
+        """Count and log a refusal; its user is named by the start of a hash."""
+        if isinstance(outcome, RefusalError):
+            self._metrics.refusals.labels(str(outcome.status)).inc()
+            who = {} if outcome.user is None else {"user": f"{public_id(self._schema, outcome.user):016x}"[:12]}
+            self._log.say(f"refused {outcome.status}", detail=outcome.detail, **who)
+
+
+def _status_of(outcome: Answer | RefusalError) -> int:
+    return outcome.status if isinstance(outcome, RefusalError) else 201 if outcome == "stored" else 200
+
+
+def _detail_of(outcome: Answer | RefusalError) -> str:
+    return outcome.detail if isinstance(outcome, RefusalError) else ""
+
+
+def _place(refused: tuple[int, RefusalError]) -> int:
+    return refused[0]
+
+
+async def _blocks(pieces: Iterable[bytes]) -> AsyncIterator[bytes]:
+    """Join small pieces, so that each block is worth a turn of the event loop."""
+    block = bytearray()
+    for piece in pieces:
+        block += piece
+        if len(block) >= _BLOCK:
+            yield bytes(block)
+            block.clear()
+    yield bytes(block)

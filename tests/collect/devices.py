@@ -1,0 +1,75 @@
+"""A collection about one label, its devices, and a server in the test's own process."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from sfumato.collect import keys, wire
+from sfumato.collect.batch import encode_batch
+from sfumato.collect.keys import DeviceKeys, ServerKey
+from sfumato.collect.schema import Schema
+from sfumato.collect.store import Enrolment, Keys, Upload
+
+SERVER_KEY = ServerKey(bytes(range(32)))
+TOKEN = "0123456789abcdef" * 4
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+OPEN = 1_796_100_000.0  # between the times of the schema
+
+
+def label_schema(collection: str = "test", opens: str = "2026-11-01T00:00:00Z") -> Schema:
+    """A schema that asks for one of four classes."""
+    return Schema.from_dict(
+        {
+            "collection": collection,
+            "purpose": "A test.",
+            "opens": opens,
+            "closes": "2027-01-01T00:00:00Z",
+            "server_key": SERVER_KEY.public.hex(),
+            "label": {"classes": ["a", "b", "c", "d"], "epsilon": 1.0, "mechanism": "randomized-response"},
+        }
+    )
+
+
+@dataclass(frozen=True)
+class FakeDevice:
+    """A device with keys that follow from its user id."""
+
+    user: str
+    schema: Schema = field(default_factory=label_schema)
+
+    @cached_property
+    def keys(self) -> DeviceKeys:
+        seed = self.user.encode().ljust(32, b".")[:32]
+        return DeviceKeys(seed, seed[::-1])
+
+    @property
+    def enrolment(self) -> Enrolment:
+        return Enrolment(self.user, Keys(self.keys.sign_key, self.keys.agree_key))
+
+    @property
+    def code(self) -> dict[str, str]:
+        """What it sends to enrol."""
+        return {
+            "user": self.user,
+            "sign_key": self.keys.sign_key.hex(),
+            "agree_key": self.keys.agree_key.hex(),
+            "code": SERVER_KEY.code(self.schema, self.user),
+        }
+
+    def message(self, label: int = 0) -> bytes:
+        return wire.encode(self.schema, self.user, {"label": (label,)})
+
+    def upload(self, label: int = 0) -> Upload:
+        return Upload(self.user, self.message(label), self.keys.sign(self.message(label)))
+
+    def body(self, label: int = 0) -> bytes:
+        """What it sends to report."""
+        return self.message(label) + self.keys.sign(self.message(label))
+
+    def coded(self, label: int = 0) -> tuple[bytes, bytes]:
+        """What it hands to a device that sends batches."""
+        message = self.message(label)
+        return message, keys.mac(self.keys.mac_key(SERVER_KEY.public, self.user), message)
+
+    def batch(self, *others: tuple[bytes, bytes]) -> bytes:
+        """A batch that it sends for others."""
+        return encode_batch(self.schema, self.user, self.keys, others)
