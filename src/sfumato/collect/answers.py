@@ -144,10 +144,10 @@ _TEXT = {"text/plain": {"schema": {"type": "string"}}}
 _HTML = {"text/html": {"schema": {"type": "string"}}}
 _UPLOAD = (400, 403, 404, 410, 425, 429)
 CALLS: tuple[tuple[str, str, dict[int, Any], tuple[int, ...], dict[str, Any] | None], ...] = (
+    ("POST", "/reports", {200: Taken, 201: Taken}, (*_UPLOAD, 409), BYTES),
     ("GET", "/schema", {200: _JSON}, (), None),
     ("GET", "/status", {200: Status}, (), None),
     ("POST", "/users", {200: Taken | list[UserAnswer], 201: Taken}, (403, 409, 422), USERS),
-    ("POST", "/reports", {200: Taken, 201: Taken}, (*_UPLOAD, 409), BYTES),
     ("POST", "/batches", {200: BatchAnswer}, _UPLOAD, BYTES),
     ("POST", "/close", {200: ClosedAnswer}, (401,), None),
     ("GET", "/export", {200: BYTES}, (401, 409), None),

@@ -47,6 +47,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     limits: ClassVar[Limits] = Limits()
     _timer: asyncio.TimerHandle | None = None
+    _deadline: float | None = None
     _refused = False
     _in_headers = False
     _began = False
@@ -64,13 +65,14 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection and its time limit."""
         self._stop_waiting()
+        self._set_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Parse what came, unless the connection was refused."""
         if self._refused:
             return
-        if self._timer is None:
+        if self._deadline is None:
             self._wait(self.limits.header_seconds)
         self._began = False
         super().data_received(data)
@@ -135,15 +137,23 @@ class LimitedProtocol(HttpToolsProtocol):
         self._refuse(413, f"Expected a body of at most {self.limits.body_bytes} bytes, got more. Send less at once.")
 
     def _wait(self, seconds: float) -> None:
-        self._stop_waiting()
-        self._timer = self.loop.call_later(
-            seconds, self._refuse, 408, f"Expected this part of the request within {seconds:g} seconds. Send it again."
-        )
+        self._deadline = self.loop.time() + seconds
+        if self._timer is None or self._timer.when() > self._deadline:
+            self._set_timer()
 
     def _stop_waiting(self) -> None:
+        self._deadline = None
+
+    def _set_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
+        self._timer = None if self._deadline is None else self.loop.call_at(self._deadline, self._check_time)
+
+    def _check_time(self) -> None:
+        """A timer stays when its deadline moves, since most requests are over long before, and is set again here."""
+        if self._deadline is not None and self._deadline <= self.loop.time():
+            self._refuse(408, "Expected the whole request in time, got a part. Send it again.")
+        self._set_timer()
 
     def _refuse(self, status: int, detail: str) -> None:
         """Answer, and end the connection once the client has read that; what it still sends is dropped."""

@@ -36,7 +36,7 @@ dl.figures dt { color: var(--soft); font-size: .875rem }
 dl.figures dd { margin: 0; font-size: 1.6rem; font-variant-numeric: tabular-nums }
 svg { display: block; width: 100%; height: auto; max-width: 44rem } svg text { fill: var(--soft); font-size: 13px }
 svg .bar { fill: var(--bar) } svg .grid { stroke: var(--line) }
-.scroll { overflow-x: auto } table { border-collapse: collapse; font-variant-numeric: tabular-nums }
+.scroll { overflow-x: auto; overflow-wrap: normal } table { border-collapse: collapse; font-variant-numeric: tabular-nums }
 th, td { text-align: left; padding: .3rem 1.2rem .3rem 0; border-bottom: 1px solid var(--line); vertical-align: top }
 th { color: var(--soft); font-weight: 500 } td.number, th.number { text-align: right }
 @media (max-width: 30rem) { svg text { font-size: 20px } }

@@ -11,7 +11,7 @@ import hmac
 import logging
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from datetime import UTC
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastapi import Depends, FastAPI
 from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBasic, HTTPBasicCredentials, HTTPBearer
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -77,6 +78,7 @@ def create_app(
         description=schema.statement(),
         docs_url=None,
         redoc_url=None,
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # what requests hold goes nowhere else
         lifespan=service.lifespan,
         exception_handlers={
             RefusalError: service.refuse,
@@ -88,10 +90,11 @@ def create_app(
     )
     for method, path, good, refusals, body in CALLS:
         of_operator = 401 in refusals
-        app.add_api_route(
+        app.router.add_api_route(
             path,
             getattr(service, path.strip("/") or "page"),
             methods=[method],
+            route_class_override=APIRoute if of_operator else _Direct,
             dependencies=[Depends(service.check_bearer if method == "POST" else service.check_admin)] * of_operator,
             tags=["operator" if of_operator else "devices"],
             **documented(good, refusals, body),
@@ -102,6 +105,13 @@ def create_app(
 
     app.add_api_route("/docs", docs, include_in_schema=False)
     return app
+
+
+class _Direct(APIRoute):
+    """A route whose call reads the request itself, without the machinery for parameters."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        return self.endpoint
 
 
 class _Service:
@@ -129,11 +139,11 @@ class _Service:
         self._checker = ThreadPoolExecutor(1, thread_name_prefix="sfumato-checker")
         self._metrics, self._log = Metrics(lambda: self._reports.waiting), Log()
 
-    async def schema(self) -> Response:
+    async def schema(self, _request: Request) -> Response:
         """Return the schema of the collection, in its canonical form. Devices check it before they answer."""
         return Response(self._schema.text, media_type="application/json")
 
-    async def status(self) -> Response:
+    async def status(self, _request: Request) -> Response:
         """Return whether reports are taken, and when."""
         return JSONResponse(await self._status())
 
@@ -221,11 +231,12 @@ class _Service:
 
     @asynccontextmanager
     async def lifespan(self, _app: FastAPI) -> AsyncIterator[None]:
-        """Answer at the end what is still waiting."""
+        """Commit at the end what is still waiting."""
         yield
         await self._reports.stop()
         await self._users.stop()
         self._checker.shutdown()
+        self._store.dispose()
 
     async def check_bearer(self, bearer: HTTPAuthorizationCredentials | None = Depends(_BEARER)) -> None:  # noqa: B008
         """Refuse a change without the token; no browser sends a bearer token for another site."""

@@ -1,0 +1,168 @@
+"""Uploads a second of the collection server: single signed reports, and batches of 500 with a code a report.
+
+    python benchmarks/collect_load.py [--seconds 10] [--users 200000]
+
+Client and server share this machine and talk over loopback. The client is `wrk` (Debian: apt-get install wrk), which sends
+requests that were made before. The server enrolled all users, so it knows their keys. Every answer must be a success, and at
+the end the store must hold each acknowledged report once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import httpx
+
+from sfumato.collect import keys, wire
+from sfumato.collect.batch import encode_batch
+from sfumato.collect.keys import DeviceKeys, ServerKey
+from sfumato.collect.schema import Schema
+from sfumato.collect.store import Store
+
+BATCH, ENROL = 500, 1000
+SCRIPT = """
+local file, sizes, place = io.open("%(bodies)s", "rb"), {}, 0
+local last, good, bad = nil, 0, 0
+function request()
+  local size = file:read(8)
+  if size == nil then wrk.thread:stop(); return last end
+  last = wrk.format("POST", "%(path)s", {["Content-Type"] = "application/octet-stream"}, file:read(tonumber(size)))
+  return last
+end
+function done(summary, latency)
+  io.write(string.format('JSON {"requests": %%d, "seconds": %%.3f, "p50": %%.2f, "p99": %%.2f, "errors": %%d}\\n',
+    summary.requests, summary.duration / 1e6, latency:percentile(50) / 1e3, latency:percentile(99) / 1e3,
+    summary.errors.status + summary.errors.connect + summary.errors.read + summary.errors.write + summary.errors.timeout))
+end
+"""
+
+
+def questions(key: ServerKey) -> Schema:
+    """Eight features and a label of four classes."""
+    now = time.time()
+    times = {
+        name: time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now + shift))
+        for name, shift in (("opens", -3600), ("closes", 86400))
+    }
+    return Schema.from_dict(
+        {
+            "collection": "load",
+            "purpose": "Measure.",
+            "server_key": key.public.hex(),
+            **times,
+            "features": {"names": [f"f{place}" for place in range(8)], "epsilon": 1.0, "mechanism": "multi-bit"},
+            "label": {"classes": ["a", "b", "c", "d"], "epsilon": 1.0},
+        }
+    )
+
+
+def report(schema: Schema, user: str) -> bytes:
+    """A canonical message; what it says does not matter here."""
+    layout = schema.parts["features"].layouts[0]
+    drawn = tuple(range(layout.count)) * bool(layout.of)
+    subset = schema.parts["label"].layouts[0]
+    label = tuple(range(subset.count)) * bool(subset.of) + (subset.low,) * subset.count
+    return wire.encode(schema, user, {"features": (*drawn, *(layout.low,) * layout.count), "label": label})
+
+
+def enrol(url: str, schema: Schema, key: ServerKey, devices: dict[str, DeviceKeys]) -> float:
+    """Enrol all devices in lists; return enrolments a second."""
+    users = [
+        {"user": user, "sign_key": own.sign_key.hex(), "agree_key": own.agree_key.hex(), "code": key.code(schema, user)}
+        for user, own in devices.items()
+    ]
+    start = time.perf_counter()
+    for place in range(0, len(users), ENROL):
+        answers = httpx.post(f"{url}/users", json=users[place : place + ENROL], timeout=60).json()
+        assert {one["status"] for one in answers} == {201}
+    return len(users) / (time.perf_counter() - start)
+
+
+def load(url: str, path: str, bodies: list[bytes], folder: Path, seconds: int) -> dict[str, float]:
+    """Send bodies with wrk until they or the time are used up."""
+    file, script = folder / "bodies", folder / "load.lua"
+    file.write_bytes(b"".join(b"%08d" % len(body) + body for body in bodies))
+    script.write_text(SCRIPT % {"bodies": file, "path": path})
+    command = ["wrk", "-t1", "-c32", f"-d{seconds}s", "-s", str(script), url]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found = re.search(r"JSON (.*)", said)
+    assert found is not None, said
+    return json.loads(found[1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seconds", type=int, default=10)
+    parser.add_argument("--users", type=int, default=200_000)
+    asked = parser.parse_args()
+    if shutil.which("wrk") is None:
+        sys.exit("wrk is not installed (Debian: apt-get install wrk).")
+    with tempfile.TemporaryDirectory() as name:
+        folder, key = Path(name), ServerKey.new()
+        schema = questions(key)
+        (folder / "schema.json").write_text(schema.text)
+        key.write(folder / "server.key")
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        store, url = folder / "reports.sqlite", f"http://127.0.0.1:{port}"
+        options = {"--schema": "schema.json", "--server-key": "server.key", "--store": store.name, "--port": str(port)}
+        words = [word for option in options.items() for word in option]
+        server = subprocess.Popen([sys.executable, "-m", "sfumato", "collect", "serve", *words], cwd=folder)
+        try:
+            while not _answers(url):
+                time.sleep(0.1)
+            measure(url, schema, key, folder, asked.users, asked.seconds, store)
+        finally:
+            server.terminate()
+            server.wait(30)
+
+
+def measure(url: str, schema: Schema, key: ServerKey, folder: Path, users: int, seconds: int, store: Path) -> None:
+    """Print the figures of both ways to upload."""
+    devices = {f"user-{place}": DeviceKeys.new() for place in range(users)}
+    print(f"enrolled in lists of {ENROL}: {enrol(url, schema, key, devices):,.0f} a second", flush=True)
+    names = list(devices)
+    alone, together = names[: users // 5], names[users // 5 :]
+    singles = []
+    for user in alone:
+        message = report(schema, user)
+        singles.append(message + devices[user].sign(message))
+    tell("single signed reports", load(url, "/reports", singles, folder, seconds), 1, store)
+    batches = []
+    for start in range(0, len(together), BATCH):
+        messages = [(user, report(schema, user)) for user in together[start : start + BATCH]]
+        coded = [(one, keys.mac(devices[user].mac_key(key.public, user), one)) for user, one in messages]
+        sender = together[start]
+        batches.append(encode_batch(schema, sender, devices[sender], coded))
+    tell(f"batches of {BATCH}", load(url, "/batches", batches, folder, seconds), BATCH, store)
+
+
+def tell(what: str, found: dict[str, float], each: int, store: Path) -> None:
+    """Print one line, with how many reports the store holds by now."""
+    rate = found["requests"] * each / found["seconds"]
+    held = Store.open(str(store)).counts().reports
+    print(
+        f"{what}: {rate:,.0f} reports a second, p50 {found['p50']:.1f} ms, p99 {found['p99']:.1f} ms, "
+        f"{found['requests']:,} requests, {found['errors']:,} errors; the store holds {held:,} reports",
+        flush=True,
+    )
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/status").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+if __name__ == "__main__":
+    main()
