@@ -198,7 +198,7 @@ def why_absent(dataset: str, data_dir: str | Path | None) -> str | None:
     Raises:
         InputError: ``data_dir`` is not a folder.
     """
-    from sfumato.graph.datasets import list_datasets
+    from sfumato.graph.listing import list_datasets
 
     dataset, _ = parts_of(dataset)
     if dataset in PATE_DATASETS and data_dir is not None and (Path(data_dir) / dataset).is_dir():
