@@ -17,7 +17,7 @@ from pathlib import Path
 from sfumato._files import whole_file
 from sfumato.collect.schema import Schema
 from sfumato.collect.wire import Message, decode
-from sfumato.errors import DataError, InputError
+from sfumato.errors import DataError, InputError, SchemaError
 
 MAGIC, VERSION = b"SFRC", 1
 
@@ -84,7 +84,10 @@ class Closed:
         if data[:5] != MAGIC + bytes([VERSION]):
             raise DataError(f"Expected {path.name} to be an exported collection, got another file. Export it again.")
         schema, *messages = _split(data, path.name)
-        closed = cls(Schema.from_json(schema), tuple(messages))
+        try:
+            closed = cls(Schema.from_json(schema), tuple(messages))
+        except SchemaError as error:
+            raise DataError(f"Expected {path.name} to begin with a schema, got another one. {error}") from error
         if closed.schema.text.encode() != schema:
             raise DataError(f"Expected {path.name} to hold its schema in canonical form. Export it again.")
         _ = closed.reports
