@@ -1,7 +1,7 @@
 """A schema for every question that can be asked, answers to it, and mutations of messages. It needs no pytest."""
 
 import random
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 
 from sfumato.collect import wire
 from sfumato.collect.keys import ServerKey
@@ -83,7 +83,23 @@ def accepted(schema, message):
     except wire.WireError:
         return False
     assert wire.encode(schema, found.user, found.answers) == message, message.hex()
+    assert found.user.strip() == found.user != "", message.hex()
+    assert found.user.isprintable(), message.hex()
+    for name, answer in found.answers.items():
+        assert fits(schema.parts[name].layouts, answer), message.hex()
     return True
+
+
+def fits(layouts, answer):
+    """Whether an answer is what the layouts say, tested apart from the decoder's own checks."""
+    rest = list(answer)
+    for layout in layouts:
+        drawn = [rest.pop(0) for _ in range(layout.count)] if layout.of else []
+        values = [rest.pop(0) for _ in range(layout.count)]
+        ascending = all(one < other for one, other in pairwise([-1, *drawn, layout.of or 0]))
+        if not all(layout.low <= value <= layout.high for value in values) or (drawn and not ascending):
+            return False
+    return not rest
 
 
 class Mutator:
@@ -93,7 +109,7 @@ class Mutator:
         self.chance, self.schemas = random.Random(seed), list(all_schemas().values())
 
     def message(self, schema):
-        user = "".join(self.chance.choices("ab7-é漢", k=self.chance.randint(1, 9)))
+        user = "".join(self.chance.choices("abcd7-é漢", k=self.chance.randint(1, 6)))
         names = [name for name in schema.parts if self.chance.random() < 0.8] or [*schema.parts]
         return wire.encode(schema, user, any_answers(schema, self.chance, names))
 
@@ -107,8 +123,8 @@ class Mutator:
 
     def _change(self, schema, message):
         chance, head = self.chance, 38
-        place = chance.randrange(len(message)) if message else 0
-        match chance.randrange(9):
+        place = chance.randrange(head - 1 if len(message) > head and chance.random() < 0.8 else 0, max(1, len(message)))
+        match chance.randrange(12):
             case 0 if message:
                 message[place] ^= 1 << chance.randrange(8)
             case 1 if message:
@@ -121,11 +137,14 @@ class Mutator:
                 message += chance.randbytes(chance.choice((1, 8, 300)))
             case 5 if len(message) > head:
                 message[head:] = chance.randbytes(len(message) - head)
-            case 6 if len(message) > head + 1 + message[head - 1]:
+            case 6 if len(message) > head and len(message) > head + 1 + message[head - 1]:
                 start = head + message[head - 1]
                 message[start] = chance.randrange(8)
                 message[start + 1 :] = chance.randbytes(chance.choice((len(message) - start - 1, chance.randrange(9))))
-            case 7:
+            case 7 | 8 | 9 if len(message) > head and len(message) > head + 1 + message[head - 1]:
+                start = head + message[head - 1] + 1
+                message[start:] = chance.randbytes(len(message) - start)
+            case 10:
                 message[place:] = self.message(chance.choice(self.schemas))[place:]
             case _ if len(message) > head:
                 message[head - 1] = chance.choice(
