@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,6 +11,8 @@ from wire_messages import ASKED, LETTERS, accepted, all_schemas, any_answers, ev
 
 from sfumato.collect import wire
 from sfumato.collect.wire import WireError, check_user, decode, encode
+from sfumato.errors import SchemaError
+from sfumato.noise.coins import SecretWords
 from sfumato.randomizers.questions import LABEL_MECHANISMS, MECHANISMS
 
 HEAD = 38  # bytes before the user id
@@ -48,6 +51,34 @@ def test_golden_vectors(schemas, name):
     assert schema.bits == len(digits)
     assert encode(schema, "ada", answers) == message
     assert decode(schema, message) == wire.Message("ada", answers)
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 0.3, 1e4])
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("count", [1, 2, 26])
+def test_devices_can_answer_whatever_is_asked(mechanism, epsilon, count):
+    """From the least budget to the largest, what a device draws is written and read as it is."""
+    asked = features(count, mechanism, epsilon, per_feature=mechanism == "pgc", cap=3)
+    if mechanism == "gaussian" and epsilon > 100:
+        with pytest.raises(SchemaError, match="take all of delta"):
+            schema_of(asked)
+        return
+    question = schema_of(asked)
+    drawn = question.features.randomizer.encode(np.linspace([0.0], [1.0], 3) * np.ones(count), SecretWords(bytes(32)))
+    for row in range(3):
+        answers = {"features": drawn.key(row)}
+        assert decode(question, encode(question, "ada", answers)).answers == answers
+
+
+@pytest.mark.parametrize("mechanism", LABEL_MECHANISMS)
+@pytest.mark.parametrize("epsilon", [1e-6, 0.3, 1e4])
+@pytest.mark.parametrize("count", [2, 3, 26])
+def test_devices_can_answer_about_labels(mechanism, epsilon, count):
+    question = schema_of(label(count, mechanism, epsilon))
+    drawn = question.label.randomizer.encode(np.arange(count), SecretWords(bytes(32)))
+    for row in range(count):
+        answers = {"label": drawn.key(row)}
+        assert decode(question, encode(question, "ada", answers)).answers == answers
 
 
 def test_parts_follow_each_other(schemas):
@@ -281,7 +312,6 @@ def test_answers_that_no_device_gives_are_not_written(schemas, answers):
 
 def test_numpy_integers_are_not_written(schemas):
     """They overflow: a part of more than 64 bits would lose its first ones."""
-    np = pytest.importorskip("numpy")
     with pytest.raises(WireError, match="11 integers"):
         encode(schemas["one-bit"], "ada", {"features": tuple(np.ones(11, np.uint8))})
 

@@ -198,4 +198,5 @@ def test_layouts_of_all_sizes_take_the_shorter_form():
         if count < of:
             layout = Layout(count, 0, 2, of=of)
             assert layout.bits == 2 * count + min(of, count * (of - 1).bit_length())
+            assert not Layout(count, 0, 2).as_bitmap
             assert layout.as_bitmap == (of < count * (of - 1).bit_length())

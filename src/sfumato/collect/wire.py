@@ -170,7 +170,7 @@ def _pack(layouts: tuple[Layout, ...], integers: tuple[int, ...]) -> bytes:
 def _written(layout: Layout, integers: tuple[int, ...]) -> str:
     drawn, values = integers[: -layout.count], integers[-layout.count :]
     _check(layout, drawn, values)
-    if layout.of and layout.as_bitmap:
+    if layout.as_bitmap:
         members = set(drawn)
         first = "".join("1" if place in members else "0" for place in range(layout.of))
     else:
@@ -188,7 +188,7 @@ def _unpack(layouts: tuple[Layout, ...], part: bytes) -> tuple[int, ...]:
         own, bits = bits[: layout.bits], bits[layout.bits :]
         rest = layout.count * layout.width
         first, last = own[: layout.bits - rest], own[layout.bits - rest :]
-        if layout.of and layout.as_bitmap:
+        if layout.as_bitmap:
             drawn = [place for place, bit in enumerate(first) if bit == "1"]
         else:
             drawn = _fields(first, layout.index_width)

@@ -118,7 +118,7 @@ class Layout:
     @cached_property
     def as_bitmap(self) -> bool:
         """Whether the drawn features are written as one bit for each feature."""
-        return self.of < self.count * self.index_width
+        return 0 < self.of < self.count * self.index_width
 
     @cached_property
     def bits(self) -> int:
