@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _MOST_NAMES = 1 << 17
 _MOST_USERS = 1 << 17
 _LARGEST = 1e15
-_MOST_EPSILON = 1e4
+_LEAST_EPSILON, _MOST_EPSILON = 1e-6, 1e4
 T = TypeVar("T", bound="Features | Label | Links")
 
 
@@ -57,6 +57,9 @@ class Features:
 
     def __post_init__(self) -> None:
         _check_epsilon("features", self.epsilon)
+        _checked("features", lambda: check_int(low=1, high=_MOST_NAMES, cap=self.cap))
+        if not isinstance(self.per_feature, bool):
+            raise SchemaError(f"Expected features.per_feature to be true or false, got {self.per_feature!r}.")
         if not isinstance(self.columns, Mapping) or not 1 <= len(self.columns) <= _MOST_NAMES:
             raise SchemaError(f"Expected features.columns to be a table of 1 to {_MOST_NAMES} features.")
         for name, bounds in self.columns.items():
@@ -121,7 +124,7 @@ class Features:
         assert found is not None
         return found
 
-    @property
+    @cached_property
     def layouts(self) -> tuple[Layout, ...]:
         """The integers of a report."""
         return (self.randomizer.layout,)
@@ -208,7 +211,7 @@ class Label:
         """The randomizer of the class number."""
         return self.questions.labels(self)
 
-    @property
+    @cached_property
     def layouts(self) -> tuple[Layout, ...]:
         """The integers of a report."""
         return (self.randomizer.layout,)
@@ -323,7 +326,7 @@ def part(kind: type[T], name: str, values: object) -> T:
 
 
 def _check_epsilon(where: str, epsilon: object) -> None:
-    _checked(where, lambda: check_real(low=0, high=_MOST_EPSILON, open_low=True, **{"epsilon": epsilon}))
+    _checked(where, lambda: check_real(low=_LEAST_EPSILON, high=_MOST_EPSILON, **{"epsilon": epsilon}))
 
 
 def _checked(where: str, build: Any) -> Any:
