@@ -14,7 +14,22 @@ import typer
 
 from sfumato import __version__
 from sfumato._optional import explained
-from sfumato.cli import attack, audit, budget, data, experiment, invert, ledger, pate, report, run, text, train, tune
+from sfumato.cli import (
+    attack,
+    audit,
+    budget,
+    collect,
+    data,
+    experiment,
+    invert,
+    ledger,
+    pate,
+    report,
+    run,
+    text,
+    train,
+    tune,
+)
 from sfumato.cli.stopped import StopError, StoppableGroup, notes_of
 from sfumato.errors import InputError, MissingDependencyError, SfumatoError, SfumatoWarning
 
@@ -43,6 +58,7 @@ app.command("datasets")(data.datasets)
 app.add_typer(text.app, name="text")
 app.add_typer(experiment.app, name="experiment")
 app.add_typer(pate.app, name="pate")
+app.add_typer(collect.app, name="collect")
 
 
 def _version(value: bool) -> None:

@@ -38,6 +38,7 @@ from typing import Any
 
 from sfumato.collect.checks import check_keys, check_text, moment
 from sfumato.collect.questions import Features, Label, Links, part
+from sfumato.collect.roster import with_roster
 from sfumato.errors import SchemaError
 
 FORMAT = 1
@@ -206,8 +207,11 @@ class Schema:
     def from_toml(cls, path: Path, server_key: str) -> Schema:
         """Read the questions that an operator wrote; ``server_key`` is added.
 
+        ``roster`` of the table ``links`` may name a file beside ``path``: see :mod:`~sfumato.collect.roster`.
+
         Raises:
             SchemaError: the file is no TOML, or its questions are refused.
+            DataError: the roster is malformed.
             OSError: the file cannot be read.
         """
         try:
@@ -216,6 +220,8 @@ class Schema:
             raise SchemaError(f"Expected {path.name} to be TOML, got an error: {error}.") from error
         check_keys("schema", values, _REQUIRED, tuple(_OPTIONAL))
         times = {name: _utc(values[name]) for name in ("opens", "closes")}
+        if isinstance(values.get("links"), dict):
+            values["links"] = with_roster(values["links"], path.parent)
         return cls.from_dict({**values, **times, "server_key": server_key})
 
     def statement(self) -> str:

@@ -1,0 +1,75 @@
+"""A roster is a public text file that lists user ids, one a line: who is asked, and in which order links are reported."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato.collect.wire import WireError, check_user
+from sfumato.errors import DataError, SchemaError
+
+if TYPE_CHECKING:
+    from sfumato.collect.questions import Links
+
+
+def read_roster(path: Path) -> tuple[str, ...]:
+    """Read the user ids of a text file, one a line.
+
+    Raises:
+        DataError: the file is not UTF-8, holds no id, an id twice, or one that is malformed.
+        OSError: the file cannot be read.
+    """
+    try:
+        lines = path.read_bytes().decode().removesuffix("\n").split("\n")
+    except UnicodeDecodeError as error:
+        raise DataError(f"Expected {path.name} to be UTF-8, got other bytes. Convert it.") from error
+    users = tuple(line.removesuffix("\r") for line in lines)
+    for number, user in enumerate(users, start=1):
+        try:
+            check_user(user)
+        except WireError as error:
+            raise DataError(f"{path.name}, line {number}: {error}") from error
+    if len(set(users)) < len(users):
+        raise DataError(f"Expected {path.name} to list every user once, got one twice. Remove it.")
+    return users
+
+
+def roster_sha256(users: Sequence[str]) -> str:
+    """Compute the name of a roster, in hexadecimal digits: the SHA-256 of its ids, each followed by a line feed.
+
+    >>> roster_sha256(["ada", "bob"])[:8]
+    '4a54862d'
+    """
+    return hashlib.sha256("".join(f"{user}\n" for user in users).encode()).hexdigest()
+
+
+def check_roster(links: Links, users: Sequence[str]) -> dict[str, int]:
+    """Refuse another roster than the one of a schema; return the place of every user.
+
+    Raises:
+        SchemaError: the ids differ from those that the schema was made of.
+    """
+    if len(users) != links.users or roster_sha256(users) != links.roster:
+        raise SchemaError(
+            f"Expected the roster of the schema, of {links.users} users and SHA-256 {links.roster[:16]}..., got another. "
+            "Ask for the file that the schema was made of."
+        )
+    return {user: place for place, user in enumerate(users)}
+
+
+def with_roster(links: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return the table [links] of questions with number and SHA-256 of the users in the file that ``roster`` names.
+
+    A table that says ``users`` itself is returned as it is, and so is one without a file.
+
+    Raises:
+        DataError: the file is no roster.
+        OSError: the file cannot be read.
+    """
+    name = links.get("roster")
+    if "users" in links or not isinstance(name, str):
+        return dict(links)
+    users = read_roster(folder / name)
+    return {**links, "users": len(users), "roster": roster_sha256(users)}
