@@ -1,17 +1,20 @@
 """A device draws one report for each schema, whatever happens to it, and spends its lifetime budget before it draws."""
 
 import json
+import math
 import os
 import stat
 import subprocess
 import sys
 from datetime import UTC, datetime
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 from collect_fake import FEATURES, KEY, LABEL, FakeServer, schema_of
 
 from sfumato._files import cut_file
+from sfumato.collect.checks import roster_sha256
 from sfumato.collect.client import Device
 from sfumato.collect.keys import verify
 from sfumato.collect.wire import decode
@@ -73,10 +76,13 @@ def test_cap_is_kept_before_a_coin_is_drawn(tmp_path, monkeypatch):
 
 
 def test_charges_are_added_without_rounding(tmp_path):
-    """Ten tenths: the floats add up to less than 1, the true sum of these floats is above it."""
+    """The exact sum of ten charges is above the cap, and the rounded sum is not."""
     asked = [schema_of(label={**LABEL, "name": f"n{i}", "epsilon": 0.1}) for i in range(10)]
     costs = [schema.epsilon for schema in asked]
-    device = Device.create(tmp_path / "d", "ada", epsilon_cap=costs[0] * 9.999999)
+    exact = sum(map(Fraction, costs))
+    cap = float(exact) if Fraction(float(exact)) < exact else math.nextafter(float(exact), 0.0)
+    assert sum(costs) <= cap < exact
+    device = Device.create(tmp_path / "d", "ada", cap)
     for schema in asked[:9]:
         device.report(schema, {"label": "crime"})
     with pytest.raises(BudgetExceededError):
@@ -93,7 +99,7 @@ def test_delta_has_a_cap_of_its_own(device):
 @pytest.mark.parametrize(("year", "word"), [(2025, "opens at 2026"), (2126, "closed at 2126")])
 def test_only_an_open_collection_is_answered(device, year, word):
     with pytest.raises(InputError, match=word):
-        device.report(SCHEMA, VALUES, now=datetime(year, 1, 1, 0, 0, tzinfo=UTC).replace(year=year, day=1))
+        device.report(SCHEMA, VALUES, now=datetime(year, 1, 1, tzinfo=UTC))
     assert kinds(device) == ["device"]
 
 
@@ -204,9 +210,6 @@ def test_damaged_files_are_refused(tmp_path, device):
 
 def test_links_are_reported_about_the_roster(tmp_path):
     roster = ["ada", "bob", "cid", "dan", "eve"]
-    (tmp_path / "users.txt").write_text("\n".join(roster))
-    from sfumato.collect.roster import roster_sha256
-
     asked = schema_of(links={"users": 5, "roster": roster_sha256(roster), "epsilon": 400.0, "degree_share": 0.5})
     device = Device.create(tmp_path / "d", "cid", 400.0)
     with pytest.raises(InputError, match="roster"):
@@ -244,6 +247,7 @@ import json, os, sys
 from pathlib import Path
 from collect_fake import schema_of
 from sfumato.collect import drawing
+from sfumato.collect.checks import roster_sha256
 from sfumato.collect.client import Device
 from sfumato.noise import coins
 
@@ -291,7 +295,7 @@ for pid in [child(lambda: act(root / "race")) for _ in range(6)]:
 
 def run_script(script: str, *arguments: object) -> str:
     """Run a script in a process of its own, which can import the helpers of these tests."""
-    path = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
+    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, "-c", script, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
     assert done.returncode == 0, done.stderr

@@ -36,17 +36,20 @@ def init(
     questions: Path = typer.Argument(..., help="What is asked, as TOML: see the documentation of collections."),
     out: Path = typer.Option("schema.json", "--out", help="The public schema to write. Another one is never replaced."),
     server_key: Path = _KEY,
+    roster: Path | None = _ROSTER,
 ) -> None:
     """Write the public schema of a collection, and print the statement that its users are shown.
 
-    The key of the server is made if the file is not there. A table [links] names the file of its roster beside the questions:
-    roster = "users.txt".
+    The key of the server is made if the file is not there. A schema that asks for links gets their roster from --roster.
     """
     from sfumato.collect.keys import ServerKey
+    from sfumato.collect.roster import read_roster
     from sfumato.collect.schema import Schema
 
     key = ServerKey.read(server_key) if server_key.exists() else ServerKey.new()
-    schema = Schema.from_toml(questions, key.public.hex())
+    schema = Schema.from_toml(questions, key.public.hex(), read_roster(roster) if roster else None)
+    if roster and schema.links is None:
+        raise InputError("Expected --roster with questions that ask for links, got others. Leave it out.")
     if out.exists() and out.read_text(encoding="utf-8").strip() != schema.text:
         raise InputError(
             f"Expected out to be a new file, got {str(out)!r}, which is there. Devices may know it: name another."
@@ -116,7 +119,7 @@ def report(
     with Connection(server or address or "") as connection:
         device = _device(state, user, cap)
         typer.echo(device.statement(asked))
-        if not yes and not typer.confirm("Answer?"):
+        if not yes and not _agreed():
             typer.echo("Nothing was drawn, and nothing was sent.")
             raise typer.Exit(1)
         try:
@@ -126,6 +129,13 @@ def report(
             error.add_note("The same command goes on, without another charge.")
             raise
     typer.echo("The server had this report already." if again else "The server has your report.")
+
+
+def _agreed() -> bool:
+    try:
+        return input("Do you agree? [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
 
 
 def _device(state: Path, user: str | None, cap: float | None) -> Device:
@@ -166,7 +176,7 @@ def simulate(
     ),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object on standard output."),
 ) -> None:
-    """Play many devices on this machine, for a test or a demonstration. Exit code 1 if the server refuses a report.
+    """Simulate many devices on this machine, for a test or a demonstration. Exit code 1 if the server refuses a report.
 
     A simulation that was stopped goes on by the same command, with the same bytes.
     """

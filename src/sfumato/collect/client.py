@@ -55,7 +55,7 @@ class Device:
         user: the public id of the user.
         keys: the secret keys.
         epsilon_cap: the most that all reports together may cost.
-        delta_cap: likewise.
+        delta_cap: the most that their failure probabilities may add up to.
 
     Raises:
         InputError: an argument is out of range.
@@ -75,7 +75,7 @@ class Device:
             folder: is made, and must be empty if it exists; only its owner may look into it.
             user: the public id of the user.
             epsilon_cap: the most that all reports of this device may cost together, > 0.
-            delta_cap: likewise, from 0 to 1.
+            delta_cap: the most that their failure probabilities may add up to, from 0 to 1.
 
         Raises:
             InputError: the folder is not empty, or an argument is out of range.
@@ -227,7 +227,7 @@ class Device:
 
 
 def enrolment(user: str, keys: DeviceKeys, code: str) -> dict[str, str]:
-    """Return what a device sends to enrol: the id of its user, its public ``keys``, and the ``code`` of this user."""
+    """Return what a device sends to enrol: the id of its ``user``, its public ``keys``, and the ``code`` of this user."""
     return {"user": user, "sign_key": keys.sign_key.hex(), "agree_key": keys.agree_key.hex(), "code": code}
 
 

@@ -100,7 +100,7 @@ def check_names(where: str, given: Iterable[str], asked: Iterable[str]) -> None:
     """
     unknown, missing = sorted(set(given) - set(asked)), sorted(set(asked) - set(given))
     if unknown or missing:
-        faults = [f"{missing[0]!r} is missing"] * bool(missing) + [f"{unknown[0]!r} is unknown"] * bool(unknown)
+        faults = [*(f"{one!r} is missing" for one in missing[:1]), *(f"{one!r} is unknown" for one in unknown[:1])]
         raise fail(where, " and ".join(faults), "to have the names of the schema", "Names are public; values are not.")
 
 
@@ -124,7 +124,7 @@ def class_numbers(label: Label) -> dict[str, int]:
 
 
 def draw(schema: Schema, values: Values, source: SecretWords) -> list[bytes]:
-    """Randomize the values of n users, and return the message of each.
+    """Randomize the ``values`` of n users, and return the message of each.
 
     ``schema`` says what is asked, and ``source`` tosses the secret coins. A user without a label answers the other parts: that
     there is none is public.

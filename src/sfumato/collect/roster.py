@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from sfumato.collect.checks import roster_sha256
 from sfumato.collect.wire import WireError, check_user
 from sfumato.errors import DataError, SchemaError
 
@@ -36,15 +36,6 @@ def read_roster(path: Path) -> tuple[str, ...]:
     return users
 
 
-def roster_sha256(users: Sequence[str]) -> str:
-    """Compute the name of a roster, in hexadecimal digits: the SHA-256 of its ids, each followed by a line feed.
-
-    >>> roster_sha256(["ada", "bob"])[:8]
-    '4a54862d'
-    """
-    return hashlib.sha256("".join(f"{user}\n" for user in users).encode()).hexdigest()
-
-
 def check_roster(links: Links, users: Sequence[str]) -> dict[str, int]:
     """Refuse another roster than the one of a schema; return the place of every user.
 
@@ -57,19 +48,3 @@ def check_roster(links: Links, users: Sequence[str]) -> dict[str, int]:
             "Ask for the file that the schema was made of."
         )
     return {user: place for place, user in enumerate(users)}
-
-
-def with_roster(links: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Return the table [links] of questions with number and SHA-256 of the users in the file that ``roster`` names.
-
-    A table that says ``users`` itself is returned as it is, and so is one without a file.
-
-    Raises:
-        DataError: the file is no roster.
-        OSError: the file cannot be read.
-    """
-    name = links.get("roster")
-    if "users" in links or not isinstance(name, str):
-        return dict(links)
-    users = read_roster(folder / name)
-    return {**links, "users": len(users), "roster": roster_sha256(users)}

@@ -137,7 +137,7 @@ class Devices:
                 report("Draw reports", done, len(codes))
 
     def enrol(self, server: Connection, codes: Mapping[str, str], report: Report | None = None) -> None:
-        """Enrol the devices that are not enrolled yet, up to a thousand in a request.
+        """Send the public keys of the devices that are not enrolled yet, up to a thousand in a request.
 
         Args:
             server: where they enrol.

@@ -115,7 +115,7 @@ def read_links(path: Path, places: Mapping[str, int], users: Sequence[str]) -> I
     Args:
         path: the table; each row names the two ends of a link.
         places: the place of every user on the roster.
-        users: who reports.
+        users: the ids of those who report.
 
     Raises:
         DataError: a row names nobody on the roster, or the table has fewer than two columns.
