@@ -7,6 +7,7 @@
     │   └── UnsupportedUnitError no proof for this method under this privacy unit
     ├── BudgetExceededError      a release would cost more than the plan or the data set's budget allows
     ├── LedgerError              the ledger is damaged, or disagrees with the plan
+    ├── CollectionError          the server of a collection refuses, or does not answer
     └── MissingDependencyError   an optional package is not installed (a ModuleNotFoundError; exit code 2)
 
     SfumatoWarning               a promise that holds and yet says little (a UserWarning; nothing stops)
@@ -46,6 +47,10 @@ class BudgetExceededError(SfumatoError):
 
 class LedgerError(SfumatoError):
     """The record of what was spent is damaged or disagrees with the plan."""
+
+
+class CollectionError(SfumatoError):
+    """The server of a collection refuses what it was sent, or cannot be reached."""
 
 
 class MissingDependencyError(SfumatoError, ModuleNotFoundError):

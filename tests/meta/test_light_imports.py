@@ -62,5 +62,18 @@ def test_verifier_needs_only_numpy_and_cryptography():
     assert packages_of("sfumato.verify") - compiled_parts_of_cryptography == {"sfumato", "numpy", "cryptography"}
 
 
+def test_client_needs_only_cryptography_and_a_lock():
+    """What draws and what sends is imported when it is called."""
+    light = {"sfumato", "cryptography", "_cffi_backend", "_openssl", "filelock"}
+    assert packages_of("sfumato.collect.client") <= light
+    assert packages_of("sfumato.collect.batch") <= light
+
+
+def test_reports_are_drawn_without_torch():
+    packages = packages_of("sfumato.collect.drawing") | packages_of("sfumato.collect.simulate")
+    assert "numpy" in packages
+    assert not packages & (HEAVY | {"numba", "httpx", "typer", "rich"})
+
+
 def test_probe_sees_heavy_packages():
     assert "pyarrow" in packages_of("pyarrow")

@@ -1,12 +1,225 @@
-"""`sfumato collect`: collections of reports that users' devices randomize."""
+"""`sfumato collect`: write a schema, hand out codes, report from a device, and simulate many devices."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import typer
 
+from sfumato._files import whole_file
 from sfumato.cli.collect_server import close, export, serve
+from sfumato.cli.output import stage_bars
+from sfumato.errors import CollectionError, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sfumato.collect.client import Device
+    from sfumato.collect.drawing import Values
+    from sfumato.collect.schema import Schema
 
 app = typer.Typer(help="Collect reports that users' devices randomize.", no_args_is_help=True, rich_markup_mode=None)
+
+_SCHEMA = typer.Argument(..., help="The schema of the collection, as `collect init` writes it.")
+_KEY = typer.Option("server.key", "--server-key", help="The secret key of the server; keep it from everybody else.")
+_ROSTER = typer.Option(None, "--roster", help="The roster that links are reported about: user ids, one a line.")
+
+
 app.command()(serve)
 app.command()(close)
 app.command()(export)
+
+
+@app.callback()
+def _root() -> None:
+    """Collect reports that users' devices randomize."""
+
+
+@app.command()
+def init(
+    questions: Path = typer.Argument(..., help="What is asked, as TOML: see the documentation of collections."),
+    out: Path = typer.Option("schema.json", "--out", help="The public schema to write. Another one is never replaced."),
+    server_key: Path = _KEY,
+    roster: Path | None = _ROSTER,
+) -> None:
+    """Write the public schema of a collection, and print the statement that its users are shown.
+
+    The key of the server is made if the file is not there. A schema that asks for links gets their roster from --roster.
+    """
+    from sfumato.collect.keys import ServerKey
+    from sfumato.collect.roster import read_roster
+    from sfumato.collect.schema import Schema
+
+    key = ServerKey.read(server_key) if server_key.exists() else ServerKey.new()
+    schema = Schema.from_toml(questions, key.public.hex(), read_roster(roster) if roster else None)
+    if roster and schema.links is None:
+        raise InputError("Expected --roster with questions that ask for links, got others. Leave it out.")
+    if out.exists() and out.read_text(encoding="utf-8").strip() != schema.text:
+        raise InputError(
+            f"Expected out to be a new file, got {str(out)!r}, which is there. Devices may know it: name another."
+        )
+    if not server_key.exists():
+        key.write(server_key)
+    with whole_file(out) as file:
+        file.write(f"{schema.text}\n".encode())
+    typer.echo(f"{schema.statement()}\n\nSchema {schema.sha256} is in {out}.")
+
+
+@app.command()
+def codes(
+    schema: Path = _SCHEMA,
+    server_key: Path = _KEY,
+    users: Path = typer.Option(..., "--users", help="The ids of all users, one a line."),
+    out: Path = typer.Option(
+        "codes.csv", "--out", help="The table of codes to write (user, code), for your eyes only."
+    ),
+) -> None:
+    """Write the enrolment code of every user. Hand each user its own code, and nobody else's."""
+    from sfumato.collect.keys import ServerKey
+    from sfumato.collect.roster import read_roster
+    from sfumato.collect.schema import Schema
+    from sfumato.collect.tables import write_codes
+
+    write_codes(out, Schema.read(schema), ServerKey.read(server_key), read_roster(users))
+
+
+@app.command()
+def report(
+    schema: str = typer.Argument(..., help="The schema: a file, or the address of the server to ask for it."),
+    state: Path = typer.Option(
+        ..., "--state", help="The folder of this device, with its keys and its lifetime budget."
+    ),
+    values: Path = typer.Option(
+        ..., "--values", help="Your true values, as TOML or JSON; they stay here. Tables: features, label, links."
+    ),
+    server: str | None = typer.Option(
+        None, "--server", help="The address of the server (default: that of the schema)."
+    ),
+    code: str | None = typer.Option(None, "--code", help="Your enrolment code, for the first report."),
+    user: str | None = typer.Option(None, "--user", help="Your user id, for a new device."),
+    cap: float | None = typer.Option(None, "--cap", help="The most epsilon of a new device over its whole life."),
+    roster: Path | None = _ROSTER,
+    yes: bool = typer.Option(False, "--yes", help="Agree to the statement without being asked."),
+) -> None:
+    """Randomize your values on this device, once, and send the report.
+
+    The report is kept on disk before it is sent. The same command sends the same bytes for ever, also if a value changed.
+    A number outside its range is clipped, and a class that the schema does not name counts as the first one.
+    """
+    from sfumato.collect.connection import Connection
+    from sfumato.collect.roster import read_roster
+    from sfumato.collect.schema import Schema
+    from sfumato.collect.tables import read_answers
+
+    address = schema if "://" in schema else None
+    if server is None and address is None:
+        raise InputError("Expected --server with a schema file, got none. Give the address of the server.")
+    if address is None:
+        asked = Schema.read(Path(schema))
+    else:
+        with Connection(address) as connection:
+            asked = Schema.from_json(connection.get("/schema").content)
+    own, known = read_answers(values), read_roster(roster) if roster else ()
+    with Connection(server or address or "") as connection:
+        device = _device(state, user, cap)
+        typer.echo(device.statement(asked))
+        if not yes and not _agreed():
+            typer.echo("Nothing was drawn, and nothing was sent.")
+            raise typer.Exit(1)
+        try:
+            device.report(asked, own, roster=known)
+            again = device.send(asked, connection, code)
+        except (KeyboardInterrupt, OSError, CollectionError) as error:
+            error.add_note("The same command goes on, without another charge.")
+            raise
+    typer.echo("The server had this report already." if again else "The server has your report.")
+
+
+def _agreed() -> bool:
+    try:
+        return input("Do you agree? [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
+
+
+def _device(state: Path, user: str | None, cap: float | None) -> Device:
+    """Open the device of a folder, or make it."""
+    from sfumato.collect.client import Device
+
+    if not (state / "device.json").exists():
+        if user is None or cap is None:
+            raise InputError(
+                "Expected --user and --cap with a new device, got none. Say who you are, and how much to spend."
+            )
+        return Device.create(state, user, cap)
+    device = Device.open(state)
+    if user not in (None, device.user) or cap not in (None, device.epsilon_cap):
+        raise InputError(
+            f"Expected the device of {device.user} with a cap of {device.epsilon_cap:g}, got other options. Leave them out."
+        )
+    return device
+
+
+@app.command()
+def simulate(
+    schema: Path = _SCHEMA,
+    server: str = typer.Option(..., "--server", help="The address of the server."),
+    codes: Path = typer.Option(
+        ..., "--codes", help="The enrolment codes of all users, as `collect codes` writes them."
+    ),
+    values: Path | None = typer.Option(
+        None, "--values", help="The values of all users as CSV: user, the features, the label (empty: none)."
+    ),
+    edges: Path | None = typer.Option(
+        None, "--edges", help="The links as CSV, one a row, for a schema that asks for links."
+    ),
+    roster: Path | None = _ROSTER,
+    batch: int = typer.Option(500, "--batch", min=1, help="How many reports are sent at once; 1 signs each alone."),
+    state: Path = typer.Option(
+        "devices.sqlite", "--state", help="Keys and reports of the devices, to go on after a stop."
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object on standard output."),
+) -> None:
+    """Simulate many devices on this machine, for a test or a demonstration. Exit code 1 if the server refuses a report.
+
+    A simulation that was stopped goes on by the same command, with the same bytes.
+    """
+    from sfumato.collect.client import check_open
+    from sfumato.collect.connection import Connection
+    from sfumato.collect.schema import Schema
+    from sfumato.collect.simulate import Devices
+    from sfumato.collect.tables import read_codes
+
+    asked, known = Schema.read(schema), read_codes(codes)
+    check_open(asked)
+    blocks = _blocks(asked, known, values, edges, roster)
+    with Connection(server) as connection, Devices(state, asked) as devices, stage_bars(quiet=False) as progress:
+        try:
+            devices.draw(blocks, known, progress)
+            devices.enrol(connection, known, progress)
+            found = devices.send(connection, batch, progress)
+        except (KeyboardInterrupt, OSError, CollectionError) as error:
+            error.add_note(f"The devices are in {state}: the same command goes on, with the same bytes.")
+            raise
+    said = f"The server has {found.accepted:,} of {found.users:,} reports; it refused {found.refused:,}."
+    typer.echo(json.dumps(found.to_dict()) if as_json else said)
+    raise typer.Exit(1 if found.refused else 0)
+
+
+def _blocks(
+    asked: Schema, known: dict[str, str], values: Path | None, edges: Path | None, roster: Path | None
+) -> Iterator[Values]:
+    """Users and their values, read from the table that fits the schema."""
+    from sfumato.collect.roster import check_roster, read_roster
+    from sfumato.collect.tables import read_links, read_values
+
+    if asked.links is None:
+        if values is None or edges is not None or roster is not None:
+            raise InputError("Expected --values alone with a schema that asks for no links. Give one row a user.")
+        return read_values(values, asked)
+    if values is not None or edges is None or roster is None:
+        raise InputError("Expected --edges and --roster with a schema that asks for links. Drop --values.")
+    places = check_roster(asked.links, read_roster(roster))
+    return read_links(edges, places, [user for user in places if user in known])

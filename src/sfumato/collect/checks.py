@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -61,3 +62,12 @@ def moment(name: str, text: object) -> datetime:
     if found.strftime(_TIME) != text:
         raise SchemaError(f"Expected {name} to be written as {found.strftime(_TIME)}, got {text!r}.")
     return found
+
+
+def roster_sha256(users: Sequence[str]) -> str:
+    """Compute the name of a roster, in hexadecimal digits: the SHA-256 of its ids, each followed by a line feed.
+
+    >>> roster_sha256(["ada", "bob"])[:8]
+    '4a54862d'
+    """
+    return hashlib.sha256("".join(f"{user}\n" for user in users).encode()).hexdigest()

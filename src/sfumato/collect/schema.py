@@ -28,7 +28,7 @@ import hashlib
 import json
 import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import ROUND_CEILING, Context
@@ -37,7 +37,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sfumato.collect.checks import check_keys, check_text, moment
+from sfumato.collect.checks import check_keys, check_text, moment, roster_sha256
 from sfumato.collect.questions import Features, Label, Links, part
 from sfumato.errors import SchemaError
 
@@ -208,8 +208,13 @@ class Schema:
         return cls.from_json(path.read_bytes())
 
     @classmethod
-    def from_toml(cls, path: Path, server_key: str) -> Schema:
-        """Read the questions that an operator wrote; ``server_key`` is added.
+    def from_toml(cls, path: Path, server_key: str, roster: Sequence[str] | None = None) -> Schema:
+        """Read the questions that an operator wrote.
+
+        Args:
+            path: the questions as TOML.
+            server_key: is added, 64 hexadecimal digits.
+            roster: the ids of all users; their number and SHA-256 are added to links. None takes those in the file.
 
         Raises:
             SchemaError: the file is no TOML, or its questions are refused.
@@ -221,6 +226,8 @@ class Schema:
             raise SchemaError(f"Expected {path.name} to be TOML, got an error: {error}.") from error
         check_keys("schema", values, _REQUIRED, tuple(_OPTIONAL))
         times = {name: _utc(values[name]) for name in ("opens", "closes")}
+        if roster is not None and isinstance(values.get("links"), dict):
+            values["links"] |= {"users": len(roster), "roster": roster_sha256(roster)}
         return cls.from_dict({**values, **times, "server_key": server_key})
 
     def statement(self) -> str:

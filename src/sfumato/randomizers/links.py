@@ -152,39 +152,40 @@ class NeighborLists:
         """Return the size of one report in bits, for a number of users."""
         return num_users - 1 + (3 * num_users).bit_length()
 
-    def encode(self, lists: Any, source: SecretWords) -> LinkReports:
-        """Randomize n lists. This is the only call that reads them.
+    def encode(self, lists: Any, source: SecretWords, owners: NDArray[np.integer] | None = None) -> LinkReports:
+        """Randomize the lists of r users among n. This is the only call that reads them.
 
         Args:
-            lists: CSR [n, n], an entry (not zero, not NaN) for each bit of row i's list; the diagonal is no part of a list.
+            lists: CSR [r, n], an entry (not zero, not NaN) for each bit of row i's list; its owner is no part of a list.
             source: the secret coins of the devices.
+            owners: the column of the user that each row belongs to, [r]; None for all users in order.
 
         Returns:
-            Reports. Degrees are clipped to -n..2n, which is post-processing.
+            Reports of the r users. Degrees are clipped to -n..2n, which is post-processing.
 
         Raises:
-            InputError: ``lists`` is not square, or has fewer than two rows.
+            InputError: ``lists`` does not fit ``owners``, or has fewer than two columns.
         """
-        n = lists.shape[0]
-        if lists.shape != (n, n) or n < 2:
+        r, n = lists.shape
+        own = np.arange(n) if owners is None else np.asarray(owners)
+        if own.shape != (r,) or n < 2:
             raise fail("lists", lists.shape, "to be n lists over n >= 2 users", "Pass one row and one column a user.")
         entries = lists.tocoo()
-        real = (entries.data != 0) & ~np.isnan(entries.data) & (entries.row != entries.col)
+        real = (entries.data != 0) & ~np.isnan(entries.data) & (own[entries.row] != entries.col)
         rows, columns = np.unique(np.stack((entries.row[real], entries.col[real])), axis=1).astype(np.int64)
-        noise = discrete_laplace(source.bytes(32), 1 / self.degree_epsilon, 0, n)
-        degrees = np.clip(noise, -4 * n, 4 * n) + np.bincount(rows, minlength=n)
-        bits = self._flips(n, source)
+        noise = discrete_laplace(source.bytes(32), 1 / self.degree_epsilon, 0, r)
+        degrees = np.clip(noise, -4 * n, 4 * n) + np.bincount(rows, minlength=r)
+        bits = self._flips(r, n, source)
         np.bitwise_xor.at(bits, (rows, columns // 8), _BIT[columns % 8])
-        own = np.arange(n)
-        bits[own, own // 8] &= ~_BIT[own % 8]
+        bits[np.arange(r), own // 8] &= ~_BIT[own % 8]
         if n % 8:
             bits[:, -1] &= np.uint8((1 << n % 8) - 1)
         return LinkReports(np.clip(degrees, -n, 2 * n).astype(np.int64), bits)
 
-    def _flips(self, n: int, source: SecretWords) -> NDArray[np.uint8]:
-        """Packed coins [n, ceil(n / 8)], each 1 with the exact probability of a flip."""
+    def _flips(self, r: int, n: int, source: SecretWords) -> NDArray[np.uint8]:
+        """Packed coins [r, ceil(n / 8)], each 1 with the exact probability of a flip."""
         width = -(-n // 8)
-        flipped = successes(Rate.of_chance(self.bit_law[1]), source, 8 * n * width)
-        bits = np.zeros(n * width, np.uint8)
+        flipped = successes(Rate.of_chance(self.bit_law[1]), source, 8 * r * width)
+        bits = np.zeros(r * width, np.uint8)
         np.bitwise_or.at(bits, flipped // 8, _BIT[flipped % 8])
-        return bits.reshape(n, width)
+        return bits.reshape(r, width)

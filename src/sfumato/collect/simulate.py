@@ -1,0 +1,235 @@
+"""A simulation plays many devices on one machine, for tests and demonstrations: each has keys of its own, and reports once.
+
+The state is one SQLite file: keys, message and progress of each device. A message is on disk before it is sent, and is never
+drawn again, so a simulation that was stopped sends the same bytes when it goes on. Whoever runs this has the values of all users
+anyway, and nobody's lifetime budget is kept: use :class:`~sfumato.collect.client.Device` for people.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sfumato.collect.batch import encode_batch
+from sfumato.collect.client import enrolment
+from sfumato.collect.connection import JSON, Connection
+from sfumato.collect.keys import DeviceKeys, mac
+from sfumato.errors import CollectionError, DataError, InputError
+
+if TYPE_CHECKING:
+    from sfumato.collect.drawing import Values
+    from sfumato.collect.schema import Schema
+
+Row = tuple[int, str, DeviceKeys, bytes]
+"""Place, user, keys and message of a device."""
+Report = Callable[[str, int, int], None]
+"""Told the name of a step, how many devices are done, and how many there are."""
+ENROLLED_AT_ONCE = 1000
+_TABLES = """
+create table if not exists collection (schema text not null);
+create table if not exists devices (place integer primary key, user text not null unique, keys blob not null,
+    message blob not null, enrolled integer not null default 0, sent integer not null default 0);
+"""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A summary counts the devices of a simulation.
+
+    Args:
+        users: how many devices there are.
+        accepted: how many reports the server has.
+        stored: how many of them it took in this run.
+        repeated: how many of them it had before.
+        refused: how many reports it refused in this run.
+
+    >>> Summary(3, 2, 2, 0, 1).to_dict()["refused"]
+    1
+    """
+
+    users: int
+    accepted: int
+    stored: int
+    repeated: int
+    refused: int
+
+    def to_dict(self) -> dict[str, int]:
+        """Return JSON-ready values of all counts."""
+        return asdict(self)
+
+
+class Devices:
+    """The devices of a simulation, in a file that only its owner can read.
+
+    Args:
+        path: the state file; made if it does not exist.
+        schema: what all of them answer.
+
+    Raises:
+        DataError: the file is something else, or holds devices of another schema.
+        OSError: folder or disk refuses it.
+    """
+
+    def __init__(self, path: Path, schema: Schema) -> None:
+        path.touch(0o600)
+        self._schema = schema
+        self._file = sqlite3.connect(path, isolation_level=None)
+        try:
+            self._file.execute("pragma synchronous = full")
+            with self._transaction():
+                for statement in _TABLES.split(";"):
+                    self._file.execute(statement)
+                self._file.execute(
+                    "insert into collection select ? where not exists (select 1 from collection)", (schema.sha256,)
+                )
+            ((found,),) = self._file.execute("select schema from collection")
+        except (sqlite3.Error, DataError) as error:
+            self.close()
+            raise DataError(f"Expected {path.name} to be the state of a simulation. Name another file.") from error
+        if found != schema.sha256:
+            self.close()
+            raise DataError(
+                f"Expected {path.name} to hold devices of this schema, got those of another. Name a new file."
+            )
+
+    def __enter__(self) -> Devices:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file of the devices."""
+        self._file.close()
+
+    def draw(self, blocks: Iterable[Values], codes: Mapping[str, str], report: Report | None = None) -> None:
+        """Make a device for each new user, and draw its report. Reports that were drawn before stay as they are.
+
+        Args:
+            blocks: users and their values, some at a time.
+            codes: the enrolment code of every user.
+            report: told how far it is.
+
+        Raises:
+            InputError: a user has no code.
+        """
+        from sfumato.collect.drawing import draw
+        from sfumato.noise.coins import SecretWords
+
+        known, done = {user for (user,) in self._file.execute("select user from devices")}, 0
+        for values in blocks:
+            strangers = [user for user in values.users if user not in codes]
+            if strangers:
+                raise InputError(f"Expected a code for every user, got none for {strangers[0]!r}. Write codes for all.")
+            if not known.issuperset(values.users):
+                messages = draw(self._schema, values, SecretWords())
+                rows = [(user, os.urandom(64), message) for user, message in zip(values.users, messages, strict=True)]
+                with self._transaction():
+                    self._file.executemany("insert or ignore into devices (user, keys, message) values (?, ?, ?)", rows)
+            done += len(values.users)
+            if report:
+                report("Draw reports", done, len(codes))
+
+    def enrol(self, server: Connection, codes: Mapping[str, str], report: Report | None = None) -> None:
+        """Send the public keys of the devices that are not enrolled yet, up to a thousand in a request.
+
+        Args:
+            server: where they enrol.
+            codes: the enrolment code of every user.
+            report: told how far it is.
+
+        Raises:
+            CollectionError: the server refuses a device, or does not answer.
+        """
+        for rows in self._steps("enrolled", ENROLLED_AT_ONCE, "Enrol devices", report):
+            asked = [enrolment(user, keys, codes[user]) for _, user, keys, _ in rows]
+            answer = server.post("/users", json.dumps(asked).encode(), JSON)
+            with _understood():
+                found = [(int(one["status"]), str(one["detail"])) for one in answer.json()]
+                enrolled = [row[0] for row, (status, _) in zip(rows, found, strict=True) if status in (200, 201)]
+            self._mark("enrolled", enrolled)
+            if len(enrolled) < len(rows):
+                status, detail = next(one for one in found if one[0] not in (200, 201))
+                count = len(rows) - len(enrolled)
+                raise CollectionError(
+                    f"The server refuses to enrol {count} of {len(rows)} devices; the first with {status}: {detail}"
+                )
+
+    def send(self, server: Connection, batch: int = 500, report: Report | None = None) -> Summary:
+        """Send every report that the server does not have yet, and count them.
+
+        Args:
+            server: where reports go.
+            batch: how many reports are sent at once; 1 sends each alone, with a signature of its own.
+            report: told how far it is.
+
+        Raises:
+            CollectionError: the server refuses a whole request, or does not answer.
+        """
+        stored = repeated = refused = 0
+        for rows in self._steps("sent", batch, "Send reports", report):
+            if batch == 1:
+                ((_, _, keys, message),) = rows
+                again = server.post("/reports", message + keys.sign(message)).status_code == 200
+                new, old, places = int(not again), int(again), set[int]()
+            else:
+                answer = server.post("/batches", self._batch(rows))
+                with _understood():
+                    said = answer.json()
+                    new, old, places = said["stored"], said["repeated"], {one["place"] for one in said["refused"]}
+            self._mark("sent", [row[0] for place, row in enumerate(rows) if place not in places])
+            stored, repeated, refused = stored + new, repeated + old, refused + len(places)
+        ((users, accepted),) = self._file.execute("select count(*), total(sent) from devices")
+        return Summary(users, int(accepted), stored, repeated, refused)
+
+    def _batch(self, rows: Sequence[Row]) -> bytes:
+        server_key = bytes.fromhex(self._schema.server_key)
+        coded = ((message, mac(keys.mac_key(server_key, user), message)) for _, user, keys, message in rows)
+        _, sender, keys, _ = rows[0]
+        return encode_batch(self._schema, sender, keys, coded)
+
+    def _steps(self, column: str, count: int, step: str, report: Report | None) -> Iterator[list[Row]]:
+        """Devices that have not done a step, ``count`` at a time, each once."""
+        ((total, done),) = self._file.execute(f"select count(*), total({column}) from devices")
+        last = 0
+        query = (
+            f"select place, user, keys, message from devices where place > ? and not {column} order by place limit ?"
+        )
+        while found := self._file.execute(query, (last, count)).fetchall():
+            yield [(place, user, DeviceKeys(keys[:32], keys[32:]), message) for place, user, keys, message in found]
+            last, done = found[-1][0], done + len(found)
+            if report:
+                report(step, int(done), total)
+
+    def _mark(self, column: str, places: list[int]) -> None:
+        with self._transaction():
+            self._file.executemany(f"update devices set {column} = 1 where place = ?", [(place,) for place in places])
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        try:
+            self._file.execute("begin immediate")
+            yield
+            self._file.execute("commit")
+        except sqlite3.Error as error:
+            raise DataError(
+                f"The state file of the simulation fails: {error}. Make room, or name another one."
+            ) from error
+        finally:
+            if self._file.in_transaction:
+                self._file.execute("rollback")
+
+
+@contextmanager
+def _understood() -> Iterator[None]:
+    """Turn an answer of another form into an error that says so."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError) as error:
+        raise CollectionError("The server answers in an unknown form. Is it of this version of Sfumato?") from error

@@ -1,0 +1,161 @@
+"""The files around a collection: enrolment codes, the values of one user, and tables of values or links for a simulation."""
+
+from __future__ import annotations
+
+import csv
+import json
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato._files import whole_file
+from sfumato.collect.wire import check_user
+from sfumato.errors import DataError, InputError
+
+if TYPE_CHECKING:
+    from sfumato.collect.drawing import Values
+    from sfumato.collect.keys import ServerKey
+    from sfumato.collect.schema import Schema
+
+_BLOCK, _MOST_NUMBERS = 2000, 1 << 21
+Rows = Iterator[list[str]]
+
+
+def write_codes(path: Path, schema: Schema, key: ServerKey, users: Sequence[str]) -> None:
+    """Write the enrolment code of every user as CSV, to a file that only its owner can read.
+
+    Args:
+        path: the file, which is replaced.
+        schema: the schema of the collection.
+        key: the secret key of its server.
+        users: the ids of the users.
+
+    Raises:
+        InputError: the key is not the one that the schema names.
+        OSError: folder or disk refuses it.
+    """
+    if key.public.hex() != schema.server_key:
+        raise InputError("Expected the server key that the schema names, got another. Give the one that init wrote.")
+    with whole_file(path, 0o600) as file:
+        file.write(b"user,code\n")
+        for user in users:
+            quoted = '"' + user.replace('"', '""') + '"' if set(user) & set('",') else user
+            file.write(f"{quoted},{key.code(schema, user)}\n".encode())
+
+
+def read_codes(path: Path) -> dict[str, str]:
+    """Read what :func:`write_codes` wrote.
+
+    Raises:
+        DataError: the file is no such table.
+        OSError: the file cannot be read.
+    """
+    with _table(path) as (header, rows):
+        if header != ["user", "code"]:
+            raise DataError(
+                f"Expected {path.name} to have the columns user,code. Write it with `sfumato collect codes`."
+            )
+        return {row[0]: row[1] for row in rows}
+
+
+def read_answers(path: Path) -> dict[str, Any]:
+    """Read the values of one user from TOML or JSON. Messages hold none of them.
+
+    Raises:
+        DataError: the file has no such form.
+        OSError: the file cannot be read.
+    """
+    data = path.read_bytes()
+    try:
+        values = json.loads(data) if path.suffix == ".json" else tomllib.loads(data.decode())
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, dict):
+        raise DataError(
+            f"Expected {path.name} to hold a table of values in TOML, or in JSON if its name ends in .json."
+        )
+    return values
+
+
+def read_values(path: Path, schema: Schema) -> Iterator[Values]:
+    """Read blocks of users and their values from CSV.
+
+    The columns are ``user``, the features by name, and the label by name; in a row where the label is empty, the user has none.
+
+    Raises:
+        DataError: a column is missing or unknown, or a row is too long or too short.
+        OSError: the file cannot be read.
+    """
+    import numpy as np
+
+    from sfumato.collect.drawing import Values, check_names, class_numbers, number
+
+    features = tuple(schema.features.columns) if schema.features else ()
+    label = (schema.label.name,) if schema.label else ()
+    classes = class_numbers(schema.label) if schema.label else {}
+    with _table(path) as (header, rows):
+        asked = ("user", *features, *label)
+        if len(set(asked)) < len(asked) or len(set(header)) < len(header):
+            raise DataError(f"Expected columns of different names in {path.name}, got one twice. Rename it.")
+        check_names(f"columns of {path.name}", header, asked)
+        places = [header.index(name) for name in features]
+        user, last = header.index("user"), header.index(label[0]) if label else -1
+        while block := list(islice(rows, max(1, min(_BLOCK, _MOST_NUMBERS // (1 + len(features)))))):
+            numbers = np.array([[number(row[place]) for place in places] for row in block]) if features else None
+            labels = tuple(classes.get(row[last], -1) if label and row[last] else None for row in block)
+            yield Values(tuple(check_user(row[user]) for row in block), numbers, labels)
+
+
+def read_links(path: Path, places: Mapping[str, int], users: Sequence[str]) -> Iterator[Values]:
+    """Read undirected links from the first two columns of a CSV table, and give blocks of users with their links.
+
+    Args:
+        path: the table; each row names the two ends of a link.
+        places: the place of every user on the roster.
+        users: the ids of those who report.
+
+    Raises:
+        DataError: a row names nobody on the roster, or the table has fewer than two columns.
+        OSError: the file cannot be read.
+    """
+    from sfumato.collect.drawing import Values
+
+    links: list[list[int]] = [[] for _ in places]
+    with _table(path) as (header, rows):
+        if len(header) < 2:
+            raise DataError(f"Expected {path.name} to have two columns for the ends of a link, got {len(header)}.")
+        for count, row in enumerate(rows, start=1):
+            one, other = places.get(row[0]), places.get(row[1])
+            if one is None or other is None:
+                raise DataError(f"Expected row {count} of {path.name} to name two users on the roster.")
+            links[one].append(other)
+            links[other].append(one)
+    for start in range(0, len(users), _BLOCK):
+        block = tuple(users[start : start + _BLOCK])
+        own = tuple(places[user] for user in block)
+        yield Values(block, links=tuple(tuple(links[place]) for place in own), places=own)
+
+
+@contextmanager
+def _table(path: Path) -> Iterator[tuple[list[str], Rows]]:
+    """The header of a CSV table, and its rows, each as long as the header."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = csv.reader(file, strict=True)
+        try:
+            header = next(rows, [])
+            yield header, _whole(path, len(header), rows)
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise DataError(
+                f"Expected {path.name} to be CSV in UTF-8, got something else near line {rows.line_num}."
+            ) from error
+
+
+def _whole(path: Path, width: int, rows: Rows) -> Rows:
+    for count, row in enumerate(rows, start=1):
+        if row and len(row) != width:
+            raise DataError(f"Expected row {count} of {path.name} to have {width} cells, got {len(row)}.")
+        if row:
+            yield row

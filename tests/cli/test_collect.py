@@ -1,0 +1,206 @@
+"""`sfumato collect`: from questions to a schema, codes, one device and many, against a server on loopback."""
+
+import io
+import json
+import stat
+
+import pytest
+from collect_fake import FakeServer
+
+from sfumato.collect.keys import ServerKey
+from sfumato.collect.schema import Schema
+from sfumato.collect.wire import decode
+
+QUESTIONS = """
+collection = "reading-2026"
+purpose = "Learn which kinds of books readers like."
+opens = 2026-01-01T00:00:00Z
+closes = 2126-01-01T00:00:00Z
+
+[features]
+epsilon = 1.0
+columns = [{ name = "books a year", min = 0, max = 100 }, { name = "age", min = 0, max = 120 }]
+
+[label]
+name = "genre"
+classes = ["crime", "poetry", "science"]
+epsilon = 1.0
+"""
+LINKS = QUESTIONS[: QUESTIONS.index("[features]")] + "[links]\nepsilon = 8.0\n"
+VALUES = 'label = "poetry"\n[features]\n"books a year" = 30\nage = 56.06133713\n'
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty folder as the current one, with questions, a roster and values."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "questions.toml").write_text(QUESTIONS)
+    (tmp_path / "users.txt").write_text("".join(f"u{i}\n" for i in range(30)))
+    (tmp_path / "values.toml").write_text(VALUES)
+    return tmp_path
+
+
+@pytest.fixture
+def served(folder, sfumato, monkeypatch):
+    """A collection that is open: its address and its server; the key is the one that init drew."""
+    assert sfumato("collect", "init", "questions.toml").code == 0
+    monkeypatch.setattr("collect_fake.KEY", ServerKey.read(folder / "server.key"))
+    assert sfumato("collect", "codes", "schema.json", "--users", "users.txt").code == 0
+    server = FakeServer(Schema.read(folder / "schema.json"))
+    with server.listening() as url:
+        yield url, server
+
+
+def code_of(folder, user):
+    return dict(line.split(",") for line in (folder / "codes.csv").read_text().split())[user]
+
+
+def test_init_writes_schema_and_key(folder, sfumato):
+    done = sfumato("collect", "init", "questions.toml")
+    schema = Schema.read(folder / "schema.json")
+    assert done.code == 0
+    assert schema.statement() in done.out
+    assert schema.sha256 in done.out
+    key = folder / "server.key"
+    assert ServerKey.read(key).public.hex() == schema.server_key
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+
+
+def test_init_never_replaces_key_or_schema(folder, sfumato):
+    sfumato("collect", "init", "questions.toml")
+    before = {name: (folder / name).read_bytes() for name in ("server.key", "schema.json")}
+    assert sfumato("collect", "init", "questions.toml").code == 0
+    (folder / "questions.toml").write_text(QUESTIONS.replace("epsilon = 1.0", "epsilon = 2.0"))
+    done = sfumato("collect", "init", "questions.toml")
+    assert (done.code, "Expected out to be a new file" in done.err) == (2, True)
+    assert {name: (folder / name).read_bytes() for name in before} == before
+
+
+def test_wrong_questions_leave_nothing(folder, sfumato):
+    (folder / "questions.toml").write_text(QUESTIONS.replace("epsilon = 1.0", "epsilon = -1.0"))
+    done = sfumato("collect", "init", "questions.toml")
+    assert (done.code, done.out) == (2, "")
+    assert not (folder / "server.key").exists()
+    assert not (folder / "schema.json").exists()
+
+
+def test_links_need_a_roster_and_nothing_else_does(folder, sfumato):
+    assert sfumato("collect", "init", "questions.toml", "--roster", "users.txt").code == 2
+    (folder / "questions.toml").write_text(LINKS)
+    assert sfumato("collect", "init", "questions.toml").code == 2
+    assert not (folder / "server.key").exists()
+    done = sfumato("collect", "init", "questions.toml", "--roster", "users.txt")
+    assert (done.code, "your links to 29 other users" in done.out) == (0, True)
+    assert Schema.read(folder / "schema.json").links.users == 30
+
+
+def test_codes_are_for_the_operator_alone(folder, sfumato, served):
+    assert stat.S_IMODE((folder / "codes.csv").stat().st_mode) == 0o600
+    assert len((folder / "codes.csv").read_text().splitlines()) == 31
+    ServerKey.new().write(folder / "other.key")
+    done = sfumato("collect", "codes", "schema.json", "--server-key", "other.key", "--users", "users.txt", "--out", "c")
+    assert (done.code, (folder / "c").exists()) == (2, False)
+
+
+def test_one_device_reports_once(folder, sfumato, served):
+    url, server = served
+    about = ("--state", "device", "--values", "values.toml", "--yes")
+    first = sfumato("collect", "report", url, *about, "--user", "u3", "--cap", "3", "--code", code_of(folder, "u3"))
+    assert (first.code, first.err) == (0, "")
+    assert server.schema.statement() in first.out
+    assert first.out.endswith("The server has your report.\n")
+    kept = dict(server.reports)
+    (folder / "values.toml").write_text(VALUES.replace("poetry", "crime"))
+    again = sfumato("collect", "report", "schema.json", "--server", url, *about)
+    assert (again.code, again.out.splitlines()[-1]) == (0, "The server had this report already.")
+    assert server.reports == kept
+    assert set(kept) == {"u3"}
+    assert not [body for _, body in server.requests if b"56.06" in body]
+    assert "56.06" not in first.out + again.out
+
+
+def test_without_consent_nothing_is_drawn(folder, sfumato, served, monkeypatch):
+    url, server = served
+    for said in ("n\n", "", "\n"):
+        monkeypatch.setattr("sys.stdin", io.StringIO(said))
+        done = sfumato(
+            "collect", "report", url, "--state", "device", "--values", "values.toml", "--user", "u3", "--cap", "3"
+        )
+        assert done.code == 1, done
+        assert (folder / "device" / "ledger.jsonl").read_text().count("\n") == 1
+    assert not server.reports
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    about = (url, "--state", "device", "--values", "values.toml", "--code", code_of(folder, "u3"))
+    assert sfumato("collect", "report", *about).code == 0
+    assert set(server.reports) == {"u3"}
+
+
+def test_device_refuses_what_exceeds_its_cap(folder, sfumato, served):
+    url, _ = served
+    done = sfumato(
+        "collect", "report", url, "--state", "d", "--values", "values.toml", "--user", "u3", "--cap", "1.5", "--yes"
+    )
+    assert (done.code, "epsilon 1.5 at most" in done.err) == (1, True)
+    assert (folder / "d" / "ledger.jsonl").read_text().count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("schema.json",), "--server with a schema file"),
+        (("schema.json", "--server", "http://example.org"), "begin with https://"),
+        (("schema.json", "--server", "URL"), "--user and --cap with a new device"),
+        (("missing.json", "--server", "URL"), "missing.json"),
+        (("questions.toml", "--server", "URL"), "schema in JSON"),
+    ],
+)
+def test_bad_input_of_a_device_leaves_nothing(folder, sfumato, served, arguments, message):
+    given = (served[0] if word == "URL" else word for word in arguments)
+    done = sfumato("collect", "report", *given, "--state", "device", "--values", "values.toml", "--yes")
+    assert (done.code, message in done.err) == (2, True), done.err
+    assert not (folder / "device").exists()
+
+
+def test_refused_report_stays_on_the_device(folder, sfumato, served):
+    url, _ = served
+    about = ("--state", "device", "--values", "values.toml", "--yes")
+    done = sfumato("collect", "report", url, *about, "--user", "u3", "--cap", "3", "--code", "00" * 16)
+    assert (done.code, "403: Wrong code." in done.err, "without another charge" in done.err) == (1, True, True)
+    assert sfumato("collect", "report", url, *about, "--code", code_of(folder, "u3")).code == 0
+    assert sfumato("collect", "report", url, *about, "--user", "u4").code == 2
+
+
+def test_altered_schema_is_refused(folder, sfumato, served):
+    schema = folder / "schema.json"
+    schema.write_text(schema.read_text().replace('"epsilon":1.0,"', '"epsilon":0.5,"', 1))
+    done = sfumato(
+        "collect", "report", "schema.json", "--server", served[0], "--state", "d", "--values", "values.toml", "--yes"
+    )
+    assert (done.code, "follow from the questions" in done.err) == (2, True)
+
+
+def test_many_devices(folder, sfumato, served):
+    url, server = served
+    rows = "".join(f"u{i},{i},{2 * i},{'crime' if i % 2 else ''}\n" for i in range(30))
+    (folder / "values.csv").write_text(f"user,books a year,age,genre\n{rows}")
+    about = ("schema.json", "--server", url, "--codes", "codes.csv", "--values", "values.csv", "--json")
+    done = sfumato("collect", "simulate", *about, "--batch", 7)
+    assert json.loads(done.out) == {"users": 30, "accepted": 30, "stored": 30, "repeated": 0, "refused": 0}
+    assert done.code == 0
+    labelled = {user for user, message in server.reports.items() if "label" in decode(server.schema, message).answers}
+    assert labelled == {f"u{i}" for i in range(1, 30, 2)}
+    server.reports["u5"] = b"other"
+    assert sfumato("collect", "simulate", *about, "--state", "second.sqlite").code == 1
+
+
+def test_many_devices_with_links(folder, sfumato, served):
+    (folder / "edges.csv").write_text("source,target\nu0,u1\n")
+    (folder / "questions.toml").write_text(LINKS)
+    assert sfumato("collect", "init", "questions.toml", "--roster", "users.txt", "--out", "links.json").code == 0
+    assert sfumato("collect", "codes", "links.json", "--users", "users.txt", "--out", "c.csv").code == 0
+    served[1].schema = Schema.read(folder / "links.json")
+    about = ("links.json", "--server", served[0], "--codes", "c.csv")
+    done = sfumato("collect", "simulate", *about, "--edges", "edges.csv", "--roster", "users.txt")
+    assert (done.code, done.out) == (0, "The server has 30 of 30 reports; it refused 0.\n")
+    assert sfumato("collect", "simulate", *about, "--values", "values.csv").code == 2
+    assert sfumato("collect", "simulate", *about).code == 2

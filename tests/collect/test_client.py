@@ -1,0 +1,375 @@
+"""A device draws one report for each schema, whatever happens to it, and spends its lifetime budget before it draws."""
+
+import json
+import math
+import os
+import stat
+import subprocess
+import sys
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from collect_fake import FEATURES, KEY, LABEL, FakeServer, schema_of
+
+from sfumato._files import cut_file
+from sfumato.collect.checks import roster_sha256
+from sfumato.collect.client import Device
+from sfumato.collect.keys import verify
+from sfumato.collect.wire import decode
+from sfumato.errors import BudgetExceededError, CollectionError, InputError, LedgerError
+
+SCHEMA = schema_of()
+VALUES = {"features": {"age": 60, "books": 3}, "label": "poetry"}
+
+
+@pytest.fixture
+def device(tmp_path):
+    return Device.create(tmp_path / "device", "ada", epsilon_cap=100.0)
+
+
+def lines(device: Device) -> list[dict]:
+    return [json.loads(line) for line in (device.folder / "ledger.jsonl").read_text().splitlines()]
+
+
+def kinds(device: Device) -> list[str]:
+    return [line["kind"] for line in lines(device)]
+
+
+def test_report_is_a_message_of_the_schema(device):
+    message = decode(SCHEMA, device.report(SCHEMA, VALUES))
+    assert message.user == "ada"
+    assert set(message.answers) == {"features", "label"}
+    assert kinds(device) == ["device", "charge", "report"]
+    assert device.spent() == (SCHEMA.epsilon, 0.0)
+
+
+def test_same_bytes_for_ever(device):
+    many = schema_of(features={"names": [f"f{i}" for i in range(40)], "epsilon": 40.0, "mechanism": "one-bit"})
+    first = device.report(many, {"features": dict.fromkeys(many.features.columns, 0.0)})
+    other = {"features": dict.fromkeys(many.features.columns, 1.0)}
+    assert device.report(many, other) == first
+    assert Device.open(device.folder).report(many, other) == first
+    assert device.report(many, {"no": "sense"}) == first
+    late = datetime(2200, 1, 1, tzinfo=UTC)
+    assert device.report(many, other, now=late) == first
+    assert kinds(device).count("charge") == 1
+
+
+def test_another_schema_is_another_charge_and_another_report(device):
+    one, other = schema_of(label=LABEL), schema_of(label={**LABEL, "epsilon": 2.0})
+    assert device.report(one, {"label": "crime"})[5:37] == one.digest
+    assert device.report(other, {"label": "crime"})[5:37] == other.digest
+    assert device.spent() == (one.epsilon + other.epsilon, 0.0)
+
+
+def test_cap_is_kept_before_a_coin_is_drawn(tmp_path, monkeypatch):
+    device = Device.create(tmp_path / "d", "ada", epsilon_cap=2.0)
+    for name in ("one", "two"):
+        device.report(schema_of(label={**LABEL, "name": name}), {"label": "crime"})
+    monkeypatch.setattr("sfumato.noise.coins.SecretWords", None)
+    before = (device.folder / "ledger.jsonl").read_bytes()
+    with pytest.raises(BudgetExceededError, match="epsilon 2 at most over its life, got 2 spent and 1 asked"):
+        device.report(schema_of(label={**LABEL, "name": "three"}), {"label": "crime"})
+    assert (device.folder / "ledger.jsonl").read_bytes() == before
+
+
+def test_charges_are_added_without_rounding(tmp_path):
+    """The exact sum of ten charges is above the cap, and the rounded sum is not."""
+    asked = [schema_of(label={**LABEL, "name": f"n{i}", "epsilon": 0.1}) for i in range(10)]
+    costs = [schema.epsilon for schema in asked]
+    exact = sum(map(Fraction, costs))
+    cap = float(exact) if Fraction(float(exact)) < exact else math.nextafter(float(exact), 0.0)
+    assert sum(costs) <= cap < exact
+    device = Device.create(tmp_path / "d", "ada", cap)
+    for schema in asked[:9]:
+        device.report(schema, {"label": "crime"})
+    with pytest.raises(BudgetExceededError):
+        device.report(asked[9], {"label": "crime"})
+
+
+def test_delta_has_a_cap_of_its_own(device):
+    asked = schema_of(features={**FEATURES, "mechanism": "gaussian", "delta": 1e-5})
+    with pytest.raises(BudgetExceededError, match="delta 1e-06 at most"):
+        device.report(asked, {"features": VALUES["features"]})
+    assert kinds(device) == ["device"]
+
+
+@pytest.mark.parametrize(("year", "word"), [(2025, "opens at 2026"), (2126, "closed at 2126")])
+def test_only_an_open_collection_is_answered(device, year, word):
+    with pytest.raises(InputError, match=word):
+        device.report(SCHEMA, VALUES, now=datetime(year, 1, 1, tzinfo=UTC))
+    assert kinds(device) == ["device"]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"features": {"age": float("nan"), "books": 10**400}, "label": "no such class"},
+        {"features": {"age": "many", "books": -(10**400)}, "label": 10**5000},
+        {"features": {"age": [1], "books": {}}, "label": ["crime"]},
+        {"features": {"age": True, "books": float("-inf")}, "label": {"a": 1}},
+    ],
+)
+def test_every_value_has_a_report(device, values):
+    assert set(decode(SCHEMA, device.report(SCHEMA, values)).answers) == {"features", "label"}
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"features": {"age": 1, "height": 2}, "label": "crime"}, "'books' is missing and 'height' is unknown"),
+        ({"features": {"age": 1, "books": 2}, "genre": "crime"}, "features and label"),
+        ({"label": "crime"}, "features and label"),
+        ({"features": [1, 2], "label": "crime"}, "table of numbers"),
+    ],
+)
+def test_names_are_public_and_refused(device, values, message):
+    with pytest.raises(InputError, match=message):
+        device.report(SCHEMA, values)
+    assert kinds(device) == ["device"]
+
+
+def test_user_without_a_label_answers_the_rest_at_the_same_price(device):
+    message = device.report(SCHEMA, {"features": VALUES["features"]})
+    assert set(decode(SCHEMA, message).answers) == {"features"}
+    assert device.spent() == (SCHEMA.epsilon, 0.0)
+
+
+def test_user_with_nothing_to_answer_pays_nothing(device):
+    for values in ({}, {"label": None}):
+        with pytest.raises(InputError, match="to hold label"):
+            device.report(schema_of(label=LABEL), values)
+    assert kinds(device) == ["device"]
+
+
+def test_statement_says_what_was_spent(device):
+    said = device.statement(SCHEMA)
+    assert SCHEMA.statement() in said
+    assert "spent epsilon 0 of at most 100. With this report it will have spent 2." in said
+    device.report(SCHEMA, VALUES)
+    assert "charged for it already" in device.statement(SCHEMA)
+    assert "spent epsilon 2 of at most 100. With this report it will have spent 3." in device.statement(
+        schema_of(label=LABEL)
+    )
+
+
+def test_only_its_owner_looks_into_a_device(device):
+    device.report(SCHEMA, VALUES)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (device.folder, device.folder / "device.json")}
+    assert modes == {"device": 0o700, "device.json": 0o600}
+
+
+def test_no_value_and_no_key_is_told_or_stored(device):
+    values = {"features": {"age": 56.06133713, "books": 7.741903}, "label": "zebrafinch"}
+    device.report(SCHEMA, values)
+    kept = b"".join(path.read_bytes() for path in device.folder.iterdir())
+    assert not [mark for mark in (b"56.06", b"7.7419", b"zebrafinch") if mark in kept]
+    assert device.keys.signing.hex() not in repr(device)
+
+
+def test_folder_of_something_else_is_refused(tmp_path, device):
+    with pytest.raises(InputError, match="new or empty"):
+        Device.create(device.folder, "ada", 1.0)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "letter.txt").touch()
+    with pytest.raises(InputError, match="new or empty"):
+        Device.create(tmp_path / "full", "ada", 1.0)
+    with pytest.raises(InputError, match="folder of a device"):
+        Device.open(tmp_path / "full")
+
+
+@pytest.mark.parametrize(
+    ("user", "cap", "delta"), [("", 1.0, 0.0), ("ada", 0.0, 0.0), ("ada", float("inf"), 0.0), ("ada", 1.0, 2.0)]
+)
+def test_wrong_settings_make_no_device(tmp_path, user, cap, delta):
+    with pytest.raises(InputError):
+        Device.create(tmp_path / "d", user, cap, delta)
+    assert not (tmp_path / "d").exists()
+
+
+def test_damaged_files_are_refused(tmp_path, device):
+    device.report(SCHEMA, VALUES)
+    ledger, about = device.folder / "ledger.jsonl", device.folder / "device.json"
+    whole, kept = ledger.read_bytes(), about.read_bytes()
+    ledger.write_bytes(whole.replace(b'"epsilon":2.0', b'"epsilon":1.0'))
+    with pytest.raises(LedgerError, match="line 2"):
+        device.report(schema_of(label=LABEL), {"label": "crime"})
+    ledger.write_bytes(b"")
+    with pytest.raises(LedgerError, match="of this device"):
+        Device.open(device.folder)
+    ledger.write_bytes(whole)
+    about.write_bytes(kept.replace(b'"epsilon_cap": 100.0', b'"epsilon_cap": 900.0'))
+    with pytest.raises(LedgerError, match="of this device"):
+        Device.open(device.folder)
+    about.write_bytes(b"{}")
+    with pytest.raises(InputError, match="keys of a device"):
+        Device.open(device.folder)
+
+
+def test_links_are_reported_about_the_roster(tmp_path):
+    roster = ["ada", "bob", "cid", "dan", "eve"]
+    asked = schema_of(links={"users": 5, "roster": roster_sha256(roster), "epsilon": 400.0, "degree_share": 0.5})
+    device = Device.create(tmp_path / "d", "cid", 400.0)
+    with pytest.raises(InputError, match="roster"):
+        device.report(asked, {"links": ["bob"]}, roster=sorted(roster, reverse=True))
+    with pytest.raises(InputError, match="list of user ids"):
+        device.report(asked, {"links": "bob"}, roster=roster)
+    message = device.report(asked, {"links": ["eve", "bob", "a stranger", "cid", 7, "bob"]}, roster=roster)
+    assert decode(asked, message).answers == {"links": (2, 0, 1, 0, 1)}
+    stranger = Device.create(tmp_path / "e", "zoe", 400.0)
+    with pytest.raises(InputError, match="on the roster"):
+        stranger.report(asked, {"links": []}, roster=roster)
+
+
+def test_a_ledger_that_was_cut_anywhere_never_gives_a_second_report(device):
+    """Whole lines are what was synced. A cut inside the last lines is what a power loss can leave."""
+    first = device.report(SCHEMA, VALUES)
+    ledger = device.folder / "ledger.jsonl"
+    whole = ledger.read_bytes()
+    header = whole.index(b"\n") + 1
+    charged = whole.index(b"\n", header) + 1
+    for size in range(header, len(whole) + 1):
+        ledger.write_bytes(whole)
+        cut_file(ledger, size)
+        message = device.report(SCHEMA, VALUES)
+        found = lines(device)
+        assert [line["kind"] for line in found] == ["device", "charge", "report"]
+        assert bytes.fromhex(found[-1]["message"]) == message == device.report(SCHEMA, {})
+        assert ledger.read_bytes()[:charged] == whole[:charged] or size < charged
+        if size == len(whole):
+            assert message == first
+
+
+KILLS = """
+import json, os, sys
+from pathlib import Path
+from collect_fake import schema_of
+from sfumato.collect import drawing
+from sfumato.collect.checks import roster_sha256
+from sfumato.collect.client import Device
+from sfumato.noise import coins
+
+root, real = Path(sys.argv[1]), os.fsync
+MANY = schema_of(features={"names": [f"f{i}" for i in range(64)], "epsilon": 1.0, "mechanism": "one-bit"})
+VALUES = {"features": dict.fromkeys(MANY.features.columns, 0.5)}
+
+def act(folder):
+    if not (folder / "device.json").exists():
+        Device.create(folder, "ada", 1.5)
+    message = Device.open(folder).report(MANY, VALUES)
+    with (folder.parent / f"{folder.name}.sent").open("ab") as wire:
+        wire.write(message.hex().encode() + b"\\n")
+
+def child(work):
+    pid = os.fork()
+    if not pid:
+        try:
+            work()
+        finally:
+            os._exit(0)
+    return pid
+
+for after in (False, True):
+    for place in range(1, 14):
+        def dying(descriptor, left=[place]):
+            left[0] -= 1
+            if not left[0] and not after:
+                os._exit(1)
+            real(descriptor)
+            if not left[0]:
+                os._exit(1)
+        def work():
+            os.fsync = dying
+            act(root / f"{place}-{after}")
+        code = os.waitstatus_to_exitcode(os.waitpid(child(work), 0)[1])
+        for _ in range(2):
+            os.waitpid(child(lambda: act(root / f"{place}-{after}")), 0)
+        print(place, after, code, flush=True)
+Device.create(root / "race", "ada", 1.5)
+for pid in [child(lambda: act(root / "race")) for _ in range(6)]:
+    os.waitpid(pid, 0)
+"""
+
+
+def run_script(script: str, *arguments: object) -> str:
+    """Run a script in a process of its own, which can import the helpers of these tests."""
+    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, "-c", script, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """The folder of the devices, and for each death its place, whether it came after the sync, and the exit code."""
+    root = tmp_path_factory.mktemp("killed")
+    return root, [line.split() for line in run_script(KILLS, root).splitlines()]
+
+
+def test_a_process_that_dies_anywhere_leaves_one_report(killed):
+    """Killed before or after each sync; whatever reached the wire, in any life of the device, is one report at one price."""
+    root, told = killed
+    died = [(int(place), after) for place, after, code in told if code == "1"]
+    assert len(died) >= 14, "the deaths must reach past the last sync of a report"
+    assert {code for _, _, code in told} == {"0", "1"}
+    for folder in (path for path in root.iterdir() if path.is_dir()):
+        sent = (root / f"{folder.name}.sent").read_text().split()
+        device = Device.open(folder)
+        assert len(sent) >= 2
+        assert len(set(sent)) == 1, folder.name
+        assert kinds(device) == ["device", "charge", "report"], folder.name
+        assert lines(device)[-1]["message"] == sent[0]
+
+
+def test_processes_at_once_draw_one_report(killed):
+    sent = (killed[0] / "race.sent").read_text().split()
+    assert (len(sent), len(set(sent))) == (6, 1)
+
+
+def test_sending_enrols_and_signs(device):
+    server = FakeServer(SCHEMA)
+    message = device.report(SCHEMA, VALUES)
+    with server.connection() as connection:
+        with pytest.raises(CollectionError, match="403: Unknown user"):
+            device.send(SCHEMA, connection)
+        assert device.send(SCHEMA, connection, KEY.code(SCHEMA, "ada")) is False
+        assert device.send(SCHEMA, connection, KEY.code(SCHEMA, "ada")) is True
+        assert device.send(SCHEMA, connection) is True
+    assert server.reports == {"ada": message}
+    assert verify(server.users["ada"][0], message, server.requests[-1][1][-64:])
+
+
+def test_wrong_code_and_second_report_are_refused(tmp_path, device):
+    server = FakeServer(SCHEMA)
+    device.report(SCHEMA, VALUES)
+    with server.connection() as connection:
+        with pytest.raises(CollectionError, match="403: Wrong code"):
+            device.send(SCHEMA, connection, "00" * 16)
+        device.send(SCHEMA, connection, KEY.code(SCHEMA, "ada"))
+        server.reports["ada"] = b"other bytes"
+        with pytest.raises(CollectionError, match="409: Other bytes"):
+            device.send(SCHEMA, connection)
+
+
+def test_every_attempt_sends_the_same_bytes(device):
+    import httpx
+
+    server, waits = FakeServer(SCHEMA), []
+    message = device.report(SCHEMA, VALUES)
+    with server.connection(waits=waits) as connection:
+        device.send(SCHEMA, connection, KEY.code(SCHEMA, "ada"))
+        server.failures = [500, httpx.ConnectError("no route"), 503, 429]
+        server.requests.clear()
+        assert device.send(SCHEMA, connection) is True
+    assert {body for _, body in server.requests} == {message + device.keys.sign(message)}
+    assert (len(server.requests), len(waits)) == (5, 4)
+
+
+def test_nothing_is_sent_that_is_not_stored(device):
+    server = FakeServer(SCHEMA)
+    with server.connection() as connection, pytest.raises(InputError, match="report on this device"):
+        device.send(SCHEMA, connection, KEY.code(SCHEMA, "ada"))
+    assert not server.requests

@@ -1,0 +1,72 @@
+"""Values become answers to what the schema asks: by name, in its order, scaled from its ranges."""
+
+import math
+
+import numpy as np
+import pytest
+from collect_fake import schema_of
+from scipy import sparse
+
+from sfumato.collect.drawing import Values, draw, scaled
+from sfumato.collect.wire import decode, public_id
+from sfumato.noise.coins import SecretWords
+
+COLUMNS = [{"name": "age", "min": 0, "max": 120}, {"name": "books", "min": -10, "max": 10}]
+SURE = 400.0
+
+
+def answers_of(schema, values, key=None):
+    return [decode(schema, message).answers for message in draw(schema, values, SecretWords(key))]
+
+
+def test_values_are_scaled_from_their_ranges():
+    features = schema_of(features={"columns": COLUMNS, "epsilon": 1.0}).features
+    given = [[0.0, -10.0], [120.0, 10.0], [30.0, 5.0], [-1.0, 99.0], [math.inf, -math.inf], [math.nan, 0.0]]
+    expected = [[0, 0], [1, 1], [0.25, 0.75], [0, 1], [1, 0], [math.nan, 0.5]]
+    np.testing.assert_array_equal(scaled(features, np.array(given)), expected)
+
+
+def test_sure_answers_are_the_values():
+    asked = schema_of(
+        features={"columns": COLUMNS, "epsilon": SURE, "mechanism": "one-bit"},
+        label={"classes": ["a", "b", "c"], "epsilon": SURE, "mechanism": "randomized-response"},
+    )
+    values = Values(("u", "v", "w"), np.array([[0.0, 10.0], [120.0, -10.0], [120.0, 10.0]]), (2, None, -1))
+    assert answers_of(asked, values) == [
+        {"features": (0, 1), "label": (2,)},
+        {"features": (1, 0)},
+        {"features": (1, 1), "label": (0,)},
+    ]
+
+
+@pytest.mark.parametrize("mechanism", ["collision", "direction"])
+def test_public_hashes_are_those_of_user_and_schema(mechanism):
+    asked = schema_of(features={"names": list("abcdefgh"), "epsilon": 1.0, "mechanism": mechanism, "cap": 3})
+    users, rows = ("u", "v"), np.eye(8)[[1, 5]]
+    ids = np.array([public_id(asked, user) for user in users])
+    expected = asked.features.randomizer.encode(rows, SecretWords(bytes(32)), ids)
+    found = answers_of(asked, Values(users, rows), bytes(32))
+    assert [one["features"] for one in found] == [expected.key(0), expected.key(1)]
+
+
+def test_blocks_follow_the_law_of_the_randomizer():
+    asked = schema_of(label={"classes": ["a", "b"], "epsilon": 1.0, "mechanism": "randomized-response"})
+    users = tuple(f"u{i}" for i in range(4000))
+    kept = sum(one["label"] == (1,) for one in answers_of(asked, Values(users, labels=(1,) * 4000), bytes(32)))
+    right = math.e / (1 + math.e)
+    assert abs(kept / 4000 - right) < 4 * math.sqrt(right * (1 - right) / 4000)
+    assert abs(kept / 4000 - 2 / 3 * right) > 8 * math.sqrt(right * (1 - right) / 4000)
+
+
+def test_links_of_some_users_are_those_of_all():
+    """The rows of a block are randomized as they would be among all rows."""
+    asked = schema_of(links={"users": 11, "roster": "00" * 32, "epsilon": 800.0, "degree_share": 0.5})
+    rng = np.random.default_rng(1)
+    dense = rng.random((11, 11)) < 0.4
+    places = (7, 0, 10)
+    lists = tuple(tuple(np.flatnonzero(dense[place]).tolist()) for place in places)
+    found = answers_of(asked, Values(("h", "a", "k"), links=lists, places=places))
+    reports = asked.links.randomizer.encode(sparse.csr_matrix(dense), SecretWords())
+    bits = np.unpackbits(reports.bits, axis=1, count=11, bitorder="little")
+    for place, answer in zip(places, found, strict=True):
+        assert answer["links"] == (reports.degrees[place], *np.delete(bits[place], place))

@@ -1,0 +1,212 @@
+"""A simulation plays devices that report once each, and goes on with the same bytes after any stop."""
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from collect_fake import KEY, LABEL, FakeServer, schema_of
+
+from sfumato.collect.batch import decode_batch
+from sfumato.collect.checks import roster_sha256
+from sfumato.collect.drawing import Values
+from sfumato.collect.simulate import Devices, Summary
+from sfumato.collect.tables import read_links
+from sfumato.collect.wire import decode
+from sfumato.errors import CollectionError, DataError, InputError
+
+ASKED = {"features": {"names": [f"f{i}" for i in range(64)], "epsilon": 1.0, "mechanism": "one-bit"}}
+SCHEMA = schema_of(
+    label={**LABEL, "epsilon": 0.01, "classes": [f"c{i}" for i in range(200)], "mechanism": "randomized-response"}
+)
+USERS = tuple(f"u{i}" for i in range(23))
+CODES = {user: KEY.code(SCHEMA, user) for user in USERS}
+
+
+def blocks(size=10, label=0):
+    for start in range(0, len(USERS), size):
+        users = USERS[start : start + size]
+        yield Values(users, labels=(label,) * len(users))
+
+
+def simulate(path, server, batch=5, label=0) -> Summary:
+    with server.connection() as connection, Devices(path, SCHEMA) as devices:
+        devices.draw(blocks(label=label), CODES)
+        devices.enrol(connection, CODES)
+        return devices.send(connection, batch)
+
+
+@pytest.mark.parametrize("batch", [1, 5, 500])
+def test_every_device_reports_once(tmp_path, batch):
+    server = FakeServer(SCHEMA)
+    assert simulate(tmp_path / "s", server, batch) == Summary(23, 23, 23, 0, 0)
+    assert set(server.reports) == set(server.users) == set(USERS)
+    assert len(set(server.users.values())) == 23
+    assert len({message[-2:] for message in server.reports.values()}) > 10, "coins of their own"
+    assert all(decode(SCHEMA, message).user == user for user, message in server.reports.items())
+    count = {1: 23, 5: 5, 500: 1}[batch]
+    assert [path for path, _ in server.requests].count("/reports" if batch == 1 else "/batches") == count
+    assert stat.S_IMODE((tmp_path / "s").stat().st_mode) == 0o600
+
+
+def test_done_is_done(tmp_path):
+    server = FakeServer(SCHEMA)
+    simulate(tmp_path / "s", server)
+    server.requests.clear()
+    assert simulate(tmp_path / "s", server, label=1) == Summary(23, 23, 0, 0, 0)
+    assert not server.requests
+
+
+@pytest.mark.parametrize("lost", [False, True])
+@pytest.mark.parametrize("place", range(6))
+def test_a_stop_anywhere_goes_on_with_the_same_bytes(tmp_path, place, lost):
+    """Request number ``place`` fails for good, before or after the server has done it (then the answer is lost)."""
+    server, sent = FakeServer(SCHEMA), []
+    answer = server.answer
+
+    def failing(method, path, body):
+        number = len(sent)
+        sent.append((path, body))
+        if number == place and not lost:
+            return 400, {"detail": "Stop."}
+        found = answer(method, path, body)
+        return (400, {"detail": "Stop."}) if number == place else found
+
+    server.answer = failing
+    with pytest.raises(CollectionError, match="400: Stop"):
+        simulate(tmp_path / "s", server)
+    found = simulate(tmp_path / "s", server, label=1)
+    repeated = (3 if place == 5 else 5) * (lost and place > 0)
+    assert (found.accepted, found.refused, found.repeated) == (23, 0, repeated)
+    said: dict[str, set[bytes]] = {}
+    for path, body in sent:
+        for message, _ in decode_batch(SCHEMA, body).reports if path == "/batches" else ():
+            said.setdefault(decode(SCHEMA, message).user, set()).add(message)
+    assert {user: len(messages) for user, messages in said.items()} == dict.fromkeys(USERS, 1)
+    assert server.reports == {user: next(iter(messages)) for user, messages in said.items()}
+
+
+KILLS = """
+import os, sys
+from pathlib import Path
+import httpx, json
+from collect_fake import KEY, schema_of
+from sfumato.collect.connection import Connection
+from sfumato.collect.drawing import Values
+from sfumato.collect.simulate import Devices
+
+root, lives, asked = Path(sys.argv[1]), int(sys.argv[2]), eval(sys.argv[3])
+SCHEMA = schema_of(**asked)
+USERS = [f"u{i}" for i in range(30)]
+CODES = {user: KEY.code(SCHEMA, user) for user in USERS}
+
+def act(life):
+    import numpy as np
+
+    def handle(request):
+        with (root / "wire").open("a") as wire:
+            wire.write(f"{request.url.path} {request.content.hex()}\\n")
+        handle.count += 1
+        if handle.count > life % 3 and life < lives:
+            os._exit(1)
+        if request.url.path == "/users":
+            return httpx.Response(200, json=[{"status": 201, "detail": ""}] * len(json.loads(request.content)))
+        return httpx.Response(201)
+    handle.count = 0
+    blocks = (Values((user,), np.full((1, 64), 0.5)) for user in USERS)
+    def dying():
+        for place, block in enumerate(blocks):
+            if life < lives and place == life * 7:
+                os._exit(1)
+            yield block
+    transport = httpx.MockTransport(handle)
+    with Connection("https://example.org", transport=transport) as server, Devices(root / "s", SCHEMA) as devices:
+        devices.draw(dying(), CODES)
+        devices.enrol(server, CODES)
+        devices.send(server, 1)
+    (root / "done").touch()
+
+for life in range(lives + 1):
+    pid = os.fork()
+    if not pid:
+        try:
+            act(life)
+        finally:
+            os._exit(0)
+    os.waitpid(pid, 0)
+"""
+
+
+def test_killed_simulations_never_send_two_reports_of_one_device(tmp_path):
+    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, "-c", KILLS, str(tmp_path), "12", repr(ASKED)]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "done").exists()
+    wire = [line.split() for line in (tmp_path / "wire").read_text().splitlines()]
+    bodies = [bytes.fromhex(body) for path, body in wire if path == "/reports"]
+    asked = schema_of(**ASKED)
+    said = {(decode(asked, body[:-64]).user, body) for body in bodies}
+    assert len(said) == len({user for user, _ in said}) == 30
+    assert len(bodies) > 30, "some reports were sent again"
+
+
+def test_refused_reports_are_counted_and_tried_again(tmp_path):
+    server = FakeServer(SCHEMA)
+    server.reports["u7"] = b"other bytes"
+    assert simulate(tmp_path / "s", server) == Summary(23, 22, 22, 0, 1)
+    del server.reports["u7"]
+    assert simulate(tmp_path / "s", server) == Summary(23, 23, 1, 0, 0)
+
+
+def test_user_without_a_code_is_refused(tmp_path):
+    with Devices(tmp_path / "s", SCHEMA) as devices, pytest.raises(InputError, match="'u10'"):
+        devices.draw(blocks(), {user: CODES[user] for user in USERS[:10]})
+
+
+def test_refused_enrolments_are_told(tmp_path):
+    wrong = {**CODES, "u3": "00" * 16}
+    server = FakeServer(SCHEMA)
+    with server.connection() as connection, Devices(tmp_path / "s", SCHEMA) as devices:
+        devices.draw(blocks(), wrong)
+        with pytest.raises(CollectionError, match="1 of 23 devices; the first with 403: Wrong code"):
+            devices.enrol(connection, wrong)
+        devices.enrol(connection, CODES)
+    assert set(server.users) == set(USERS)
+
+
+@pytest.mark.parametrize("said", [{}, [], [{"status": 201}], "yes", None, 7])
+def test_answers_of_another_form_are_told(tmp_path, said):
+    server = FakeServer(SCHEMA)
+    server.answer = lambda *_: (200, said)
+    with pytest.raises(CollectionError, match="unknown form"):
+        simulate(tmp_path / "s", server)
+
+
+def test_state_of_something_else_is_refused(tmp_path):
+    Devices(tmp_path / "s", SCHEMA).close()
+    with pytest.raises(DataError, match="of this schema"):
+        Devices(tmp_path / "s", schema_of())
+    (tmp_path / "letter.txt").write_text("Dear Ada, " * 1000)
+    with pytest.raises(DataError, match="state of a simulation"):
+        Devices(tmp_path / "letter.txt", SCHEMA)
+    assert (tmp_path / "letter.txt").read_text() == "Dear Ada, " * 1000
+
+
+def test_links_are_reported_from_both_ends(tmp_path):
+    roster = [f"u{i}" for i in range(12)]
+    places = {user: place for place, user in enumerate(roster)}
+    asked = schema_of(links={"users": 12, "roster": roster_sha256(roster), "epsilon": 800.0, "degree_share": 0.5})
+    (tmp_path / "e.csv").write_text("a,b\nu0,u1\nu11,u1\n")
+    codes = {user: KEY.code(asked, user) for user in roster}
+    server = FakeServer(asked)
+    with server.connection() as connection, Devices(tmp_path / "s", asked) as devices:
+        devices.draw(read_links(tmp_path / "e.csv", places, roster), codes)
+        devices.enrol(connection, codes)
+        assert devices.send(connection).accepted == 12
+    answers = {user: decode(asked, message).answers["links"] for user, message in server.reports.items()}
+    assert answers["u1"] == (2, 1, *[0] * 9, 1)
+    assert answers["u0"] == (1, 1, *[0] * 10)
+    assert answers["u5"] == (0, *[0] * 11)
