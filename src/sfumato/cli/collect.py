@@ -26,7 +26,6 @@ _SCHEMA = typer.Argument(..., help="The schema of the collection, as `collect in
 _KEY = typer.Option("server.key", "--server-key", help="The secret key of the server; keep it from everybody else.")
 _ROSTER = typer.Option(None, "--roster", help="The roster that links are reported about: user ids, one a line.")
 
-
 app.command()(serve)
 app.command()(close)
 app.command()(export)

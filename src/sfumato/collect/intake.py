@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -145,9 +145,11 @@ class Intake:
             StoreError: the store cannot be read.
         """
         unknown = [user for user in users if user not in self._known]
-        if not unknown:
-            return
-        found = self._store.keys(unknown)
+        if unknown:
+            self.remember(self._store.keys(unknown))
+
+    def remember(self, found: Mapping[str, Keys]) -> None:
+        """Keep the keys of enrolled users at hand; the oldest ones are forgotten where these are too many."""
         with self._lock:
             self._known.update(found)
             while len(self._known) > max(_MOST_KNOWN, len(found)):

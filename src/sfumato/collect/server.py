@@ -157,7 +157,10 @@ class _Service:
             alone = not isinstance(values, list)
             checked = await self._checking(lambda: [self._enrolment(one) for one in ([values] if alone else values)])
             good = [one for one in checked if not isinstance(one, RefusalError)]
-            stored = iter(await self._write(self._users, good))
+            answers = await self._write(self._users, good)
+        kept = {one.user: one.keys for one, answer in zip(good, answers, strict=True) if answer != "conflict"}
+        self._intake.remember(kept)
+        stored = iter(answers)
         outcomes = [one if isinstance(one, RefusalError) else self._enrolled(one, next(stored)) for one in checked]
         if not alone:
             for one in outcomes:
@@ -175,7 +178,8 @@ class _Service:
             upload = self._intake.report(body, user)
             self._take_turn(user)
             (answer,) = await self._write(self._reports, [upload])
-        return self._answer(self._told(answer, user))
+        self._count([answer])
+        return self._answer(self._conflict(user) if answer == "conflict" else answer)
 
     async def batches(self, request: Request) -> Response:
         """Take reports of many devices, each with its code, signed by the device that sends them.
@@ -187,13 +191,11 @@ class _Service:
             batch = await self._checking(lambda: self._intake.batch(body))
             self._take_turn(batch.sender)
             answers = await self._write(self._reports, [upload for _, upload in batch.uploads])
-        told = [self._told(answer, upload.user) for (_, upload), answer in zip(batch.uploads, answers, strict=True)]
-        if "closed" in answers:
-            raise self._gone()
+        self._count(answers)
         refused = list(batch.refused)
-        for (place, _), one in zip(batch.uploads, told, strict=True):
-            if isinstance(one, RefusalError):
-                refused.append((place, one))
+        for (place, upload), answer in zip(batch.uploads, answers, strict=True):
+            if answer == "conflict":
+                refused.append((place, self._conflict(upload.user)))
         for _, one in refused:
             self._note(one)
         places = [
@@ -314,16 +316,17 @@ class _Service:
         detail = "This user has other keys already, which stay. If it was not you, ask the operator."
         return RefusalError(409, detail, user=enrolment.user)
 
-    def _told(self, answer: Answer, user: str) -> Answer | RefusalError:
-        """Count what became of a report; what is not stored is a refusal."""
-        self._metrics.reports.labels(answer).inc()
-        if answer == "closed":
+    def _count(self, answers: Sequence[Answer]) -> None:
+        """Count what became of the reports of one upload, and refuse it if the collection was closed before."""
+        for answer in set(answers):
+            self._metrics.reports.labels(answer).inc(answers.count(answer))
+        if "closed" in answers:
             self._is_closed = True
-            return self._gone()
-        if answer == "conflict":
-            detail = "Another report of this user is stored, and stays. This one was dropped, and an alert was written."
-            return RefusalError(409, detail, user=user)
-        return answer
+            raise self._gone()
+
+    def _conflict(self, user: str) -> RefusalError:
+        detail = "Another report of this user is stored, and stays. This one was dropped, and an alert was written."
+        return RefusalError(409, detail, user=user)
 
     def _answer(self, outcome: Answer | RefusalError) -> Response:
         if isinstance(outcome, RefusalError):
