@@ -74,7 +74,7 @@ class Database:
             self._sqlite = url.get_backend_name() == "sqlite"
             options: dict[str, Any] = {"paramstyle": "named"} if self._sqlite else {"pool_pre_ping": True}
             self._engine = sql.create_engine(url, hide_parameters=True, **options)
-        except SQLAlchemyError as error:
+        except (SQLAlchemyError, ValueError) as error:
             raise InputError(
                 "Expected the path of an SQLite file, or the URL of a database such as postgresql+psycopg://user@host/name, "
                 "got another URL."

@@ -102,12 +102,16 @@ class Store:
     def __init__(self, database: Database) -> None:
         self._database = database
         self.name = database.name
-        database.check()
-        with database.reading() as connection:
-            found = connection.execute(sql.select(META)).one()
-        if found.format != FORMAT:
-            raise DataError(f"Expected {self.name} to have format {FORMAT}, got {found.format}. Update Sfumato.")
-        self.schema = Schema.from_json(found.schema)
+        try:
+            database.check()
+            with database.reading() as connection:
+                found = connection.execute(sql.select(META)).one()
+            if found.format != FORMAT:
+                raise DataError(f"Expected {self.name} to have format {FORMAT}, got {found.format}. Update Sfumato.")
+            self.schema = Schema.from_json(found.schema)
+        except BaseException:
+            self.dispose()
+            raise
 
     @classmethod
     def create(cls, where: str, schema: Schema) -> Store:
@@ -125,6 +129,7 @@ class Store:
         database.create({"id": 1, "format": FORMAT, "schema": schema.text})
         store = cls(database)
         if store.schema.digest != schema.digest:
+            store.dispose()
             raise DataError(
                 f"Expected {store.name} to be the store of schema {schema.sha256[:16]}..., got that of "
                 f"{store.schema.sha256[:16]}... Use another store."

@@ -1,0 +1,446 @@
+"""What the server answers, call by call, in the test's own process."""
+
+import asyncio
+import json
+import logging
+import threading
+
+import pytest
+from devices import BEARER, OPEN, SERVER_KEY, TOKEN, FakeDevice, label_schema
+from starlette.testclient import TestClient
+
+from sfumato.collect.closed import Closed
+from sfumato.collect.database import StoreError
+from sfumato.collect.keys import ServerKey
+from sfumato.collect.observe import JsonLines
+from sfumato.collect.server import create_app
+from sfumato.collect.store import Store
+from sfumato.collect.writer import BusyError, Writer
+from sfumato.errors import InputError
+
+SCHEMA = label_schema()
+ADA, BOB, EVE = (FakeDevice(name, SCHEMA) for name in ("ada", "bob", "eve"))
+CLOSED_TIME = 1_798_800_000.0
+
+
+@pytest.fixture
+def store(tmp_path):
+    made = Store.create(str(tmp_path / "reports.sqlite"), SCHEMA)
+    yield made
+    made.dispose()
+
+
+@pytest.fixture
+def connect(store):
+    """Start the application with other settings, and return a client of it."""
+    clients = []
+
+    def start(**settings):
+        app = create_app(SCHEMA, store, SERVER_KEY, TOKEN, **{"clock": lambda: OPEN, **settings})
+        clients.append(TestClient(app, raise_server_exceptions=False))
+        return clients[-1].__enter__()
+
+    yield start
+    for client in clients:
+        client.__exit__(None, None, None)
+
+
+@pytest.fixture
+def client(connect):
+    return connect()
+
+
+@pytest.fixture
+def enrolled(client):
+    """A client whose server knows ada and bob, and not eve."""
+    for device in (ADA, BOB):
+        assert client.post("/users", json=device.code).status_code == 201
+    return client
+
+
+def refused(response, status, words):
+    """Check the status and the detail of a refusal, which ends as a sentence."""
+    assert response.status_code == status, response.text
+    detail = response.json()["detail"]
+    assert set(response.json()) == {"detail"}
+    assert words in detail
+    assert detail.endswith(".")
+
+
+def test_schema_is_canonical(client):
+    assert client.get("/schema").content == SCHEMA.text.encode()
+
+
+@pytest.mark.parametrize(("now", "state"), [(0.0, "waiting"), (OPEN, "open"), (CLOSED_TIME, "closed")])
+def test_status_follows_the_clock(connect, now, state):
+    assert connect(clock=lambda: now).get("/status").json() == {
+        "schema": SCHEMA.sha256,
+        "state": state,
+        "opens": SCHEMA.opens,
+        "closes": SCHEMA.closes,
+        "sha256": None,
+    }
+
+
+def test_enrolment_is_idempotent(client, store):
+    assert client.post("/users", json=ADA.code).json() == {"answer": "stored"}
+    again = client.post("/users", json=ADA.code)
+    assert (again.status_code, again.json()) == (200, {"answer": "repeated"})
+    assert store.keys(["ada"]) == {"ada": ADA.enrolment.keys}
+
+
+def test_another_key_is_an_alert(enrolled, store):
+    other = {**EVE.code, "user": "ada", "code": ADA.code["code"]}
+    refused(enrolled.post("/users", json=other), 409, "other keys")
+    assert store.keys(["ada"]) == {"ada": ADA.enrolment.keys}
+    assert [(one.kind, one.user) for one in store.counts().alerts] == [("key", "ada")]
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({"code": "0" * 32}, 403),
+        ({"code": BOB.code["code"]}, 403),
+        ({"code": "\u00e9" * 32}, 403),
+        ({"code": 7}, 403),
+        ({"user": "eve"}, 403),
+        ({"user": " ada"}, 422),
+        ({"user": "a" * 65}, 422),
+        ({"user": "\ud800"}, 422),
+        ({"user": 7}, 422),
+        ({"sign_key": "00"}, 422),
+        ({"sign_key": ADA.code["sign_key"].upper()}, 422),
+        ({"sign_key": None}, 422),
+        ({"agree_key": "00" * 32}, 422),
+        ({"more": 1}, 422),
+    ],
+)
+def test_wrong_enrolments_are_refused(client, store, change, status):
+    response = client.post("/users", content=json.dumps({**ADA.code, **change}))
+    refused(response, status, "Expected")
+    assert store.keys(["ada", "eve"]) == {}
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"7", b"[]", b"null", b"\xff", b"[" * 10_000, b"[" + b"0," * 1000 + b"0]"])
+def test_malformed_enrolments_are_refused(client, body):
+    refused(client.post("/users", content=body), 422, "Expected")
+
+
+def test_a_list_is_enrolled_as_far_as_it_is_fine(client, store):
+    listed = [ADA.code, {**BOB.code, "code": "0" * 32}, {"user": "x"}, ADA.code, EVE.code]
+    answers = client.post("/users", json=listed).json()
+    assert [one["status"] for one in answers] == [201, 403, 422, 200, 201]
+    assert [bool(one["detail"]) for one in answers] == [False, True, True, False, False]
+    assert set(store.keys(["ada", "bob", "eve"])) == {"ada", "eve"}
+
+
+def test_a_report_is_stored_once(enrolled, store):
+    first, again = enrolled.post("/reports", content=ADA.body(1)), enrolled.post("/reports", content=ADA.body(1))
+    assert (first.status_code, first.json()) == (201, {"answer": "stored"})
+    assert (again.status_code, again.json()) == (200, {"answer": "repeated"})
+    assert store.messages() == (ADA.message(1),)
+
+
+def test_another_report_is_dropped_and_counts_as_a_second_spend(enrolled, store):
+    enrolled.post("/reports", content=ADA.body(1))
+    refused(enrolled.post("/reports", content=ADA.body(2)), 409, "dropped")
+    refused(enrolled.post("/reports", content=ADA.body(3)), 409, "dropped")
+    assert store.messages() == (ADA.message(1),)
+    counts = enrolled.get("/counts", headers=BEARER).json()
+    assert counts["budget"]["users_who_spent_again"] == 1
+    assert counts["budget"]["most_epsilon"] == pytest.approx(3 * SCHEMA.epsilon)
+    assert [(one["kind"], one["user"], one["count"]) for one in counts["alerts"]] == [("report", "ada", 2)]
+
+
+def test_nothing_of_a_dropped_report_is_on_disk(enrolled, store, tmp_path):
+    enrolled.post("/reports", content=ADA.body(1))
+    enrolled.post("/reports", content=ADA.body(2))
+    held = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert ADA.message(1) in held
+    assert ADA.message(2) not in held
+    assert ADA.body(2)[-64:] not in held
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        (b"", 400, "SFRP"),
+        (b"x" * 150, 400, "SFRP"),
+        (ADA.body()[:-1], 400, "bytes"),
+        (ADA.message() + b"\x00" + ADA.body()[-64:], 400, "bytes"),
+        (ADA.message() + BOB.body()[-64:], 403, "signature"),
+        (BOB.message() + ADA.keys.sign(BOB.message()), 403, "signature"),
+        (ADA.message() + ADA.keys.sign_batch(ADA.message()), 403, "signature"),
+        (EVE.body(), 403, "enrolled"),
+        (FakeDevice("ada", label_schema("another")).body(), 404, "schema"),
+        (b"x" * 300, 413, "at most"),
+    ],
+)
+def test_wrong_reports_are_refused(enrolled, store, body, status, words):
+    refused(enrolled.post("/reports", content=body), status, words)
+    assert store.messages() == ()
+
+
+def test_form_of_a_signed_report_is_checked(enrolled, store):
+    message = ADA.message()[:-1] + b"\xff"
+    refused(enrolled.post("/reports", content=message + ADA.keys.sign(message)), 400, "padding")
+    assert store.messages() == ()
+
+
+def test_body_in_chunks_is_limited(enrolled):
+    def chunks():
+        for _ in range(100):
+            yield b"x" * 10
+
+    refused(enrolled.post("/reports", content=chunks()), 413, "at most")
+
+
+def test_reports_come_in_time(connect):
+    early = connect(clock=lambda: 0.0).post("/reports", content=ADA.body())
+    refused(early, 425, SCHEMA.opens)
+    assert int(early.headers["retry-after"]) > 10**9
+    late = connect(clock=lambda: CLOSED_TIME)
+    for path, body in (("/reports", ADA.body()), ("/batches", ADA.batch(BOB.coded()))):
+        refused(late.post(path, content=body), 410, "closed")
+
+
+def test_a_batch_is_stored_report_by_report(enrolled, store):
+    enrolled.post("/reports", content=ADA.body(0))
+    batch = ADA.batch(
+        BOB.coded(1), ADA.coded(0), ADA.coded(1), EVE.coded(), (BOB.message(1), ADA.coded(0)[1]), (b"SFRP", b"." * 32)
+    )
+    answer = enrolled.post("/batches", content=batch)
+    assert answer.status_code == 200
+    assert (answer.json()["stored"], answer.json()["repeated"]) == (1, 1)
+    assert [(one["place"], one["status"]) for one in answer.json()["refused"]] == [
+        (2, 409),
+        (3, 403),
+        (4, 403),
+        (5, 400),
+    ]
+    assert all(one["detail"] for one in answer.json()["refused"])
+    assert store.messages() == (ADA.message(0), BOB.message(1))
+    again = enrolled.post("/batches", content=ADA.batch(BOB.coded(1))).json()
+    assert again == {"stored": 0, "repeated": 1, "refused": []}
+
+
+def test_reports_for_another_schema_are_refused_inside_a_batch(enrolled, store):
+    other = FakeDevice("bob", label_schema("another"))
+    answer = enrolled.post("/batches", content=ADA.batch(other.coded(), BOB.coded())).json()
+    assert (answer["stored"], [one["status"] for one in answer["refused"]]) == (1, [404])
+    assert store.messages() == (BOB.message(),)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        (b"", 400, "SFRB"),
+        (ADA.batch(BOB.coded())[:-1], 400, "batch"),
+        (EVE.batch(BOB.coded()), 403, "enrolled"),
+        (ADA.batch(BOB.coded())[:-64] + BOB.batch(BOB.coded())[-64:], 403, "signature"),
+        (ADA.batch(BOB.coded())[:-64] + ADA.keys.sign(ADA.batch(BOB.coded())[:-64]), 403, "signature"),
+        (FakeDevice("ada", label_schema("another")).batch(BOB.coded()), 404, "schema"),
+        (ADA.batch(*[BOB.coded()] * 2001), 413, "2000"),
+    ],
+)
+def test_wrong_batches_are_refused_as_a_whole(enrolled, store, body, status, words):
+    refused(enrolled.post("/batches", content=body), status, words)
+    assert store.messages() == ()
+
+
+def test_one_user_is_limited_and_others_are_not(connect):
+    client = connect(uploads_a_second=1.0)
+    for device in (ADA, BOB):
+        client.post("/users", json=device.code)
+    answers = [client.post("/reports", content=ADA.body()) for _ in range(4)]
+    assert [one.status_code for one in answers] == [201, 200, 429, 429]
+    assert answers[-1].headers["retry-after"] == "1"
+    refused(answers[-1], 429, "too much")
+    assert client.post("/reports", content=BOB.body()).status_code == 201
+
+
+def test_forged_reports_do_not_use_up_the_turns_of_a_user(connect):
+    client = connect(uploads_a_second=1.0)
+    client.post("/users", json=ADA.code)
+    for _ in range(5):
+        refused(client.post("/reports", content=ADA.message() + BOB.body()[-64:]), 403, "signature")
+    assert client.post("/reports", content=ADA.body()).status_code == 201
+
+
+OPERATOR = [("POST", "/close"), ("GET", "/export"), ("GET", "/counts"), ("GET", "/metrics"), ("GET", "/")]
+
+
+@pytest.mark.parametrize(("method", "path"), OPERATOR)
+@pytest.mark.parametrize(
+    "headers", [{}, {"Authorization": "Bearer no"}, {"Authorization": "Basic eDo="}, {"Authorization": "x"}]
+)
+def test_calls_of_the_operator_need_the_token(client, store, method, path, headers):
+    answer = client.request(method, path, headers=headers)
+    refused(answer, 401, "token")
+    assert answer.headers["www-authenticate"].startswith("Basic")
+    assert store.sha256 is None
+
+
+def test_browsers_may_read_and_not_close(client, store):
+    assert client.get("/counts", auth=("anyone", TOKEN)).status_code == 200
+    refused(client.post("/close", auth=("anyone", TOKEN)), 401, "token")
+    assert store.sha256 is None
+
+
+def test_closed_collection_is_exported_and_takes_nothing(enrolled, store, tmp_path):
+    enrolled.post("/reports", content=ADA.body(3))
+    refused(enrolled.get("/export", headers=BEARER), 409, "Close it first")
+    closed = enrolled.post("/close", headers=BEARER).json()
+    assert closed == enrolled.post("/close", headers=BEARER).json() == {"sha256": store.sha256, "reports": 1}
+    assert enrolled.get("/status").json()["state"] == "closed"
+    for body in (ADA.body(3), BOB.body()):
+        refused(enrolled.post("/reports", content=body), 410, "closed")
+    (tmp_path / "closed").write_bytes(enrolled.get("/export", headers=BEARER).content)
+    read = Closed.read(tmp_path / "closed")
+    assert (read.sha256, read.messages) == (store.sha256, (ADA.message(3),))
+
+
+def test_closing_elsewhere_is_noticed(enrolled, store):
+    store.close()
+    refused(enrolled.post("/reports", content=ADA.body()), 410, "closed")
+    refused(enrolled.post("/batches", content=ADA.batch(BOB.coded())), 410, "closed")
+    assert enrolled.get("/status").json()["state"] == "closed"
+
+
+def test_store_that_fails_acknowledges_nothing(enrolled, store, monkeypatch):
+    def full(_uploads):
+        raise StoreError("Expected reports.sqlite to work as a store, got: database or disk is full.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store._database, "insert", lambda *_: full(None))
+        for path, body in (("/reports", ADA.body()), ("/batches", ADA.batch(BOB.coded()))):
+            answer = enrolled.post(path, content=body)
+            refused(answer, 503, "nothing was acknowledged")
+            assert int(answer.headers["retry-after"]) > 0
+    assert store.messages() == ()
+    assert enrolled.post("/reports", content=ADA.body()).status_code == 201
+
+
+def test_fault_of_the_server_says_nothing_about_the_report(enrolled, store, monkeypatch, caplog):
+    def crash(*_):
+        raise ZeroDivisionError("fault")
+
+    monkeypatch.setattr(store._database, "insert", crash)
+    refused(enrolled.post("/reports", content=ADA.body()), 500, "nothing was acknowledged")
+
+
+def test_metrics_count_answers(enrolled):
+    enrolled.post("/reports", content=ADA.body())
+    enrolled.post("/reports", content=ADA.body())
+    enrolled.post("/reports", content=ADA.body(1))
+    enrolled.post("/batches", content=ADA.batch(BOB.coded(), EVE.coded()))
+    lines = enrolled.get("/metrics", headers=BEARER).text.splitlines()
+    for line in (
+        'sfumato_reports_total{answer="stored"} 2.0',
+        'sfumato_reports_total{answer="repeated"} 1.0',
+        'sfumato_reports_total{answer="conflict"} 1.0',
+        'sfumato_refusals_total{status="409"} 1.0',
+        'sfumato_refusals_total{status="403"} 1.0',
+        "sfumato_waiting_reports 0.0",
+    ):
+        assert line in lines
+
+
+def test_log_names_no_user_and_holds_no_report(enrolled, caplog):
+    caplog.set_level(logging.INFO, "sfumato.collect")
+    enrolled.post("/reports", content=ADA.body())
+    enrolled.post("/reports", content=ADA.body(1))
+    enrolled.post("/reports", content=ADA.message() + BOB.body()[-64:])
+    enrolled.post("/close", headers=BEARER)
+    lines = [json.loads(JsonLines().format(record)) for record in caplog.records if record.name == "sfumato.collect"]
+    assert [one["event"] for one in lines] == ["refused 409", "refused 403", "closed"]
+    assert len({one["user"] for one in lines[:2]}) == 1
+    text = json.dumps(lines)
+    assert '"ada"' not in text
+    assert ADA.message().hex() not in text
+    assert TOKEN not in text
+
+
+def test_a_flood_of_refusals_does_not_flood_the_log(client, caplog):
+    caplog.set_level(logging.INFO, "sfumato.collect")
+    for _ in range(400):
+        client.post("/reports", content=b"x")
+    assert 100 <= len(caplog.records) < 250
+
+
+def test_pages_load_nothing(client):
+    status = client.get("/", headers=BEARER)
+    assert status.headers["content-security-policy"].startswith("default-src 'none'")
+    for page in (status.text, client.get("/docs").text):
+        assert "<script" not in page
+        assert "http://" not in page
+        assert "https://" not in page
+    assert "POST /reports" in client.get("/docs").text
+
+
+def test_description_names_every_call_and_its_bodies(client):
+    paths = client.get("/openapi.json").json()["paths"]
+    assert {(method, path) for path, calls in paths.items() for method in calls} == {
+        *((method.lower(), path) for method, path in OPERATOR),
+        ("get", "/schema"),
+        ("get", "/status"),
+        ("post", "/users"),
+        ("post", "/reports"),
+        ("post", "/batches"),
+    }
+    assert "application/octet-stream" in paths["/reports"]["post"]["requestBody"]["content"]
+    assert all(
+        call["description"] and set(call["responses"]) >= {"408", "413", "503"}
+        for calls in paths.values()
+        for call in calls.values()
+    )
+
+
+def test_key_of_another_schema_is_refused(store):
+    with pytest.raises(InputError, match="server key"):
+        create_app(SCHEMA, store, ServerKey(bytes(32)), TOKEN)
+
+
+def test_writer_commits_what_waits_in_one_group_and_answers_each():
+    groups, gate = [], threading.Event()
+
+    def commit(items):
+        gate.wait()
+        groups.append(list(items))
+        return ["stored"] * len(items)
+
+    async def act():
+        writer = Writer(commit, most=10)
+        tasks = [asyncio.create_task(writer.add([place] * (1 + place))) for place in range(4)]
+        await asyncio.sleep(0.05)
+        with pytest.raises(BusyError):
+            await writer.add([9])
+        gate.set()
+        answers = await asyncio.gather(*tasks)
+        await writer.stop()
+        return answers
+
+    answers = asyncio.run(act())
+    assert [len(one) for one in answers] == [1, 2, 3, 4]
+    assert [item for group in groups for item in group] == [0, 1, 1, 2, 2, 2, 3, 3, 3, 3]
+    assert len(groups) <= 2
+
+
+def test_writer_goes_on_after_a_failure():
+    outcomes = iter([StoreError("full"), None])
+
+    def commit(items):
+        error = next(outcomes)
+        if error is not None:
+            raise error
+        return ["stored"] * len(items)
+
+    async def act():
+        writer = Writer(commit)
+        with pytest.raises(StoreError):
+            await writer.add([1])
+        answers = await writer.add([1])
+        await writer.stop()
+        return answers, writer.waiting
+
+    assert asyncio.run(act()) == (["stored"], 0)
