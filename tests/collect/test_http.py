@@ -1,0 +1,206 @@
+"""Slow, large and many requests over real sockets on loopback, with short limits."""
+
+import json
+import socket
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+import uvicorn
+from devices import OPEN, SERVER_KEY, TOKEN, FakeDevice, label_schema
+
+from sfumato.collect.http import Limits, configured
+from sfumato.collect.server import create_app
+from sfumato.collect.store import Store
+
+SCHEMA = label_schema()
+ADA = FakeDevice("ada", SCHEMA)
+PATIENCE = 20
+
+
+@contextmanager
+def served(app, **limits):
+    """Serve in a thread, and yield the address."""
+    server = uvicorn.Server(configured(lambda: app, Limits(**limits)))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        try:
+            yield listener.getsockname()
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@pytest.fixture(scope="module")
+def application(tmp_path_factory):
+    """A builder of applications, which know ada."""
+    stores = []
+
+    def build():
+        stores.append(Store.create(str(tmp_path_factory.mktemp("store") / "reports.sqlite"), SCHEMA))
+        stores[-1].enrol([ADA.enrolment])
+        return create_app(SCHEMA, stores[-1], SERVER_KEY, TOKEN, clock=lambda: OPEN)
+
+    yield build
+    for store in stores:
+        store.dispose()
+
+
+@pytest.fixture(scope="module")
+def hasty(application):
+    """A server that waits for 0.3 seconds."""
+    with served(application(), header_seconds=0.3, request_seconds=0.3) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def narrow(application):
+    """A server that takes headers of 1,000 bytes and bodies of 5,000."""
+    with served(application(), header_bytes=1000, body_bytes=5000) as address:
+        yield address
+
+
+def talk(address, *parts, pause=0.0):
+    """Send parts with pauses between, until the server ends the connection; return what it said."""
+    with socket.create_connection(address, timeout=PATIENCE) as connection:
+        said = bytearray()
+        for part in parts:
+            try:
+                connection.sendall(part)
+            except OSError:
+                break
+            time.sleep(pause)
+        while block := connection.recv(1 << 16):
+            said += block
+    return bytes(said)
+
+
+def request(body, path="/reports", *headers):
+    head = [f"POST {path} HTTP/1.1", "Host: x", f"Content-Length: {len(body)}", "Connection: close", *headers]
+    return "\r\n".join([*head, "", ""]).encode() + body
+
+
+def answer_of(said):
+    """Status and body of the only answer."""
+    head, _, body = said.partition(b"\r\n\r\n")
+    assert said.count(b"HTTP/1.1 ") == 1, said
+    assert f"content-length: {len(body)}".encode() in head
+    return int(head.split()[1]), json.loads(body)
+
+
+def test_usual_requests_are_answered(narrow):
+    assert answer_of(talk(narrow, request(ADA.body())))[0] in (200, 201)
+    halves = request(ADA.body())
+    assert answer_of(talk(narrow, halves[:50], halves[50:90], halves[90:], pause=0.05))[0] == 200
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (),
+        (b"\r\n",) * 50,
+        (b"POST /reports HTTP/1.1\r\n", *(b"X: y\r\n",) * 50),
+        tuple(bytes([byte]) for byte in request(b"x" * 50)[:60]),
+    ],
+)
+def test_slow_headers_are_refused(hasty, parts):
+    start = time.monotonic()
+    assert answer_of(talk(hasty, *parts, pause=0.1))[0] == 408
+    assert time.monotonic() - start < PATIENCE / 2
+
+
+def test_slow_bodies_are_refused(hasty):
+    drops = request(ADA.body())
+    assert answer_of(talk(hasty, drops[:-40], *(bytes([byte]) for byte in drops[-40:]), pause=0.1))[0] == 408
+    assert answer_of(talk(hasty, request(ADA.body())))[0] in (200, 201)
+
+
+def test_slow_second_request_of_a_connection_is_refused(hasty):
+    first = request(ADA.body()).replace(b"Connection: close\r\n", b"")
+    said = talk(hasty, first, b"POST /rep", pause=0.2)
+    assert [one.split()[0] for one in said.split(b"HTTP/1.1 ")[1:]] in ([b"201", b"408"], [b"200", b"408"])
+
+
+def test_time_limit_does_not_outlive_its_request(hasty):
+    once = request(ADA.body()).replace(b"Connection: close\r\n", b"")
+    with socket.create_connection(hasty, timeout=PATIENCE) as connection:
+        for _ in range(4):
+            connection.sendall(once)
+            assert connection.recv(1 << 16).split()[1] in (b"200", b"201")
+            time.sleep(0.2)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"GET /" + b"x" * 2000 + b" HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nX: " + b"y" * 2000 + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 300 + b"\r\n",
+    ],
+)
+@pytest.mark.parametrize("size", [100, 100_000])
+def test_large_headers_are_refused(narrow, said, size):
+    parts = [said[place : place + size] for place in range(0, len(said), size)]
+    assert answer_of(talk(narrow, *parts, pause=0.005))[0] == 431
+
+
+def test_headers_without_an_end_are_refused(narrow):
+    assert answer_of(talk(narrow, b"GET / HTTP/1.1\r\nX: ", *(b"y" * 500,) * 40, pause=0.005))[0] == 431
+
+
+def test_large_bodies_are_refused_before_they_are_sent(narrow):
+    said = answer_of(talk(narrow, b"POST /batches HTTP/1.1\r\nContent-Length: 5001\r\n\r\n"))
+    assert (said[0], "5000" in said[1]["detail"]) == (413, True)
+
+
+@pytest.mark.parametrize("path", ["/reports", "/batches", "/users", "/schema", "/nowhere"])
+def test_bodies_in_chunks_are_limited(narrow, path):
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    said = talk(narrow, head, *(b"3e8\r\n" + b"x" * 1000 + b"\r\n",) * 20, pause=0.005)
+    assert said.split()[1] in ((b"413",) if path in ("/reports", "/batches", "/users") else (b"404", b"405"))
+    assert answer_of(talk(narrow, request(ADA.body())))[0] in (200, 201)
+
+
+@pytest.mark.parametrize("said", [b"\x16\x03\x01\x02\x00\x01\x00" * 20, b"HELLO\r\n\r\n", b"GET / HTTP/9\r\n\r\n"])
+def test_what_is_no_http_is_refused(narrow, said):
+    assert answer_of(talk(narrow, said))[0] == 400
+
+
+def test_a_flood_of_connections_is_refused_and_passes(application):
+    with served(application(), connections=20, header_seconds=1.5) as address:
+        held = [socket.create_connection(address, timeout=PATIENCE) for _ in range(20)]
+        time.sleep(0.2)
+        status, said = answer_of(talk(address))
+        assert (status, said["detail"].endswith("later.")) == (503, True)
+        for connection in held:
+            assert connection.recv(1 << 16).split()[1] == b"408"
+            connection.close()
+        deadline = time.monotonic() + PATIENCE
+        while (said := talk(address, request(ADA.body()))).split()[1] == b"503" and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert answer_of(said)[0] == 201
+
+
+def test_many_devices_at_once(application):
+    devices = [FakeDevice(f"user-{place}", SCHEMA) for place in range(100)]
+    statuses = []
+    with served(application()) as address:
+        talk(address, request(json.dumps([one.code for one in devices]).encode(), "/users"))
+        threads = [
+            threading.Thread(target=lambda one=one: statuses.append(answer_of(talk(address, request(one.body())))[0]))
+            for one in devices
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert statuses == [201] * 100
+
+
+def test_client_that_goes_away_leaves_the_server_well(narrow):
+    for cut in (10, 60, 120):
+        with socket.create_connection(narrow) as connection:
+            connection.sendall(request(ADA.body())[:cut])
+    assert answer_of(talk(narrow, request(ADA.body())))[0] in (200, 201)
