@@ -237,7 +237,6 @@ class _Service:
         yield
         await self._reports.stop()
         await self._users.stop()
-        self._checker.shutdown()
         self._store.dispose()
 
     async def check_bearer(self, bearer: HTTPAuthorizationCredentials | None = Depends(_BEARER)) -> None:  # noqa: B008

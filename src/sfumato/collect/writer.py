@@ -52,10 +52,9 @@ class Writer(Generic[T]):
         return await future
 
     async def stop(self) -> None:
-        """Return once nothing is waiting, and end the thread."""
+        """Return once nothing is waiting."""
         while self._task is not None:
             await asyncio.shield(self._task)
-        self._thread.shutdown()
 
     async def _run(self) -> None:
         """Commit whatever waits, group after group, until nothing does."""
