@@ -15,14 +15,16 @@ BEARER = {"Authorization": f"Bearer {TOKEN}"}
 OPEN = 1_796_100_000.0  # between the times of the schema
 
 
-def label_schema(collection: str = "test", opens: str = "2026-11-01T00:00:00Z") -> Schema:
+def label_schema(
+    collection: str = "test", opens: str = "2026-11-01T00:00:00Z", closes: str = "2027-01-01T00:00:00Z"
+) -> Schema:
     """A schema that asks for one of four classes."""
     return Schema.from_dict(
         {
             "collection": collection,
             "purpose": "A test.",
             "opens": opens,
-            "closes": "2027-01-01T00:00:00Z",
+            "closes": closes,
             "server_key": SERVER_KEY.public.hex(),
             "label": {"classes": ["a", "b", "c", "d"], "epsilon": 1.0, "mechanism": "randomized-response"},
         }

@@ -1,0 +1,163 @@
+"""`kill -9` of a server at random moments while devices upload: every acknowledged report is in the store exactly once.
+
+Devices send again until they have an answer. Three of four send alone, the others in batches. After each kill the store is read
+as the server left it. The seed is printed.
+"""
+
+import http.client
+import json
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from devices import SERVER_KEY, FakeDevice, label_schema
+
+from sfumato.collect.store import Store
+
+SCHEMA = label_schema(opens="2020-01-01T00:00:00Z", closes="2120-01-01T00:00:00Z")
+BATCH = 20
+PATIENCE = 60
+
+
+class Server:
+    """A server process that can be killed and started again on the same store and port."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        (folder / "schema.json").write_text(SCHEMA.text)
+        SERVER_KEY.write(folder / "server.key")
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        self.store = str(folder / "reports.sqlite")
+
+    def start(self):
+        words = [
+            "--schema",
+            "schema.json",
+            "--server-key",
+            "server.key",
+            "--store",
+            self.store,
+            "--port",
+            str(self.port),
+        ]
+        with (self.folder / "server.log").open("ab") as log:
+            command = [sys.executable, "-m", "sfumato", "collect", "serve", *words]
+            self.process = subprocess.Popen(command, cwd=self.folder, stderr=log)
+        deadline = time.monotonic() + PATIENCE
+        while self.ask("GET", "/status", b"")[0] != 200:
+            assert self.process.poll() is None, (self.folder / "server.log").read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+    def ask(self, method, path, body):
+        """Return status and body of an answer; 0 where there was none."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        try:
+            connection.request(method, path, body)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        except (OSError, http.client.HTTPException):
+            return 0, b""
+        finally:
+            connection.close()
+
+    def end(self, how):
+        self.process.send_signal(how)
+        return self.process.wait(PATIENCE)
+
+
+def upload(server, devices, acknowledged, *, batches):
+    """Send the reports of all devices, again and again until each one is acknowledged."""
+    size = BATCH if batches else 1
+    for start in range(0, len(devices), size):
+        group = devices[start : start + size]
+        body = group[0].batch(*(one.coded() for one in group)) if batches else group[0].body()
+        while True:
+            status, said = server.ask("POST", "/batches" if batches else "/reports", body)
+            if status in (200, 201):
+                break
+            assert status in (0, 503), (status, said)
+            time.sleep(0.01)
+        assert not batches or json.loads(said)["refused"] == []
+        acknowledged.update((one.user, one.message()) for one in group)
+
+
+def held(server):
+    store = Store.open(server.store)
+    messages, counts = store.messages(), store.counts()
+    store.dispose()
+    assert counts.reports == len(messages) == len(set(messages))
+    assert counts.alerts == ()
+    return set(messages)
+
+
+@pytest.mark.parametrize(
+    ("kills", "users"), [(3, 400), pytest.param(200, 20_000, marks=pytest.mark.soak)], ids=["few", "many"]
+)
+def test_acknowledged_reports_outlive_kills(tmp_path, kills, users):
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"seed {seed}")
+    moments, server = random.Random(seed), Server(tmp_path)
+    devices = [FakeDevice(f"user-{place}", SCHEMA) for place in range(users)]
+    Store.create(server.store, SCHEMA).enrol([one.enrolment for one in devices])
+    server.start()
+    acknowledged, failures = {}, []
+
+    def send(place):
+        try:
+            upload(server, devices[place::4], acknowledged, batches=place == 3)
+        except BaseException as error:
+            failures.append(error)
+            raise
+
+    threads = [threading.Thread(target=send, args=(place,)) for place in range(4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(kills):
+        time.sleep(moments.uniform(0, 0.5))
+        server.end(signal.SIGKILL)
+        known = set(dict(acknowledged).values())
+        assert known <= held(server)
+        server.start()
+    for thread in threads:
+        thread.join()
+    assert server.end(signal.SIGTERM) == 0
+    assert failures == []
+    assert acknowledged == {one.user: one.message() for one in devices}
+    assert held(server) == set(acknowledged.values())
+
+
+def test_server_that_is_told_to_stop_answers_what_is_under_way(tmp_path):
+    server, stop = Server(tmp_path), threading.Event()
+    devices = [FakeDevice(f"user-{place}", SCHEMA) for place in range(2000)]
+    Store.create(server.store, SCHEMA).enrol([one.enrolment for one in devices])
+    server.start()
+    acknowledged = {}
+
+    def send(place):
+        for one in devices[place::4]:
+            if stop.is_set():
+                return
+            status, _ = server.ask("POST", "/reports", one.body())
+            if status == 201:
+                acknowledged[one.user] = one.message()
+
+    threads = [threading.Thread(target=send, args=(place,)) for place in range(4)]
+    for thread in threads:
+        thread.start()
+    while len(acknowledged) < 20:
+        time.sleep(0.01)
+    assert server.end(signal.SIGINT) == 0
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert held(server) == set(acknowledged.values())
+    log = (tmp_path / "server.log").read_text()
+    assert "Stopped. All acknowledged reports are in the store." in log
+    assert "Traceback" not in log
