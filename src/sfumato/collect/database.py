@@ -150,7 +150,7 @@ class Database:
             yield connection
 
     def insert(self, connection: Connection, table: sql.Table, rows: Sequence[dict[str, Any]]) -> None:
-        """Add rows, in which every column of the ``table`` has a value."""
+        """Add ``rows``, in which every column of the ``table`` has a value, in the transaction of the ``connection``."""
         if rows:
             connection.exec_driver_sql(self._inserts[table.name], list(rows))
 

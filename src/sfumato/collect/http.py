@@ -89,7 +89,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._wait(self.limits.header_seconds)
 
     def on_headers_complete(self) -> None:
-        """Hand the request to the application, unless it is too large already."""
+        """Give the request to the application, unless it is too large already."""
         self._in_headers = False
         length = next((value for name, value in self.headers if name == b"content-length"), b"0")
         if len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers) > self.limits.header_bytes:
@@ -123,11 +123,11 @@ class LimitedProtocol(HttpToolsProtocol):
             self.loop.call_later(self.timeout_keep_alive, self.transport.abort)
 
     def timeout_keep_alive_handler(self) -> None:
-        """End an idle connection, also where its last answer was not read."""
+        """Close an idle connection, also where its last answer was not read."""
         self.transport.abort()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP."""
+        """Refuse what is no HTTP."""
         self._refuse(400, "Expected an HTTP request, got something else.")
 
     def _refuse_headers(self) -> None:
@@ -207,7 +207,7 @@ def configured(
 
 
 def run(config: uvicorn.Config, listener: socket.socket) -> None:
-    """Serve until SIGINT or SIGTERM, and then answer what is under way. The signals are back at what they were after that.
+    """Take requests until SIGINT or SIGTERM, and then answer what is under way. The signals are what they were after that.
 
     ``config`` holds the settings and ``listener`` is the bound socket.
     """

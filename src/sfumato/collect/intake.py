@@ -199,7 +199,7 @@ class Intake:
 
 @dataclass(frozen=True)
 class Batch:
-    """A checked batch.
+    """A batch whose reports were checked one by one.
 
     Args:
         sender: the user whose device sent it.

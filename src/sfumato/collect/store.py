@@ -56,7 +56,7 @@ class Alert:
     Args:
         kind: "report" or "key".
         user: the public id of the user.
-        count: how often.
+        count: how often this happened.
         first_at: when first, in seconds since 1970.
         last_at: when last, in seconds since 1970.
     """

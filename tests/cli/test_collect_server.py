@@ -1,0 +1,166 @@
+"""`sfumato collect serve`, `close` and `export`: files, refusals and a clean end."""
+
+import json
+import os
+import signal
+import socket
+import ssl
+import stat
+import subprocess
+import sys
+import time
+
+import httpx
+import pytest
+from devices import SERVER_KEY, FakeDevice, label_schema
+
+from sfumato.collect.closed import Closed
+from sfumato.collect.keys import ServerKey
+from sfumato.collect.store import Store
+
+SCHEMA = label_schema(opens="2020-01-01T00:00:00Z", closes="2120-01-01T00:00:00Z")
+ADA = FakeDevice("ada", SCHEMA)
+PATIENCE = 60
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The working folder, with schema and key of a collection."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "schema.json").write_text(SCHEMA.text)
+    SERVER_KEY.write(tmp_path / "server.key")
+    return tmp_path
+
+
+SERVE = ("collect", "serve", "--schema", "schema.json", "--server-key", "server.key")
+
+
+def started(folder, *options):
+    """Start a server on a free port; return the process and its address, which it prints."""
+    log = folder / "server.log"
+    with log.open("wb") as file:
+        process = subprocess.Popen([sys.executable, "-m", "sfumato", *SERVE, "--port", "0", *options], stderr=file)
+    deadline = time.monotonic() + PATIENCE
+    while "Ctrl-C" not in log.read_text():
+        assert process.poll() is None, log.read_text()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return process, log.read_text().split(" at ")[1].split("/ (")[0]
+
+
+def stopped(process):
+    process.send_signal(signal.SIGTERM)
+    return process.wait(PATIENCE)
+
+
+def test_collection_is_served_closed_and_exported(folder, sfumato):
+    process, url = started(folder)
+    try:
+        token = (folder / "admin.token").read_text().strip()
+        assert stat.S_IMODE((folder / "admin.token").stat().st_mode) == 0o600
+        assert len(bytes.fromhex(token)) == 32
+        assert httpx.post(f"{url}/users", json=ADA.code).status_code == 201
+        assert httpx.post(f"{url}/reports", content=ADA.body(2)).status_code == 201
+        assert httpx.get(url, auth=("any", token)).status_code == 200
+        refused = sfumato("collect", "export", "--store", "reports.sqlite")
+        assert (refused.code, "Close it first" in refused.err) == (2, True)
+        assert not (folder / "closed.sfumato").exists()
+        closed = json.loads(sfumato("collect", "close", "--store", "reports.sqlite", "--json").out)
+        assert closed["reports"] == 1
+        assert httpx.post(f"{url}/reports", content=ADA.body(2)).status_code == 410
+    finally:
+        assert stopped(process) == 0
+    assert (
+        sfumato("collect", "close", "--store", "reports.sqlite").out
+        == f"Closed with 1 reports as {closed['sha256']}.\n"
+    )
+    exported = json.loads(sfumato("collect", "export", "--store", "reports.sqlite", "--json").out)
+    assert exported == {**closed, "out": "closed.sfumato"}
+    read = Closed.read(folder / "closed.sfumato")
+    assert (read.sha256, read.messages) == (closed["sha256"], (ADA.message(2),))
+    again = sfumato("collect", "export", "--store", "reports.sqlite")
+    assert (again.code, "new file" in again.err) == (2, True)
+
+
+def test_the_same_store_and_token_are_used_again(folder):
+    for expected in (201, 200):
+        process, url = started(folder)
+        token = (folder / "admin.token").read_text()
+        assert httpx.post(f"{url}/users", json=ADA.code).status_code == expected
+        assert stopped(process) == 0
+        assert (folder / "admin.token").read_text() == token
+
+
+def test_tls(folder):
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    names = [
+        "-keyout",
+        "tls.key",
+        "-out",
+        "tls.pem",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=x",
+        "-addext",
+        "subjectAltName=IP:127.0.0.1",
+    ]
+    subprocess.run([*command, *names], check=True, capture_output=True)
+    process, url = started(folder, "--certificate", "tls.pem", "--key", "tls.key")
+    try:
+        assert url.startswith("https://")
+        trusted = ssl.create_default_context(cafile="tls.pem")
+        assert httpx.get(f"{url}/status", verify=trusted).json()["state"] == "open"
+    finally:
+        assert stopped(process) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--schema", "absent.json"), "absent.json"),
+        (("--server-key", "absent.key"), "absent.key"),
+        (("--server-key", "other.key"), "the key of this schema"),
+        (("--certificate", "server.key"), "Add the other"),
+        (("--certificate", "server.key", "--key", "server.key"), "Check the path"),
+        (("--host", "256.0.0.1"), "to be free"),
+        (("--port", "70000"), "65535"),
+        (("--store", "nosuch://x"), "URL"),
+        (("--store", "no/folder/reports.sqlite"), "Check the path"),
+        (("--store", "schema.json"), "not a database"),
+        (("--admin-token-file", "short.token"), "32 characters"),
+        (("--admin-token-file", "no/folder/token"), "Check the path"),
+    ],
+)
+def test_bad_input_ends_with_2_and_serves_nothing(folder, sfumato, options, words):
+    (folder / "short.token").write_text("short\n")
+    ServerKey(bytes(32)).write(folder / "other.key")
+    before = set(folder.iterdir())
+    result = sfumato(*SERVE, "--port", "0", *options)  # the last one of an option counts
+    assert result.code == 2
+    assert words in result.err
+    assert result.err.count("\n") == 1
+    assert {path.name.partition("-")[0] for path in set(folder.iterdir()) - before} <= {"reports.sqlite"}
+
+
+def test_a_port_in_use_is_refused_before_a_store_is_made(folder, sfumato):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        result = sfumato(*SERVE, "--port", str(taken.getsockname()[1]))
+    assert (result.code, "to be free" in result.err) == (2, True)
+    assert not (folder / "reports.sqlite").exists()
+
+
+@pytest.mark.parametrize("command", ["close", "export"])
+def test_stores_that_are_absent_or_damaged_are_refused(folder, sfumato, command):
+    result = sfumato("collect", command, "--store", "absent.sqlite")
+    assert (result.code, "no file" in result.err) == (2, True)
+    assert not (folder / "absent.sqlite").exists()
+    store = Store.create("reports.sqlite", SCHEMA)
+    store.add([FakeDevice(f"user-{place}", SCHEMA).upload() for place in range(1000)])
+    store.dispose()
+    with (folder / "reports.sqlite").open("r+b") as file:
+        file.seek(10 * 4096)
+        file.write(os.urandom(5 * 4096))
+    result = sfumato("collect", command, "--store", "reports.sqlite")
+    assert (result.code, "backup" in result.err) == (2, True)
+    assert not (folder / "closed.sfumato").exists()

@@ -1,0 +1,130 @@
+"""The status page: what it says, and how it looks in headless Chromium on a desk and on a phone."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from devices import OPEN, SERVER_KEY, TOKEN, FakeDevice, label_schema
+
+from sfumato.collect.answers import counted
+from sfumato.collect.page import docs_page, status_page
+from sfumato.collect.schema import Schema
+from sfumato.collect.server import create_app
+from sfumato.collect.store import Alert, Counts, Store
+
+pytestmark = pytest.mark.flaky(reruns=2, only_rerun="TargetClosedError")
+
+CHROMIUM = Path(os.environ.get("SFUMATO_CHROMIUM", "/usr/bin/chromium"))
+SCHEMA = label_schema()
+HOUR = int(OPEN) // 3600 * 3600
+WIDE = """() => [...document.querySelectorAll("body *")]
+  .filter(one => !one.closest(".scroll") && one.getBoundingClientRect().right > innerWidth + 0.5)
+  .map(one => one.tagName + " " + one.textContent.slice(0, 40))"""
+SMALL = (
+    """() => Math.min(...[...document.querySelectorAll("svg text")].map(one => one.getBoundingClientRect().height))"""
+)
+
+
+def page(schema=SCHEMA, state="open", sha256=None, **changes):
+    hours = tuple((HOUR + 3600 * place, 1 + 37 * place % 900) for place in range(100) if place % 7)
+    alerts = (Alert("report", "user-<b>&", 2, OPEN, OPEN + 50), Alert("key", "m" * 64, 11_000, OPEN, OPEN + 500))
+    counts = {"users": 1_234_567, "reports": 1_034_321, "hours": hours, "last_minute": 132} | changes
+    given = Counts(**{"second_reports": 2, "most_second": 3, "alerts": alerts} | counts)
+    status = {"schema": schema.sha256, "state": state, "opens": schema.opens, "closes": schema.closes, "sha256": sha256}
+    return status_page(schema, counted(schema, status, given))
+
+
+def empty(**changes):
+    return page(users=0, reports=0, hours=(), last_minute=0, second_reports=0, most_second=0, alerts=(), **changes)
+
+
+def test_page_says_what_the_counts_say():
+    text = page()
+    for words in ("1,034,321", "1,234,567", "2.2", "2 users have sent another report", "up to epsilon 4", "11,000"):
+        assert words in text
+    for line in SCHEMA.statement().splitlines():
+        assert line in text
+    assert "user-&lt;b&gt;&amp;" in text
+    assert "<b>" not in text
+
+
+def test_chart_shows_the_latest_hours_to_scale():
+    text = page(hours=((HOUR, 50), (HOUR + 3600, 100), (HOUR + 3 * 3600, 25)))
+    bars = [
+        tuple(map(float, one))
+        for one in re.findall(r'class="bar" x="([\d.]+)" y="[\d.]+" width="[\d.]+" height="([\d.]+)"', text)
+    ]
+    (left, half), (_, whole), (right, quarter) = bars
+    assert (half / whole, quarter / whole) == pytest.approx((0.5, 0.25), abs=0.01)
+    assert (right - left) / (bars[1][0] - left) == pytest.approx(3, abs=0.01)
+    assert page().count('class="bar"') < 80
+
+
+@pytest.mark.parametrize(
+    ("state", "sha256", "words"),
+    [
+        ("waiting", None, "Opens at 2026-11-01"),
+        ("open", None, "Open until 2027-01-01"),
+        ("closed", None, "not closed for training yet"),
+        ("closed", "ab" * 32, "Closed as abababab"),
+    ],
+)
+def test_page_says_the_state_and_loads_again_while_it_may_change(state, sha256, words):
+    text = empty(state=state, sha256=sha256)
+    assert words in text
+    assert ("http-equiv" in text) == (state != "closed")
+
+
+def test_empty_collection_has_a_page():
+    text = empty()
+    for words in ("No report yet.", "No user has sent a second report.", "None."):
+        assert words in text
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if not CHROMIUM.exists():
+        pytest.skip(f"Chromium not found at {CHROMIUM}; set SFUMATO_CHROMIUM")
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+def long_schema():
+    """Names and purpose without a place to break."""
+    values = SCHEMA.to_dict()
+    for name in ("randomizers", "totals"):
+        del values[name]
+    return Schema.from_dict({**values, "collection": "c" * 64, "purpose": "p" * 300})
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    store = Store.create(str(tmp_path_factory.mktemp("store") / "reports.sqlite"), SCHEMA)
+    store.enrol([FakeDevice("ada", SCHEMA).enrolment])
+    described = create_app(SCHEMA, store, SERVER_KEY, TOKEN).openapi()
+    store.dispose()
+    return {"status": page(), "long": page(long_schema()), "empty": empty(), "docs": docs_page(described)}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("kind", ["status", "long", "empty", "docs"])
+def test_page_is_quiet_and_fits(browser, pages, tmp_path, kind, width, scheme):
+    path = tmp_path / "page.html"
+    path.write_text(pages[kind], encoding="utf-8")
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    shown, noise = context.new_page(), []
+    shown.on("console", lambda message: noise.append(message.text))
+    shown.on("pageerror", lambda error: noise.append(str(error)))
+    shown.on("request", lambda request: noise.append(request.url) if request.url != path.as_uri() else None)
+    shown.goto(path.as_uri())
+    assert noise == []
+    assert shown.evaluate(WIDE) == []
+    assert shown.evaluate("document.documentElement.scrollWidth") <= width
+    if kind in ("status", "long"):
+        assert shown.evaluate(SMALL) > 8
+    context.close()
