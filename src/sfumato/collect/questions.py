@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sfumato.randomizers.randomizer import Layout, Randomizer
 
 _MOST_NAMES = 1 << 17
+_MOST_CLASSES = 1000  # so that a device can draw among all sets of classes within a few hundred megabytes
 _MOST_USERS = 1 << 17
 _LARGEST = 1e15
 _LEAST_EPSILON, _MOST_EPSILON = 1e-6, 1e4
@@ -170,8 +171,8 @@ class Label:
     def __post_init__(self) -> None:
         _check_epsilon("label", self.epsilon)
         check_text("label.name", self.name, most=100)
-        if not isinstance(self.classes, (list, tuple)) or not 2 <= len(self.classes) <= _MOST_NAMES:
-            raise SchemaError(f"Expected label.classes to be a list of 2 to {_MOST_NAMES} names.")
+        if not isinstance(self.classes, (list, tuple)) or not 2 <= len(self.classes) <= _MOST_CLASSES:
+            raise SchemaError(f"Expected label.classes to be a list of 2 to {_MOST_CLASSES} names.")
         for one in self.classes:
             check_text("label.classes", one, most=100)
         if len(set(self.classes)) < len(self.classes):
