@@ -204,3 +204,20 @@ def test_many_devices_with_links(folder, sfumato, served):
     assert (done.code, done.out) == (0, "The server has 30 of 30 reports; it refused 0.\n")
     assert sfumato("collect", "simulate", *about, "--values", "values.csv").code == 2
     assert sfumato("collect", "simulate", *about).code == 2
+
+
+def test_a_stop_says_how_to_go_on(folder, sfumato, served, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    (folder / "values.csv").write_text("user,books a year,age,genre\nu1,1,2,crime\n")
+    about = ("schema.json", "--server", served[0], "--codes", "codes.csv", "--values", "values.csv")
+    with monkeypatch.context() as patched:
+        patched.setattr("sfumato.collect.simulate.Devices.enrol", stop)
+        done = sfumato("collect", "simulate", *about)
+        assert (done.code, "same command goes on, with the same bytes" in done.err) == (130, True)
+        patched.setattr("sfumato.collect.client.Device.send", stop)
+        alone = ("--state", "device", "--values", "values.toml", "--user", "u3", "--cap", "3", "--yes")
+        done = sfumato("collect", "report", served[0], *alone)
+        assert (done.code, "goes on, without another charge" in done.err) == (130, True)
+    assert sfumato("collect", "simulate", *about).code == 0

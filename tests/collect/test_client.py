@@ -174,8 +174,11 @@ def test_folder_of_something_else_is_refused(tmp_path, device):
         Device.create(device.folder, "ada", 1.0)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter.txt").touch()
+    (tmp_path / "full").chmod(0o755)
     with pytest.raises(InputError, match="new or empty"):
         Device.create(tmp_path / "full", "ada", 1.0)
+    assert [path.name for path in (tmp_path / "full").iterdir()] == ["letter.txt"]
+    assert stat.S_IMODE((tmp_path / "full").stat().st_mode) == 0o755
     with pytest.raises(InputError, match="folder of a device"):
         Device.open(tmp_path / "full")
 
@@ -240,6 +243,24 @@ def test_a_ledger_that_was_cut_anywhere_never_gives_a_second_report(device):
         assert ledger.read_bytes()[:charged] == whole[:charged] or size < charged
         if size == len(whole):
             assert message == first
+
+
+@pytest.mark.parametrize(("place", "kept"), [(1, ["device"]), (2, ["device"]), (3, ["device", "charge"])])
+def test_a_full_disk_draws_nothing_that_leaves(device, monkeypatch, place, kept):
+    calls, real = [], os.fsync
+
+    def full(descriptor):
+        calls.append(descriptor)
+        if len(calls) == place:
+            raise OSError(28, "No space left on device")
+        real(descriptor)
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        device.report(SCHEMA, VALUES)
+    assert kinds(device) == kept
+    assert device.report(SCHEMA, VALUES) == device.report(SCHEMA, {})
+    assert kinds(device) == ["device", "charge", "report"]
 
 
 KILLS = """

@@ -77,7 +77,8 @@ def test_a_cut_file_is_refused(tmp_path, data):
 
 
 def test_longer_files_are_refused(tmp_path, data):
-    for more in (b"\0", bytes(4), data, data[-60:]):
+    another = wire.encode(SCHEMA, "龍", {"label": (1,)})
+    for more in (b"\0", bytes(4), data, data[-60:], len(another).to_bytes(4, "big") + another):
         with pytest.raises(DataError):
             read(tmp_path, data + more)
 

@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING
 from sfumato._optional import lazily
 
 if TYPE_CHECKING:
+    from sfumato.collect.client import Device as Device
+    from sfumato.collect.connection import Connection as Connection
     from sfumato.collect.schema import Schema as Schema
 
 _HOME = {
+    "Connection": "connection",
+    "Device": "client",
     "Schema": "schema",
 }
 

@@ -81,19 +81,19 @@ class Device:
             InputError: the folder is not empty, or an argument is out of range.
             OSError: folder or disk refuses it.
         """
-        device = cls(folder, check_user(user), DeviceKeys.new(), float(epsilon_cap), float(delta_cap))
-        check_real(low=0, open_low=True, epsilon_cap=epsilon_cap)
-        check_real(low=0, high=1, delta_cap=delta_cap)
+        epsilon = check_real(low=0, open_low=True, epsilon_cap=epsilon_cap)
+        device = cls(
+            folder, check_user(user), DeviceKeys.new(), epsilon, check_real(low=0, high=1, delta_cap=delta_cap)
+        )
+        about = {"user": user, "epsilon_cap": device.epsilon_cap, "delta_cap": device.delta_cap}
+        keys = {"signing": device.keys.signing.hex(), "agreeing": device.keys.agreeing.hex()}
+        _check_unused(folder)
         made = make_folders(folder)
         folder.chmod(0o700)
         with _locked(folder):
-            left_by_a_dead_process = {_LOCK, _LEDGER, _DEVICE + PARTIAL}
-            if {path.name for path in folder.iterdir()} - left_by_a_dead_process or _entries(folder)[1:]:
-                raise fail("state", str(folder), "to be a new or empty folder", "Name another one.")
+            _check_unused(folder)
             (folder / _LEDGER).unlink(missing_ok=True)
-            about = {"user": user, "epsilon_cap": device.epsilon_cap, "delta_cap": device.delta_cap}
             _append(folder, [], {"kind": "device", **about})
-            keys = {"signing": device.keys.signing.hex(), "agreeing": device.keys.agreeing.hex()}
             with whole_file(folder / _DEVICE, 0o600) as file:
                 file.write(json.dumps({"format": 1, **about, **keys}, indent=1).encode() + b"\n")
         for one in made:
@@ -254,6 +254,14 @@ def _locked(folder: Path) -> Iterator[None]:
         raise InputError(
             f"Expected {folder} to be free, got a process that works in it. Wait for it to end."
         ) from error
+
+
+def _check_unused(folder: Path) -> None:
+    """Refuse a folder that holds anything but what a process left that died while it made a device."""
+    if not folder.exists():
+        return
+    if {path.name for path in folder.iterdir()} - {_LOCK, _LEDGER, _DEVICE + PARTIAL} or _entries(folder)[1:]:
+        raise fail("state", str(folder), "to be a new or empty folder", "Name another one.")
 
 
 def _chain(folder: Path) -> Chain:

@@ -163,7 +163,9 @@ class Schema:
         check_keys("schema", values, (*_REQUIRED, "server_key"), (*_OPTIONAL, *_DERIVED, "format"))
         if values.get("format", FORMAT) != FORMAT:
             raise SchemaError(f"Expected format {FORMAT}, got {values['format']!r}. Update Sfumato.")
-        asked = {name: part(kind, name, values[name]) for name, kind in _OPTIONAL.items() if name in values}
+        asked: dict[str, Any] = {
+            name: part(kind, name, values[name]) for name, kind in _OPTIONAL.items() if name in values
+        }
         schema = cls(**{name: values[name] for name in (*_REQUIRED, "server_key")}, **asked)
         found = schema.to_dict()
         for name in _DERIVED:

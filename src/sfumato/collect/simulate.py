@@ -31,6 +31,8 @@ Row = tuple[int, str, DeviceKeys, bytes]
 Report = Callable[[str, int, int], None]
 """Told the name of a step, how many devices are done, and how many there are."""
 ENROLLED_AT_ONCE = 1000
+SINGLE_REPORTS_AT_ONCE = 100
+"""After so many it is written down that they were sent; after a stop, as many may be sent again."""
 _TABLES = """
 create table if not exists collection (schema text not null);
 create table if not exists devices (place integer primary key, user text not null unique, keys blob not null,
@@ -173,11 +175,11 @@ class Devices:
             CollectionError: the server refuses a whole request, or does not answer.
         """
         stored = repeated = refused = 0
-        for rows in self._steps("sent", batch, "Send reports", report):
+        for rows in self._steps("sent", batch if batch > 1 else SINGLE_REPORTS_AT_ONCE, "Send reports", report):
             if batch == 1:
-                ((_, _, keys, message),) = rows
-                again = server.post("/reports", message + keys.sign(message)).status_code == 200
-                new, old, places = int(not again), int(again), set[int]()
+                signed = (message + keys.sign(message) for _, _, keys, message in rows)
+                again = [server.post("/reports", one).status_code == 200 for one in signed]
+                new, old, places = again.count(False), again.count(True), set[int]()
             else:
                 answer = server.post("/batches", self._batch(rows))
                 with _understood():
