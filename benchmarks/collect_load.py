@@ -92,7 +92,7 @@ def load(url: str, path: str, bodies: list[bytes], folder: Path, seconds: int) -
     file, script = folder / "bodies", folder / "load.lua"
     file.write_bytes(b"".join(b"%08d" % len(body) + body for body in bodies))
     script.write_text(SCRIPT % {"bodies": file, "path": path})
-    command = ["wrk", "-t1", "-c32", f"-d{seconds}s", "-s", str(script), url]
+    command = ["wrk", "-t1", "-c32", "--timeout", "30s", f"-d{seconds}s", "-s", str(script), url]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     found = re.search(r"JSON (.*)", said)
     assert found is not None, said

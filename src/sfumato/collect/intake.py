@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from sfumato.collect import batch, keys, wire
+from sfumato.collect import keys, wire
+from sfumato.collect.batch import MAGIC as BATCH_MAGIC
+from sfumato.collect.batch import Batch, decode_batch
+from sfumato.collect.refusals import RefusalError
 from sfumato.collect.store import Enrolment, Keys, Store, Upload
 from sfumato.errors import InputError
 
@@ -23,21 +26,6 @@ MOST_USERS = 1_000
 _MOST_KNOWN = 1 << 17
 _HEX = re.compile("[0-9a-f]{64}")
 _FIELDS = {"user", "sign_key", "agree_key", "code"}
-
-
-class RefusalError(Exception):
-    """What the server answers instead of doing what it was asked.
-
-    Args:
-        status: the HTTP status.
-        detail: a sentence and its remedy; it holds no part of a report.
-        retry_after: after how many seconds the same request may do better; None if it will not.
-        user: the id of the user that the request is about, if it is known.
-    """
-
-    def __init__(self, status: int, detail: str, retry_after: float | None = None, user: str | None = None) -> None:
-        super().__init__(detail)
-        self.status, self.detail, self.retry_after, self.user = status, detail, retry_after, user
 
 
 class Intake:
@@ -111,16 +99,16 @@ class Intake:
         except wire.WireError as error:
             raise RefusalError(400, str(error)) from error
 
-    def batch(self, body: bytes) -> Batch:
+    def batch(self, body: bytes) -> CheckedBatch:
         """Check a batch and each of its reports. This reads the store, and takes milliseconds.
 
         Raises:
             RefusalError: 404 for another schema, 400 for a malformed batch, 403 for an unknown sender or a wrong signature,
                 413 for too many reports.
         """
-        self._check_schema(body, batch.MAGIC)
+        self._check_schema(body, BATCH_MAGIC)
         try:
-            found = batch.decode_batch(self._schema, body)
+            found = decode_batch(self._schema, body)
         except wire.WireError as error:
             raise RefusalError(400, str(error)) from error
         self.learn([found.sender])
@@ -155,7 +143,7 @@ class Intake:
             while len(self._known) > max(_MOST_KNOWN, len(found)):
                 del self._known[next(iter(self._known))]
 
-    def _checked(self, found: batch.Batch) -> Batch:
+    def _checked(self, found: Batch) -> CheckedBatch:
         read: list[tuple[int, str, bytes, bytes]] = []
         refused: list[tuple[int, RefusalError]] = []
         for place, (message, code) in enumerate(found.reports):
@@ -175,7 +163,7 @@ class Intake:
                 uploads.append((place, Upload(user, message, code)))
             except RefusalError as refusal:
                 refused.append((place, refusal))
-        return Batch(found.sender, tuple(uploads), tuple(refused))
+        return CheckedBatch(found.sender, tuple(uploads), tuple(refused))
 
     def _check_schema(self, body: bytes, magic: bytes) -> None:
         if body[:4] == magic and len(body) >= 37 and body[5:37] != self._schema.digest:
@@ -198,7 +186,7 @@ class Intake:
 
 
 @dataclass(frozen=True)
-class Batch:
+class CheckedBatch:
     """A batch whose reports were checked one by one.
 
     Args:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from sfumato.collect.intake import RefusalError
+from sfumato.collect.refusals import RefusalError
 
 if TYPE_CHECKING:
     from starlette.requests import Request

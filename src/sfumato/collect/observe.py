@@ -5,16 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from sfumato.collect.limits import Buckets
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _LOGGER = logging.getLogger("sfumato.collect")
 _LINES_A_SECOND = 10
@@ -50,10 +46,13 @@ class Log:
     def __init__(self) -> None:
         self._buckets = Buckets(rate=_LINES_A_SECOND, burst=10 * _LINES_A_SECOND)
 
-    def say(self, event: str, level: int = logging.INFO, **facts: object) -> None:
-        """Write one line, unless too many of this ``event`` were written; ``facts`` must be public and short."""
+    def say(self, event: str, level: int = logging.INFO, facts: Mapping[str, object] | None = None) -> None:
+        """Write one line, unless too many of this ``event`` were written; the ``level`` is that of ``logging``.
+
+        What ``facts`` hold must be public and short.
+        """
         if not self._buckets.take(event):
-            _LOGGER.log(level, event, extra={"facts": facts})
+            _LOGGER.log(level, event, extra={"facts": facts or {}})
 
 
 class JsonLines(logging.Formatter):

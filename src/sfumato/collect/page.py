@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import calendar
 import time
+from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -131,7 +132,7 @@ def _alerts(alerts: list[dict[str, Any]]) -> str:
     return _table(("user", "refused", "times", "last"), rows)
 
 
-def _table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     head = "".join(f"<th>{escape(name)}</th>" for name in columns)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f'<div class="scroll"><table><tr>{head}</tr>{body}</table></div>'

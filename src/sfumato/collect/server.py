@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import logging
-import math
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,18 +20,18 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingRes
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBasic, HTTPBasicCredentials, HTTPBearer
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request  # noqa: TC002  FastAPI reads annotations while it runs
 
 from sfumato import __version__
 from sfumato.collect.answers import BYTES, CALLS, counted, documented
 from sfumato.collect.checks import moment
-from sfumato.collect.intake import Intake, RefusalError, read_users
+from sfumato.collect.intake import Intake, read_users
 from sfumato.collect.limits import Bodies, Buckets
 from sfumato.collect.observe import Log, Metrics
 from sfumato.collect.page import PAGE_HEADERS, docs_page, status_page
-from sfumato.collect.wire import public_id
+from sfumato.collect.refusals import RefusalError, Refusals
 from sfumato.collect.writer import BusyError, Writer
-from sfumato.errors import DataError, InputError
+from sfumato.errors import InputError
 
 if TYPE_CHECKING:
     from sfumato.collect.keys import ServerKey
@@ -80,13 +78,7 @@ def create_app(
         redoc_url=None,
         telemetry={"tracing": False, "metrics": False, "logs": False},  # what requests hold goes nowhere else
         lifespan=service.lifespan,
-        exception_handlers={
-            RefusalError: service.refuse,
-            DataError: service.fail,
-            ClientDisconnect: service.leave,
-            HTTPException: service.decline,
-            Exception: service.crash,
-        },
+        exception_handlers=service.refusals.handlers(),
     )
     for method, path, good, refusals, body in CALLS:
         of_operator = 401 in refusals
@@ -138,6 +130,7 @@ class _Service:
         self._users: Writer[Enrolment] = Writer(store.enrol)
         self._checker = ThreadPoolExecutor(1, thread_name_prefix="sfumato-checker")
         self._metrics, self._log = Metrics(lambda: self._reports.waiting), Log()
+        self.refusals = Refusals(schema, self._metrics, self._log)
 
     async def schema(self, _request: Request) -> Response:
         """Return the schema of the collection, in its canonical form. Devices check it before they answer."""
@@ -164,7 +157,8 @@ class _Service:
         outcomes = [one if isinstance(one, RefusalError) else self._enrolled(one, next(stored)) for one in checked]
         if not alone:
             for one in outcomes:
-                self._note(one)
+                if isinstance(one, RefusalError):
+                    self.refusals.note(one)
             return JSONResponse([{"status": _status_of(one), "detail": _detail_of(one)} for one in outcomes])
         return self._answer(outcomes[0])
 
@@ -197,7 +191,7 @@ class _Service:
             if answer == "conflict":
                 refused.append((place, self._conflict(upload.user)))
         for _, one in refused:
-            self._note(one)
+            self.refusals.note(one)
         places = [
             {"place": place, "status": one.status, "detail": one.detail} for place, one in sorted(refused, key=_place)
         ]
@@ -209,7 +203,7 @@ class _Service:
         """Close the collection for good. The same answer is given if it is closed already."""
         sha256, reports = await asyncio.to_thread(self._store.close)
         self._is_closed = True
-        self._log.say("closed", sha256=sha256, reports=reports)
+        self._log.say("closed", facts={"sha256": sha256, "reports": reports})
         return JSONResponse({"sha256": sha256, "reports": reports})
 
     async def export(self) -> Response:
@@ -250,33 +244,6 @@ class _Service:
     ) -> None:
         """Refuse a request without the token, which browsers send as a password."""
         self._check_token(bearer.credentials if bearer is not None else None if basic is None else basic.password)
-
-    async def refuse(self, request: Request, error: Exception) -> Response:
-        """Answer a refusal of this server."""
-        assert isinstance(error, RefusalError)
-        self._note(error)
-        again = {} if error.retry_after is None else {"retry-after": str(math.ceil(error.retry_after))}
-        return JSONResponse({"detail": error.detail}, error.status, again)
-
-    async def fail(self, request: Request, error: Exception) -> Response:
-        """Answer that the store cannot be used now."""
-        self._log.say("store", logging.ERROR, detail=str(error))
-        detail = "The server cannot use its store now, and nothing was acknowledged. Send the same bytes again later."
-        return await self.refuse(request, RefusalError(503, detail, retry_after=10))
-
-    async def decline(self, request: Request, error: Exception) -> Response:
-        """Answer what the router refuses."""
-        assert isinstance(error, HTTPException)
-        self._note(RefusalError(error.status_code, error.detail))
-        return JSONResponse({"detail": error.detail}, error.status_code, error.headers)
-
-    async def leave(self, request: Request, error: Exception) -> Response:
-        """Answer a client that has gone, which nobody reads."""
-        return JSONResponse({"detail": "Expected the whole request, got a part. Send it again."}, 408)
-
-    async def crash(self, request: Request, error: Exception) -> Response:
-        """Answer a fault of this server; its log says which."""
-        return JSONResponse({"detail": "The server has a fault, and nothing was acknowledged. Tell its operator."}, 500)
 
     async def _status(self) -> dict[str, Any]:
         sha256 = await asyncio.to_thread(lambda: self._store.sha256)
@@ -353,13 +320,6 @@ class _Service:
         if token is None or not hmac.compare_digest(token.encode(), self._token):
             detail = "Expected the admin token as a bearer token or as the password of a browser, got none or another."
             raise HTTPException(401, detail, {"www-authenticate": 'Basic realm="sfumato", charset="UTF-8"'})
-
-    def _note(self, outcome: Answer | RefusalError) -> None:
-        """Count and log a refusal; its user is named by the start of a hash."""
-        if isinstance(outcome, RefusalError):
-            self._metrics.refusals.labels(str(outcome.status)).inc()
-            who = {} if outcome.user is None else {"user": f"{public_id(self._schema, outcome.user):016x}"[:12]}
-            self._log.say(f"refused {outcome.status}", detail=outcome.detail, **who)
 
 
 def _status_of(outcome: Answer | RefusalError) -> int:
