@@ -248,6 +248,15 @@ def test_wrong_batches_are_refused_as_a_whole(enrolled, store, body, status, wor
     assert store.messages() == ()
 
 
+def test_devices_that_enrolled_elsewhere_are_known(connect, store):
+    client = connect()
+    for device in (ADA, BOB, EVE):
+        store.enrol([device.enrolment])
+    assert client.post("/reports", content=ADA.body()).status_code == 201
+    assert client.post("/batches", content=BOB.batch(EVE.coded())).json()["stored"] == 1
+    assert connect().post("/reports", content=ADA.body()).status_code == 200
+
+
 def test_one_user_is_limited_and_others_are_not(connect):
     client = connect(uploads_a_second=1.0)
     for device in (ADA, BOB):
@@ -394,6 +403,13 @@ def test_description_names_every_call_and_its_bodies(client):
         for calls in paths.values()
         for call in calls.values()
     )
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"), [("GET", "/x", 404), ("GET", "/reports", 405), ("POST", "/reports/", 404)]
+)
+def test_unknown_calls_are_refused(client, method, path, status):
+    refused(client.request(method, path), status, "/docs")
 
 
 def test_key_of_another_schema_is_refused(store):

@@ -83,6 +83,14 @@ def test_enrolled_keys_stay(store):
     assert store.counts().second_reports == 0
 
 
+def test_keys_of_those_who_enrolled_last(store):
+    made = devices(4)
+    for one in made:
+        store.enrol([one.enrolment])
+    assert list(store.latest_keys(10)) == [one.user for one in made]
+    assert store.latest_keys(2) == {one.user: one.enrolment.keys for one in made[2:]}
+
+
 def test_messages_come_by_the_bytes_of_the_user_id(store):
     names = ["z", "\u00e9", "a", "Z", "aa", "user-10", "user-9", "\U0001f600"]
     made = [FakeDevice(name, SCHEMA) for name in names]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MOST_REPORTS = 2_000
 MOST_USERS = 1_000
-_MOST_KNOWN = 1 << 17
+MOST_KNOWN = 1 << 17
 _HEX = re.compile("[0-9a-f]{64}")
 _FIELDS = {"user", "sign_key", "agree_key", "code"}
 
@@ -41,7 +41,7 @@ class Intake:
         self._schema, self._store, self._server_key = schema, store, server_key
         self._known: dict[str, Keys] = {}
         self._lock = threading.Lock()
-        self._mac_key = lru_cache(_MOST_KNOWN)(server_key.mac_key)  # to derive one takes longer than to check a report
+        self._mac_key = lru_cache(MOST_KNOWN)(server_key.mac_key)  # to derive one takes longer than to check a report
 
     @property
     def most_bytes(self) -> int:
@@ -140,7 +140,7 @@ class Intake:
         """Keep the keys of enrolled users at hand; the oldest ones are forgotten where these are too many."""
         with self._lock:
             self._known.update(found)
-            while len(self._known) > max(_MOST_KNOWN, len(found)):
+            while len(self._known) > max(MOST_KNOWN, len(found)):
                 del self._known[next(iter(self._known))]
 
     def _checked(self, found: Batch) -> CheckedBatch:

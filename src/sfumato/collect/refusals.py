@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -46,7 +46,7 @@ class Refusals:
     def __init__(self, schema: Schema, metrics: Metrics, log: Log) -> None:
         self._schema, self._metrics, self._log = schema, metrics, log
 
-    def handlers(self) -> dict[type[Exception], Callable[[Request, Exception], Awaitable[Response]]]:
+    def handlers(self) -> dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, Any, Response]]]:
         """Return what FastAPI calls for each kind of error."""
         return {
             RefusalError: self._refuse,
@@ -64,23 +64,25 @@ class Refusals:
             facts["user"] = f"{public_id(self._schema, refusal.user):016x}"[:12]
         self._log.say(f"refused {refusal.status}", facts=facts)
 
-    async def _refuse(self, _request: Request, error: Exception) -> Response:
-        assert isinstance(error, RefusalError)
+    async def _refuse(self, _request: Request, error: RefusalError) -> Response:
         self.note(error)
         again = {} if error.retry_after is None else {"retry-after": str(math.ceil(error.retry_after))}
         return JSONResponse({"detail": error.detail}, error.status, again)
 
-    async def _fail(self, request: Request, error: Exception) -> Response:
+    async def _fail(self, request: Request, error: DataError) -> Response:
         """The store cannot be used now; the operator's log says why."""
         self._log.say("store", logging.ERROR, {"detail": str(error)})
         detail = "The server cannot use its store now, and nothing was acknowledged. Send the same bytes again later."
         return await self._refuse(request, RefusalError(503, detail, retry_after=10))
 
-    async def _decline(self, _request: Request, error: Exception) -> Response:
+    async def _decline(self, _request: Request, error: HTTPException) -> Response:
         """What the router and the check of the token refuse."""
-        assert isinstance(error, HTTPException)
-        self.note(RefusalError(error.status_code, error.detail))
-        return JSONResponse({"detail": error.detail}, error.status_code, error.headers)
+        unknown = error.status_code in (404, 405)
+        detail = (
+            "Expected a call that this server has, got another. The page /docs lists them." if unknown else error.detail
+        )
+        self.note(RefusalError(error.status_code, detail))
+        return JSONResponse({"detail": detail}, error.status_code, error.headers)
 
     async def _leave(self, _request: Request, _error: Exception) -> Response:
         return JSONResponse({"detail": "Expected the whole request, got a part. Send it again."}, 408)

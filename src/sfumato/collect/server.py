@@ -25,7 +25,7 @@ from starlette.requests import Request  # noqa: TC002  FastAPI reads annotations
 from sfumato import __version__
 from sfumato.collect.answers import BYTES, CALLS, counted, documented
 from sfumato.collect.checks import moment
-from sfumato.collect.intake import Intake, read_users
+from sfumato.collect.intake import MOST_KNOWN, Intake, read_users
 from sfumato.collect.limits import Bodies, Buckets
 from sfumato.collect.observe import Log, Metrics
 from sfumato.collect.page import PAGE_HEADERS, docs_page, status_page
@@ -76,6 +76,7 @@ def create_app(
         description=schema.statement(),
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,
         telemetry={"tracing": False, "metrics": False, "logs": False},  # what requests hold goes nowhere else
         lifespan=service.lifespan,
         exception_handlers=service.refusals.handlers(),
@@ -227,7 +228,8 @@ class _Service:
 
     @asynccontextmanager
     async def lifespan(self, _app: FastAPI) -> AsyncIterator[None]:
-        """Commit at the end what is still waiting."""
+        """Read keys at the start, so that no report waits for them; at the end commit what is still waiting."""
+        self._intake.remember(await asyncio.to_thread(self._store.latest_keys, MOST_KNOWN))
         yield
         await self._reports.stop()
         await self._users.stop()

@@ -177,6 +177,17 @@ class Store:
         with self._database.reading() as connection:
             return self._keys(connection, users)
 
+    def latest_keys(self, most: int) -> dict[str, Keys]:
+        """Return the keys of those ``most`` users who enrolled last, the last one last.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        newest = sql.select(USERS).order_by(USERS.c.enrolled_at.desc()).limit(most)
+        with self._database.reading() as connection:
+            rows = connection.execute(newest).all()
+        return {row.user.decode(): Keys(row.sign_key, row.agree_key) for row in reversed(rows)}
+
     def add(self, uploads: Sequence[Upload]) -> list[Answer]:
         """Add reports in one transaction, and say of each what became of it; all of it is on disk when this returns.
 
