@@ -3,76 +3,112 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
-
-from pydantic import BaseModel, Field
 
 if TYPE_CHECKING:
     from sfumato.collect.schema import Schema
     from sfumato.collect.store import Counts
 
 
-class Detail(BaseModel):
+@dataclass(frozen=True)
+class Detail:
     """A refusal: one sentence and its remedy."""
 
     detail: str
 
 
-class Taken(BaseModel):
+@dataclass(frozen=True)
+class Taken:
     """What became of a report or an enrolment: new, or the same as before."""
 
     answer: Literal["stored", "repeated"]
 
 
-class Place(BaseModel):
-    """What a report of a batch was refused for: its place from 0, and the status and detail it would get alone."""
+@dataclass(frozen=True)
+class Place:
+    """What a report of a batch was refused for.
+
+    Args:
+        place: its place in the batch, from 0.
+        status: what it would get alone.
+        detail: a sentence and its remedy.
+    """
 
     place: int
     status: int
     detail: str
 
 
-class BatchAnswer(BaseModel):
-    """How many reports of a batch are stored, now or before, and which are refused."""
+@dataclass(frozen=True)
+class BatchAnswer:
+    """What became of the reports of a batch.
+
+    Args:
+        stored: how many are new.
+        repeated: how many were stored before.
+        refused: those that are not stored.
+    """
 
     stored: int
     repeated: int
     refused: list[Place]
 
 
-class UserAnswer(BaseModel):
+@dataclass(frozen=True)
+class UserAnswer:
     """What an enrolment in a list would be answered alone."""
 
     status: int
     detail: str
 
 
-class Status(BaseModel):
-    """The state of the collection. ``sha256`` is the name of the closed collection, or null."""
+@dataclass(frozen=True)
+class Status:
+    """The state of the collection.
 
-    schema_: str = Field(alias="schema")
+    Args:
+        schema: SHA-256 of the schema.
+        state: whether reports are taken.
+        opens: from when on, in UTC.
+        closes: until when, in UTC.
+        sha256: the name of the closed collection, or null.
+    """
+
+    schema: str
     state: Literal["waiting", "open", "closed"]
     opens: str
     closes: str
     sha256: str | None
 
 
-class ClosedAnswer(BaseModel):
+@dataclass(frozen=True)
+class ClosedAnswer:
     """The name of the closed collection, and the number of its reports."""
 
     sha256: str
     reports: int
 
 
-class HourCount(BaseModel):
+@dataclass(frozen=True)
+class HourCount:
     """The number of reports that came within an hour."""
 
     hour: str
     reports: int
 
 
-class AlertAnswer(BaseModel):
-    """What a user was refused: another report than the stored one ("report"), or another key ("key")."""
+@dataclass(frozen=True)
+class AlertAnswer:
+    """What a user was refused.
+
+    Args:
+        kind: "report" for another report than the stored one, "key" for another key.
+        user: the public user id.
+        count: how often this happened.
+        first: when first, in UTC.
+        last: when last, in UTC.
+    """
 
     kind: Literal["report", "key"]
     user: str
@@ -81,8 +117,18 @@ class AlertAnswer(BaseModel):
     last: str
 
 
-class Budget(BaseModel):
-    """What reports cost their users. A user who sent another report as well has told this server more than once."""
+@dataclass(frozen=True)
+class Budget:
+    """What reports cost their users.
+
+    Args:
+        epsilon: cost of one report.
+        delta: failure probability of one report.
+        statement: what devices show their users.
+        users_who_spent_again: how many users sent another report than the stored one, which this server has seen.
+        most_epsilon: what the one of them who sent most has spent here, at most.
+        most_delta: the same of delta.
+    """
 
     epsilon: float
     delta: float
@@ -92,8 +138,19 @@ class Budget(BaseModel):
     most_delta: float
 
 
-class CountsAnswer(BaseModel):
-    """What the store holds."""
+@dataclass(frozen=True)
+class CountsAnswer:
+    """What the store holds.
+
+    Args:
+        status: as of the call for it.
+        users: how many are enrolled.
+        reports: how many are stored.
+        reports_a_second: mean of the last minute.
+        hours: those that have reports, in ascending order.
+        alerts: the latest 100, the last one first.
+        budget: what users have spent.
+    """
 
     status: Status
     users: int

@@ -1,17 +1,10 @@
-"""Limits on what one sender may ask for, and on what all requests together may hold in memory."""
+"""A limit on how often something may happen for one name, in bounded memory."""
 
 from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
-
-from sfumato.collect.refusals import RefusalError
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
+from collections.abc import Callable
 
 
 class Buckets:
@@ -46,35 +39,3 @@ class Buckets:
         if len(self._kept) > self._most:
             self._kept.popitem(last=False)
         return 0.0 if left >= 1 else (1 - left) / self._rate
-
-
-class Bodies:
-    """The bodies of all requests together hold ``most`` bytes of memory at most."""
-
-    def __init__(self, most: int = 1 << 28) -> None:
-        self._most, self._held = most, 0
-
-    @asynccontextmanager
-    async def read(self, request: Request, most: int) -> AsyncIterator[bytes]:
-        """Read the body of a request, which counts as held until the end of the block.
-
-        Args:
-            request: whose body was not read yet.
-            most: the largest size that is taken, in bytes.
-
-        Raises:
-            RefusalError: 413 for a larger body, 503 if too much is held.
-        """
-        parts, size = [], 0
-        try:
-            async for part in request.stream():
-                parts.append(part)
-                size += len(part)
-                self._held += len(part)
-                if size > most:
-                    raise RefusalError(413, f"Expected a body of at most {most} bytes, got more. Send less at once.")
-                if self._held > self._most:
-                    raise RefusalError(503, "The server is busy. Send the same bytes again later.", retry_after=1)
-            yield b"".join(parts)
-        finally:
-            self._held -= size

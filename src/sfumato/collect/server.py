@@ -24,9 +24,10 @@ from starlette.requests import Request  # noqa: TC002  FastAPI reads annotations
 
 from sfumato import __version__
 from sfumato.collect.answers import BYTES, CALLS, counted, documented
+from sfumato.collect.bodies import Bodies
 from sfumato.collect.checks import moment
 from sfumato.collect.intake import MOST_KNOWN, Intake, read_users
-from sfumato.collect.limits import Bodies, Buckets
+from sfumato.collect.limits import Buckets
 from sfumato.collect.observe import Log, Metrics
 from sfumato.collect.page import PAGE_HEADERS, docs_page, status_page
 from sfumato.collect.refusals import RefusalError, Refusals
