@@ -282,7 +282,7 @@ def test_a_run_charges_each_release_and_predicts_from_what_was_learned():
     blink = Blink(epsilon=3.0, epochs=5)
     releases = blink.releases(LinkLevel(), graph.public_facts(LinkLevel()))
     charged = []
-    session = SimpleNamespace(key=bytes(32), charge=charged.append, seed=0)
+    session = SimpleNamespace(key=bytes(32), charge=charged.append, seed=0, reports=None)
     weights, released, _ = blink.run(SimpleNamespace(releases=releases), graph, session)
     assert charged == [release.name for release in releases] == list(released)
     assert [released[release.name].shape for release in releases] == [release.shape for release in releases]
