@@ -62,6 +62,11 @@ class Closed:
             digest.update(piece)
         return digest.hexdigest()
 
+    @property
+    def content(self) -> bytes:
+        """The bytes of the file."""
+        return b"".join(self._pieces())
+
     def write(self, path: Path) -> str:
         """Write the file, whole or not at all, and return its SHA-256.
 

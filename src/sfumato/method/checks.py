@@ -151,9 +151,7 @@ def check_learnable(graph: Graph, unit: Unit, *, labeled: bool = True) -> None:
         return
     known = int((graph.train_mask & (graph.y >= 0)).sum())
     if known < 2:
-        raise DataError(
-            f"Expected at least two labeled training nodes, got {known}. Check the label column and roles."
-        )
+        raise DataError(f"Expected at least two labeled training nodes, got {known}. Check the label column and roles.")
 
 
 def check_collected(unit: Unit, collected: Collected | None) -> None:
