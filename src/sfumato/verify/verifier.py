@@ -13,6 +13,7 @@ from typing import Any
 
 from .arrivals import batches, family_faults
 from .claim import Bracket, claim_faults
+from .collection import collection_faults, presence_faults
 from .documents import one_line, parse
 from .folder import VerifyInputError, read_chain, read_files, release_folder
 from .methods import rules_of
@@ -121,6 +122,7 @@ def _verify(run: Path, public_key: Path | None) -> Verification:
     try:
         problems.extend(sentence_faults(certificate, rules))
         problems.extend(copied_faults(certificate, spec, entries))
+        problems.extend(presence_faults(folder, certificate))
         strange = unfit(certificate, rules)
         problems.extend(strange)
         if rules is not None and not strange:
@@ -134,6 +136,8 @@ def _verify(run: Path, public_key: Path | None) -> Verification:
             problems.extend(() if problems else price_faults(certificate))
         if rules is not None and released is not None and not problems:
             problems.extend(f"releases.safetensors: {text}" for text in rules.value_faults(certificate, released))
+        if rules is not None and released is not None and not problems:
+            problems.extend(collection_faults(folder, certificate, spec, released))
         if weights is not None and not problems:
             problems.extend(unreal_faults(weights))
     except RecursionError:
