@@ -58,14 +58,9 @@ class Closed:
     def sha256(self) -> str:
         """The name of the collection, in hexadecimal digits."""
         digest = hashlib.sha256()
-        for piece in self._pieces():
+        for piece in self.pieces():
             digest.update(piece)
         return digest.hexdigest()
-
-    @property
-    def content(self) -> bytes:
-        """The bytes of the file."""
-        return b"".join(self._pieces())
 
     def write(self, path: Path) -> str:
         """Write the file, whole or not at all, and return its SHA-256.
@@ -74,7 +69,7 @@ class Closed:
             OSError: folder or disk refuses it.
         """
         with whole_file(path) as file:
-            file.writelines(self._pieces())
+            file.writelines(self.pieces())
         return self.sha256
 
     @classmethod
@@ -95,7 +90,8 @@ class Closed:
         _ = closed.reports
         return closed
 
-    def _pieces(self) -> Iterator[bytes]:
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the bytes of the file, part by part."""
         yield MAGIC + bytes([VERSION])
         yield from _framed((self.schema.text.encode(), *self.messages))
 

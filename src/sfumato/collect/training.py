@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.catalog import method_for
-from sfumato.collect.tables import Tables, graph_of, ids_of
+from sfumato.collect.graph import Tables, graph_of, ids_of
 from sfumato.collect.wire import PARTS, public_id
 from sfumato.errors import InputError
 from sfumato.local.blink import BITS, DEGREES, Blink
@@ -168,7 +168,7 @@ def collected(closed: Closed, graph: Graph) -> Collected:
         "opens": schema.opens,
         "closes": schema.closes,
     }
-    return Collected(found, facts, closed.content)
+    return Collected(found, facts, b"".join(closed.pieces()))
 
 
 def _empty(asked: Schema) -> NDArray[np.integer]:

@@ -20,7 +20,8 @@ COVERS = (
     "add up."
 )
 RANDOMNESS = (
-    "Coins of every report come from AES-256 under a 256-bit key drawn from the operating system of the user's own device."
+    "Coins of every report come from AES-256 under a 256-bit key drawn from the operating system of the user's own "
+    "device."
 )
 _ASSUMED = (
     "Every device randomizes its own values, follows the method and keeps its coins to itself. The reports were collected from "
