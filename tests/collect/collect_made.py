@@ -8,6 +8,7 @@ from sfumato.collect.closed import Closed
 from sfumato.collect.schema import Schema
 from sfumato.collect.wire import encode, public_id
 from sfumato.graph import stochastic_block_model
+from sfumato.local.collection import topology
 from sfumato.noise.coins import SecretWords
 
 BASE = {
@@ -78,3 +79,16 @@ def write_tables(folder, users=USERS):
     rows = (f"{u},{CLASSES[y]},{','.join(map(str, x))}\n" for u, y, x in zip(users, GRAPH.y, GRAPH.x, strict=True))
     (folder / "nodes.csv").write_text(f"id,class,{names}\n" + "".join(rows))
     return folder
+
+
+def link_collection(users=USERS, epsilon=6.0):
+    """A closed collection in which these users of the graph report their links."""
+    asked = schema(links=links(epsilon=epsilon))
+    reports = asked.links.randomizer.encode(topology(GRAPH), SecretWords(bytes(32)))
+    bits = np.unpackbits(reports.bits, axis=1, count=len(USERS), bitorder="little")
+    messages = {}
+    for user in users:
+        row = USERS.index(user)
+        answer = (int(reports.degrees[row]), *np.delete(bits[row], row).tolist())
+        messages[user] = encode(asked, user, {"links": answer})
+    return closed(asked, messages), reports
