@@ -14,7 +14,22 @@ import typer
 
 from sfumato import __version__
 from sfumato._optional import explained
-from sfumato.cli import attack, audit, budget, data, experiment, invert, ledger, pate, report, run, text, train, tune
+from sfumato.cli import (
+    attack,
+    audit,
+    budget,
+    collect,
+    data,
+    experiment,
+    invert,
+    ledger,
+    pate,
+    report,
+    run,
+    text,
+    train,
+    tune,
+)
 from sfumato.cli.stopped import StopError, StoppableGroup, notes_of
 from sfumato.errors import InputError, MissingDependencyError, SfumatoError, SfumatoWarning
 
@@ -39,6 +54,7 @@ app.command("attack")(attack.attack)
 app.command("invert")(invert.invert)
 app.add_typer(budget.app, name="budget")
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(collect.app, name="collect")
 app.command("datasets")(data.datasets)
 app.add_typer(text.app, name="text")
 app.add_typer(experiment.app, name="experiment")

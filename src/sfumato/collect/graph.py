@@ -91,7 +91,7 @@ def graph_of(closed: Closed, tables: Tables) -> Graph:
     in training and one third in validation; there are no test nodes.
 
     Args:
-        closed: the collection.
+        closed: the closed collection.
         tables: what is read beside it.
 
     Raises:

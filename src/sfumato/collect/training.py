@@ -53,7 +53,7 @@ class Training:
     collected: Collected
 
     def fit(self, **how: Any) -> Fitted:
-        """Train; ``how`` are the other arguments of :meth:`~sfumato.method.plan.Plan.fit`."""
+        """Fit the plan on the reports; ``how`` are the other arguments of :meth:`~sfumato.method.plan.Plan.fit`."""
         return self.plan.fit(self.graph, collected=self.collected, **how)
 
     def validation(self, fitted: Fitted) -> tuple[float, float, float]:
@@ -72,7 +72,7 @@ def prepare(closed: Closed, tables: Tables, word: str, preset: str | None = None
     """Make a training of a closed collection; nothing is asked of anyone.
 
     Args:
-        closed: the collection.
+        closed: the closed collection.
         tables: what is read beside it.
         word: the method, as a command line names it.
         preset: published settings of lpgnn.
@@ -136,10 +136,10 @@ def settings_of(asked: Schema) -> dict[str, Any]:
 
 
 def collected(closed: Closed, graph: Graph) -> Collected:
-    """Arrange the reports of a closed collection in the order of the nodes of its graph.
+    """Return the reports of a closed collection in the order of the nodes of its graph.
 
     Args:
-        closed: the collection.
+        closed: the closed collection.
         graph: as :func:`graph_of` built it.
     """
     schema, places = closed.schema, {one: place for place, one in enumerate(ids_of(graph))}

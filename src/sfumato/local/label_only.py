@@ -86,7 +86,7 @@ class LabelOnly(LocalMethod):
         return {"probabilities": (scores / scores.sum(axis=1, keepdims=True)).astype(np.float32)}
 
     def held_out(self, weights: Arrays, collection: Collection) -> NDArray[np.float32]:
-        """Smooth the reported labels without the report of each node itself; arguments as in :meth:`LocalMethod.held_out`."""
+        """Compute labels smoothed without the report of each node itself; arguments as in :meth:`LocalMethod.held_out`."""
         if self.form == "propagation":
             known = collection.known & ~collection.val_mask
             scores = best_propagation(collection.adjacency, collection.labels, known, collection.transition)

@@ -49,7 +49,11 @@ class Collected:
 
 
 def sentences(simulated: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a certificate says of randomness and assumptions, from what it says where devices were ``simulated``."""
+    """Return what a certificate says of randomness and assumptions, from what it says where devices were ``simulated``.
+
+    >>> sentences({"assumptions": ["This run simulated the devices.", "Links are public."]})["assumptions"][1]
+    'Links are public.'
+    """
     return {"randomness": RANDOMNESS, "assumptions": [_ASSUMED, *simulated["assumptions"][1:]]}
 
 

@@ -39,7 +39,13 @@ Answers = dict[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Closed:
-    """A closed collection: its schema, what follows from it, and the answers of each user in the order of the file."""
+    """A closed collection, as it was read.
+
+    Args:
+        schema: what was asked, with what its author says follows from it.
+        parts: what follows from each question, computed here.
+        reports: the answers of each user, in the order of the file.
+    """
 
     schema: dict[str, Any]
     parts: dict[str, Part]
