@@ -415,3 +415,50 @@ def test_both_readers_agree_on_every_report(mechanism):
     found = read(b"".join(made.pieces()))
     assert found.reports == {report.user: report.answers for report in made.reports}
     assert found.schema["label"]["classes"] == CLASSES
+
+
+ODD = {
+    "many classes": lambda asked: asked["label"].update(classes=[str(one) for one in range(70_000)]),
+    "no classes": lambda asked: asked["label"].update(classes=[]),
+    "a class": lambda asked: asked["label"].update(classes=["a"]),
+    "no features": lambda asked: asked["features"].update(names=[]),
+    "nothing to spend": lambda asked: asked["features"].update(epsilon=0),
+    "less than nothing to spend": lambda asked: asked["label"].update(epsilon=-1.0),
+    "very much to spend": lambda asked: asked["features"].update(epsilon=1e308),
+    "a text to spend": lambda asked: asked["features"].update(epsilon="2"),
+    "very many links": lambda asked: asked.update(links={"users": 10**15, "roster": "", "epsilon": 1.0, "degree_share": 0.5},
+                                                  randomizers=asked["randomizers"] | {"links": asked["randomizers"]["label"]}),
+    "no thresholds": lambda asked: asked["randomizers"]["features"].update(thresholds=[]),
+    "a list of parts": lambda asked: asked.update(features=[1, 2]),
+    "laplace of nothing": lambda asked: asked["features"].update(mechanism="laplace", epsilon=1e-300),
+    "gaussian without noise": lambda asked: asked["features"].update(mechanism="gaussian"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", ODD.values(), ids=ODD)
+def test_odd_schemas_are_problems_and_no_errors(run, change):
+    forge(run, lambda asked, _: change(asked))
+    assert f"{FILE}: " in problems(run)
+
+
+def test_no_bytes_stop_the_verifier(run):
+    data = (run / "release" / FILE).read_bytes()
+    numbers = np.random.default_rng(0)
+    for _ in range(400):
+        changed = bytearray(data)
+        for _ in range(numbers.integers(1, 4)):
+            match numbers.integers(3):
+                case 0:
+                    changed[numbers.integers(len(changed))] = numbers.integers(256)
+                case 1:
+                    del changed[numbers.integers(len(changed)) :]
+                case _:
+                    changed.insert(numbers.integers(len(changed) + 1), numbers.integers(256))
+            changed = changed or bytearray(b"S")
+        if bytes(changed) == data:
+            continue
+        try:
+            found = read(bytes(changed))
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError):
+            continue
+        assert found.reports != read(data).reports or found.schema != read(data).schema

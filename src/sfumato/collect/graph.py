@@ -103,7 +103,9 @@ def graph_of(closed: Closed, tables: Tables) -> Graph:
         listed = read_alone(str(tables.nodes), label=tables.label, schema=tables.schema)
         _check_roster(closed.schema, ids_of(listed))
         return _with_roles(replace(listed, roles=None, name=closed.schema.collection), closed, _known(listed))
-    alone = nodes and read_alone(nodes, label=tables.label, schema=tables.schema, features=False)
+    alone = None
+    if nodes is not None:
+        alone = read_alone(nodes, label=tables.label, schema=tables.schema, features=False)
     sources, targets = read_ends(str(tables.edges))
     reported = {report.user: report.answers for report in closed.reports}
     ids = sorted({*sources, *targets, *reported, *(ids_of(alone) if alone else ())})

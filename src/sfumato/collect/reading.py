@@ -20,7 +20,8 @@ def read_closed(where: str) -> Closed:
     if _is_store(where):
         from sfumato.collect.store import Store
 
-        return Store.open(where).closed()
+        closed: Closed = Store.open(where).closed()
+        return closed
     return Closed.read(Path(where))
 
 

@@ -151,13 +151,13 @@ def collected(closed: Closed, graph: Graph) -> Collected:
         answered[row] = sum(1 << PARTS.index(name) for name in report.answers)
         for name, answer in report.answers.items():
             given[name][row] = answer
-    found = {USERS: users, ANSWERED: answered}
+    found: dict[str, NDArray[Any]] = {USERS: users, ANSWERED: answered}
     if schema.features:
         found[FEATURES] = _rows(given["features"], graph.num_nodes, _empty(schema))
     if schema.label:
         found[LABELS] = np.full(graph.num_nodes, -1, np.int32)
-        for row, (answer,) in given["label"].items():
-            found[LABELS][row] = answer
+        for row, (one,) in given["label"].items():
+            found[LABELS][row] = one
     if schema.links:
         found |= _lists(given["links"], graph.num_nodes)
     facts = {

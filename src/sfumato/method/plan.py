@@ -150,7 +150,7 @@ class Plan(Planned):
         with noting_charges(ledger if begun else None, shared, run):  # a file that is there may be another run's
             watch = Watch(progress, accuracies={} if measure else None)
             session = open_session(self, self.entry, graph, seed, ledger, dataset_ledger, state, run, watch)
-        session = replace(session, reports=collected and collected.reports)
+        session = replace(session, reports=None if collected is None else collected.reports)
         with noting_charges(ledger, shared, run):
             outcome = self.method.run(self, graph, session)
         ran, origin = outcome.chosen or self, self.method.origin
@@ -173,7 +173,7 @@ class Plan(Planned):
             reads_links=ran.method.card.reads_links,
             arrival=self.method.arrival,
             candidates=[{"method": one.name, "settings": one.settings} for one in self.method.choices if self.releases],
-            collection=collected and collected.facts,
+            collection=None if collected is None else collected.facts,
         )
         return Fitted(
             replace(self, method=ran.method),
@@ -185,7 +185,7 @@ class Plan(Planned):
             key,
             session.watch.curves,
             session.watch.accuracies or {},
-            collected and collected.content,
+            None if collected is None else collected.content,
         )
 
     def check(self, graph: Graph, *, labeled: bool = True) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -26,7 +27,8 @@ _EXACT = Context(prec=120, rounding=ROUND_FLOOR, Emin=-(10**6), Emax=10**6)
 Values = dict[str, Any]
 
 
-class Layout(NamedTuple):
+@dataclass(frozen=True)
+class Layout:
     """The integers of a report: ``count`` values from ``low`` to ``high``, about as many of ``of`` features (0: all)."""
 
     count: int
@@ -180,10 +182,11 @@ def _label(asked: Values, stated: Values) -> Part:
     classes = len(asked["classes"])
     if asked["mechanism"] not in ("subset", "randomized-response"):
         raise ValueError(f"mechanism {asked['mechanism']!r}")
-    sizes = range(1, classes // 2 + 1) if asked["mechanism"] == "subset" else range(1, 2)
-    answers = [
-        (math.comb(classes - 1, k - 1), math.comb(classes - 1, k)) for k in sizes if math.comb(classes, k) <= _MOST_SETS
-    ]
+    answers = [(1, classes - 1)]
+    for k in range(2, classes // 2 + 1 if asked["mechanism"] == "subset" else 2):
+        if math.comb(classes, k) > _MOST_SETS:
+            break
+        answers.append((math.comb(classes - 1, k - 1), math.comb(classes - 1, k)))
     said = int(stated["favored"]), int(stated["others"])
     favored, others = said if said in answers else (1, classes - 1)
     return _drawn(Layout(1, 0, favored + others - 1), float(asked["epsilon"]), favored, others)

@@ -88,7 +88,7 @@ def collection_faults(
         closed = read(data)
         found = [*_fact_faults(closed, stated), *schema_faults(closed.schema, closed.parts)]
         found += [*_claim_faults(closed, certificate, spec)]
-    except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
         yield f"{FILE}: is malformed: {type(error).__name__}: {plain(str(error))}"
         return
     yield from (f"{FILE}: {text}" for text in found or _report_faults(closed, released))
@@ -146,9 +146,10 @@ def _message(message: bytes, digest: bytes, parts: dict[str, Part]) -> tuple[str
 
 def _integers(part: bytes, layouts: tuple[Layout, ...]) -> tuple[int, ...]:
     count = sum(layout.bits for layout in layouts)
-    bits = bin(int.from_bytes(part, "big"))[2:].zfill(count) if count else ""
-    if len(bits) > count or len(part) != -(-count // 8):
+    number = int.from_bytes(part, "big")
+    if len(part) != -(-count // 8) or number.bit_length() > count:
         raise ValueError("an answer is too long, too short or padded with ones")
+    bits = bin(number)[2:].zfill(count) if count else ""
     found: list[int] = []
     for layout in layouts:
         own, bits = bits[: layout.bits], bits[layout.bits :]
