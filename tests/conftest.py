@@ -20,6 +20,12 @@ def _no_disk_is_waited_for() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def _no_data_unless_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands find data sets where a test says, not where the shell of the tests does."""
+    monkeypatch.delenv("SFUMATO_DATA", raising=False)
+
+
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """The folder of real data sets; tests that need it skip, saying so, when it is absent."""

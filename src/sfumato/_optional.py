@@ -25,6 +25,14 @@ EXTRAS = {
     "matplotlib": "report",
     "jinja2": "report",
     "markupsafe": "report",
+    "fastapi": "collect",
+    "starlette": "collect",
+    "uvicorn": "collect",
+    "httptools": "collect",
+    "httpx": "collect",
+    "sqlalchemy": "collect",
+    "prometheus_client": "collect",
+    "psycopg": "postgres",
 }
 """Import name of each optional package, and the extra of this one that brings it."""
 ALONE = {"transformers": "transformers", "sentence_transformers": "sentence-transformers"}

@@ -52,10 +52,14 @@ def check_real(
     left, right = ("> " if open_low else ">= "), ("< " if open_high else "<= ")
     bounds = [left + f"{low:g}"] * (low > -math.inf) + [right + f"{high:g}"] * (high < math.inf)
     expected = "to be a finite number" + (" " + " and ".join(bounds) if bounds else "")
-    if not isinstance(value, Real) or isinstance(value, bool) or not math.isfinite(value):
+    if not isinstance(value, Real) or isinstance(value, bool):
         raise fail(name, value, expected, remedy)
-    number = float(value)
-    if number < low or number > high or (open_low and number == low) or (open_high and number == high):
+    try:
+        number = float(value)
+    except OverflowError:  # of an integer beyond the floats
+        number = math.inf
+    outside = number < low or number > high or (open_low and number == low) or (open_high and number == high)
+    if outside or not math.isfinite(number):
         raise fail(name, value, expected, remedy)
     return number
 

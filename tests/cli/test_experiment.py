@@ -48,10 +48,12 @@ def small(tmp_path):
 
 @pytest.fixture
 def catalogue(monkeypatch, small, tmp_path):
-    """A catalogue of two small specifications that run, and of one whose data are absent."""
-    (tmp_path / "other.toml").write_text(SMALL.replace('"small"', '"other"'))
-    (tmp_path / "away.toml").write_text(SMALL.replace('"small"', '"away"').replace('"campus"', '"facebook100/Reed98"'))
-    specs = tuple(str(tmp_path / f"{name}.toml") for name in ("small", "away", "other"))
+    """A catalogue of two small specifications that run, and of one whose data are absent; the slowest comes first."""
+    for name, minutes in (("away", 0.2), ("other", 0.3)):
+        text = SMALL.replace('"small"', f'"{name}"').replace("minutes = 0.1", f"minutes = {minutes}")
+        (tmp_path / f"{name}.toml").write_text(text)
+    (tmp_path / "away.toml").write_text((tmp_path / "away.toml").read_text().replace("campus", "facebook100/Reed98"))
+    specs = tuple(str(tmp_path / f"{name}.toml") for name in ("other", "away", "small"))
     documents = (
         sources.Document("a", "A. Author (2026), A paper", (sources.Entry("Table 1", "A table", specs=specs),)),
     )
@@ -98,6 +100,10 @@ def test_run_all_goes_on_past_absent_data_and_repeats_nothing(sfumato, catalogue
     assert (
         "2 cells of the quick profile are left; 1 of 3 specifications have none, or no data. No cell like" in result.err
     )
+    starts = re.findall(r"^== (.*)$", result.err, re.MULTILINE)
+    assert starts == [
+        "1 of 3: small; cells to run: 1", "2 of 3: away; cells to run: 0", "3 of 3: other; cells to run: 1",
+    ]  # fmt: skip
     again = sfumato(*command)
     assert again.code == 0
     assert "GAP, epsilon 4, seed 0" in result.err
@@ -106,6 +112,18 @@ def test_run_all_goes_on_past_absent_data_and_repeats_nothing(sfumato, catalogue
     assert re.search(r"^small +1 cells left, +1 timed, about +0\.0 hours$", hours.out, re.MULTILINE)
     assert "2 cells of the full profile are left" in hours.out
     assert "hours in one process, from earlier cells, for all of them." in hours.out
+
+
+def test_run_all_says_once_at_its_end_what_was_warned_of(sfumato, catalogue, tmp_path):
+    for path in tmp_path.glob("*.toml"):
+        path.write_text(path.read_text().replace("delta = 1e-6", "delta = 0.1"))
+    result = sfumato("experiment", "run", "--all", "--quick", "--results", tmp_path / "out")
+    assert result.code == 0
+    assert "SfumatoWarning" not in result.err
+    *_, last, page = result.err.splitlines()
+    assert last.endswith("[delta-large]")
+    assert page.startswith("`sfumato experiment report")
+    assert result.err.count("[delta-large]") == 1
 
 
 def test_run_all_without_data_stops_before_anything_is_written(sfumato, tmp_path):

@@ -1,11 +1,13 @@
 """Many specifications in one go: what one of them meets does not stop the others, and what is left has a time."""
 
+from dataclasses import replace
+
 import pytest
 
 from sfumato.errors import InputError
 from sfumato.experiments import cells, runner
-from sfumato.experiments.batch import Left, run_all, what_is_left
-from sfumato.experiments.spec import Spec
+from sfumato.experiments.batch import Left, quickest_first, run_all, what_is_left
+from sfumato.experiments.spec import Quick, Spec, find
 
 
 @pytest.fixture
@@ -16,6 +18,17 @@ def three(small, tmp_path):
     for number, text in enumerate(texts):
         (tmp_path / f"{number}.toml").write_text(text)
     return [Spec.read(tmp_path / f"{number}.toml") for number in range(3)]
+
+
+@pytest.mark.parametrize(("profile", "order"), [("quick", ["second", "first"]), ("full", ["first", "second"])])
+def test_the_quickest_comes_first_and_pate_last(three, profile, order):
+    first, second, _ = three
+    first = replace(first, quick=Quick(seeds=3, minutes=1.0))  # all of its 9 fits
+    second = replace(second, quick=replace(second.quick, minutes=0.5))  # 4 of 9 fits
+    pate = find("pate-table-3-3")
+    pate = replace(pate, quick=replace(pate.quick, minutes=0.1))
+    found = quickest_first([pate, first, second], profile)
+    assert [spec.name for spec in found] == [*order, pate.name]
 
 
 def test_all_are_run_once(three, instant, tmp_path):

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections import Counter
 from pathlib import Path
 
@@ -14,11 +15,12 @@ import pytest
 from filelock import FileLock
 
 from sfumato.errors import DataError, InputError
-from sfumato.experiments import runner
+from sfumato.experiments import cells, runner
 from sfumato.experiments.results import FILE, read
 from sfumato.experiments.runner import run
 from sfumato.experiments.spec import Spec, find
 from sfumato.method.plan import Plan
+from sfumato.privacy.promises import Caveat, warn
 
 KEYS = {
     "id", "spec", "spec_hash", "profile", "label", "role", "method", "dataset", "split", "unit", "epsilon", "delta",
@@ -107,6 +109,21 @@ def test_missing_data_is_skipped_with_a_reason_and_tried_again(small, tmp_path, 
     assert run(there, tmp_path).done == 9
     assert finished(outcome.path, there)
     assert {row["status"] for row in read(outcome.path)} == {"done"}
+
+
+@pytest.mark.filterwarnings("default")
+def test_warnings_are_kept_each_once_and_not_printed(small, tmp_path, monkeypatch, capsys):
+    def run_cell(cell, data_dir):
+        warn([Caveat("few-nodes", "The graph has: 4 nodes.")])
+        warnings.warn("A\n  slow path.", RuntimeWarning, stacklevel=1)
+        return {**cells.empty_row("done"), "metrics": {"accuracy": 0.5, "macro_f1": 0.25}}
+
+    monkeypatch.setattr(runner, "run_cell", run_cell)
+    outcome = run(Spec.read(small), tmp_path, profile="quick")
+    assert outcome.done == 4
+    assert outcome.caveats == (("few-nodes", "The graph has: 4 nodes."), ("RuntimeWarning", "A slow path."))
+    assert capsys.readouterr() == ("", "")
+    assert all(set(row) == KEYS for row in read(outcome.path))
 
 
 def test_unsupported_unit_is_skipped(small, tmp_path):
@@ -302,8 +319,8 @@ def test_kill_loses_and_doubles_nothing(small, tmp_path, instant):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no process groups")
-def test_control_c_says_how_to_go_on(small, tmp_path):
-    small.write_text(small.read_text().replace("seeds = 3", "seeds = 200"))
+def test_control_c_says_how_to_go_on_and_once_what_workers_warned_of(small, tmp_path):
+    small.write_text(small.read_text().replace("seeds = 3", "seeds = 200").replace("delta = 1e-6", "delta = 0.1"))
     process = start(small, tmp_path, "--jobs", "2")
     path = tmp_path / "small" / FILE
     wait_for_lines(path, 2, process)
@@ -312,4 +329,6 @@ def test_control_c_says_how_to_go_on(small, tmp_path):
     assert process.returncode == 130
     assert "Nothing was charged. Run the same command again to go on." in error
     assert "Traceback" not in error
+    assert "SfumatoWarning" not in error
+    assert error.count("[delta-large]") == 1
     assert f"{len(read(path))} of 600 cells" in error

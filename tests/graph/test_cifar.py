@@ -2,15 +2,15 @@
 
 import os
 import pickle
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from sfumato.errors import DataError, InputError
 from sfumato.graph.cifar import center_crop, read_cifar10
-from sfumato.graph.datasets import list_datasets, load_dataset
+from sfumato.graph.datasets import load_dataset
 from sfumato.graph.images import load_images
+from sfumato.graph.listing import list_datasets
 
 ROWS = 4
 NAMES = [*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]
@@ -123,8 +123,9 @@ def test_without_its_files_it_is_shown_as_absent_and_says_which_file_is_missing(
         load_dataset("cifar10", tmp_path)
 
 
-def test_the_published_files_have_50000_and_10000_images():
-    folder = Path(os.environ.get("SFUMATO_DATA", "../shared/data")) / "cifar10"
+@pytest.mark.data
+def test_the_published_files_have_50000_and_10000_images(data_dir):
+    folder = data_dir / "cifar10"
     if not (folder / "test_batch").exists():
         pytest.skip(f"No CIFAR-10 in {folder}: the six files of the version for Python are not part of the test data.")
     _, labels, roles = read_cifar10(folder)

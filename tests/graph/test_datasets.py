@@ -9,7 +9,8 @@ import scipy.io
 import scipy.sparse
 
 from sfumato.errors import DataError, InputError
-from sfumato.graph.datasets import list_datasets, load_dataset
+from sfumato.graph.datasets import load_dataset
+from sfumato.graph.listing import list_datasets
 
 DEGREES = {  # mean to one decimal, median
     "Rutgers89": (60.8, 47),
@@ -418,22 +419,6 @@ def test_broken_csv_json_and_npz_files(tmp_path):
     (tmp_path / "npz").mkdir()
     np.savez(tmp_path / "npz" / "odd.npz", labels=np.arange(3))
     assert "no adjacency" in assert_cannot_load("npz/odd", tmp_path, tmp_path / "npz" / "odd.npz")
-
-
-def test_list_shows_what_is_there_without_loading(tmp_path):
-    (tmp_path / "facebook100").mkdir()
-    (tmp_path / "npz").mkdir()
-    for name in ("facebook100/Berkeley13.mat", "facebook100/Mine7.mat", "npz/extra.npz"):
-        (tmp_path / name).write_bytes(b"")
-    rows = list_datasets(tmp_path)
-    assert [row.name for row in rows if row.present] == [
-        "campus", "interests", "facebook100/Berkeley13", "facebook100/all", "facebook100/Mine7", "npz/extra",
-    ]  # fmt: skip
-    by_name = {row.name: row for row in rows}
-    assert by_name["facebook100/Berkeley13"].num_nodes == 18_980
-    assert by_name["npz/extra"].num_nodes is None
-    with pytest.raises(DataError, match="Expected data_dir to be a folder"):
-        list_datasets(tmp_path / "absent")
 
 
 @pytest.mark.data

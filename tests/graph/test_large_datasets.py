@@ -8,7 +8,8 @@ import pytest
 import scipy.sparse
 
 from sfumato.errors import DataError, InputError
-from sfumato.graph.datasets import list_datasets, load_dataset
+from sfumato.graph.datasets import load_dataset
+from sfumato.graph.listing import list_datasets
 
 PATH = scipy.sparse.csr_matrix(np.array([[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 1]]))
 

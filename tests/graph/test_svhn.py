@@ -5,8 +5,9 @@ import pytest
 import scipy.io
 
 from sfumato.errors import DataError, InputError
-from sfumato.graph.datasets import list_datasets, load_dataset
+from sfumato.graph.datasets import load_dataset
 from sfumato.graph.images import load_images
+from sfumato.graph.listing import list_datasets
 from sfumato.graph.svhn import read_svhn
 
 LABELS = {"train": [1, 10, 3, 9], "test": [10, 2]}

@@ -6,19 +6,21 @@ from pathlib import Path
 
 import pytest
 
+from sfumato.report.markdown import escape
+
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results"
 
 
 @pytest.fixture(scope="module")
 def script():
-    path = ROOT / "benchmarks" / "below_print.py"
-    spec = importlib.util.spec_from_file_location("below_print", path)
+    path = ROOT / "benchmarks" / "below_print_page.py"
+    spec = importlib.util.spec_from_file_location("below_print_page", path)
     module = importlib.util.module_from_spec(spec)
-    sys.modules["below_print"] = module
+    sys.modules["below_print_page"] = module
     spec.loader.exec_module(module)
     yield module
-    del sys.modules["below_print"]
+    del sys.modules["below_print_page"]
 
 
 def test_every_row_below_print_has_a_reason_on_the_page(script):
@@ -27,9 +29,7 @@ def test_every_row_below_print_has_a_reason_on_the_page(script):
     assert len(rows) > 20
     for row in rows:
         assert script.reason(row)
-        assert (
-            f"| {script.escape(f'{row.page}: {row.run}')} | {script.escape(row.at or '-')} | {row.ours:.1f} |" in listed
-        )
+        assert f"| {escape(f'{row.page}: {row.run}')} | {escape(row.at or '-')} | {row.ours:.1f} |" in listed
 
 
 def test_a_row_that_nothing_was_written_about_is_refused(script, tmp_path):

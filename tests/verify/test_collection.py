@@ -110,7 +110,7 @@ def test_the_order_of_the_roster_is_checked_where_all_reported(folder, tmp_path)
 
 
 def pieces(data):
-    found, place = [], 5
+    found, place = [], 9
     while place < len(data):
         size = int.from_bytes(data[place : place + 4], "big")
         found.append(data[place + 4 : place + 4 + size])
@@ -123,7 +123,8 @@ def write_file(run, asked, messages):
     text = json.dumps(asked, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
     digest = hashlib.sha256(text).digest()
     messages = [one[:5] + digest + one[37:] for one in messages]
-    data = b"SFRC\x01" + b"".join(len(one).to_bytes(4, "big") + one for one in (text, *messages))
+    framed = (len(one).to_bytes(4, "big") + one for one in (text, *messages))
+    data = b"SFRC\x01" + len(messages).to_bytes(4, "big") + b"".join(framed)
     (run / "release" / FILE).write_bytes(data)
     ids = [one[38 : 38 + one[37]] for one in messages]
     users = {one.decode(): int.from_bytes(hashlib.sha256(digest + one).digest()[:8], "big") >> 1 for one in ids}
@@ -294,6 +295,14 @@ def unseal(run):
     seal(run / "release")
 
 
+def patch(run, place, by):
+    """Another byte in the file, which the certificate names."""
+    data = bytearray((run / "release" / FILE).read_bytes())
+    data[place] += by
+    (run / "release" / FILE).write_bytes(data)
+    rewrite(run, lambda certificate, _: certificate["collection"].update(sha256=hashlib.sha256(data).hexdigest()))
+
+
 def remove_file(run):
     (run / "release" / FILE).unlink()
     seal(run / "release")
@@ -330,6 +339,10 @@ FED = {
     "a report fed": (feed, "users: the users with a row are not those with a report, each once"),
     "a user twice": (lambda run: change_tensor(run, "users", lambda a: a.__setitem__(2, a[3])), "each once"),
     "another file": (unseal, "its SHA-256 is not collection.sha256 of certificate.json"),
+    "a file that counts one more": (
+        lambda run: patch(run, 8, 1),
+        "does not hold a schema and as many reports as it says",
+    ),
     "no file": (remove_file, "is missing, but the certificate names it"),
     "a file that nothing names": (remove_facts, "is not in the certificate"),
     "another number of reports": (count_more, "collection.reports: 140 differs from 141"),

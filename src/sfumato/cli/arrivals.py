@@ -10,11 +10,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sfumato.cli.data import in_place_of
 from sfumato.cli.output import tell
 from sfumato.errors import DataError, InputError
 from sfumato.evaluation.source import Source
 
 if TYPE_CHECKING:
+    import typer
+
     from sfumato.graph.graph import Graph
     from sfumato.graph.newcomers import Newcomers
     from sfumato.method.plan import Fitted, Plan
@@ -70,23 +73,23 @@ class Arriving:
         return Budget(self.epsilon, self.delta)
 
 
-def source_of(run: Path, given: dict[str, Any]) -> Source:
+def source_of(run: Path, given: dict[str, Any], context: typer.Context) -> Source:
     """Return the source of a run's graph, with what the command line names in place of it.
 
     Args:
         run: the folder of the run.
         given: fields of the source; None for those that are not named.
+        context: of the command, which says where its options come from.
 
     Raises:
         InputError: the run does not say where its graph is, or the options contradict each other.
     """
-    named = {name: value for name, value in given.items() if value is not None}
     stored = Source.of_run(run)
-    if "dataset" in named:
+    if given["dataset"] is not None:
         stored = replace(stored, nodes=None, edges=None, label=None, schema=None, text=())
-    elif "nodes" in named or "edges" in named:
+    elif given["nodes"] is not None or given["edges"] is not None:
         stored = replace(stored, dataset=None, data_dir=None, min_class_size=None)
-    return replace(stored, **named).check(labeled=False)
+    return in_place_of(stored, given, context).check(labeled=False)
 
 
 def predict_newcomers(asked: Arriving, source: Source, write: Callable[..., None]) -> dict[str, Any]:

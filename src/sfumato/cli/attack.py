@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 
 def attack(
+    context: typer.Context,
     name: str = typer.Argument(..., metavar="NAME", help=f"The attack: {', '.join(ATTACKS)}."),
     run: Path = typer.Argument(..., metavar="DIR", help="The folder of a run."),
     dataset: str | None = typer.Option(
@@ -63,7 +64,7 @@ def attack(
     chosen = _attack(name, setting or [])
     fitted = load(run)
     named = {"dataset": dataset, "data_dir": data_dir, "nodes": nodes, "edges": edges, "label": label, "schema": schema}
-    source = _source(run, {key: value if value is None else str(value) for key, value in named.items()})
+    source = _source(run, {key: value if value is None else str(value) for key, value in named.items()}, context)
     graph = source.with_roles(source.load(), 0)
     with stage_bars(as_json) as report:
         found = chosen.run(fitted, graph, seed=seed, progress=report)
@@ -83,10 +84,10 @@ def attack(
     typer.echo(f"Wrote {out}. It is evaluation, and not for release. See it with `sfumato report {run}`.")
 
 
-def _source(run: Path, named: dict[str, Any]) -> Source:
+def _source(run: Path, named: dict[str, Any], context: typer.Context) -> Source:
     """Where the graph is: as the run kept it, save for what is named; a data set can be named without that."""
     try:
-        return source_of(run, named)
+        return source_of(run, named, context)
     except InputError:
         if named["dataset"] is None or (run / "evaluation" / "source.json").exists():
             raise

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from sfumato.cli.output import plain_console
+
+if TYPE_CHECKING:
+    from sfumato.evaluation.source import Source
 
 DATASET = typer.Option(
     None,
@@ -17,7 +20,13 @@ DATASET = typer.Option(
     help="The name of a data set, such as campus or facebook100/Berkeley13 (see `sfumato datasets`), or the path of a folder of "
     "images with one subfolder for each class.",
 )
-DATA_DIR = typer.Option(None, "--data-dir", help="The folder that holds the files of named data sets.")
+DATA_DIR = typer.Option(
+    None,
+    "--data-dir",
+    envvar="SFUMATO_DATA",
+    show_envvar=False,
+    help="The folder that holds the files of named data sets (default: the environment variable SFUMATO_DATA).",
+)
 NODES = typer.Option(None, "--nodes", help="The table of nodes, as CSV or Parquet.")
 EDGES = typer.Option(None, "--edges", help="The table of edges, as CSV or Parquet. Each row is one edge.")
 LABEL = typer.Option(None, "--label", help="The column of the node table that holds the classes to learn.")
@@ -59,7 +68,7 @@ def datasets(
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object on standard output."),
 ) -> None:
     """List the named data sets and whether their files are there."""
-    from sfumato.graph.datasets import list_datasets
+    from sfumato.graph.listing import list_datasets
 
     rows = list_datasets(data_dir)
     if as_json:
@@ -81,6 +90,23 @@ def datasets(
     for row in rows:
         if row.note:
             screen.print(f"{row.name}: {row.note}", highlight=False, soft_wrap=True)
+
+
+def in_place_of(stored: Source, named: dict[str, Any], context: typer.Context) -> Source:
+    """Return the source of a run, with what the command line names in place of it.
+
+    The environment names a folder of data sets only where the run does not.
+
+    Args:
+        stored: the source of the run.
+        named: fields of a source; None for those that are not named.
+        context: says whether ``data_dir`` was named by the environment.
+    """
+    values = {name: value for name, value in named.items() if value is not None}
+    origin = context.get_parameter_source("data_dir")
+    if stored.data_dir is not None and origin is not None and origin.name == "ENVIRONMENT":
+        del values["data_dir"]
+    return replace(stored, **values)
 
 
 def _count(value: Any) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sfumato._validate import fail
-from sfumato.cli.output import plain_console
+from sfumato.cli.output import plain_console, tell
 from sfumato.errors import DataError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def run(
     results: Path, *, profile: str, data_dir: Path | None, jobs: int, seeds: int | None, only_hours: bool = False
 ) -> None:
-    """Run every specification of the catalogue, in its order, and say how each ended and how long it took.
+    """Run every specification of the catalogue, the quickest first, and say how each ended and how long it took.
 
     Args:
         results: the folder that holds the results of all experiments.
@@ -39,13 +39,13 @@ def run(
         InputError: there is no folder of data sets.
         DataError: nothing could be run.
     """
-    from sfumato.experiments.batch import run_all, what_is_left
+    from sfumato.experiments.batch import quickest_first, run_all, what_is_left
     from sfumato.experiments.runner import why_absent
     from sfumato.experiments.sources import read_sources
     from sfumato.experiments.spec import find
 
     names = dict.fromkeys(name for document in read_sources() for name in document.specs)
-    specs = [find(name).on(seeds=seeds) for name in names]
+    specs = quickest_first((find(name).on(seeds=seeds) for name in names), profile)
     if profile == "quick":
         specs = [spec.shrunk() for spec in specs]
     if data_dir is None and all(why_absent(spec.dataset, None) for spec in specs):
@@ -56,15 +56,20 @@ def run(
         return
     print(_forecast(left, profile), file=sys.stderr)
     options: dict[str, Any] = {"profile": profile, "data_dir": data_dir, "jobs": jobs}
+    cells = {one.spec: one.cells for one in left}
+    ended: list[Ended] = []
 
     @contextmanager
     def progress(spec: Spec) -> Iterator[Report]:
-        print(f"== {spec.name}", file=sys.stderr)
+        print(f"== {len(ended) + 1} of {len(specs)}: {spec.name}; cells to run: {cells[spec.name]:,}", file=sys.stderr)
         with cell_progress(len(spec.cells(profile))) as report:
             yield report
 
-    ended = list(run_all(specs, results, progress=progress, **options))
-    typer.echo("\n".join([*map(_ended, ended), _total(ended, len(specs))]))
+    for one in run_all(specs, results, progress=progress, **options):
+        ended.append(one)
+        typer.echo(_ended(one))
+    tell(dict.fromkeys(caveat for one in ended if one.outcome for caveat in one.outcome.caveats))
+    typer.echo(_total(ended, len(specs)))
     states = {one.state for one in ended}
     if "stopped" in states:
         print("Stopped. Run the same command again to go on.", file=sys.stderr)

@@ -14,7 +14,7 @@ from sfumato._validate import fail
 from sfumato.cli import data, every
 from sfumato.cli.every import cell_progress
 from sfumato.cli.experiment_list import list_sources
-from sfumato.cli.output import plain_console, write_page
+from sfumato.cli.output import plain_console, tell, write_page
 from sfumato.errors import DataError, InputError
 
 if TYPE_CHECKING:
@@ -43,7 +43,9 @@ def run_spec(
     name: str | None = typer.Argument(
         None, help="A name that `experiment list` shows, or the file of a specification (.toml); or else --all."
     ),
-    all_specs: bool = typer.Option(False, "--all", help="Run every specification that `experiment list` shows."),
+    all_specs: bool = typer.Option(
+        False, "--all", help="Run every specification that `experiment list` shows, the quickest first."
+    ),
     quick: bool = typer.Option(False, "--quick", help="Run a few seeds and budgets only, which takes minutes."),
     results: Path = RESULTS,
     data_dir: Path | None = data.DATA_DIR,
@@ -86,6 +88,7 @@ def run_spec(
     spec = spec.shrunk() if quick else spec
     with cell_progress(len(spec.cells(profile))) as report:
         outcome = run(spec, results, profile=profile, data_dir=data_dir, jobs=jobs, report=report)
+    tell(outcome.caveats)
     if outcome.before + outcome.done:
         _show(spec, summarize(read(outcome.path), spec))
     _close(outcome)

@@ -24,6 +24,7 @@ ATTACKS = ("enhanced", "original")
 
 
 def invert(
+    context: typer.Context,
     run: Path = typer.Argument(..., help="The folder of a run that was trained on images."),
     dataset: str | None = typer.Option(
         None, "--dataset", help="The images that the run was trained on (default: where the run found them)."
@@ -80,7 +81,8 @@ def invert(
     check_choice(tuple(DISTANCES), distance=distance)
     chosen = _attack(attack, regularizer, target=target, steps=steps, rate=rate, weight=weight)
     names = [name.strip() for name in classes.split(",")] if classes is not None else []
-    source = _source(run, dataset, data_dir, image_size)
+    named = {"dataset": dataset, "data_dir": data_dir and str(data_dir), "image_size": image_size}
+    source = _source(run, named, context)
     models = {folder: load(folder) for folder in (run, *(beside or ()))}
     graph = source.with_roles(source.load(), 0)
     attacked = []
@@ -120,18 +122,17 @@ def _attack(name: str, regularizer: str | None, **asked: Any) -> Inversion:
     return replace(base, **{setting: value for setting, value in asked.items() if value is not None})
 
 
-def _source(run: Path, dataset: str | None, data_dir: Path | None, image_size: str | None) -> Source:
+def _source(run: Path, named: dict[str, Any], context: typer.Context) -> Source:
     """Where the images are: as the run kept it, save for what is given."""
     try:
         kept = Source.of_run(run)
     except InputError:
-        if dataset is None:
+        if named["dataset"] is None:
             raise
         from sfumato.graph.datasets import default_split
 
-        kept = Source(dataset, split=default_split(dataset))
-    given: dict[str, Any] = {"dataset": dataset, "data_dir": data_dir and str(data_dir), "image_size": image_size}
-    return replace(kept, **{name: value for name, value in given.items() if value is not None}).check()
+        kept = Source(named["dataset"], split=default_split(named["dataset"]))
+    return data.in_place_of(kept, named, context).check()
 
 
 def _named(report: Any, stage: str) -> Any:

@@ -10,7 +10,7 @@ import typer
 
 from sfumato._files import write_json
 from sfumato._optional import TRAIN, check_installed
-from sfumato.cli import options
+from sfumato.cli import data, options
 from sfumato.cli.output import stage_bars, tell
 from sfumato.cli.pate_analyze import analyze
 from sfumato.cli.pate_options import mechanism_of, named_by_options, numbers_of
@@ -32,7 +32,9 @@ app.command()(analyze)
 @app.command()
 def run(
     dataset: str = typer.Option(..., "--dataset", help="The images to learn from: mnist or fashion_mnist."),
-    data_dir: Path = typer.Option(..., "--data-dir", help="The folder that holds the files of named data sets."),
+    data_dir: Path = typer.Option(
+        ..., "--data-dir", envvar=data.DATA_DIR.envvar, show_envvar=False, help=data.DATA_DIR.help
+    ),
     teachers: int = typer.Option(
         250, "--teachers", help="How many teachers to train. Each learns from its own part of the training images."
     ),

@@ -37,6 +37,7 @@ JSON = typer.Option(False, "--json", help="Print one JSON object on standard out
 
 
 def predict(
+    context: typer.Context,
     run: Path = RUN,
     dataset: str | None = data.DATASET,
     data_dir: Path | None = data.DATA_DIR,
@@ -104,7 +105,7 @@ def predict(
     if new_nodes is not None or new_edges is not None:
         asked = Arriving(run, fitted, new_nodes, new_edges, out, epsilon, delta, new_run, shared, sign_key, as_json)
         told = predict_newcomers(
-            asked, source_of(run, {**named, "text": tuple(text) if text else None}), _write_predictions
+            asked, source_of(run, {**named, "text": tuple(text) if text else None}, context), _write_predictions
         )
         _say(told, fitted, as_json)
         return

@@ -1,8 +1,8 @@
 """A closed collection as one file: the schema, then every report once, by user id. Its SHA-256 is its name in certificates.
 
-The file is the letters ``SFRC``, the version 1, then the canonical JSON of the schema, then each message of
-:mod:`~sfumato.collect.wire`, ascending by the bytes of the user id. Before the schema and before each message stands its length
-as four bytes, big-endian. So the same reports give the same file, whichever store held them.
+The file is the letters ``SFRC``, the version 1, the number of reports as four bytes, then the canonical JSON of the schema, then
+each message of :mod:`~sfumato.collect.wire`, ascending by the bytes of the user id. Before the schema and before each message
+stands its length as four bytes. All numbers are big-endian. So the same reports give the same file, whichever store held them.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from pathlib import Path
 from sfumato._files import whole_file
 from sfumato.collect.schema import Schema
 from sfumato.collect.wire import Message, decode
-from sfumato.errors import DataError, InputError
+from sfumato.errors import DataError, InputError, SchemaError
 
 MAGIC, VERSION = b"SFRC", 1
+_HEAD = len(MAGIC) + 1 + 4
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,12 @@ class Closed:
         if data[:5] != MAGIC + bytes([VERSION]):
             raise DataError(f"Expected {path.name} to be an exported collection, got another file. Export it again.")
         schema, *messages = _split(data, path.name)
-        closed = cls(Schema.from_json(schema), tuple(messages))
+        if len(messages) != (count := int.from_bytes(data[5:_HEAD], "big")):
+            raise DataError(f"Expected {path.name} to hold {count} reports, got {len(messages)}. Export it again.")
+        try:
+            closed = cls(Schema.from_json(schema), tuple(messages))
+        except SchemaError as error:
+            raise DataError(f"Expected {path.name} to begin with a schema, got another one. {error}") from error
         if closed.schema.text.encode() != schema:
             raise DataError(f"Expected {path.name} to hold its schema in canonical form. Export it again.")
         _ = closed.reports
@@ -92,7 +98,7 @@ class Closed:
 
     def pieces(self) -> Iterator[bytes]:
         """Yield the bytes of the file, part by part."""
-        yield MAGIC + bytes([VERSION])
+        yield MAGIC + bytes([VERSION]) + len(self.messages).to_bytes(4, "big")
         yield from _framed((self.schema.text.encode(), *self.messages))
 
 
@@ -102,7 +108,7 @@ def _framed(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _split(data: bytes, name: str) -> list[bytes]:
-    pieces, place = [], 5
+    pieces, place = [], _HEAD
     while place < len(data):
         start = place + 4
         place = start + int.from_bytes(data[place:start], "big")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,8 +41,8 @@ class DeviceKeys:
     True
     """
 
-    signing: bytes
-    agreeing: bytes
+    signing: bytes = field(repr=False)
+    agreeing: bytes = field(repr=False)
 
     @classmethod
     def new(cls) -> DeviceKeys:
@@ -85,7 +85,7 @@ class ServerKey:
     True
     """
 
-    secret: bytes
+    secret: bytes = field(repr=False)
 
     @classmethod
     def new(cls) -> ServerKey:
@@ -153,7 +153,7 @@ def same(code: bytes | str, other: bytes | str) -> bool:
     >>> same("ab", "ab"), same(b"ab", b"ac")
     (True, False)
     """
-    one, two = (value.encode() if isinstance(value, str) else value for value in (code, other))
+    one, two = (value.encode(errors="surrogatepass") if isinstance(value, str) else value for value in (code, other))
     return hmac.compare_digest(one, two)
 
 

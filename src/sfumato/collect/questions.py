@@ -7,10 +7,10 @@ describe the integers of its report, ``cost`` is its exact epsilon, and ``facts`
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from sfumato._validate import check_int, check_real
 from sfumato.collect.checks import check_keys, check_text
@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from sfumato.randomizers.randomizer import Layout, Randomizer
 
 _MOST_NAMES = 1 << 17
+_MOST_CLASSES = 1000  # so that a device can draw among all sets of classes within a few hundred megabytes
 _MOST_USERS = 1 << 17
 _LARGEST = 1e15
-_MOST_EPSILON = 1e4
-T = TypeVar("T", bound="Features | Label | Links")
+_LEAST_EPSILON, _MOST_EPSILON = 1e-6, 1e4
+T = TypeVar("T", "Features", "Label", "Links")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -57,19 +59,20 @@ class Features:
 
     def __post_init__(self) -> None:
         _check_epsilon("features", self.epsilon)
+        _checked("features", lambda: check_int(low=1, high=_MOST_NAMES, cap=self.cap))
+        if not isinstance(self.per_feature, bool):
+            raise SchemaError(f"Expected features.per_feature to be true or false, got {self.per_feature!r}.")
         if not isinstance(self.columns, Mapping) or not 1 <= len(self.columns) <= _MOST_NAMES:
             raise SchemaError(f"Expected features.columns to be a table of 1 to {_MOST_NAMES} features.")
         for name, bounds in self.columns.items():
             check_text("features.columns", name, most=100)
-            low, high = (
-                check_real(low=-_LARGEST, high=_LARGEST, **{f"range of feature {name!r}": end}) for end in bounds
-            )
+            low, high = (_end(name, end) for end in bounds)
             if not high > low:
                 raise SchemaError(f"Expected feature {name!r} to have max above min = {low:g}, got {high:g}.")
         _ = self.cost
 
     @classmethod
-    def from_values(cls, values: Mapping[str, Any]) -> Features:
+    def from_values(cls, values: Mapping[str, Any]) -> Self:
         """Build it from a table of a schema: ``columns`` with ``name``, ``min`` and ``max``, or ``names`` from 0 to 1.
 
         Raises:
@@ -121,7 +124,7 @@ class Features:
         assert found is not None
         return found
 
-    @property
+    @cached_property
     def layouts(self) -> tuple[Layout, ...]:
         """The integers of a report."""
         return (self.randomizer.layout,)
@@ -168,8 +171,8 @@ class Label:
     def __post_init__(self) -> None:
         _check_epsilon("label", self.epsilon)
         check_text("label.name", self.name, most=100)
-        if not isinstance(self.classes, (list, tuple)) or not 2 <= len(self.classes) <= _MOST_NAMES:
-            raise SchemaError(f"Expected label.classes to be a list of 2 to {_MOST_NAMES} names.")
+        if not isinstance(self.classes, (list, tuple)) or not 2 <= len(self.classes) <= _MOST_CLASSES:
+            raise SchemaError(f"Expected label.classes to be a list of 2 to {_MOST_CLASSES} names.")
         for one in self.classes:
             check_text("label.classes", one, most=100)
         if len(set(self.classes)) < len(self.classes):
@@ -178,7 +181,7 @@ class Label:
         _ = self.cost
 
     @classmethod
-    def from_values(cls, values: Mapping[str, Any]) -> Label:
+    def from_values(cls, values: Mapping[str, Any]) -> Self:
         """Build it from a table of a schema."""
         return cls(**values)
 
@@ -204,11 +207,12 @@ class Label:
         return Questions(0.0, self.epsilon, label_mechanism=self.mechanism)
 
     @cached_property
-    def randomizer(self) -> Any:
+    def randomizer(self) -> Randomizer:
         """The randomizer of the class number."""
-        return self.questions.labels(self)
+        found: Randomizer = self.questions.labels(self)
+        return found
 
-    @property
+    @cached_property
     def layouts(self) -> tuple[Layout, ...]:
         """The integers of a report."""
         return (self.randomizer.layout,)
@@ -261,7 +265,7 @@ class Links:
         _ = self.cost
 
     @classmethod
-    def from_values(cls, values: Mapping[str, Any]) -> Links:
+    def from_values(cls, values: Mapping[str, Any]) -> Self:
         """Build it from a table of a schema."""
         return cls(**values)
 
@@ -323,10 +327,15 @@ def part(kind: type[T], name: str, values: object) -> T:
 
 
 def _check_epsilon(where: str, epsilon: object) -> None:
-    _checked(where, lambda: check_real(low=0, high=_MOST_EPSILON, open_low=True, **{"epsilon": epsilon}))
+    _checked(where, lambda: check_real(low=_LEAST_EPSILON, high=_MOST_EPSILON, epsilon=epsilon))
 
 
-def _checked(where: str, build: Any) -> Any:
+def _end(feature: str, end: object) -> float:
+    named: dict[str, Any] = {f"range of feature {feature!r}": end}
+    return check_real(low=-_LARGEST, high=_LARGEST, **named)
+
+
+def _checked(where: str, build: Callable[[], R]) -> R:
     """The result of ``build``, or its refusal as one of the schema."""
     try:
         return build()

@@ -31,6 +31,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -45,6 +46,8 @@ _OPTIONAL = {"features": Features, "label": Label, "links": Links}
 _REQUIRED = ("collection", "purpose", "opens", "closes")
 _DERIVED = ("randomizers", "totals")
 _MOST_BYTES = 1 << 24
+_DEEPEST = 4
+_UPWARD = Context(prec=3, rounding=ROUND_CEILING)
 
 
 @dataclass(frozen=True)
@@ -155,10 +158,14 @@ class Schema:
         Raises:
             SchemaError: a value is missing, unknown, malformed, or does not follow from the questions.
         """
+        if not _is_flat(values, _DEEPEST):
+            raise SchemaError(f"Expected a schema of at most {_DEEPEST} tables and lists in each other, got more.")
         check_keys("schema", values, (*_REQUIRED, "server_key"), (*_OPTIONAL, *_DERIVED, "format"))
         if values.get("format", FORMAT) != FORMAT:
             raise SchemaError(f"Expected format {FORMAT}, got {values['format']!r}. Update Sfumato.")
-        asked = {name: part(kind, name, values[name]) for name, kind in _OPTIONAL.items() if name in values}
+        asked: dict[str, Any] = {
+            name: part(kind, name, values[name]) for name, kind in _OPTIONAL.items() if name in values
+        }
         schema = cls(**{name: values[name] for name in (*_REQUIRED, "server_key")}, **asked)
         found = schema.to_dict()
         for name in _DERIVED:
@@ -180,7 +187,7 @@ class Schema:
         if len(text) > _MOST_BYTES:
             raise SchemaError(f"Expected a schema of at most {_MOST_BYTES} bytes, got {len(text)}.")
         try:
-            values = json.loads(text)
+            values = json.loads(text, object_pairs_hook=_once)
         except (ValueError, RecursionError) as error:
             raise SchemaError(f"Expected a schema in JSON, got something else ({error}).") from error
         if not isinstance(values, dict) or any(name not in values for name in (*_DERIVED, "format")):
@@ -212,7 +219,7 @@ class Schema:
         """
         try:
             values = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (ValueError, RecursionError) as error:
             raise SchemaError(f"Expected {path.name} to be TOML, got an error: {error}.") from error
         check_keys("schema", values, _REQUIRED, tuple(_OPTIONAL))
         times = {name: _utc(values[name]) for name in ("opens", "closes")}
@@ -226,7 +233,7 @@ class Schema:
             *(f"You are asked for {question.describe()}" for question in self.parts.values()),
             f"This report costs you epsilon {self.epsilon:.6g}" + (f" and delta {self.delta:.3g}" if self.delta else "")
             + ", once: it is drawn on this device with random noise, kept, and sent again unchanged if it is asked for again.",
-            _meaning(self.epsilon),
+            _meaning(self.epsilon, self.delta, self.links is not None),
             "Answers to other collections add to this.",
         ]  # fmt: skip
         return "\n".join(lines)
@@ -237,10 +244,28 @@ def _utc(value: object) -> object:
     return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value
 
 
-def _meaning(epsilon: float) -> str:
-    factor = f"{math.exp(epsilon):.3g}" if epsilon < 50 else f"e^{epsilon:.3g}"
+def _meaning(epsilon: float, delta: float, links: bool) -> str:
+    factor = f"{_UPWARD.create_decimal(math.exp(epsilon)):.3g}" if epsilon < 50 else f"e^{epsilon:.6g}"
+    failure = f", up to a probability of {delta:.3g}" if delta else ""
+    true, other = ("links", "one link more or less") if links else ("answers", "any other answers")
     strength = " This is a weak promise." if epsilon > 5 else ""
-    return f"Whatever your true answers are, any report is at most {factor} times as likely as with any other answers.{strength}"
+    return f"Whatever your true {true} are, any report is at most {factor} times as likely as with {other}{failure}.{strength}"
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A table of JSON; readers differ in which value of a key that stands twice they take."""
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        raise ValueError("a key stands twice in a table")
+    return table
+
+
+def _is_flat(value: object, levels: int) -> bool:
+    """Whether tables and lists are in each other at most so many levels deep."""
+    if not isinstance(value, (Mapping, list)):
+        return True
+    inside = value.values() if isinstance(value, Mapping) else value
+    return levels > 0 and all(_is_flat(one, levels - 1) for one in inside)
 
 
 def _short(value: object) -> str:

@@ -23,9 +23,8 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from sfumato.errors import InputError
@@ -84,19 +83,18 @@ def decode(schema: Schema, message: bytes) -> Message:
     Raises:
         WireError: it is anything else; the text says what, and holds no answer.
     """
-    user, flags, start = split(schema, message)
+    user, names, start = split(schema, message)
     answers: Answers = {}
-    for bit, name in enumerate(PARTS):
-        if flags >> bit & 1:
-            layouts = schema.parts[name].layouts
-            end = start + size(layouts)
-            answers[name] = _unpack(layouts, message[start:end])
-            start = end
+    for name in names:
+        layouts = schema.parts[name].layouts
+        end = start + size(layouts)
+        answers[name] = _unpack(layouts, message[start:end])
+        start = end
     return Message(user, answers)
 
 
-def split(schema: Schema, message: bytes) -> tuple[str, int, int]:
-    """Check the head and the length of a message; return the user id, the flags and where the parts start.
+def split(schema: Schema, message: bytes) -> tuple[str, list[str], int]:
+    """Check the head and the length of a message; return the user id, the names of the parts and where these start.
 
     Raises:
         WireError: the head is wrong, or the message is too short or too long.
@@ -117,13 +115,13 @@ def split(schema: Schema, message: bytes) -> tuple[str, int, int]:
     except UnicodeDecodeError as error:
         raise WireError("Expected the user id in UTF-8, got other bytes.") from error
     flags = message[end]
-    allowed = sum(1 << PARTS.index(name) for name in schema.parts)
-    if not flags or flags & ~allowed:
+    names = [name for bit, name in enumerate(PARTS) if flags >> bit & 1]
+    if not flags or flags >> len(PARTS) or any(name not in schema.parts for name in names):
         raise WireError(f"Expected answers to some of {', '.join(schema.parts)}, got flags {flags}.")
-    expected = end + 1 + sum(size(schema.parts[name].layouts) for bit, name in enumerate(PARTS) if flags >> bit & 1)
+    expected = end + 1 + sum(size(schema.parts[name].layouts) for name in names)
     if len(message) != expected:
         raise WireError(f"Expected a report of {expected} bytes, got {len(message)}.")
-    return user, flags, end + 1
+    return user, names, end + 1
 
 
 def size(layouts: tuple[Layout, ...]) -> int:
@@ -160,62 +158,63 @@ def public_id(schema: Schema, user: str) -> int:
 
 
 def _pack(layouts: tuple[Layout, ...], integers: tuple[int, ...]) -> bytes:
-    number, place = 0, 0
+    if len(integers) != (length := sum(map(_length, layouts))) or not all(isinstance(one, int) for one in integers):
+        raise WireError(f"Expected {length} integers in an answer, got something else.")
+    bits, place = "", 0
     for layout in layouts:
-        for width, digit in _digits(layout, integers[place : place + _length(layout)]):
-            number = number << width | digit
+        bits += _written(layout, integers[place : place + _length(layout)])
         place += _length(layout)
-    if place != len(integers):
-        raise WireError(f"Expected {place} integers in an answer, got {len(integers)}.")
-    return number.to_bytes(size(layouts), "big")
+    return int(bits, 2).to_bytes(size(layouts), "big")
 
 
-def _digits(layout: Layout, integers: tuple[int, ...]) -> list[tuple[int, int]]:
-    """The widths in bits and the numbers that write one layout."""
-    drawn, values = integers[: layout.count * bool(layout.of)], integers[layout.count * bool(layout.of) :]
-    _check_drawn(layout, drawn)
-    if len(values) != layout.count or any(not layout.low <= value <= layout.high for value in values):
-        raise WireError(f"Expected {layout.count} values from {layout.low} to {layout.high} in an answer.")
-    written = [(layout.width, value - layout.low) for value in values]
-    if layout.of and layout.as_bitmap:
-        return [(layout.of, sum(1 << layout.of - 1 - one for one in drawn)), *written]
-    return [*((layout.index_width, one) for one in drawn), *written]
+def _written(layout: Layout, integers: tuple[int, ...]) -> str:
+    drawn, values = integers[: -layout.count], integers[-layout.count :]
+    _check(layout, drawn, values)
+    if layout.as_bitmap:
+        members = set(drawn)
+        first = "".join("1" if place in members else "0" for place in range(layout.of))
+    else:
+        first = _digits(drawn, layout.index_width)
+    return first + _digits([value - layout.low for value in values], layout.width)
 
 
 def _unpack(layouts: tuple[Layout, ...], part: bytes) -> tuple[int, ...]:
     left = sum(layout.bits for layout in layouts)
-    bits = format(int.from_bytes(part, "big"), f"0{left}b") if left else ""
+    bits = format(int.from_bytes(part, "big"), f"0{left}b")
     if len(bits) > left:
         raise WireError("Expected zeros in front of an answer, got padding that is set.")
     integers: list[int] = []
     for layout in layouts:
         own, bits = bits[: layout.bits], bits[layout.bits :]
-        drawn: list[int] = []
-        if layout.of and layout.as_bitmap:
-            drawn = [place for place, bit in enumerate(own[: layout.of]) if bit == "1"]
-            own = own[layout.of :]
-        elif layout.of:
-            drawn = _fields(own, layout.index_width, layout.count)
-            own = own[layout.index_width * layout.count :]
-        _check_drawn(layout, tuple(drawn))
-        values = [layout.low + one for one in _fields(own, layout.width, layout.count)]
-        if max(values) > layout.high:
-            raise WireError(f"Expected values from {layout.low} to {layout.high} in an answer, got a larger one.")
+        rest = layout.count * layout.width
+        first, last = own[: layout.bits - rest], own[layout.bits - rest :]
+        if layout.as_bitmap:
+            drawn = [place for place, bit in enumerate(first) if bit == "1"]
+        else:
+            drawn = _fields(first, layout.index_width)
+        values = [layout.low + one for one in _fields(last, layout.width)]
+        _check(layout, drawn, values)
         integers += [*drawn, *values]
     return tuple(integers)
 
 
-def _fields(bits: str, width: int, count: int) -> list[int]:
-    if not width:
-        return [0] * count
-    return [int(bits[start : start + width], 2) for start in range(0, width * count, width)]
+def _digits(numbers: Sequence[int], width: int) -> str:
+    form = f"0{width}b"
+    return "".join([format(number, form) for number in numbers])
 
 
-def _check_drawn(layout: Layout, drawn: tuple[int, ...]) -> None:
+def _fields(bits: str, width: int) -> list[int]:
+    if width == 1:
+        return [digit - ord("0") for digit in bits.encode()]
+    return [int(bits[start : start + width], 2) for start in range(0, len(bits), width)]
+
+
+def _check(layout: Layout, drawn: Sequence[int], values: Sequence[int]) -> None:
+    if min(values) < layout.low or max(values) > layout.high:
+        raise WireError(f"Expected values from {layout.low} to {layout.high} in an answer, got another one.")
     if not layout.of:
         return
-    ascending = all(one < other for one, other in pairwise(drawn))
-    if len(drawn) != layout.count or not ascending or not 0 <= drawn[0] <= drawn[-1] < layout.of:
+    if len(drawn) != layout.count or [*drawn] != sorted(set(drawn)) or drawn[0] < 0 or drawn[-1] >= layout.of:
         raise WireError(
             f"Expected {layout.count} different features below {layout.of} in ascending order in an answer."
         )

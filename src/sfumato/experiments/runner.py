@@ -15,6 +15,7 @@ import shlex
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -28,7 +29,7 @@ from filelock import FileLock, Timeout
 
 from sfumato._files import append_line, whole_file
 from sfumato._validate import check_int, fail
-from sfumato.errors import InputError, SfumatoError
+from sfumato.errors import InputError, SfumatoError, SfumatoWarning
 from sfumato.evaluation.memory import peak_mb, reset_peak
 from sfumato.experiments.cells import Cell, Row, empty_row, parts_of, run_cell, skipped_row
 from sfumato.experiments.links import run_links
@@ -37,6 +38,7 @@ from sfumato.experiments.pate import run_pate
 from sfumato.experiments.pate_settings import METHOD as PATE
 from sfumato.experiments.results import FILE, parse, split_torn
 from sfumato.experiments.runs import LINKS
+from sfumato.privacy.promises import Caveat
 from sfumato.record.ledger import canonical_json
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 
 _STAYED = "Finished cells are kept: make room or correct the path, and run the same command again."
 Report = Callable[[Cell, Row, int, int], None]
+_Result = tuple[Row, tuple[Caveat, ...]]
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,7 @@ class Outcome:
         done: how many were finished now.
         reasons: the reasons for which cells were skipped.
         interrupted: whether the run was stopped before its end.
+        caveats: what was warned of while cells ran, each once.
     """
 
     path: Path
@@ -65,6 +69,7 @@ class Outcome:
     done: int
     reasons: tuple[str, ...]
     interrupted: bool = False
+    caveats: tuple[Caveat, ...] = ()
 
 
 def run(
@@ -103,25 +108,43 @@ def run(
         fixed = {"spec_hash": spec.digest, "profile": profile}
         roles = {one.label: one.role for one in spec.runs}
         reasons: dict[str, None] = {}
+        caveats: dict[Caveat, None] = {}
         done, interrupted = 0, False
         outcomes = _skipped(todo, reason) if reason else _results(todo, work, jobs)
         try:
-            for number, (cell, result) in enumerate(outcomes, 1):
+            for number, (cell, (result, told)) in enumerate(outcomes, 1):
                 row = {"id": cell.id, **cell.to_dict(), **fixed, "role": roles[cell.label], **result}
                 with _writing(path):
                     append_line(path, canonical_json(row), new=not path.exists())
                 done += row["status"] == "done"
                 reasons.update({row["reason"]: None} if row["reason"] else {})
+                caveats.update(dict.fromkeys(told))
                 if report is not None and reason is None:
                     report(cell, row, number, len(todo))
         except KeyboardInterrupt:
             interrupted = True
             done = _done(path, {cell.id for cell in todo})  # a line may be written and not yet counted
-        return Outcome(path, len(cells), len(cells) - len(todo), done, tuple(reasons), interrupted)
+        return Outcome(path, len(cells), len(cells) - len(todo), done, tuple(reasons), interrupted, tuple(caveats))
 
 
-def _run(cell: Cell, data_dir: str | None, results: str) -> Row:
-    """Run one cell of any method in this process."""
+def _run(cell: Cell, data_dir: str | None, results: str) -> _Result:
+    """Run one cell in this process; return its row, and what was warned of meanwhile."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default", SfumatoWarning)
+        row = _row(cell, data_dir, results)
+    return row, tuple(map(_caveat, caught))
+
+
+def _caveat(warning: warnings.WarningMessage) -> Caveat:
+    """What a warning says. Only those of plans have a code; the others have the name of their class."""
+    text = " ".join(str(warning.message).split())
+    code, _, plain = text.partition(": ")
+    return (
+        Caveat(code, plain) if issubclass(warning.category, SfumatoWarning) else Caveat(warning.category.__name__, text)
+    )
+
+
+def _row(cell: Cell, data_dir: str | None, results: str) -> Row:
     if cell.method == LINKS:
         return run_links(cell, data_dir)
     if cell.method != PATE:
@@ -133,12 +156,12 @@ def _run(cell: Cell, data_dir: str | None, results: str) -> Row:
     return {**empty_row("done"), **found, "peak_mb": peak_mb()}
 
 
-def _skipped(cells: Sequence[Cell], reason: str) -> Iterator[tuple[Cell, Row]]:
+def _skipped(cells: Sequence[Cell], reason: str) -> Iterator[tuple[Cell, _Result]]:
     for cell in cells:
-        yield cell, skipped_row(reason)
+        yield cell, (skipped_row(reason), ())
 
 
-def _results(cells: Sequence[Cell], work: Callable[[Cell], Row], jobs: int) -> Iterator[tuple[Cell, Row]]:
+def _results(cells: Sequence[Cell], work: Callable[[Cell], _Result], jobs: int) -> Iterator[tuple[Cell, _Result]]:
     """Cells with their results, as they finish."""
     if jobs == 1:
         for cell in cells:
@@ -146,7 +169,7 @@ def _results(cells: Sequence[Cell], work: Callable[[Cell], Row], jobs: int) -> I
         return
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(jobs, max(len(cells), 1)), context, _start_worker) as pool:
-        pending: dict[Future[Row], Cell] = {}
+        pending: dict[Future[_Result], Cell] = {}
         waiting = iter(cells)
         try:
             while True:
@@ -166,7 +189,7 @@ def _results(cells: Sequence[Cell], work: Callable[[Cell], Row], jobs: int) -> I
             raise
 
 
-def _named(cell: Cell, result: Callable[[], Row]) -> Row:
+def _named(cell: Cell, result: Callable[[], _Result]) -> _Result:
     """A result, or the error with the cell that met it."""
     try:
         return result()
@@ -198,7 +221,7 @@ def why_absent(dataset: str, data_dir: str | Path | None) -> str | None:
     Raises:
         InputError: ``data_dir`` is not a folder.
     """
-    from sfumato.graph.datasets import list_datasets
+    from sfumato.graph.listing import list_datasets
 
     dataset, _ = parts_of(dataset)
     if dataset in PATE_DATASETS and data_dir is not None and (Path(data_dir) / dataset).is_dir():

@@ -286,7 +286,7 @@ def _kept(value: Any, kept: Sequence[Any]) -> bool:
 
 
 def _check_dataset(name: str) -> None:
-    from sfumato.graph.datasets import list_datasets
+    from sfumato.graph.listing import list_datasets
 
     names = [row.name for row in list_datasets()]
     name, texts = parts_of(name)

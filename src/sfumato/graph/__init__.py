@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from sfumato.graph.convert import from_pyg as from_pyg
     from sfumato.graph.convert import to_networkx as to_networkx
     from sfumato.graph.convert import to_pyg as to_pyg
-    from sfumato.graph.datasets import list_datasets as list_datasets
     from sfumato.graph.datasets import load_dataset as load_dataset
     from sfumato.graph.graph import Graph as Graph
     from sfumato.graph.graph import PublicFacts as PublicFacts
     from sfumato.graph.io import read_csv as read_csv
     from sfumato.graph.io import read_parquet as read_parquet
     from sfumato.graph.io import read_sql as read_sql
+    from sfumato.graph.listing import list_datasets as list_datasets
     from sfumato.graph.newcomers import Newcomers as Newcomers
     from sfumato.graph.newcomers import read_new_nodes as read_new_nodes
     from sfumato.graph.newcomers import read_newcomers as read_newcomers
@@ -37,7 +37,7 @@ _HOME = {
     "Graph": "graph",
     "induced": "subgraph",
     "interests": "synthetic",
-    "list_datasets": "datasets",
+    "list_datasets": "listing",
     "load_dataset": "datasets",
     "Newcomers": "newcomers",
     "PublicFacts": "graph",

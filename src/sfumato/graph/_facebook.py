@@ -12,11 +12,10 @@ from sfumato.errors import DataError
 from sfumato.graph._onehot import one_hot_rows
 from sfumato.graph._parsers import require_nodes
 from sfumato.graph.graph import Graph
+from sfumato.graph.listing import EVERY_SCHOOL
 from sfumato.graph.pickles import reading
 from sfumato.graph.subgraph import induced_arcs
 
-EVERY_SCHOOL = "all"
-"""The name that stands for every school in the folder; there is no school of this name."""
 _FEATURES = ("status", "gender", "major", "minor", "dorm")
 _SHARED_FEATURES = _FEATURES[:3]
 _SHARED_YEARS = np.arange(2004, 2010)

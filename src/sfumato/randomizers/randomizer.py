@@ -142,22 +142,22 @@ class Layout:
     high: int
     of: int = 0
 
-    @property
+    @cached_property
     def width(self) -> int:
         """Bits of one value."""
         return (self.high - self.low).bit_length()
 
-    @property
+    @cached_property
     def index_width(self) -> int:
         """Bits of the number of one feature."""
         return (self.of - 1).bit_length()
 
-    @property
+    @cached_property
     def as_bitmap(self) -> bool:
         """Whether the drawn features are written as one bit for each feature."""
-        return self.of < self.count * self.index_width
+        return 0 < self.of < self.count * self.index_width
 
-    @property
+    @cached_property
     def bits(self) -> int:
         """Bits of a whole report."""
         return self.count * self.width + (min(self.of, self.count * self.index_width) if self.of else 0)

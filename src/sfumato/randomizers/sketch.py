@@ -81,12 +81,14 @@ class Sketch(Randomizer):
     @property
     def layout(self) -> Layout:
         """The layout of ``inner``."""
-        return self.inner.layout
+        layout: Layout = self.inner.layout
+        return layout
 
     @property
     def thresholds(self) -> dict[str, int | float]:
         """The thresholds of ``inner``."""
-        return self.inner.thresholds
+        thresholds: dict[str, int | float] = self.inner.thresholds
+        return thresholds
 
     @cached_property
     def matrix(self) -> Floats:

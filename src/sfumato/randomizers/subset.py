@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, takewhile
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -69,7 +69,8 @@ class SubsetSelection(Labels):
         """The size k of the sets."""
         if self.size is not None:
             return self.size
-        sizes = (k for k in range(1, self.num_classes // 2 + 1) if math.comb(self.num_classes, k) <= _MOST_SUBSETS)
+        c = self.num_classes
+        sizes = takewhile(lambda k: math.comb(c, k) <= _MOST_SUBSETS, range(1, c // 2 + 1))
         return max(sizes, key=self._information, default=1)
 
     def _information(self, k: int) -> float:
@@ -123,7 +124,7 @@ class SubsetSelection(Labels):
     @property
     def layout(self) -> Layout:
         """The place of a set."""
-        return Layout(1, 0, len(self.sets) - 1)
+        return Layout(1, 0, math.comb(self.num_classes, self.chosen) - 1)
 
     @property
     def thresholds(self) -> dict[str, int | float]:

@@ -5,36 +5,23 @@ Drawn from a specification and its rows alone; see :mod:`sfumato.experiments`.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sfumato.experiments.results import Line, sum_up
-from sfumato.experiments.spec import SPECS, Spec
 from sfumato.report.answers import answers_section
 from sfumato.report.convergence import convergence_section
 from sfumato.report.figures import accuracy_figure, cost_figure
 from sfumato.report.html import to_html
 from sfumato.report.lines import ceiling_of, floor_of, gain_of
 from sfumato.report.markdown import to_markdown
-from sfumato.report.page import Code, Facts, Items, Page, Part, Section, Table
-from sfumato.report.words import (
-    AXES,
-    IMAGE_ROLES,
-    ROLES,
-    capital,
-    claim_words,
-    clean,
-    event_words,
-    interval,
-    percent,
-    plain,
-    unit_words,
-)
+from sfumato.report.page import Items, Page, Part, Section, Table
+from sfumato.report.ran import compared_section, reproduce_section, skipped_section
+from sfumato.report.words import AXES, capital, claim_words, event_words, interval, percent, plain
 
 if TYPE_CHECKING:
     from sfumato.experiments.cells import Row
-    from sfumato.experiments.runs import Run
+    from sfumato.experiments.spec import Spec
     from sfumato.report.drawing import Figure
 
 _OUTSIDE = {
@@ -72,75 +59,20 @@ def experiment_figures(spec: Spec, rows: Sequence[Row]) -> dict[str, str]:
 def _page(spec: Spec, rows: Sequence[Row], date: str | None) -> Page:
     lines = sum_up(spec, rows)
     sections = (
-        _compared(spec, rows, date),
+        compared_section(spec, rows, date),
         _accuracy(spec, lines),
         convergence_section(spec.name, rows),
         answers_section(rows) if spec.images else _gain(lines),
         _privacy(spec, lines),
         _cost(spec, lines),
-        _skipped(rows),
+        skipped_section(rows),
         Section("comments", "What differs, and what the source leaves out", (Items(tuple(spec.comments)),)),
-        _reproduce(spec, rows),
+        reproduce_section(spec, rows),
     )
     shown = tuple(
         section for section in sections if section is not None and (section.key != "comments" or spec.comments)
     )
     return Page(spec.title, f"Source: {spec.source}.", shown)
-
-
-def _compared(spec: Spec, rows: Sequence[Row], date: str | None) -> Section:
-    stands_in = (
-        f" (stands in for {spec.stands_in_for}, on which the numbers were published)" if spec.stands_in_for else ""
-    )
-    done, roles = [row for row in rows if row["status"] == "done"], IMAGE_ROLES if spec.images else ROLES
-    drawn = (
-        "its own teachers, queries" if spec.images else "its own reports" if spec.split == "public" else "a fresh split"
-    )
-    facts = [
-        ("Data set", spec.dataset + stands_in),
-        (
-            "Split",
-            f"{spec.split}, train/validation/test percent{' of links' * spec.links}"
-            if "/" in spec.split
-            else spec.split,
-        ),
-        (
-            "Seeds",
-            f"{_seeds(done)}, each {drawn} and initialization",
-        ),
-        *[(f"First seed of {run.label}", str(run.first_seed)) for run in spec.runs if run.first_seed],
-        ("Fits", f"{len(done)} done, {len(rows) - len(done)} skipped"),
-        *([("Date", date)] if date else []),
-    ]
-    table = Table(
-        "runs",
-        "What is compared, under which privacy unit",
-        ("Run", "Method", "Protects", "Epsilon", "Delta", "Varied", "Role"),
-        tuple(
-            (
-                run.label,
-                run.method,
-                _protects(run, done),
-                ", ".join(map(plain, run.epsilons)) or "-",
-                plain(run.delta),
-                f"{AXES.get(run.vary, run.vary)}: {', '.join(map(plain, run.values))}" if run.vary else "-",
-                roles.get(run.role, run.role),
-            )
-            for run in spec.runs
-        ),
-        text=("Method", "Protects", "Epsilon", "Delta", "Varied", "Role"),
-    )
-    return Section("compared", "What is compared", (Facts(tuple(facts)), table.without_empty()))
-
-
-def _protects(run: Run, done: Sequence[Row]) -> str:
-    """What the certificates of a run protect; what its unit does, if nothing was run or nothing is private."""
-    certificates = [row["certificate"] for row in done if row["label"] == run.label]
-    words = unit_words(run.unit)
-    if not certificates or words.startswith("nothing"):
-        return words
-    found = dict.fromkeys(one["protects"] if one else "nothing: no guarantee" for one in certificates)
-    return "; ".join(found)
 
 
 def _accuracy(spec: Spec, lines: Sequence[Line]) -> Section:
@@ -283,53 +215,3 @@ def _cost(spec: Spec, lines: Sequence[Line]) -> Section | None:
         )
     ]
     return Section("cost", "Cost", (*figures, table.without_empty()))
-
-
-def _skipped(rows: Sequence[Row]) -> Section | None:
-    groups: dict[tuple[str, ...], int] = {}
-    for row in rows:
-        if row["status"] == "skipped":
-            key = row["label"], plain(row["epsilon"]), plain(row["at"]), str(row["reason"])
-            groups[key] = groups.get(key, 0) + 1
-    if not groups:
-        return None
-    table = Table(
-        "skipped-cells",
-        "Fits that were not run",
-        ("Run", "Epsilon", "At", "Fits", "Reason"),
-        tuple((label, epsilon, at, str(count), reason) for (label, epsilon, at, reason), count in groups.items()),
-        text=("Reason",),
-    )
-    return Section("skipped", "Skipped", (table.without_empty(),))
-
-
-def _reproduce(spec: Spec, rows: Sequence[Row]) -> Section:
-    quick = rows and all(row["profile"] == "quick" for row in rows)
-    words = [
-        "sfumato experiment run",
-        spec.name if (SPECS / f"{spec.name}.toml").exists() else f"{spec.name}.toml",
-        *(["--quick"] if quick else []),
-        "--dataset",
-        shlex.quote(clean(spec.dataset)),
-    ]
-    data = [] if spec.dataset == "campus" else ["--data-dir DATA"]
-    command = " ".join([*words, f"--seeds {max(1, _seeds(rows))}", *data])
-    versions = {
-        "Sfumato": {row["version"] for row in rows},
-        **{
-            name.capitalize(): {str(row["versions"].get(name)) for row in rows}
-            for name in sorted({name for row in rows for name in row["versions"]})
-        },
-        "Device": {row["device"] for row in rows},
-        "Specification": {row["spec_hash"][:16] for row in rows},
-    }
-    facts = tuple((name, ", ".join(sorted(values))) for name, values in versions.items() if values)
-    return Section("reproduce", "Reproduce", (Code(command), Facts(facts)))
-
-
-def _seeds(rows: Sequence[Row]) -> int:
-    """Seeds of the run that has the most."""
-    seeds: dict[str, set[int]] = {}
-    for row in rows:
-        seeds.setdefault(row["label"], set()).add(row["seed"])
-    return max(map(len, seeds.values()), default=0)

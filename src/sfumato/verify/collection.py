@@ -102,15 +102,15 @@ def read(data: bytes) -> Closed:
     """
     if data[:5] != b"SFRC\x01":
         raise ValueError("it is no closed collection of version 1")
-    pieces, place = [], 5
+    pieces, place = [], 9
     while place < len(data):
         start = place + 4
         place = start + int.from_bytes(data[place:start], "big")
         if place > len(data) or start > len(data):
             raise ValueError("it ends early")
         pieces.append(data[start:place])
-    if not pieces:
-        raise ValueError("it has no schema")
+    if len(pieces) != 1 + int.from_bytes(data[5:9], "big"):
+        raise ValueError("it does not hold a schema and as many reports as it says")
     schema = loads(pieces[0])
     if canonical(schema) != pieces[0]:
         raise ValueError("its schema is not canonical JSON")

@@ -1,0 +1,182 @@
+"""The named data sets, and which of them are there; nothing is loaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sfumato.errors import DataError
+
+EVERY_SCHOOL = "all"
+"""The name that stands for every school in the folder; there is no school of this name."""
+
+
+@dataclass(frozen=True)
+class DatasetRow:
+    """A row of :func:`list_datasets` has counts after the default preparation; None where not known without loading.
+
+    ``num_arcs`` counts both arcs of an undirected edge; ``present`` says whether the files are there.
+
+    ``name`` is the name of the data set, ``num_nodes``, ``num_features`` and ``num_classes`` are counts, ``note`` is a remark.
+    """
+
+    name: str
+    num_nodes: int | None = None
+    num_arcs: int | None = None
+    num_features: int | None = None
+    num_classes: int | None = None
+    present: bool = False
+    note: str = ""
+
+
+KNOWN = (
+    DatasetRow("campus", 4000, 225252, 71, 6, note="generated; needs no files"),
+    DatasetRow("interests", 20000, 199836, 60, 5, note="generated; features matter, edges hardly"),
+    DatasetRow("facebook100/Rutgers89", 20064, 1219462, 376, 5),
+    DatasetRow("facebook100/Berkeley13", 18980, 1354934, 437, 6),
+    DatasetRow("facebook100/BU10", 17415, 1116776, 403, 6),
+    DatasetRow("facebook100/Cornell5", 15374, 1303452, 349, 6),
+    DatasetRow("facebook100/Harvard1", 9787, 1262572, 168, 6),
+    DatasetRow("facebook100/Duke14", 7469, 815792, 276, 5),
+    DatasetRow("facebook100/UCSC68", 6283, 284896, 128, 4),
+    DatasetRow("facebook100/Caltech36", 655, 29674, 79, 17),
+    DatasetRow("facebook100/Haverford76", 1341, 109666, 126, 13),
+    DatasetRow("facebook100/Reed98", 817, 30410, 117, 17),
+    DatasetRow("facebook100/Simmons81", 1359, 58936, 124, 11),
+    DatasetRow("facebook100/all", num_classes=6, note="every school that is there, as one graph"),
+    DatasetRow("planetoid/cora", 2708, 10556, 1433, 7),
+    DatasetRow("planetoid/citeseer", 3327, 9104, 3703, 6),
+    DatasetRow("planetoid/pubmed", 19717, 88648, 500, 3, note="features need ind.pubmed.allx"),
+    DatasetRow("npz/cora_ml", 2995, 16316, 2879, 7),
+    DatasetRow("npz/coauthor_cs", 18333, 163788, 6805, 15),
+    DatasetRow("npz/amazon_cs", 13752, 491722, 767, 10),
+    DatasetRow("musae/facebook", 22470, 341646, 4714, 4),
+    DatasetRow("musae/twitch_ENGB", 7126, 70648, 3170, 2),
+    DatasetRow("musae/wiki_chameleon", 2277, 62742, 3132, 5, note="traffic in five classes"),
+    DatasetRow("lastfm_asia", 7624, 55612, 0, 18, note="features need lastfm_asia_features.json"),
+    DatasetRow("directed/email-Eu-core", 1005, 25571, 0, 42, note="directed; no features"),
+    DatasetRow("directed/polblogs", 1490, 19025, 0, 2, note="directed; no features"),
+    DatasetRow("text/citeseer_text", 3186, 8450, 0, 6, note="titles and abstracts; features by --text-features"),
+    DatasetRow(
+        "text/cora_cane", 2277, 9542, 0, 7, note="abstracts; features by --text-features; 66 nodes without label"
+    ),
+    DatasetRow(
+        "text/pokec",
+        20000,
+        None,
+        0,
+        2,
+        note="soc-pokec-profiles.txt and soc-pokec-relationships.txt, or their .gz, from "
+        "https://snap.stanford.edu/data/soc-Pokec.html; features by --text-features",
+    ),
+    DatasetRow(
+        "text/reddit",
+        23296,
+        None,
+        602,
+        41,
+        note="reddit-G.json, -class_map.json, -id_map.json and -feats.npy from http://snap.stanford.edu/graphsage/reddit.zip; "
+        "a tenth of the posts",
+    ),
+    DatasetRow(
+        "elliptic",
+        203769,
+        468710,
+        166,
+        2,
+        note="elliptic_txs_features.csv, _classes.csv and _edgelist.csv from "
+        "https://www.kaggle.com/ellipticco/elliptic-data-set; 157,205 nodes without label",
+    ),
+    DatasetRow(
+        "flickr",
+        89250,
+        899756,
+        500,
+        7,
+        note="adj_full.npz, feats.npy, class_map.json and role.json from https://github.com/GraphSAINT/GraphSAINT",
+    ),
+    DatasetRow(
+        "reddit",
+        num_features=602,
+        num_classes=8,
+        note="reddit_data.npz and reddit_graph.npz from https://data.dgl.ai/dataset/reddit.zip",
+    ),
+    DatasetRow(
+        "amazon",
+        num_features=100,
+        num_classes=10,
+        note="raw/edge.csv.gz, node-feat.csv.gz and node-label.csv.gz of ogbn-products from "
+        "http://snap.stanford.edu/ogb/data/nodeproppred/products.zip",
+    ),
+    DatasetRow("mnist", 70000, 0, 784, 10, note="images of 28 x 28, without edges"),
+    DatasetRow("fashion_mnist", 70000, 0, 784, 10, note="images of 28 x 28, without edges"),
+    DatasetRow(
+        "cifar10",
+        60000,
+        0,
+        1728,
+        10,
+        note="centers of 24 x 24 in color, without edges; the six files of cifar-10-python.tar.gz from "
+        "https://www.cs.toronto.edu/~kriz/cifar.html",
+    ),
+    DatasetRow(
+        "svhn",
+        99289,
+        0,
+        3072,
+        10,
+        note="images of 32 x 32 in color, without edges; train_32x32.mat and test_32x32.mat from "
+        "http://ufldl.stanford.edu/housenumbers/",
+    ),
+    DatasetRow("orl_faces", 400, 0, 10304, 40, note="images of 92 x 112, without edges; --image-size scales them"),
+)
+GENERATED = ("campus", "interests")
+"""Data sets that need no files."""
+_MARKER_FILES = {
+    "facebook100": "facebook100/{}.mat",
+    "planetoid": "planetoid/ind.{}.graph",
+    "npz": "npz/{}.npz",
+    "musae": "musae/{}/*.json",
+    "lastfm_asia": "lastfm_asia/lastfm_asia_edges.csv",
+    "directed": "directed/{}.*",
+    "elliptic": "elliptic/elliptic_txs_features.csv",
+    "flickr": "flickr/adj_full.npz",
+    "reddit": "reddit/reddit_graph.npz",
+    "amazon": "amazon/raw/edge.csv.gz",
+    "text": "text/{}/*",
+    "mnist": "mnist/*",
+    "fashion_mnist": "fashion_mnist/*",
+    "cifar10": "cifar10/test_batch",
+    "svhn": "svhn/test_32x32.mat",
+    "orl_faces": "orl_faces/s1/*",
+}
+
+
+def list_datasets(data_dir: str | Path | None = None) -> tuple[DatasetRow, ...]:
+    """List the known data sets, and any other school or npz file found under ``data_dir``, without loading them.
+
+    Raises:
+        DataError: ``data_dir`` is no folder.
+
+    >>> [row.name for row in list_datasets() if row.present]
+    ['campus', 'interests']
+    """
+    names = {row.name for row in KNOWN}
+    if data_dir is None:
+        return tuple(replace(row, present=row.name in GENERATED) for row in KNOWN)
+    root = Path(data_dir)
+    if not root.is_dir():
+        raise DataError(f"Expected data_dir to be a folder, got {str(root)!r}. Create it or correct the path.")
+    found = [
+        f"{family}/{path.stem}"
+        for family, suffix in (("facebook100", "mat"), ("npz", "npz"))
+        for path in sorted((root / family).glob(f"*.{suffix}"))
+    ]
+    known = [replace(row, present=_is_present(root, row.name)) for row in KNOWN]
+    return (*known, *(DatasetRow(name, present=True) for name in found if name not in names))
+
+
+def _is_present(root: Path, name: str) -> bool:
+    family, _, item = name.partition("/")
+    wanted = "*" if name == f"facebook100/{EVERY_SCHOOL}" else item
+    return name in GENERATED or any(root.glob(_MARKER_FILES[family].format(wanted)))

@@ -1,0 +1,36 @@
+"""A PostgreSQL server for the tests of the collection service."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """SQLAlchemy URL of an empty cluster in a temporary folder; only through a socket in that folder does it answer."""
+    homes = map(str, Path("/usr/lib/postgresql").glob("*/bin"))  # where Debian keeps them, outside PATH
+    initdb = shutil.which("initdb", path=os.pathsep.join([*homes, os.environ.get("PATH", os.defpath)]))
+    if initdb is None:
+        pytest.skip("no PostgreSQL server is installed (Debian: apt-get install postgresql)")
+    with tempfile.TemporaryDirectory(prefix="sfumato-postgres-") as folder:
+        account = {}
+        if os.geteuid() == 0:  # as which PostgreSQL refuses to run
+            account = {"user": "postgres", "group": "postgres", "extra_groups": []}
+            shutil.chown(folder, "postgres", "postgres")
+
+        def run(*command: str) -> None:
+            with Path(folder, "commands.log").open("a+") as log:
+                done = subprocess.run(command, cwd=folder, stdout=log, stderr=log, **account)
+                log.seek(0)
+                assert done.returncode == 0, log.read()
+
+        control = [str(Path(initdb).with_name("pg_ctl")), "--pgdata=data", "--wait"]
+        run(initdb, "--pgdata=data", "--username=sfumato", "--auth=trust", "--encoding=UTF8", "--locale=C")
+        run(*control, "--log=server.log", f"--options=-k {folder} -h ''", "start")
+        yield f"postgresql+psycopg://sfumato@/postgres?host={folder}"
+        run(*control, "--mode=fast", "stop")
