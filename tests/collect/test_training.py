@@ -23,7 +23,7 @@ from collect_made import (
 from sfumato.catalog import load
 from sfumato.cli import invoke
 from sfumato.collect.graph import Tables, graph_of
-from sfumato.collect.reading import read_closed
+from sfumato.collect.reading import read_any, read_closed
 from sfumato.collect.training import collected, method_of, prepare
 from sfumato.collect.wire import public_id
 from sfumato.errors import DataError, InputError, SchemaError
@@ -356,3 +356,16 @@ def test_what_is_no_collection_is_refused(tmp_path):
     (tmp_path / "closed").write_bytes(data[:-1])
     with pytest.raises((DataError, SchemaError)):
         read_closed(str(tmp_path / "closed"))
+
+
+def test_a_store_is_read_once_it_is_closed(tmp_path):
+    module = pytest.importorskip("sfumato.collect.store")
+    made, path = collection(USERS[:20], label=label()), str(tmp_path / "reports.sqlite")
+    store = module.Store.create(path, made.schema)
+    store.enrol([module.Enrolment(user, module.Keys(bytes(32), bytes(32))) for user in USERS[:20]])
+    store.add([module.Upload(*one, bytes(64)) for one in zip(USERS[:20], made.messages, strict=True)])
+    with pytest.raises(DataError, match="to be closed"):
+        read_closed(path)
+    assert read_any(path).messages == made.messages
+    store.close()
+    assert read_closed(path).sha256 == made.sha256
