@@ -361,7 +361,7 @@ def verify(
             "caveats": list(result.caveats),
             "prices": list(result.prices),
             "arrivals": result.arrivals,
-            "collection": result.collection,
+            **({} if result.collection is None else {"collection": result.collection}),
         }
         typer.echo(json.dumps(found))
     else:
