@@ -181,8 +181,9 @@ class LocalMethod(Questions, AskingMethod):
     def held_out(self, weights: Arrays, collection: Collection) -> NDArray[np.float32]:
         """Compute log-probabilities as :meth:`predict`, but without reading the label report of the node in question.
 
-        Only for nodes in the validation role this is promised. They tell how good predictions are for a user who reports no
-        label. ``weights`` and ``collection`` are those of :meth:`predict`.
+        This holds for nodes in the validation role, which so tell how good predictions are for a user who reports no label. A
+        network has read their reports all the same where it chose an epoch, and where Drop smooths them into its targets: of this
+        little remains, and nothing corrects it. ``weights`` and ``collection`` are those of :meth:`predict`.
         """
         return self.predict(weights, collection)
 
