@@ -114,6 +114,17 @@ def test_agreement_counts_both_ends(n):
     assert (said == bits.astype(int) + bits.T).all()
 
 
+@pytest.mark.parametrize("kept", [[0, 3, 8, 9], list(range(10)), [9]])
+def test_among_some_users_the_bits_stay(kept, monkeypatch):
+    monkeypatch.setattr("sfumato.randomizers.links._PAIRS", 20)
+    said = np.random.default_rng(0).integers(0, 2, (10, 10), dtype=np.uint8)
+    reports = LinkReports(np.arange(10), np.packbits(said, axis=1, bitorder="little"))
+    some = reports.among(np.array(kept))
+    assert some.degrees.tolist() == kept
+    found = np.unpackbits(some.bits, axis=1, count=len(kept), bitorder="little")
+    np.testing.assert_array_equal(found, said[np.ix_(kept, kept)])
+
+
 def test_posterior_is_bayes_over_all_graphs_of_four_users():
     epsilon, n = 1.3, 4
     keep = expit(epsilon)
@@ -282,7 +293,7 @@ def test_a_run_charges_each_release_and_predicts_from_what_was_learned():
     blink = Blink(epsilon=3.0, epochs=5)
     releases = blink.releases(LinkLevel(), graph.public_facts(LinkLevel()))
     charged = []
-    session = SimpleNamespace(key=bytes(32), charge=charged.append, seed=0)
+    session = SimpleNamespace(key=bytes(32), charge=charged.append, seed=0, reports=None)
     weights, released, _ = blink.run(SimpleNamespace(releases=releases), graph, session)
     assert charged == [release.name for release in releases] == list(released)
     assert [released[release.name].shape for release in releases] == [release.shape for release in releases]

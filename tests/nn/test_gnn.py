@@ -65,22 +65,25 @@ def test_a_network_is_its_dense_formula(backbone):
     assert not torch.allclose(other(X, TOPOLOGY), wanted, atol=1e-3)
 
 
-def propagated(steps, density=0.4):
+def propagated(steps, density=0.4, missing=None):
     rows = sp.random(5, 6, density, format="csr", random_state=0)
-    offset = np.linspace(-1, 1, 6)
+    offset, shift = np.linspace(-1, 1, 6), None if missing is None else np.linspace(3, 2, 6)
     power = torch.linalg.matrix_power(normalized(DENSE), steps)
-    dense = power @ torch.from_numpy(rows.toarray() + offset).float()
-    return PropagatedRows(rows, offset, TOPOLOGY, steps), dense
+    dense = rows.toarray() + offset
+    if missing is not None:
+        dense[missing] += shift
+    return PropagatedRows(rows, offset, TOPOLOGY, steps, missing, shift), power @ torch.from_numpy(dense).float()
 
 
 @pytest.mark.parametrize("backbone", BACKBONES)
 @pytest.mark.parametrize(("steps", "density"), [(0, 0.3), (1, 0.3), (3, 0.3), (2, 0.9)])
 @pytest.mark.parametrize("entries", [0, 4])
-def test_rows_give_the_scores_and_gradients_of_formed_ones(backbone, steps, density, entries, monkeypatch):
+@pytest.mark.parametrize("missing", [None, np.array([False, True, False, True, False])])
+def test_rows_give_the_scores_and_gradients_of_formed_ones(backbone, steps, density, entries, missing, monkeypatch):
     monkeypatch.setattr("sfumato.nn.gnn._FORMED", entries)
     network, results = GNN(backbone, 6, 4, 3), []
     assert propagated(steps, density)[0].steps == (0 if entries else steps)
-    for x in propagated(steps, density):
+    for x in propagated(steps, density, missing):
         out = network(x, TOPOLOGY)
         results.append((out, *torch.autograd.grad(out.tanh().square().sum(), list(network.parameters()))))
     for one, other in zip(*results, strict=True):

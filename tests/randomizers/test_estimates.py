@@ -168,3 +168,22 @@ def test_sketch_keeps_inner_products_on_average():
     np.testing.assert_allclose(np.diag(gram), 1)
     assert abs(gram[~np.eye(300, dtype=bool)].mean()) < 0.01
     assert gram[~np.eye(300, dtype=bool)].std() == pytest.approx(1 / 8, rel=0.05)
+
+
+def test_users_without_a_report_have_the_neutral_row():
+    said = Estimate(sparse.csr_matrix(np.array([[2.0, 0.0, 1.0], [0.0, 3.0, 0.0]])), np.array([0.5, 0.25, 0.0]))
+    assert said.spread(np.ones(2, bool), np.ones(3)) is said
+    reported, neutral = np.array([False, True, True, False]), np.array([7.0, 8.0, 9.0])
+    everyone, weight = said.spread(reported, neutral), np.arange(6.0).reshape(3, 2)
+    assert everyone.shape == (4, 3)
+    assert everyone.sparse.nnz == 3
+    rows = everyone.toarray()
+    np.testing.assert_array_equal(rows[reported], said.toarray())
+    np.testing.assert_array_equal(rows[~reported], [neutral, neutral])
+    np.testing.assert_allclose(everyone @ weight, rows @ weight)
+    np.testing.assert_array_equal(everyone.shift, neutral - said.offset)
+
+
+def test_neutral_rows_are_the_middle_of_every_range_or_no_member():
+    assert MultiBit(2, 1.0, low=(0.0, -4.0), high=(1.0, 0.0)).neutral.tolist() == [0.5, -2.0]
+    assert Collision(3, 1.0, 2).neutral.tolist() == Direction(3, 1.0, 1.0).neutral.tolist() == [0.0, 0.0, 0.0]

@@ -20,11 +20,11 @@ from sfumato.privacy.units import (
     SubclassLevel,
     unit_to_dict,
 )
-from sfumato.record import arrivals
+from sfumato.record import arrivals, collected
 from sfumato.record.arrivals import Arrival, marks
 from sfumato.record.certificate import COVERS, FIXED, FORMAT, LINK, LOCAL, Statement, certify
 from sfumato.record.ledger import Ledger, Release
-from sfumato.verify import documents
+from sfumato.verify import collection, documents
 from sfumato.verify.arrivals import ALONE, TOGETHER, caveats
 from sfumato.verify.epsilon import SAMPLER_TAU
 from sfumato.verify.sentences import SENTENCES
@@ -48,7 +48,7 @@ EVENTS = [
 ]  # fmt: skip
 
 
-def written(unit, event, candidates=(), arrival=None):
+def written(unit, event, candidates=(), arrival=None, collection=None):
     """A certificate as the library writes it, read back."""
     release = Release("aggregate/1", event, (4, 2), 4)
     plan = {"method": "gap", "unit": {}, "claim": {"epsilon": 1.0, "delta": 1e-7}, "delta_sampler": 0.0}
@@ -58,7 +58,7 @@ def written(unit, event, candidates=(), arrival=None):
         ledger, version="0.1.0", settings={}, unit=unit, budget=None, accounting="pld", public_facts=FACTS,
         assumed_public=[], who_may_see={"anyone": ["weights"], "the node itself": [], "never": []}, notes=("free",),
         builds_on=[{"ledger_head": "0" * 64, "epsilon": None, "delta": None}], candidates=candidates,
-        arrival=arrival,
+        arrival=arrival, collection=collection,
     )  # fmt: skip
     return json.loads(certify(stated).to_json())
 
@@ -71,13 +71,24 @@ def faults(value, form="certificate"):
 def test_the_writer_fills_exactly_the_fields_of_the_schema(unit):
     values = written(unit, EVENTS[0])
     assert faults(values) == []
-    assert values.keys() == FIELDS.keys() - {"candidates", "arrival", "prices"}
+    assert values.keys() == FIELDS.keys() - {"candidates", "arrival", "collection", "prices"}
     tuned = [{"method": "gap", "settings": {"num_hops": hops}} for hops in (1, 2)]
     assert faults(written(unit, EVENTS[0], tuned)) == []
     assert written(unit, EVENTS[0], tuned)["candidates"] == tuned
     late = Arrival("a" * 64, "b" * 64, marks(["ann"]))
     assert faults(written(unit, EVENTS[0], arrival=late)) == []
     assert written(unit, EVENTS[0], arrival=late)["arrival"] == late.to_dict()
+
+
+def test_the_writer_names_a_collection_as_the_schema_says():
+    facts = {"name": "c", "sha256": "a" * 64, "schema": "b" * 64, "reports": 3, "opens": "2026-12-01T00:00:00Z",
+             "closes": "2027-01-01T00:00:00Z"}  # fmt: skip
+    values = written(LocalLevel(), EVENTS[0], collection=facts)
+    assert faults(values) == []
+    assert values["collection"] == facts
+    assert values["composition"]["covers"] == collected.COVERS
+    assert faults({**values, "collection": {**facts, "reports": -1}})
+    assert faults({**values, "collection": {"name": "c"}})
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.type)
@@ -148,7 +159,7 @@ def test_the_schema_uses_only_what_the_verifier_reads():
             assert form["type"] == "object"
             assert form["additionalProperties"] is False
             optional = {
-                "certificate": {"candidates", "arrival", "prices"},
+                "certificate": {"candidates", "arrival", "collection", "prices"},
                 "release": {"arc_change"},
                 "plan": {"arrival"},
                 "graph_facts": {"num_arcs", "untrained_classes", "degree_bounds", "image_shape"},
@@ -165,11 +176,16 @@ def test_the_schema_uses_only_what_the_verifier_reads():
 def test_sentences_and_constants_are_the_same_everywhere():
     of_a_curator = {field: FIXED[field] for field in LOCAL}
     of_records = {**of_a_curator, "assumptions": [*FIXED["assumptions"], *ASSUMPTIONS]}
-    assert {"curator": of_a_curator, "local": LOCAL, "link": LINK, "curator of records": of_records} == SENTENCES
+    of_devices = {
+        f"{name}, from devices": one | collected.sentences(one) for name, one in (("local", LOCAL), ("link", LINK))
+    }
+    simulated = {"curator": of_a_curator, "local": LOCAL, "link": LINK, "curator of records": of_records}
+    assert simulated | of_devices == SENTENCES
     assert {field: form["const"] for field, form in FIELDS.items() if "const" in form} == {
         field: text for field, text in FIXED.items() if field not in LOCAL
     }
-    assert FIELDS["composition"]["properties"]["covers"]["enum"] == [COVERS, arrivals.COVERS] == [ALONE, TOGETHER]
+    covers = [COVERS, collected.COVERS, arrivals.COVERS]
+    assert FIELDS["composition"]["properties"]["covers"]["enum"] == covers == [ALONE, collection.COVERS, TOGETHER]
     assert caveats({"arrival": {}}) == [arrivals.ASSUMED]
     assert FIELDS["format"]["minimum"] == FIELDS["format"]["maximum"] == FORMAT
     tau = FIELDS["accounting"]["properties"]["sampler_tau"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from sfumato._files import whole_file
+from sfumato.cli.collect_estimate import estimate
 from sfumato.cli.collect_server import close, export, serve
 from sfumato.cli.output import stage_bars
 from sfumato.errors import CollectionError, InputError
@@ -29,6 +30,7 @@ _ROSTER = typer.Option(None, "--roster", help="The roster that links are reporte
 app.command()(serve)
 app.command()(close)
 app.command()(export)
+app.command()(estimate)
 
 
 @app.callback()

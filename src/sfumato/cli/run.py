@@ -14,6 +14,7 @@ from sfumato._files import whole_file
 from sfumato._optional import TRAIN, check_installed
 from sfumato.cli import data, options
 from sfumato.cli.arrivals import FOLDER, Arriving, predict_newcomers, source_of
+from sfumato.cli.collected import graph_of_run
 from sfumato.cli.output import tell
 from sfumato.cli.stopped import leaving
 from sfumato.errors import InputError
@@ -111,16 +112,14 @@ def predict(
     if sign_key is not None:
         raise InputError("Expected --sign-key with --new-nodes only, got it for predictions of a whole graph. Drop it.")
     given = any(value is not None for value in (dataset, nodes, edges))
+    if fitted.collection is not None:
+        _predict_collected(run, fitted, out or run / "predictions.csv", as_json, given=given)
+        return
     source = Source(**named, **_kept(run, dataset, text)).check(labeled=False) if given else Source.of_run(run)
     graph = source.with_roles(source.load(), 0)
     if given and not as_json and _same_graph(fitted, graph) and fitted.plan.unit.trust != "local":
         typer.echo("These are the node ids of the run: its cached releases are used, the edges are not read.", err=True)
-    out = out or run / "predictions.csv"
-    if out.exists():
-        raise InputError(
-            f"Expected out to be a new file, got {str(out)!r}, which exists. Predictions are never overwritten: read them "
-            "there, or name another file with --out."
-        )
+    out = _new(out or run / "predictions.csv")
     if _same_graph(fitted, graph):
         if any(value is not None for value in (epsilon, delta, new_run, ledger)):
             raise InputError(
@@ -145,6 +144,26 @@ def predict(
         as_json,
         bool(graph.train_mask.any()),
     )
+
+
+def _new(out: Path) -> Path:
+    if out.exists():
+        raise InputError(
+            f"Expected out to be a new file, got {str(out)!r}, which exists. Predictions are never overwritten: read them "
+            "there, or name another file with --out."
+        )
+    return out
+
+
+def _predict_collected(run: Path, fitted: Fitted, out: Path, as_json: bool, *, given: bool) -> None:
+    if given:
+        raise InputError(
+            "Expected no --dataset, --nodes or --edges for a run on a collection, which knows its tables: it predicts its own "
+            "users, for free. Drop them; for others collect and train again."
+        )
+    graph = graph_of_run(run, fitted)
+    _write_predictions(_new(out), graph, fitted)
+    _say({"out": str(out), "nodes": graph.num_nodes, "epsilon_spent": 0.0}, fitted, as_json)
 
 
 def _say(told: dict[str, Any], fitted: Fitted, as_json: bool, trained: bool = False) -> None:
@@ -286,6 +305,11 @@ def evaluate(run: Path = RUN, as_json: bool = JSON) -> None:
     from sfumato.evaluation.scores import majority_share, score
 
     fitted = load(run)
+    if fitted.collection is not None:
+        raise InputError(
+            f"Expected a run with true labels to score it by, got one on a collection. {run / 'evaluation' / 'validation.json'} "
+            "holds its validation accuracy, from reports alone."
+        )
     source = Source.of_run(run)
     graph = source.with_roles(source.load(), 0)
     accuracy, macro_f1 = score(fitted, graph)
@@ -337,6 +361,7 @@ def verify(
             "caveats": list(result.caveats),
             "prices": list(result.prices),
             "arrivals": result.arrivals,
+            **({} if result.collection is None else {"collection": result.collection}),
         }
         typer.echo(json.dumps(found))
     else:

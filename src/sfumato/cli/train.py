@@ -14,7 +14,7 @@ import typer
 from sfumato._files import write_json
 from sfumato._optional import TRAIN, check_installed
 from sfumato.catalog import FACES, WORDS
-from sfumato.cli import data, images, links, local, options
+from sfumato.cli import collected, data, images, links, local, options
 from sfumato.cli.options import HOPS, Options, set_threads, take_up
 from sfumato.cli.output import stage_bars, tell
 from sfumato.cli.parse import Job, check, given, parse, with_arcs
@@ -49,6 +49,7 @@ def train(
     text: list[str] | None = data.TEXT,
     text_features: str | None = data.TEXT_FEATURES,
     image_size: str | None = data.IMAGE_SIZE,
+    collection: str | None = collected.COLLECTION,
     unit: str | None = options.UNIT,
     epsilon: float | None = options.EPSILON,
     delta: float | None = options.DELTA,
@@ -100,12 +101,16 @@ def train(
 
     The run is saved with its certificate.
     """
-    values = with_arcs({name: value for name, value in locals().items() if name != "context"})
+    values = {name: value for name, value in locals().items() if name != "context"}
+    if collection is not None:
+        collected.train_collected(context, values, as_json=as_json, verbose=verbose)
+        return
+    values = with_arcs(values)
     state = None
     if resume is not None:
         chosen, state = take_up(resume, context, values)
     else:
-        chosen = given({k: v for k, v in values.items() if k not in ("resume", "as_json", "verbose")})
+        chosen = given({k: v for k, v in values.items() if k not in ("collection", "resume", "as_json", "verbose")})
     _train(chosen, state, as_json, verbose)
 
 

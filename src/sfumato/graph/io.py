@@ -185,7 +185,7 @@ def read_texts(
 
 def read_edges(path: str | Path, how: Reading) -> Any:
     """Read an edge file, CSV or Parquet, as an Arrow table; ``how`` says what its columns mean."""
-    return file_table(path, lambda names: set(_edge_names(names, how, str(path))))
+    return file_table(path, lambda names: set(edge_names(names, how, str(path))))
 
 
 def read_sql(connection: Any, nodes: str, edges: str, **how: Any) -> Graph:
@@ -290,7 +290,7 @@ def endpoints(
     from sfumato.graph import encode
 
     ends = []
-    for column in _edge_names(edges.column_names, how, places[1]):
+    for column in edge_names(edges.column_names, how, places[1]):
         values = encode.encode_ids(edges.column(column), f"column {column!r} of {places[1]}")
         codes = encode.positions(values, ids)
         if len(codes) and codes.min() < 0:
@@ -337,7 +337,17 @@ def _id_name(names: list[str], how: Reading, schema: Schema, place: str) -> str:
     return named or next((name for name in names if name.lower() in _ID_NAMES), names[0])
 
 
-def _edge_names(names: list[str], how: Reading, place: str) -> tuple[str, str]:
+def edge_names(names: list[str], how: Reading, place: str) -> tuple[str, str]:
+    """Return the columns that hold the two ends of an edge.
+
+    Args:
+        names: the columns of the table.
+        how: may name the two.
+        place: names the table in errors.
+
+    Raises:
+        DataError: the table has fewer than two columns, or lacks one that is named.
+    """
     if len(names) < 2:
         raise DataError(f"Expected {place} to have two columns of node ids, got {', '.join(names)}. Add the other one.")
     lower = [name.lower() for name in names]

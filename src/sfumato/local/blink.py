@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sfumato._validate import check_choice, check_int, check_real, fail
 from sfumato.errors import DataError, UnsupportedUnitError
-from sfumato.local.collection import topology
+from sfumato.local.collection import ANSWERED, topology
 from sfumato.local.controls import BESIDE_LINKS, REPORTED
 from sfumato.local.denoising import RULES, Denoised, beliefs, denoise
 from sfumato.local.method import AskingMethod, coins
@@ -165,15 +165,20 @@ class Blink(AskingMethod):
         self._labeled(graph)
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Ask every user, then learn from what was received.
+        """Ask every user, unless devices were asked already, then learn from what was received.
 
         ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
         """
         for release in plan.releases:
             session.charge(release.name)
-        reports = self.collect(graph, coins(session))
-        fit = self.fit(reports, graph, session.seed)
-        return Outcome({fit.chosen: fit.scores[fit.chosen]}, {DEGREES: reports.degrees, BITS: reports.bits})
+        if session.reports is None:
+            asked = self.collect(graph, coins(session))
+            sent: Arrays = {DEGREES: asked.degrees, BITS: asked.bits}
+        else:
+            sent = dict(session.reports)
+        reported = sent[ANSWERED] > 0 if ANSWERED in sent else None
+        fit = self.fit(LinkReports(sent[DEGREES], sent[BITS]), graph, session.seed, reported)
+        return Outcome({fit.chosen: fit.scores[fit.chosen]}, sent)
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
         """Return log-probabilities [n, C] of the learner that was chosen.
@@ -201,13 +206,17 @@ class Blink(AskingMethod):
         """List the links that the server believes in, given public guesses of classes (``groups``)."""
         return denoise(reports, self.lists, groups, self.rule)
 
-    def fit(self, reports: LinkReports, graph: Graph, seed: int = 0) -> LinkFit:
+    def fit(
+        self, reports: LinkReports, graph: Graph, seed: int = 0, reported: NDArray[np.bool_] | None = None
+    ) -> LinkFit:
         """Train from reports. Of ``graph`` this reads features, labels of training and validation, and roles, never its links.
 
         Args:
             reports: the reports as :meth:`collect` returned them.
             graph: public features, labels and roles.
             seed: public seed of the networks.
+            reported: who sent a list, bool [n]; None if all did. Of the others nothing is known but their features: what
+                users say of them is not used either, since there is no second claim to weigh it with.
 
         Raises:
             DataError: the graph has no features, or no labeled training or validation users.
@@ -218,8 +227,13 @@ class Blink(AskingMethod):
         start = scores["mlp"].astype(np.float64)
         one_hot = np.eye(graph.num_classes)[truth[train]]
         start[train] = np.log(_CERTAIN * one_hot + (1 - _CERTAIN) / graph.num_classes)
-        scores["beliefs"] = beliefs(reports, self.lists, start, train).astype(np.float32)
-        scores["gcn"] = task.learn("gcn", self.denoise(reports, scores["beliefs"].argmax(axis=1)).links)
+        rows = np.arange(len(reports)) if reported is None else np.flatnonzero(reported)
+        heard = reports.among(rows)
+        start[rows] = beliefs(heard, self.lists, start[rows], train[rows])
+        scores["beliefs"] = start.astype(np.float32)
+        links = self.denoise(heard, scores["beliefs"].argmax(axis=1)[rows]).links.tocoo()
+        links = sp.csr_matrix((links.data, (rows[links.row], rows[links.col])), shape=(len(reports),) * 2)
+        scores["gcn"] = task.learn("gcn", links)
         right = {name: (rows.argmax(axis=1) == truth)[validation] for name, rows in scores.items()}
         return LinkFit(choose(right), scores)
 

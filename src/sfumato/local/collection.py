@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from sfumato.randomizers.questions import Questions
 
 FEATURES, LABELS = "feature-reports", "label-reports"
+USERS, ANSWERED = "users", "answered"
+"""Of a collection from devices: the public id of each user (-1 without a report), and which parts its report has (bits)."""
 
 
 def asked_reports(asked: Questions, public: PublicFacts) -> tuple[Release, ...]:
@@ -125,7 +127,8 @@ def received(asked: Questions, graph: Graph, public: PublicFacts, reports: dict[
         asked: how each user randomized.
         graph: public topology and roles.
         public: facts of the graph, from which the randomizers are built.
-        reports: the reports as :func:`encode` returned them.
+        reports: the reports as :func:`encode` returned them. Those of devices have ``USERS`` and ``ANSWERED`` beside them: who
+            did not answer about features has the neutral row.
 
     Raises:
         DataError: the graph lacks features or labels that are asked in the clear.
@@ -133,7 +136,7 @@ def received(asked: Questions, graph: Graph, public: PublicFacts, reports: dict[
     features, labels = asked.features(public), asked.labels(public)
     estimate, noise = None, None
     if features is not None:
-        estimate = features.estimate(unpacked(reports[FEATURES], features))
+        estimate = _estimate(features, reports)
         noise = np.sqrt(features.variance())
     elif asked.epsilon_x is None:
         rows = to_csr(_rows(graph))
@@ -145,6 +148,15 @@ def received(asked: Questions, graph: Graph, public: PublicFacts, reports: dict[
     reported = answers >= 0
     train, val = graph.train_mask & reported, graph.val_mask & reported
     return Collection(topology(graph), estimate, noise, answers, train, val, transition, public.num_features)
+
+
+def _estimate(features: Randomizer, reports: dict[str, NDArray[Any]]) -> Estimate:
+    given = unpacked(reports[FEATURES], features)
+    if USERS not in reports:
+        return features.estimate(given)
+    answered = (reports[ANSWERED] & 1).astype(bool)
+    named = Reports(given.values, given.indices, reports[USERS])
+    return features.estimate(named.take(np.flatnonzero(answered))).spread(answered, features.neutral)
 
 
 def topology(graph: Graph) -> sp.csr_matrix:

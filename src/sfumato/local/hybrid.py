@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sfumato.method.contract import Arrays, Session
 
 _FLOOR = 0.01  # added to probabilities before their logarithm, so that no expert has a veto
+_TINY = np.float32(1e-37)
 _SMOOTHINGS = (HEAT_KERNEL, CommunityTrees(), WalkKernelRidge())
 _TYPICAL, _SPREAD = np.array([0.5, 0.5, 0.2]), 0.5
 _STEPS = (0, 8)
@@ -118,6 +119,18 @@ class Hybrid(LocalMethod):
             full, exponents = np.concatenate((full, networks)), np.array([*first * exponents, *rest])
         probabilities = softmax(np.tensordot(exponents, full, 1), axis=1)
         return {"probabilities": probabilities.astype(np.float32), "exponents": exponents.astype(np.float32)}
+
+    def held_out(self, weights: Arrays, collection: Collection) -> NDArray[np.float32]:
+        """Take out of the product what each expert on labels says, and put in what it says without the node's own report.
+
+        Arguments are those of :meth:`LocalMethod.held_out`.
+        """
+        reports = collection.adjacency, collection.labels, collection.known, collection.transition
+        smoothed = [smoothing.fit(*reports) for smoothing in _SMOOTHINGS]
+        change = np.stack([_log(one.held_out) - _log(one.probabilities) for one in smoothed])
+        exponents = weights["exponents"][: len(smoothed)].astype(np.float64)
+        product = np.log(np.maximum(weights["probabilities"], _TINY))
+        return (product + np.tensordot(exponents, change, 1)).astype(np.float32)
 
     def predict(self, weights: Arrays, collection: Collection) -> NDArray[np.float32]:
         """Return the logarithms of the stored probabilities, float32 [n, C]."""

@@ -85,6 +85,17 @@ class LabelOnly(LocalMethod):
         scores = np.maximum(best_propagation(*reports), _LEAST)
         return {"probabilities": (scores / scores.sum(axis=1, keepdims=True)).astype(np.float32)}
 
+    def held_out(self, weights: Arrays, collection: Collection) -> NDArray[np.float32]:
+        """Compute labels smoothed without the report of each node itself; arguments as in :meth:`LocalMethod.held_out`."""
+        if self.form == "propagation":
+            known = collection.known & ~collection.val_mask
+            scores = best_propagation(collection.adjacency, collection.labels, known, collection.transition)
+        else:
+            scores = HEAT_KERNEL.fit(
+                collection.adjacency, collection.labels, collection.known, collection.transition
+            ).held_out
+        return np.log(np.maximum(scores, _LEAST)).astype(np.float32)
+
     def predict(self, weights: Arrays, collection: Collection) -> NDArray[np.float32]:
         """Return the logarithms of the stored probabilities, float32 [n, C]."""
         return np.log(np.maximum(weights["probabilities"], np.float32(_LEAST)))

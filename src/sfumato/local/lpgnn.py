@@ -193,20 +193,20 @@ class LPGNN(LocalMethod):
         """What the first layer takes: unpropagated rows, their offset, and how many hops they are moved."""
         from sfumato.nn.gnn import PropagatedRows, Topology
 
-        topology = Topology(collection.adjacency)
+        topology, missing, shift = Topology(collection.adjacency), None, None
         if self.features_in == "reports":
             estimate, noise = collection.features, collection.feature_noise
             assert estimate is not None
             assert noise is not None
-            rows, offset = estimate.sparse, estimate.offset
+            rows, offset, missing, shift = estimate.sparse, estimate.offset, estimate.missing, estimate.shift
         else:
             rows, offset, noise = _made_up(self.features_in, collection, seed, centered=self.scale)
         if self.scale and noise.any():
             left = noise_scale(collection.adjacency, self.steps_x)[-1]
             by = np.where(noise > 0, 1 / np.maximum(noise * left, 1e-12), 1)
             rows = rows @ sp.diags(by) if sp.issparse(rows) else np.multiply(rows, by, out=rows, casting="same_kind")
-            offset = offset * by
-        return topology, PropagatedRows(rows, offset, topology, self.steps_x)
+            offset, shift = offset * by, None if shift is None else shift * by
+        return topology, PropagatedRows(rows, offset, topology, self.steps_x, missing, shift)
 
 
 def _made_up(kind: str, collection: Collection, seed: int, *, centered: bool) -> tuple[Any, NDArray[Any], NDArray[Any]]:

@@ -16,6 +16,7 @@ from sfumato._validate import fail
 from sfumato.errors import DataError, UnsupportedUnitError
 from sfumato.local._smoothed import MOST_CONDITION
 from sfumato.local.collection import Collection, asked_reports, encode, received
+from sfumato.local.drop import Agreement
 from sfumato.method.contract import Arrays, Method, Outcome, Planned, Session
 from sfumato.method.plan import Plan
 from sfumato.noise.coins import SecretWords
@@ -160,13 +161,13 @@ class LocalMethod(Questions, AskingMethod):
                 )
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Ask every user, then learn from what was received.
+        """Ask every user, unless devices were asked already, then learn from what was received.
 
         ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
         """
         for release in plan.releases:
             session.charge(release.name)
-        reports = encode(self, graph, plan.public, coins(session))
+        reports = encode(self, graph, plan.public, coins(session)) if session.reports is None else dict(session.reports)
         collection = received(self, graph, plan.public, reports)
         return Outcome(self.learn(collection, plan.public.num_classes, session), reports)
 
@@ -176,6 +177,24 @@ class LocalMethod(Questions, AskingMethod):
         ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
         """
         return self.predict(weights, received(self, graph, plan.public, released))
+
+    def held_out(self, weights: Arrays, collection: Collection) -> NDArray[np.float32]:
+        """Compute log-probabilities as :meth:`predict`, but without reading the label report of the node in question.
+
+        This holds for nodes in the validation role, which so tell how good predictions are for a user who reports no label. A
+        network has read their reports all the same where it chose an epoch, and where Drop smooths them into its targets: of this
+        little remains, and nothing corrects it. ``weights`` and ``collection`` are those of :meth:`predict`.
+        """
+        return self.predict(weights, collection)
+
+    def validation(self, weights: Arrays, collection: Collection) -> tuple[float, float, float]:
+        """Estimate the accuracy on validation nodes from their reports, without bias from noise, and its 95 % interval.
+
+        ``weights`` and ``collection`` are those of :meth:`predict`.
+        """
+        nodes, agreement = np.flatnonzero(collection.val_mask), Agreement(collection.transition)
+        guesses = self.held_out(weights, collection)[nodes].argmax(axis=1)
+        return agreement.accuracy(agreement.share(guesses, collection.labels[nodes]), len(nodes))
 
     @abstractmethod
     def learn(self, collection: Collection, num_classes: int, session: Session) -> Arrays:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from sfumato.graph.graph import Graph, PublicFacts
     from sfumato.method.contract import Method
+    from sfumato.privacy.units import Unit
+    from sfumato.record.collected import Collected
     from sfumato.record.ledger import Release
 
 _LONGEST_NAME = 200
@@ -131,6 +133,35 @@ def check_stated(planned: PublicFacts, found: PublicFacts) -> None:
             f"Expected a graph that assumes no more to be public than the plan was calibrated for, got {hidden[0]!r}, which the "
             f"certificate would not list. {remedy}"
         )
+
+
+def check_learnable(graph: Graph, unit: Unit, *, labeled: bool = True) -> None:
+    """Refuse a graph from which nothing can be learned.
+
+    ``unit`` says whether labels are public. A graph that is not ``labeled`` needs classes alone: reports tell of the labels.
+
+    Raises:
+        DataError: the graph has no training nodes, fewer than two classes, or too few public labels.
+    """
+    if not graph.train_mask.any():
+        raise DataError(f"Expected graph {graph.name!r} to have nodes in the training role, got none. Check roles.")
+    if (labeled and graph.y is None) or graph.num_classes < 2:
+        raise DataError(f"Expected graph {graph.name!r} to have labels of at least 2 classes. Name a label column.")
+    if graph.y is None or "labels" not in unit.public:
+        return
+    known = int((graph.train_mask & (graph.y >= 0)).sum())
+    if known < 2:
+        raise DataError(f"Expected at least two labeled training nodes, got {known}. Check the label column and roles.")
+
+
+def check_collected(unit: Unit, collected: Collected | None) -> None:
+    """Refuse reports of devices under a ``unit`` whose users trust a curator.
+
+    Raises:
+        InputError: reports are ``collected``, and the unit is such a one.
+    """
+    if collected is not None and unit.trust == "curator":
+        raise fail("collected", "reports of devices", f"to be None under unit {unit.name}", "Take a local method.")
 
 
 def check_own(releases: Sequence[Release], released: Mapping[str, object]) -> set[str]:

@@ -280,7 +280,7 @@ class Session:
     """A session is what one fit holds: its ledger, its secret key, and a public seed for initialization.
 
     ``state`` is there if the fit can be resumed. ``spend`` notes, in the data set's ledger, the mark of what a release is
-    drawn from.
+    drawn from. ``reports`` are those that devices sent, where nobody is asked again.
 
     ``ledger`` holds the charges, ``key`` is the secret key of the noise, ``seed`` is public, and ``watch`` receives progress.
     """
@@ -291,6 +291,7 @@ class Session:
     state: FitState | None = None
     spend: Callable[[str, str], None] | None = None
     watch: Watch = field(default_factory=Watch)
+    reports: Mapping[str, NDArray[Any]] | None = None
 
     def charge(self, name: str) -> Key:
         """Charge the next planned release and return its own key; nothing of it may be computed before."""

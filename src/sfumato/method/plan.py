@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from sfumato import __version__
 from sfumato._validate import check_int, fail
-from sfumato.errors import DataError, InputError, LedgerError, UnsupportedUnitError
+from sfumato.errors import InputError, LedgerError, UnsupportedUnitError
 from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.graph.splits import DEFAULT_FRACTIONS
-from sfumato.method.checks import check_names, check_own, check_same, check_settings, check_spec, check_stated
+from sfumato.method import checks
 from sfumato.method.contract import Accuracies, Arrays, GraphKey, Method, Origin, Planned, Progress, Watch
 from sfumato.method.engine import PlanEntry
 from sfumato.method.opening import open_session
@@ -37,6 +37,7 @@ from sfumato.record.release_folder import StoredRun, write_release
 from sfumato.record.stopped import noting_charges
 
 if TYPE_CHECKING:
+    from sfumato.record.collected import Collected
     from sfumato.record.dataset_ledger import DatasetLedger
     from sfumato.record.resume import FitState
 
@@ -63,7 +64,7 @@ class Plan(Planned):
                 f"{', '.join(self.method.card.units) or 'none'}."
             )
         for method in (self.method, *self.method.choices):
-            check_settings(method)
+            checks.check_settings(method)
 
     @property
     def delta_sampler(self) -> float:
@@ -114,6 +115,7 @@ class Plan(Planned):
         dataset_ledger: DatasetLedger | None = None,
         state: FitState | None = None,
         measure: bool = False,
+        collected: Collected | None = None,
     ) -> Fitted:
         """Train on private data, spending exactly this plan.
 
@@ -128,6 +130,7 @@ class Plan(Planned):
                 (``FitState.open``) gives the same bits and is charged once.
             measure: gap, progap and mlp also keep the accuracy on training and validation nodes after every step. It reads
                 true labels: evaluation outside the guarantee, on which neither model nor certificate depends.
+            collected: reports that devices sent, to learn from in place of asking. The graph needs no value they tell of.
 
         Raises:
             InputError: the seed is no whole number from 0 to 2^32 - 1.
@@ -139,13 +142,15 @@ class Plan(Planned):
         """
         seed = check_int(low=0, high=2**32 - 1, seed=seed)
         graph = graph if graph.roles is not None else graph.with_split(self.unit.split or DEFAULT_FRACTIONS)
-        self.check(graph)
+        checks.check_collected(self.unit, collected)
+        self.check(graph, labeled=collected is None or graph.y is not None)
         run = new_run() if state is None else state.run
         shared = None if dataset_ledger is None else dataset_ledger.path
         begun = state is not None and state.bound("plan")
         with noting_charges(ledger if begun else None, shared, run):  # a file that is there may be another run's
             watch = Watch(progress, accuracies={} if measure else None)
             session = open_session(self, self.entry, graph, seed, ledger, dataset_ledger, state, run, watch)
+        session = replace(session, reports=None if collected is None else collected.reports)
         with noting_charges(ledger, shared, run):
             outcome = self.method.run(self, graph, session)
         ran, origin = outcome.chosen or self, self.method.origin
@@ -168,6 +173,7 @@ class Plan(Planned):
             reads_links=ran.method.card.reads_links,
             arrival=self.method.arrival,
             candidates=[{"method": one.name, "settings": one.settings} for one in self.method.choices if self.releases],
+            collection=None if collected is None else collected.facts,
         )
         return Fitted(
             replace(self, method=ran.method),
@@ -179,32 +185,30 @@ class Plan(Planned):
             key,
             session.watch.curves,
             session.watch.accuracies or {},
+            None if collected is None else collected.content,
         )
 
-    def check(self, graph: Graph) -> None:
+    def check(self, graph: Graph, *, labeled: bool = True) -> None:
         """Refuse a graph that contradicts the public facts this plan was calibrated for, or has nothing to learn.
+
+        Args:
+            graph: what is learned from.
+            labeled: whether the graph has the labels; reports of devices may tell of them instead.
 
         Raises:
             DataError: the graph has no training nodes, too few labels, or other public facts than the plan.
         """
         facts = graph.public_facts(self.unit)
-        check_names(graph, self.public.assumed)
+        checks.check_names(graph, self.public.assumed)
         learns = self.method.origin is None
-        check_same(self.public, facts, learns=learns)
+        checks.check_same(self.public, facts, learns=learns)
         if not learns:
             self.method.check(graph)
             return
-        check_stated(self.public, facts)
-        if not graph.train_mask.any():
-            raise DataError(f"Expected graph {graph.name!r} to have nodes in the training role, got none. Check roles.")
-        if graph.y is None or graph.num_classes < 2:
-            raise DataError(f"Expected graph {graph.name!r} to have labels of at least 2 classes. Name a label column.")
-        labeled = int((graph.train_mask & (graph.y >= 0)).sum())
-        if labeled < 2 and "labels" in self.unit.public:
-            raise DataError(
-                f"Expected at least two labeled training nodes, got {labeled}. Check the label column and roles."
-            )
-        self.method.check(graph)
+        checks.check_stated(self.public, facts)
+        checks.check_learnable(graph, self.unit, labeled=labeled)
+        if graph.y is not None:
+            self.method.check(graph)
 
 
 @dataclass(frozen=True)
@@ -216,7 +220,7 @@ class Fitted:
     features: they never read arcs. For another graph see :meth:`calibrate_inference`.
 
     ``certificate`` and ``ledger`` are those of the run, ``released`` holds its aggregates by name, ``graph_key`` identifies the
-    graph, and ``curves`` are learning curves and ``accuracies`` what :meth:`Plan.fit` measured, outside the guarantee.
+    graph, ``curves`` and ``accuracies`` (of :meth:`Plan.fit`) are outside the guarantee, and ``collection`` is a closed file.
     """
 
     plan: Plan
@@ -228,6 +232,7 @@ class Fitted:
     graph_key: GraphKey
     curves: Mapping[str, Sequence[float]] = field(default_factory=dict)
     accuracies: Accuracies = field(default_factory=dict)
+    collection: bytes | None = None
 
     def predict_proba(self, graph: Graph) -> NDArray[np.float32]:
         """Compute class probabilities of the fitted graph, float32 [num_nodes, num_classes]; this spends nothing.
@@ -326,7 +331,7 @@ class Fitted:
         }
         private = plan.epsilon is not None
         cached = {} if private else {_CACHE + name: array for name, array in self.released.items()}
-        theirs = check_own((*plan.releases, *self.ran.releases) if private else (), self.released)
+        theirs = checks.check_own((*plan.releases, *self.ran.releases) if private else (), self.released)
         return write_release(
             Path(directory),
             self.certificate,
@@ -336,6 +341,7 @@ class Fitted:
             {name: array for name, array in self.released.items() if private and name not in theirs},
             sign_key,
             {name: array for name, array in self.released.items() if name in theirs},
+            self.collection,
         )
 
     @classmethod
@@ -346,7 +352,7 @@ class Fitted:
             LedgerError: the stored ledger or spec does not agree with the certificate and the plan.
         """
         spec, certificate = stored.spec, Certificate(stored.certificate)
-        check_spec(spec, stored.certificate)
+        checks.check_spec(spec, stored.certificate)
         entries = [json.loads(line) for line in stored.ledger_text.splitlines()]
         plan_entry = entries[0]["plan"]
         releases = tuple(Release.from_dict(release) for release in plan_entry["releases"])
@@ -367,6 +373,7 @@ class Fitted:
             certificate,
             ledger,
             GraphKey(**_tuples(spec["graph"])),
+            collection=stored.collection,
         )
 
 

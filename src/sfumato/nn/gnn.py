@@ -130,11 +130,12 @@ class _SymmetricPower(torch.autograd.Function):
 
 
 class PropagatedRows:
-    r"""Rows :math:`S^K (R + 1 o^\top)` [n, d] are formed only where they have few entries, else multiplied hop by hop.
+    r"""Rows :math:`S^K (R + 1 o^\top + u s^\top)` [n, d] are formed only where they are small, else multiplied hop by hop.
 
-    Few are up to 4 for each arc and hop: then one product with what is formed costs less than the K hops of its result.
+    Small is up to 4 entries for each arc and hop: then one product with what is formed costs less than the K hops of its result.
 
-    ``rows`` is R, CSR or, where most entries are there, dense; ``offset`` is o [d].
+    ``rows`` is R, CSR or, where most entries are there, dense; ``offset`` is o [d]. Some rows may have another offset: u marks
+    them, ``missing`` bool [n], and s is the ``shift`` [d].
 
     ``topology`` is the graph, and ``steps`` is K.
 
@@ -144,22 +145,38 @@ class PropagatedRows:
     [[0.5, 1.5, 0.5], [1.5, 0.5, 0.5]]
     """
 
-    def __init__(self, rows: Any, offset: NDArray[np.floating], topology: Topology, steps: int) -> None:
+    def __init__(
+        self,
+        rows: Any,
+        offset: NDArray[np.floating],
+        topology: Topology,
+        steps: int,
+        missing: NDArray[np.bool_] | None = None,
+        shift: NDArray[np.floating] | None = None,
+    ) -> None:
         if sp.issparse(rows) and 2 * rows.nnz > np.prod(rows.shape):
             rows = rows.toarray()
         self.shape, self.topology, self.steps = rows.shape, topology, steps
         self.offset = torch.tensor(offset, dtype=torch.float32)
+        self.missing = None if missing is None else torch.from_numpy(missing).float()[:, None]
+        self.shift = None if shift is None else torch.tensor(shift, dtype=torch.float32)
         self.rows: SparseRows | Tensor
         if steps and np.prod(rows.shape) <= _FORMED * steps * topology.adjacency.nnz:
             dense = torch.as_tensor(rows.toarray() if sp.issparse(rows) else rows, dtype=torch.float32)
-            self.rows, self.steps = topology.hop(dense + self.offset, steps), 0
-            self.offset = torch.zeros_like(self.offset)
+            dense = dense + self.offset
+            if self.missing is not None and self.shift is not None:
+                dense = dense + self.missing * self.shift
+            self.rows, self.steps = topology.hop(dense, steps), 0
+            self.offset, self.missing = torch.zeros_like(self.offset), None
         else:
             self.rows = SparseRows(rows) if sp.issparse(rows) else torch.as_tensor(rows, dtype=torch.float32)
 
     def __matmul__(self, weight: Tensor) -> Tensor:
         weight = weight.contiguous()
-        return self.topology.hop(self.rows @ weight + self.offset @ weight, self.steps)
+        projected = self.rows @ weight + self.offset @ weight
+        if self.missing is not None and self.shift is not None:
+            projected = projected + self.missing * (self.shift @ weight)
+        return self.topology.hop(projected, self.steps)
 
 
 Rows = Tensor | SparseRows | PropagatedRows

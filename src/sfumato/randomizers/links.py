@@ -51,6 +51,22 @@ class LinkReports:
         bits: NDArray[np.uint8] = (self.bits[first, second // 8] >> (second % 8).astype(np.uint8)) & 1
         return bits
 
+    def among(self, rows: NDArray[np.integer]) -> LinkReports:
+        """Return what some users say of each other; ``rows`` are their numbers, ascending. Their degrees stay as they are.
+
+        >>> LinkReports(np.array([1, 0, 0]), np.array([[6], [0], [0]], np.uint8)).among(np.array([0, 2])).bits.tolist()
+        [[2], [0]]
+        """
+        if len(rows) == len(self):
+            return self
+        kept = np.empty((len(rows), -(-len(rows) // 8)), np.uint8)
+        step = max(1, _PAIRS // len(self))
+        for start in range(0, len(rows), step):
+            some = rows[start : start + step]
+            said = np.unpackbits(self.bits[some], axis=1, count=len(self), bitorder="little")[:, rows]
+            kept[start : start + step] = np.packbits(said, axis=1, bitorder="little")
+        return LinkReports(self.degrees[rows], kept)
+
     def agreement(self) -> Iterator[tuple[slice, NDArray[np.uint8]]]:
         """Yield blocks of rows [r, n] that count how many ends of a pair report the link: 0, 1 or 2.
 

@@ -62,7 +62,10 @@ class Estimate:
 
     Propagation is linear: :math:`A (S + 1 o^\top) = A S + (A 1) o^\top`, so no n x d array is ever needed.
 
-    Shapes: ``sparse`` CSR float64 [n, d]; ``offset`` float64 [d].
+    Rows of users who sent nothing are empty in ``sparse``, and have ``neutral`` in place of the offset.
+
+    Shapes: ``sparse`` CSR float64 [n, d]; ``offset`` float64 [d]; ``missing`` bool [n], or None if everyone sent something;
+    ``neutral`` float64 [d], if ``missing`` is given.
 
     >>> from scipy import sparse
     >>> Estimate(sparse.csr_matrix(np.array([[2.0, 0.0]])), np.array([0.5, 0.5])).toarray().tolist()
@@ -71,6 +74,35 @@ class Estimate:
 
     sparse: sparse.csr_matrix
     offset: Floats
+    missing: NDArray[np.bool_] | None = None
+    neutral: Floats | None = None
+
+    @property
+    def shift(self) -> Floats | None:
+        """What the rows of ``missing`` have beside the offset, [d]; None if nobody is missing."""
+        return None if self.neutral is None else self.neutral - self.offset
+
+    def spread(self, reported: NDArray[np.bool_], neutral: Floats) -> Estimate:
+        """Return the estimate of all users, of whom the rows of this one sent something and the others are ``neutral``.
+
+        Args:
+            reported: who sent something, bool [n], as many as this estimate has rows.
+            neutral: the row of a user who did not, [d].
+
+        >>> from scipy import sparse
+        >>> said = Estimate(sparse.csr_matrix(np.array([[2.0, 0.0]])), np.array([0.5, 0.5]))
+        >>> said.spread(np.array([False, True]), np.zeros(2)).toarray().tolist()
+        [[0.0, 0.0], [2.5, 0.5]]
+        """
+        from scipy.sparse import csr_matrix
+
+        if reported.all():
+            return self
+        lengths = np.zeros(len(reported), np.int64)
+        lengths[reported] = np.diff(self.sparse.indptr)
+        starts = np.concatenate(([0], lengths.cumsum()))
+        rows = csr_matrix((self.sparse.data, self.sparse.indices, starts), (len(reported), self.shape[1]))
+        return Estimate(rows, self.offset, ~reported, neutral)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -80,12 +112,17 @@ class Estimate:
 
     def toarray(self) -> Floats:
         """Return the dense estimate. Use it for small data only."""
-        said: Floats = self.sparse.toarray()
-        return said + self.offset
+        said: Floats = self.sparse.toarray() + self.offset
+        if self.missing is not None:
+            said[self.missing] = self.neutral
+        return said
 
     def __matmul__(self, weight: Floats) -> Floats:
         """Project to a narrow width: O(entries * width)."""
-        return np.asarray(self.sparse @ weight) + self.offset @ weight
+        projected = np.asarray(self.sparse @ weight) + self.offset @ weight
+        if self.missing is not None and self.neutral is not None:
+            projected[self.missing] = self.neutral @ weight
+        return projected
 
 
 @dataclass(frozen=True)
@@ -186,6 +223,11 @@ class Randomizer(ABC):
         """The size of one report in bits."""
         return self.layout.bits
 
+    @property
+    def neutral(self) -> Floats:
+        """What a server takes for the values of a user who sent no report, [d]: 0, or the middle of every range."""
+        return np.zeros(len(self.variance()))
+
     @abstractmethod
     def encode(self, values: Values, source: SecretWords, users: NDArray[np.integer] | None = None) -> Reports:
         """Randomize the values of n users. This is the only call that reads them.
@@ -271,6 +313,11 @@ class Ranged(Randomizer):
     def middle(self) -> Floats:
         """The middle of every range, [d]."""
         return self.start + self.width / 2
+
+    @property
+    def neutral(self) -> Floats:
+        """The middle of every range, [d]."""
+        return self.middle
 
     def to_unit(self, block: NDArray[np.generic], columns: NDArray[np.integer] | slice = slice(None)) -> Floats:
         """Clip values to their range and scale them to [0, 1]; NaN becomes the middle."""

@@ -18,7 +18,7 @@ from sfumato.noise.rectangles import SAMPLER_TAU
 from sfumato.privacy.events import SelectionEvent, flatten, leaves
 from sfumato.privacy.promises import implausible
 from sfumato.privacy.units import Unit, class_named, unit_to_dict
-from sfumato.record import arrivals
+from sfumato.record import arrivals, collected
 from sfumato.record.ledger import Ledger, Release, canonical_json
 from sfumato.record.prices import MOST, prices
 
@@ -134,6 +134,7 @@ class Certificate:
             lines.append("Assumed public, read from the data: " + "; ".join(self.values["assumed_public"]) + ".")
         lines += [*self.values["assumptions"], *self.values["caveats"], self.values["randomness"]]
         lines += [*self.values["side_channels"], self.values["composition"]["covers"]]
+        lines += [collected.words(self.values["collection"])] if "collection" in self.values else []
         origins = list(self.values["composition"]["builds_on"])
         if "arrival" in self.values:
             run = origins.pop()
@@ -171,6 +172,7 @@ class Statement:
         limits: caveats that follow from the method.
         reads_links: False if the method uses no graph.
         arrival: the nodes that arrived after a run whose claim covers this; None for a run that pays by itself.
+        collection: the facts of the collection whose reports were read; None for a run that asked users itself.
 
     >>> from sfumato.privacy.units import NoPrivacy
     >>> Statement(Ledger({}, ()), "0.1.0", {}, NoPrivacy(), None, "none", {}, (), {}).ledger.complete
@@ -193,6 +195,7 @@ class Statement:
     limits: Sequence[str] = ()
     reads_links: bool = True
     arrival: arrivals.Arrival | None = None
+    collection: Mapping[str, Any] | None = None
 
 
 def certify(stated: Statement) -> Certificate:
@@ -223,6 +226,7 @@ def certify(stated: Statement) -> Certificate:
             "settings": dict(stated.settings),
             **({"candidates": [dict(one) for one in stated.candidates]} if stated.candidates else {}),
             **({} if stated.arrival is None else {"arrival": stated.arrival.to_dict()}),
+            **({} if stated.collection is None else {"collection": dict(stated.collection)}),
             "unit": unit_to_dict(unit),
             "protects": unit.describe(),
             "claim": plan["claim"],
@@ -257,16 +261,23 @@ def certify(stated: Statement) -> Certificate:
                 ),
             ],
             "composition": {
-                "covers": COVERS if stated.arrival is None else arrivals.COVERS,
+                "covers": _covers(stated),
                 "builds_on": [dict(run) for run in stated.builds_on],
             },
             "notes": list(stated.notes),
             "ledger_head": ledger.head,
             **FIXED,
             **_OF_TRUST[unit.trust],
+            **({} if stated.collection is None else collected.sentences(_OF_TRUST[unit.trust])),
             **({"assumptions": [*FIXED["assumptions"], *stated.assumptions]} if stated.assumptions else {}),
         }
     )
+
+
+def _covers(stated: Statement) -> str:
+    if stated.collection is not None:
+        return collected.COVERS
+    return COVERS if stated.arrival is None else arrivals.COVERS
 
 
 def _shares(values: Mapping[str, Any]) -> list[str]:

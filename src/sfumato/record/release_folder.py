@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from sfumato._files import PARTIAL, remove_empty, whole_file
 from sfumato._optional import require
 from sfumato.errors import DataError, InputError
+from sfumato.record.collected import FILE
 from sfumato.record.ledger import Ledger, canonical_json
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class StoredRun:
         weights: trained arrays, by name.
         released: released arrays, by release name; rows for single nodes too, if they are in the run folder.
         ledger_text: the text of the ledger.
+        collection: the closed file whose reports the run learned from, if it learned from one.
 
     >>> StoredRun({}, {}, {}, {}, "").ledger_text
     ''
@@ -59,6 +61,7 @@ class StoredRun:
     weights: Arrays
     released: Arrays
     ledger_text: str
+    collection: bytes | None = None
 
 
 def check_new_folder(directory: Path) -> None:
@@ -102,6 +105,7 @@ def write_release(
     released: Arrays,
     sign_key: Path | None = None,
     own: Arrays | None = None,
+    collection: bytes | None = None,
 ) -> Path:
     """Write the folder ``run/release/``. The run folder must be new, or hold nothing but this run's own ledger.
 
@@ -114,6 +118,7 @@ def write_release(
         released: released arrays, by release name.
         sign_key: PEM file of an Ed25519 private key; adds ``signature.json`` over the manifest.
         own: rows that are for their own node alone, by release name: they go beside the folder.
+        collection: the closed file of a collection, if the run learned from one.
 
     Raises:
         InputError: the folder holds something else, or the key is not Ed25519.
@@ -140,6 +145,7 @@ def write_release(
         "spec.json": (canonical_json(spec) + "\n").encode(),
         "model.safetensors": _tensor_file(weights),
         "releases.safetensors": _tensor_file(released),
+        **({} if collection is None else {FILE: collection}),
     }
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())}
     manifest = (canonical_json({"format": 1, "files": digests}) + "\n").encode()
@@ -216,6 +222,7 @@ def read_release(run: Path, *, certified: bool = True, others: Mapping[str, str]
             _tensors(contents["model.safetensors"]),
             {**_tensors(contents["releases.safetensors"]), **_own_rows(release.parent / OWN_ROWS, spec.get("own"))},
             contents[LEDGER].decode(),
+            contents.get(FILE),
         )
     except (KeyError, ValueError, TypeError, AttributeError, refusal) as error:
         raise DataError(

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .collection import COVERS
 from .documents import differences, parse, plain
 from .units import public_parts
 
@@ -41,7 +42,7 @@ def arrival_faults(certificate: Certificate, rules: Rules) -> Iterator[str]:
     ``rules`` are those of the method in the ``certificate``.
     """
     where, arrival = "certificate.json: ", certificate.get("arrival")
-    covers = ALONE if arrival is None else TOGETHER
+    covers = COVERS if "collection" in certificate else ALONE if arrival is None else TOGETHER
     found = differences(certificate["composition"]["covers"], covers, "composition.covers")
     yield from (f"{where}{text} (compared with arrival)" for text in found)
     if arrival is None:

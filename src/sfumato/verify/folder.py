@@ -12,6 +12,7 @@ from typing import Any
 from .documents import canonical, parse, plain
 
 _REQUIRED = ("certificate.json", "ledger.jsonl", "model.safetensors", "releases.safetensors", "spec.json")
+_OPTIONAL = {"collection.bin"}
 _UNLISTED = {"manifest.json", "signature.json"}
 
 
@@ -47,7 +48,7 @@ def read_files(folder: Path, problems: list[str]) -> dict[str, bytes]:
         name = path.name
         if path.is_symlink() or not path.is_file():
             problems.append(f"{plain(name)}: is a link, a folder or a special file; a release holds regular files only")
-        elif name not in _REQUIRED and name not in _UNLISTED:
+        elif name not in {*_REQUIRED, *_OPTIONAL, *_UNLISTED}:
             problems.append(f"{plain(name)}: is not a file of a release; remove it")
         else:
             try:
@@ -61,14 +62,14 @@ def read_files(folder: Path, problems: list[str]) -> dict[str, bytes]:
     if "manifest.json" not in contents:
         problems.append("manifest.json: is missing")
     listed = manifest["files"] if manifest else hashes
-    for name in _REQUIRED:
+    for name in (*_REQUIRED, *sorted(_OPTIONAL & {*hashes, *listed})):
         if name not in hashes:
             problems.append(f"{plain(name)}: is missing")
         elif name not in listed:
             problems.append(f"{plain(name)}: is not listed in manifest.json")
         elif listed[name] != hashes[name]:
             problems.append(f"{plain(name)}: its SHA-256 differs from the one in manifest.json")
-    for name in sorted(listed.keys() - {*_REQUIRED}) if manifest else ():
+    for name in sorted(listed.keys() - {*_REQUIRED, *_OPTIONAL}) if manifest else ():
         problems.append(f"manifest.json: files.{plain(name)}: must not be listed")
     return contents
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from .collection import tensors
 from .documents import plain
 from .tensors import Stored
 
@@ -51,7 +52,7 @@ def output_faults(certificate: Certificate, rules: Rules, released: Tensors, wei
 
 def _released_faults(certificate: Certificate, rules: Rules, released: Mapping[str, Stored]) -> Iterator[str]:
     planned = {one.name: one for one in rules.releases(certificate)}
-    charged: dict[str, Shape] = {}
+    charged: dict[str, Shape] = {**tensors(certificate)}
     for release in certificate["releases"]:
         charged |= planned[release["name"]].tensors(release) if release["name"] in planned else {}
     for name in sorted(charged.keys() | released.keys()):

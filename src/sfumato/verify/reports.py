@@ -122,7 +122,7 @@ def _pure_faults(where: str, release: Values, certificate: dict[str, Any], asked
     features, d = release["name"] == FEATURES, public["num_features"]
     total = asked * d if features and settings["per_feature"] else asked
     if features and settings["mechanism"] == "laplace":
-        steps, scale = _laplace_grid(total, d)
+        steps, scale = laplace_grid(total, d)
         low = high = float(Fraction(d * steps, scale))
         low, high = low * (1 - 1e-12), high * (1 + 1e-12)
     else:
@@ -133,8 +133,8 @@ def _pure_faults(where: str, release: Values, certificate: dict[str, Any], asked
         yield f"{where}event.epsilon: expected about {total:.9g}, as the settings ask, got {found:.9g}"
 
 
-def _laplace_grid(epsilon: float, d: int) -> tuple[int, int]:
-    """Return the steps in a range, and the scale in steps, of discrete Laplace noise about d features."""
+def laplace_grid(epsilon: float, d: int) -> tuple[int, int]:
+    """Return the steps in a range, and the scale in steps, of discrete Laplace noise at ``epsilon`` about ``d`` features."""
     spread, steps = Fraction(d) / Fraction(epsilon), _FINEST
     while steps > 1 and spread * steps > _LARGEST_SCALE:
         steps //= 2
@@ -200,7 +200,7 @@ def feature_form(certificate: dict[str, Any], width: int) -> Form:
     m = drawn(settings, d, width)
     first = m if mechanism in ("multi-bit", "piecewise") and width == 2 * m else 0
     if mechanism == "laplace":
-        steps, scale = _laplace_grid(float(settings["epsilon_x"]) * (d if settings["per_feature"] else 1), d)
+        steps, scale = laplace_grid(float(settings["epsilon_x"]) * (d if settings["per_feature"] else 1), d)
         return "I64", 0, (0, 0), (-_CUT * scale, steps + _CUT * scale)
     if mechanism == "gaussian":
         return "I64", 0, (0, 0), (-far, far)

@@ -36,11 +36,20 @@ _OF_DEVICES: dict[str, Any] = {
 }
 
 
+_SIMULATED = (
+    "Every device randomizes its own values, follows the method and keeps its coins to itself. This run simulated the "
+    "devices: whoever ran it held the values, and the guarantee is about everyone who sees only what was sent."
+)
+_SENT = (
+    "Every device randomizes its own values, follows the method and keeps its coins to itself. The reports were collected from "
+    "devices, and this run read nothing else of their users' values."
+)
+
+
 def _collected(public: str) -> list[str]:
     """Assumptions of a collection, among them what is public in it."""
     return [
-        "Every device randomizes its own values, follows the method and keeps its coins to itself. This run simulated the "
-        "devices: whoever ran it held the values, and the guarantee is about everyone who sees only what was sent.",
+        _SIMULATED,
         public,
         "One collection: a second one, or anything else that is told about a user, adds up.",
         "Settings, ranges and budget were chosen without looking at protected data, and what is listed as public may be known.",
@@ -73,3 +82,16 @@ SENTENCES: dict[str, dict[str, Any]] = {
         ],
     },
 }
+
+
+def _from_devices(simulated: dict[str, Any]) -> dict[str, Any]:
+    """Sentences of a run on reports that devices sent, from those of one that simulated them."""
+    return {
+        **simulated,
+        "randomness": "Coins of every report come from AES-256 under a 256-bit key drawn from the operating system of the user's "
+        "own device.",
+        "assumptions": [_SENT, *simulated["assumptions"][1:]],
+    }
+
+
+SENTENCES |= {f"{trust}, from devices": _from_devices(SENTENCES[trust]) for trust in ("local", "link")}

@@ -13,6 +13,7 @@ from typing import Any
 
 from .arrivals import batches, family_faults
 from .claim import Bracket, claim_faults
+from .collection import collection_faults, presence_faults
 from .documents import one_line, parse
 from .folder import VerifyInputError, read_chain, read_files, release_folder
 from .methods import rules_of
@@ -45,6 +46,7 @@ class Verification:
         prices: of owned arcs, what the claim costs with arcs that others own, derived anew; empty where none is stated.
         extends: whether the claim is covered by that of the last run in ``builds_on``, after which the nodes arrived.
         arrivals: how many arrivals stand in the folder of the run; each was checked too.
+        collection: what the certificate says of the collection whose reports were read; None for other runs.
     """
 
     valid: bool
@@ -61,6 +63,7 @@ class Verification:
     prices: tuple[dict[str, Any], ...] = ()
     extends: bool = False
     arrivals: int = 0
+    collection: dict[str, Any] | None = None
 
     @property
     def signed(self) -> bool:
@@ -121,6 +124,7 @@ def _verify(run: Path, public_key: Path | None) -> Verification:
     try:
         problems.extend(sentence_faults(certificate, rules))
         problems.extend(copied_faults(certificate, spec, entries))
+        problems.extend(presence_faults(folder, certificate))
         strange = unfit(certificate, rules)
         problems.extend(strange)
         if rules is not None and not strange:
@@ -134,6 +138,8 @@ def _verify(run: Path, public_key: Path | None) -> Verification:
             problems.extend(() if problems else price_faults(certificate))
         if rules is not None and released is not None and not problems:
             problems.extend(f"releases.safetensors: {text}" for text in rules.value_faults(certificate, released))
+        if rules is not None and released is not None and not problems:
+            problems.extend(collection_faults(folder, certificate, spec, released))
         if weights is not None and not problems:
             problems.extend(unreal_faults(weights))
     except RecursionError:
@@ -143,8 +149,9 @@ def _verify(run: Path, public_key: Path | None) -> Verification:
     late = "arrival" in certificate
     priced = () if problems else tuple(certificate.get("prices", ()))
     return Verification(
-        not problems, tuple(problems), *bracket, *stated, signer, checked, origins, caveats, priced, late
-    )
+        not problems, tuple(problems), *bracket, *stated, signer, checked, origins, caveats, priced, late,
+        collection=certificate.get("collection"),
+    )  # fmt: skip
 
 
 def describe(run: Path, result: Verification) -> str:
@@ -168,6 +175,12 @@ def describe(run: Path, result: Verification) -> str:
             f"extends the run with ledger head {one['ledger_head']}, epsilon {one['epsilon']}, delta {one['delta']}, which was "
             "not checked here: an edge pays once, there or in one of its arrivals"
             for one in result.builds_on[-1:]
+        )
+    if result.collection is not None:
+        one = result.collection
+        lines.append(
+            f"collection: {one_line(one['name'])}, {one['reports']} reports from {one['opens']} to {one['closes']}, SHA-256 "
+            f"{one['sha256']}; other collections from the same users add up"
         )
     if result.arrivals:
         lines.append(_of_arrivals(result))

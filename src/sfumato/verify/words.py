@@ -33,6 +33,10 @@ _SUMS = (
 def sentence_faults(certificate: Certificate, rules: Rules | None) -> Iterator[str]:
     """Yield a problem for sentences of another trust model than the method's or, if the method has none, the unit's."""
     trust = (rules and rules.trust) or unit_rules(certificate).trust
+    trust += ", from devices" * ("collection" in certificate)
+    if trust not in SENTENCES:
+        yield "certificate.json: collection: not expected, since users trust a curator"
+        return
     for field, value in SENTENCES[trust].items():
         found = differences(certificate[field], value, field)
         yield from (f"certificate.json: {text} (compared with what the unit implies)" for text in found)

@@ -1,0 +1,170 @@
+"""`sfumato train --collection`: learn from reports that devices sent, and score by them alone."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from sfumato._files import write_json
+from sfumato._optional import TRAIN, check_installed
+from sfumato._validate import check_choice, check_int
+from sfumato.cli.options import set_threads
+from sfumato.cli.output import plain_console, stage_bars, tell
+from sfumato.cli.stopped import leaving
+from sfumato.errors import InputError
+
+if TYPE_CHECKING:
+    from sfumato.collect.training import Training
+    from sfumato.graph.graph import Graph
+    from sfumato.method.plan import Fitted
+
+COLLECTION = typer.Option(
+    None,
+    "--collection",
+    help="Learn from the reports of devices instead of asking users here: a closed file, or a closed store of the server (path "
+    "or URL). With lpgnn, label-only, pgc or blink; the collection fixes budgets and randomizers. Beside it name --edges, and "
+    "--nodes and --label where labels are public.",
+)
+_TAKES = {
+    "method", "collection", "edges", "nodes", "label", "schema", "preset", "threads", "device", "sign_key", "out", "as_json",
+    "verbose",
+}  # fmt: skip
+_FIXED = "the schema of the collection fixes it, and devices answered by it already"
+_WHY = {
+    **dict.fromkeys(("unit", "epsilon", "delta", "epsilon_x", "epsilon_y", "mechanism"), _FIXED),
+    **dict.fromkeys(
+        ("ledger", "total_epsilon", "total_delta", "composition"),
+        "devices keep the ledgers of their users, and training again costs them nothing more",
+    ),
+    "resumable": "the reports are kept in the collection, so a stopped run is simply started again",
+    "split": "roles follow from the collection, so that nobody chooses them",
+    "controls": "no true value is here that a control could read",
+    "seeds": "reports are drawn once, so there is one fit",
+    "directed": "links are read both ways",
+}
+
+
+def train_collected(context: typer.Context, values: dict[str, Any], *, as_json: bool, verbose: bool) -> None:
+    """Train from a collection.
+
+    Args:
+        context: says which options were given.
+        values: the options of the command line, by name.
+        as_json: whether one JSON object is printed.
+        verbose: whether the plan is printed.
+
+    Raises:
+        InputError: an option is missing, contradicts the collection, or has no meaning beside it.
+    """
+    start = time.perf_counter()
+    _refuse(context, values)
+    check_installed(*TRAIN)
+    from sfumato.collect.graph import Tables
+    from sfumato.collect.reading import read_closed
+    from sfumato.collect.training import prepare
+    from sfumato.evaluation.memory import peak_mb
+    from sfumato.record.release_folder import LEDGER, read_sign_key
+
+    if values["sign_key"] is not None:
+        read_sign_key(values["sign_key"])
+    out, places = values["out"], (values[name] for name in ("edges", "nodes", "label", "schema"))
+    tables = Tables(*(None if one is None else str(one) for one in places))
+    with leaving(
+        out, None, "", hint="Reports stay in the collection: train again in another folder, which costs nothing."
+    ):
+        set_threads(values["threads"])
+        training = prepare(read_closed(values["collection"]), tables, values["method"], values["preset"])
+        tell(training.plan.caveats)
+        if verbose:
+            typer.echo(str(training.plan), err=True)
+        loaded = time.perf_counter()
+        with stage_bars(as_json) as report:
+            fitted = training.fit(ledger=out / "release" / LEDGER, progress=report)
+        trained = time.perf_counter()
+        tables.write(out)
+        fitted.save(out, sign_key=values["sign_key"])
+        result = _result(training, fitted)
+        result["seconds"] = {"load": loaded - start, "train": trained - loaded, "total": time.perf_counter() - start}
+        result |= {"peak_mb": peak_mb(), "device": values["device"], "out": str(out)}
+        write_json(out / "evaluation" / "validation.json", result)
+        write_json(out / "evaluation" / "curves.json", dict(fitted.curves))
+    typer.echo(json.dumps(result)) if as_json else _show(result, fitted, out)
+
+
+def graph_of_run(run: Path, fitted: Fitted) -> Graph:
+    """Build the graph of a run on a collection again, from the file in its release and the tables that it names.
+
+    Args:
+        run: the run folder.
+        fitted: what was loaded from it.
+
+    Raises:
+        InputError: the run does not say which tables it read.
+        DataError: they cannot be read any more.
+    """
+    from sfumato.collect.closed import Closed
+    from sfumato.collect.graph import Tables, graph_of
+    from sfumato.record.collected import FILE
+
+    assert fitted.collection is not None
+    return graph_of(Closed.read(run / "release" / FILE), Tables.of_run(run))
+
+
+def _refuse(context: typer.Context, values: dict[str, Any]) -> None:
+    """Refuse every option that was given and has no meaning beside a collection, and a value out of range."""
+    for name in values:
+        source = context.get_parameter_source(name)
+        if name in _TAKES or source is None or source.name != "COMMANDLINE":
+            continue
+        option = "--" + name.replace("_", "-")
+        raise InputError(
+            f"Expected no {option} with --collection: {_WHY.get(name, 'it has no meaning there')}. Drop it."
+        )
+    for name, option in (("method", "METHOD"), ("out", "--out")):
+        if values[name] is None:
+            raise InputError(f"Expected {option} with --collection, got none. Name it.")
+    check_choice(("cpu",), "Other devices are not supported yet.", device=values["device"])
+    if values["threads"] is not None:
+        check_int(low=1, threads=values["threads"])
+
+
+def _result(training: Training, fitted: Fitted) -> dict[str, Any]:
+    """What is printed as JSON: the form of other runs, without what true values would say."""
+    plan = fitted.plan
+    unknown = ("test_accuracy", "test_macro_f1", "floor", "label_control", "ceiling", "graph_gain_recovered")
+    return {
+        "method": plan.method.name,
+        "unit": plan.unit.name,
+        "task": "node",
+        **dict.fromkeys(unknown),
+        "validation_accuracy": dict(zip(("mean", "low", "high"), training.validation(fitted), strict=True)),
+        "privacy": {
+            "unit": plan.unit.name,
+            "relation": plan.unit.relation,
+            "epsilon": plan.epsilon,
+            "delta": plan.delta,
+            **plan.method.shares,
+        },
+        "evaluation_private": True,
+        "dataset": training.graph.name,
+        "collection": dict(training.collected.facts),
+        "missing": int((training.collected.reports["users"] < 0).sum()),
+    }
+
+
+def _show(result: dict[str, Any], fitted: Fitted, out: Path) -> None:
+    console, found, facts = plain_console(), result["validation_accuracy"], result["collection"]
+    low, mean, high = (f"{100 * found[name]:.1f}" for name in ("low", "mean", "high"))
+    nodes = f"{facts['reports']:,} users reported; {result['missing']:,} nodes have no report."
+    console.print(f"{result['method']} from collection {facts['name']}: {nodes}", soft_wrap=True)
+    console.print(
+        f"Validation accuracy {mean} % [{low}, {high}], from reports alone: the noise is taken out on average, so the estimate "
+        "may lie outside 0 to 100 %. No true label was read; there is no test accuracy.\n",
+        soft_wrap=True,
+    )
+    console.print(str(fitted.certificate), highlight=False)
+    console.print(f"\nRun folder: {out}. {out}/release may leave. Check it: sfumato verify {out}", soft_wrap=True)

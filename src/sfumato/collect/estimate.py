@@ -1,0 +1,183 @@
+r"""Answers before training: class shares, feature means and degrees, unbiased, from the reports alone.
+
+An interval is the estimate :math:`\pm 1.96 \sqrt{v / n}` of n reports, where v is the variance of the randomizer in closed form:
+exact for labels, sets, noise and links, and else at least the true one. It covers the mean **of the users who reported** in at
+least 95 % of all draws of their coins, if they are more than about 30. It says nothing about users who did not report, nor of how
+they would differ. Each interval stands alone: of twenty, one is expected to miss (there is no correction for their number).
+
+**Formal guarantee.** Post-processing of the reports; spends nothing, however often it runs, also while a collection is open.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.collect.questions import Links
+from sfumato.collect.wire import public_id
+from sfumato.errors import DataError
+from sfumato.local.collection import unpacked
+from sfumato.randomizers.collision import Collision
+from sfumato.randomizers.piecewise import Piecewise
+from sfumato.randomizers.randomized_response import Labels
+from sfumato.randomizers.randomizer import Reports
+
+if TYPE_CHECKING:
+    from sfumato.collect.closed import Closed
+    from sfumato.collect.schema import Schema
+    from sfumato.randomizers.randomizer import Randomizer
+    from sfumato.randomizers.values import Floats
+
+Z = 1.959963984540054
+_BLOCK = 1 << 22
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer is one number about the users who reported, with its 95 % interval.
+
+    Args:
+        name: of the class or feature.
+        kind: "share" of users, "mean", "mean number of links" or "number of links".
+        estimate: without bias, so it may lie outside what is possible.
+        low: lower end of the interval, within what is possible.
+        high: upper end of the interval, within what is possible.
+        least: the least possible value.
+        most: the largest possible value.
+
+    >>> Answer("crime", "share", 0.25, 0.2, 0.3, 0.0, 1.0).kind
+    'share'
+    """
+
+    name: str
+    kind: str
+    estimate: float
+    low: float
+    high: float
+    least: float
+    most: float
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Answers are what reports say so far.
+
+    Args:
+        collection: the name of the collection.
+        schema: the SHA-256 of its schema.
+        counts: the number of reports about each part.
+        answers: the answers about each part that has a report.
+
+    >>> Answers("c", "00" * 32, {"label": 0}, {}).to_dict()["confidence"]
+    0.95
+    """
+
+    collection: str
+    schema: str
+    counts: Mapping[str, int]
+    answers: Mapping[str, tuple[Answer, ...]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answers as JSON-ready values."""
+        found = {part: [asdict(one) for one in answers] for part, answers in self.answers.items()}
+        known = {"collection": self.collection, "schema": self.schema, "counts": dict(self.counts)}
+        return {**known, "confidence": 0.95, "answers": found}
+
+
+def estimate(closed: Closed) -> Answers:
+    """Estimate what a collection was asked about.
+
+    Args:
+        closed: the reports that are there; the collection may still be open.
+
+    Raises:
+        DataError: there is no report yet, or one is damaged.
+    """
+    schema = closed.schema
+    given: dict[str, dict[str, tuple[int, ...]]] = {part: {} for part in schema.parts}
+    for report in closed.reports:
+        for part, answer in report.answers.items():
+            given[part][report.user] = answer
+    if not any(given.values()):
+        raise DataError("Expected at least one report, got none. Wait until devices have reported.")
+    found = {part: _part(schema, part, answers) for part, answers in given.items() if answers}
+    return Answers(schema.collection, schema.sha256, {part: len(one) for part, one in given.items()}, found)
+
+
+def _part(schema: Schema, part: str, answers: Mapping[str, tuple[int, ...]]) -> tuple[Answer, ...]:
+    rows = np.array(list(answers.values()))
+    if schema.links is not None:
+        return _links(schema.links, rows)
+    asked = schema.parts[part]
+    assert not isinstance(asked, Links)
+    randomizer: Randomizer = asked.randomizer
+    users = np.array([public_id(schema, user) for user in answers])
+    means = _means(randomizer, rows, users)
+    half = Z * np.sqrt(mean_variance(randomizer, means) / len(rows))
+    if schema.label is not None and part == "label":
+        return _answers(schema.label.classes, "share", means, half, np.zeros(len(means)), np.ones(len(means)))
+    assert schema.features is not None
+    columns = schema.features.columns
+    if isinstance(randomizer, Collision):
+        return _answers(tuple(columns), "share", means, half, np.zeros(len(means)), np.ones(len(means)))
+    low, high = np.array(list(columns.values()), np.float64).T
+    return _answers(tuple(columns), "mean", low + (high - low) * means, (high - low) * half, low, high)
+
+
+def mean_variance(randomizer: Randomizer, means: Floats) -> Floats:
+    """Return the variance of a report's estimate, on average over users whose values have these ``means``, or a bound on it, [d].
+
+    Exact where the variance is affine in the value (classes, sets) or the same for all; where it is concave, that at the mean is
+    a bound (Jensen); for Piecewise it is the largest. ``randomizer`` is what users reported by.
+
+    >>> from sfumato.randomizers import RandomizedResponse
+    >>> mean_variance(RandomizedResponse(2, epsilon=1.0), np.array([0.5, 0.5])).round(3).tolist()
+    [0.921, 0.921]
+    """
+    if isinstance(randomizer, Collision):
+        member, other = randomizer.member_variance
+    elif isinstance(randomizer, Labels):
+        member, other = randomizer.variance(np.array([0]))[0, :2]
+    elif isinstance(randomizer, Piecewise):
+        return randomizer.variance()
+    else:
+        return np.asarray(randomizer.variance(means[None])[0])
+    shares = np.clip(means, 0.0, 1.0)
+    return shares * member + (1 - shares) * other
+
+
+def _means(randomizer: Randomizer, rows: Any, users: Any) -> Floats:
+    """The mean of the estimates of all users, in blocks, since some estimates are dense."""
+    total = np.zeros(len(randomizer.variance()))
+    step = max(1, _BLOCK // len(total))
+    for start in range(0, len(rows), step):
+        some = unpacked(rows[start : start + step], randomizer)
+        part = randomizer.estimate(Reports(some.values, some.indices, users[start : start + step]))
+        total += np.asarray(part.sparse.sum(axis=0)).ravel() + part.shape[0] * part.offset
+    return total / len(rows)
+
+
+def _answers(
+    names: Sequence[str], kind: str, means: Floats, half: Floats, least: Floats, most: Floats
+) -> tuple[Answer, ...]:
+    numbers = (means, np.clip(means - half, least, most), np.clip(means + half, least, most), least, most)
+    return tuple(Answer(name, kind, *map(float, row)) for name, *row in zip(names, *numbers, strict=True))
+
+
+def _links(asked: Links, rows: Any) -> tuple[Answer, ...]:
+    """Mean degree from noisy lengths and from bits, weighted by their variances; the number of links follows if all are alike."""
+    keep, flip = map(float, asked.randomizer.bit_law)
+    decay = math.exp(-float(asked.randomizer.degree_epsilon))
+    of_lengths, of_bits = 2 * decay / (1 - decay) ** 2, (asked.users - 1) * keep * flip / (keep - flip) ** 2
+    bits = ((rows[:, 1:] - flip) / (keep - flip)).sum(axis=1).mean()
+    mean = (of_bits * rows[:, 0].mean() + of_lengths * bits) / (of_bits + of_lengths)
+    half = Z * math.sqrt(of_bits * of_lengths / (of_bits + of_lengths) / len(rows))
+    most = asked.users - 1
+    (degree,) = _answers(["links of a user"], "mean number of links", *map(np.atleast_1d, (mean, half, 0.0, most)))
+    pairs = asked.users / 2
+    scaled = [pairs * number for number in (degree.estimate, degree.low, degree.high, degree.least, degree.most)]
+    return degree, Answer("links of all users", "number of links", *scaled)

@@ -1,0 +1,65 @@
+"""Tables are read apart where ids come from several places: the ends of edges as texts, and nodes without edges."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import DataError
+from sfumato.graph import io
+from sfumato.graph.schema import Schema
+
+if TYPE_CHECKING:
+    from sfumato.graph.graph import Graph
+
+
+def read_ends(edges: str | Path) -> tuple[list[str], list[str]]:
+    r"""Read both ends of every edge of a CSV or Parquet file, as texts.
+
+    Raises:
+        DataError: the file cannot be read, or an end is missing.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "edges.csv").write_text("from,to,weight\\nann,7,1\\n")
+    ...     read_ends(Path(folder, "edges.csv"))
+    (['ann'], ['7'])
+    """
+    from sfumato.graph import encode
+
+    how = io.Reading()
+    table = io.read_edges(edges, how)
+    ends = []
+    for column in io.edge_names(table.column_names, how, str(edges)):
+        ids = encode.encode_ids(table.column(column), f"column {column!r} of {edges}")
+        if ids.null_count:
+            raise DataError(f"Expected two ends in every row of {edges}, but column {column!r} lacks one. Fill it.")
+        ends.append([str(one) for one in ids.to_pylist()])
+    return ends[0], ends[1]
+
+
+def read_alone(
+    nodes: str | Path, *, label: str | None = None, schema: str | None = None, features: bool = True
+) -> Graph:
+    """Read a node file as a graph without edges; its ids are texts.
+
+    Args:
+        nodes: path of the file, CSV or Parquet.
+        label: column of the classes; None reads none, unless the schema names one.
+        schema: path of a schema, which declares what is public.
+        features: whether the other columns are read as features.
+
+    Raises:
+        DataError: the file cannot be read, or does not fit.
+        SchemaError: the file does not fit the schema.
+    """
+    import pyarrow as pa
+
+    declared = Schema.read(schema)
+    declared = declared if features else replace(declared, columns={}, num_features=None)
+    how = io.Reading(label=label, schema=declared, features=None if features else ())
+    none: Any = pa.table({name: pa.array([], pa.large_string()) for name in ("source", "target")})
+    graph = io.build_graph(io.read_nodes(nodes, how), none, how, (str(nodes), "no edges"), 2)
+    ids = graph.node_ids
+    return replace(graph, node_ids=None if ids is None else ids.astype(str))

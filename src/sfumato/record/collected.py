@@ -1,0 +1,69 @@
+"""Reports that devices sent to a collection, as a run keeps them and a certificate describes them.
+
+A run learns from the file of a closed collection in place of asking users, so it costs them nothing more. The file stands in
+``release/`` beside what was learned, and the certificate names it by its SHA-256.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+FILE = "collection.bin"
+"""The file of the closed collection, in the release folder."""
+COVERS = (
+    "This collection: any number of runs on it cost nothing more. Other collections, and other releases about the same users, "
+    "add up."
+)
+RANDOMNESS = (
+    "Coins of every report come from AES-256 under a 256-bit key drawn from the operating system of the user's own "
+    "device."
+)
+_ASSUMED = (
+    "Every device randomizes its own values, follows the method and keeps its coins to itself. The reports were collected from "
+    "devices, and this run read nothing else of their users' values."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Collected:
+    """Collected reports are what a fit learns from in place of asking users.
+
+    Args:
+        reports: the reports by the names of releases, with what says whose they are.
+        facts: the ``name`` of the collection, its ``sha256``, that of its ``schema``, the number of ``reports``, and the times
+            ``opens`` and ``closes`` between which they were taken.
+        content: the bytes of the closed file.
+
+    >>> Collected({}, {"reports": 2}, b"SFRC").facts["reports"]
+    2
+    """
+
+    reports: Mapping[str, NDArray[Any]]
+    facts: Mapping[str, Any]
+    content: bytes
+
+
+def sentences(simulated: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a certificate says of randomness and assumptions, from what it says where devices were ``simulated``.
+
+    >>> sentences({"assumptions": ["This run simulated the devices.", "Links are public."]})["assumptions"][1]
+    'Links are public.'
+    """
+    return {"randomness": RANDOMNESS, "assumptions": [_ASSUMED, *simulated["assumptions"][1:]]}
+
+
+def words(facts: Mapping[str, Any]) -> str:
+    """Return a line on which collection this was.
+
+    >>> words({"name": "c", "sha256": "ab" * 32, "reports": 9, "opens": "2026-12-01T00:00:00Z", "closes": "2027-01-01T00:00:00Z"})
+    'Collected: 9 reports to c, from 2026-12-01T00:00:00Z to 2027-01-01T00:00:00Z, SHA-256 abababababababab.'
+    """
+    return (
+        f"Collected: {facts['reports']} reports to {facts['name']}, from {facts['opens']} to {facts['closes']}, SHA-256 "
+        f"{facts['sha256'][:16]}."
+    )

@@ -1,0 +1,212 @@
+"""Estimates from reports: no bias, intervals that cover as often as they say, in the units of the schema."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from collect_made import CLASSES, GRAPH, USERS, closed, collection, drawn, features, label, link_collection, schema
+
+from sfumato.cli import invoke
+from sfumato.collect import estimate as module
+from sfumato.collect.closed import Closed
+from sfumato.collect.estimate import estimate, mean_variance
+from sfumato.collect.wire import Message
+from sfumato.errors import DataError
+from sfumato.noise.coins import SecretWords
+from sfumato.randomizers import Laplace, MultiBit, Piecewise
+
+ROUNDS, COUNT = 400, 150
+ROWS = (np.random.default_rng(0).random((COUNT, 6)) < [0.1, 0.3, 0.5, 0.5, 0.7, 0.9]).astype(np.float64)
+LABELS = np.random.default_rng(1).choice(3, COUNT, p=[0.2, 0.3, 0.5])
+
+
+def rounds(asked):
+    """What many collections of the same users give, each with new coins and new names of users."""
+    (part,) = asked.parts
+    values = ROWS if part == "features" else LABELS
+    names = [f"{turn}-{user}" for turn in range(ROUNDS) for user in range(COUNT)]
+    ids = np.array([module.public_id(asked, name) for name in names])
+    reports = asked.parts[part].randomizer.encode(np.concatenate([values] * ROUNDS), SecretWords(bytes([7]) * 32), ids)
+    for turn in range(ROUNDS):
+        of_turn = range(turn * COUNT, (turn + 1) * COUNT)
+        found = estimate(
+            SimpleNamespace(schema=asked, reports=[Message(names[i], {part: reports.key(i)}) for i in of_turn])
+        )
+        yield found.answers[part]
+
+
+def covered(answers, truth, by=1.0):
+    """The share of intervals that hold the truth; ``by`` stretches the variance."""
+    hits = []
+    for one in answers:
+        half = np.array([max(a.high - a.estimate, a.estimate - a.low) for a in one]) * by**0.5  # one end may be cut
+        hits.append(np.abs(np.array([a.estimate for a in one]) - truth) <= half)
+    return float(np.mean(hits))
+
+
+EXACT = {
+    "subset": {"label": label(epsilon=1.0)},
+    "randomized response": {"label": label(epsilon=2.0, mechanism="randomized-response")},
+    "laplace": {"features": features(6.0, "laplace")},
+    "collision": {"features": features(4.0, "collision", cap=6)},
+}
+BOUNDED = {
+    "multi-bit": {"features": features(2.0)},
+    "pgc": {"features": features(1.0, "pgc", per_feature=True)},
+    "piecewise": {"features": features(2.0, "piecewise")},
+    "direction": {"features": features(2.0, "direction", cap=6)},
+    "gaussian": {"features": features(4.0, "gaussian", delta=1e-4)},
+}
+
+
+def truth_of(asked):
+    return ROWS.mean(axis=0) if asked.features else np.bincount(LABELS, minlength=3) / COUNT
+
+
+@pytest.mark.parametrize("parts", EXACT.values(), ids=EXACT)
+def test_intervals_cover_as_often_as_they_say(parts):
+    asked = schema(**parts)
+    answers, truth = list(rounds(asked)), truth_of(asked)
+    assert 0.93 < covered(answers, truth) < 0.968
+    assert covered(answers, truth, 2 / 3) < 0.93
+    assert covered(answers, truth, 3 / 2) > 0.968
+    means = np.mean([[one.estimate for one in turn] for turn in answers], axis=0)
+    spread = np.std([[one.estimate for one in turn] for turn in answers], axis=0) / ROUNDS**0.5
+    assert (np.abs(means - truth) < 4.5 * spread).all()
+
+
+@pytest.mark.parametrize("parts", BOUNDED.values(), ids=BOUNDED)
+def test_bounded_intervals_cover_at_least_as_often(parts):
+    asked = schema(**parts)
+    answers, truth = list(rounds(asked)), truth_of(asked)
+    assert covered(answers, truth) > 0.935
+    assert covered(answers, truth, 0.4) < 0.935
+    means = np.mean([[one.estimate for one in turn] for turn in answers], axis=0)
+    spread = np.std([[one.estimate for one in turn] for turn in answers], axis=0) / ROUNDS**0.5
+    assert (np.abs(means - truth) < 4.5 * spread).all()
+
+
+def test_variances_are_those_of_the_randomizers():
+    values = np.linspace(0, 1, 40)[:, None] * np.ones(3)
+    means = values.mean(axis=0)
+    for randomizer in (Laplace(3, 2.0), MultiBit(3, 2.0), Piecewise(3, 2.0)):
+        assert (mean_variance(randomizer, means) >= randomizer.variance(values).mean(axis=0) - 1e-12).all()
+    from sfumato.randomizers import Collision, SubsetSelection
+
+    labels = SubsetSelection(3, 1.0)
+    exact = labels.variance(LABELS).mean(axis=0)
+    np.testing.assert_allclose(mean_variance(labels, np.bincount(LABELS, minlength=3) / COUNT), exact)
+    sets = Collision(6, 2.0, 6)
+    np.testing.assert_allclose(mean_variance(sets, ROWS.mean(axis=0)), sets.variance(ROWS).mean(axis=0))
+
+
+def test_means_have_the_units_of_the_schema():
+    columns = [{"name": "age", "min": 20.0, "max": 120.0}, {"name": "height", "min": -1.0, "max": 1.0}]
+    asked = schema(features={"columns": columns, "epsilon": 200.0, "mechanism": "laplace"})
+    rows = np.random.default_rng(0).random((COUNT, 2))
+    age, height = estimate(closed(asked, drawn(asked, rows, None, USERS))).answers["features"]
+    assert (age.name, age.kind) == ("age", "mean")
+    assert age.low < 20 + 100 * rows[:, 0].mean() < age.high
+    assert abs(age.estimate - (20 + 100 * rows[:, 0].mean())) < 1
+    assert abs(height.estimate - (2 * rows[:, 1].mean() - 1)) < 0.02
+    assert (age.high - age.low) / 100 == pytest.approx(2 * 1.96 * (2 * 0.01**2 / COUNT) ** 0.5, rel=1e-3)
+    assert (age.high - age.low) / 100 == pytest.approx((height.high - height.low) / 2)
+
+
+def test_links_are_counted_from_lengths_and_bits():
+    made, _ = link_collection(epsilon=8.0)
+    degree, total = estimate(made).answers["links"]
+    truth = GRAPH.num_arcs / 150
+    assert degree.low < truth < degree.high
+    assert abs(degree.estimate - truth) < 0.5
+    assert total.estimate == 75 * degree.estimate
+    half = degree.high - degree.estimate
+    asked = made.schema.links
+    keep, flip = map(float, asked.randomizer.bit_law)
+    of_bits = 149 * keep * flip / (keep - flip) ** 2 / 150
+    assert half < 1.96 * of_bits**0.5
+    some = estimate(link_collection(USERS[:75], epsilon=8.0)[0]).answers["links"][0]
+    assert (some.high - some.estimate) == pytest.approx(half * 2**0.5)
+
+
+def test_intervals_of_links_cover_as_often_as_they_say():
+    from collect_made import links
+
+    from sfumato.local.collection import topology
+
+    asked = schema(links=links(epsilon=4.0))
+    matrix, source, hits = topology(GRAPH), SecretWords(bytes(32)), {0.5: 0, 1.0: 0}
+    truth = GRAPH.num_arcs / 150
+    for _ in range(300):
+        reports = asked.links.randomizer.encode(matrix, source)
+        bits = np.unpackbits(reports.bits, axis=1, count=150, bitorder="little")
+        rows = np.column_stack((reports.degrees, [np.delete(row, place) for place, row in enumerate(bits)]))
+        one = module._links(asked.links, rows)[0]
+        for by in hits:
+            hits[by] += abs(one.estimate - truth) <= (one.high - one.estimate) * by**0.5
+    assert 0.91 < hits[1.0] / 300 < 0.985
+    assert hits[0.5] / 300 < 0.91
+
+
+def test_ends_stay_within_what_is_possible_and_the_estimate_need_not():
+    asked = schema(label=label(epsilon=0.1))
+    answers = estimate(closed(asked, drawn(asked, None, np.zeros(150, int), USERS))).answers["label"]
+    assert all(0 <= one.low <= one.high <= 1 for one in answers)
+    assert sum(one.estimate for one in answers) == pytest.approx(1)
+    assert [one.name for one in answers] == CLASSES
+
+
+def test_users_without_a_label_count_among_the_others_alone():
+    asked = schema(features=features(), label=label())
+    from sfumato.collect.wire import decode, encode
+
+    messages = drawn(asked, GRAPH.x, GRAPH.y, USERS)
+    for user in USERS[:50]:
+        messages[user] = encode(asked, user, {"features": decode(asked, messages[user]).answers["features"]})
+    found = estimate(closed(asked, messages))
+    assert found.counts == {"features": 150, "label": 100}
+
+
+def test_a_collection_without_reports_is_refused():
+    with pytest.raises(DataError, match="at least one report"):
+        estimate(Closed(schema(label=label()), ()))
+
+
+def test_blocks_give_the_same(monkeypatch):
+    made = collection(features=features(3.0, "direction"))
+    whole = estimate(made).answers["features"]
+    monkeypatch.setattr(module, "_BLOCK", 60)
+    for one, other in zip(whole, estimate(made).answers["features"], strict=True):
+        assert one.estimate == pytest.approx(other.estimate)
+
+
+def test_the_command_prints_and_draws(tmp_path, capsys):
+    collection(features=features(), label=label()).write(tmp_path / "closed")
+    assert invoke(["collect", "estimate", str(tmp_path / "closed"), "--plot", str(tmp_path / "e.svg"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [one["name"] for one in found["answers"]["label"]] == CLASSES
+    assert found["counts"] == {"features": 150, "label": 150}
+    picture = (tmp_path / "e.svg").read_text()
+    assert "Class shares of 150 users, 95 % intervals" in picture
+    assert invoke(["collect", "estimate", str(tmp_path / "closed"), "--plot", str(tmp_path / "e.png")]) == 0
+    told = capsys.readouterr().out
+    assert "of twenty, one is expected to miss" in told
+    assert (tmp_path / "e.png").read_bytes()[:4] == b"\x89PNG"
+    assert invoke(["collect", "estimate", str(tmp_path / "closed"), "--plot", str(tmp_path / "e.pdf")]) == 2
+    assert "ends with .svg or .png" in capsys.readouterr().err
+    assert invoke(["collect", "estimate", str(tmp_path / "none")]) == 2
+
+
+def test_of_many_answers_the_largest_are_drawn():
+    from sfumato.report.collection import MOST, answers_figure
+
+    made = collection(features=features(8.0, count=6), label=label())
+    found = estimate(made)
+    many = {"label": tuple(module.Answer(f"c{one}", "share", one / 100, 0.0, 1.0, 0.0, 1.0) for one in range(60))}
+    figure = answers_figure(module.Answers("c", "0" * 64, {"label": 9}, many))
+    assert figure.description.count("(0 to 1)") == MOST
+    assert "c59" in figure.svg
+    assert ">c10<" not in figure.svg
+    assert "the 40 largest" in figure.description
+    assert "f3" in answers_figure(found).svg
