@@ -115,8 +115,7 @@ def main() -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         store, url = folder / "reports.sqlite", f"http://127.0.0.1:{port}"
-        options = {"--schema": "schema.json", "--server-key": "server.key", "--store": store.name, "--port": str(port)}
-        words = [word for option in options.items() for word in option]
+        words = ["schema.json", "--store", store.name, "--port", str(port)]
         server = subprocess.Popen([sys.executable, "-m", "sfumato", "collect", "serve", *words], cwd=folder)
         try:
             while not _answers(url):

@@ -32,7 +32,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-SERVE = ("collect", "serve", "--schema", "schema.json", "--server-key", "server.key")
+SERVE = ("collect", "serve", "schema.json")
 
 
 def started(folder, *options):
@@ -118,7 +118,6 @@ def test_tls(folder):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--schema", "absent.json"), "absent.json"),
         (("--server-key", "absent.key"), "absent.key"),
         (("--server-key", "other.key"), "the key of this schema"),
         (("--certificate", "server.key"), "Add the other"),
@@ -141,6 +140,11 @@ def test_bad_input_ends_with_2_and_serves_nothing(folder, sfumato, options, word
     assert words in result.err
     assert result.err.count("\n") == 1
     assert {path.name.partition("-")[0] for path in set(folder.iterdir()) - before} <= {"reports.sqlite"}
+
+
+def test_a_schema_that_is_absent_is_refused(folder, sfumato):
+    result = sfumato("collect", "serve", "absent.json")
+    assert (result.code, "absent.json" in result.err) == (2, True)
 
 
 def test_a_port_in_use_is_refused_before_a_store_is_made(folder, sfumato):

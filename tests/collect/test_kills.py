@@ -36,16 +36,7 @@ class Server:
         self.store = str(folder / "reports.sqlite")
 
     def start(self):
-        words = [
-            "--schema",
-            "schema.json",
-            "--server-key",
-            "server.key",
-            "--store",
-            self.store,
-            "--port",
-            str(self.port),
-        ]
+        words = ["schema.json", "--store", self.store, "--port", str(self.port)]
         with (self.folder / "server.log").open("ab") as log:
             command = [sys.executable, "-m", "sfumato", "collect", "serve", *words]
             self.process = subprocess.Popen(command, cwd=self.folder, stderr=log)

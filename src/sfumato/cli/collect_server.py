@@ -30,8 +30,8 @@ _JSON = typer.Option(False, "--json", help="Print one JSON object on standard ou
 
 
 def serve(
-    schema: Path = typer.Option(..., "--schema", help="The schema of the collection, from `collect init`."),
-    server_key: Path = typer.Option(..., "--server-key", help="The secret key of the server, from `collect init`."),
+    schema: Path = typer.Argument(..., help="The schema of the collection, as `collect init` writes it."),
+    server_key: Path = typer.Option("server.key", "--server-key", help="The secret key of the server."),
     store: str = typer.Option(
         "reports.sqlite", "--store", help="Where reports are kept: an SQLite file, or the URL of a database."
     ),
