@@ -3,6 +3,9 @@
 import json
 import re
 import shlex
+import socket
+import subprocess
+import sys
 import tomllib
 from functools import partial
 from pathlib import Path
@@ -51,7 +54,8 @@ REPLACED = {
         "minutes on real data; images are generated",
     ),
 }
-CAMPUS_NODES = 300  # of 4,000, to be quick
+CAMPUS_NODES = 300  # of 4,000 or more, to be quick
+PORT = "8765"  # of the server of a page; a free one takes its place
 EPOCHS = 5  # of 100, where labels are public
 STUDENT = {"consistency": {"width": 16, "steps": 5}}  # of --quick
 PUBLIC_IMAGES = 200  # of 9,000
@@ -77,19 +81,24 @@ def run_page(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr("sfumato.graph.datasets.campus", partial(campus, CAMPUS_NODES))
+    monkeypatch.setattr("sfumato.graph.campus", lambda nodes: campus(min(nodes, CAMPUS_NODES)))
     monkeypatch.setattr("sfumato.pate.images.load_images", partial(images, monkeypatch))
     monkeypatch.setattr("sfumato.central._learning._PUBLIC_EPOCHS", EPOCHS)
     monkeypatch.setattr(pate_run, "QUICK", {**pate_run.QUICK, **STUDENT})
     monkeypatch.setattr(cells, "_load", cells._load.__wrapped__)  # keeps no small graph for other tests
 
+    servers = []
+
     def run(text, outputs):
         names, shown = {}, ""
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            text = text.replace(PORT, str(free.getsockname()[1]))
         for language, body in FENCE.findall(text):
             capsys.readouterr()
             if language == "python":
                 exec(compile(body, "page", "exec"), names)
             elif language == "sh":
-                run_shell(body)
+                run_shell(body, servers)
             elif language == "toml":
                 tomllib.loads(body)
                 named = re.match(r"# ([\w-]+\.toml)\n", body)
@@ -105,7 +114,11 @@ def run_page(tmp_path, monkeypatch, capsys):
             shown = "".join(capsys.readouterr())
         return names
 
-    return run
+    yield run
+    for server in servers:
+        server.terminate()
+        server.communicate(timeout=30)
+        assert server.returncode == 0
 
 
 def write_tables(folder):
@@ -158,17 +171,32 @@ def images(monkeypatch, name, data_dir):
     return Images(name, x, y, x[: PUBLIC_IMAGES + 20], y[: PUBLIC_IMAGES + 20])
 
 
-def run_shell(body):
-    """Run each line; what is not in the tables above must be a command of ours that succeeds."""
+def run_shell(body, servers):
+    """Run each line; what is not in the tables above must be a command of ours that succeeds, or a server that starts."""
     for line in body.replace("\\\n", " ").splitlines():
         for written, (instead, _) in REPLACED.items():
             line = line.replace(written, instead)
-        line = line.removeprefix("$ ")
+        line = re.sub(r"\$\((.*?)\)", output, line.removeprefix("$ "))
         words = shlex.split(line, comments=True)
         if not words or line.startswith(tuple(NOT_RUN)):
             continue
         assert words[0] == "sfumato", f"{line!r} is not run: list it in NOT_RUN with the reason"
+        if words[1:3] == ["collect", "serve"]:
+            servers.append(started(words))
+            continue
         assert invoke(words[1:]) == 0, line
+
+
+def output(found):
+    """What a command in $() prints."""
+    return subprocess.check_output(found[1], shell=True, text=True).strip()
+
+
+def started(words):
+    """A server that answers by now."""
+    server = subprocess.Popen([sys.executable, "-m", *words], stderr=subprocess.PIPE, text=True)
+    assert "Ctrl-C stops the server" in server.stderr.readline()
+    return server
 
 
 def missing(expected, shown):
