@@ -7,7 +7,7 @@ import re
 import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from sfumato.collect import keys, wire
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MOST_REPORTS = 2_000
 MOST_USERS = 1_000
-MOST_KNOWN = 1 << 17
+MOST_KNOWN = 1 << 19
 _HEX = re.compile("[0-9a-f]{64}")
 _FIELDS = {"user", "sign_key", "agree_key", "code"}
 
@@ -39,9 +39,8 @@ class Intake:
 
     def __init__(self, schema: Schema, store: Store, server_key: ServerKey) -> None:
         self._schema, self._store, self._server_key = schema, store, server_key
-        self._known: dict[str, Keys] = {}
-        self._lock = threading.Lock()
-        self._mac_key = lru_cache(MOST_KNOWN)(server_key.mac_key)  # to derive one takes longer than to check a report
+        self._known = _Recent()  # public keys of a user: 32 bytes to sign and 32 to agree
+        self._derived = _Recent()  # to derive a secret takes longer than to check a report
 
     @property
     def most_bytes(self) -> int:
@@ -124,7 +123,7 @@ class Intake:
 
     def knows(self, user: str) -> bool:
         """Tell whether the keys of a user are at hand, without the store."""
-        return user in self._known
+        return self._known.get(user.encode()) is not None
 
     def learn(self, users: Collection[str]) -> None:
         """Read the keys of users who are not known yet from the store; those who are not enrolled stay unknown.
@@ -132,16 +131,13 @@ class Intake:
         Raises:
             StoreError: the store cannot be read.
         """
-        unknown = [user for user in users if user not in self._known]
+        unknown = [user for user in users if not self.knows(user)]
         if unknown:
             self.remember(self._store.keys(unknown))
 
     def remember(self, found: Mapping[str, Keys]) -> None:
-        """Keep the keys of enrolled users at hand; the oldest ones are forgotten where these are too many."""
-        with self._lock:
-            self._known.update(found)
-            while len(self._known) > max(MOST_KNOWN, len(found)):
-                del self._known[next(iter(self._known))]
+        """Keep the keys of enrolled users at hand; the older half is forgotten where these are too many."""
+        self._known.keep({user.encode(): b"".join(own) for user, own in found.items()})
 
     def _checked(self, found: Batch) -> CheckedBatch:
         read: list[tuple[int, str, bytes, bytes]] = []
@@ -179,10 +175,35 @@ class Intake:
             raise RefusalError(400, str(error)) from error
 
     def _keys(self, user: str) -> Keys:
-        found = self._known.get(user)
+        found = self._known.get(user.encode())
         if found is None:
             raise RefusalError(403, "Expected an enrolled user, got another. Enrol the device first.", user=user)
+        return Keys(found[: keys.KEY_BYTES], found[keys.KEY_BYTES :])
+
+    def _mac_key(self, agree_key: bytes, user: str) -> bytes:
+        name = agree_key + user.encode()
+        found = self._derived.get(name)
+        if found is None:
+            found = self._server_key.mac_key(agree_key, user)
+            self._derived.keep({name: found})
         return found
+
+
+class _Recent:
+    """Bytes by bytes, of which the latest are kept. The garbage collector need not look at bytes, however many there are."""
+
+    def __init__(self) -> None:
+        self._kept: dict[bytes, bytes] = {}
+        self._lock = threading.Lock()
+
+    def get(self, name: bytes) -> bytes | None:
+        return self._kept.get(name)
+
+    def keep(self, found: Mapping[bytes, bytes]) -> None:
+        with self._lock:
+            self._kept.update(found)
+            if len(self._kept) > MOST_KNOWN:
+                self._kept = dict(islice(self._kept.items(), len(self._kept) - MOST_KNOWN // 2, None))
 
 
 @dataclass(frozen=True)
