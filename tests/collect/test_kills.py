@@ -1,4 +1,4 @@
-"""`kill -9` of a server at random moments while devices upload: every acknowledged report is in the store exactly once.
+"""`kill -9` of a server, or of devices, at random moments: every acknowledged report is in the store exactly once, and no other.
 
 Devices send again until they have an answer. Three of four send alone, the others in batches. After each kill the store is read
 as the server left it. The seed is printed.
@@ -18,6 +18,7 @@ import pytest
 from devices import SERVER_KEY, FakeDevice, label_schema
 
 from sfumato.collect.store import Store
+from sfumato.collect.wire import decode
 
 SCHEMA = label_schema(opens="2020-01-01T00:00:00Z", closes="2120-01-01T00:00:00Z")
 BATCH = 20
@@ -152,3 +153,34 @@ def test_server_that_is_told_to_stop_answers_what_is_under_way(tmp_path):
     log = (tmp_path / "server.log").read_text()
     assert "Stopped. All acknowledged reports are in the store." in log
     assert "Traceback" not in log
+
+
+@pytest.mark.parametrize(
+    ("kills", "users"), [(3, 300), pytest.param(200, 20_000, marks=pytest.mark.soak)], ids=["few", "many"]
+)
+def test_killed_devices_never_send_two_reports(tmp_path, kills, users):
+    """One process has all devices. The server would have an alert for any report but the first one of a user."""
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"seed {seed}")
+    moments, server, names = random.Random(seed), Server(tmp_path), [f"user-{place}" for place in range(users)]
+    codes = [f"{name},{SERVER_KEY.code(SCHEMA, name)}" for name in names]
+    (tmp_path / "codes.csv").write_text("\n".join(["user,code", *codes]) + "\n")
+    (tmp_path / "values.csv").write_text("".join(f"{row}\n" for row in ["user,label", *(f"{one},a" for one in names)]))
+    server.start()
+    address = f"http://127.0.0.1:{server.port}"
+    files = ["--codes", "codes.csv", "--values", "values.csv", "--batch", "1"]
+    command = [sys.executable, "-m", "sfumato", "collect", "simulate", "schema.json", "--server", address, *files]
+    lives = 0
+    while True:
+        with (tmp_path / "simulate.log").open("ab") as log:
+            process = subprocess.Popen(command, cwd=tmp_path, stdout=log, stderr=log)
+        try:
+            assert process.wait(moments.uniform(0, 2) if lives < kills else None) == 0
+            break
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            lives += 1
+    print(f"{lives} kills")
+    assert server.end(signal.SIGTERM) == 0
+    assert {decode(SCHEMA, message).user for message in held(server)} == set(names)
