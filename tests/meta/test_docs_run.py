@@ -49,12 +49,13 @@ REPLACED = {
         "--nodes papers.csv --edges citations.csv --label topic --text abstract --text title",
         "real data: papers of two topics",
     ),
+    "campus(10_000)": ("campus(300)", "half a minute of training"),
     "--teachers 250 --queries 2200": (
         "--teachers 50 --queries 100 --quick",
         "minutes on real data; images are generated",
     ),
 }
-CAMPUS_NODES = 300  # of 4,000 or more, to be quick
+CAMPUS_NODES = 300  # of 4,000, to be quick
 PORT = "8765"  # of the server of a page; a free one takes its place
 EPOCHS = 5  # of 100, where labels are public
 STUDENT = {"consistency": {"width": 16, "steps": 5}}  # of --quick
@@ -81,7 +82,6 @@ def run_page(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr("sfumato.graph.datasets.campus", partial(campus, CAMPUS_NODES))
-    monkeypatch.setattr("sfumato.graph.campus", lambda nodes: campus(min(nodes, CAMPUS_NODES)))
     monkeypatch.setattr("sfumato.pate.images.load_images", partial(images, monkeypatch))
     monkeypatch.setattr("sfumato.central._learning._PUBLIC_EPOCHS", EPOCHS)
     monkeypatch.setattr(pate_run, "QUICK", {**pate_run.QUICK, **STUDENT})
@@ -96,7 +96,7 @@ def run_page(tmp_path, monkeypatch, capsys):
         for language, body in FENCE.findall(text):
             capsys.readouterr()
             if language == "python":
-                exec(compile(body, "page", "exec"), names)
+                exec(compile(replaced(body), "page", "exec"), names)
             elif language == "sh":
                 run_shell(body, servers)
             elif language == "toml":
@@ -174,9 +174,7 @@ def images(monkeypatch, name, data_dir):
 def run_shell(body, servers):
     """Run each line; what is not in the tables above must be a command of ours that succeeds, or a server that starts."""
     for line in body.replace("\\\n", " ").splitlines():
-        for written, (instead, _) in REPLACED.items():
-            line = line.replace(written, instead)
-        line = re.sub(r"\$\((.*?)\)", output, line.removeprefix("$ "))
+        line = re.sub(r"\$\((.*?)\)", output, replaced(line).removeprefix("$ "))
         words = shlex.split(line, comments=True)
         if not words or line.startswith(tuple(NOT_RUN)):
             continue
@@ -185,6 +183,13 @@ def run_shell(body, servers):
             servers.append(started(words))
             continue
         assert invoke(words[1:]) == 0, line
+
+
+def replaced(text):
+    """The text with what REPLACED names."""
+    for written, (instead, _) in REPLACED.items():
+        text = text.replace(written, instead)
+    return text
 
 
 def output(found):
