@@ -30,9 +30,9 @@ from sfumato.report.page import Code, Page, Section, Table
 SPLITS, STARTS = 5, 4
 METHOD = LinkPrediction(epsilon_x=1.0, mechanism="piecewise")
 TEXT = (
-    "Test AUC in percent of VGAE on Piecewise reports, Citeseer, epsilon 1 on each feature; in brackets AUC on the validation edges. "
-    "A row is a split with one set of fresh reports; columns differ in initial weights and drawn codes alone. Start 0 is that of "
-    "the recorded page."
+    "Test AUC in percent of VGAE on Piecewise reports, Citeseer, epsilon 1 on each feature; in brackets AUC on the validation "
+    "edges. A row is a split with one set of fresh reports; columns differ in initial weights and drawn codes alone. Start 0 is "
+    "that of the recorded page."
 )
 
 
