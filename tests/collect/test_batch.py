@@ -4,22 +4,20 @@ import random
 
 import pytest
 
-from sfumato.collect.batch import decode_batch, encode_batch
+from sfumato.collect.batch import MOST_BYTES, decode_batch, encode_batch, most_reports
 from sfumato.collect.keys import MAC_BYTES, DeviceKeys, ServerKey, mac, verify_batch
 from sfumato.collect.schema import Schema
 from sfumato.collect.wire import WireError, encode
 
 SERVER = ServerKey(bytes(range(32)))
-SCHEMA = Schema.from_dict(
-    {
-        "collection": "reading",
-        "purpose": "A test.",
-        "opens": "2026-01-01T00:00:00Z",
-        "closes": "2036-01-01T00:00:00Z",
-        "server_key": SERVER.public.hex(),
-        "label": {"classes": ["crime", "poetry", "science"], "epsilon": 1.0},
-    }
-)
+QUESTIONS = {
+    "collection": "reading",
+    "purpose": "A test.",
+    "opens": "2026-01-01T00:00:00Z",
+    "closes": "2036-01-01T00:00:00Z",
+    "server_key": SERVER.public.hex(),
+}
+SCHEMA = Schema.from_dict({**QUESTIONS, "label": {"classes": ["crime", "poetry", "science"], "epsilon": 1.0}})
 DEVICES = {name: DeviceKeys(bytes([place]) * 32, bytes([place + 9]) * 32) for place, name in enumerate(("ada", "bö"))}
 
 
@@ -104,3 +102,14 @@ def test_what_is_accepted_has_one_form():
         head = b"SFRB\x01" + SCHEMA.digest + bytes([len(identity)]) + identity
         assert head + framed + read.signature == bytes(data)
     assert accepted
+
+
+def test_as_many_reports_as_fit():
+    users = 50_000
+    asked = {"users": users, "roster": "0" * 64, "epsilon": 1.0, "degree_share": 0.1}
+    links = Schema.from_dict({**QUESTIONS, "links": asked})
+    message = encode(links, f"{1:064}", {"links": (0, *[0] * (users - 1))})  # no user id is longer
+    coded = [(message, bytes(MAC_BYTES))] * (most_reports(links) + 1)
+    assert len(encode_batch(links, f"{1:064}", DEVICES["ada"], coded[1:])) <= MOST_BYTES
+    assert len(encode_batch(links, f"{1:064}", DEVICES["ada"], coded)) > MOST_BYTES
+    assert most_reports(SCHEMA) == 2000

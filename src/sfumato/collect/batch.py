@@ -22,13 +22,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sfumato.collect.keys import MAC_BYTES, SIGNATURE_BYTES
-from sfumato.collect.wire import WireError, check_user
+from sfumato.collect.wire import WireError, check_user, most_bytes
 
 if TYPE_CHECKING:
     from sfumato.collect.keys import DeviceKeys
     from sfumato.collect.schema import Schema
 
 MAGIC, VERSION = b"SFRB", 1
+MOST_BYTES, MOST_REPORTS = 1 << 23, 2_000
 _HEAD = len(MAGIC) + 1 + 32
 
 
@@ -47,6 +48,12 @@ class Batch:
     reports: tuple[tuple[bytes, bytes], ...]
     signed: bytes
     signature: bytes
+
+
+def most_reports(schema: Schema) -> int:
+    """Return how many reports fit into a batch that a server takes: at most 2,000, and 8 MiB."""
+    around = _HEAD + 1 + 64 + SIGNATURE_BYTES
+    return max(1, min(MOST_REPORTS, (MOST_BYTES - around) // (4 + most_bytes(schema) + MAC_BYTES)))
 
 
 def encode_batch(schema: Schema, sender: str, keys: DeviceKeys, reports: Iterable[tuple[bytes, bytes]]) -> bytes:

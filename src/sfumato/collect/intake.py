@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.collect import keys, wire
 from sfumato.collect.batch import MAGIC as BATCH_MAGIC
-from sfumato.collect.batch import Batch, decode_batch
+from sfumato.collect.batch import MOST_REPORTS, Batch, decode_batch
 from sfumato.collect.refusals import RefusalError
 from sfumato.collect.store import Enrolment, Keys, Store, Upload
 from sfumato.errors import InputError
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from sfumato.collect.keys import ServerKey
     from sfumato.collect.schema import Schema
 
-MOST_REPORTS = 2_000
 MOST_USERS = 1_000
 MOST_KNOWN = 1 << 19
 _HEX = re.compile("[0-9a-f]{64}")
@@ -45,8 +44,7 @@ class Intake:
     @property
     def most_bytes(self) -> int:
         """The size of the largest upload of one report."""
-        parts = sum(wire.size(part.layouts) for part in self._schema.parts.values())
-        return 4 + 1 + 32 + 1 + 64 + 1 + parts + keys.SIGNATURE_BYTES
+        return wire.most_bytes(self._schema) + keys.SIGNATURE_BYTES
 
     def enrolment(self, values: Any) -> Enrolment:
         """Check the user, keys and code of one device.

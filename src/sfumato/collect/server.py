@@ -24,6 +24,7 @@ from starlette.requests import Request  # noqa: TC002  FastAPI reads annotations
 
 from sfumato import __version__
 from sfumato.collect.answers import BYTES, CALLS, counted, documented
+from sfumato.collect.batch import MOST_BYTES
 from sfumato.collect.bodies import Bodies
 from sfumato.collect.checks import moment
 from sfumato.collect.intake import MOST_KNOWN, Intake, read_users
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from sfumato.collect.store import Answer, Enrolment, Store, Upload
 
 T = TypeVar("T")
-MOST_BATCH = 1 << 23
 _MOST_USERS_BYTES = 1 << 19
 _BLOCK = 1 << 16
 _BEARER, _BASIC = HTTPBearer(auto_error=False), HTTPBasic(auto_error=False)
@@ -183,7 +183,7 @@ class _Service:
         A report that is refused leaves the others as they are.
         """
         self._check_open()
-        async with self._bodies.read(request, MOST_BATCH) as body:
+        async with self._bodies.read(request, MOST_BYTES) as body:
             batch = await self._checking(lambda: self._intake.batch(body))
             self._take_turn(batch.sender)
             answers = await self._write(self._reports, [upload for _, upload in batch.uploads])

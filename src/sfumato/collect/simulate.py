@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sfumato.collect.batch import encode_batch
+from sfumato.collect.batch import encode_batch, most_reports
 from sfumato.collect.client import enrolment
 from sfumato.collect.connection import JSON, Connection
 from sfumato.collect.keys import DeviceKeys, mac
@@ -168,14 +168,16 @@ class Devices:
 
         Args:
             server: where reports go.
-            batch: how many reports are sent at once; 1 sends each alone, with a signature of its own.
+            batch: how many reports are sent at once, as far as the server takes so much; 1 sends each alone, with a signature of
+                its own.
             report: told how far it is.
 
         Raises:
             CollectionError: the server refuses a whole request, or does not answer.
         """
         stored = repeated = refused = 0
-        for rows in self._steps("sent", batch if batch > 1 else SINGLE_REPORTS_AT_ONCE, "Send reports", report):
+        together = min(batch, most_reports(self._schema))
+        for rows in self._steps("sent", together if batch > 1 else SINGLE_REPORTS_AT_ONCE, "Send reports", report):
             if batch == 1:
                 signed = (message + keys.sign(message) for _, _, keys, message in rows)
                 again = [server.post("/reports", one).status_code == 200 for one in signed]

@@ -129,6 +129,11 @@ def size(layouts: tuple[Layout, ...]) -> int:
     return -(-sum(layout.bits for layout in layouts) // 8)
 
 
+def most_bytes(schema: Schema) -> int:
+    """Return the size of the largest message for a schema."""
+    return len(MAGIC) + 1 + 32 + 1 + 64 + 1 + sum(size(part.layouts) for part in schema.parts.values())
+
+
 def check_user(user: str) -> str:
     """Return a user id if it has a single form: printable, normalized (NFC), no space at its ends, 1 to 64 bytes in UTF-8.
 
