@@ -314,6 +314,12 @@ def test_the_command_line_trains_predicts_and_verifies(folder, tmp_path, capsys)
     assert "140 reports" in capsys.readouterr().out
     assert invoke(["predict", str(run)]) == 0
     assert len((run / "predictions.csv").read_text().splitlines()) == 151
+    assert invoke(["report", str(run)]) == 0
+    page = (run / "reports" / "index.html").read_text()
+    for words in ("140 reports", "Validation accuracy"):
+        assert words in page
+    assert "true labels or other" not in page
+    capsys.readouterr()
     assert invoke(["evaluate", str(run)]) == 2
     assert "validation.json" in capsys.readouterr().err
     assert invoke(["predict", str(run), "--dataset", "campus", "--out", str(tmp_path / "p.csv")]) == 2

@@ -16,6 +16,7 @@ from sfumato.errors import DataError
 from sfumato.evaluation.controls import titles
 from sfumato.evaluation.scores import Summary
 from sfumato.experiments.results import FILE
+from sfumato.record import collected
 from sfumato.record.certificate import price_words
 from sfumato.record.release_folder import read_release
 from sfumato.report.evidence import attacks_section, audit_section
@@ -27,6 +28,15 @@ from sfumato.report.words import claim_words, event_words, interval, percent, pl
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph
 
+_FROM_TRUTH = (
+    "What follows reads true labels or other protected data. It helps whoever holds the data to judge the run; it is outside the "
+    "guarantee and must not leave with the release."
+)
+_CLOSING = "This page holds scores that read true labels: it is evaluation, and no part of release/."
+_FROM_REPORTS = (
+    "This run learned from a collection, and nobody here knows a true value. What follows is estimated from reports, so it costs "
+    "users nothing more."
+)
 _NO_PRIVACY = "No privacy: this run was trained without any guarantee; nothing of it may be released."
 
 
@@ -51,6 +61,7 @@ class Run:
         signed: whether the release has a signature.
         metrics: the scores in ``evaluation/``; None without them.
         curves: the learning curves in ``evaluation/``; None without them.
+        validation: of a run on a collection the accuracy that reports alone tell; None of others.
         predicted: a class number for every node; None if the graph cannot be read.
         evaluation: scores by class and degree; None if the graph cannot be read.
         missing: why the graph cannot be read.
@@ -66,6 +77,7 @@ class Run:
     signed: bool
     metrics: Mapping[str, Any] | None = None
     curves: Mapping[str, Any] | None = None
+    validation: Mapping[str, Any] | None = None
     predicted: NDArray[np.int64] | None = None
     evaluation: Evaluation | None = None
     missing: str = ""
@@ -111,6 +123,7 @@ def read_run(folder: str | Path) -> Run:
         (folder / "release" / "signature.json").exists(),
         _evaluated(folder / "evaluation" / "metrics.json"),
         _evaluated(folder / "evaluation" / "curves.json"),
+        _evaluated(folder / "evaluation" / "validation.json"),
         audit=_evaluated(folder / "evaluation" / "audit.json"),
         attacks=tuple(
             found for path in sorted(folder.glob("evaluation/attacks/*.json")) if (found := _evaluated(path))
@@ -161,7 +174,7 @@ def run_page(run: Run) -> str:
     tried = [audit_section(run.audit)] if run.audit else []
     tried += [attacks_section(run.attacks)] if run.attacks else []
     sections = (_guarantee(run), _released(run), *_pictures(run), _evaluation(run), *tried)
-    closing = "This page holds scores that read true labels: it is evaluation, and no part of release/."
+    closing = _CLOSING if run.validation is None else "This page is evaluation, and no part of release/."
     return to_html(Page(f"{values['method']} on {run.graph}", lead, sections, closing))
 
 
@@ -182,6 +195,11 @@ def _guarantee(run: Run) -> Section:
         ("Trust model", values["trust_model"]),
         ("Method", f"{values['method']} ({_settings(values['settings'])})"),
         *(("With arcs of others", text.partition(": ")[2]) for text in price_words(values)),
+        *(
+            (("Collection", collected.words(values["collection"]).partition(": ")[2]),)
+            if "collection" in values
+            else ()
+        ),
         *(_costs(values["accounting"]) if values["releases"] else ()),
         ("Signed", "yes" if run.signed else "no: checked for consistency, not for origin"),
         ("Ledger", f"closed at {values['ledger_head']}"),
@@ -303,10 +321,13 @@ def _pictures(run: Run) -> tuple[Section, ...]:
 
 
 def _evaluation(run: Run) -> Section:
-    parts: list[Part] = [
-        "What follows reads true labels or other protected data. It helps whoever holds the data to judge the run; it is "
-        "outside the guarantee and must not leave with the release."
-    ]
+    parts: list[Part] = [_FROM_REPORTS if run.validation else _FROM_TRUTH]
+    if run.validation is not None:
+        found = run.validation["validation_accuracy"]
+        parts.append(
+            f"Validation accuracy: {percent(found['mean'])} % [{interval(found['low'], found['high'])}]. The noise of reports is "
+            "taken out on average, so the estimate may lie outside 0 to 100 %."
+        )
     if run.metrics is not None:
         parts += _metrics(run.metrics, run.certificate["method"])
     curves = curves_figure(run.curves or {})
