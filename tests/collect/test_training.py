@@ -55,6 +55,7 @@ SAME = {
     "network": ("lpgnn", "lpgnn-2021", {"features": features(), "label": label(mechanism="randomized-response")}),
     "label-only": ("label-only", None, {"label": label()}),
     "pgc": ("pgc", None, {"features": features(mechanism="pgc", per_feature=True)}),
+    "pgc on other reports": ("pgc", None, {"features": features(mechanism="multi-bit")}),
     "laplace": ("lpgnn", "lpgnn-2021", {"features": features(mechanism="laplace"), "label": label()}),
 }
 

@@ -118,10 +118,9 @@ def method_of(word: str, asked: Schema, preset: str | None = None) -> Any:
     budgets = {name: math.inf if settings[name] is None else settings[name] for name in ("epsilon_x", "epsilon_y")}
     if preset is not None and not asked.features:
         raise InputError(f"Expected no --preset with a collection without features, got {preset!r}. Drop it.")
-    given = {**budgets, "mechanism": settings.get("mechanism"), "preset": preset}
     if word == "label-only":
-        del given["epsilon_x"], given["mechanism"]
-    return replace(method_for(word, given), **settings)
+        del budgets["epsilon_x"]
+    return replace(method_for(word, {**budgets, "preset": preset}), **settings)
 
 
 def settings_of(asked: Schema) -> dict[str, Any]:
