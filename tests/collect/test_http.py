@@ -4,11 +4,12 @@ import json
 import socket
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 import uvicorn
 from devices import OPEN, SERVER_KEY, TOKEN, FakeDevice, label_schema
+from fastapi.responses import StreamingResponse
 
 from sfumato.collect.http import Limits, configured
 from sfumato.collect.server import create_app
@@ -161,6 +162,42 @@ def test_bodies_in_chunks_are_limited(narrow, path):
     said = talk(narrow, head, *(b"3e8\r\n" + b"x" * 1000 + b"\r\n",) * 20, pause=0.005)
     assert said.split()[1] in ((b"413",) if path in ("/reports", "/batches", "/users") else (b"404", b"405"))
     assert answer_of(talk(narrow, request(ADA.body())))[0] in (200, 201)
+
+
+@pytest.mark.parametrize("part", [b"X: y\r\n" * 100, b"y" * 500], ids=["many", "one without an end"])
+def test_headers_after_a_body_in_chunks_are_limited(narrow, part):
+    head = b"POST /reports HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nX: "
+    assert answer_of(talk(narrow, head, *(part,) * 40, pause=0.005))[0] == 431
+
+
+def test_chunks_with_headers_after_them_are_one_body(narrow):
+    body = b"".join(b"1\r\n%c\r\n" % byte for byte in ADA.body()) + b"0\r\nX: y\r\nExpect: 100-continue\r\n\r\n"
+    head = b"POST /reports HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+    parts = [body[place : place + 7] for place in range(0, len(body), 7)]
+    assert answer_of(talk(narrow, head, *parts))[0] in (200, 201)
+
+
+def test_requests_that_do_not_wait_for_answers_are_refused(narrow):
+    said = talk(narrow, b"GET /schema HTTP/1.1\r\nHost: x\r\n\r\n" * 3000)
+    assert 1 <= said.count(b"HTTP/1.1 ") <= 2
+    assert answer_of(talk(narrow, request(ADA.body())))[0] in (200, 201)
+
+
+def test_an_answer_that_nobody_reads_ends_the_connection(application):
+    app = application()
+
+    @app.get("/long")
+    async def long():
+        return StreamingResponse(bytes(1 << 16) for _ in range(1 << 10))
+
+    with served(app, answer_seconds=0.3) as address, socket.create_connection(address, timeout=PATIENCE) as connection:
+        connection.sendall(b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n")
+        time.sleep(1)
+        received = 0
+        with suppress(ConnectionResetError):
+            while block := connection.recv(1 << 16):
+                received += len(block)
+    assert received < 1 << 25
 
 
 @pytest.mark.parametrize("said", [b"\x16\x03\x01\x02\x00\x01\x00" * 20, b"HELLO\r\n\r\n", b"GET / HTTP/9\r\n\r\n"])

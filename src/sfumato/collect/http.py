@@ -30,13 +30,15 @@ class Limits:
     Args:
         header_seconds: from the first byte of a request, or the connection, to the end of its headers.
         request_seconds: from the end of the headers to the end of the body.
-        header_bytes: size of the request line and headers.
+        answer_seconds: from there until the client has read the answer.
+        header_bytes: size of the request line and headers; also of what may follow the chunks of a body.
         body_bytes: size of a body, also of one in chunks.
         connections: how many connections are open at once.
     """
 
     header_seconds: float = 10.0
     request_seconds: float = 60.0
+    answer_seconds: float = 300.0
     header_bytes: int = 1 << 14
     body_bytes: int = 1 << 23
     connections: int = 1000
@@ -51,6 +53,8 @@ class LimitedProtocol(HttpToolsProtocol):
     _refused = False
     _in_headers = False
     _began = False
+    _has_headers = False
+    _is_whole = False
     _header_size = 0
     _body_size = 0
 
@@ -82,15 +86,29 @@ class LimitedProtocol(HttpToolsProtocol):
                 self._refuse_headers()
 
     def on_message_begin(self) -> None:
-        """Start to count the bytes of a request."""
+        """Start to count the bytes of a request, and refuse one that does not wait for the answer to the last one."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._refuse(400, "Expected one request at a time, got another before the answer. Wait for each answer.")
         super().on_message_begin()
         self._in_headers = self._began = True
+        self._has_headers = self._is_whole = False
         self._header_size = self._body_size = 0
         self._wait(self.limits.header_seconds)
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a header; what has the form of one after a body in chunks is dropped."""
+        if not self._has_headers:
+            super().on_header(name, value)
+
+    def on_chunk_header(self) -> None:
+        """Count what is no part of a body again: nothing else may follow the last chunk without end."""
+        self._in_headers = self._began = True
+
     def on_headers_complete(self) -> None:
         """Give the request to the application, unless it is too large already."""
-        self._in_headers = False
+        self._in_headers, self._has_headers = False, True
+        if self._refused:
+            return
         length = next((value for name, value in self.headers if name == b"content-length"), b"0")
         if len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers) > self.limits.header_bytes:
             self._refuse_headers()
@@ -102,6 +120,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         """Count a part of the body, and hand it over."""
+        self._in_headers = False
         self._body_size += len(body)
         if self._refused:
             return
@@ -111,13 +130,16 @@ class LimitedProtocol(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Stop the time limit: from here on the client waits for the server."""
-        self._stop_waiting()
+        """Wait for the answer from here on, or for the next request if it was given already."""
+        self._in_headers, self._is_whole = False, True
         if not self._refused:
+            self._wait(_KEEP_ALIVE if self.cycle.response_complete else self.limits.answer_seconds)
             super().on_message_complete()
 
     def on_response_complete(self) -> None:
         """Let a client that does not read its answer not hold the connection for ever."""
+        if self._is_whole:
+            self._stop_waiting()
         super().on_response_complete()
         if self.transport.is_closing():
             self.loop.call_later(self.timeout_keep_alive, self.transport.abort)
@@ -151,7 +173,11 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _check_time(self) -> None:
         """A timer stays when its deadline moves, since most requests are over long before, and is set again here."""
-        if self._deadline is not None and self._deadline <= self.loop.time():
+        late = self._deadline is not None and self._deadline <= self.loop.time()
+        if late and self._is_whole:
+            self._stop_waiting()
+            self.transport.abort()
+        elif late:
             self._refuse(408, "Expected the whole request in time, got a part. Send it again.")
         self._set_timer()
 
