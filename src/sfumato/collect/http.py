@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -58,9 +58,9 @@ class LimitedProtocol(HttpToolsProtocol):
     _header_size = 0
     _body_size = 0
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Count the connection, and wait for its first request."""
-        super().connection_made(transport)
+        super().connection_made(cast("asyncio.Transport", transport))
         if len(self.connections) > self.limits.connections:
             self._refuse(503, "Too many connections are open. Send the same bytes again later.")
         else:

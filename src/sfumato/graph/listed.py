@@ -22,7 +22,7 @@ def read_ends(edges: str | Path) -> tuple[list[str], list[str]]:
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "edges.csv").write_text("from,to,weight\\nann,7,1\\n")
+    ...     _ = Path(folder, "edges.csv").write_text("from,to,weight\nann,7,1\n")
     ...     read_ends(Path(folder, "edges.csv"))
     (['ann'], ['7'])
     """
