@@ -10,8 +10,8 @@ import typer
 from sfumato.cli.output import plain_console
 
 _COVERS = (
-    "Each interval covers the number of the users who reported, in 95 % of all draws of their random noise; it says nothing of "
-    "users who did not report. Each stands alone: of twenty, one is expected to miss."
+    "An interval holds the true share or mean of the users who reported in about 95 of 100 repetitions with fresh noise. It says "
+    "nothing of users who did not report. Each stands alone: of twenty, one is expected to miss."
 )
 _ALIKE = "The number of all links takes users who did not report for users like the others."
 
@@ -49,7 +49,8 @@ def estimate(
             scale, unit = (100.0, " %") if one.kind == "share" else (1.0, "")
             ends = f"{scale * one.low:.4g} to {scale * one.high:.4g}{unit}"
             table.add_row(one.name, one.kind, f"{scale * one.estimate:.4g}{unit}", ends)
-        console.print(f"{found.counts[part]:,} reports to {found.collection}")
+        count = found.counts[part]
+        console.print(f"{count:,} report{'s' * (count != 1)} to {found.collection}")
         console.print(table)
     console.print(_COVERS + f" {_ALIKE}" * ("links" in found.answers), soft_wrap=True)
     if plot is not None:

@@ -1,9 +1,15 @@
 r"""Answers before training: class shares, feature means and degrees, unbiased, from the reports alone.
 
-An interval is the estimate :math:`\pm 1.96 \sqrt{v / n}` of n reports, where v is the variance of the randomizer in closed form:
-exact for labels, sets, noise and links, and else at least the true one. It covers the mean **of the users who reported** in at
-least 95 % of all draws of their coins, if they are more than about 30. It says nothing about users who did not report, nor of how
-they would differ. Each interval stands alone: of twenty, one is expected to miss (there is no correction for their number).
+An interval holds each mean m that the estimate does not contradict: the two differ by at most :math:`1.96 \sqrt{v(m) / n}`, where
+n is the number of reports and v the variance of the randomizer in closed form, exact for labels, sets, noise and links, and else
+at least the true one. So an interval near an end of the range stays wide although a rare answer did not occur (Wilson, 1927). It
+covers the mean **of the users who reported** in about 95 % of all draws of their coins, if they are more than about 30; for sets
+and directions, whose hashes follow from schema and user ids, of all draws of these too. It says nothing about users who did not
+report, nor of how they would differ. Each interval stands alone: of twenty, one is expected to miss.
+
+Noisy numbers of links are clipped to -n..2n for n users. That shifts their mean by at most
+:math:`\mathrm{E}(Z - n)^+ = \alpha^{n + 1} / (1 - \alpha^2)` for geometric noise Z with :math:`\alpha = e^{-\epsilon}`, which
+the interval is wider by on both sides.
 
 **Formal guarantee.** Post-processing of the reports; spends nothing, however often it runs, also while a collection is open.
 """
@@ -43,7 +49,7 @@ class Answer:
     Args:
         name: of the class or feature.
         kind: "share" of users, "mean", "mean number of links" or "number of links".
-        estimate: without bias, so it may lie outside what is possible.
+        estimate: without bias (numbers of links: see above), so it may lie outside what is possible.
         low: lower end of the interval, within what is possible.
         high: upper end of the interval, within what is possible.
         least: the least possible value.
@@ -117,15 +123,26 @@ def _part(schema: Schema, part: str, answers: Mapping[str, tuple[int, ...]]) -> 
     randomizer: Randomizer = asked.randomizer
     users = np.array([public_id(schema, user) for user in answers])
     means = _means(randomizer, rows, users)
-    half = Z * np.sqrt(mean_variance(randomizer, means) / len(rows))
+    ends = [_end(randomizer, means, len(rows), side) for side in (0.0, 1.0)]
     if schema.label is not None and part == "label":
-        return _answers(schema.label.classes, "share", means, half, np.zeros(len(means)), np.ones(len(means)))
+        return _answers(schema.label.classes, "share", means, ends[0], ends[1], 0.0, 1.0)
     assert schema.features is not None
     columns = schema.features.columns
     if isinstance(randomizer, Collision):
-        return _answers(tuple(columns), "share", means, half, np.zeros(len(means)), np.ones(len(means)))
+        return _answers(tuple(columns), "share", means, ends[0], ends[1], 0.0, 1.0)
     low, high = np.array(list(columns.values()), np.float64).T
-    return _answers(tuple(columns), "mean", low + (high - low) * means, (high - low) * half, low, high)
+    scaled = [low + (high - low) * one for one in (means, ends[0], ends[1])]
+    return _answers(tuple(columns), "mean", scaled[0], scaled[1], scaled[2], low, high)
+
+
+def _end(randomizer: Randomizer, means: Floats, count: int, side: float) -> Floats:
+    """The mean from 0 to 1, on the given side of the estimates, from which on they would contradict it; by bisection."""
+    inner, outer = np.clip(means, 0.0, 1.0), np.full(len(means), side)
+    for _ in range(60):
+        middle = (inner + outer) / 2
+        fits = np.abs(means - middle) <= Z * np.sqrt(mean_variance(randomizer, middle) / count)
+        inner, outer = np.where(fits, middle, inner), np.where(fits, outer, middle)
+    return np.asarray(np.where(np.abs(inner - side) < 1e-15, side, inner))
 
 
 def mean_variance(randomizer: Randomizer, means: Floats) -> Floats:
@@ -162,9 +179,15 @@ def _means(randomizer: Randomizer, rows: Any, users: Any) -> Floats:
 
 
 def _answers(
-    names: Sequence[str], kind: str, means: Floats, half: Floats, least: Floats, most: Floats
+    names: Sequence[str],
+    kind: str,
+    means: Floats,
+    low: Floats,
+    high: Floats,
+    least: Floats | float,
+    most: Floats | float,
 ) -> tuple[Answer, ...]:
-    numbers = (means, np.clip(means - half, least, most), np.clip(means + half, least, most), least, most)
+    numbers = np.broadcast_arrays(means, np.clip(low, least, most), np.clip(high, least, most), least, most)
     return tuple(Answer(name, kind, *map(float, row)) for name, *row in zip(names, *numbers, strict=True))
 
 
@@ -175,9 +198,12 @@ def _links(asked: Links, rows: Any) -> tuple[Answer, ...]:
     of_lengths, of_bits = 2 * decay / (1 - decay) ** 2, (asked.users - 1) * keep * flip / (keep - flip) ** 2
     bits = ((rows[:, 1:] - flip) / (keep - flip)).sum(axis=1).mean()
     mean = (of_bits * rows[:, 0].mean() + of_lengths * bits) / (of_bits + of_lengths)
-    half = Z * math.sqrt(of_bits * of_lengths / (of_bits + of_lengths) / len(rows))
-    most = asked.users - 1
-    (degree,) = _answers(["links of a user"], "mean number of links", *map(np.atleast_1d, (mean, half, 0.0, most)))
+    shift = decay ** (asked.users + 1) / (1 - decay**2) * of_bits / (of_bits + of_lengths)
+    half = shift + Z * math.sqrt(of_bits * of_lengths / (of_bits + of_lengths) / len(rows))
+    around = mean + half * np.array([[0.0], [-1.0], [1.0]])
+    (degree,) = _answers(
+        ["links of a user"], "mean number of links", around[0], around[1], around[2], 0.0, asked.users - 1.0
+    )
     pairs = asked.users / 2
     scaled = [pairs * number for number in (degree.estimate, degree.low, degree.high, degree.least, degree.most)]
     return degree, Answer("links of all users", "number of links", *scaled)
