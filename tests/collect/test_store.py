@@ -2,6 +2,8 @@
 
 import itertools
 import os
+import shutil
+import signal
 import sqlite3
 import stat
 import threading
@@ -360,3 +362,38 @@ def test_backup_of_a_running_store_is_whole(tmp_path):
     assert restored.close() == store.close()
     restored.dispose()
     store.dispose()
+
+
+def add_and_die(path):
+    """Store reports, and die without closing the database, as by kill -9."""
+    store = Store.open(path)
+    store.add([one.upload() for one in devices(300)])
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_restored_backup_beside_no_stale_files_takes_all_reports_again(tmp_path):
+    """The steps of docs/collection-deployment.md, after a kill that leaves a write-ahead log."""
+    path, backup = tmp_path / "reports.sqlite", tmp_path / "backup.sqlite"
+    store = Store.create(str(path), SCHEMA)
+    store.add([one.upload() for one in devices(100)])
+    with sqlite3.connect(path) as source, sqlite3.connect(backup) as target:
+        source.backup(target)
+    source.close()
+    target.close()
+    store.dispose()
+    process = get_context("spawn").Process(target=add_and_die, args=(str(path),))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    stale = [Path(f"{path}{end}") for end in ("-wal", "-shm")]
+    assert stale[0].stat().st_size > 0
+    for one in stale:
+        one.unlink()
+    path.unlink()
+    shutil.copyfile(backup, path)
+    path.chmod(0o600)
+    restored = Store.open(str(path))
+    assert set(restored.messages()) == {one.message() for one in devices(100)}
+    assert restored.add([one.upload() for one in devices(300)]).count("repeated") == 100
+    assert len(restored.messages()) == 300
+    restored.dispose()
