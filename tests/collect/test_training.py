@@ -376,7 +376,7 @@ def test_the_method_is_shown_as_it_was_typed(folder, tmp_path, capsys):
     )
     assert code == 0
     assert out.startswith("lpgnn (hybrid) from collection test-1: 150 users reported; 0 nodes have no report.")
-    assert "may lie outside 0 to 100 %, where the interval is cut. No true label was read" in out
+    assert "may lie outside 0 to 100 %; the interval is cut there. No true label was read" in out
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from sfumato.cli.options import set_threads
 from sfumato.cli.output import plain_console, stage_bars, tell
 from sfumato.cli.stopped import leaving
 from sfumato.errors import InputError
-from sfumato.privacy.promises import Caveat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from sfumato.collect.training import Training
     from sfumato.graph.graph import Graph
     from sfumato.method.plan import Fitted
+    from sfumato.privacy.promises import Caveat
 
 COLLECTION = typer.Option(
     None,
@@ -52,8 +52,8 @@ _WHY = {
 
 
 _READ = {
-    "reported": "from reports alone: the noise is taken out on average, so the estimate may lie outside 0 to 100 %, where the "
-    "interval is cut. No true label was read; there is no test accuracy.",
+    "reported": "from reports alone: the noise is taken out on average, so the estimate may lie outside 0 to 100 %; the interval "
+    "is cut there. No true label was read; there is no test accuracy.",
     "public": "on public labels that training did not read. No label is private here; there is no test accuracy.",
 }
 """What the validation accuracy was computed from."""
@@ -146,6 +146,8 @@ def _refuse(context: typer.Context, values: dict[str, Any]) -> None:
 
 def _missing(training: Training) -> Iterator[Caveat]:
     """Warn where most of the graph is a guess, as with ids of another kind in the tables."""
+    from sfumato.privacy.promises import Caveat
+
     silent = int((training.collected.reports["users"] < 0).sum())
     reported = training.graph.num_nodes - silent
     if silent > reported:

@@ -324,7 +324,7 @@ def _evaluation(run: Run) -> Section:
     parts: list[Part] = [_FROM_REPORTS if run.validation else _FROM_TRUTH]
     if run.validation is not None:
         found = run.validation["validation_accuracy"]
-        noise = " The noise of reports is taken out on average, so the estimate may lie outside 0 to 100 %, where the interval is cut."
+        noise = " The noise of reports is taken out on average, so the estimate may lie outside 0 to 100 %; the interval is cut there."
         parts.append(
             f"Validation accuracy: {percent(found['mean'])} % [{interval(found['low'], found['high'])}]."
             + noise * (run.validation["labels"] == "reported")
