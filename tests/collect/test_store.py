@@ -247,8 +247,9 @@ def test_other_databases_are_no_store(tmp_path):
         Store.open(str(tmp_path / "absent.sqlite"))
     assert not (tmp_path / "absent.sqlite").exists()
     (tmp_path / "text").write_text("no database at all " * 100)
-    with pytest.raises(StoreError, match="not a database"):
+    with pytest.raises(StoreError, match=r"not a database.* Check the path") as caught:
         Store.open(str(tmp_path / "text"))
+    assert "disk" not in str(caught.value)
 
 
 @pytest.mark.parametrize("url", ["nosuch://host/name", "postgresql+psycopg://user:port@host:x/name"])
@@ -263,6 +264,8 @@ def test_a_database_that_does_not_answer_is_named_without_its_password():
         Store.open("postgresql+psycopg://ada:secret@127.0.0.1:1/none")
     assert "secret" not in str(caught.value)
     assert "127.0.0.1" in str(caught.value)
+    assert "Check that the database runs" in str(caught.value)
+    assert "disk" not in str(caught.value)
 
 
 def test_file_is_readable_by_its_owner_alone(tmp_path):
