@@ -324,10 +324,10 @@ def _evaluation(run: Run) -> Section:
     parts: list[Part] = [_FROM_REPORTS if run.validation else _FROM_TRUTH]
     if run.validation is not None:
         found = run.validation["validation_accuracy"]
-        noise = " The noise of reports is taken out on average, so the estimate may lie outside 0 to 100 %; the interval is cut there."
+        noise = " The noise of reports is taken out on average, so it may lie outside 0 to 100 %; the interval is cut there."
         parts.append(
             f"Validation accuracy: {percent(found['mean'])} % [{interval(found['low'], found['high'])}]."
-            + noise * (run.validation["labels"] == "reported")
+            + noise * (run.validation.get("labels") != "public")
         )
     if run.metrics is not None:
         parts += _metrics(run.metrics, run.certificate["method"])
