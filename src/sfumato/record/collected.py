@@ -73,7 +73,5 @@ def words(facts: Mapping[str, Any]) -> str:
     >>> words({"name": "c", "sha256": "ab" * 32, "reports": 9, "opens": "2026-12-01T00:00:00Z", "closes": "2027-01-01T00:00:00Z"})
     'Collected: 9 reports to c, from 2026-12-01T00:00:00Z to 2027-01-01T00:00:00Z, SHA-256 abababababababab.'
     """
-    return (
-        f"Collected: {facts['reports']} reports to {facts['name']}, from {facts['opens']} to {facts['closes']}, SHA-256 "
-        f"{facts['sha256'][:16]}."
-    )
+    number = f"{facts['reports']} report{'s' * (facts['reports'] != 1)}"
+    return f"Collected: {number} to {facts['name']}, from {facts['opens']} to {facts['closes']}, SHA-256 {facts['sha256'][:16]}."
