@@ -237,7 +237,7 @@ class Label:
     def describe(self) -> str:
         """Say in words what is asked, and what it costs."""
         return (
-            f"{self.name}, one of {len(self.classes)} classes. {sent(self.mechanism, _bits(self.layouts))} "
+            f"your {self.name}, one of {len(self.classes)} classes. {sent(self.mechanism, _bits(self.layouts))} "
             f"{cost(self.cost, self.epsilon)}"
         )
 
@@ -257,7 +257,7 @@ class Links:
         InputError: a number is out of range.
 
     >>> Links(users=100, roster="00" * 32, epsilon=4.0).describe()[:60]
-    'your links to 99 other users. Instead of the true values, yo'
+    'your links to 99 other users. Instead of your true answer, y'
     """
 
     users: int

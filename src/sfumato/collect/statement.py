@@ -37,9 +37,9 @@ def sent(mechanism: str, bits: int) -> str:
     """Say what a device sends in place of values.
 
     >>> sent("one-bit", 1)
-    'Instead of the true values, your device sends a noisy bit about each feature (one-bit, 1 bit).'
+    'Instead of your true answer, your device sends a noisy bit about each feature (one-bit, 1 bit).'
     """
-    return f"Instead of the true values, your device sends {WORDS[mechanism]} ({mechanism}, {bits:,} bit{'s' * (bits != 1)})."
+    return f"Instead of your true answer, your device sends {WORDS[mechanism]} ({mechanism}, {bits:,} bit{'s' * (bits != 1)})."
 
 
 def cost(epsilon: float, allowed: float) -> str:
