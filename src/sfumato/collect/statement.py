@@ -69,7 +69,8 @@ def meaning(epsilon: float, delta: float, links: bool) -> str:
     r"""Say what the cost of a report means: how often a guess between two answers is right.
 
     Whoever guesses which of two equally likely answers led to a report is right with probability
-    :math:`(e^\epsilon + \delta) / (e^\epsilon + 1)` at most. With ``links`` the answers are a link and none.
+    :math:`(e^\epsilon + \delta) / (e^\epsilon + 1)` at most, where the report costs ``epsilon`` and ``delta``. With ``links`` the
+    answers are a link and none.
 
     >>> meaning(1.0, 0.0, links=False)[-60:]
     'of the time without your report, and at most 73.2 % with it.'
