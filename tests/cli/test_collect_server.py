@@ -71,8 +71,7 @@ def test_collection_is_served_closed_and_exported(folder, sfumato):
     finally:
         assert stopped(process) == 0
     assert (
-        sfumato("collect", "close", "--store", "reports.sqlite").out
-        == f"Closed with 1 reports as {closed['sha256']}.\n"
+        sfumato("collect", "close", "--store", "reports.sqlite").out == f"Closed with 1 report as {closed['sha256']}.\n"
     )
     exported = json.loads(sfumato("collect", "export", "--store", "reports.sqlite", "--json").out)
     assert exported == {**closed, "out": "closed.sfumato"}
@@ -121,7 +120,9 @@ def test_tls(folder):
         (("--server-key", "absent.key"), "absent.key"),
         (("--server-key", "other.key"), "the key of this schema"),
         (("--certificate", "server.key"), "Add the other"),
-        (("--certificate", "server.key", "--key", "server.key"), "Check the path"),
+        (("--certificate", "nope.pem", "--key", "server.key"), "Expected --certificate to be a file, got 'nope.pem'"),
+        (("--certificate", "server.key", "--key", "nope.pem"), "Expected --key to be a file, got 'nope.pem'"),
+        (("--certificate", "server.key", "--key", "schema.json"), "got 'server.key and schema.json'"),
         (("--host", "256.0.0.1"), "to be free"),
         (("--port", "70000"), "65535"),
         (("--store", "nosuch://x"), "URL"),
@@ -140,6 +141,14 @@ def test_bad_input_ends_with_2_and_serves_nothing(folder, sfumato, options, word
     assert words in result.err
     assert result.err.count("\n") == 1
     assert {path.name.partition("-")[0] for path in set(folder.iterdir()) - before} <= {"reports.sqlite"}
+
+
+@pytest.mark.parametrize("command", ["close", "export"])
+def test_the_usual_store_need_not_be_named(folder, sfumato, command):
+    assert "reports.sqlite" in sfumato("collect", command).err
+    Store.create("reports.sqlite", SCHEMA).close()
+    result = sfumato("collect", command)
+    assert (result.code, "0 reports" in result.out) == (0, True)
 
 
 def test_a_schema_that_is_absent_is_refused(folder, sfumato):

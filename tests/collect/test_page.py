@@ -17,6 +17,7 @@ pytestmark = pytest.mark.flaky(reruns=2, only_rerun="TargetClosedError")
 
 CHROMIUM = Path(os.environ.get("SFUMATO_CHROMIUM", "/usr/bin/chromium"))
 SCHEMA = label_schema()
+NINE = 1796115600  # 2026-12-01T09:00:00Z
 HOUR = int(OPEN) // 3600 * 3600
 WIDE = """() => [...document.querySelectorAll("body *")]
   .filter(one => !one.closest(".scroll") && one.getBoundingClientRect().right > innerWidth + 0.5)
@@ -61,18 +62,25 @@ def test_chart_shows_the_latest_hours_to_scale():
     assert page().count('class="bar"') < 80
 
 
+def test_hours_are_said_with_their_end():
+    assert "1 report from 01 Dec 09:00 to 01 Dec 10:00 (UTC), at most 1 in one hour." in page(hours=((NINE, 1),))
+    text = page(hours=((NINE, 2), (NINE + 3 * 3600, 5)))
+    assert "7 reports from 01 Dec 09:00 to 01 Dec 13:00 (UTC), at most 5 in one hour." in text
+
+
 @pytest.mark.parametrize(
     ("state", "sha256", "words"),
     [
         ("waiting", None, "Opens at 2026-11-01"),
         ("open", None, "Open until 2027-01-01"),
         ("closed", None, "not closed for training yet"),
-        ("closed", "ab" * 32, "Closed as abababab"),
+        ("closed", "ab" * 32, f"Closed as {'ab' * 32}."),
     ],
 )
 def test_page_says_the_state_and_loads_again_while_it_may_change(state, sha256, words):
     text = empty(state=state, sha256=sha256)
     assert words in text
+    assert f"Schema {SCHEMA.sha256}<" in text
     assert ("http-equiv" in text) == (state != "closed")
 
 
@@ -108,6 +116,13 @@ def pages(tmp_path_factory):
     described = create_app(SCHEMA, store, SERVER_KEY, TOKEN).openapi()
     store.dispose()
     return {"status": page(), "long": page(long_schema()), "empty": empty(), "docs": docs_page(described)}
+
+
+def test_calls_say_what_a_first_and_a_repeated_upload_are_answered(pages):
+    for path in ("/reports", "/users"):
+        (part,) = (one for one in pages["docs"].split("<h2>") if one.startswith(f"POST {path} "))
+        assert "<td>200</td><td>It was stored before, and nothing changed." in part
+        assert "<td>201</td><td>It is stored.</td>" in part
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

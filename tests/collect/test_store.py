@@ -2,6 +2,8 @@
 
 import itertools
 import os
+import shutil
+import signal
 import sqlite3
 import stat
 import threading
@@ -245,8 +247,9 @@ def test_other_databases_are_no_store(tmp_path):
         Store.open(str(tmp_path / "absent.sqlite"))
     assert not (tmp_path / "absent.sqlite").exists()
     (tmp_path / "text").write_text("no database at all " * 100)
-    with pytest.raises(StoreError, match="not a database"):
+    with pytest.raises(StoreError, match=r"not a database.* Check the path") as caught:
         Store.open(str(tmp_path / "text"))
+    assert "disk" not in str(caught.value)
 
 
 @pytest.mark.parametrize("url", ["nosuch://host/name", "postgresql+psycopg://user:port@host:x/name"])
@@ -261,6 +264,8 @@ def test_a_database_that_does_not_answer_is_named_without_its_password():
         Store.open("postgresql+psycopg://ada:secret@127.0.0.1:1/none")
     assert "secret" not in str(caught.value)
     assert "127.0.0.1" in str(caught.value)
+    assert "Check that the database runs" in str(caught.value)
+    assert "disk" not in str(caught.value)
 
 
 def test_file_is_readable_by_its_owner_alone(tmp_path):
@@ -360,3 +365,38 @@ def test_backup_of_a_running_store_is_whole(tmp_path):
     assert restored.close() == store.close()
     restored.dispose()
     store.dispose()
+
+
+def add_and_die(path):
+    """Store reports, and die without closing the database, as by kill -9."""
+    store = Store.open(path)
+    store.add([one.upload() for one in devices(300)])
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_restored_backup_beside_no_stale_files_takes_all_reports_again(tmp_path):
+    """The steps of docs/collection-deployment.md, after a kill that leaves a write-ahead log."""
+    path, backup = tmp_path / "reports.sqlite", tmp_path / "backup.sqlite"
+    store = Store.create(str(path), SCHEMA)
+    store.add([one.upload() for one in devices(100)])
+    with sqlite3.connect(path) as source, sqlite3.connect(backup) as target:
+        source.backup(target)
+    source.close()
+    target.close()
+    store.dispose()
+    process = get_context("spawn").Process(target=add_and_die, args=(str(path),))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    stale = [Path(f"{path}{end}") for end in ("-wal", "-shm")]
+    assert stale[0].stat().st_size > 0
+    for one in stale:
+        one.unlink()
+    path.unlink()
+    shutil.copyfile(backup, path)
+    path.chmod(0o600)
+    restored = Store.open(str(path))
+    assert set(restored.messages()) == {one.message() for one in devices(100)}
+    assert restored.add([one.upload() for one in devices(300)]).count("repeated") == 100
+    assert len(restored.messages()) == 300
+    restored.dispose()

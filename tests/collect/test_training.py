@@ -292,6 +292,8 @@ def test_a_run_loads_predicts_and_verifies(edges, tmp_path):
     words = str(loaded.certificate)
     assert "130 reports to test-1" in words
     assert "simulated" not in words
+    assert "true labels" not in words
+    assert "from reports and public facts alone" in words
 
 
 def _train(capsys, *options):
@@ -328,6 +330,53 @@ def test_the_command_line_trains_predicts_and_verifies(folder, tmp_path, capsys)
     code, out, err = _train(capsys, "lpgnn", *options, "--out", run)
     assert code == 2
     assert "new folder" in err
+
+
+def test_mostly_silent_nodes_are_told(folder, tmp_path, capsys):
+    def trained(count, name):
+        collection(USERS[:count], label=label()).write(tmp_path / f"{name}.closed")
+        options = ("--collection", tmp_path / f"{name}.closed", "--edges", folder / "edges.csv", "--json")
+        code, out, err = _train(capsys, "label-only", *options, "--out", tmp_path / name)
+        assert code == 0
+        return [text for key, text in json.loads(out)["caveats"] if key == "few-reports"], err
+
+    (text,), err = trained(74, "most")
+    assert text.startswith("76 nodes have no report, and only 74 have one.")
+    assert f"Warning: {text} [few-reports]" in err
+    assert trained(75, "half")[0] == []
+
+
+@pytest.mark.parametrize(
+    ("edges", "said"), [("x1,x2\n", "names nodes such as 'x"), ("", "has no edge"), ("u000,x1\nx1,u001\n", "'x1'")]
+)
+def test_links_among_nobody_who_reported_are_refused(tmp_path, edges, said):
+    path = tmp_path / "edges.csv"
+    path.write_text("from,to\n" + edges)
+    with pytest.raises(DataError, match=f"such as 'u000', got none in the table of edges, which .*{said}"):
+        prepare(collection(USERS[:30], label=label()), Tables(str(path)), "label-only")
+    path.write_text("from,to\nu000,u001\n" + edges)
+    assert prepare(collection(USERS[:30], label=label()), Tables(str(path)), "label-only").graph.num_edges >= 1
+
+
+def test_public_labels_are_called_public(folder, tmp_path, capsys):
+    options = ("--edges", folder / "edges.csv", "--collection", tmp_path / "closed", "--out", tmp_path / "run")
+    collection(features=features(mechanism="pgc", per_feature=True)).write(tmp_path / "closed")
+    code, out, _ = _train(capsys, "pgc", *options, "--nodes", folder / "nodes.csv", "--label", "class")
+    assert code == 0
+    assert "on public labels that training did not read" in out
+    assert "No true label was read" not in out
+    assert invoke(["report", str(tmp_path / "run")]) == 0
+    assert "may lie outside 0 to 100" not in (tmp_path / "run" / "reports" / "index.html").read_text()
+
+
+def test_the_method_is_shown_as_it_was_typed(folder, tmp_path, capsys):
+    collection(features=features(), label=label()).write(tmp_path / "closed")
+    code, out, _ = _train(
+        capsys, "lpgnn", "--collection", tmp_path / "closed", "--edges", folder / "edges.csv", "--out", tmp_path / "run"
+    )
+    assert code == 0
+    assert out.startswith("lpgnn (hybrid) from collection test-1: 150 users reported; 0 nodes have no report.")
+    assert "may lie outside 0 to 100 %; the interval is cut there. No true label was read" in out
 
 
 @pytest.mark.parametrize(

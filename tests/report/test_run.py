@@ -40,7 +40,10 @@ def test_edge_level(edge_run):
     assert_sound(page)
     parts = sections(page)
     assert list(parts) == ["guarantee", "released", "quantities", "evaluation"]
-    assert "learns at most epsilon = 1, delta = 1e-06 about any one edge." in parts["guarantee"]
+    assert (
+        "Protects any one edge. Whoever sees the release learns at most epsilon = 1, delta = 1e-06 about it."
+        in parts["guarantee"]
+    )
     assert "sfumato verify runs/first" in parts["guarantee"]
     assert "5.5 times the L2 sensitivity" in parts["released"]
     assert "DP-SGD, 100 steps on Poisson samples with probability 0.01" in parts["released"]

@@ -6,6 +6,7 @@ import json
 import logging
 import secrets
 import socket
+import ssl
 import sys
 from functools import partial
 from pathlib import Path
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from sfumato.collect.schema import Schema
 
 _LEAST_TOKEN = 32
-_STORE = typer.Option(..., "--store", help="The store: an SQLite file, or the URL of a database.")
+_STORE = typer.Option("reports.sqlite", "--store", help="The store: an SQLite file, or the URL of a database.")
 _JSON = typer.Option(False, "--json", help="Print one JSON object on standard output.")
 
 
@@ -39,7 +40,7 @@ def serve(
         "admin.token", "--admin-token-file", help="File with the token of the operator; made if it is absent."
     ),
     host: str = typer.Option("127.0.0.1", "--host", help="The address to listen on."),
-    port: int = typer.Option(8000, "--port", min=0, max=65535, help="The port to listen on; 0 takes a free one."),
+    port: int = typer.Option(8765, "--port", min=0, max=65535, help="The port to listen on; 0 takes a free one."),
     certificate: Path | None = typer.Option(None, "--certificate", help="TLS certificate chain, as PEM."),
     key: Path | None = typer.Option(None, "--key", help="Private key of the certificate, as PEM."),
 ) -> None:
@@ -58,9 +59,16 @@ def serve(
     read, secret = Schema.read(schema), ServerKey.read(server_key)
     if secret.public.hex() != read.server_key:
         raise fail("--server-key", str(server_key), "to be the key of this schema", "Name the file of `collect init`.")
+    for option, path in (("--certificate", certificate), ("--key", key)):
+        if path is not None and not path.is_file():
+            raise fail(option, str(path), "to be a file", "Check the path.")
     config = configured(partial(_app, read, secret, store, admin_token_file), certificate=certificate, key=key)
     with _listener(host, port) as listener:
-        config.load()
+        try:
+            config.load()
+        except ssl.SSLError as error:
+            given = f"{certificate} and {key}"
+            raise fail("--certificate and --key", given, "to be a chain and its private key, as PEM") from error
         address = f"{'http' if certificate is None else 'https'}://{host}:{listener.getsockname()[1]}"
         if certificate is None and host not in ("127.0.0.1", "::1", "localhost"):
             print(
@@ -84,7 +92,7 @@ def close(store: str = _STORE, as_json: bool = _JSON) -> None:
     if as_json:
         typer.echo(json.dumps({"sha256": sha256, "reports": reports}))
     else:
-        typer.echo(f"Closed with {reports:,} reports as {sha256}.")
+        typer.echo(f"Closed with {_reports(reports)} as {sha256}.")
 
 
 def export(
@@ -103,7 +111,11 @@ def export(
     if as_json:
         typer.echo(json.dumps({"sha256": sha256, "reports": len(closed.messages), "out": str(out)}))
     else:
-        typer.echo(f"Wrote {len(closed.messages):,} reports to {out}, SHA-256 {sha256}.")
+        typer.echo(f"Wrote {_reports(len(closed.messages))} to {out}, SHA-256 {sha256}.")
+
+
+def _reports(count: int) -> str:
+    return f"{count:,} report{'s' * (count != 1)}"
 
 
 def _app(schema: Schema, server_key: ServerKey, store: str, token_file: Path) -> FastAPI:

@@ -18,9 +18,12 @@ from sfumato.cli.stopped import leaving
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sfumato.collect.training import Training
     from sfumato.graph.graph import Graph
     from sfumato.method.plan import Fitted
+    from sfumato.privacy.promises import Caveat
 
 COLLECTION = typer.Option(
     None,
@@ -46,6 +49,14 @@ _WHY = {
     "seeds": "reports are drawn once, so there is one fit",
     "directed": "links are read both ways",
 }
+
+
+_READ = {
+    "reported": "from reports alone: the noise is taken out on average, so the estimate may lie outside 0 to 100 %; the interval "
+    "is cut there. No true label was read; there is no test accuracy.",
+    "public": "on public labels that training did not read. No label is private here; there is no test accuracy.",
+}
+"""What the validation accuracy was computed from."""
 
 
 def train_collected(context: typer.Context, values: dict[str, Any], *, as_json: bool, verbose: bool) -> None:
@@ -78,7 +89,8 @@ def train_collected(context: typer.Context, values: dict[str, Any], *, as_json: 
     ):
         set_threads(values["threads"])
         training = prepare(read_closed(values["collection"]), tables, values["method"], values["preset"])
-        tell(training.plan.caveats)
+        caveats = [*training.plan.caveats, *_missing(training)]
+        tell(caveats)
         if verbose:
             typer.echo(str(training.plan), err=True)
         loaded = time.perf_counter()
@@ -89,10 +101,10 @@ def train_collected(context: typer.Context, values: dict[str, Any], *, as_json: 
         fitted.save(out, sign_key=values["sign_key"])
         result = _result(training, fitted)
         result["seconds"] = {"load": loaded - start, "train": trained - loaded, "total": time.perf_counter() - start}
-        result |= {"peak_mb": peak_mb(), "device": values["device"], "out": str(out)}
+        result |= {"caveats": caveats, "peak_mb": peak_mb(), "device": values["device"], "out": str(out)}
         write_json(out / "evaluation" / "validation.json", result)
         write_json(out / "evaluation" / "curves.json", dict(fitted.curves))
-    typer.echo(json.dumps(result)) if as_json else _show(result, fitted, out)
+    typer.echo(json.dumps(result)) if as_json else _show(values["method"], result, fitted, out)
 
 
 def graph_of_run(run: Path, fitted: Fitted) -> Graph:
@@ -132,6 +144,20 @@ def _refuse(context: typer.Context, values: dict[str, Any]) -> None:
         check_int(low=1, threads=values["threads"])
 
 
+def _missing(training: Training) -> Iterator[Caveat]:
+    """Warn where most of the graph is a guess, as with ids of another kind in the tables."""
+    from sfumato.privacy.promises import Caveat
+
+    silent = int((training.collected.reports["users"] < 0).sum())
+    reported = training.graph.num_nodes - silent
+    if silent > reported:
+        yield Caveat(
+            "few-reports",
+            f"{silent:,} nodes have no report, and only {reported:,} have one. What the model says about most nodes follows from "
+            "their neighbors alone. Check that the tables name users as the collection does, or collect more reports.",
+        )
+
+
 def _result(training: Training, fitted: Fitted) -> dict[str, Any]:
     """What is printed as JSON: the form of other runs, without what true values would say."""
     plan = fitted.plan
@@ -152,19 +178,17 @@ def _result(training: Training, fitted: Fitted) -> dict[str, Any]:
         "evaluation_private": True,
         "dataset": training.graph.name,
         "collection": dict(training.collected.facts),
+        "labels": "public" if training.graph.y is not None else "reported",
         "missing": int((training.collected.reports["users"] < 0).sum()),
     }
 
 
-def _show(result: dict[str, Any], fitted: Fitted, out: Path) -> None:
+def _show(typed: str, result: dict[str, Any], fitted: Fitted, out: Path) -> None:
     console, found, facts = plain_console(), result["validation_accuracy"], result["collection"]
     low, mean, high = (f"{100 * found[name]:.1f}" for name in ("low", "mean", "high"))
     nodes = f"{facts['reports']:,} users reported; {result['missing']:,} nodes have no report."
-    console.print(f"{result['method']} from collection {facts['name']}: {nodes}", soft_wrap=True)
-    console.print(
-        f"Validation accuracy {mean} % [{low}, {high}], from reports alone: the noise is taken out on average, so the estimate "
-        "may lie outside 0 to 100 %. No true label was read; there is no test accuracy.\n",
-        soft_wrap=True,
-    )
+    method = typed if typed == result["method"] else f"{typed} ({result['method']})"
+    console.print(f"{method} from collection {facts['name']}: {nodes}", soft_wrap=True)
+    console.print(f"Validation accuracy {mean} % [{low}, {high}], {_READ[result['labels']]}\n", soft_wrap=True)
     console.print(str(fitted.certificate), highlight=False)
     console.print(f"\nRun folder: {out}. {out}/release may leave. Check it: sfumato verify {out}", soft_wrap=True)

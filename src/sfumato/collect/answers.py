@@ -261,8 +261,15 @@ def documented(
         refusals: further statuses, beside those that every call may get.
         body: the content that the request carries.
     """
+    words = {
+        200: "It was stored before, and nothing changed. For a list: what each one would get alone.",
+        201: "It is stored.",
+    }
     described: dict[int, Any] = {
-        status: {"description": "As asked.", **({"content": what} if isinstance(what, dict) else {"model": what})}
+        status: {
+            "description": words[status] if 201 in good else "As asked.",
+            **({"content": what} if isinstance(what, dict) else {"model": what}),
+        }
         for status, what in good.items()
     }
     for status in sorted({*refusals, 408, 413, 431, 500, 503}):

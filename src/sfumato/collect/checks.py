@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from difflib import get_close_matches
 from typing import Any
 
 from sfumato.errors import SchemaError
@@ -22,14 +23,15 @@ def check_keys(where: str, values: Mapping[str, Any], needed: Sequence[str], kno
     Raises:
         SchemaError: a key is missing or unknown.
     """
+    allowed = sorted({*needed, *known})
+    for key in values:
+        if key not in allowed:
+            near = get_close_matches(key, allowed, 1)
+            remedy = f"Did you mean {near[0]!r}?" if near else "Remove it."
+            raise SchemaError(f"Expected {where} to have {', '.join(allowed)}, got {key!r}. {remedy}")
     for key in needed:
         if key not in values:
             raise SchemaError(f"Expected {where} to have {key}, got none. Add it.")
-    for key in values:
-        if key not in {*needed, *known}:
-            raise SchemaError(
-                f"Expected {where} to have {', '.join(sorted({*needed, *known}))}, got {key!r}. Remove it."
-            )
 
 
 def check_text(where: str, text: object, most: int, *, name: bool = False) -> None:
@@ -58,7 +60,10 @@ def moment(name: str, text: object) -> datetime:
     try:
         found = datetime.strptime(str(text), _TIME)
     except ValueError as error:
-        raise SchemaError(f"Expected {name} to be a time in UTC such as 2026-12-01T00:00:00Z, got {text!r}.") from error
+        raise SchemaError(
+            f"Expected {name} to be a time in UTC such as 2026-12-01T00:00:00Z, got {text!r}. Write date and time, "
+            "and Z at the end."
+        ) from error
     if found.strftime(_TIME) != text:
         raise SchemaError(f"Expected {name} to be written as {found.strftime(_TIME)}, got {text!r}.")
     return found

@@ -171,11 +171,21 @@ class Database:
         try:
             yield
         except SQLAlchemyError as error:
-            said = str(error.orig if isinstance(error, DBAPIError) else error).strip().partition("\n")[0]
+            said = str(error.orig if isinstance(error, DBAPIError) else error).strip().partition("\n")[0].rstrip(".")
             raise StoreError(
-                f"Expected {self.name} to work as a store, got: {said}. Make room on its disk, check its rights, or restore "
-                "it from its backup. What was acknowledged is not lost by this."
+                f"Expected {self.name} to work as a store, got: {said}. {self._remedy(error, said)}"
             ) from error
+
+    def _remedy(self, error: SQLAlchemyError, said: str) -> str:
+        if "not a database" in said:
+            return "Check the path; if it is right, restore the file from its backup."
+        connected = not isinstance(error, DBAPIError) or error.statement is not None
+        if not self._sqlite and not connected:
+            return "Check that the database runs, and its address, user and password."
+        return (
+            "Make room on its disk, check its rights, or restore it from its backup. "
+            "What was acknowledged is not lost by this."
+        )
 
 
 def rows_of(

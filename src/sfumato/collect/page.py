@@ -62,7 +62,7 @@ def status_page(schema: Schema, counts: dict[str, Any]) -> str:
     statement = "".join(f"<p>{escape(line)}</p>" for line in budget["statement"].splitlines())
     body = f"""<h1>{escape(schema.collection)}</h1>
 <p>{escape(schema.purpose)}</p>
-<p><strong>{_state(status)}</strong> <span class="soft">Schema {status["schema"][:16]}...</span></p>
+<p><strong>{_state(status)}</strong> <span class="soft">Schema {status["schema"]}</span></p>
 <dl class="figures">{listed}</dl>
 <h2>Reports an hour</h2>
 {_chart(counts["hours"])}
@@ -110,7 +110,7 @@ def _state(status: dict[str, Any]) -> str:
         return f"Open until {status['closes']}."
     if status["sha256"] is None:
         return f"Took the last report at {status['closes']}; not closed for training yet."
-    return f"Closed as {status['sha256'][:16]}..."
+    return f"Closed as {status['sha256']}."
 
 
 def _spent_again(budget: dict[str, Any]) -> str:
@@ -154,8 +154,11 @@ def _chart(hours: list[dict[str, Any]]) -> str:
         f'width="{step * 0.85:.1f}" height="{number * scale:.1f}"/>'
         for hour, number in shown.items()
     )
-    start, end = (_short(one["hour"]) for one in (recent[0], recent[-1]))
-    said = f"{sum(shown.values()):,} reports in the hours from {start} to {end} (UTC), at most {most:,} in one hour."
+    start, end = _short(first), _short(last)
+    total = sum(shown.values())
+    said = (
+        f"{total:,} report{'s' * (total != 1)} from {start} to {_short(last + 1)} (UTC), at most {most:,} in one hour."
+    )
     marks = f'<text x="{_LEFT}" y="{_HEIGHT - 6}">{start}</text>'
     if last > first:
         marks += f'<text x="{_WIDTH}" y="{_HEIGHT - 6}" text-anchor="end">{end}</text>'
@@ -173,5 +176,5 @@ def _hour(text: str) -> int:
     return calendar.timegm(time.strptime(text, _TIME)) // 3600
 
 
-def _short(text: str) -> str:
-    return time.strftime("%d %b %H:%M", time.strptime(text, _TIME))
+def _short(hour: int) -> str:
+    return time.strftime("%d %b %H:%M", time.gmtime(3600 * hour))

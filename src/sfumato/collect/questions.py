@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from sfumato._validate import check_int, check_real
 from sfumato.collect.checks import check_keys, check_text
+from sfumato.collect.statement import cost, ranges, rounded, sent
 from sfumato.errors import InputError, SchemaError
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ _MOST_CLASSES = 1000  # so that a device can draw among all sets of classes with
 _MOST_USERS = 1 << 17
 _LARGEST = 1e15
 _LEAST_EPSILON, _MOST_EPSILON = 1e-6, 1e4
+_RANGES = 'Write columns = [{ name = "age", min = 0, max = 120 }], or names = ["likes tea"] for numbers from 0 to 1.'
 T = TypeVar("T", "Features", "Label", "Links")
 R = TypeVar("R")
 
@@ -46,8 +48,8 @@ class Features:
         SchemaError: a setting is malformed.
         InputError: a number is out of range.
 
-    >>> Features({"age": (0.0, 120.0), "height": (0.0, 250.0)}, epsilon=1.0).describe()
-    '2 features (age, height) by multi-bit, at epsilon 1, as 2 bits.'
+    >>> Features({"age": (0.0, 120.0)}, epsilon=1.0).describe()[:89]
+    '1 feature: age (from 0 to 120). A number outside its range counts as the nearer end. Inst'
     """
 
     columns: Mapping[str, tuple[float, float]]
@@ -62,6 +64,10 @@ class Features:
         _checked("features", lambda: check_int(low=1, high=_MOST_NAMES, cap=self.cap))
         if not isinstance(self.per_feature, bool):
             raise SchemaError(f"Expected features.per_feature to be true or false, got {self.per_feature!r}.")
+        if self.mechanism == "pgc" and not self.per_feature:
+            raise SchemaError(
+                'Expected features with mechanism = "pgc" to spend epsilon on every feature. Add per_feature = true.'
+            )
         if not isinstance(self.columns, Mapping) or not 1 <= len(self.columns) <= _MOST_NAMES:
             raise SchemaError(f"Expected features.columns to be a table of 1 to {_MOST_NAMES} features.")
         for name, bounds in self.columns.items():
@@ -80,9 +86,7 @@ class Features:
         """
         given = dict(values)
         if ("names" in given) == ("columns" in given):
-            raise SchemaError(
-                "Expected features to have either columns or names. Columns name the range of each feature."
-            )
+            raise SchemaError(f"Expected features to have either columns or names. {_RANGES}")
         listed = given.pop("names") if "names" in given else given.pop("columns")
         if not isinstance(listed, list):
             raise SchemaError("Expected features.names or features.columns to be a list. Name each feature once.")
@@ -140,9 +144,11 @@ class Features:
 
     def describe(self) -> str:
         """Say in words what is asked, and what it costs."""
-        names = ", ".join(list(self.columns)[:3]) + ", ..." * (len(self.columns) > 3)
-        asked = f"{len(self.columns)} features ({names}) by {self.mechanism}"
-        return f"{asked}, at epsilon {self.cost:.6g}, as {_bits(self.layouts)}."
+        allowed = self.epsilon * (self.num_features if self.per_feature else 1)
+        return (
+            f"{ranges(self.columns)}. A number outside its range counts as the nearer end. "
+            f"{sent(self.mechanism, _bits(self.layouts))} {cost(self.cost, allowed)}"
+        )
 
 
 @dataclass(frozen=True)
@@ -159,8 +165,8 @@ class Label:
         SchemaError: a setting is malformed.
         InputError: a number is out of range.
 
-    >>> Label(("crime", "poetry", "science"), epsilon=1.0, name="genre").describe()
-    'genre, one of 3 classes, by subset, at epsilon 1, as 2 bits.'
+    >>> Label(("crime", "poetry", "science"), epsilon=1.0, name="genre").describe()[-37:]
+    'er (subset, 2 bits). Cost: epsilon 1.'
     """
 
     classes: Sequence[str]
@@ -174,6 +180,8 @@ class Label:
         if not isinstance(self.classes, (list, tuple)) or not 2 <= len(self.classes) <= _MOST_CLASSES:
             raise SchemaError(f"Expected label.classes to be a list of 2 to {_MOST_CLASSES} names.")
         for one in self.classes:
+            if isinstance(one, (int, float)):
+                raise SchemaError(f'Expected label.classes to be texts, got {one!r}. Write them in quotes: "{one}".')
             check_text("label.classes", one, most=100)
         if len(set(self.classes)) < len(self.classes):
             raise SchemaError("Expected label.classes to be different from each other, got one twice. Remove it.")
@@ -228,8 +236,10 @@ class Label:
 
     def describe(self) -> str:
         """Say in words what is asked, and what it costs."""
-        asked = f"{self.name}, one of {len(self.classes)} classes, by {self.mechanism}"
-        return f"{asked}, at epsilon {self.cost:.6g}, as {_bits(self.layouts)}."
+        return (
+            f"your {self.name}, one of {len(self.classes)} classes. {sent(self.mechanism, _bits(self.layouts))} "
+            f"{cost(self.cost, self.epsilon)}"
+        )
 
 
 @dataclass(frozen=True)
@@ -247,7 +257,7 @@ class Links:
         InputError: a number is out of range.
 
     >>> Links(users=100, roster="00" * 32, epsilon=4.0).describe()[:60]
-    'your links to 99 other users, at epsilon 4 for one link in o'
+    'your links to 99 other users. Instead of your true answer, y'
     """
 
     users: int
@@ -298,9 +308,10 @@ class Links:
 
     def describe(self) -> str:
         """Say in words what is asked, and what it costs."""
+        others = f"{self.users - 1:,} other user{'s' * (self.users > 2)}"
         return (
-            f"your links to {self.users - 1} other users, at epsilon {self.cost:.6g} for one link in one list and "
-            f"{self.randomizer.relationship_epsilon:.6g} for a link that both ends report, as {_bits(self.layouts)}."
+            f"your links to {others}. {sent('links', _bits(self.layouts))} {cost(self.cost, self.epsilon)} That is for one link "
+            f"in one list; a link that both ends report costs epsilon {rounded(self.randomizer.relationship_epsilon)}."
         )
 
 
@@ -322,7 +333,9 @@ def part(kind: type[T], name: str, values: object) -> T:
         if kind is Label
         else ("users", "roster", "epsilon")
     )
-    check_keys(name, values, needed, tuple(known))
+    if kind is Features and {"low", "high", "min", "max"} & set(values):
+        raise SchemaError(f"Expected the range of every feature in columns. {_RANGES}")
+    check_keys(f"[{name}]", values, needed, tuple(known))
     return _checked(name, lambda: kind.from_values(values))
 
 
@@ -363,9 +376,8 @@ def _column(column: object) -> tuple[str, tuple[float, float]]:
 def _facts(epsilon: float, delta: float, layouts: Sequence[Layout], thresholds: Mapping[str, Any]) -> dict[str, Any]:
     """Whole numbers are written as text, since they may be above 2^53."""
     numbers = {name: str(value) if isinstance(value, int) else value for name, value in thresholds.items()}
-    return {"epsilon": epsilon, "delta": delta, "bits": sum(layout.bits for layout in layouts), "thresholds": numbers}
+    return {"epsilon": epsilon, "delta": delta, "bits": _bits(layouts), "thresholds": numbers}
 
 
-def _bits(layouts: Sequence[Layout]) -> str:
-    count = sum(layout.bits for layout in layouts)
-    return f"{count} bit" + "s" * (count != 1)
+def _bits(layouts: Sequence[Layout]) -> int:
+    return sum(layout.bits for layout in layouts)

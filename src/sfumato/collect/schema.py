@@ -26,12 +26,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from decimal import ROUND_CEILING, Context
+from datetime import UTC, date, datetime
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -39,6 +37,7 @@ from typing import Any
 
 from sfumato.collect.checks import check_keys, check_text, moment, roster_sha256
 from sfumato.collect.questions import Features, Label, Links, part
+from sfumato.collect.statement import meaning, rounded
 from sfumato.errors import SchemaError
 
 FORMAT = 1
@@ -47,7 +46,7 @@ _REQUIRED = ("collection", "purpose", "opens", "closes")
 _DERIVED = ("randomizers", "totals")
 _MOST_BYTES = 1 << 24
 _DEEPEST = 4
-_UPWARD = Context(prec=3, rounding=ROUND_CEILING)
+_SHORT = 60
 
 
 @dataclass(frozen=True)
@@ -171,9 +170,8 @@ class Schema:
         for name in _DERIVED:
             if name in values and values[name] != found[name]:
                 raise SchemaError(
-                    f"Expected {name} to follow from the questions, which give {_short(found[name])}, got "
-                    f"{_short(values[name])}. Do not answer this schema; its author can write it again with "
-                    "`sfumato collect init`."
+                    f"Expected {_difference(name, found[name], values[name])}. Do not answer this schema; its author can write "
+                    "it again with `sfumato collect init`."
                 )
         return schema
 
@@ -210,53 +208,70 @@ class Schema:
         return cls.from_json(path.read_bytes())
 
     @classmethod
-    def from_toml(cls, path: Path, server_key: str, roster: Sequence[str] | None = None) -> Schema:
-        """Read the questions that an operator wrote.
+    def from_toml(
+        cls, path: Path, server_key: str, roster: Sequence[str] | None = None, *, now: datetime | None = None
+    ) -> Schema:
+        """Read the questions that an operator wrote, for a collection that is still to come or open.
 
         Args:
             path: the questions as TOML.
             server_key: is added, 64 hexadecimal digits.
             roster: the ids of all users; their number and SHA-256 are added to links. None takes those in the file.
+            now: the time, with a time zone; None asks the clock.
 
         Raises:
-            SchemaError: the file is no TOML, or its questions are refused.
+            SchemaError: the file is no TOML, its questions are refused, or the collection is over already.
             OSError: the file cannot be read.
         """
         try:
             values = tomllib.loads(path.read_text(encoding="utf-8"))
         except (ValueError, RecursionError) as error:
             raise SchemaError(f"Expected {path.name} to be TOML, got an error: {error}.") from error
-        check_keys("schema", values, _REQUIRED, tuple(_OPTIONAL))
+        check_keys(path.name, values, _REQUIRED, tuple(_OPTIONAL))
         times = {name: _utc(values[name]) for name in ("opens", "closes")}
-        if roster is not None and isinstance(values.get("links"), dict):
-            values["links"] |= {"users": len(roster), "roster": roster_sha256(roster)}
-        return cls.from_dict({**values, **times, "server_key": server_key})
+        if isinstance(values.get("links"), dict):
+            if roster is None and "roster" not in values["links"]:
+                raise SchemaError(
+                    "Expected --roster FILE with questions that ask for links, got none. Name the list "
+                    "of all user ids, one a line."
+                )
+            if roster is not None:
+                values["links"] |= {"users": len(roster), "roster": roster_sha256(roster)}
+        schema = cls.from_dict({**values, **times, "server_key": server_key})
+        if moment("closes", schema.closes) <= (now or datetime.now(UTC)).astimezone(UTC).replace(tzinfo=None):
+            raise SchemaError(f"Expected closes to be in the future, got {schema.closes}. Choose a later time.")
+        _check_columns(schema)
+        return schema
 
     def statement(self) -> str:
         """Return the budget statement that users are shown, in plain words."""
+        delta = f" and delta {rounded(self.delta, 3)}" if self.delta else ""
         lines = [
             f"Collection: {self.collection}. Purpose: {self.purpose}",
             f"Open from {self.opens} to {self.closes}.",
             *(f"You are asked for {question.describe()}" for question in self.parts.values()),
-            f"This report costs you epsilon {self.epsilon:.6g}" + (f" and delta {self.delta:.3g}" if self.delta else "")
-            + ", once: it is drawn on this device with random noise, kept, and sent again unchanged if it is asked for again.",
-            _meaning(self.epsilon, self.delta, self.links is not None),
+            f"This report costs you epsilon {rounded(self.epsilon)}{delta} in total, once: it is drawn on this device with "
+            "random noise, kept, and sent again unchanged if it is asked for again.",
+            meaning(self.epsilon, self.delta, self.links is not None),
             "Answers to other collections add to this.",
-        ]  # fmt: skip
+        ]
         return "\n".join(lines)
 
 
 def _utc(value: object) -> object:
     """A TOML time in UTC as a schema writes it; anything else as it is, to be refused."""
-    return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value
+    return value.isoformat().replace("+00:00", "Z") if isinstance(value, date) else value
 
 
-def _meaning(epsilon: float, delta: float, links: bool) -> str:
-    factor = f"{_UPWARD.create_decimal(math.exp(epsilon)):.3g}" if epsilon < 50 else f"e^{epsilon:.6g}"
-    failure = f", up to a probability of {delta:.3g}" if delta else ""
-    true, other = ("links", "one link more or less") if links else ("answers", "any other answers")
-    strength = " This is a weak promise." if epsilon > 5 else ""
-    return f"Whatever your true {true} are, any report is at most {factor} times as likely as with {other}{failure}.{strength}"
+def _check_columns(schema: Schema) -> None:
+    """Refuse names that would stand twice in a table of values: its columns are the user, the features and the label."""
+    taken = {"user", *(() if schema.label is None else (schema.label.name,))}
+    if schema.label is not None and schema.label.name == "user":
+        raise SchemaError("Expected label.name to be no 'user', the column of user ids. Rename it.")
+    for name in schema.features.columns if schema.features else ():
+        if name in taken:
+            what = "the column of user ids" if name == "user" else "the name of the label"
+            raise SchemaError(f"Expected the features to have other names than {name!r}, {what}. Rename one.")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -275,6 +290,15 @@ def _is_flat(value: object, levels: int) -> bool:
     return levels > 0 and all(_is_flat(one, levels - 1) for one in inside)
 
 
+def _difference(where: str, found: Any, given: Any) -> str:
+    """The first place where a table differs from what follows, as "NAME to follow from the questions, which give A, got B"."""
+    if isinstance(found, dict) and isinstance(given, dict):
+        for name in sorted({*found, *given}):
+            if found.get(name) != given.get(name):
+                return _difference(f"{where}.{name}", found.get(name), given.get(name))
+    return f"{where[:_SHORT]} to follow from the questions, which give {_short(found)}, got {_short(given)}"
+
+
 def _short(value: object) -> str:
-    text = json.dumps(value, sort_keys=True)
-    return text if len(text) <= 300 else text[:300] + "..."
+    text = "nothing" if value is None else json.dumps(value, sort_keys=True)
+    return text if len(text) <= _SHORT else text[:_SHORT] + "..."

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sfumato.catalog import method_for
 from sfumato.collect.graph import Tables, graph_of, ids_of
 from sfumato.collect.wire import PARTS, public_id
-from sfumato.errors import InputError
+from sfumato.errors import DataError, InputError
 from sfumato.local.blink import BITS, DEGREES, Blink
 from sfumato.local.collection import ANSWERED, FEATURES, LABELS, USERS, packed, received
 from sfumato.local.drop import Agreement
@@ -79,12 +79,29 @@ def prepare(closed: Closed, tables: Tables, word: str, preset: str | None = None
 
     Raises:
         InputError: the method cannot learn from what users were asked, or the tables do not fit it.
-        DataError: the tables cannot be read, or too few users reported.
+        DataError: the tables cannot be read, too few users reported, or no edge joins two of them.
     """
     method = method_of(word, closed.schema, preset)
     graph = graph_of(closed, tables)
     plan: Plan = method.calibrate(None, method.unit, graph.public_facts(method.unit))
-    return Training(plan, graph, collected(closed, graph))
+    reports = collected(closed, graph)
+    if not closed.schema.links:
+        _check_joined(graph, reports.reports[USERS] >= 0)
+    return Training(plan, graph, reports)
+
+
+def _check_joined(graph: Graph, reported: NDArray[np.bool_]) -> None:
+    """Refuse links that join no two users who reported: the table most likely names users in another way."""
+    sources = np.repeat(np.arange(graph.num_nodes), np.diff(graph.indptr))
+    if (reported[sources] & reported[graph.indices]).any():
+        return
+    ids = ids_of(graph)
+    linked = next((ids[place] for place in graph.indices[~reported[graph.indices]][:1]), None)
+    of_table = "which has no edge" if linked is None else f"which names nodes such as {linked!r}"
+    raise DataError(
+        f"Expected an edge between two users who reported, such as {ids[int(reported.argmax())]!r}, got none in the table of "
+        f"edges, {of_table}. Name users there as the collection does."
+    )
 
 
 def method_of(word: str, asked: Schema, preset: str | None = None) -> Any:

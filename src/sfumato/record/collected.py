@@ -27,6 +27,9 @@ _ASSUMED = (
     "Every device randomizes its own values, follows the method and keeps its coins to itself. The reports were collected from "
     "devices, and this run read nothing else of their users' values."
 )
+EVALUATION = (
+    "Evaluation: accuracies and curves are computed from reports and public facts alone, which costs nothing more."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,12 +52,19 @@ class Collected:
 
 
 def sentences(simulated: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a certificate says of randomness and assumptions, from what it says where devices were ``simulated``.
+    """Return what a certificate says of randomness, assumptions and side channels.
 
-    >>> sentences({"assumptions": ["This run simulated the devices.", "Links are public."]})["assumptions"][1]
-    'Links are public.'
+    ``simulated`` is what it says where devices were simulated; all but the first assumption and the last side channel stays.
+
+    >>> simulated = {"assumptions": ["This run simulated the devices.", "Links are public."], "side_channels": ["T.", "L."]}
+    >>> sentences(simulated)["assumptions"][1], sentences(simulated)["side_channels"][0]
+    ('Links are public.', 'T.')
     """
-    return {"randomness": RANDOMNESS, "assumptions": [_ASSUMED, *simulated["assumptions"][1:]]}
+    return {
+        "randomness": RANDOMNESS,
+        "assumptions": [_ASSUMED, *simulated["assumptions"][1:]],
+        "side_channels": [*simulated["side_channels"][:-1], EVALUATION],
+    }
 
 
 def words(facts: Mapping[str, Any]) -> str:
@@ -63,7 +73,5 @@ def words(facts: Mapping[str, Any]) -> str:
     >>> words({"name": "c", "sha256": "ab" * 32, "reports": 9, "opens": "2026-12-01T00:00:00Z", "closes": "2027-01-01T00:00:00Z"})
     'Collected: 9 reports to c, from 2026-12-01T00:00:00Z to 2027-01-01T00:00:00Z, SHA-256 abababababababab.'
     """
-    return (
-        f"Collected: {facts['reports']} reports to {facts['name']}, from {facts['opens']} to {facts['closes']}, SHA-256 "
-        f"{facts['sha256'][:16]}."
-    )
+    number = f"{facts['reports']} report{'s' * (facts['reports'] != 1)}"
+    return f"Collected: {number} to {facts['name']}, from {facts['opens']} to {facts['closes']}, SHA-256 {facts['sha256'][:16]}."

@@ -41,7 +41,8 @@ def answers_figure(found: Answers) -> Figure:
         figure = _drawn(found)
         title = f"Estimates from reports to {found.collection}"
         words = " ".join(
-            f"{_title(part, found)}: {_words(_shown(answers))}." for part, answers in found.answers.items()
+            f"{_title(part, found)}, 95 % intervals: {_words(_shown(answers))}."
+            for part, answers in found.answers.items()
         )
         return finish(figure, "estimates", title, f"{title}. {words}")
 
@@ -65,11 +66,12 @@ def write_figure(found: Answers, path: Path) -> None:
 def _drawn(found: Answers) -> Any:
     """A figure with axes for each part, one below the other."""
     parts = [(part, _shown(answers)) for part, answers in found.answers.items()]
-    heights = [0.9 + 0.34 * len(answers) for _, answers in parts]
+    heights = [1.1 + 0.34 * len(answers) for _, answers in parts]
     figure, first = canvas(sum(heights), WIDTH)
     first.remove()
-    axes = figure.subplots(len(parts), 1, squeeze=False, height_ratios=heights)[:, 0]
-    for number, (axis, (part, answers)) in enumerate(zip(axes, parts, strict=True)):
+    boxes = figure.subfigures(len(parts), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for number, (box, (part, answers)) in enumerate(zip(boxes, parts, strict=True)):
+        axis = box.subplots()
         color, marker = PALETTE[number % len(PALETTE)], MARKERS[number % len(MARKERS)]
         if part == "links":
             answers = answers[:1]
@@ -81,8 +83,9 @@ def _drawn(found: Answers) -> Any:
         axis.set_yticks(range(len(answers)), [wrapped(one.name) for one in answers])
         axis.set_ylim(len(answers) - 0.5, -0.5)
         share = "share of users, %" if answers[0].kind == "share" else answers[0].kind
-        axis.set_xlabel("mean, % of the range of each feature" if apart else share)
-        axis.set_title(_title(part, found), loc="left", fontsize=10)
+        # Long names leave the axes little room, so words are set as wide as the figure.
+        box.supxlabel("mean, % of the range of each feature" if apart else share, fontsize="medium")
+        box.suptitle(f"{_title(part, found)}\n95 % intervals", x=0.02, ha="left", fontsize=10)
         axis.margins(x=0.06)
     return figure
 
@@ -102,7 +105,7 @@ def _shown(answers: Sequence[Answer]) -> Sequence[Answer]:
 def _title(part: str, found: Answers) -> str:
     left_out = len(found.answers[part]) - len(_shown(found.answers[part]))
     more = f", the {MOST} largest" if left_out else ""
-    return f"{_TITLES[part]} of {found.counts[part]:,} users{more}, 95 % intervals"
+    return f"{_TITLES[part]} of {found.counts[part]:,} user{'s' * (found.counts[part] != 1)}{more}"
 
 
 def _words(answers: Sequence[Answer]) -> str:

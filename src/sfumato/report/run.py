@@ -34,8 +34,8 @@ _FROM_TRUTH = (
 )
 _CLOSING = "This page holds scores that read true labels: it is evaluation, and no part of release/."
 _FROM_REPORTS = (
-    "This run learned from a collection, and nobody here knows a true value. What follows is estimated from reports, so it costs "
-    "users nothing more."
+    "This run learned from a collection. What follows is computed from reports and public facts alone, so it costs users nothing "
+    "more."
 )
 _NO_PRIVACY = "No privacy: this run was trained without any guarantee; nothing of it may be released."
 
@@ -204,7 +204,7 @@ def _guarantee(run: Run) -> Section:
         ("Signed", "yes" if run.signed else "no: checked for consistency, not for origin"),
         ("Ledger", f"closed at {values['ledger_head']}"),
     )
-    sentence = f"Whoever sees the release learns at most {claim_words(values['claim'])} about {values['protects']}."
+    sentence = f"Protects {values['protects']}. Whoever sees the release learns at most {claim_words(values['claim'])} about it."
     known = (("Assumptions", "assumptions"), ("Limits of this run", "caveats"), ("Side channels", "side_channels"))
     lists = tuple(
         Section(key, title, (Items(tuple(values[key])),), kind="plain") for title, key in known if values.get(key)
@@ -324,9 +324,10 @@ def _evaluation(run: Run) -> Section:
     parts: list[Part] = [_FROM_REPORTS if run.validation else _FROM_TRUTH]
     if run.validation is not None:
         found = run.validation["validation_accuracy"]
+        noise = " The noise of reports is taken out on average, so it may lie outside 0 to 100 %; the interval is cut there."
         parts.append(
-            f"Validation accuracy: {percent(found['mean'])} % [{interval(found['low'], found['high'])}]. The noise of reports is "
-            "taken out on average, so the estimate may lie outside 0 to 100 %."
+            f"Validation accuracy: {percent(found['mean'])} % [{interval(found['low'], found['high'])}]."
+            + noise * (run.validation.get("labels") != "public")
         )
     if run.metrics is not None:
         parts += _metrics(run.metrics, run.certificate["method"])
