@@ -121,27 +121,31 @@ def test_one_device_reports_once(folder, sfumato, served):
 
 def test_without_consent_nothing_is_drawn(folder, sfumato, served, monkeypatch):
     url, server = served
+    about = (url, "--state", "device", "--values", "values.toml", "--code", code_of(folder, "u3"), "--cap", "3")
     for said in ("n\n", "", "\n"):
         monkeypatch.setattr("sys.stdin", io.StringIO(said))
-        done = sfumato(
-            "collect", "report", url, "--state", "device", "--values", "values.toml", "--user", "u3", "--cap", "3"
-        )
-        assert done.code == 1, done
-        assert (folder / "device" / "ledger.jsonl").read_text().count("\n") == 1
+        done = sfumato("collect", "report", *about, "--user", "u33")
+        assert (done.code, "it will have spent 2." in done.out) == (1, True)
+        assert not (folder / "device").exists()
     assert not server.reports
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
-    about = (url, "--state", "device", "--values", "values.toml", "--code", code_of(folder, "u3"))
-    assert sfumato("collect", "report", *about).code == 0
+    assert sfumato("collect", "report", *about, "--user", "u3").code == 0
     assert set(server.reports) == {"u3"}
 
 
 def test_device_refuses_what_exceeds_its_cap(folder, sfumato, served):
-    url, _ = served
-    done = sfumato(
-        "collect", "report", url, "--state", "d", "--values", "values.toml", "--user", "u3", "--cap", "1.5", "--yes"
-    )
+    url, server = served
+    about = ("--state", "d", "--values", "values.toml", "--user", "u3", "--code", code_of(folder, "u3"), "--yes")
+    done = sfumato("collect", "report", url, *about, "--cap", "1.5")
     assert (done.code, "epsilon 1.5 at most" in done.err) == (1, True)
-    assert (folder / "d" / "ledger.jsonl").read_text().count("\n") == 1
+    assert (server.users, (folder / "d").exists()) == ({}, False)
+
+
+def test_code_is_asked_for_before_anything_is_drawn(folder, sfumato, served):
+    url, server = served
+    done = sfumato("collect", "report", url, "--state", "d", "--values", "values.toml", "--user", "u3", "--cap", "3")
+    assert (done.code, "--code with a device that is not enrolled" in done.err) == (2, True)
+    assert (server.users, (folder / "d").exists()) == ({}, False)
 
 
 @pytest.mark.parametrize(
@@ -150,6 +154,8 @@ def test_device_refuses_what_exceeds_its_cap(folder, sfumato, served):
         (("schema.json",), "--server with a schema file"),
         (("schema.json", "--server", "http://example.org"), "begin with https://"),
         (("schema.json", "--server", "URL"), "--user and --cap with a new device"),
+        (("schema.json", "--server", "URL", "--user", "u3", "--cap", "-1"), "epsilon_cap"),
+        (("schema.json", "--server", "https://127.0.0.1:1", "--ca", "absent.pem"), "absent.pem"),
         (("missing.json", "--server", "URL"), "missing.json"),
         (("questions.toml", "--server", "URL"), "schema in JSON"),
     ],
@@ -161,13 +167,57 @@ def test_bad_input_of_a_device_leaves_nothing(folder, sfumato, served, arguments
     assert not (folder / "device").exists()
 
 
-def test_refused_report_stays_on_the_device(folder, sfumato, served):
-    url, _ = served
+def test_a_wrong_code_costs_nothing(folder, sfumato, served):
+    url, server = served
     about = ("--state", "device", "--values", "values.toml", "--yes")
-    done = sfumato("collect", "report", url, *about, "--user", "u3", "--cap", "3", "--code", "00" * 16)
-    assert (done.code, "403: Wrong code." in done.err, "without another charge" in done.err) == (1, True, True)
+    done = sfumato("collect", "report", url, *about, "--user", "u4", "--cap", "3", "--code", code_of(folder, "u3"))
+    assert (done.code, server.users) == (1, {})
+    assert done.err == "Error: The server refuses POST /users with 403: Wrong code. Nothing was drawn.\n"
+    assert (folder / "device" / "ledger.jsonl").read_text().count("\n") == 1
+    right = ("--code", code_of(folder, "u3"))
+    done = sfumato("collect", "report", url, *about, *right, "--user", "u3")
+    assert (done.code, "or remove the folder device to begin again" in done.err) == (2, True)
+    assert sfumato("collect", "report", url, *about, "--code", code_of(folder, "u4")).code == 0
+    for option in (("--user", "u3"), ("--cap", 4)):
+        done = sfumato("collect", "report", url, *about, *option)
+        assert (done.code, "Leave them out" in done.err) == (2, True)
+
+
+def test_refusals_do_not_promise_that_the_same_command_goes_on(folder, sfumato, served):
+    url, server = served
+    about = ("--state", "device", "--values", "values.toml", "--yes")
+    assert (
+        sfumato("collect", "report", url, *about, "--user", "u3", "--cap", "3", "--code", code_of(folder, "u3")).code
+        == 0
+    )
+    server.users.clear()
+    assert sfumato("collect", "report", url, *about).code == 0, "the device kept its code"
+    server.users.clear()
+    (folder / "device" / "codes.json").unlink()
+    done = sfumato("collect", "report", url, *about)
+    assert (done.code, "403: Unknown user or wrong signature. Add --code CODE" in done.err) == (1, True)
     assert sfumato("collect", "report", url, *about, "--code", code_of(folder, "u3")).code == 0
-    assert sfumato("collect", "report", url, *about, "--user", "u4").code == 2
+    for status in (409, 410):
+        server.failures = [status]
+        done = sfumato("collect", "report", "schema.json", "--server", url, *about)
+        assert (done.code, "goes on" in done.err) == (1, False)
+
+
+def test_a_private_authority_is_handed_on(folder, sfumato, served, monkeypatch):
+    """Each connection of both commands gets the file."""
+    from sfumato.collect.connection import Connection
+
+    given = []
+    monkeypatch.setattr(
+        "sfumato.collect.connection.Connection",
+        lambda url, *, ca, tell: given.append(ca) or Connection(url, tell=tell),
+    )
+    (folder / "values.csv").write_text("user,books a year,age,genre\nu1,1,2,crime\n")
+    about = ("--state", "d", "--values", "values.toml", "--yes", "--user", "u3", "--cap", "3", "--ca", "ca.pem")
+    assert sfumato("collect", "report", served[0], *about, "--code", code_of(folder, "u3")).code == 0
+    many = ("--codes", "codes.csv", "--values", "values.csv", "--ca", "ca.pem")
+    assert sfumato("collect", "simulate", "schema.json", "--server", served[0], *many).code == 0
+    assert [str(ca) for ca in given] == ["ca.pem"] * 3
 
 
 def test_altered_schema_is_refused(folder, sfumato, served):
@@ -218,6 +268,6 @@ def test_a_stop_says_how_to_go_on(folder, sfumato, served, monkeypatch):
         assert (done.code, "same command goes on, with the same bytes" in done.err) == (130, True)
         patched.setattr("sfumato.collect.client.Device.send", stop)
         alone = ("--state", "device", "--values", "values.toml", "--user", "u3", "--cap", "3", "--yes")
-        done = sfumato("collect", "report", served[0], *alone)
+        done = sfumato("collect", "report", served[0], *alone, "--code", code_of(folder, "u3"))
         assert (done.code, "goes on, without another charge" in done.err) == (130, True)
     assert sfumato("collect", "simulate", *about).code == 0
