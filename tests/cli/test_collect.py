@@ -119,6 +119,38 @@ def test_one_device_reports_once(folder, sfumato, served):
     assert "56.06" not in first.out + again.out
 
 
+def test_what_counts_as_something_else_is_shown_before_consent(folder, sfumato, served, monkeypatch):
+    url, server = served
+    values = f'label = "x"\n[features]\n"books a year" = "many"\nage = {"9" * 5000}\n'
+    (folder / "values.toml").write_text(values)
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    about = (
+        url,
+        "--state",
+        "d",
+        "--values",
+        "values.toml",
+        "--user",
+        "u3",
+        "--cap",
+        "3",
+        "--code",
+        code_of(folder, "u3"),
+    )
+    done = sfumato("collect", "report", *about)
+    assert done.code == 1
+    for line in (
+        "books a year: 'many' is no number and counts as 50.",
+        "age: inf is outside 0 to 120 and counts as 120.",
+        "genre: 'x' is no class and counts as crime.",
+    ):
+        assert line in done.out.splitlines()
+    assert sfumato("collect", "report", *about, "--yes").code == 0
+    again = sfumato("collect", "report", *about, "--yes")
+    assert (again.code, "counts as" in again.out) == (0, False)
+    assert not [body for _, body in server.requests if b"many" in body]
+
+
 def test_without_consent_nothing_is_drawn(folder, sfumato, served, monkeypatch):
     url, server = served
     about = (url, "--state", "device", "--values", "values.toml", "--code", code_of(folder, "u3"), "--cap", "3")
@@ -241,6 +273,23 @@ def test_many_devices(folder, sfumato, served):
     assert labelled == {f"u{i}" for i in range(1, 30, 2)}
     server.reports["u5"] = b"other"
     assert sfumato("collect", "simulate", *about, "--state", "second.sqlite").code == 1
+
+
+def test_a_wrong_table_draws_nothing(folder, sfumato, served):
+    rows = [f"u{i},{i},{2 * i},crime\n" for i in range(30)]
+    about = ("schema.json", "--server", served[0], "--codes", "codes.csv", "--values", "values.csv")
+    for wrong, message in (
+        ("u29,many,1,crime\n", "row 30 of values.csv"),
+        ("u0,1,1,crime\n", "two for 'u0'"),
+        ("zoe,1,1,crime\n", "none for 'zoe'"),
+    ):
+        (folder / "values.csv").write_text("user,books a year,age,genre\n" + "".join(rows[:-1]) + wrong)
+        done = sfumato("collect", "simulate", *about)
+        assert (done.code, message in done.err) == (2, True), done.err
+        assert not (folder / "devices.sqlite").exists()
+    (folder / "values.csv").write_text("user,books a year,age,genre\nu0,101,-1,crime\nu1,-1,5,crime\n")
+    done = sfumato("collect", "simulate", *about)
+    assert (done.code, "3 numbers are outside the range and counted as its nearest end." in done.err) == (0, True)
 
 
 def test_many_devices_with_links(folder, sfumato, served):

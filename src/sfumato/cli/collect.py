@@ -113,10 +113,13 @@ def report(
     """Randomize your values on this device, once, and send the report.
 
     The report is kept on disk before it is sent. The same command sends the same bytes for ever, also if a value changed.
-    A number outside its range is clipped, and a class that the schema does not name counts as the first one.
+    No value is refused, since that would tell of it. A number outside its range counts as the nearest end, and what is no number
+    as the middle of the range (for "collision" and "direction" as its low end). An unknown class counts as the first one. Before
+    you agree, you alone are shown which of your values count as others.
     """
     from sfumato.collect.client import Device
     from sfumato.collect.connection import Connection
+    from sfumato.collect.drawing import oddities
     from sfumato.collect.roster import read_roster
     from sfumato.collect.schema import Schema
     from sfumato.collect.tables import read_answers
@@ -136,6 +139,8 @@ def report(
         device.check(asked, own, roster=known)
         drawn = device.has_report(asked)
         if not drawn:
+            for line in oddities(asked, own, {one: place for place, one in enumerate(known)}):
+                typer.echo(line)
             code = code or device.code(asked)
             if code is None:
                 raise InputError(
@@ -233,6 +238,7 @@ def simulate(
 ) -> None:
     """Simulate many devices on this machine, for a test or a demonstration. Exit code 1 if the server refuses a report.
 
+    What is no number or no class is refused, as is a second row of a user. A number outside its range counts as the nearest end.
     A simulation that was stopped goes on by the same command. One that ended sends all reports again, as the same bytes.
     """
     from sfumato.collect.client import check_open
@@ -262,12 +268,23 @@ def _blocks(
     asked: Schema, known: dict[str, str], values: Path | None, edges: Path | None, roster: Path | None
 ) -> Iterator[Values]:
     """Users and their values, read from the table that fits the schema."""
+    from sfumato.collect.drawing import outside
     from sfumato.collect.roster import check_roster, read_roster
     from sfumato.collect.tables import read_links, read_values
 
     if asked.links is None:
         if values is None or edges is not None or roster is not None:
             raise InputError("Expected --values alone with a schema that asks for no links. Give one row a user.")
+        clipped = 0
+        for block in read_values(values, asked):  # all of it before anything is drawn
+            strangers = [user for user in block.users if user not in known]
+            if strangers:
+                raise InputError(f"Expected a code for every user, got none for {strangers[0]!r}. Write codes for all.")
+            if asked.features and block.features is not None:
+                clipped += outside(asked.features, block.features)
+        if clipped:
+            numbers = "1 number is" if clipped == 1 else f"{clipped:,} numbers are"
+            _say(f"{numbers} outside the range and counted as its nearest end.")
         return read_values(values, asked)
     if values is not None or edges is None or roster is None:
         raise InputError("Expected --edges and --roster with a schema that asks for links. Drop --values.")
