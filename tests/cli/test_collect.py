@@ -97,6 +97,12 @@ def test_links_need_a_roster_and_nothing_else_does(folder, sfumato):
 def test_codes_are_for_the_operator_alone(folder, sfumato, served):
     assert stat.S_IMODE((folder / "codes.csv").stat().st_mode) == 0o600
     assert len((folder / "codes.csv").read_text().splitlines()) == 31
+    (folder / "one.txt").write_text("ada\n")
+    for users, said in (
+        ("users.txt", "The codes of 30 users are in d.\n"),
+        ("one.txt", "The codes of 1 user are in d.\n"),
+    ):
+        assert sfumato("collect", "codes", "schema.json", "--users", users, "--out", "d").out == said
     ServerKey.new().write(folder / "other.key")
     done = sfumato("collect", "codes", "schema.json", "--server-key", "other.key", "--users", "users.txt", "--out", "c")
     assert (done.code, (folder / "c").exists()) == (2, False)
@@ -290,6 +296,9 @@ def test_a_wrong_table_draws_nothing(folder, sfumato, served):
     (folder / "values.csv").write_text("user,books a year,age,genre\nu0,101,-1,crime\nu1,-1,5,crime\n")
     done = sfumato("collect", "simulate", *about)
     assert (done.code, "3 numbers are outside the range and counted as its nearest end." in done.err) == (0, True)
+    (folder / "values.csv").write_text("user,books a year,age,genre\nu2,101,1,crime\n")
+    done = sfumato("collect", "simulate", *about, "--state", "one.sqlite")
+    assert (done.out, "1 number is outside" in done.err) == ("The server has 1 of 1 report; it refused 0.\n", True)
 
 
 def test_many_devices_with_links(folder, sfumato, served):

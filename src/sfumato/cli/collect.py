@@ -88,7 +88,9 @@ def codes(
     from sfumato.collect.schema import Schema
     from sfumato.collect.tables import write_codes
 
-    write_codes(out, Schema.read(schema), ServerKey.read(server_key), read_roster(users))
+    known = read_roster(users)
+    write_codes(out, Schema.read(schema), ServerKey.read(server_key), known)
+    typer.echo(f"The codes of {len(known):,} user{'s' * (len(known) != 1)} are in {out}.")
 
 
 @app.command()
@@ -259,7 +261,8 @@ def simulate(
         devices.draw(blocks, known, progress)
         devices.enrol(connection, known, progress)
         found = devices.send(connection, batch, progress)
-    said = f"The server has {found.accepted:,} of {found.users:,} reports; it refused {found.refused:,}."
+    reports = "report" + "s" * (found.users != 1)
+    said = f"The server has {found.accepted:,} of {found.users:,} {reports}; it refused {found.refused:,}."
     typer.echo(json.dumps(found.to_dict()) if as_json else said)
     raise typer.Exit(1 if found.refused else 0)
 
