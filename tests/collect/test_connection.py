@@ -35,6 +35,10 @@ SCHEMA = schema_of()
         "http://localhost@example.org",
         "http://[::1",
         "https://example.org:99999",
+        "https://example.org/a\nb",
+        "https://\u2460.org",
+        "https://a..org",
+        "https://" + "a" * 64 + ".org",
         "",
     ],
 )

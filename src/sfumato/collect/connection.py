@@ -81,9 +81,13 @@ class Connection:
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
         local = _check_address(url)
-        httpx = require("httpx")
+        try:
+            require("httpx").URL(url)
+        except require("httpx").InvalidURL:
+            raise _no_address(url) from None
+        client = require("httpx").Client
         self._url, self._ca, self._tell, self._wait = url.rstrip("/"), ca, tell, wait
-        self._client: httpx.Client = httpx.Client(
+        self._client: httpx.Client = client(
             transport=transport,
             timeout=_SECONDS,
             trust_env=not local,
@@ -163,7 +167,7 @@ class Connection:
         return found
 
     def _once(self, method: str, path: str, request: dict[str, Any]) -> httpx.Response:
-        httpx, content = require("httpx"), bytearray()
+        content = bytearray()
         with self._client.stream(method, self._url + path, **request) as answer:
             if answer.headers.get("Content-Encoding", "identity") != "identity":
                 raise RefusedError("Expected an answer without compression, got another. Tell the operator.")
@@ -173,8 +177,10 @@ class Connection:
                     raise RefusedError(
                         f"Expected an answer of at most {_MOST_BYTES} bytes, got more. Tell the operator."
                     )
-        found: httpx.Response = httpx.Response(answer.status_code, headers=answer.headers, content=bytes(content))
-        return found
+        whole: httpx.Response = require("httpx").Response(
+            answer.status_code, headers=answer.headers, content=bytes(content)
+        )
+        return whole
 
     def _check_final(self, error: httpx.HTTPError) -> None:
         """Refuse a server that is not trusted, or that speaks another protocol: no other attempt can help."""
@@ -218,8 +224,9 @@ def _check_address(url: str) -> bool:
         _ = parts.port
     except ValueError:
         host = ""
-    if not host or parts.scheme not in ("http", "https") or parts.username or parts.query or parts.fragment:
-        raise fail("server", url, "to be an address such as https://example.org")
+    odd = not url.isprintable() or any(not 1 <= len(label) <= 63 for label in host.removesuffix(".").split("."))
+    if odd or parts.scheme not in ("http", "https") or parts.username or parts.query or parts.fragment:
+        raise _no_address(url)
     try:
         local = ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -227,6 +234,10 @@ def _check_address(url: str) -> bool:
     if parts.scheme == "http" and not local:
         raise fail("server", url, "to begin with https://", "Anybody could read the rest.")
     return local
+
+
+def _no_address(url: str) -> InputError:
+    return fail("server", url, "to be an address such as https://example.org")
 
 
 def _retry_after(answer: httpx.Response) -> float:

@@ -129,7 +129,7 @@ def read_values(path: Path, schema: Schema) -> Iterator[Values]:
                 raise _odd(path, start + row, features[column], "a number")
             labels = tuple(classes.get(row[last], -1) if label and row[last] else None for row in block)
             if -1 in labels:
-                raise _odd(path, start + labels.index(-1), label[0], "a class of the schema, or nothing")
+                raise _odd(path, start + labels.index(-1), asked[-1], "a class of the schema, or nothing")
             users = tuple(check_user(row[user]) for row in block)
             for one in users:
                 if one in known:
