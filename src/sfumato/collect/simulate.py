@@ -1,9 +1,9 @@
 """A simulation plays many devices on one machine, for tests and demonstrations: each has keys of its own, and reports once.
 
 The state is one SQLite file: keys, message and progress of each device. A message is on disk before it is sent, and is never
-drawn again, so a simulation that was stopped sends the same bytes when it goes on. What was sent is marked until the simulation
-ends; the next one sends all reports again, and so learns what the server has. Whoever runs this has the values of all users
-anyway, and nobody's lifetime budget is kept: use :class:`~sfumato.collect.client.Device` for people.
+drawn again, so a simulation that was stopped sends the same bytes when it goes on. One that ended sends all reports again, and so
+learns what the server has. Whoever runs this has the values of all users anyway, and nobody's lifetime budget is kept: use
+:class:`~sfumato.collect.client.Device` for people.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ create table if not exists collection (schema text not null);
 create table if not exists devices (place integer primary key, user text not null unique, keys blob not null,
     message blob not null, enrolled integer not null default 0, sent integer not null default 0);
 """
+_UNMARK = "update devices set enrolled = 0, sent = 0"
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,7 @@ class Devices:
                 self._file.execute(
                     "insert into collection select ? where not exists (select 1 from collection)", (schema.sha256,)
                 )
+                self._file.execute(f"{_UNMARK} where not exists (select 1 from devices where not sent)")
             ((found,),) = self._file.execute("select schema from collection")
         except (sqlite3.Error, DataError) as error:
             self.close()
@@ -169,7 +171,7 @@ class Devices:
                 )
 
     def send(self, server: Connection, batch: int = 500, report: Report | None = None) -> Summary:
-        """Send every report that is not marked as sent, count them, and take all marks away.
+        """Send every report that is not marked as sent, and count them.
 
         Args:
             server: where reports go.
@@ -189,7 +191,8 @@ class Devices:
             self._mark("sent", [row[0] for place, row in enumerate(rows) if place not in places])
             stored, repeated, refused = stored + new, repeated + old, refused + len(places)
         ((users, accepted),) = self._file.execute("select count(*), total(sent) from devices")
-        self._unmark()
+        if refused:
+            self._unmark()
         return Summary(users, int(accepted), stored, repeated, refused)
 
     def _alone(self, server: Connection, rows: Sequence[Row]) -> tuple[int, int, set[int]]:
@@ -238,7 +241,7 @@ class Devices:
     def _unmark(self) -> None:
         """The next run asks the server about every device."""
         with self._transaction():
-            self._file.execute("update devices set enrolled = 0, sent = 0")
+            self._file.execute(_UNMARK)
 
     @contextmanager
     def _answered(self) -> Iterator[None]:
