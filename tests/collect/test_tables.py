@@ -100,6 +100,8 @@ def test_long_tables_come_in_blocks(tmp_path):
         ([["user", "age", "books", "genre", "age"]], "different names"),
         ([["user", "age", "books", "genre"], ["ada", "1", "2"]], "row 1 .* 4 cells, got 3"),
         ([["user", "age", "books", "genre"], [" ada", "1", "2", "crime"]], "user id"),
+        ([["user", "age", "books", "genre"], [], ["ada", "1", "2"]], "row 1 .* 4 cells, got 3"),
+        ([["user", "age", "books", "genre"], [], ["ada", "x", "2", "crime"]], "row 1 .* a number"),
     ],
 )
 def test_tables_of_another_form_are_refused(tmp_path, rows, message):

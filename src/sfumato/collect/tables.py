@@ -185,12 +185,11 @@ def _table(path: Path) -> Iterator[tuple[list[str], Rows]]:
 
 
 def _whole(path: Path, width: int, rows: Rows) -> Rows:
-    for place, row in enumerate(rows, start=1):
-        if row and len(row) != width:
+    for place, row in enumerate(filter(None, rows), start=1):
+        if len(row) != width:
             cells = f"{width} cell" + "s" * (width != 1)
             raise DataError(f"Expected row {place} of {path.name} to have {cells}, got {len(row)}.")
-        if row:
-            yield row
+        yield row
 
 
 def _odd(path: Path, row: int, column: str, expected: str) -> DataError:
