@@ -97,6 +97,12 @@ def test_links_need_a_roster_and_nothing_else_does(folder, sfumato):
 def test_codes_are_for_the_operator_alone(folder, sfumato, served):
     assert stat.S_IMODE((folder / "codes.csv").stat().st_mode) == 0o600
     assert len((folder / "codes.csv").read_text().splitlines()) == 31
+    (folder / "one.txt").write_text("ada\n")
+    for users, said in (
+        ("users.txt", "The codes of 30 users are in d.\n"),
+        ("one.txt", "The codes of 1 user are in d.\n"),
+    ):
+        assert sfumato("collect", "codes", "schema.json", "--users", users, "--out", "d").out == said
     ServerKey.new().write(folder / "other.key")
     done = sfumato("collect", "codes", "schema.json", "--server-key", "other.key", "--users", "users.txt", "--out", "c")
     assert (done.code, (folder / "c").exists()) == (2, False)
@@ -119,29 +125,65 @@ def test_one_device_reports_once(folder, sfumato, served):
     assert "56.06" not in first.out + again.out
 
 
+def test_what_counts_as_something_else_is_shown_before_consent(folder, sfumato, served, monkeypatch):
+    url, server = served
+    values = f'label = "x"\n[features]\n"books a year" = "many"\nage = {"9" * 5000}\n'
+    (folder / "values.toml").write_text(values)
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    about = (
+        url,
+        "--state",
+        "d",
+        "--values",
+        "values.toml",
+        "--user",
+        "u3",
+        "--cap",
+        "3",
+        "--code",
+        code_of(folder, "u3"),
+    )
+    done = sfumato("collect", "report", *about)
+    assert done.code == 1
+    for line in (
+        "books a year: 'many' is no number and counts as 50.",
+        "age: inf is outside 0 to 120 and counts as 120.",
+        "genre: 'x' is no class and counts as crime.",
+    ):
+        assert line in done.out.splitlines()
+    assert sfumato("collect", "report", *about, "--yes").code == 0
+    again = sfumato("collect", "report", *about, "--yes")
+    assert (again.code, "counts as" in again.out) == (0, False)
+    assert not [body for _, body in server.requests if b"many" in body]
+
+
 def test_without_consent_nothing_is_drawn(folder, sfumato, served, monkeypatch):
     url, server = served
+    about = (url, "--state", "device", "--values", "values.toml", "--code", code_of(folder, "u3"), "--cap", "3")
     for said in ("n\n", "", "\n"):
         monkeypatch.setattr("sys.stdin", io.StringIO(said))
-        done = sfumato(
-            "collect", "report", url, "--state", "device", "--values", "values.toml", "--user", "u3", "--cap", "3"
-        )
-        assert done.code == 1, done
-        assert (folder / "device" / "ledger.jsonl").read_text().count("\n") == 1
+        done = sfumato("collect", "report", *about, "--user", "u33")
+        assert (done.code, "it will have spent 2." in done.out) == (1, True)
+        assert not (folder / "device").exists()
     assert not server.reports
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
-    about = (url, "--state", "device", "--values", "values.toml", "--code", code_of(folder, "u3"))
-    assert sfumato("collect", "report", *about).code == 0
+    assert sfumato("collect", "report", *about, "--user", "u3").code == 0
     assert set(server.reports) == {"u3"}
 
 
 def test_device_refuses_what_exceeds_its_cap(folder, sfumato, served):
-    url, _ = served
-    done = sfumato(
-        "collect", "report", url, "--state", "d", "--values", "values.toml", "--user", "u3", "--cap", "1.5", "--yes"
-    )
+    url, server = served
+    about = ("--state", "d", "--values", "values.toml", "--user", "u3", "--code", code_of(folder, "u3"), "--yes")
+    done = sfumato("collect", "report", url, *about, "--cap", "1.5")
     assert (done.code, "epsilon 1.5 at most" in done.err) == (1, True)
-    assert (folder / "d" / "ledger.jsonl").read_text().count("\n") == 1
+    assert (server.users, (folder / "d").exists()) == ({}, False)
+
+
+def test_code_is_asked_for_before_anything_is_drawn(folder, sfumato, served):
+    url, server = served
+    done = sfumato("collect", "report", url, "--state", "d", "--values", "values.toml", "--user", "u3", "--cap", "3")
+    assert (done.code, "--code with a device that is not enrolled" in done.err) == (2, True)
+    assert (server.users, (folder / "d").exists()) == ({}, False)
 
 
 @pytest.mark.parametrize(
@@ -150,6 +192,8 @@ def test_device_refuses_what_exceeds_its_cap(folder, sfumato, served):
         (("schema.json",), "--server with a schema file"),
         (("schema.json", "--server", "http://example.org"), "begin with https://"),
         (("schema.json", "--server", "URL"), "--user and --cap with a new device"),
+        (("schema.json", "--server", "URL", "--user", "u3", "--cap", "-1"), "epsilon_cap"),
+        (("schema.json", "--server", "https://127.0.0.1:1", "--ca", "absent.pem"), "absent.pem"),
         (("missing.json", "--server", "URL"), "missing.json"),
         (("questions.toml", "--server", "URL"), "schema in JSON"),
     ],
@@ -161,13 +205,57 @@ def test_bad_input_of_a_device_leaves_nothing(folder, sfumato, served, arguments
     assert not (folder / "device").exists()
 
 
-def test_refused_report_stays_on_the_device(folder, sfumato, served):
-    url, _ = served
+def test_a_wrong_code_costs_nothing(folder, sfumato, served):
+    url, server = served
     about = ("--state", "device", "--values", "values.toml", "--yes")
-    done = sfumato("collect", "report", url, *about, "--user", "u3", "--cap", "3", "--code", "00" * 16)
-    assert (done.code, "403: Wrong code." in done.err, "without another charge" in done.err) == (1, True, True)
+    done = sfumato("collect", "report", url, *about, "--user", "u4", "--cap", "3", "--code", code_of(folder, "u3"))
+    assert (done.code, server.users) == (1, {})
+    assert done.err == "Error: The server refuses POST /users with 403: Wrong code. Nothing was drawn.\n"
+    assert (folder / "device" / "ledger.jsonl").read_text().count("\n") == 1
+    right = ("--code", code_of(folder, "u3"))
+    done = sfumato("collect", "report", url, *about, *right, "--user", "u3")
+    assert (done.code, "or remove the folder device to begin again" in done.err) == (2, True)
+    assert sfumato("collect", "report", url, *about, "--code", code_of(folder, "u4")).code == 0
+    for option in (("--user", "u3"), ("--cap", 4)):
+        done = sfumato("collect", "report", url, *about, *option)
+        assert (done.code, "Leave them out" in done.err) == (2, True)
+
+
+def test_refusals_do_not_promise_that_the_same_command_goes_on(folder, sfumato, served):
+    url, server = served
+    about = ("--state", "device", "--values", "values.toml", "--yes")
+    assert (
+        sfumato("collect", "report", url, *about, "--user", "u3", "--cap", "3", "--code", code_of(folder, "u3")).code
+        == 0
+    )
+    server.users.clear()
+    assert sfumato("collect", "report", url, *about).code == 0, "the device kept its code"
+    server.users.clear()
+    (folder / "device" / "codes.json").unlink()
+    done = sfumato("collect", "report", url, *about)
+    assert (done.code, "403: Unknown user or wrong signature. Add --code CODE" in done.err) == (1, True)
     assert sfumato("collect", "report", url, *about, "--code", code_of(folder, "u3")).code == 0
-    assert sfumato("collect", "report", url, *about, "--user", "u4").code == 2
+    for status in (409, 410):
+        server.failures = [status]
+        done = sfumato("collect", "report", "schema.json", "--server", url, *about)
+        assert (done.code, "goes on" in done.err) == (1, False)
+
+
+def test_a_private_authority_is_handed_on(folder, sfumato, served, monkeypatch):
+    """Each connection of both commands gets the file."""
+    from sfumato.collect.connection import Connection
+
+    given = []
+    monkeypatch.setattr(
+        "sfumato.collect.connection.Connection",
+        lambda url, *, ca, tell: given.append(ca) or Connection(url, tell=tell),
+    )
+    (folder / "values.csv").write_text("user,books a year,age,genre\nu1,1,2,crime\n")
+    about = ("--state", "d", "--values", "values.toml", "--yes", "--user", "u3", "--cap", "3", "--ca", "ca.pem")
+    assert sfumato("collect", "report", served[0], *about, "--code", code_of(folder, "u3")).code == 0
+    many = ("--codes", "codes.csv", "--values", "values.csv", "--ca", "ca.pem")
+    assert sfumato("collect", "simulate", "schema.json", "--server", served[0], *many).code == 0
+    assert [str(ca) for ca in given] == ["ca.pem"] * 3
 
 
 def test_altered_schema_is_refused(folder, sfumato, served):
@@ -191,6 +279,26 @@ def test_many_devices(folder, sfumato, served):
     assert labelled == {f"u{i}" for i in range(1, 30, 2)}
     server.reports["u5"] = b"other"
     assert sfumato("collect", "simulate", *about, "--state", "second.sqlite").code == 1
+
+
+def test_a_wrong_table_draws_nothing(folder, sfumato, served):
+    rows = [f"u{i},{i},{2 * i},crime\n" for i in range(30)]
+    about = ("schema.json", "--server", served[0], "--codes", "codes.csv", "--values", "values.csv")
+    for wrong, message in (
+        ("u29,many,1,crime\n", "row 30 of values.csv"),
+        ("u0,1,1,crime\n", "two for 'u0'"),
+        ("zoe,1,1,crime\n", "none for 'zoe'"),
+    ):
+        (folder / "values.csv").write_text("user,books a year,age,genre\n" + "".join(rows[:-1]) + wrong)
+        done = sfumato("collect", "simulate", *about)
+        assert (done.code, message in done.err) == (2, True), done.err
+        assert not (folder / "devices.sqlite").exists()
+    (folder / "values.csv").write_text("user,books a year,age,genre\nu0,101,-1,crime\nu1,-1,5,crime\n")
+    done = sfumato("collect", "simulate", *about)
+    assert (done.code, "3 numbers are outside the range and counted as its nearest end." in done.err) == (0, True)
+    (folder / "values.csv").write_text("user,books a year,age,genre\nu2,101,1,crime\n")
+    done = sfumato("collect", "simulate", *about, "--state", "one.sqlite")
+    assert (done.out, "1 number is outside" in done.err) == ("The server has 1 of 1 report; it refused 0.\n", True)
 
 
 def test_many_devices_with_links(folder, sfumato, served):
@@ -218,6 +326,6 @@ def test_a_stop_says_how_to_go_on(folder, sfumato, served, monkeypatch):
         assert (done.code, "same command goes on, with the same bytes" in done.err) == (130, True)
         patched.setattr("sfumato.collect.client.Device.send", stop)
         alone = ("--state", "device", "--values", "values.toml", "--user", "u3", "--cap", "3", "--yes")
-        done = sfumato("collect", "report", served[0], *alone)
+        done = sfumato("collect", "report", served[0], *alone, "--code", code_of(folder, "u3"))
         assert (done.code, "goes on, without another charge" in done.err) == (130, True)
     assert sfumato("collect", "simulate", *about).code == 0

@@ -82,12 +82,14 @@ class FakeServer:
 
     def _batch(self, body: bytes) -> tuple[int, object]:
         batch = decode_batch(self.schema, body)
-        if not verify_batch(self.users[batch.sender][0], batch.signed, batch.signature):
-            return 403, {"detail": "Wrong signature."}
+        if batch.sender not in self.users or not verify_batch(
+            self.users[batch.sender][0], batch.signed, batch.signature
+        ):
+            return 403, {"detail": "Unknown user or wrong signature."}
         statuses = []
         for message, code in batch.reports:
             user = decode(self.schema, message).user
-            right = same(code, mac(KEY.mac_key(self.users[user][1], user), message))
+            right = user in self.users and same(code, mac(KEY.mac_key(self.users[user][1], user), message))
             statuses.append(self._take(user, message) if right else 403)
         refused = [{"place": i, "status": one, "detail": ""} for i, one in enumerate(statuses) if one > 201]
         return 200, {"stored": statuses.count(201), "repeated": statuses.count(200), "refused": refused}
@@ -97,7 +99,7 @@ class FakeServer:
 
         def handle(request: httpx.Request) -> httpx.Response:
             status, said = self.answer(request.method, request.url.path, request.content)
-            return httpx.Response(status, json=said)
+            return httpx.Response(status, content=json.dumps(said).encode())
 
         return Connection(url, transport=httpx.MockTransport(handle), wait=(waits if waits is not None else []).append)
 

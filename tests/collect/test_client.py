@@ -16,7 +16,8 @@ from collect_fake import FEATURES, KEY, LABEL, FakeServer, schema_of
 from sfumato._files import cut_file
 from sfumato.collect.checks import roster_sha256
 from sfumato.collect.client import Device
-from sfumato.collect.keys import verify
+from sfumato.collect.connection import RefusedError
+from sfumato.collect.keys import DeviceKeys, verify
 from sfumato.collect.wire import decode
 from sfumato.errors import BudgetExceededError, CollectionError, InputError, LedgerError
 
@@ -354,8 +355,9 @@ def test_sending_enrols_and_signs(device):
     server = FakeServer(SCHEMA)
     message = device.report(SCHEMA, VALUES)
     with server.connection() as connection:
-        with pytest.raises(CollectionError, match="403: Unknown user"):
+        with pytest.raises(RefusedError, match="403: Unknown user") as caught:
             device.send(SCHEMA, connection)
+        assert caught.value.__notes__ == ["Add --code CODE, your enrolment code: the operator has it."]
         assert device.send(SCHEMA, connection, KEY.code(SCHEMA, "ada")) is False
         assert device.send(SCHEMA, connection, KEY.code(SCHEMA, "ada")) is True
         assert device.send(SCHEMA, connection) is True
@@ -394,3 +396,60 @@ def test_nothing_is_sent_that_is_not_stored(device):
     with server.connection() as connection, pytest.raises(InputError, match="report on this device"):
         device.send(SCHEMA, connection, KEY.code(SCHEMA, "ada"))
     assert not server.requests
+
+
+def test_enrolling_costs_nothing_and_keeps_the_code(device):
+    server, code = FakeServer(SCHEMA), KEY.code(SCHEMA, "ada")
+    with server.connection() as connection:
+        with pytest.raises(RefusedError, match="403: Wrong code"):
+            device.enrol(SCHEMA, connection, "00" * 16)
+        assert (device.is_fresh, device.code(SCHEMA), server.users) == (True, None, {})
+        device.enrol(SCHEMA, connection, code)
+    kept = device.folder / "codes.json"
+    assert json.loads(kept.read_text()) == {SCHEMA.sha256: code}
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert (device.is_fresh, kinds(device)) == (False, ["device"])
+
+
+def test_codes_are_for_one_schema(device):
+    asked = (SCHEMA, schema_of(label=LABEL))
+    for schema in asked:
+        assert device.code(schema) is None
+        with FakeServer(schema).connection() as connection:
+            device.enrol(schema, connection, KEY.code(schema, "ada"))
+    assert [device.code(schema) for schema in asked] == [KEY.code(schema, "ada") for schema in asked]
+
+
+def test_a_server_that_lost_its_users_gets_the_keys_again(device):
+    server = FakeServer(SCHEMA)
+    message = device.report(SCHEMA, VALUES)
+    with server.connection() as connection:
+        device.send(SCHEMA, connection, KEY.code(SCHEMA, "ada"))
+        server.users.clear()
+        server.reports.clear()
+        assert Device.open(device.folder).send(SCHEMA, connection) is False
+        assert server.reports == {"ada": message}
+        server.users["ada"] = (DeviceKeys.new().sign_key, b"")
+        with pytest.raises(RefusedError, match="409: Another key"):
+            device.send(SCHEMA, connection)
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"a": 1}', "\xff", "[" * 100_000])
+def test_damaged_codes_say_what_to_do(device, text):
+    (device.folder / "codes.json").write_text(text)
+    with pytest.raises(InputError, match="Remove it, and add --code"):
+        device.code(SCHEMA)
+
+
+def test_check_refuses_what_report_refuses(device, tmp_path):
+    device.check(SCHEMA, VALUES)
+    for values, now in (({}, None), (VALUES, datetime(2025, 1, 1, tzinfo=UTC))):
+        with pytest.raises(InputError):
+            device.check(SCHEMA, values, now=now)
+    with pytest.raises(BudgetExceededError):
+        Device.create(tmp_path / "poor", "ada", 0.5).check(SCHEMA, VALUES)
+    assert kinds(device) == ["device"]
+    assert not device.has_report(SCHEMA)
+    device.report(SCHEMA, VALUES)
+    device.check(SCHEMA, {}, now=datetime(2200, 1, 1, tzinfo=UTC))
+    assert device.has_report(SCHEMA)

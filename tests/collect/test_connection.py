@@ -1,10 +1,19 @@
 """Connections go over TLS, try again where that helps, and say what the server said where it does not."""
 
+import gzip
+import itertools
+import socket
+import ssl
+import subprocess
+import threading
+import time
+from contextlib import contextmanager, suppress
+
 import httpx
 import pytest
 from collect_fake import FakeServer, schema_of
 
-from sfumato.collect.connection import Connection
+from sfumato.collect.connection import Connection, RefusedError
 from sfumato.errors import CollectionError, InputError
 
 SCHEMA = schema_of()
@@ -25,6 +34,11 @@ SCHEMA = schema_of()
         "https://me@example.org",
         "http://localhost@example.org",
         "http://[::1",
+        "https://example.org:99999",
+        "https://example.org/a\nb",
+        "https://\u2460.org",
+        "https://a..org",
+        "https://" + "a" * 64 + ".org",
         "",
     ],
 )
@@ -45,8 +59,6 @@ def test_tls_and_this_machine_are_taken(url):
 
 
 def test_certificates_are_checked():
-    import ssl
-
     with Connection("https://example.org") as connection:
         pool = connection._client._transport._pool
     assert pool._ssl_context.verify_mode is ssl.CERT_REQUIRED
@@ -76,9 +88,9 @@ def test_it_gives_up_in_the_end():
 def test_refusals_are_final_and_told(status):
     server = FakeServer(SCHEMA)
     server.failures = [status] * 2
-    with server.connection() as connection, pytest.raises(CollectionError, match=f"{status}: Later."):
+    with server.connection() as connection, pytest.raises(RefusedError, match=f"{status}: Later.") as caught:
         connection.post("/reports", b"")
-    assert len(server.requests) == 1
+    assert (len(server.requests), caught.value.status) == (1, status)
 
 
 @pytest.mark.parametrize(("said", "seconds"), [("7", 7.0), ("0", 0.5), ("soon", 0.5), ("-1", 0.5), ("²", 0.5)])
@@ -95,13 +107,13 @@ def test_nobody_waits_for_hours():
     transport = httpx.MockTransport(lambda _: httpx.Response(503, headers={"Retry-After": "3600"}))
     with (
         Connection("https://example.org", transport=transport, wait=waits.append) as connection,
-        pytest.raises(CollectionError, match="after 1 attempt"),
+        pytest.raises(CollectionError, match="after 1 attempt;"),
     ):
         connection.get("/schema")
     assert not waits
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"null", b'"x"', b"\xff", b'{"other": 1}', b"<html>"])
+@pytest.mark.parametrize("body", [b"", b"[]", b"null", b'"x"', b"\xff", b'{"other": 1}', b"<html>", b"[" * 200_000])
 def test_answers_of_any_form_are_told_in_a_line(body):
     transport = httpx.MockTransport(lambda _: httpx.Response(400, content=body))
     with (
@@ -117,3 +129,165 @@ def test_what_a_server_says_cannot_move_the_cursor():
         connection.get("/schema")
     assert str(caught.value).isprintable()
     assert len(str(caught.value)) < 400
+
+
+@contextmanager
+def answering(serve):
+    """Let ``serve`` answer each connection to a port on loopback, and give the port."""
+    ended = threading.Event()
+
+    def accept(listener):
+        while not ended.is_set():
+            with suppress(OSError), listener.accept()[0] as connection:
+                serve(connection)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=accept, args=(listener,))
+        thread.start()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            ended.set()
+            with suppress(OSError):
+                socket.create_connection(listener.getsockname()).close()
+            thread.join()
+
+
+def asked(url, waits=None, **settings):
+    """The error of one request to an address."""
+    wait = (waits if waits is not None else []).append
+    with Connection(url, wait=wait, **settings) as connection, pytest.raises(CollectionError) as caught:
+        connection.get("/schema")
+    return caught.value
+
+
+def test_a_wait_is_told_before_it():
+    server, told = FakeServer(SCHEMA), []
+    server.failures = [503, httpx.ConnectError("[Errno 111] Connection refused")]
+    with server.connection() as found:
+        transport = found._client._transport
+        with Connection("https://x.org", transport=transport, wait=lambda _: None, tell=told.append) as connection:
+            connection.get("/schema")
+    assert told == [
+        "No answer yet: 503: Later. Trying again in 1 s.",
+        "No answer yet: [Errno 111] Connection refused. Trying again in 1 s.",
+    ]
+
+
+def test_nobody_at_the_port_is_told_in_sentences():
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    waits = []
+    error = asked(f"http://127.0.0.1:{port}", waits)
+    assert str(error).endswith("after 8 attempts; the last one: [Errno 111] Connection refused. Try again later.")
+    assert (len(waits), isinstance(error, RefusedError)) == (7, False)
+
+
+def test_answers_of_16_mebibytes_are_read_and_others_cut_off():
+    def answer(_):
+        return httpx.Response(200, content=itertools.repeat(b"x" * 4096))
+
+    assert "at most 16777216 bytes" in str(asked("https://example.org", transport=httpx.MockTransport(answer)))
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, content=b"x" * (1 << 24)))
+    with Connection("https://example.org", transport=transport) as connection:
+        assert len(connection.get("/schema").content) == 1 << 24
+
+
+def test_compressed_answers_are_not_unpacked():
+    heads = []
+
+    def answer(request):
+        heads.append(request.headers["Accept-Encoding"])
+        return httpx.Response(200, headers={"Content-Encoding": "gzip"}, content=iter([gzip.compress(bytes(1000))]))
+
+    assert "without compression" in str(asked("https://example.org", transport=httpx.MockTransport(answer)))
+    assert heads == ["identity"]
+
+
+def test_answers_that_drip_are_not_waited_for(monkeypatch):
+    monkeypatch.setattr("sfumato.collect.connection._DEADLINE", 0.2)
+    monkeypatch.setattr("sfumato.collect.connection._ATTEMPTS", 2)
+
+    def drip(connection):
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+        for _ in range(40):
+            connection.sendall(b"x")
+            time.sleep(0.05)
+
+    with answering(drip) as port:
+        error = asked(f"http://127.0.0.1:{port}")
+    assert "2 attempts; the last one: no whole answer within 0.2 s. Try" in str(error)
+
+
+@pytest.mark.parametrize(("scheme", "said"), [("http", b"SSH-2.0-x\r\n\r\n"), ("https", b"HTTP/1.1 400 No\r\n\r\n")])
+def test_another_protocol_is_asked_once(scheme, said):
+    def serve(connection):
+        connection.recv(4096)
+        connection.sendall(said)
+
+    waits = []
+    with answering(serve) as port:
+        error = asked(f"{scheme}://127.0.0.1:{port}", waits)
+    assert (type(error), error.status, waits) == (RefusedError, None, [])
+    assert "another protocol" in str(error)
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_connection_that_breaks_is_tried_again(scheme):
+    waits = []
+    with answering(lambda connection: connection.recv(4096)) as port:
+        error = asked(f"{scheme}://127.0.0.1:{port}", waits)
+    assert (type(error), len(waits)) == (CollectionError, 7)
+
+
+@pytest.fixture
+def certificate(tmp_path):
+    """The file of a key and its own certificate for this machine, and the file of the certificate alone."""
+    key, alone = tmp_path / "key.pem", tmp_path / "own.pem"
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-days",
+    ]
+    names = ["2", "-subj", "/CN=x", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", alone]
+    subprocess.run([*command, *names], check=True, capture_output=True)
+    key.write_text(key.read_text() + alone.read_text())
+    return key, alone
+
+
+def test_private_authority(tmp_path, certificate):
+    key, alone = certificate
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(key)
+
+    def serve(connection):
+        with context.wrap_socket(connection, server_side=True) as secure:
+            secure.recv(1000)
+            secure.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
+
+    waits = []
+    with answering(serve) as port:
+        url = f"https://127.0.0.1:{port}"
+        with Connection(url, ca=alone) as connection:
+            assert connection.get("/schema").json() == {}
+        error = asked(url, waits)
+    assert (type(error), waits) == (RefusedError, [])
+    assert str(error).endswith(
+        "not trusted: self-signed certificate. If its authority is a private one, name the certificate of that with --ca."
+    )
+
+
+def test_file_of_an_authority_is_checked(tmp_path):
+    for text in ("", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "\xff"):
+        (tmp_path / "ca.pem").write_text(text)
+        with pytest.raises(InputError, match=r"ca\.pem to hold a certificate"):
+            Connection("https://example.org", ca=tmp_path / "ca.pem")
+    with pytest.raises(FileNotFoundError) as caught:
+        Connection("https://example.org", ca=tmp_path / "absent.pem")
+    assert caught.value.filename == str(tmp_path / "absent.pem")

@@ -7,7 +7,7 @@ import pytest
 from collect_fake import schema_of
 from scipy import sparse
 
-from sfumato.collect.drawing import Values, draw, scaled
+from sfumato.collect.drawing import Values, draw, oddities, scaled
 from sfumato.collect.wire import decode, public_id
 from sfumato.noise.coins import SecretWords
 
@@ -70,3 +70,61 @@ def test_links_of_some_users_are_those_of_all():
     bits = np.unpackbits(reports.bits, axis=1, count=11, bitorder="little")
     for place, answer in zip(places, found, strict=True):
         assert answer["links"] == (reports.degrees[place], *np.delete(bits[place], place))
+
+
+@pytest.mark.parametrize(
+    ("age", "said"),
+    [
+        (60, []),
+        ("60", []),
+        (120.0, []),
+        ("old", ["age: 'old' is no number and counts as 60."]),
+        (math.nan, ["age: nan is no number and counts as 60."]),
+        ("", ["age: '' is no number and counts as 60."]),
+        ([1], ["age: [1] is no number and counts as 60."]),
+        ("x" * 99, [f"age: '{'x' * 39} is no number and counts as 60."]),
+        (True, ["age: True counts as 1."]),
+        (121, ["age: 121 is outside 0 to 120 and counts as 120."]),
+    ],
+)
+def test_odd_numbers_are_told(age, said):
+    asked = schema_of(features={"columns": COLUMNS, "epsilon": 1.0})
+    assert oddities(asked, {"features": {"age": age, "books": 0}}, {}) == said
+
+
+def test_odd_numbers_of_thousands_of_digits_are_told():
+    asked = schema_of(features={"columns": COLUMNS, "epsilon": 1.0})
+    assert oddities(asked, {"features": {"age": -(10**5000), "books": [10**5000]}}, {}) == [
+        "age: -inf is outside 0 to 120 and counts as 0.",
+        "books: a value of thousands of digits is no number and counts as 0.",
+    ]
+
+
+@pytest.mark.parametrize(
+    "mechanism", ["multi-bit", "one-bit", "laplace", "gaussian", "piecewise", "pgc", "collision", "direction"]
+)
+def test_what_is_no_number_counts_as_what_is_told(mechanism):
+    """The same coins give the same report."""
+    alone = {"per_feature": True} if mechanism == "pgc" else {}
+    asked = schema_of(features={"columns": COLUMNS, "epsilon": 1.0, "mechanism": mechanism, **alone})
+    (said,) = oddities(asked, {"features": {"age": 1, "books": "many"}}, {})
+    counted = float(said.split()[-1].rstrip("."))
+    assert counted == (-10 if mechanism in ("collision", "direction") else 0)
+    for number in range(20):
+        drawn = [
+            answers_of(asked, Values(("u",), np.array([[1.0, books]])), bytes([number] * 32))
+            for books in (math.nan, counted)
+        ]
+        assert drawn[0] == drawn[1]
+
+
+def test_odd_classes_and_links_are_told():
+    asked = schema_of(label={"name": "year", "classes": ["2004", "2005"], "epsilon": 1.0})
+    assert oddities(asked, {"label": "x"}, {}) == ["year: 'x' is no class and counts as 2004."]
+    assert oddities(asked, {"label": 2005}, {}) == oddities(asked, {}, {}) == []
+    asked = schema_of(links={"users": 3, "roster": "00" * 32, "epsilon": 1.0})
+    roster = {"ada": 0, "bob": 1, "cid": 2}
+    assert oddities(asked, {"links": ["ada", "eve", 7]}, roster) == [
+        "links: 2 of 3 ids are not on the roster and count as no link."
+    ]
+    assert oddities(asked, {"links": ["ada"]}, roster) == []

@@ -26,10 +26,14 @@ def test_its_name_is_the_hash_of_its_lines():
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "line 1"),
-        (b"ada\n\nbob", "line 2"),
-        (b"ada\n bob", "line 2"),
-        (b"ada\nada", "every user once"),
+        (b"", "got an empty file"),
+        (b"\n", "got an empty file"),
+        (b"ada\n\nbob", "line 2 of users.txt to hold a user id, got a blank line"),
+        (b"ada\r\n \r\nbob", "line 2 .* got a blank line"),
+        (b"ada\n\n", "line 2 .* got a blank line"),
+        (b"ada\n bob", "line 2 of users.txt to hold a user id alone, got a space"),
+        (b"ada \nbob", "line 1 .* got a space"),
+        (b"ada\nbob\nada\n", "line 3 of users.txt to hold another user than line 1, got 'ada' again"),
         (b"ada\n\xff", "UTF-8"),
         (b"x" * 65, "line 1"),
     ],

@@ -1,16 +1,19 @@
 """A simulation plays devices that report once each, and goes on with the same bytes after any stop."""
 
+import math
 import os
 import stat
 import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 from collect_fake import KEY, LABEL, FakeServer, schema_of
 
 from sfumato.collect.batch import decode_batch
 from sfumato.collect.checks import roster_sha256
+from sfumato.collect.connection import RefusedError
 from sfumato.collect.drawing import Values
 from sfumato.collect.simulate import Devices, Summary
 from sfumato.collect.tables import read_links
@@ -51,35 +54,78 @@ def test_every_device_reports_once(tmp_path, batch):
     assert stat.S_IMODE((tmp_path / "s").stat().st_mode) == 0o600
 
 
-def test_done_is_done(tmp_path):
+def test_a_simulation_that_ended_asks_about_every_report_again(tmp_path):
     server = FakeServer(SCHEMA)
     simulate(tmp_path / "s", server)
-    server.requests.clear()
-    assert simulate(tmp_path / "s", server, label=1) == Summary(23, 23, 0, 0, 0)
-    assert not server.requests
+    kept, count = dict(server.reports), len(server.requests)
+    assert simulate(tmp_path / "s", server, label=1) == Summary(23, 23, 0, 23, 0)
+    assert (server.reports, len(server.requests)) == (kept, 2 * count)
+
+
+def test_a_server_that_lost_users_and_reports_gets_them_again(tmp_path):
+    server = FakeServer(SCHEMA)
+    simulate(tmp_path / "s", server)
+    kept = dict(server.reports)
+    for user in USERS[7:15]:
+        del server.users[user], server.reports[user]
+    assert simulate(tmp_path / "s", server, label=1) == Summary(23, 23, 8, 15, 0)
+    assert server.reports == kept
+
+
+def test_a_server_that_is_down_confirms_nothing(tmp_path):
+    server = FakeServer(SCHEMA)
+    simulate(tmp_path / "s", server)
+    server.failures = [httpx.ConnectError("Connection refused")] * 8
+    with pytest.raises(CollectionError, match="Connection refused"):
+        simulate(tmp_path / "s", server)
+
+
+def test_a_server_that_lost_users_during_a_stop_gets_them_again(tmp_path):
+    server = FakeServer(SCHEMA)
+    answer = server.answer
+
+    def going(method, path, body):
+        if len(server.requests) >= 3:
+            raise httpx.ConnectError("down")
+        return answer(method, path, body)
+
+    server.answer = going
+    with pytest.raises(CollectionError, match="down"):
+        simulate(tmp_path / "s", server)
+    server.answer = answer
+    server.users.clear()
+    server.reports.clear()
+    with pytest.raises(RefusedError, match="403") as caught:
+        simulate(tmp_path / "s", server)
+    assert "enrols all devices again" in caught.value.__notes__[0]
+    assert simulate(tmp_path / "s", server) == Summary(23, 23, 23, 0, 0)
 
 
 @pytest.mark.parametrize("lost", [False, True])
 @pytest.mark.parametrize("place", range(6))
 def test_a_stop_anywhere_goes_on_with_the_same_bytes(tmp_path, place, lost):
-    """Request number ``place`` fails for good, before or after the server has done it (then the answer is lost)."""
+    """The network fails at request number ``place``, before or after the server has done it (then the answer is lost)."""
     server, sent = FakeServer(SCHEMA), []
     answer = server.answer
 
     def failing(method, path, body):
         number = len(sent)
         sent.append((path, body))
-        if number == place and not lost:
-            return 400, {"detail": "Stop."}
+        down = place <= number < place + 8
+        if down and not lost:
+            raise httpx.ConnectError("down")
         found = answer(method, path, body)
-        return (400, {"detail": "Stop."}) if number == place else found
+        if down:
+            raise httpx.ReadError("down")
+        return found
 
     server.answer = failing
-    with pytest.raises(CollectionError, match="400: Stop"):
+    with pytest.raises(CollectionError, match="down"):
         simulate(tmp_path / "s", server)
     found = simulate(tmp_path / "s", server, label=1)
     repeated = (3 if place == 5 else 5) * (lost and place > 0)
     assert (found.accepted, found.refused, found.repeated) == (23, 0, repeated)
+    assert len(sent) == 6 + 8
     said: dict[str, set[bytes]] = {}
     for path, body in sent:
         for message, _ in decode_batch(SCHEMA, body).reports if path == "/batches" else ():
@@ -158,7 +204,7 @@ def test_refused_reports_are_counted_and_tried_again(tmp_path):
     server.reports["u7"] = b"other bytes"
     assert simulate(tmp_path / "s", server) == Summary(23, 22, 22, 0, 1)
     del server.reports["u7"]
-    assert simulate(tmp_path / "s", server) == Summary(23, 23, 1, 0, 0)
+    assert simulate(tmp_path / "s", server) == Summary(23, 23, 1, 22, 0)
 
 
 def test_user_without_a_code_is_refused(tmp_path):
@@ -177,10 +223,30 @@ def test_refused_enrolments_are_told(tmp_path):
     assert set(server.users) == set(USERS)
 
 
-@pytest.mark.parametrize("said", [{}, [], [{"status": 201}], "yes", None, 7])
+@pytest.mark.parametrize("said", [{}, [], [{"status": 201}], "yes", None, 7, [{"status": math.inf, "detail": ""}] * 23])
 def test_answers_of_another_form_are_told(tmp_path, said):
     server = FakeServer(SCHEMA)
     server.answer = lambda *_: (200, said)
+    with pytest.raises(CollectionError, match="unknown form"):
+        simulate(tmp_path / "s", server)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"stored": 5, "repeated": 0},
+        {"stored": "many", "repeated": 0, "refused": []},
+        {"stored": math.inf, "repeated": 0, "refused": []},
+        {"stored": 6, "repeated": -1, "refused": []},
+        {"stored": 4, "repeated": 0, "refused": []},
+        {"stored": 4, "repeated": 0, "refused": [{"place": 5}]},
+        {"stored": 3, "repeated": 0, "refused": [{"place": 1}, {"place": 1}]},
+    ],
+)
+def test_counts_that_cannot_be_are_told(tmp_path, said):
+    server = FakeServer(SCHEMA)
+    answer = server.answer
+    server.answer = lambda method, path, body: (200, said) if path == "/batches" else answer(method, path, body)
     with pytest.raises(CollectionError, match="unknown form"):
         simulate(tmp_path / "s", server)
 

@@ -1,13 +1,15 @@
-"""Tables around a collection are read strictly by name, and never stop at a value."""
+"""Tables around a collection are read strictly by name; those of a simulation also by value."""
 
 import csv
 import math
 import stat
+import sys
 
 import numpy as np
 import pytest
 from collect_fake import FEATURES, KEY, LABEL, schema_of
 
+from sfumato.collect.drawing import outside
 from sfumato.collect.keys import ServerKey
 from sfumato.collect.tables import read_answers, read_codes, read_links, read_values, write_codes
 from sfumato.errors import DataError, InputError
@@ -38,13 +40,48 @@ def test_values_are_read_by_name(tmp_path):
     rows = [
         ["genre", "books", "user", "age"],
         ["poetry", "3", "ada", "1e400"],
-        ["", "many", "bob", ""],
-        ["x", "-1", "cid", "7"],
+        ["", "9" * 5000, "bob", "0"],
+        ["crime", "-1", "cid", "7"],
     ]
     (block,) = read_values(write(tmp_path / "v.csv", *rows), SCHEMA)
     assert block.users == ("ada", "bob", "cid")
-    np.testing.assert_array_equal(block.features, [[math.inf, 3], [math.nan, math.nan], [7, -1]])
-    assert block.labels == (1, None, -1)
+    np.testing.assert_array_equal(block.features, [[math.inf, 3], [0, math.inf], [7, -1]])
+    assert block.labels == (1, None, 0)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (["x", "zebrafinch", "1", "crime"], r"row 2001 of v.csv to have a number in column 'age'"),
+        (["x", "1", "nan", "crime"], r"row 2001 .* column 'books'"),
+        (["x", "1", "", "crime"], r"row 2001 .* column 'books'"),
+        (["x", "1", "2", "zebrafinch"], r"row 2001 .* a class of the schema, or nothing in column 'genre'"),
+        (["u7", "1", "2", "crime"], r"one row for each user, got two for 'u7'"),
+    ],
+)
+def test_odd_values_of_a_table_are_refused_by_their_place(tmp_path, row, message):
+    rows = [["user", "age", "books", "genre"], *([f"u{i}", "1", "2", "crime"] for i in range(2000)), row]
+    with pytest.raises(DataError, match=message) as caught:
+        list(read_values(write(tmp_path / "v.csv", *rows), SCHEMA))
+    assert "zebrafinch" not in str(caught.value)
+
+
+def test_numbers_outside_are_counted():
+    rows = np.array([[0.0, 10.0], [121.0, -10.5], [math.inf, 0.0]])
+    assert outside(SCHEMA.features, rows) == 3
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([["user", "code"]], "a header alone"),
+        ([["user", "code"], ["ada", "1"], ["ada", "1"]], "two for 'ada'"),
+        ([["user"]], "the columns user,code"),
+    ],
+)
+def test_codes_of_another_form_are_refused(tmp_path, rows, message):
+    with pytest.raises(DataError, match=message):
+        read_codes(write(tmp_path / "c.csv", *rows))
 
 
 def test_long_tables_come_in_blocks(tmp_path):
@@ -57,16 +94,25 @@ def test_long_tables_come_in_blocks(tmp_path):
     ("rows", "message"),
     [
         ([], "missing"),
+        ([["user", "age", "books", "genre"]], "a header alone"),
         ([["user", "age", "books"]], "'genre' is missing"),
         ([["user", "age", "books", "genre", "height"]], "'height' is unknown"),
         ([["user", "age", "books", "genre", "age"]], "different names"),
         ([["user", "age", "books", "genre"], ["ada", "1", "2"]], "row 1 .* 4 cells, got 3"),
         ([["user", "age", "books", "genre"], [" ada", "1", "2", "crime"]], "user id"),
+        ([["user", "age", "books", "genre"], [], ["ada", "1", "2"]], "row 1 .* 4 cells, got 3"),
+        ([["user", "age", "books", "genre"], [], ["ada", "x", "2", "crime"]], "row 1 .* a number"),
     ],
 )
 def test_tables_of_another_form_are_refused(tmp_path, rows, message):
     with pytest.raises(InputError, match=message):
         list(read_values(write(tmp_path / "v.csv", *rows), SCHEMA))
+
+
+def test_bytes_that_are_no_text_are_told_by_their_line(tmp_path):
+    (tmp_path / "v.csv").write_bytes(b"\xff")
+    with pytest.raises(DataError, match="near line 1"):
+        list(read_values(tmp_path / "v.csv", SCHEMA))
 
 
 def test_names_that_would_be_one_column_are_refused(tmp_path):
@@ -94,6 +140,14 @@ def test_other_links_are_refused_without_their_ends(tmp_path, rows):
 def test_values_of_one_user_are_read(tmp_path, name, text):
     (tmp_path / name).write_text(text)
     assert read_answers(tmp_path / name) == {"label": "crime"}
+
+
+@pytest.mark.parametrize(("name", "form"), [("v.json", '{{"age": {}}}'), ("v.toml", "age = {}")])
+def test_numbers_of_any_length_are_read(tmp_path, name, form):
+    most = sys.get_int_max_str_digits()
+    (tmp_path / name).write_text(form.format("9" * 5000))
+    assert read_answers(tmp_path / name)["age"] > 10**4999
+    assert sys.get_int_max_str_digits() == most
 
 
 @pytest.mark.parametrize(

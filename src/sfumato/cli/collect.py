@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +28,9 @@ app = typer.Typer(help="Collect reports that users' devices randomize.", no_args
 _SCHEMA = typer.Argument(..., help="The schema of the collection, as `collect init` writes it.")
 _KEY = typer.Option("server.key", "--server-key", help="The secret key of the server; keep it from everybody else.")
 _ROSTER = typer.Option(None, "--roster", help="The roster that links are reported about: user ids, one a line.")
+_CA = typer.Option(
+    None, "--ca", help="The certificate of the authority of this server, as PEM, if it is a private one."
+)
 
 app.command()(serve)
 app.command()(close)
@@ -83,7 +88,9 @@ def codes(
     from sfumato.collect.schema import Schema
     from sfumato.collect.tables import write_codes
 
-    write_codes(out, Schema.read(schema), ServerKey.read(server_key), read_roster(users))
+    known = read_roster(users)
+    write_codes(out, Schema.read(schema), ServerKey.read(server_key), known)
+    typer.echo(f"The codes of {len(known):,} user{'s' * (len(known) != 1)} are in {out}.")
 
 
 @app.command()
@@ -98,18 +105,23 @@ def report(
     server: str | None = typer.Option(
         None, "--server", help="The address of the server (default: that of the schema)."
     ),
-    code: str | None = typer.Option(None, "--code", help="Your enrolment code, for the first report."),
+    code: str | None = typer.Option(None, "--code", help="Your enrolment code, for your first report to this schema."),
     user: str | None = typer.Option(None, "--user", help="Your user id, for a new device."),
     cap: float | None = typer.Option(None, "--cap", help="The most epsilon of a new device over its whole life."),
     roster: Path | None = _ROSTER,
+    ca: Path | None = _CA,
     yes: bool = typer.Option(False, "--yes", help="Agree to the statement without being asked."),
 ) -> None:
     """Randomize your values on this device, once, and send the report.
 
     The report is kept on disk before it is sent. The same command sends the same bytes for ever, also if a value changed.
-    A number outside its range is clipped, and a class that the schema does not name counts as the first one.
+    No value is refused, since that would tell of it. A number outside its range counts as the nearest end, and what is no number
+    as the middle of the range (for "collision" and "direction" as its low end). An unknown class counts as the first one. Before
+    you agree, you alone are shown which of your values count as others.
     """
+    from sfumato.collect.client import Device
     from sfumato.collect.connection import Connection
+    from sfumato.collect.drawing import oddities
     from sfumato.collect.roster import read_roster
     from sfumato.collect.schema import Schema
     from sfumato.collect.tables import read_answers
@@ -120,21 +132,37 @@ def report(
     if address is None:
         asked = Schema.read(Path(schema))
     else:
-        with Connection(address) as connection:
+        with Connection(address, ca=ca, tell=_say) as connection:
             asked = Schema.from_json(connection.get("/schema").content)
     own, known = read_answers(values), read_roster(roster) if roster else ()
-    with Connection(server or address or "") as connection:
+    with Connection(server or address or "", ca=ca, tell=_say) as connection:
         device = _device(state, user, cap)
         typer.echo(device.statement(asked))
+        device.check(asked, own, roster=known)
+        drawn = device.has_report(asked)
+        if not drawn:
+            for line in oddities(asked, own, {one: place for place, one in enumerate(known)}):
+                typer.echo(line)
+            code = code or device.code(asked)
+            if code is None:
+                raise InputError(
+                    "Expected --code with a device that is not enrolled yet, got none. The operator has it."
+                )
         if not yes and not _agreed():
             typer.echo("Nothing was drawn, and nothing was sent.")
             raise typer.Exit(1)
-        try:
+        if not _exists(state):
+            device = Device.create(state, device.user, device.epsilon_cap)
+        with _going_on("The same command goes on, without another charge."):
+            try:
+                if code is not None:
+                    device.enrol(asked, connection, code)
+            except CollectionError as error:
+                if not drawn:
+                    error.add_note("Nothing was drawn.")
+                raise
             device.report(asked, own, roster=known)
-            again = device.send(asked, connection, code)
-        except (KeyboardInterrupt, OSError, CollectionError) as error:
-            error.add_note("The same command goes on, without another charge.")
-            raise
+            again = device.send(asked, connection)
     typer.echo("The server had this report already." if again else "The server has your report.")
 
 
@@ -145,20 +173,46 @@ def _agreed() -> bool:
         return False
 
 
-def _device(state: Path, user: str | None, cap: float | None) -> Device:
-    """Open the device of a folder, or make it."""
-    from sfumato.collect.client import Device
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
-    if not (state / "device.json").exists():
+
+@contextmanager
+def _going_on(how: str) -> Iterator[None]:
+    """Say how to go on after a stop, or a failure that passes. What a server refuses, it refuses again."""
+    from sfumato.collect.connection import RefusedError
+
+    try:
+        yield
+    except RefusedError:
+        raise
+    except (KeyboardInterrupt, OSError, CollectionError) as error:
+        error.add_note(how)
+        raise
+
+
+def _exists(state: Path) -> bool:
+    return (state / "device.json").exists()
+
+
+def _device(state: Path, user: str | None, cap: float | None) -> Device:
+    """Open the device of a folder. A new one is not written before its user agrees."""
+    from sfumato.collect.client import Device
+    from sfumato.collect.keys import DeviceKeys
+
+    if not _exists(state):
         if user is None or cap is None:
             raise InputError(
                 "Expected --user and --cap with a new device, got none. Say who you are, and how much to spend."
             )
-        return Device.create(state, user, cap)
+        return Device(state, user, DeviceKeys.new(), cap)
     device = Device.open(state)
     if user not in (None, device.user) or cap not in (None, device.epsilon_cap):
+        remedy = "Leave them out."
+        if device.is_fresh:
+            remedy = f"Nothing was charged yet: leave them out, or remove the folder {state} to begin again."
         raise InputError(
-            f"Expected the device of {device.user} with a cap of {device.epsilon_cap:g}, got other options. Leave them out."
+            f"Expected the device of {device.user} with a cap of {device.epsilon_cap:g}, got other options. {remedy}"
         )
     return device
 
@@ -181,11 +235,13 @@ def simulate(
     state: Path = typer.Option(
         "devices.sqlite", "--state", help="Keys and reports of the devices, to go on after a stop."
     ),
+    ca: Path | None = _CA,
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object on standard output."),
 ) -> None:
     """Simulate many devices on this machine, for a test or a demonstration. Exit code 1 if the server refuses a report.
 
-    A simulation that was stopped goes on by the same command, with the same bytes.
+    What is no number or no class is refused, as is a second row of a user. A number outside its range counts as the nearest end.
+    A simulation that was stopped goes on by the same command. One that ended sends all reports again, as the same bytes.
     """
     from sfumato.collect.client import check_open
     from sfumato.collect.connection import Connection
@@ -196,15 +252,17 @@ def simulate(
     asked, known = Schema.read(schema), read_codes(codes)
     check_open(asked)
     blocks = _blocks(asked, known, values, edges, roster)
-    with Connection(server) as connection, Devices(state, asked) as devices, stage_bars(quiet=False) as progress:
-        try:
-            devices.draw(blocks, known, progress)
-            devices.enrol(connection, known, progress)
-            found = devices.send(connection, batch, progress)
-        except (KeyboardInterrupt, OSError, CollectionError) as error:
-            error.add_note(f"The devices are in {state}: the same command goes on, with the same bytes.")
-            raise
-    said = f"The server has {found.accepted:,} of {found.users:,} reports; it refused {found.refused:,}."
+    with (
+        Connection(server, ca=ca, tell=_say) as connection,
+        Devices(state, asked) as devices,
+        stage_bars(quiet=False) as progress,
+        _going_on(f"The devices are in {state}: the same command goes on, with the same bytes."),
+    ):
+        devices.draw(blocks, known, progress)
+        devices.enrol(connection, known, progress)
+        found = devices.send(connection, batch, progress)
+    reports = "report" + "s" * (found.users != 1)
+    said = f"The server has {found.accepted:,} of {found.users:,} {reports}; it refused {found.refused:,}."
     typer.echo(json.dumps(found.to_dict()) if as_json else said)
     raise typer.Exit(1 if found.refused else 0)
 
@@ -213,12 +271,23 @@ def _blocks(
     asked: Schema, known: dict[str, str], values: Path | None, edges: Path | None, roster: Path | None
 ) -> Iterator[Values]:
     """Users and their values, read from the table that fits the schema."""
+    from sfumato.collect.drawing import outside
     from sfumato.collect.roster import check_roster, read_roster
     from sfumato.collect.tables import read_links, read_values
 
     if asked.links is None:
         if values is None or edges is not None or roster is not None:
             raise InputError("Expected --values alone with a schema that asks for no links. Give one row a user.")
+        clipped = 0
+        for block in read_values(values, asked):  # all of it before anything is drawn
+            strangers = [user for user in block.users if user not in known]
+            if strangers:
+                raise InputError(f"Expected a code for every user, got none for {strangers[0]!r}. Write codes for all.")
+            if asked.features and block.features is not None:
+                clipped += outside(asked.features, block.features)
+        if clipped:
+            numbers = "1 number is" if clipped == 1 else f"{clipped:,} numbers are"
+            _say(f"{numbers} outside the range and counted as its nearest end.")
         return read_values(values, asked)
     if values is not None or edges is None or roster is None:
         raise InputError("Expected --edges and --roster with a schema that asks for links. Drop --values.")

@@ -1,9 +1,12 @@
 r"""A device: it holds its user's keys and lifetime budget, draws one report for each schema, and sends the same bytes for ever.
 
-The folder of a device has two files. ``device.json`` holds its secret keys. ``ledger.jsonl`` is a hash chain with one line for
-each charge and one for each report that was drawn; a line is on disk before anything that follows from it happens:
+The folder of a device has three files. ``device.json`` holds its secret keys, and ``codes.json`` the code with which it enrolled
+for each schema. ``ledger.jsonl`` has one line for each charge and one for each report that was drawn
+(:mod:`~sfumato.collect.journal`); a line is on disk before anything that follows from it happens:
 
 1. the charge is written, 2. coins are drawn, 3. the report is written, 4. the report is sent.
+
+To enrol tells the server nothing of a value, so a device does it before 1: what the server refuses then costs nothing.
 
 A process that dies before 1 leaves nothing. Between 1 and 3 it leaves a charge without a report. No byte of a report has left the
 device then, so whatever was drawn is as if it never was: the next call draws afresh under the same charge. From 3 on the stored
@@ -14,32 +17,38 @@ that can cost the user a second report, which the server refuses and tells of.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock, Timeout
-
-from sfumato._files import PARTIAL, append_line, cut_file, make_folders, sync_folder, whole_file
+from sfumato._files import PARTIAL, make_folders, sync_folder, whole_file
 from sfumato._validate import check_real, fail
 from sfumato.collect.checks import moment
-from sfumato.collect.connection import JSON, Connection
+from sfumato.collect.connection import JSON, Connection, RefusedError
+from sfumato.collect.journal import (
+    LEDGER,
+    LOCK,
+    append_entry,
+    found_entry,
+    locked,
+    read_entries,
+    spent,
+    synced_entries,
+)
 from sfumato.collect.keys import DeviceKeys
 from sfumato.collect.roster import check_roster
 from sfumato.collect.wire import check_user
 from sfumato.errors import BudgetExceededError, InputError, LedgerError
-from sfumato.record.ledger import Chain, canonical_json, chained
 
 if TYPE_CHECKING:
+    from sfumato.collect.drawing import Values
     from sfumato.collect.schema import Schema
 
 DELTA_CAP = 1e-6
-_DEVICE, _LEDGER, _LOCK = "device.json", "ledger.jsonl", ".lock"
-_WAIT_SECONDS = 60.0
+_DEVICE, _CODES = "device.json", "codes.json"
 
 
 @dataclass(frozen=True)
@@ -51,7 +60,7 @@ class Device:
     once. The unit of each is that of its schema. It holds for this folder: another folder of the same user adds up.
 
     Args:
-        folder: made by :meth:`create`.
+        folder: made by :meth:`create`; without it the device can only make statements.
         user: the public id of the user.
         keys: the secret keys.
         epsilon_cap: the most that all reports together may cost.
@@ -67,6 +76,11 @@ class Device:
     epsilon_cap: float
     delta_cap: float = DELTA_CAP
 
+    def __post_init__(self) -> None:
+        check_user(self.user)
+        check_real(low=0, open_low=True, epsilon_cap=self.epsilon_cap)
+        check_real(low=0, high=1, delta_cap=self.delta_cap)
+
     @classmethod
     def create(cls, folder: Path, user: str, epsilon_cap: float, delta_cap: float = DELTA_CAP) -> Device:
         """Make a new device with keys of its own.
@@ -81,19 +95,16 @@ class Device:
             InputError: the folder is not empty, or an argument is out of range.
             OSError: folder or disk refuses it.
         """
-        epsilon = check_real(low=0, open_low=True, epsilon_cap=epsilon_cap)
-        device = cls(
-            folder, check_user(user), DeviceKeys.new(), epsilon, check_real(low=0, high=1, delta_cap=delta_cap)
-        )
-        about = {"user": user, "epsilon_cap": device.epsilon_cap, "delta_cap": device.delta_cap}
+        device = cls(folder, user, DeviceKeys.new(), epsilon_cap, delta_cap)
+        about = {"user": user, "epsilon_cap": float(epsilon_cap), "delta_cap": float(delta_cap)}
         keys = {"signing": device.keys.signing.hex(), "agreeing": device.keys.agreeing.hex()}
         _check_unused(folder)
         made = make_folders(folder)
         folder.chmod(0o700)
-        with _locked(folder):
+        with locked(folder):
             _check_unused(folder)
-            (folder / _LEDGER).unlink(missing_ok=True)
-            _append(folder, [], {"kind": "device", **about})
+            (folder / LEDGER).unlink(missing_ok=True)
+            append_entry(folder, [], {"kind": "device", **about})
             with whole_file(folder / _DEVICE, 0o600) as file:
                 file.write(json.dumps({"format": 1, **about, **keys}, indent=1).encode() + b"\n")
         for one in made:
@@ -117,27 +128,62 @@ class Device:
             raise fail("state", str(folder), "to be the folder of a device", "Make one first.") from error
         except (ValueError, KeyError, TypeError):
             raise InputError(f"Expected {_DEVICE} to hold the keys of a device. Restore it.") from None
-        head = (device._read() or [{}])[0]
+        head = (read_entries(folder) or [{}])[0]
         if any(head.get(name) != value for name, value in {"kind": "device", **about}.items()):
-            raise LedgerError(f"Expected {_LEDGER} to be the ledger of this device, got another or none. Restore it.")
+            raise LedgerError(f"Expected {LEDGER} to be the ledger of this device, got another or none. Restore it.")
         return device
 
     def spent(self) -> tuple[float, float]:
         """Return epsilon and delta of all charges so far."""
-        epsilon, delta = _spent(self._read())
+        epsilon, delta = spent(read_entries(self.folder))
         return float(epsilon), float(delta)
 
     def statement(self, schema: Schema) -> str:
         """Return what the user has to know before a report, in plain words: the schema's statement, and this device's budget."""
-        entries = self._read()
-        if _found(entries, "charge", schema):
+        entries = read_entries(self.folder)
+        if found_entry(entries, "charge", schema):
             return f"{schema.statement()}\nThis device was charged for it already: nothing is added."
-        epsilon, _ = _spent(entries)
+        epsilon, _ = spent(entries)
         after = float(epsilon + Fraction(schema.epsilon))
         return (
             f"{schema.statement()}\nOver its life this device has spent epsilon {float(epsilon):.6g} of at most "
             f"{self.epsilon_cap:.6g}. With this report it will have spent {after:.6g}."
         )
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether nothing was charged, and no server knows the keys: to remove the folder loses nothing."""
+        return len(read_entries(self.folder)) == 1 and not self._codes()
+
+    def has_report(self, schema: Schema) -> bool:
+        """Tell whether the report for a schema was drawn."""
+        return found_entry(read_entries(self.folder), "report", schema) is not None
+
+    def check(
+        self,
+        schema: Schema,
+        values: Mapping[str, Any],
+        *,
+        roster: Sequence[str] = (),
+        now: datetime | None = None,
+    ) -> None:
+        """Refuse what :meth:`report` would refuse. Nothing is drawn or charged.
+
+        Args:
+            schema: what is asked.
+            values: as for :meth:`report`.
+            roster: the ids that links are reported about, in order.
+            now: the time, with a time zone; None asks the clock.
+
+        Raises:
+            InputError: names do not fit the schema, or the collection is not open.
+            SchemaError: the roster is not that of the schema.
+            BudgetExceededError: the report would cost more than is left.
+            LedgerError: the ledger is damaged.
+        """
+        entries = read_entries(self.folder)
+        if not found_entry(entries, "report", schema):
+            self._checked(entries, schema, values, roster, now)
 
     def report(
         self,
@@ -164,24 +210,51 @@ class Device:
             BudgetExceededError: the report would cost more than is left. Nothing was drawn.
             LedgerError: the ledger is damaged.
         """
-        with _locked(self.folder):
-            entries = _synced(self.folder)
-            if found := _found(entries, "report", schema):
+        with locked(self.folder):
+            entries = synced_entries(self.folder)
+            if found := found_entry(entries, "report", schema):
                 return bytes.fromhex(found["message"])
-            from sfumato.collect.drawing import draw, values_of
+            from sfumato.collect.drawing import draw
             from sfumato.noise.coins import SecretWords
 
-            check_open(schema, now)
-            places = check_roster(schema.links, roster) if schema.links else {}
-            own = values_of(schema, self.user, values, places)
-            if not _found(entries, "charge", schema):
+            own = self._checked(entries, schema, values, roster, now)
+            if not found_entry(entries, "charge", schema):
                 self._charge(schema, entries)
             (message,) = draw(schema, own, SecretWords())
-            _append(self.folder, entries, {"kind": "report", "schema": schema.sha256, "message": message.hex()})
+            append_entry(self.folder, entries, {"kind": "report", "schema": schema.sha256, "message": message.hex()})
             return message
+
+    def code(self, schema: Schema) -> str | None:
+        """Return the code with which this device enrolled for a schema, or None.
+
+        Raises:
+            InputError: the file of the codes is damaged.
+        """
+        return self._codes().get(schema.sha256)
+
+    def enrol(self, schema: Schema, server: Connection, code: str) -> None:
+        """Tell the server the public keys, and keep the code for a server that loses them.
+
+        Args:
+            schema: what will be answered; codes are for one schema.
+            server: where the device enrols.
+            code: the user's enrolment code.
+
+        Raises:
+            RefusedError: the server refuses the code, or has other keys of this user.
+            CollectionError: the server does not answer.
+        """
+        server.post("/users", json.dumps(enrolment(self.user, self.keys, code)).encode(), JSON)
+        with locked(self.folder):
+            codes = self._codes()
+            if codes.get(schema.sha256) != code:
+                with whole_file(self.folder / _CODES, 0o600) as file:
+                    file.write(json.dumps({**codes, schema.sha256: code}, indent=1).encode() + b"\n")
 
     def send(self, schema: Schema, server: Connection, code: str | None = None) -> bool:
         """Send the stored report; return whether the server had it already.
+
+        A server that does not know the device, as after a loss of its store, is told its keys again.
 
         Args:
             schema: what was answered.
@@ -190,28 +263,59 @@ class Device:
 
         Raises:
             InputError: there is no report for this schema yet.
-            CollectionError: the server refuses, or does not answer.
+            RefusedError: the server refuses the code or the report.
+            CollectionError: the server does not answer.
         """
-        with _locked(self.folder):
-            found = _found(_synced(self.folder), "report", schema)
+        with locked(self.folder):
+            found = found_entry(synced_entries(self.folder), "report", schema)
         if found is None:
             raise fail("schema", schema.sha256[:16], "to have a report on this device", "Draw it first.")
         if code is not None:
-            server.post("/users", json.dumps(enrolment(self.user, self.keys, code)).encode(), JSON)
+            self.enrol(schema, server, code)
         message = bytes.fromhex(found["message"])
-        return server.post("/reports", message + self.keys.sign(message)).status_code == 200
+        signed = message + self.keys.sign(message)
+        try:
+            return server.post("/reports", signed).status_code == 200
+        except RefusedError as error:
+            if error.status != 403 or code is not None:
+                raise
+            code = self.code(schema)
+            if code is None:
+                error.add_note("Add --code CODE, your enrolment code: the operator has it.")
+                raise
+        self.enrol(schema, server, code)
+        return server.post("/reports", signed).status_code == 200
 
-    def _charge(self, schema: Schema, entries: list[dict[str, Any]]) -> None:
-        epsilon, delta = _spent(entries)
-        for name, spent, cost, cap in (
+    def _checked(
+        self,
+        entries: Sequence[Mapping[str, Any]],
+        schema: Schema,
+        values: Mapping[str, Any],
+        roster: Sequence[str],
+        now: datetime | None,
+    ) -> Values:
+        """The user's values, unless something public is wrong."""
+        from sfumato.collect.drawing import values_of
+
+        check_open(schema, now)
+        own = values_of(schema, self.user, values, check_roster(schema.links, roster) if schema.links else {})
+        if not found_entry(entries, "charge", schema):
+            self._check_budget(schema, entries)
+        return own
+
+    def _check_budget(self, schema: Schema, entries: Sequence[Mapping[str, Any]]) -> None:
+        epsilon, delta = spent(entries)
+        for name, before, cost, cap in (
             ("epsilon", epsilon, schema.epsilon, self.epsilon_cap),
             ("delta", delta, schema.delta, self.delta_cap),
         ):
-            if spent + Fraction(cost) > Fraction(cap):
+            if before + Fraction(cost) > Fraction(cap):
                 raise BudgetExceededError(
-                    f"Expected this device to spend {name} {cap:.6g} at most over its life, got {float(spent):.6g} spent and "
+                    f"Expected this device to spend {name} {cap:.6g} at most over its life, got {float(before):.6g} spent and "
                     f"{cost:.6g} asked for. Nothing was drawn or charged. This device cannot answer this schema."
                 )
+
+    def _charge(self, schema: Schema, entries: list[dict[str, Any]]) -> None:
         charge = {
             "kind": "charge",
             "schema": schema.sha256,
@@ -220,10 +324,19 @@ class Device:
             "delta": schema.delta,
             "time": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         }
-        _append(self.folder, entries, charge)
+        append_entry(self.folder, entries, charge)
 
-    def _read(self) -> list[dict[str, Any]]:
-        return _entries(self.folder)
+    def _codes(self) -> dict[str, str]:
+        """The code of each schema that this device enrolled for, by its SHA-256."""
+        try:
+            codes = json.loads((self.folder / _CODES).read_bytes())
+        except FileNotFoundError:
+            return {}
+        except (ValueError, RecursionError):
+            codes = None
+        if not isinstance(codes, dict) or not all(isinstance(code, str) for code in codes.values()):
+            raise InputError(f"Expected {_CODES} to hold enrolment codes. Remove it, and add --code CODE.")
+        return codes
 
 
 def enrolment(user: str, keys: DeviceKeys, code: str) -> dict[str, str]:
@@ -244,57 +357,9 @@ def check_open(schema: Schema, now: datetime | None = None) -> None:
         raise InputError(f"Expected an open collection, got one that closed at {schema.closes}. Nothing was drawn.")
 
 
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold the folder for this process alone; another one waits, for a minute at most."""
-    try:
-        with FileLock(folder / _LOCK, timeout=_WAIT_SECONDS, mode=0o600):
-            yield
-    except Timeout as error:
-        raise InputError(
-            f"Expected {folder} to be free, got a process that works in it. Wait for it to end."
-        ) from error
-
-
 def _check_unused(folder: Path) -> None:
     """Refuse a folder that holds anything but what a process left that died while it made a device."""
     if not folder.exists():
         return
-    if {path.name for path in folder.iterdir()} - {_LOCK, _LEDGER, _DEVICE + PARTIAL} or _entries(folder)[1:]:
+    if {path.name for path in folder.iterdir()} - {LOCK, LEDGER, _DEVICE + PARTIAL} or read_entries(folder)[1:]:
         raise fail("state", str(folder), "to be a new or empty folder", "Name another one.")
-
-
-def _chain(folder: Path) -> Chain:
-    path = folder / _LEDGER
-    chain = Chain.parse(path.read_bytes() if path.exists() else b"")
-    if chain.problem:
-        raise LedgerError(f"{_LEDGER}: {chain.problem}. Nothing was drawn. Restore a copy made after the last report.")
-    return chain
-
-
-def _entries(folder: Path) -> list[dict[str, Any]]:
-    """The whole lines of the ledger. A last line without its end was never synced, so nothing followed from it."""
-    return list(_chain(folder).entries)
-
-
-def _synced(folder: Path) -> list[dict[str, Any]]:
-    """The whole lines of the ledger, on disk: a process that was killed may have written the last one without syncing it."""
-    chain = _chain(folder)
-    cut_file(folder / _LEDGER, chain.size)
-    return list(chain.entries)
-
-
-def _append(folder: Path, entries: list[dict[str, Any]], body: dict[str, Any]) -> None:
-    entry = chained(entries, body)
-    append_line(folder / _LEDGER, canonical_json(entry), new=not entries)
-    entries.append(entry)
-
-
-def _found(entries: Sequence[Mapping[str, Any]], kind: str, schema: Schema) -> Mapping[str, Any] | None:
-    return next((one for one in entries if one["kind"] == kind and one["schema"] == schema.sha256), None)
-
-
-def _spent(entries: Sequence[Mapping[str, Any]]) -> tuple[Fraction, Fraction]:
-    charges = [one for one in entries if one["kind"] == "charge"]
-    epsilon, delta = (sum((Fraction(one[name]) for one in charges), Fraction()) for name in ("epsilon", "delta"))
-    return epsilon, delta

@@ -90,6 +90,51 @@ def _class(label: Label, value: object) -> int:
         return -1
 
 
+def oddities(schema: Schema, given: Mapping[str, Any], roster: Mapping[str, int]) -> list[str]:
+    """Say in a line each which values of a user count as others. The lines hold values: they are for the user alone.
+
+    Args:
+        schema: what is asked.
+        given: the values, with the names of the schema.
+        roster: the place of every user; needed for links.
+    """
+    said = []
+    if schema.features:
+        neutral = schema.features.randomizer.neutral
+        for (name, (low, high)), middle in zip(schema.features.columns.items(), neutral, strict=True):
+            value = given["features"][name]
+            found = number(value)
+            if math.isnan(found):
+                said.append(f"{name}: {_shown(value)} is no number and counts as {low + (high - low) * middle:g}.")
+            elif isinstance(value, bool):
+                said.append(f"{name}: {_shown(value)} counts as {min(max(found, low), high):g}.")
+            elif not low <= found <= high:
+                nearest = low if found < low else high
+                said.append(f"{name}: {found:g} is outside {low:g} to {high:g} and counts as {nearest:g}.")
+    value = given.get("label")
+    if schema.label and value is not None and _class(schema.label, value) < 0:
+        said.append(f"{schema.label.name}: {_shown(value)} is no class and counts as {schema.label.classes[0]}.")
+    if schema.links:
+        strangers = sum(not isinstance(one, str) or one not in roster for one in given["links"])
+        if strangers:
+            said.append(f"links: {strangers} of {len(given['links'])} ids are not on the roster and count as no link.")
+    return said
+
+
+def _shown(value: object) -> str:
+    """A value as one short line."""
+    try:
+        return repr(value)[:40]
+    except (ValueError, RecursionError):
+        return "a value of thousands of digits"
+
+
+def outside(features: Features, rows: NDArray[np.float64]) -> int:
+    """Count the numbers in ``rows`` [n, d] that are outside their ranges, and so are clipped."""
+    low, high = np.array(list(features.columns.values()), np.float64).T
+    return int(np.count_nonzero((rows < low) | (rows > high)))
+
+
 def check_names(where: str, given: Iterable[str], asked: Iterable[str]) -> None:
     """Refuse names that are not asked for, and missing ones.
 

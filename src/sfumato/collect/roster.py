@@ -25,15 +25,25 @@ def read_roster(path: Path) -> tuple[str, ...]:
         lines = path.read_bytes().decode().removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:
         raise DataError(f"Expected {path.name} to be UTF-8, got other bytes. Convert it.") from error
-    users = tuple(line.removesuffix("\r") for line in lines)
-    for number, user in enumerate(users, start=1):
+    if lines == [""]:
+        raise DataError(f"Expected {path.name} to list user ids, one a line, got an empty file. Add them.")
+    places: dict[str, int] = {}
+    for number, line in enumerate(lines, start=1):
+        user, where = line.removesuffix("\r"), f"line {number} of {path.name}"
+        if not user.strip():
+            raise DataError(f"Expected {where} to hold a user id, got a blank line. Remove it.")
+        if user != user.strip():
+            raise DataError(f"Expected {where} to hold a user id alone, got a space at its end or start. Remove it.")
         try:
             check_user(user)
         except WireError as error:
             raise DataError(f"{path.name}, line {number}: {error}") from error
-    if len(set(users)) < len(users):
-        raise DataError(f"Expected {path.name} to list every user once, got one twice. Remove it.")
-    return users
+        if user in places:
+            raise DataError(
+                f"Expected {where} to hold another user than line {places[user]}, got {user!r} again. Remove one."
+            )
+        places[user] = number
+    return tuple(places)
 
 
 def check_roster(links: Links, users: Sequence[str]) -> dict[str, int]:

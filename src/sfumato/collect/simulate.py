@@ -1,8 +1,9 @@
 """A simulation plays many devices on one machine, for tests and demonstrations: each has keys of its own, and reports once.
 
 The state is one SQLite file: keys, message and progress of each device. A message is on disk before it is sent, and is never
-drawn again, so a simulation that was stopped sends the same bytes when it goes on. Whoever runs this has the values of all users
-anyway, and nobody's lifetime budget is kept: use :class:`~sfumato.collect.client.Device` for people.
+drawn again, so a simulation that was stopped sends the same bytes when it goes on. One that ended sends all reports again, and so
+learns what the server has. Whoever runs this has the values of all users anyway, and nobody's lifetime budget is kept: use
+:class:`~sfumato.collect.client.Device` for people.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.collect.batch import encode_batch, most_reports
 from sfumato.collect.client import enrolment
-from sfumato.collect.connection import JSON, Connection
+from sfumato.collect.connection import JSON, Connection, RefusedError
 from sfumato.collect.keys import DeviceKeys, mac
 from sfumato.errors import CollectionError, DataError, InputError
 
@@ -38,6 +39,7 @@ create table if not exists collection (schema text not null);
 create table if not exists devices (place integer primary key, user text not null unique, keys blob not null,
     message blob not null, enrolled integer not null default 0, sent integer not null default 0);
 """
+_UNMARK = "update devices set enrolled = 0, sent = 0"
 
 
 @dataclass(frozen=True)
@@ -46,9 +48,9 @@ class Summary:
 
     Args:
         users: how many devices there are.
-        accepted: how many reports the server has.
+        accepted: how many reports the server has: it said so in this run, or in the one before that was stopped.
         stored: how many of them it took in this run.
-        repeated: how many of them it had before.
+        repeated: how many of them it had before, as it said in this run.
         refused: how many reports it refused in this run.
 
     >>> Summary(3, 2, 2, 0, 1).to_dict()["refused"]
@@ -90,6 +92,7 @@ class Devices:
                 self._file.execute(
                     "insert into collection select ? where not exists (select 1 from collection)", (schema.sha256,)
                 )
+                self._file.execute(f"{_UNMARK} where not exists (select 1 from devices where not sent)")
             ((found,),) = self._file.execute("select schema from collection")
         except (sqlite3.Error, DataError) as error:
             self.close()
@@ -139,7 +142,7 @@ class Devices:
                 report("Draw reports", done, len(codes))
 
     def enrol(self, server: Connection, codes: Mapping[str, str], report: Report | None = None) -> None:
-        """Send the public keys of the devices that are not enrolled yet, up to a thousand in a request.
+        """Send the public keys of the devices that are not marked as enrolled, up to a thousand in a request.
 
         Args:
             server: where they enrol.
@@ -147,11 +150,13 @@ class Devices:
             report: told how far it is.
 
         Raises:
-            CollectionError: the server refuses a device, or does not answer.
+            RefusedError: the server refuses a device.
+            CollectionError: the server does not answer, or in an unknown form.
         """
         for rows in self._steps("enrolled", ENROLLED_AT_ONCE, "Enrol devices", report):
             asked = [enrolment(user, keys, codes[user]) for _, user, keys, _ in rows]
-            answer = server.post("/users", json.dumps(asked).encode(), JSON)
+            with self._answered():
+                answer = server.post("/users", json.dumps(asked).encode(), JSON)
             with _understood():
                 found = [(int(one["status"]), str(one["detail"])) for one in answer.json()]
                 enrolled = [row[0] for row, (status, _) in zip(rows, found, strict=True) if status in (200, 201)]
@@ -159,12 +164,14 @@ class Devices:
             if len(enrolled) < len(rows):
                 status, detail = next(one for one in found if one[0] not in (200, 201))
                 count = len(rows) - len(enrolled)
-                raise CollectionError(
-                    f"The server refuses to enrol {count} of {len(rows)} devices; the first with {status}: {detail}"
+                self._unmark()
+                raise RefusedError(
+                    f"The server refuses to enrol {count} of {_counted(len(rows), 'device')}; the first with {status}: {detail}",
+                    status,
                 )
 
     def send(self, server: Connection, batch: int = 500, report: Report | None = None) -> Summary:
-        """Send every report that the server does not have yet, and count them.
+        """Send every report that is not marked as sent, and count them.
 
         Args:
             server: where reports go.
@@ -173,24 +180,40 @@ class Devices:
             report: told how far it is.
 
         Raises:
-            CollectionError: the server refuses a whole request, or does not answer.
+            RefusedError: the server refuses a whole request.
+            CollectionError: the server does not answer, or in an unknown form.
         """
         stored = repeated = refused = 0
         together = min(batch, most_reports(self._schema))
         for rows in self._steps("sent", together if batch > 1 else SINGLE_REPORTS_AT_ONCE, "Send reports", report):
-            if batch == 1:
-                signed = (message + keys.sign(message) for _, _, keys, message in rows)
-                again = [server.post("/reports", one).status_code == 200 for one in signed]
-                new, old, places = again.count(False), again.count(True), set[int]()
-            else:
-                answer = server.post("/batches", self._batch(rows))
-                with _understood():
-                    said = answer.json()
-                    new, old, places = said["stored"], said["repeated"], {one["place"] for one in said["refused"]}
+            with self._answered():
+                new, old, places = self._alone(server, rows) if batch == 1 else self._together(server, rows)
             self._mark("sent", [row[0] for place, row in enumerate(rows) if place not in places])
             stored, repeated, refused = stored + new, repeated + old, refused + len(places)
         ((users, accepted),) = self._file.execute("select count(*), total(sent) from devices")
+        if refused:
+            self._unmark()
         return Summary(users, int(accepted), stored, repeated, refused)
+
+    def _alone(self, server: Connection, rows: Sequence[Row]) -> tuple[int, int, set[int]]:
+        """Send each report in a request of its own; return how many are new, how many are not, and which are refused."""
+        signed = (message + keys.sign(message) for _, _, keys, message in rows)
+        again = [server.post("/reports", one).status_code == 200 for one in signed]
+        return again.count(False), again.count(True), set()
+
+    def _together(self, server: Connection, rows: Sequence[Row]) -> tuple[int, int, set[int]]:
+        """Send all reports in one request; return the same."""
+        answer = server.post("/batches", self._batch(rows))
+        with _understood():
+            said = answer.json()
+            new, old, places = (
+                int(said["stored"]),
+                int(said["repeated"]),
+                {int(one["place"]) for one in said["refused"]},
+            )
+            if min(new, old) < 0 or new + old + len(places) != len(rows) or places - set(range(len(rows))):
+                raise ValueError
+        return new, old, places
 
     def _batch(self, rows: Sequence[Row]) -> bytes:
         server_key = bytes.fromhex(self._schema.server_key)
@@ -215,6 +238,22 @@ class Devices:
         with self._transaction():
             self._file.executemany(f"update devices set {column} = 1 where place = ?", [(place,) for place in places])
 
+    def _unmark(self) -> None:
+        """The next run asks the server about every device."""
+        with self._transaction():
+            self._file.execute(_UNMARK)
+
+    @contextmanager
+    def _answered(self) -> Iterator[None]:
+        """Let a refusal end the run: what it knows of the server may be of another time."""
+        try:
+            yield
+        except RefusedError as error:
+            self._unmark()
+            if error.status == 403:
+                error.add_note("Run the same command again: it enrols all devices again.")
+            raise
+
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         try:
@@ -235,5 +274,9 @@ def _understood() -> Iterator[None]:
     """Turn an answer of another form into an error that says so."""
     try:
         yield
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise CollectionError("The server answers in an unknown form. Is it of this version of Sfumato?") from error
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}" + "s" * (number != 1)

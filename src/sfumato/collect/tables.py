@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,21 +59,31 @@ def read_codes(path: Path) -> dict[str, str]:
             raise DataError(
                 f"Expected {path.name} to have the columns user,code. Write it with `sfumato collect codes`."
             )
-        return {row[0]: row[1] for row in rows}
+        codes: dict[str, str] = {}
+        for user, code in rows:
+            if user in codes:
+                raise _twice(path, user)
+            codes[user] = code
+    if not codes:
+        raise _empty(path)
+    return codes
 
 
 def read_answers(path: Path) -> dict[str, Any]:
-    """Read the values of one user from TOML or JSON. Messages hold none of them.
+    """Read the values of one user from TOML or JSON, however many digits a number has. Messages hold none of them.
 
     Raises:
         DataError: the file has no such form.
         OSError: the file cannot be read.
     """
-    data = path.read_bytes()
+    data, most = path.read_bytes(), sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(0)
     try:
         values = json.loads(data) if path.suffix == ".json" else tomllib.loads(data.decode())
     except (ValueError, RecursionError):
         values = None
+    finally:
+        sys.set_int_max_str_digits(most)
     if not isinstance(values, dict):
         raise DataError(
             f"Expected {path.name} to hold a table of values in TOML, or in JSON if its name ends in .json."
@@ -84,9 +95,12 @@ def read_values(path: Path, schema: Schema) -> Iterator[Values]:
     """Read blocks of users and their values from CSV.
 
     The columns are ``user``, the features by name, and the label by name; in a row where the label is empty, the user has none.
+    Other than a device, which must not let anybody learn of a value by a refusal, this refuses what is no number or no class.
 
     Raises:
-        DataError: a column is missing or unknown, or a row is too long or too short.
+        InputError: a column is missing or unknown.
+        DataError: a row is too long or too short, has no number or class where one is asked for, or is the second of its user;
+            or there is none.
         OSError: the file cannot be read.
     """
     import numpy as np
@@ -103,10 +117,27 @@ def read_values(path: Path, schema: Schema) -> Iterator[Values]:
         check_names(f"columns of {path.name}", header, asked)
         places = [header.index(name) for name in features]
         user, last = header.index("user"), header.index(label[0]) if label else -1
-        while block := list(islice(rows, max(1, min(_BLOCK, _MOST_NUMBERS // (1 + len(features)))))):
+        known: set[str] = set()
+        size = max(1, min(_BLOCK, _MOST_NUMBERS // (1 + len(features))))
+        for start in count(1, size):
+            block = list(islice(rows, size))
+            if not block:
+                break
             numbers = np.array([[number(row[place]) for place in places] for row in block]) if features else None
+            if numbers is not None and np.isnan(numbers).any():
+                row, column = np.argwhere(np.isnan(numbers))[0].tolist()
+                raise _odd(path, start + row, features[column], "a number")
             labels = tuple(classes.get(row[last], -1) if label and row[last] else None for row in block)
-            yield Values(tuple(check_user(row[user]) for row in block), numbers, labels)
+            if -1 in labels:
+                raise _odd(path, start + labels.index(-1), asked[-1], "a class of the schema, or nothing")
+            users = tuple(check_user(row[user]) for row in block)
+            for one in users:
+                if one in known:
+                    raise _twice(path, one)
+                known.add(one)
+            yield Values(users, numbers, labels)
+        if not known:
+            raise _empty(path)
 
 
 def read_links(path: Path, places: Mapping[str, int], users: Sequence[str]) -> Iterator[Values]:
@@ -127,10 +158,10 @@ def read_links(path: Path, places: Mapping[str, int], users: Sequence[str]) -> I
     with _table(path) as (header, rows):
         if len(header) < 2:
             raise DataError(f"Expected {path.name} to have two columns for the ends of a link, got {len(header)}.")
-        for count, row in enumerate(rows, start=1):
+        for place, row in enumerate(rows, start=1):
             one, other = places.get(row[0]), places.get(row[1])
             if one is None or other is None:
-                raise DataError(f"Expected row {count} of {path.name} to name two users on the roster.")
+                raise DataError(f"Expected row {place} of {path.name} to name two users on the roster.")
             links[one].append(other)
             links[other].append(one)
     for start in range(0, len(users), _BLOCK):
@@ -149,13 +180,25 @@ def _table(path: Path) -> Iterator[tuple[list[str], Rows]]:
             yield header, _whole(path, len(header), rows)
         except (csv.Error, UnicodeDecodeError) as error:
             raise DataError(
-                f"Expected {path.name} to be CSV in UTF-8, got something else near line {rows.line_num}."
+                f"Expected {path.name} to be CSV in UTF-8, got something else near line {max(1, rows.line_num)}."
             ) from error
 
 
 def _whole(path: Path, width: int, rows: Rows) -> Rows:
-    for count, row in enumerate(rows, start=1):
-        if row and len(row) != width:
-            raise DataError(f"Expected row {count} of {path.name} to have {width} cells, got {len(row)}.")
-        if row:
-            yield row
+    for place, row in enumerate(filter(None, rows), start=1):
+        if len(row) != width:
+            cells = f"{width} cell" + "s" * (width != 1)
+            raise DataError(f"Expected row {place} of {path.name} to have {cells}, got {len(row)}.")
+        yield row
+
+
+def _odd(path: Path, row: int, column: str, expected: str) -> DataError:
+    return DataError(f"Expected row {row} of {path.name} to have {expected} in column {column!r}, got something else.")
+
+
+def _twice(path: Path, user: str) -> DataError:
+    return DataError(f"Expected {path.name} to have one row for each user, got two for {user!r}. Remove one.")
+
+
+def _empty(path: Path) -> DataError:
+    return DataError(f"Expected {path.name} to have a row for each user, got a header alone. Add them.")
