@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import secrets
-import socket
 import sys
 from functools import partial
 from pathlib import Path
@@ -16,6 +15,7 @@ import typer
 from sfumato._files import whole_file
 from sfumato._optional import check_installed
 from sfumato._validate import fail
+from sfumato.cli.listening import listening
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def serve(
     page: the token is the password, with any user name. Without a certificate put a reverse proxy with TLS in front.
     """
     check_installed("fastapi", "uvicorn", "httptools", "sqlalchemy", "prometheus_client")
-    from sfumato.collect.http import configured, run
+    from sfumato._http import configured, run
     from sfumato.collect.keys import ServerKey
     from sfumato.collect.schema import Schema
 
@@ -59,7 +59,7 @@ def serve(
     if secret.public.hex() != read.server_key:
         raise fail("--server-key", str(server_key), "to be the key of this schema", "Name the file of `collect init`.")
     config = configured(partial(_app, read, secret, store, admin_token_file), certificate=certificate, key=key)
-    with _listener(host, port) as listener:
+    with listening(host, port) as listener:
         config.load()
         address = f"{'http' if certificate is None else 'https'}://{host}:{listener.getsockname()[1]}"
         if certificate is None and host not in ("127.0.0.1", "::1", "localhost"):
@@ -125,19 +125,6 @@ def _token(path: Path) -> str:
             f"Expected {path.name} to hold a token of {_LEAST_TOKEN} characters or more. Remove the file to get a new one."
         )
     return token
-
-
-def _listener(host: str, port: int) -> socket.socket:
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listener = socket.create_server((host, port), family=family, backlog=2048)
-        # Connections inherit it. Without it each answer waits some 40 ms for an acknowledgement of its header.
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return listener
-    except OSError as error:
-        raise fail(
-            "--host and --port", f"{host}:{port}", "to be free", f"The system says: {error.strerror}."
-        ) from error
 
 
 def _log_lines() -> None:
