@@ -11,7 +11,7 @@ import uvicorn
 from devices import OPEN, SERVER_KEY, TOKEN, FakeDevice, label_schema
 from fastapi.responses import StreamingResponse
 
-from sfumato.collect.http import Limits, configured
+from sfumato._http import Limits, configured
 from sfumato.collect.server import create_app
 from sfumato.collect.store import Store
 

@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parents[2] / "src" / "sfumato"
 # From the base up. Parts of one layer are siblings: they never import each other.
 LAYERS = (
     ("errors",),
-    ("_validate", "_optional", "_files"),
+    ("_validate", "_optional", "_files", "_http"),
     ("noise",),
     ("graph", "nn", "privacy"),
     ("bounded", "record", "randomizers"),
@@ -21,7 +21,7 @@ LAYERS = (
     ("central", "local", "pate", "classlevel"),
     ("catalog",),
     ("evaluation",),
-    ("experiments", "collect", "attacks", "audit"),
+    ("experiments", "collect", "serving", "attacks", "audit"),
     ("report",),
     ("cli",),
     ("__main__",),

@@ -26,6 +26,7 @@ from sfumato.cli import (
     pate,
     report,
     run,
+    serve,
     text,
     train,
     tune,
@@ -54,12 +55,12 @@ app.command("attack")(attack.attack)
 app.command("invert")(invert.invert)
 app.add_typer(budget.app, name="budget")
 app.add_typer(ledger.app, name="ledger")
+app.command("serve")(serve.serve)
 app.add_typer(collect.app, name="collect")
 app.command("datasets")(data.datasets)
 app.add_typer(text.app, name="text")
 app.add_typer(experiment.app, name="experiment")
 app.add_typer(pate.app, name="pate")
-app.add_typer(collect.app, name="collect")
 
 
 def _version(value: bool) -> None:

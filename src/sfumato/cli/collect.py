@@ -32,11 +32,6 @@ _CA = typer.Option(
     None, "--ca", help="The certificate of the authority of this server, as PEM, if it is a private one."
 )
 
-app.command()(serve)
-app.command()(close)
-app.command()(export)
-app.command()(estimate)
-
 
 @app.callback()
 def _root() -> None:
@@ -91,6 +86,9 @@ def codes(
     known = read_roster(users)
     write_codes(out, Schema.read(schema), ServerKey.read(server_key), known)
     typer.echo(f"The codes of {len(known):,} user{'s' * (len(known) != 1)} are in {out}.")
+
+
+app.command()(serve)
 
 
 @app.command()
@@ -293,3 +291,7 @@ def _blocks(
         raise InputError("Expected --edges and --roster with a schema that asks for links. Drop --values.")
     places = check_roster(asked.links, read_roster(roster))
     return read_links(edges, places, [user for user in places if user in known])
+
+
+for _command in (estimate, close, export):
+    app.command()(_command)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import secrets
-import socket
-import ssl
 import sys
 from functools import partial
 from pathlib import Path
@@ -17,6 +15,7 @@ import typer
 from sfumato._files import whole_file
 from sfumato._optional import check_installed
 from sfumato._validate import fail
+from sfumato.cli.listening import check_tls, listening, load_tls
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
@@ -50,25 +49,17 @@ def serve(
     page: the token is the password, with any user name. Without a certificate put a reverse proxy with TLS in front.
     """
     check_installed("fastapi", "uvicorn", "httptools", "sqlalchemy", "prometheus_client")
-    from sfumato.collect.http import configured, run
+    from sfumato._http import configured, run
     from sfumato.collect.keys import ServerKey
     from sfumato.collect.schema import Schema
 
-    if (certificate is None) != (key is None):
-        raise InputError("Expected --certificate and --key together, got one of them. Add the other.")
+    check_tls(certificate, key)
     read, secret = Schema.read(schema), ServerKey.read(server_key)
     if secret.public.hex() != read.server_key:
         raise fail("--server-key", str(server_key), "to be the key of this schema", "Name the file of `collect init`.")
-    for option, path in (("--certificate", certificate), ("--key", key)):
-        if path is not None and not path.is_file():
-            raise fail(option, str(path), "to be a file", "Check the path.")
     config = configured(partial(_app, read, secret, store, admin_token_file), certificate=certificate, key=key)
-    with _listener(host, port) as listener:
-        try:
-            config.load()
-        except ssl.SSLError as error:
-            given = f"{certificate} and {key}"
-            raise fail("--certificate and --key", given, "to be a chain and its private key, as PEM") from error
+    with listening(host, port) as listener:
+        load_tls(config)
         address = f"{'http' if certificate is None else 'https'}://{host}:{listener.getsockname()[1]}"
         if certificate is None and host not in ("127.0.0.1", "::1", "localhost"):
             print(
@@ -137,19 +128,6 @@ def _token(path: Path) -> str:
             f"Expected {path.name} to hold a token of {_LEAST_TOKEN} characters or more. Remove the file to get a new one."
         )
     return token
-
-
-def _listener(host: str, port: int) -> socket.socket:
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listener = socket.create_server((host, port), family=family, backlog=2048)
-        # Connections inherit it. Without it each answer waits some 40 ms for an acknowledgement of its header.
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return listener
-    except OSError as error:
-        raise fail(
-            "--host and --port", f"{host}:{port}", "to be free", f"The system says: {error.strerror}."
-        ) from error
 
 
 def _log_lines() -> None:

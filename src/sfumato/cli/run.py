@@ -271,27 +271,20 @@ def _write_predictions(out: Path, graph: Graph, fitted: Fitted, table: NDArray[n
 
     Probabilities are those of ``table``, or of the model if there is none.
     """
-    from sfumato.graph.checks import ROLES
+    from sfumato.evaluation.predictions import predictions_of
 
-    table = fitted.predict_proba(graph) if table is None else table
-    classes, unit = fitted.graph_key.classes, fitted.plan.unit
-    elsewhere = fitted.plan.method.origin is not None or fitted.certificate.values["composition"]["builds_on"]
-    roles = known = [""] * graph.num_nodes
-    if not elsewhere and graph.roles is not None and graph.train_mask.sum() == fitted.plan.public.num_train:
-        roles = [ROLES[role] for role in graph.roles]
-    if "labels" in unit.public and graph.y is not None:
-        known = [graph.classes[label] if label >= 0 else "" for label in graph.y]
-    ids = range(graph.num_nodes) if graph.node_ids is None else graph.node_ids.tolist()
+    found = predictions_of(fitted, graph, table)
     out.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(out) as binary:
         file = io.TextIOWrapper(binary, encoding="utf-8", newline="")
         writer = csv.writer(file)
-        writer.writerow(["node", "predicted", *(f"p({name})" for name in classes), "role", "known_label", "source"])
-        for node, best, row, role, label in zip(ids, table.argmax(1), table, roles, known, strict=True):
-            returned = fitted.plan.method.card.returns_known and role == "train" and label != ""
-            shares = (f"{value:.6f}" for value in row)
-            source = "known" if returned else "model"
-            writer.writerow([node, label if returned else classes[best], *shares, role, label, source])
+        writer.writerow(
+            ["node", "predicted", *(f"p({name})" for name in found.classes), "role", "known_label", "source"]
+        )
+        for row, node in enumerate(found.nodes):
+            told, source = found.answer(row)
+            shares = (f"{value:.6f}" for value in found.probabilities[row])
+            writer.writerow([node, told, *shares, found.roles[row], found.known[row], source])
         file.detach()  # its text is written; the file is still to be synced
 
 

@@ -130,7 +130,7 @@ class LimitedProtocol(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Wait for the answer from here on, or for the next request if it was given already."""
+        """Set the time limit for the answer, or for the next request if it was given already."""
         self._in_headers, self._is_whole = False, True
         if not self._refused:
             self._wait(_KEEP_ALIVE if self.cycle.response_complete else self.limits.answer_seconds)

@@ -1,0 +1,58 @@
+"""What commands that serve share: the socket, and the files of TLS."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sfumato._validate import fail
+from sfumato.errors import InputError
+
+if TYPE_CHECKING:
+    import uvicorn
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """Bind an address, and listen there.
+
+    Raises:
+        InputError: the address is not free.
+    """
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listener = socket.create_server((host, port), family=family, backlog=2048)
+        # Connections inherit it. Without it each answer waits some 40 ms for an acknowledgement of its header.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listener
+    except OSError as error:
+        raise fail(
+            "--host and --port", f"{host}:{port}", "to be free", f"The system says: {error.strerror}."
+        ) from error
+
+
+def check_tls(certificate: Path | None, key: Path | None) -> None:
+    """Refuse one of the two files of TLS alone, and one that is absent.
+
+    Raises:
+        InputError: a file is missing.
+    """
+    if (certificate is None) != (key is None):
+        raise InputError("Expected --certificate and --key together, got one of them. Add the other.")
+    for option, path in (("--certificate", certificate), ("--key", key)):
+        if path is not None and not path.is_file():
+            raise fail(option, str(path), "to be a file", "Check the path.")
+
+
+def load_tls(config: uvicorn.Config) -> None:
+    """Read the files of TLS that the settings of a server name, and build its application.
+
+    Raises:
+        InputError: they are no certificate with its key.
+    """
+    try:
+        config.load()
+    except ssl.SSLError as error:
+        given = f"{config.ssl_certfile} and {config.ssl_keyfile}"
+        raise fail("--certificate and --key", given, "to be a chain and its private key, as PEM") from error

@@ -1,0 +1,116 @@
+"""`sfumato serve`: answer requests for predictions of a finished run."""
+
+from __future__ import annotations
+
+import csv
+import io
+import logging
+import secrets
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from sfumato._files import whole_file
+from sfumato._optional import TRAIN, check_installed
+from sfumato.cli.listening import check_tls, listening, load_tls
+from sfumato.errors import InputError
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from sfumato.serving.served import Served
+
+_KEY_BYTES = 32
+
+
+def serve(
+    run: Path = typer.Argument(..., help="The folder of a run."),
+    host: str = typer.Option("127.0.0.1", "--host", help="The address to listen on."),
+    port: int = typer.Option(8766, "--port", min=0, max=65535, help="The port to listen on; 0 takes a free one."),
+    token_key: Path = typer.Option(
+        "serve.key", "--token-key", help="File with the secret that tokens of nodes follow from; made if it is needed."
+    ),
+    tokens: Path | None = typer.Option(
+        None,
+        "--tokens",
+        help="Write the table of tokens (node, token) here. Hand each node its own, and nobody else's.",
+    ),
+    certificate: Path | None = typer.Option(None, "--certificate", help="TLS certificate chain, as PEM."),
+    key: Path | None = typer.Option(None, "--key", help="Private key of the certificate, as PEM."),
+) -> None:
+    """Answer requests for predictions of a run over HTTP until Ctrl-C. This spends nothing.
+
+    GET /predictions/NODE answers for one node, POST /predictions for many, GET /run says what is protected and who may see what.
+    Where the certificate shows a prediction to its own node only, a request needs the token of this node (see --tokens), and
+    many at once are refused. SIGHUP reads the run folder again, without a gap.
+    """
+    check_installed(*TRAIN, "fastapi", "uvicorn", "httptools")
+    from sfumato._http import configured
+    from sfumato._http import run as listen
+
+    check_tls(certificate, key)
+    served = _read(run)
+    if served.is_public and tokens is not None:
+        raise InputError("Expected no --tokens for a run whose predictions anyone may see. Drop it.")
+    secret = bytes(_KEY_BYTES) if served.is_public else _secret(token_key)
+    if tokens is not None:
+        _write_tokens(tokens, secret, served)
+    config = configured(partial(_app, run, served, secret), certificate=certificate, key=key)
+    with listening(host, port) as bound:
+        load_tls(config)
+        logging.basicConfig(stream=sys.stderr, format="%(message)s")
+        logging.getLogger("sfumato.serving").setLevel(logging.INFO)
+        address = f"{'http' if certificate is None else 'https'}://{host}:{bound.getsockname()[1]}"
+        who = "anyone" if served.is_public else "each node, with its token"
+        print(f"Predictions for {who} at {address}/predictions/NODE (Ctrl-C stops)", file=sys.stderr, flush=True)
+        listen(config, bound)
+
+
+def _app(run: Path, served: Served, secret: bytes) -> FastAPI:
+    from sfumato.serving.app import create_app
+
+    first = [served]
+    return create_app(lambda: first.pop() if first else _read(run), secret)
+
+
+def _read(run: Path) -> Served:
+    from sfumato.catalog import load
+    from sfumato.cli.collected import graph_of_run
+    from sfumato.evaluation.predictions import predictions_of
+    from sfumato.evaluation.source import Source
+    from sfumato.serving.served import Served
+
+    fitted = load(run)
+    if fitted.collection is not None:
+        graph = graph_of_run(run, fitted)
+    else:
+        source = Source.of_run(run)
+        graph = source.with_roles(source.load(), 0)
+    return Served(fitted.certificate.values, predictions_of(fitted, graph))
+
+
+def _secret(path: Path) -> bytes:
+    if not path.exists():
+        with whole_file(path, 0o600) as file:
+            file.write(secrets.token_hex(_KEY_BYTES).encode() + b"\n")
+    try:
+        secret = bytes.fromhex(path.read_text(encoding="ascii").strip())
+    except ValueError:
+        secret = b""
+    if len(secret) != _KEY_BYTES:
+        raise InputError(f"Expected {path.name} to hold 64 hexadecimal digits. Remove the file to get a new secret.")
+    return secret
+
+
+def _write_tokens(path: Path, secret: bytes, served: Served) -> None:
+    from sfumato.serving.served import token_of
+
+    with whole_file(path, 0o600) as binary:
+        file = io.TextIOWrapper(binary, encoding="utf-8", newline="")
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["node", "token"])
+        writer.writerows((node, token_of(secret, node)) for node in served.rows)
+        file.detach()

@@ -1,0 +1,72 @@
+"""A run that is served: its predictions by node, and who may be told which."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sfumato.evaluation.predictions import Predictions
+
+_TOKEN_BYTES = 16
+
+
+@dataclass(frozen=True)
+class Served:
+    """A served run answers for its nodes. All answers are computed beforehand, and serving them spends nothing.
+
+    Args:
+        certificate: the certificate of the run, as JSON values.
+        predictions: what it predicts.
+
+    Raises:
+        InputError: the certificate lets nobody see predictions, as without privacy.
+    """
+
+    certificate: Mapping[str, Any]
+    predictions: Predictions
+    rows: dict[str, int] = field(init=False, repr=False)
+    is_public: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        seen = self.certificate["who_may_see"]
+        public, own = (
+            any(one.startswith("predictions") for one in seen.get(who, ())) for who in ("anyone", "the node itself")
+        )
+        if not public and not own:
+            raise InputError(
+                "Expected a run whose certificate lets somebody see predictions, got one that shows them to nobody. Train with a "
+                "budget."
+            )
+        object.__setattr__(self, "is_public", public)
+        object.__setattr__(self, "rows", {str(node): row for row, node in enumerate(self.predictions.nodes)})
+
+    def about(self) -> dict[str, Any]:
+        """Return what anyone may know of the run: method, claim, unit, audience, classes and the number of nodes."""
+        kept = ("method", "protects", "unit", "claim", "who_may_see")
+        known = {name: self.certificate[name] for name in kept}
+        return {**known, "classes": list(self.predictions.classes), "nodes": len(self.predictions.nodes)}
+
+    def tell(self, node: str) -> dict[str, Any] | None:
+        """Return what is told about a node, or None for an unknown one."""
+        row = self.rows.get(node)
+        if row is None:
+            return None
+        predicted, source = self.predictions.answer(row)
+        shares = zip(self.predictions.classes, self.predictions.probabilities[row].tolist(), strict=True)
+        return {"node": node, "predicted": predicted, "probabilities": dict(shares), "source": source}
+
+
+def token_of(key: bytes, node: str) -> str:
+    """Return the token of a node, 32 hexadecimal digits, which the operator hands to this node alone.
+
+    >>> len(token_of(bytes(32), "ann"))
+    32
+    """
+    return hmac.new(key, b"sfumato node 1\0" + node.encode(), hashlib.sha256).hexdigest()[: 2 * _TOKEN_BYTES]
