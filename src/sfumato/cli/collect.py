@@ -293,5 +293,6 @@ def _blocks(
     return read_links(edges, places, [user for user in places if user in known])
 
 
-for _command in (estimate, close, export):
-    app.command()(_command)
+app.command()(estimate)
+app.command()(close)
+app.command()(export)
