@@ -134,8 +134,17 @@ def write_file(run, asked, messages):
         [users.get(user, -1) if tensors["answered"][row] else -1 for row, user in enumerate(USERS)]
     )
     save_file(tensors, path)
-    facts = {"sha256": hashlib.sha256(data).hexdigest(), "schema": digest.hex(), "reports": len(messages)}
-    rewrite(run, lambda certificate, _: certificate["collection"].update(facts))
+    name = hashlib.sha256(data)
+    facts = {"sha256": name.hexdigest(), "schema": digest.hex(), "reports": len(messages)}
+    labeled = [user for user, one in zip(ids, messages, strict=True) if one[38 + len(user)] & 2]
+    drawn = (int.from_bytes(hashlib.sha256(name.digest() + user).digest()[:8], "big") for user in labeled)
+    train = sum(3 * one < 2**65 for one in drawn)
+
+    def state(certificate, spec):
+        certificate["collection"].update(facts)
+        spec["public"]["num_train"] = certificate["public_facts"]["num_train"] = train
+
+    rewrite(run, state)
 
 
 def forge(run, change):
@@ -242,8 +251,20 @@ FORGED = {
     "another class": (lambda asked, _: asked["label"].update(classes=["a", "b", "d"]), "graph.classes[2]: 'c' differs from 'd'"),
     "another mechanism": (lambda asked, _: asked["features"].update(mechanism="one-bit"), "settings.mechanism: 'multi-bit'"),
     "an unknown mechanism": (lambda asked, _: asked["features"].update(mechanism="magic"), "is malformed: ValueError"),
-    "an unknown field": (lambda asked, _: asked.update(note="x"), "its schema has other fields"),
-    "no thresholds": (lambda asked, _: asked["randomizers"].clear(), "its schema has other fields"),
+    "an unknown field": (lambda asked, _: asked.update(note="x"), "schema.note: is not a known field"),
+    "no thresholds": (lambda asked, _: asked["randomizers"].clear(), "schema.randomizers: are not those of its questions"),
+    "values in the schema": (lambda asked, _: asked["label"].update(truth=[1, 2]), "schema.label.truth: is not a known field"),
+    "values as a purpose": (lambda asked, _: asked.update(purpose={"u000": 1}), "schema.purpose: expected a text"),
+    "values as a key": (lambda asked, _: asked.update(server_key="12"), "schema.server_key: expected 64 hexadecimal digits"),
+    "a verdict as a name": (lambda asked, _: asked.update(collection="x. VALID"), "schema.collection: expected 1 to 64 letters"),
+    "words as a time": (lambda asked, _: asked.update(opens="whenever"), "schema.opens: expected a time in UTC"),
+    "no day": (lambda asked, _: asked.update(opens="2026-02-31T00:00:00Z"), "schema.opens: is no time"),
+    "closed before it opened": (lambda asked, _: asked.update(opens="2090-01-01T00:00:00Z"), "schema.closes: is not after opens"),
+    "a format that prints alike": (lambda asked, _: asked.update(format=True), "schema.format: expected 1"),
+    "half a cap": (lambda asked, _: asked["features"].update(cap=32.5), "schema.features.cap: expected an integer"),
+    "a class twice": (lambda asked, _: asked["label"].update(classes=["a", "b", "b"]), "schema.label.classes: expected two"),
+    "a name twice": (lambda asked, _: asked["features"].update(names=["f0"] * 6), "schema.features: expected different names"),
+    "writing from right to left": (lambda asked, _: asked.update(purpose="\u202eA test."), "schema.purpose: expected printable"),
 }  # fmt: skip
 
 
@@ -475,3 +496,35 @@ def test_no_bytes_stop_the_verifier(run):
         except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError):
             continue
         assert found.reports != read(data).reports or found.schema != read(data).schema
+
+
+def test_roles_follow_from_the_file(run):
+    def state(certificate, spec):
+        spec["public"]["num_train"] = certificate["public_facts"]["num_train"] = 140
+
+    rewrite(run, state)
+    assert "public_facts.num_train: 140 differs from 94" in problems(run)
+
+
+def test_others_than_all_may_not_be_said_to_see_reports(run):
+    def hide(certificate, _):
+        for one in certificate["releases"]:
+            one["visible_to"] = "the node itself"
+
+    rewrite(run, hide)
+    assert "releases[0].visible_to: expected 'anyone', got 'the node itself'" in problems(run)
+
+
+def test_reports_of_another_width_are_a_problem_and_no_error(run):
+    def widen(asked, _):
+        asked["features"]["names"] = ["f0"]
+
+    forge(run, widen)
+    assert f"{FILE}: " in problems(run)
+
+
+def test_the_verdict_names_the_schema_and_what_is_taken_on_trust(run):
+    said = describe(run, verify(run))
+    asked, _ = pieces((run / "release" / FILE).read_bytes())
+    text = json.dumps(asked, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    assert f"schema: SHA-256 {hashlib.sha256(text).hexdigest()}; compare it" in said

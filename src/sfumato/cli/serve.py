@@ -41,7 +41,7 @@ def serve(
     certificate: Path | None = typer.Option(None, "--certificate", help="TLS certificate chain, as PEM."),
     key: Path | None = typer.Option(None, "--key", help="Private key of the certificate, as PEM."),
 ) -> None:
-    """Answer requests for predictions of a run over HTTP until Ctrl-C. This spends nothing.
+    """Give predictions of a run over HTTP until Ctrl-C. This spends nothing.
 
     GET /predictions/NODE answers for one node, POST /predictions for many, GET /run says what is protected and who may see what.
     Where the certificate shows a prediction to its own node only, a request needs the token of this node (see --tokens), and

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -69,6 +70,30 @@ class Part(NamedTuple):
     delta: float = 0.0
     slack: float = 1e-12
     bits_epsilon: float = 0.0
+
+
+def question_faults(schema: Values) -> Iterator[str]:
+    """Yield a problem for questions that no library asks, in a ``schema`` of the right form."""
+    for name in ("opens", "closes"):
+        try:
+            datetime.strptime(schema[name], "%Y-%m-%dT%H:%M:%SZ")
+        except ValueError:
+            yield f"schema.{name}: is no time"
+    if schema["opens"] >= schema["closes"]:
+        yield "schema.closes: is not after opens"
+    asked = [name for name in PARTS if name in schema]
+    if not asked or sorted(schema["randomizers"]) != asked or ("links" in asked and len(asked) > 1):
+        yield "schema.randomizers: are not those of its questions"
+    features, label = schema.get("features"), schema.get("label")
+    if features and ("names" in features) == ("columns" in features):
+        yield "schema.features: expected names or columns"
+    elif features:
+        columns = features.get("columns", [])
+        names = features.get("names", [one["name"] for one in columns])
+        if not names or len(set(names)) < len(names) or not all(one["min"] < one["max"] for one in columns):
+            yield "schema.features: expected different names, and a range for each column"
+    if label and not 2 <= len(label["classes"]) == len(set(label["classes"])):
+        yield "schema.label.classes: expected two or more, all different"
 
 
 def parts_of(schema: Values) -> dict[str, Part]:

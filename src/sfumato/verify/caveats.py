@@ -18,16 +18,20 @@ _OF_THE_CLAIM = ("delta-per-record", "delta-large", "epsilon-large")
 Found = Iterator[tuple[str, str]]
 
 
-def stated(doubts: Found, held: list[str]) -> list[str]:
+def stated(doubts: Found, held: list[str], *, may_be_old: bool = True) -> list[str]:
     """Return the sentences that a certificate must hold: all of them, or those about the claim alone.
 
-    Runs that were made before the other sentences were written hold only those about the claim.
+    Args:
+        doubts: code and sentence of all that is implausible.
+        held: the caveats of the certificate.
+        may_be_old: whether the run may have been made before the other sentences were written. Then it holds only those about
+            the claim. No run on a collection is that old.
 
     >>> stated(iter([("epsilon-large", "Large."), ("few-nodes", "Few.")]), ["Large."])
     ['Large.']
     """
     found = list(doubts)
-    old = not any(text in held for code, text in found if code not in _OF_THE_CLAIM)
+    old = may_be_old and not any(text in held for code, text in found if code not in _OF_THE_CLAIM)
     return [text for code, text in found if code in _OF_THE_CLAIM or not old]
 
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .asked import PARTS, Layout, Part, parts_of, schema_faults
-from .documents import canonical, differences, loads, plain
+from .asked import PARTS, Layout, Part, parts_of, question_faults, schema_faults
+from .documents import canonical, differences, form_faults, forms, hiding, loads, plain
 
 if TYPE_CHECKING:
     from .rules import Certificate
@@ -33,7 +33,6 @@ _NAMES = {"features": "feature-reports", "label": "label-reports"}
 _DEGREES, _BITS = "degree-reports", "link-reports"
 _HEAD, _MOST_ID = 37, 64
 _FACTS = ("opens", "closes")
-_KEYS = {"format", "collection", "purpose", "opens", "closes", "server_key", "randomizers", "totals"}
 Answers = dict[str, tuple[int, ...]]
 
 
@@ -90,10 +89,11 @@ def collection_faults(
         closed = read(data)
         found = [*_fact_faults(closed, stated), *schema_faults(closed.schema, closed.parts)]
         found += [*_claim_faults(closed, certificate, spec)]
+        found = found or [*_report_faults(closed, released)]
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
         yield f"{FILE}: is malformed: {type(error).__name__}: {plain(str(error))}"
         return
-    yield from (f"{FILE}: {text}" for text in found or _report_faults(closed, released))
+    yield from (f"{FILE}: {text}" for text in found)
 
 
 def read(data: bytes) -> Closed:
@@ -116,8 +116,9 @@ def read(data: bytes) -> Closed:
     schema = loads(pieces[0])
     if canonical(schema) != pieces[0]:
         raise ValueError("its schema is not canonical JSON")
-    if schema["format"] != 1 or set(schema) - {*PARTS} != _KEYS or set(schema["randomizers"]) != set(schema) & {*PARTS}:
-        raise ValueError("its schema has other fields than those of format 1")
+    faults = [*form_faults(schema, forms()["asked"], "schema"), *hiding(schema, "schema")]
+    if faults or (faults := [*question_faults(schema)]):
+        raise ValueError(faults[0])
     parts = parts_of(schema)
     reports = [_message(one, hashlib.sha256(pieces[0]).digest(), parts) for one in pieces[1:]]
     if any(one.encode() >= other.encode() for (one, _), (other, _) in pairwise(reports)):
@@ -192,6 +193,8 @@ def _claim_faults(closed: Closed, certificate: Certificate, spec: dict[str, Any]
     else:
         wanted = {"epsilon_x": 0.0, "epsilon_y": None, "paper_rule": False, "low": 0.0, "high": 1.0}
     sizes: dict[str, Any] = {"num_nodes": links["users"]} if links else {"num_features": 0}
+    if label:
+        sizes["num_train"] = sum(_trains(user, certificate) for user, said in closed.reports.items() if "label" in said)
     graph: dict[str, Any] = {}
     if features:
         names = features["names"] if "names" in features else [one["name"] for one in features["columns"]]
@@ -213,6 +216,12 @@ def _claim_faults(closed: Closed, certificate: Certificate, spec: dict[str, Any]
     gaussian = features and features["mechanism"] == "gaussian"
     if not (total <= claim <= 1.001 * total if gaussian else claim == total):
         yield f"claim.epsilon: {claim!r} is not the total of the schema, {total!r}"
+
+
+def _trains(user: str, certificate: Certificate) -> bool:
+    """Whether a user with a label is in training: so are two thirds, by the hash of collection and user id."""
+    digest = bytes.fromhex(certificate["collection"]["sha256"])
+    return 3 * int.from_bytes(hashlib.sha256(digest + user.encode()).digest()[:8], "big") < 2**65
 
 
 def _events(closed: Closed) -> list[dict[str, Any]]:
@@ -241,7 +250,7 @@ def _report_faults(closed: Closed, released: Mapping[str, Stored]) -> Iterator[s
         int.from_bytes(hashlib.sha256(digest + user.encode()).digest()[:8], "big") >> 1: user for user in closed.reports
     }
     rows = {int(users[row]): int(row) for row in np.flatnonzero(users != -1)}
-    if len(rows) < (users != -1).sum() or rows.keys() != named.keys():
+    if not len(closed.reports) == len(named) == len(rows) == (users != -1).sum() or rows.keys() != named.keys():
         yield "users: the users with a row are not those with a report, each once"
         return
     expected = _arranged({rows[number]: closed.reports[user] for number, user in named.items()}, closed, released)

@@ -114,7 +114,7 @@ def parse(where: str, contents: dict[str, bytes], form: str, problems: list[str]
         return None
     try:
         value = loads(contents[where])
-        faults = [*form_faults(value, forms()[form], ""), *_hiding(value, "")]
+        faults = [*form_faults(value, forms()[form], ""), *hiding(value, "")]
         if not faults and canonical(value) + b"\n" != contents[where]:
             faults = ["is not canonical JSON (sorted keys, no spaces, one newline at the end)"]
     except (ValueError, RecursionError) as error:
@@ -123,15 +123,18 @@ def parse(where: str, contents: dict[str, bytes], form: str, problems: list[str]
     return None if faults else value
 
 
-def _hiding(value: Any, path: str) -> Iterator[str]:
-    """Yield what could hide anything: text with a control, formatting or private character, and an integer beyond 2^53."""
+def hiding(value: Any, path: str) -> Iterator[str]:
+    """Yield what could hide anything in a ``value``: a control, formatting or private character, and an integer beyond 2^53.
+
+    ``path`` names the value.
+    """
     if isinstance(value, dict):
         for key, inner in value.items():
-            yield from _hiding(key, f"{path}.{plain(key)}")
-            yield from _hiding(inner, f"{path}.{plain(key)}")
+            yield from hiding(key, f"{path}.{plain(key)}")
+            yield from hiding(inner, f"{path}.{plain(key)}")
     elif isinstance(value, list):
         for index, inner in enumerate(value):
-            yield from _hiding(inner, f"{path}[{index}]")
+            yield from hiding(inner, f"{path}[{index}]")
     elif isinstance(value, str) and not value.isprintable():
         yield f"{path.removeprefix('.')}: expected printable characters, got {plain(value)}"
     elif isinstance(value, int) and abs(value) > _LONGEST:

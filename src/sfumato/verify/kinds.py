@@ -64,14 +64,16 @@ class Planned:
 
     def size_faults(self, where: str, release: Values) -> Iterator[str]:
         """Yield a problem if shape, affected coordinates or readers differ from the plan."""
-        stated = (
-            ("shape", self.shape, self.axes),
-            ("affected_coordinates", self.affected, ""),
-            ("visible_to", self.seen_by, ""),
-        )
+        stated = (("shape", self.shape, self.axes), ("affected_coordinates", self.affected, ""))
         for key, value, axes in stated:
             if release.get(key, value) != value:
                 yield f"{where}{key}: expected {axes}{plain(repr(value))}, got {plain(repr(release[key]))}"
+        yield from self.reader_faults(where, release)
+
+    def reader_faults(self, where: str, release: Values) -> Iterator[str]:
+        """Yield a problem if the release says that others may see it than the plan says."""
+        if release.get("visible_to", self.seen_by) != self.seen_by:
+            yield f"{where}visible_to: expected {plain(repr(self.seen_by))}, got {plain(repr(release['visible_to']))}"
 
     def tensors(self, release: Values) -> dict[str, Shape]:
         """Return the tensors of ``releases.safetensors`` that hold the release, with the shapes that were charged."""
@@ -174,6 +176,7 @@ class Reports(Planned):
 
     def faults(self, where: str, release: Values) -> Iterator[str]:
         """Yield what the mechanism's own rules find wrong; every number of the shape must be stated."""
+        yield from self.reader_faults(where, release)
         if None in release["shape"]:
             yield f"{where}shape: expected whole numbers, got {release['shape'][:4]}"
         else:
@@ -205,6 +208,7 @@ class Answers(Planned):
 
     def faults(self, where: str, release: Values) -> Iterator[str]:
         """Yield a problem for everything that differs from what the settings imply."""
+        yield from self.reader_faults(where, release)
         planned = {"event": self.charged, "shape": self.shape, "affected_coordinates": self.affected}
         for key, value in planned.items():
             found = differences(release[key], value, f"{where}{key}")

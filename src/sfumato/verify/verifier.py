@@ -182,6 +182,10 @@ def describe(run: Path, result: Verification) -> str:
             f"collection: {one_line(one['name'])}, {one['reports']} reports from {one['opens']} to {one['closes']}, SHA-256 "
             f"{one['sha256']}; other collections from the same users add up"
         )
+        lines.append(
+            f"schema: SHA-256 {one['schema']}; compare it with the one that devices were shown. That they drew by it, and that "
+            "the model was learned from nothing else, is the word of the author"
+        )
     if result.arrivals:
         lines.append(_of_arrivals(result))
     lines.extend(

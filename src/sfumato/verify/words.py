@@ -50,7 +50,7 @@ def words_faults(certificate: Certificate, rules: Rules) -> Iterator[str]:
     caveats = [*UNITS[unit["name"]].caveats(certificate), *_of_events(certificate, sums), *limits]
     expected: dict[str, Any] = {
         "protects": UNITS[unit["name"]].protects(unit),
-        "caveats": [*caveats, *stated(rules.doubts(certificate), held)],
+        "caveats": [*caveats, *stated(rules.doubts(certificate), held, may_be_old="collection" not in certificate)],
         "who_may_see": EVERYTHING if unit["name"] == "none" else rules.audience[unit["name"]],
     }
     for field, value in expected.items():
