@@ -19,10 +19,10 @@ import time
 
 import numpy as np
 
-from sfumato._http import configured, run
 from sfumato.evaluation.predictions import Predictions
 from sfumato.serving.app import create_app
 from sfumato.serving.served import Served, token_of
+from sfumato.web.http import configured, run
 
 KEY, CLASSES, CONNECTIONS, MANY = bytes(32), 8, 8, 1000
 

@@ -11,9 +11,9 @@ import uvicorn
 from devices import OPEN, SERVER_KEY, TOKEN, FakeDevice, label_schema
 from fastapi.responses import StreamingResponse
 
-from sfumato._http import Limits, configured
 from sfumato.collect.server import create_app
 from sfumato.collect.store import Store
+from sfumato.web.http import Limits, configured
 
 SCHEMA = label_schema()
 ADA = FakeDevice("ada", SCHEMA)

@@ -26,7 +26,7 @@ Definition = Function | ast.ClassDef
 FULL = (
     "attacks", "audit", "bounded", "catalog", "central", "classlevel", "cli", "collect", "errors", "evaluation", "experiments",
     "graph", "local", "method", "nn", "noise", "pate", "privacy", "randomizers", "record", "report", "serving", "students",
-    "verify",
+    "verify", "web",
 )  # fmt: skip
 LEAST_WORDS, LEAST_IN_ARGS, MANY_PARAMETERS = 4, 3, 3
 CHECKS = ("check_real", "check_int", "check_choice")

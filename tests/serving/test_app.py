@@ -75,6 +75,13 @@ def test_malformed_requests_are_told_what_is_expected(public, body):
     assert (answer.status_code, "Expected a JSON object" in answer.json()["detail"]) == (422, True)
 
 
+def test_calls_are_described_on_a_page_that_loads_nothing(public):
+    page = public.get("/docs").text
+    assert "GET /predictions/{node}" in page
+    assert not any(word in page for word in ("http://", "https://", "<script", "src="))
+    assert set(public.get("/openapi.json").json()["paths"]) == {"/run", "/predictions", "/predictions/{node}"}
+
+
 def test_facts_of_the_run_are_public(private):
     said = private.get("/run").json()
     assert (said["claim"]["epsilon"], said["nodes"], said["classes"]) == (1.0, 3, ["a", "b"])

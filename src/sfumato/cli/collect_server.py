@@ -49,9 +49,9 @@ def serve(
     page: the token is the password, with any user name. Without a certificate put a reverse proxy with TLS in front.
     """
     check_installed("fastapi", "uvicorn", "httptools", "sqlalchemy", "prometheus_client")
-    from sfumato._http import configured, run
     from sfumato.collect.keys import ServerKey
     from sfumato.collect.schema import Schema
+    from sfumato.web.http import configured, run
 
     check_tls(certificate, key)
     read, secret = Schema.read(schema), ServerKey.read(server_key)

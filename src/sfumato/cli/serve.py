@@ -48,8 +48,8 @@ def serve(
     many at once are refused. SIGHUP reads the run folder again, without a gap.
     """
     check_installed(*TRAIN, "fastapi", "uvicorn", "httptools")
-    from sfumato._http import configured
-    from sfumato._http import run as listen
+    from sfumato.web.http import configured
+    from sfumato.web.http import run as listen
 
     check_tls(certificate, key)
     served = _read(run)

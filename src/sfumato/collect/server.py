@@ -30,10 +30,11 @@ from sfumato.collect.checks import moment
 from sfumato.collect.intake import MOST_KNOWN, Intake, read_users
 from sfumato.collect.limits import Buckets
 from sfumato.collect.observe import Log, Metrics
-from sfumato.collect.page import PAGE_HEADERS, docs_page, status_page
+from sfumato.collect.page import status_page
 from sfumato.collect.refusals import RefusalError, Refusals
 from sfumato.collect.writer import BusyError, Writer
 from sfumato.errors import InputError
+from sfumato.web.pages import PAGE_HEADERS, docs_page
 
 if TYPE_CHECKING:
     from sfumato.collect.keys import ServerKey

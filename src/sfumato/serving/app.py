@@ -18,13 +18,14 @@ from typing import Annotated, Any
 
 from fastapi import Body, Depends, FastAPI, Path, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import HTMLResponse, JSONResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.exceptions import HTTPException
 
 from sfumato import __version__
 from sfumato.errors import SfumatoError
 from sfumato.serving.served import Served, token_of
+from sfumato.web.pages import PAGE_HEADERS, docs_page
 
 MOST_NODES = 1000
 _BEARER = HTTPBearer(auto_error=False, description="The token of the node that is asked for.")
@@ -65,12 +66,14 @@ def create_app(load: Callable[[], Served], token_key: bytes) -> FastAPI:
         404: {"description": "The run has no such node."},
     }
     app.get("/run", summary="Facts of the run")(service.run)
-    app.get("/predictions/{node}", summary="The prediction of a node", responses={401: told[401], 404: told[404]})(
-        service.one
-    )
-    app.post("/predictions", summary="The predictions of many nodes", responses={403: told[403], 404: told[404]})(
-        service.many
-    )
+    one, many = ({status: told[status] for status in statuses} for statuses in ((401, 404), (403, 404)))
+    app.get("/predictions/{node}", summary="The prediction of a node", responses=one)(service.one)
+    app.post("/predictions", summary="The predictions of many nodes", responses=many)(service.many)
+
+    async def docs() -> HTMLResponse:
+        return HTMLResponse(docs_page(app.openapi()), headers=PAGE_HEADERS)
+
+    app.add_api_route("/docs", docs, include_in_schema=False)
     return app
 
 

@@ -1,0 +1,1 @@
+"""What servers of this package share: connections with limits, and pages that load and run nothing."""
