@@ -15,7 +15,7 @@ import typer
 from sfumato._files import whole_file
 from sfumato._optional import check_installed
 from sfumato._validate import fail
-from sfumato.cli.listening import check_tls, listening, load_tls
+from sfumato.cli.listening import check_tls, listening, load_tls, warn_of_plain_text
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
@@ -61,10 +61,7 @@ def serve(
     with listening(host, port) as listener:
         load_tls(config)
         address = f"{'http' if certificate is None else 'https'}://{host}:{listener.getsockname()[1]}"
-        if certificate is None and host not in ("127.0.0.1", "::1", "localhost"):
-            print(
-                "Warning: codes and the admin token travel without TLS. Use --certificate and --key.", file=sys.stderr
-            )
+        warn_of_plain_text(host, certificate, "codes and the admin token")
         _log_lines()
         print(f"Collection {read.collection} at {address}/ (Ctrl-C stops the server)", file=sys.stderr, flush=True)
         run(config, listener)

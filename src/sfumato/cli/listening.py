@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,3 +57,9 @@ def load_tls(config: uvicorn.Config) -> None:
     except ssl.SSLError as error:
         given = f"{config.ssl_certfile} and {config.ssl_keyfile}"
         raise fail("--certificate and --key", given, "to be a chain and its private key, as PEM") from error
+
+
+def warn_of_plain_text(host: str, certificate: Path | None, what: str) -> None:
+    """Print a warning if ``what`` a server takes or gives travels without a ``certificate`` beyond this machine."""
+    if certificate is None and host not in ("127.0.0.1", "::1", "localhost"):
+        print(f"Warning: {what} travel without TLS. Use --certificate and --key.", file=sys.stderr)

@@ -15,7 +15,7 @@ import typer
 
 from sfumato._files import whole_file
 from sfumato._optional import TRAIN, check_installed
-from sfumato.cli.listening import check_tls, listening, load_tls
+from sfumato.cli.listening import check_tls, listening, load_tls, warn_of_plain_text
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ def serve(
         logging.basicConfig(stream=sys.stderr, format="%(message)s")
         logging.getLogger("sfumato.serving").setLevel(logging.INFO)
         address = f"{'http' if certificate is None else 'https'}://{host}:{bound.getsockname()[1]}"
+        warn_of_plain_text(host, certificate, "predictions and tokens")
         who = "anyone" if served.is_public else "each node, with its token"
         print(f"Predictions for {who} at {address}/predictions/NODE (Ctrl-C stops)", file=sys.stderr, flush=True)
         listen(config, bound)
