@@ -164,6 +164,9 @@ def test_the_schema_uses_only_what_the_verifier_reads():
                 "plan": {"arrival"},
                 "graph_facts": {"num_arcs", "untrained_classes", "degree_bounds", "image_shape"},
                 "graph_spec": {"own"},
+                "asked": {"features", "label", "links"},
+                "asked_features": {"names", "columns"},
+                "randomizers": {"features", "label", "links"},
             }
             (name,) = [key for key, one in FORMS.items() if one is form] or [""]
             assert form["properties"].keys() - set(form["required"]) == optional.get(name, set())

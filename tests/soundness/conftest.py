@@ -1,6 +1,11 @@
-"""Keeps to one thread: many tiny graphs gain nothing from two."""
+"""Keeps to one thread, since many tiny graphs gain nothing from two, and trains graph-free models for one step.
+
+Those models read no arc, and stand beside releases that do: how long they train changes nothing that these tests look at.
+"""
 
 import pytest
+
+from sfumato.central import graph_free
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -14,3 +19,9 @@ def _one_thread():
     yield
     torch.set_num_threads(before[0])
     numba.set_num_threads(before[1])
+
+
+@pytest.fixture(autouse=True)
+def _one_step(monkeypatch):
+    train = graph_free.train_full_batch
+    monkeypatch.setattr(graph_free, "train_full_batch", lambda *given, **how: train(*given, **{**how, "epochs": 1}))
