@@ -29,6 +29,11 @@ from sfumato.web.pages import PAGE_HEADERS, docs_page
 
 MOST_NODES = 1000
 _BEARER = HTTPBearer(auto_error=False, description="The token of the node that is asked for.")
+_MEANING = {
+    401: "The token of this node is missing or wrong.",
+    403: "Predictions are for their own nodes alone.",
+    404: "The run has no such node.",
+}
 _LOG = logging.getLogger("sfumato.serving")
 Node = Annotated[str, Path(min_length=1, max_length=512, description="The id of a node of the run.")]
 Nodes = Annotated[
@@ -60,15 +65,9 @@ def create_app(load: Callable[[], Served], token_key: bytes) -> FastAPI:
         lifespan=service.lifespan,
         exception_handlers={RequestValidationError: _malformed},
     )
-    told: dict[int | str, dict[str, Any]] = {
-        401: {"description": "The token of this node is missing or wrong."},
-        403: {"description": "Predictions are for their own nodes alone."},
-        404: {"description": "The run has no such node."},
-    }
     app.get("/run", summary="Facts of the run")(service.run)
-    one, many = ({status: told[status] for status in statuses} for statuses in ((401, 404), (403, 404)))
-    app.get("/predictions/{node}", summary="The prediction of a node", responses=one)(service.one)
-    app.post("/predictions", summary="The predictions of many nodes", responses=many)(service.many)
+    app.get("/predictions/{node}", summary="The prediction of a node", responses=_of(401, 404))(service.one)
+    app.post("/predictions", summary="The predictions of many nodes", responses=_of(403, 404))(service.many)
 
     async def docs() -> HTMLResponse:
         return HTMLResponse(docs_page(app.openapi()), headers=PAGE_HEADERS)
@@ -140,6 +139,10 @@ async def _malformed(_request: Request, _error: RequestValidationError) -> JSONR
         f'Expected a JSON object {{"nodes": [...]}} with 1 to {MOST_NODES:,} ids as texts, each of 1 to 512 letters.'
     )
     return JSONResponse({"detail": detail}, 422)
+
+
+def _of(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    return {status: {"description": _MEANING[status]} for status in statuses}
 
 
 def _found(served: Served, node: str) -> dict[str, Any]:
