@@ -60,6 +60,6 @@ def load_tls(config: uvicorn.Config) -> None:
 
 
 def warn_of_plain_text(host: str, certificate: Path | None, what: str) -> None:
-    """Print a warning if ``what`` a server takes or gives travels without a ``certificate`` beyond this machine."""
+    """Print a warning if ``what`` a server takes or gives travels in the clear: no ``certificate``, and ``host`` is public."""
     if certificate is None and host not in ("127.0.0.1", "::1", "localhost"):
         print(f"Warning: {what} travel without TLS. Use --certificate and --key.", file=sys.stderr)
