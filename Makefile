@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo test coverage check soak audit paper bench docs lock clean
+.PHONY: help demo test coverage check soak audit paper bench bench-short docs lock clean
 
 PYTHON ?= $(firstword $(foreach name,python3.11 python3,$(shell $(name) -c $(IS_NEW) 2>/dev/null && echo $(name))))
 IS_NEW := 'import sys; sys.exit(sys.version_info < (3, 11))'
@@ -16,7 +16,7 @@ INPUTS := pyproject.toml constraints.txt $(wildcard locks/*.txt)
 DEMO_OUT := runs/demo-$(shell date +%Y%m%d-%H%M%S)
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
 
 demo: .venv/all.stamp ## train a private model on the built-in graph
 	$(BIN)/sfumato train auto --dataset campus --unit edge --epsilon 1 --delta 1e-6 --seeds 1 --out $(DEMO_OUT)
@@ -56,11 +56,11 @@ SFUMATO_DATA ?= ../shared/data
 paper: .venv/all.stamp ## run the quick profile of every published table, and go on after a stop (SPEC=name, PROFILE=full)
 	$(BIN)/sfumato experiment run $(SPEC) $(if $(filter full,$(PROFILE)),,--quick) --data-dir "$(SFUMATO_DATA)" --jobs 2
 
-bench: .venv/all.stamp ## run the benchmarks one after another
-	@set -e; for script in benchmarks/*.py; do \
-	  test -e "$$script" || { echo "make bench: benchmarks/ holds no scripts."; exit 0; }; \
-	  echo "== $$script"; $(BIN)/python "$$script"; \
-	done
+bench: .venv/dev.stamp ## time every budget beside a named peer; write docs/results/bench.md
+	$(BIN)/python -W ignore benchmarks/bench.py
+
+bench-short: .venv/dev.stamp ## compare ratios at small sizes with the recorded ones
+	$(BIN)/python -W ignore benchmarks/bench.py --check
 
 docs: .venv/dev.stamp ## build the documentation site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
