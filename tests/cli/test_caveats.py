@@ -62,7 +62,7 @@ def test_a_label_column_of_ids_is_questioned(sfumato, tables, tmp_path):
     nodes.write_text("\n".join([f"{header},id2", *(f"{row},{i}" for i, row in enumerate(rows))]) + "\n")
     asked = ("--nodes", nodes, *tables["first"][2:4], "--label", "id2", "--epsilon", "1", "--delta", "1e-6")
     for unit, more in (("edge", ["untrained-class"]), ("node", ["hidden-classes"])):
-        result = sfumato("train", "mlp", *asked, "--unit", unit, "--out", tmp_path / unit, "--json")
+        result = sfumato("train", "mlp", *asked, "--unit", unit, "--out", tmp_path / unit, "--json", "--no-controls")
         assert result.code == 0
         assert codes(result.err) == ["many-classes", *more]
         assert verify(tmp_path / unit).problems == ()

@@ -47,9 +47,9 @@ def test_both_prices_and_both_controls_are_printed(sfumato, tables, tmp_path):
     assert result.code == 0
     shown = " ".join(result.out.split())
     for words in ("floor: MLP, no links", "blink (unit link)", "ceiling: GCN, links in the clear",
-                  "epsilon = 5, delta = 0",
-                  "both of its ends report costs epsilon = 10", "Share of the graph's gain kept"):  # fmt: skip
+                  "epsilon = 5, delta = 0", "of what the graph adds is kept"):  # fmt: skip
         assert words in shown, words
+    assert "both of its ends report costs epsilon = 10" in (tmp_path / "run" / "guarantee.txt").read_text()
 
 
 def test_the_ledger_of_a_data_set_counts_link_runs(sfumato, tables, tmp_path):

@@ -50,6 +50,7 @@ def test_nothing_tells_the_number_of_trials(sfumato, tables, settings, tmp_path,
     monkeypatch.setattr(tuned, "_run", lambda *args: seen.append(1) or run_trial(*args))
     results = {}
     more = ["--unit", "node", "--max-degree", "9"] if unit == "node" else []
+    more.append("--no-controls")
     for count in (1, 6):
         seen.clear()
         monkeypatch.setattr(tuned, "draw_trials", lambda *law, count=count: count)

@@ -39,7 +39,7 @@ def test_edge_level(edge_run):
     page = run_page(edge_run)
     assert_sound(page)
     parts = sections(page)
-    assert list(parts) == ["guarantee", "released", "quantities", "evaluation"]
+    assert list(parts) == ["price", "guarantee", "released", "quantities", "evaluation"]
     assert (
         "Protects any one edge. Whoever sees the release learns at most epsilon = 1, delta = 1e-06 about it."
         in parts["guarantee"]
@@ -65,7 +65,10 @@ def test_edge_level(edge_run):
 def test_no_score_outside_evaluation(edge_run):
     parts = sections(run_page(edge_run))
     scores = re.compile(r"61\.2|0\.612|52\.3|43\.5|84\.6|60\.0|63\.0|1\.25\b|[Aa]ccuracy \d")
-    assert scores.search(parts.pop("evaluation"))
+    for outside in ("price", "evaluation"):
+        text = parts.pop(outside)
+        assert scores.search(text)
+        assert "Not covered by the guarantee" in text
     assert not any(scores.search(text) for text in parts.values())
 
 

@@ -14,6 +14,7 @@ from sfumato._optional import TRAIN, check_installed
 from sfumato._validate import check_choice, check_int
 from sfumato.cli.options import set_threads
 from sfumato.cli.output import plain_console, stage_bars, tell
+from sfumato.cli.scores import show_guarantee, write_words
 from sfumato.cli.stopped import leaving
 from sfumato.errors import InputError
 
@@ -104,6 +105,7 @@ def train_collected(context: typer.Context, values: dict[str, Any], *, as_json: 
         result |= {"caveats": caveats, "peak_mb": peak_mb(), "device": values["device"], "out": str(out)}
         write_json(out / "evaluation" / "validation.json", result)
         write_json(out / "evaluation" / "curves.json", dict(fitted.curves))
+        write_words(fitted.certificate, out)
     typer.echo(json.dumps(result)) if as_json else _show(values["method"], result, fitted, out)
 
 
@@ -190,5 +192,4 @@ def _show(typed: str, result: dict[str, Any], fitted: Fitted, out: Path) -> None
     method = typed if typed == result["method"] else f"{typed} ({result['method']})"
     console.print(f"{method} from collection {facts['name']}: {nodes}", soft_wrap=True)
     console.print(f"Validation accuracy {mean} % [{low}, {high}], {_READ[result['labels']]}\n", soft_wrap=True)
-    console.print(str(fitted.certificate), highlight=False)
-    console.print(f"\nRun folder: {out}. {out}/release may leave. Check it: sfumato verify {out}", soft_wrap=True)
+    show_guarantee(fitted.certificate, out, "The validation accuracy was computed from reports alone.")

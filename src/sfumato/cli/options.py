@@ -93,7 +93,7 @@ SPLIT = typer.Option(
 CONTROLS = typer.Option(
     None,
     "--controls/--no-controls",
-    help="Also train floor and ceiling, for comparison (default: on a named data set without --ledger).",
+    help="Also train floor and ceiling, for comparison (default: without --ledger).",
 )
 LEDGER = typer.Option(
     None,

@@ -145,7 +145,7 @@ def parse(options: Options) -> Job:
     from sfumato.evaluation.request import Request
 
     method = method_for(options.method, asdict(options), options.dataset or "")
-    beside = options.dataset is not None and options.ledger is None  # by default: nothing charges controls
+    beside = options.ledger is None  # by default: nothing charges controls
     request = Request(
         options.source(),
         method,

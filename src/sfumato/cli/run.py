@@ -16,6 +16,7 @@ from sfumato.cli import data, options
 from sfumato.cli.arrivals import FOLDER, Arriving, predict_newcomers, source_of
 from sfumato.cli.collected import graph_of_run
 from sfumato.cli.output import tell
+from sfumato.cli.scores import write_words
 from sfumato.cli.stopped import leaving
 from sfumato.errors import InputError
 from sfumato.evaluation.source import Source
@@ -228,6 +229,7 @@ def _infer(
         inferred = plan.fit(graph, ledger=new_run / "release" / LEDGER, dataset_ledger=shared)
         source.write(new_run)
         inferred.save(new_run)
+        write_words(inferred.certificate, new_run)
         _write_predictions(out, graph, inferred)
     return inferred
 

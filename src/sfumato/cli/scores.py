@@ -6,11 +6,17 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.cli.output import plain_console
+from sfumato.cli.output import plain_console, write_page
+
+_TRACK = 24  # characters from floor to ceiling
+_BELOW = "This run is below the floor, which reads no graph and costs the same: release the floor instead."
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from sfumato.cli.parse import Job
     from sfumato.evaluation.request import Evaluation
+    from sfumato.record.certificate import Certificate
 
 
 def note_uncharged(job: Job) -> None:
@@ -29,8 +35,13 @@ def note_left_out(evaluation: Evaluation) -> None:
         print(f"Note: {note}", file=sys.stderr)
 
 
+def write_words(certificate: Certificate, out: Path) -> None:
+    """Write everything that a certificate says, in words, to guarantee.txt in the run folder."""
+    write_page(out / "guarantee.txt", f"{certificate}\n")
+
+
 def show(result: dict[str, Any], evaluation: Evaluation, out: Path) -> None:
-    """Print a table of scores, the certificate, and what may leave.
+    """Print a table of scores, the price of privacy as one line, and what is guaranteed.
 
     Args:
         result: what the command also prints as JSON.
@@ -51,9 +62,63 @@ def show(result: dict[str, Any], evaluation: Evaluation, out: Path) -> None:
             table.add_row(title, str(row.accuracy), str(row.macro_f1))
     console = plain_console()
     console.print(table)
-    gain = result["graph_gain_recovered"]
-    if gain is not None:
-        console.print(f"Share of the graph's gain kept: {100 * gain:.0f} %.")
-    console.print("These scores read true labels: they are not covered by the guarantee.\n")
-    console.print(str(outcome.first.certificate), highlight=False)
-    console.print(f"\nRun folder: {out}. Only {out}/release may leave. Check it: sfumato verify {out}", soft_wrap=True)
+    if evaluation.controls:
+        console.print(price_line(result))
+    else:
+        console.print(
+            "What privacy costs: --controls also trains a floor without the graph, and a ceiling without privacy."
+        )
+    console.print()
+    show_guarantee(outcome.first.certificate, out, "The scores above read true labels, and must stay.")
+
+
+def price_line(result: dict[str, Any]) -> Text:
+    """Return floor, run and ceiling on a line: the colored part is what the run keeps of what the graph adds.
+
+    ``result`` is what metrics.json holds.
+
+    >>> ends = {"floor": {"mean": 0.5}, "test_accuracy": {"mean": 0.7}, "ceiling": {"mean": 0.75}}
+    >>> print(price_line({**ends, "graph_gain_recovered": 0.8}))
+    floor 50.0 % ━━━━━━━━━━━━━━━━━━━ this run 70.0 % ━━━━━ 75.0 % ceiling
+    80 % of what the graph adds is kept.
+    """
+    from rich.text import Text
+
+    ends = {name: result[name]["mean"] for name in ("floor", "test_accuracy", "ceiling") if result.get(name)}
+    words = {name: f"{100 * value:.1f} %" for name, value in ends.items()}
+    kept = result["graph_gain_recovered"]
+    if kept is None:
+        found = ", ".join(f"{name.replace('test_accuracy', 'this run')} {words[name]}" for name in words)
+        return Text(f"{found}. Which share of what the graph adds is kept cannot be said here.")
+    done = round(_TRACK * min(max(kept, 0.0), 1.0))
+    told = f"{100 * kept:.0f} % of what the graph adds is kept."
+    return Text.assemble(
+        f"floor {words['floor']} ",
+        ("━" * done, "bold green"),
+        (f" this run {words['test_accuracy']} ", "bold"),
+        ("━" * (_TRACK - done), "dim"),
+        f" {words['ceiling']} ceiling\n{told if kept >= 0 else _BELOW}",
+    )
+
+
+def show_guarantee(certificate: Certificate, out: Path, scores: str) -> None:
+    """Print what is guaranteed, what may leave, and where the rest is told: three lines.
+
+    Args:
+        certificate: the certificate of the run.
+        out: the run folder.
+        scores: what to say about scores.
+    """
+    values, console = certificate.values, plain_console()
+    if certificate.epsilon is None:
+        console.print(str(certificate), soft_wrap=True)
+    else:
+        seen = "; ".join(f"{who} may see {', '.join(what)}" for who, what in values["who_may_see"].items()
+                         if what and who != "never")  # fmt: skip
+        console.print(certificate.sentence, soft_wrap=True, highlight=False)
+        console.print(f"Only {out}/release may leave: {seen}. {scores}", soft_wrap=True, highlight=False)
+    console.print(
+        f"All of it in words: {out}/guarantee.txt. Check it: sfumato verify {out}. Pictures: sfumato report {out}",
+        soft_wrap=True,
+        highlight=False,
+    )

@@ -18,7 +18,7 @@ from sfumato.cli import collected, data, images, links, local, options
 from sfumato.cli.options import HOPS, Options, set_threads, take_up
 from sfumato.cli.output import stage_bars, tell
 from sfumato.cli.parse import Job, check, given, parse, with_arcs
-from sfumato.cli.scores import note_left_out, note_uncharged, show
+from sfumato.cli.scores import note_left_out, note_uncharged, show, write_words
 from sfumato.cli.stopped import PRIVATE, leaving
 
 if TYPE_CHECKING:
@@ -174,6 +174,7 @@ def _run(
     metrics = result | {name: value for name, value in beside.items() if value}
     write_json(job.out / "evaluation" / "metrics.json", metrics)
     write_json(job.out / "evaluation" / "curves.json", dict(fitted.curves))
+    write_words(fitted.certificate, job.out)
     return result, evaluation
 
 

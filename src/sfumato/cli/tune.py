@@ -24,7 +24,7 @@ from sfumato.cli import data, options
 from sfumato.cli.options import set_threads
 from sfumato.cli.output import stage_bars, tell
 from sfumato.cli.parse import Job, given, parse
-from sfumato.cli.scores import note_left_out, note_uncharged, show
+from sfumato.cli.scores import note_left_out, note_uncharged, show, write_words
 from sfumato.cli.stopped import leaving
 from sfumato.errors import InputError
 
@@ -123,6 +123,7 @@ def _tune(job: Job, tuned: Tuned, dry_run: bool, as_json: bool) -> None:
             result["tuning"] = {**cost["tuning"], "chosen": fitted.certificate.values["settings"]}
             write_json(job.out / "evaluation" / "metrics.json", result)
             write_json(job.out / "evaluation" / "curves.json", {})
+            write_words(fitted.certificate, job.out)
     finally:
         if owner and job.out.exists():
             _date(job.out, start)

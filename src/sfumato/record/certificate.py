@@ -106,6 +106,17 @@ class Certificate:
         delta: float | None = self.values["claim"]["delta"]
         return delta
 
+    @property
+    def sentence(self) -> str:
+        """The claim in one sentence, and what it costs if arcs of others go with the record."""
+        claim, unit = self.values["claim"], self.values["unit"]
+        words = (
+            f"Protects {self.values['protects']}: whoever sees the release learns at most epsilon = "
+            f"{round_up(claim['epsilon'])}, delta = {claim['delta']:.3g} about it (unit {unit['name']}, relation "
+            f"{unit['relation']}; {self.values['trust_model']})."
+        )
+        return " ".join([words, *price_words(self.values)])
+
     def to_json(self) -> str:
         """Return the canonical JSON text, with a newline at its end."""
         return canonical_json(self.values) + "\n"

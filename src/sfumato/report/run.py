@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.catalog import METHODS, NOT_ON_A_GRAPH
+from sfumato.catalog import NOT_ON_A_GRAPH
 from sfumato.errors import DataError
-from sfumato.evaluation.controls import titles
-from sfumato.evaluation.scores import Summary
 from sfumato.experiments.results import FILE
 from sfumato.record import collected
 from sfumato.record.certificate import price_words
@@ -23,6 +21,7 @@ from sfumato.report.evidence import attacks_section, audit_section
 from sfumato.report.html import to_html
 from sfumato.report.page import Code, Facts, Items, Page, Part, Section, Table
 from sfumato.report.run_figures import Bucket, curves_figure, degree_figure, projections, quantity
+from sfumato.report.run_scores import price_sections, scores_section
 from sfumato.report.words import claim_words, event_words, interval, percent, plain
 
 if TYPE_CHECKING:
@@ -173,7 +172,14 @@ def run_page(run: Run) -> str:
     lead = f"Protects {values['protects']}: {claim_words(values['claim'])}." if run.private else _NO_PRIVACY
     tried = [audit_section(run.audit)] if run.audit else []
     tried += [attacks_section(run.attacks)] if run.attacks else []
-    sections = (_guarantee(run), _released(run), *_pictures(run), _evaluation(run), *tried)
+    sections = (
+        *price_sections(run.metrics, values["method"]),
+        _guarantee(run),
+        _released(run),
+        *_pictures(run),
+        _evaluation(run),
+        *tried,
+    )
     closing = _CLOSING if run.validation is None else "This page is evaluation, and no part of release/."
     return to_html(Page(f"{values['method']} on {run.graph}", lead, sections, closing))
 
@@ -330,7 +336,7 @@ def _evaluation(run: Run) -> Section:
             + noise * (run.validation.get("labels") != "public")
         )
     if run.metrics is not None:
-        parts += _metrics(run.metrics, run.certificate["method"])
+        parts.append(scores_section(run.metrics, run.certificate["method"]))
     curves = curves_figure(run.curves or {})
     parts += [Section("curves", "Learning curves", (curves,))] if curves else []
     if run.evaluation is not None:
@@ -340,27 +346,6 @@ def _evaluation(run: Run) -> Section:
     if len(parts) == 1:
         parts.append("The folder holds no evaluation.")
     return Section("evaluation", "Evaluation: outside the guarantee", tuple(parts), kind="outside")
-
-
-def _metrics(metrics: Mapping[str, Any], method: str) -> list[Part]:
-    beside = titles(method, metrics).items() if method in METHODS else ()
-    names = [(key, title[:1].upper() + title[1:]) for key, title in beside]
-    names.insert(-1 if names else 0, ("test_accuracy", "This run"))
-    found = [(title, Summary(**metrics[key])) for key, title in names if metrics.get(key)]
-    rows = tuple((title, percent(one.mean), interval(one.low, one.high), str(one.seeds)) for title, one in found)
-    columns = ("Accuracy of", "Percent", "95 % interval", "Seeds")
-    table = Table("metrics", "Test accuracy beside its controls; only the fit of seed 0 is saved", columns, rows)
-    facts = []
-    if metrics.get("test_macro_f1"):
-        facts.append(("Macro-F1 of this run", f"{percent(metrics['test_macro_f1']['mean'])} %"))
-    if metrics.get("graph_gain_recovered") is not None:
-        gain = f"{100 * metrics['graph_gain_recovered']:.0f} % = (this run - floor) / (ceiling - floor)"
-        facts.append(("Graph gain kept", gain))
-    seconds = metrics.get("seconds") or {}
-    facts += [(f"Seconds, {name}", f"{value:.2f}") for name, value in seconds.items() if value is not None]
-    if metrics.get("peak_mb"):
-        facts.append(("Peak memory", f"{metrics['peak_mb']:,.0f} MiB"))
-    return [Section("scores", "Scores and cost", (table, Facts(tuple(facts))))]
 
 
 def _detail(evaluation: Evaluation, classes: tuple[str, ...]) -> list[Part]:

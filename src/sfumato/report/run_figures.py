@@ -1,11 +1,11 @@
-"""Figures of one run: released rows in two dimensions, learning curves, accuracy by degree."""
+"""Figures of one run: accuracy beside its controls, released rows in two dimensions, learning curves, accuracy by degree."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,11 @@ from numpy.typing import NDArray
 from sfumato._optional import require
 from sfumato.report.drawing import MARKERS, PALETTE, Figure, canvas, finish, ink, legend, style
 
+if TYPE_CHECKING:
+    from sfumato.evaluation.scores import Summary
+
 MOST_NODES = 2000
+THIS_RUN = "This run"
 _FEW = 10
 
 
@@ -142,6 +146,34 @@ def _scatter(
             legend(figure, handles, names)
         counted = f" Predicted classes: {', '.join(names)}." if predicted is not None else ""
         return finish(figure, f"figure-{key}", title, f"{title}. {words}{counted}")
+
+
+def price_figure(found: Sequence[tuple[str, Summary]]) -> Figure:
+    """Draw the test accuracy of a run and of its controls as bars, with intervals over seeds.
+
+    ``found`` names each of them; the run is called ``THIS_RUN``.
+    """
+    with style():
+        figure, axes = canvas(0.9 + 0.62 * len(found))
+        shares = [100 * one.mean for _, one in found]
+        mine = [name == THIS_RUN for name, _ in found]
+        at = np.arange(len(found))[::-1]
+        colors = [PALETTE[0] if own else PALETTE[6] for own in mine]
+        axes.barh(at, shares, height=0.34, color=colors, alpha=0.9)
+        for y, (name, one), share in zip(at, found, shares, strict=True):
+            axes.text(0, y + 0.24, f"{name}: {one}", va="bottom", fontweight="bold" if name == THIS_RUN else "normal")
+            if one.low is not None and one.high is not None:
+                axes.hlines(y, 100 * one.low, 100 * one.high, color=ink(), linewidth=1.4)
+            axes.plot([share], [y], marker="|", color=ink(), markersize=8)
+        axes.set_yticks([])
+        axes.set_ylim(-0.4, len(found) - 0.25)
+        axes.set_xlim(0, 100)
+        axes.set_xlabel("test accuracy, %")
+        axes.grid(False, axis="y")
+        axes.spines["left"].set_visible(False)
+        words = "; ".join(f"{name}: {one}" for name, one in found)
+        title = "Test accuracy beside floor and ceiling"
+        return finish(figure, "figure-price", title, f"{title}. {words}.")
 
 
 def curves_figure(curves: Mapping[str, Any]) -> Figure | None:

@@ -1,0 +1,64 @@
+"""The scores of a run beside its controls, for its page. They read true labels: outside the guarantee."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sfumato.catalog import METHODS
+from sfumato.evaluation.controls import titles
+from sfumato.evaluation.scores import Summary
+from sfumato.report.page import Facts, Section, Table
+from sfumato.report.run_figures import THIS_RUN, price_figure
+from sfumato.report.words import interval, percent
+
+
+def price_sections(metrics: Mapping[str, Any] | None, method: str) -> tuple[Section, ...]:
+    """Return the section with floor, run and ceiling as bars, which is what a reader wants to know first.
+
+    Args:
+        metrics: what metrics.json holds; None without scores.
+        method: the name of the method.
+
+    >>> price_sections(None, "gap")
+    ()
+    """
+    found = [] if metrics is None else _accuracies(metrics, method)
+    if metrics is None or len(found) < 2:
+        return ()
+    text, gain = "What this run reaches beside its controls.", metrics.get("graph_gain_recovered")
+    if gain is not None:
+        text += f" It keeps {100 * gain:.0f} % of what the graph adds without privacy."
+    return (Section("price", "The price of privacy", (text, price_figure(found)), kind="outside"),)
+
+
+def scores_section(metrics: Mapping[str, Any], method: str) -> Section:
+    """Return the table of scores, and what the run took.
+
+    Args:
+        metrics: what metrics.json holds.
+        method: the name of the method.
+    """
+    found = _accuracies(metrics, method)
+    rows = tuple((title, percent(one.mean), interval(one.low, one.high), str(one.seeds)) for title, one in found)
+    columns = ("Accuracy of", "Percent", "95 % interval", "Seeds")
+    table = Table("metrics", "Test accuracy beside its controls; only the fit of seed 0 is saved", columns, rows)
+    facts = []
+    if metrics.get("test_macro_f1"):
+        facts.append(("Macro-F1 of this run", f"{percent(metrics['test_macro_f1']['mean'])} %"))
+    if metrics.get("graph_gain_recovered") is not None:
+        gain = f"{100 * metrics['graph_gain_recovered']:.0f} % = (this run - floor) / (ceiling - floor)"
+        facts.append(("Graph gain kept", gain))
+    seconds = metrics.get("seconds") or {}
+    facts += [(f"Seconds, {name}", f"{value:.2f}") for name, value in seconds.items() if value is not None]
+    if metrics.get("peak_mb"):
+        facts.append(("Peak memory", f"{metrics['peak_mb']:,.0f} MiB"))
+    return Section("scores", "Scores and cost", (table, Facts(tuple(facts))))
+
+
+def _accuracies(metrics: Mapping[str, Any], method: str) -> list[tuple[str, Summary]]:
+    """The test accuracies of controls and run; the run is second to last."""
+    beside = titles(method, metrics).items() if method in METHODS else ()
+    names = [(key, title[:1].upper() + title[1:]) for key, title in beside]
+    names.insert(-1 if names else 0, ("test_accuracy", THIS_RUN))
+    return [(title, Summary(**metrics[key])) for key, title in names if metrics.get(key)]
