@@ -66,6 +66,7 @@ def test_a_run_that_anyone_may_see_is_served_and_read_again(trained, tmp_path, s
         nodes = [row["node"] for row in rows]
         told = httpx.post(f"{url}/predictions", json={"nodes": nodes}).json()["predictions"]
         assert [one["predicted"] for one in told] == [row["predicted"] for row in rows]
+        assert httpx.post(f"{url}/predictions", json={"nodes": nodes * 2000}).status_code == 413
         assert (
             httpx.get(f"{url}/run").json()["claim"]
             == json.loads((run / "release" / "certificate.json").read_text())["claim"]

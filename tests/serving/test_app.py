@@ -168,11 +168,6 @@ def test_a_run_without_privacy_is_not_served():
         served((), ())
 
 
-def reading(app):
-    """The method that a hang-up signal calls."""
-    return next(route.endpoint.__self__ for route in app.routes if route.path == "/run").read_again
-
-
 def wait_until(condition):
     deadline = time.monotonic() + 10
     while not condition():
@@ -194,7 +189,7 @@ def test_a_new_run_takes_over_without_a_gap():
 
     app = create_app(load)
     with TestClient(app) as client:
-        client.portal.call(reading(app))
+        client.portal.call(app.state.read_again)
         assert share(client) == 0.5
         ready.set()
         wait_until(lambda: share(client) == 0.75)
@@ -211,10 +206,18 @@ def test_a_signal_while_a_run_is_read_has_it_read_once_more():
 
     app = create_app(load)
     with TestClient(app) as client:
-        client.portal.call(reading(app))
+        client.portal.call(app.state.read_again)
         assert begun.wait(10)
-        client.portal.call(reading(app))
+        client.portal.call(app.state.read_again)
         ready.set()
+        wait_until(lambda: share(client) == 0.75)
+
+
+def test_a_signal_before_the_first_request_is_kept():
+    runs = [served(), served(shift=0.25)]
+    app = create_app(lambda: runs.pop(0))
+    app.state.read_again()
+    with TestClient(app) as client:
         wait_until(lambda: share(client) == 0.75)
 
 
@@ -230,11 +233,11 @@ def test_a_run_that_cannot_be_read_leaves_the_one_before(broken, caplog):
 
     app = create_app(load)
     with TestClient(app) as client:
-        client.portal.call(reading(app))
+        client.portal.call(app.state.read_again)
         wait_until(lambda: "still served" in caplog.text)
         assert "gone" in caplog.text
         assert share(client) == 0.5
-        client.portal.call(reading(app))
+        client.portal.call(app.state.read_again)
         wait_until(lambda: share(client) == 0.75)
 
 
@@ -243,7 +246,7 @@ def test_a_run_for_another_audience_does_not_take_over(before, after, key, caplo
     runs = [before(), after()]
     app = create_app(lambda: runs.pop(0), key)
     with TestClient(app) as client:
-        client.portal.call(reading(app))
+        client.portal.call(app.state.read_again)
         wait_until(lambda: "still served" in caplog.text)
         assert client.get("/predictions/ann", headers=bearer(token_of(bytes(32), "ann"))).status_code == (
             200 if key is None else 401

@@ -6,6 +6,7 @@ import csv
 import io
 import logging
 import secrets
+import signal
 import sys
 from functools import partial
 from pathlib import Path
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _KEY_BYTES = 32
 _HEADER = "node,token"
+_MOST_BYTES = 1 << 20
 
 
 def serve(
@@ -33,12 +35,14 @@ def serve(
     host: str = typer.Option("127.0.0.1", "--host", help="The address to listen on."),
     port: int = typer.Option(8766, "--port", min=0, max=65535, help="The port to listen on; 0 takes a free one."),
     token_key: Path = typer.Option(
-        "serve.key", "--token-key", help="File with the secret that tokens of nodes follow from; made if it is needed."
+        "serve.key",
+        "--token-key",
+        help="File with the secret that tokens of nodes follow from; made if it is needed. Graphs that share ids need one each.",
     ),
     tokens: Path | None = typer.Option(
         None,
         "--tokens",
-        help="Write the table of tokens (node, token) here. Hand each node its own, and nobody else's.",
+        help="Write the table of tokens (node, token) here, for a newer run again. Hand each node its own, and nobody else's.",
     ),
     certificate: Path | None = typer.Option(None, "--certificate", help="TLS certificate chain, as PEM."),
     key: Path | None = typer.Option(None, "--key", help="Private key of the certificate, as PEM."),
@@ -47,17 +51,18 @@ def serve(
 
     GET /predictions/NODE answers for one node, POST /predictions for many, GET /run says what is protected and who may see what.
     Where the certificate shows a prediction to its own node only, a request needs the token of this node (see --tokens), and
-    many at once are refused. SIGHUP reads the run folder again, without a gap.
+    many at once are refused. SIGHUP reads the run folder again, without a gap. A run that `sfumato verify` refuses is not served.
     """
     check_installed(*TRAIN, "fastapi", "uvicorn", "httptools")
-    from sfumato.web.http import configured
+    from sfumato.web.http import Limits, configured
     from sfumato.web.http import run as listen
 
     check_tls(certificate, key)
     served = _read(run)
     if tokens is not None:
         _check_tokens(tokens, token_key, served)
-    config = configured(partial(_app, run, served, token_key, tokens), certificate=certificate, key=key)
+    app = partial(_app, run, served, token_key, tokens)
+    config = configured(app, Limits(body_bytes=_MOST_BYTES), certificate, key)
     with listening(host, port) as bound:
         load_tls(config)
         logging.basicConfig(stream=sys.stderr, format="%(message)s")
@@ -82,7 +87,11 @@ def _app(run: Path, first: Served, token_key: Path, tokens: Path | None) -> Fast
             _write_tokens(tokens, secret, served)
         return served
 
-    return create_app(load, secret)
+    app = create_app(load, secret)
+    signal.signal(
+        signal.SIGHUP, lambda *_: app.state.read_again()
+    )  # until the server runs, which then takes this signal
+    return app
 
 
 def _read(run: Path) -> Served:

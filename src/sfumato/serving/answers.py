@@ -8,7 +8,14 @@ from typing import Any, Literal
 
 @dataclass
 class Prediction:
-    """What is told about a node."""
+    """A prediction is what is told about a node.
+
+    Args:
+        node: its id.
+        predicted: the class that it is told.
+        probabilities: the model's probability of each class.
+        source: ``known`` if ``predicted`` is the public label of a training node.
+    """
 
     node: str
     predicted: str
@@ -18,14 +25,28 @@ class Prediction:
 
 @dataclass
 class ManyPredictions:
-    """What is told about many nodes, in the order of the request."""
+    """The predictions of many nodes, in the order of the request, are one answer.
+
+    Args:
+        predictions: one for each node.
+    """
 
     predictions: list[Prediction]
 
 
 @dataclass
 class RunFacts:
-    """What anyone may know of the run."""
+    """The facts of a run are what anyone may know of it.
+
+    Args:
+        method: its name in the catalog.
+        protects: what is protected, in words.
+        unit: the unit of privacy.
+        claim: epsilon and delta.
+        who_may_see: who may see what.
+        classes: their names.
+        nodes: their number.
+    """
 
     method: str
     protects: str
@@ -38,6 +59,10 @@ class RunFacts:
 
 @dataclass
 class Refusal:
-    """Why there is no answer, and what to do."""
+    """A refusal says why there is no answer.
+
+    Args:
+        detail: a sentence, and its remedy.
+    """
 
     detail: str

@@ -34,7 +34,7 @@ _MEANING = {
     401: "The token of this node is missing or wrong.",
     403: "Predictions are for their own nodes alone.",
     404: "The run has no such node.",
-    422: "The request has another form.",
+    422: "The request is not of this form.",
 }
 _NOT_KEPT = {"cache-control": "no-store"}
 _LOG = logging.getLogger("sfumato.serving")
@@ -67,6 +67,7 @@ def create_app(load: Callable[[], Served], token_key: bytes | None = None) -> Fa
         exception_handlers={RequestValidationError: _malformed, 400: _malformed},
         **ONLY_OURS,
     )
+    app.state.read_again = service.read_again
     facts, one, many = (
         _answers("The facts", RunFacts),
         _answers("The prediction", Prediction, 401, 404, 422),
@@ -129,14 +130,11 @@ class _Service:
     @asynccontextmanager
     async def lifespan(self, _app: FastAPI) -> AsyncIterator[None]:
         """Listen for hang-up signals, where this is the process's own loop."""
-        listens = threading.current_thread() is threading.main_thread()
-        if listens:
+        if threading.current_thread() is threading.main_thread():
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self.read_again)
         reading = asyncio.create_task(self._follow())
         yield
         reading.cancel()
-        if listens:
-            asyncio.get_running_loop().remove_signal_handler(signal.SIGHUP)
 
     def read_again(self) -> None:
         """Have the run read again, once more if that is under way."""
