@@ -11,7 +11,7 @@ class Prediction:
     """A prediction is what is told about a node.
 
     Args:
-        node: its id.
+        node: id of the node.
         predicted: the class that it is told.
         probabilities: the model's probability of each class.
         source: ``known`` if ``predicted`` is the public label of a training node.
@@ -42,10 +42,10 @@ class RunFacts:
         method: its name in the catalog.
         protects: what is protected, in words.
         unit: the unit of privacy.
-        claim: epsilon and delta.
+        claim: epsilon and delta of the certificate.
         who_may_see: who may see what.
-        classes: their names.
-        nodes: their number.
+        classes: names of the classes.
+        nodes: how many nodes there are.
     """
 
     method: str
