@@ -38,7 +38,8 @@ def served(nodes: int, *, public: bool) -> Served:
 
 def serve(nodes: int, public: bool, listener: socket.socket) -> None:
     """Serve in a process of its own."""
-    run(configured(lambda: create_app(lambda: served(nodes, public=public), KEY)), listener)
+    key = None if public else KEY
+    run(configured(lambda: create_app(lambda: served(nodes, public=public), key)), listener)
 
 
 def request(node: str) -> bytes:

@@ -1,9 +1,11 @@
 """`sfumato serve`: a run answers over HTTP within its certificate, and ends and reads again on signals."""
 
 import csv
+import hashlib
 import json
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -26,6 +28,13 @@ def trained(tables, tmp_path_factory):
         arguments = ["train", method, *tables["first"], "--unit", unit, *options, "--out", root / unit, "--json"]
         assert invoke([str(argument) for argument in arguments]) == 0
     return root
+
+
+@pytest.fixture
+def taken():
+    """Options that name a port which is in use, so that a server that is not refused before ends here."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield "--port", listener.getsockname()[1]
 
 
 def started(folder, *options):
@@ -57,6 +66,7 @@ def test_a_run_that_anyone_may_see_is_served_and_read_again(trained, tmp_path, s
         nodes = [row["node"] for row in rows]
         told = httpx.post(f"{url}/predictions", json={"nodes": nodes}).json()["predictions"]
         assert [one["predicted"] for one in told] == [row["predicted"] for row in rows]
+        assert httpx.post(f"{url}/predictions", json={"nodes": nodes * 2000}).status_code == 413
         assert (
             httpx.get(f"{url}/run").json()["claim"]
             == json.loads((run / "release" / "certificate.json").read_text())["claim"]
@@ -105,14 +115,119 @@ def test_predictions_for_their_own_nodes_need_tokens(trained, tmp_path, monkeypa
         ("none", (), "nobody"),
         ("edge", ("--tokens", "t.csv"), "anyone may see"),
         ("edge", ("--certificate", "c.pem"), "Add the other"),
-        ("node", ("--token-key", "short.key"), "64 hexadecimal digits"),
+        ("node", ("--token-key", "short.key", "--port", 0), "64 hexadecimal digits"),
         ("absent", (), "absent"),
+        ("edge", ("--host", "a" * 100), "--host and --port"),
     ],
 )
-def test_bad_input_ends_with_2(trained, tmp_path, monkeypatch, sfumato, unit, options, words):
+def test_bad_input_ends_with_2(trained, tmp_path, monkeypatch, sfumato, taken, unit, options, words):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "short.key").write_text("abc\n")
-    result = sfumato("serve", trained / unit, *options)
+    result = sfumato("serve", trained / unit, *taken, *options)
     assert (result.code, words in result.err) == (2, True)
     assert result.err.count("\n") == 1
     assert not (tmp_path / "t.csv").exists()
+
+
+def wait_for(words, log):
+    deadline = time.monotonic() + PATIENCE
+    while words not in log.read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_run_for_other_eyes_does_not_take_over(trained, tmp_path, monkeypatch):
+    """The server of a public run has no secret: it must not begin to serve predictions that need one."""
+    monkeypatch.chdir(tmp_path)
+    run = shutil.copytree(trained / "edge", tmp_path / "run")
+    process, url = started(tmp_path, run)
+    try:
+        shutil.rmtree(run)
+        shutil.copytree(trained / "node", run)
+        process.send_signal(signal.SIGHUP)
+        wait_for("still served", tmp_path / "server.log")
+        assert httpx.get(f"{url}/run").json()["method"] == "gap"
+        assert "Invalid" not in (tmp_path / "server.log").read_text()
+    finally:
+        assert stopped(process) == 0
+    assert not (tmp_path / "serve.key").exists()
+
+
+def test_the_table_of_tokens_follows_a_newer_run(trained, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table = tmp_path / "tokens.csv"
+    process, _ = started(tmp_path, trained / "node", "--tokens", table)
+    try:
+        before = table.read_bytes()
+        table.unlink()
+        process.send_signal(signal.SIGHUP)
+        wait_for("was read again", tmp_path / "server.log")
+        assert table.read_bytes() == before
+    finally:
+        assert stopped(process) == 0
+
+
+def test_requests_that_are_no_http_write_no_log(trained, tmp_path):
+    process, url = started(tmp_path, trained / "edge")
+    before = (tmp_path / "server.log").read_text()
+    try:
+        host, port = url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port))) as connection:
+            connection.sendall(b"n17\r\n\r\n")
+            assert connection.recv(100).startswith(b"HTTP/1.1 400")
+        upgrade = {"connection": "upgrade", "upgrade": "websocket"}
+        assert httpx.get(f"{url}/run", headers=upgrade).status_code == 200
+    finally:
+        assert stopped(process) == 0
+    assert (tmp_path / "server.log").read_text() == before
+
+
+def forged(run, change):
+    """Change a certificate, and the manifest with it."""
+    certificate, manifest = run / "release" / "certificate.json", run / "release" / "manifest.json"
+    values, listed = json.loads(certificate.read_bytes()), json.loads(manifest.read_bytes())
+    change(values)
+    certificate.write_bytes(json.dumps(values, sort_keys=True, separators=(",", ":")).encode() + b"\n")
+    listed["files"]["certificate.json"] = hashlib.sha256(certificate.read_bytes()).hexdigest()
+    manifest.write_bytes(json.dumps(listed, sort_keys=True, separators=(",", ":")).encode() + b"\n")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda values: values["who_may_see"]["anyone"].append("predictions for all nodes"),
+        lambda values: values["claim"].update(epsilon=0.001),
+        lambda values: values.pop("who_may_see"),
+    ],
+    ids=["audience", "epsilon", "absent"],
+)
+def test_a_run_that_does_not_verify_is_not_served(trained, tmp_path, monkeypatch, sfumato, taken, change):
+    monkeypatch.chdir(tmp_path)
+    run = shutil.copytree(trained / "node", tmp_path / "run")
+    forged(run, change)
+    result = sfumato("serve", run, *taken)
+    assert (result.code, "sfumato verify" in result.err, result.err.count("\n")) == (2, True, 1)
+    assert not (tmp_path / "serve.key").exists()
+
+
+def test_nodes_that_arrived_are_not_served_as_a_run(trained, tmp_path, sfumato, taken):
+    shutil.copytree(trained / "edge", tmp_path / "run")
+    batch = shutil.copytree(trained / "edge", tmp_path / "run" / "arrivals" / "1")
+    result = sfumato("serve", batch, *taken)
+    assert (result.code, "arrived" in result.err) == (2, True)
+
+
+@pytest.mark.parametrize("name", ["nodes.csv", "serve.key"])
+def test_tokens_replace_nothing_but_a_table_of_tokens(trained, tmp_path, monkeypatch, sfumato, taken, name):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "nodes.csv").write_text("id,year\nann,2004\n")
+    result = sfumato("serve", trained / "node", "--tokens", name, *taken)
+    assert (result.code, "--tokens" in result.err) == (2, True)
+    assert [path.name for path in tmp_path.iterdir()] == ["nodes.csv"]
+    assert (tmp_path / "nodes.csv").read_text().startswith("id,year")
+
+
+def test_a_taken_address_leaves_no_file(trained, tmp_path, monkeypatch, sfumato, taken):
+    monkeypatch.chdir(tmp_path)
+    result = sfumato("serve", trained / "node", "--tokens", "t.csv", *taken)
+    assert (result.code, list(tmp_path.iterdir())) == (2, [])

@@ -1,6 +1,8 @@
 """Slow, large and many requests over real sockets on loopback, with short limits."""
 
 import json
+import os
+import signal
 import socket
 import threading
 import time
@@ -13,7 +15,7 @@ from fastapi.responses import StreamingResponse
 
 from sfumato.collect.server import create_app
 from sfumato.collect.store import Store
-from sfumato.web.http import Limits, configured
+from sfumato.web.http import Limits, configured, run
 
 SCHEMA = label_schema()
 ADA = FakeDevice("ada", SCHEMA)
@@ -241,3 +243,23 @@ def test_client_that_goes_away_leaves_the_server_well(narrow):
         with socket.create_connection(narrow) as connection:
             connection.sendall(request(ADA.body())[:cut])
     assert answer_of(talk(narrow, request(ADA.body())))[0] in (200, 201)
+
+
+def test_a_signal_before_the_server_listens_for_it_ends_it(application, monkeypatch):
+    start, lost = uvicorn.Server.run, []
+
+    def signaled(server, sockets):
+        signal.raise_signal(signal.SIGTERM)
+        start(server, sockets)
+
+    def again():
+        lost.append(True)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(uvicorn.Server, "run", signaled)
+    timer = threading.Timer(PATIENCE, again)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        timer.start()
+        run(configured(application), listener)
+    timer.cancel()
+    assert not lost

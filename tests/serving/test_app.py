@@ -2,6 +2,7 @@
 
 import threading
 import time
+from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -16,10 +17,10 @@ KEY = bytes(range(32))
 OWN = "predictions that read the node's own features (joint DP)"
 
 
-def served(anyone=("weights", "predictions for all nodes"), own=(), shift=0.0):
+def served(anyone=("weights", "predictions for all nodes"), own=(), shift=0.0, third=3):
     table = np.array([[0.25, 0.75], [1.0, 0.0], [0.5 - shift, 0.5 + shift]])
     found = Predictions(
-        ("ann", "bob", 3), ("a", "b"), table, ("test", "train", ""), ("", "b", ""), np.array([False, True, False])
+        ("ann", "bob", third), ("a", "b"), table, ("test", "train", ""), ("", "b", ""), np.array([False, True, False])
     )
     certificate = {
         "method": "gap",
@@ -33,13 +34,17 @@ def served(anyone=("weights", "predictions for all nodes"), own=(), shift=0.0):
 
 @pytest.fixture
 def public():
-    with TestClient(create_app(served, KEY)) as client:
+    with TestClient(create_app(served)) as client:
         yield client
+
+
+def for_own_nodes(**options):
+    return served(("weights",), (OWN,), **options)
 
 
 @pytest.fixture
 def private():
-    with TestClient(create_app(lambda: served(("weights",), (OWN,)), KEY)) as client:
+    with TestClient(create_app(for_own_nodes, KEY)) as client:
         yield client
 
 
@@ -75,6 +80,51 @@ def test_malformed_requests_are_told_what_is_expected(public, body):
     assert (answer.status_code, "Expected a JSON object" in answer.json()["detail"]) == (422, True)
 
 
+@pytest.mark.parametrize("content", ["[" * 100_000, '{"nodes": ["ann"', "9" * 10_000, b'{"nodes": ["\xff"]}', b""])
+def test_what_is_no_json_is_told_what_is_expected(public, content):
+    answer = public.post("/predictions", content=content, headers={"content-type": "application/json"})
+    assert (answer.status_code, "Expected a JSON object" in answer.json()["detail"]) == (422, True)
+
+
+def test_a_body_of_another_type_is_told_which_is_expected(public):
+    answer = public.post("/predictions", content='{"nodes": ["ann"]}', headers={"content-type": "text/plain"})
+    assert (answer.status_code, "application/json" in answer.json()["detail"]) == (422, True)
+
+
+@pytest.mark.parametrize("node", ["10.1000/182", "a b?c#d%", "/", "é" * 600])
+def test_any_id_has_an_address(node):
+    with TestClient(create_app(lambda: for_own_nodes(third=node), KEY)) as client:
+        answer = client.get(f"/predictions/{quote(node, safe='')}", headers=bearer(token_of(KEY, node)))
+    assert (answer.status_code, answer.json()["node"]) == (200, node)
+
+
+@pytest.mark.parametrize("path", ["/run/", "/docs/", "/predictions/"])
+def test_no_request_is_sent_elsewhere(public, path):
+    answer = public.get(path, follow_redirects=False)
+    assert (answer.status_code, "location" in answer.headers) == (404, False)
+
+
+def test_answers_are_of_the_types_that_are_described(public):
+    described = public.get("/openapi.json").json()
+    schemas = described["components"]["schemas"]
+    one, many, run = (
+        public.get("/predictions/ann").json(),
+        public.post("/predictions", json={"nodes": ["ann"]}).json(),
+        public.get("/run").json(),
+    )
+    calls = (("get", "/predictions/{node}", one), ("post", "/predictions", many), ("get", "/run", run))
+    for method, path, answer in calls:
+        responses = described["paths"][path][method]["responses"]
+        name = responses["200"]["content"]["application/json"]["schema"]["$ref"].rsplit("/", 1)[1]
+        assert set(schemas[name]["properties"]) == set(answer)
+        for status in set(responses) - {"200"}:
+            name = responses[status]["content"]["application/json"]["schema"]["$ref"].rsplit("/", 1)[1]
+            assert set(schemas[name]["properties"]) == {"detail"}
+    page = public.get("/docs").text
+    assert "Successful" not in page
+    assert "Validation Error" not in page
+
+
 def test_calls_are_described_on_a_page_that_loads_nothing(public):
     page = public.get("/docs").text
     assert "GET /predictions/{node}" in page
@@ -97,7 +147,8 @@ def test_a_prediction_is_for_its_own_node_alone(private, token):
 
 
 def test_the_token_of_a_node_opens_its_prediction_and_no_other(private):
-    assert private.get("/predictions/ann", headers=bearer(token_of(KEY, "ann"))).json()["predicted"] == "b"
+    answer = private.get("/predictions/ann", headers=bearer(token_of(KEY, "ann")))
+    assert (answer.json()["predicted"], answer.headers["cache-control"]) == ("b", "no-store")
     assert private.get("/predictions/bob", headers=bearer(token_of(KEY, "ann"))).status_code == 401
     assert private.get("/predictions/eve", headers=bearer(token_of(KEY, "eve"))).status_code == 404
 
@@ -117,28 +168,93 @@ def test_a_run_without_privacy_is_not_served():
         served((), ())
 
 
-def test_a_new_run_takes_over_without_a_gap_and_a_broken_one_does_not():
-    runs = [served(), served(shift=0.25), DataError("gone")]
-    ready = threading.Event()
+def wait_until(condition):
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def share(client):
+    return client.get("/predictions/3").json()["probabilities"]["b"]
+
+
+def test_a_new_run_takes_over_without_a_gap():
+    ready, runs = threading.Event(), [served(), served(shift=0.25)]
+
+    def load():
+        if len(runs) < 2:
+            ready.wait(10)
+        return runs.pop(0)
+
+    app = create_app(load)
+    with TestClient(app) as client:
+        client.portal.call(app.state.read_again)
+        assert share(client) == 0.5
+        ready.set()
+        wait_until(lambda: share(client) == 0.75)
+
+
+def test_a_signal_while_a_run_is_read_has_it_read_once_more():
+    begun, ready, runs = threading.Event(), threading.Event(), [served(), served(shift=0.125), served(shift=0.25)]
+
+    def load():
+        if len(runs) == 2:
+            begun.set()
+            ready.wait(10)
+        return runs.pop(0)
+
+    app = create_app(load)
+    with TestClient(app) as client:
+        client.portal.call(app.state.read_again)
+        assert begun.wait(10)
+        client.portal.call(app.state.read_again)
+        ready.set()
+        wait_until(lambda: share(client) == 0.75)
+
+
+def test_a_signal_before_the_first_request_is_kept():
+    runs = [served(), served(shift=0.25)]
+    app = create_app(lambda: runs.pop(0))
+    app.state.read_again()
+    with TestClient(app) as client:
+        wait_until(lambda: share(client) == 0.75)
+
+
+@pytest.mark.parametrize("broken", [DataError("gone"), OSError("gone"), KeyError("gone"), RecursionError("gone")])
+def test_a_run_that_cannot_be_read_leaves_the_one_before(broken, caplog):
+    runs = [served(), broken, served(shift=0.25)]
 
     def load():
         one = runs.pop(0)
-        if len(runs) < 2:
-            ready.wait(10)
         if isinstance(one, Exception):
             raise one
         return one
 
-    app = create_app(load, KEY)
+    app = create_app(load)
     with TestClient(app) as client:
-        again = next(route.endpoint.__self__ for route in app.routes if route.path == "/run").read_again
-        client.portal.call(again)
-        assert client.get("/predictions/3").json()["probabilities"]["b"] == 0.5
-        ready.set()
-        deadline = time.monotonic() + 10
-        while client.get("/predictions/3").json()["probabilities"]["b"] == 0.5:
-            assert time.monotonic() < deadline
-        client.portal.call(again)
-        while runs:
-            time.sleep(0.01)
-        assert client.get("/predictions/3").json()["probabilities"]["b"] == 0.75
+        client.portal.call(app.state.read_again)
+        wait_until(lambda: "still served" in caplog.text)
+        assert "gone" in caplog.text
+        assert share(client) == 0.5
+        client.portal.call(app.state.read_again)
+        wait_until(lambda: share(client) == 0.75)
+
+
+@pytest.mark.parametrize(("before", "after", "key"), [(served, for_own_nodes, None), (for_own_nodes, served, KEY)])
+def test_a_run_for_another_audience_does_not_take_over(before, after, key, caplog):
+    runs = [before(), after()]
+    app = create_app(lambda: runs.pop(0), key)
+    with TestClient(app) as client:
+        client.portal.call(app.state.read_again)
+        wait_until(lambda: "still served" in caplog.text)
+        assert client.get("/predictions/ann", headers=bearer(token_of(bytes(32), "ann"))).status_code == (
+            200 if key is None else 401
+        )
+        assert client.get("/run").json()["who_may_see"] == before().certificate["who_may_see"]
+
+
+@pytest.mark.parametrize(("load", "key"), [(for_own_nodes, None), (served, KEY)])
+def test_tokens_are_for_runs_that_need_them(load, key):
+    with pytest.raises(InputError, match="Start another server"):
+        create_app(load, key)

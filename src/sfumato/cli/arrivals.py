@@ -28,6 +28,19 @@ FOLDER = "arrivals"
 _LEDGER = "ledger.jsonl"
 
 
+def check_trained(run: Path) -> None:
+    """Refuse the folder of nodes that arrived after a run.
+
+    Raises:
+        InputError: ``run`` is such a folder.
+    """
+    if run.parent.name == FOLDER and (run.parents[1] / "release").is_dir():
+        raise InputError(
+            f"Expected the folder of a run that was trained, got {str(run)!r}, which holds nodes that arrived after it. Predict "
+            f"them again, for free: sfumato predict {run.parents[1]} --new-nodes FILE --new-edges FILE --out FILE."
+        )
+
+
 @dataclass(frozen=True)
 class Arriving:
     """What `predict` was asked about nodes that arrive: one field for each option, and the loaded run.

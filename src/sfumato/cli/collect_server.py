@@ -15,7 +15,7 @@ import typer
 from sfumato._files import whole_file
 from sfumato._optional import check_installed
 from sfumato._validate import fail
-from sfumato.cli.listening import check_tls, listening, load_tls, warn_of_plain_text
+from sfumato.cli.listening import address_of, check_tls, listening, load_tls, warn_of_plain_text
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
@@ -60,10 +60,13 @@ def serve(
     config = configured(partial(_app, read, secret, store, admin_token_file), certificate=certificate, key=key)
     with listening(host, port) as listener:
         load_tls(config)
-        address = f"{'http' if certificate is None else 'https'}://{host}:{listener.getsockname()[1]}"
         warn_of_plain_text(host, certificate, "codes and the admin token")
         _log_lines()
-        print(f"Collection {read.collection} at {address}/ (Ctrl-C stops the server)", file=sys.stderr, flush=True)
+        print(
+            f"Collection {read.collection} at {address_of(host, listener, certificate)}/ (Ctrl-C stops the server)",
+            file=sys.stderr,
+            flush=True,
+        )
         run(config, listener)
     print("Stopped. All acknowledged reports are in the store.", file=sys.stderr)
 

@@ -27,10 +27,15 @@ def listening(host: str, port: int) -> socket.socket:
         # Connections inherit it. Without it each answer waits some 40 ms for an acknowledgement of its header.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listener
-    except OSError as error:
-        raise fail(
-            "--host and --port", f"{host}:{port}", "to be free", f"The system says: {error.strerror}."
-        ) from error
+    except (OSError, UnicodeError) as error:
+        says = getattr(error, "strerror", error)
+        raise fail("--host and --port", f"{host}:{port}", "to be free", f"The system says: {says}.") from error
+
+
+def address_of(host: str, bound: socket.socket, certificate: Path | None) -> str:
+    """Return the URL of a ``bound`` socket, which was asked for as ``host`` and has TLS if there is a ``certificate``."""
+    name = f"[{host}]" if ":" in host else host
+    return f"{'http' if certificate is None else 'https'}://{name}:{bound.getsockname()[1]}"
 
 
 def check_tls(certificate: Path | None, key: Path | None) -> None:

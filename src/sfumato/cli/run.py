@@ -13,7 +13,7 @@ import typer
 from sfumato._files import whole_file
 from sfumato._optional import TRAIN, check_installed
 from sfumato.cli import data, options
-from sfumato.cli.arrivals import FOLDER, Arriving, predict_newcomers, source_of
+from sfumato.cli.arrivals import Arriving, check_trained, predict_newcomers, source_of
 from sfumato.cli.collected import graph_of_run
 from sfumato.cli.output import tell
 from sfumato.cli.scores import write_words
@@ -93,11 +93,7 @@ def predict(
     from sfumato.central.arrivals import graph_free, reads_features_alone
 
     fitted = load(run)
-    if run.parent.name == FOLDER and (run.parents[1] / "release").is_dir():
-        raise InputError(
-            f"Expected the folder of a run that was trained, got {str(run)!r}, which holds nodes that arrived after it. Predict "
-            f"them again, for free: sfumato predict {run.parents[1]} --new-nodes FILE --new-edges FILE --out FILE."
-        )
+    check_trained(run)
     private = fitted.plan.epsilon is not None
     shared = options.shared_ledger(ledger, total_epsilon, total_delta, composition, private=private)
     paths = {"data_dir": data_dir, "nodes": nodes, "edges": edges, "schema": schema}

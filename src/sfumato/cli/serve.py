@@ -6,6 +6,7 @@ import csv
 import io
 import logging
 import secrets
+import signal
 import sys
 from functools import partial
 from pathlib import Path
@@ -15,8 +16,9 @@ import typer
 
 from sfumato._files import whole_file
 from sfumato._optional import TRAIN, check_installed
-from sfumato.cli.listening import check_tls, listening, load_tls, warn_of_plain_text
-from sfumato.errors import InputError
+from sfumato._validate import fail
+from sfumato.cli.listening import address_of, check_tls, listening, load_tls, warn_of_plain_text
+from sfumato.errors import DataError, InputError
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from sfumato.serving.served import Served
 
 _KEY_BYTES = 32
+_HEADER = "node,token"
+_MOST_BYTES = 1 << 20
 
 
 def serve(
@@ -31,12 +35,14 @@ def serve(
     host: str = typer.Option("127.0.0.1", "--host", help="The address to listen on."),
     port: int = typer.Option(8766, "--port", min=0, max=65535, help="The port to listen on; 0 takes a free one."),
     token_key: Path = typer.Option(
-        "serve.key", "--token-key", help="File with the secret that tokens of nodes follow from; made if it is needed."
+        "serve.key",
+        "--token-key",
+        help="File with the secret that tokens of nodes follow from; made if it is needed. Graphs that share ids need one each.",
     ),
     tokens: Path | None = typer.Option(
         None,
         "--tokens",
-        help="Write the table of tokens (node, token) here. Hand each node its own, and nobody else's.",
+        help="Write the table of tokens (node, token) here, for a newer run again. Hand each node its own, and nobody else's.",
     ),
     certificate: Path | None = typer.Option(None, "--certificate", help="TLS certificate chain, as PEM."),
     key: Path | None = typer.Option(None, "--key", help="Private key of the certificate, as PEM."),
@@ -45,46 +51,66 @@ def serve(
 
     GET /predictions/NODE answers for one node, POST /predictions for many, GET /run says what is protected and who may see what.
     Where the certificate shows a prediction to its own node only, a request needs the token of this node (see --tokens), and
-    many at once are refused. SIGHUP reads the run folder again, without a gap.
+    many at once are refused. SIGHUP reads the run folder again, without a gap. A run that `sfumato verify` refuses is not served.
     """
     check_installed(*TRAIN, "fastapi", "uvicorn", "httptools")
-    from sfumato.web.http import configured
+    from sfumato.web.http import Limits, configured
     from sfumato.web.http import run as listen
 
     check_tls(certificate, key)
     served = _read(run)
-    if served.is_public and tokens is not None:
-        raise InputError("Expected no --tokens for a run whose predictions anyone may see. Drop it.")
-    secret = bytes(_KEY_BYTES) if served.is_public else _secret(token_key)
     if tokens is not None:
-        _write_tokens(tokens, secret, served)
-    config = configured(partial(_app, run, served, secret), certificate=certificate, key=key)
+        _check_tokens(tokens, token_key, served)
+    app = partial(_app, run, served, token_key, tokens)
+    config = configured(app, Limits(body_bytes=_MOST_BYTES), certificate, key)
     with listening(host, port) as bound:
         load_tls(config)
         logging.basicConfig(stream=sys.stderr, format="%(message)s")
-        logging.getLogger("sfumato.serving").setLevel(logging.INFO)
-        address = f"{'http' if certificate is None else 'https'}://{host}:{bound.getsockname()[1]}"
+        for name, level in (("sfumato.serving", logging.INFO), ("uvicorn.error", logging.ERROR)):
+            logging.getLogger(name).setLevel(level)
         warn_of_plain_text(host, certificate, "predictions and tokens")
         who = "anyone" if served.is_public else "each node, with its token"
+        address = address_of(host, bound, certificate)
         print(f"Predictions for {who} at {address}/predictions/NODE (Ctrl-C stops)", file=sys.stderr, flush=True)
         listen(config, bound)
 
 
-def _app(run: Path, served: Served, secret: bytes) -> FastAPI:
+def _app(run: Path, first: Served, token_key: Path, tokens: Path | None) -> FastAPI:
     from sfumato.serving.app import create_app
 
-    first = [served]
-    return create_app(lambda: first.pop() if first else _read(run), secret)
+    secret = None if first.is_public else _secret(token_key)
+    read = [first]
+
+    def load() -> Served:
+        served = read.pop() if read else _read(run)
+        if tokens is not None and secret is not None and not served.is_public:
+            _write_tokens(tokens, secret, served)
+        return served
+
+    app = create_app(load, secret)
+    signal.signal(
+        signal.SIGHUP, lambda *_: app.state.read_again()
+    )  # until the server runs, which then takes this signal
+    return app
 
 
 def _read(run: Path) -> Served:
+    from sfumato import verify as verifier
     from sfumato.catalog import load
+    from sfumato.cli.arrivals import check_trained
     from sfumato.cli.collected import graph_of_run
     from sfumato.evaluation.predictions import predictions_of
     from sfumato.evaluation.source import Source
     from sfumato.serving.served import Served
 
+    try:
+        problems = verifier.verify(run).problems
+    except verifier.VerifyInputError as error:
+        raise InputError(str(error)) from error
+    if problems:
+        raise DataError(f"Expected a run that `sfumato verify` finds valid, got {str(run)!r}: {problems[0]}.")
     fitted = load(run)
+    check_trained(run)
     if fitted.collection is not None:
         graph = graph_of_run(run, fitted)
     else:
@@ -106,12 +132,24 @@ def _secret(path: Path) -> bytes:
     return secret
 
 
+def _check_tokens(path: Path, token_key: Path, served: Served) -> None:
+    if served.is_public:
+        raise InputError("Expected no --tokens for a run whose predictions anyone may see. Drop it.")
+    if path.exists():
+        with path.open("rb") as file:
+            is_table = file.read(len(_HEADER) + 1) == f"{_HEADER}\n".encode()
+    else:
+        is_table = path.resolve() != token_key.resolve()
+    if not is_table:
+        raise fail("--tokens", str(path), "to be a new file, or a table of tokens to replace", "Name another file.")
+
+
 def _write_tokens(path: Path, secret: bytes, served: Served) -> None:
     from sfumato.serving.served import token_of
 
     with whole_file(path, 0o600) as binary:
         file = io.TextIOWrapper(binary, encoding="utf-8", newline="")
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["node", "token"])
+        file.write(f"{_HEADER}\n")
         writer.writerows((node, token_of(secret, node)) for node in served.rows)
         file.detach()

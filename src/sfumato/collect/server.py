@@ -34,7 +34,7 @@ from sfumato.collect.page import status_page
 from sfumato.collect.refusals import RefusalError, Refusals
 from sfumato.collect.writer import BusyError, Writer
 from sfumato.errors import InputError
-from sfumato.web.pages import PAGE_HEADERS, docs_page
+from sfumato.web.pages import ONLY_OURS, PAGE_HEADERS, docs_page
 
 if TYPE_CHECKING:
     from sfumato.collect.keys import ServerKey
@@ -76,12 +76,9 @@ def create_app(
         title=f"Collection {schema.collection}",
         version=__version__,
         description=schema.statement(),
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,
-        telemetry={"tracing": False, "metrics": False, "logs": False},  # what requests hold goes nowhere else
         lifespan=service.lifespan,
         exception_handlers=service.refusals.handlers(),
+        **ONLY_OURS,
     )
     for method, path, good, refusals, body in CALLS:
         of_operator = 401 in refusals

@@ -237,10 +237,15 @@ def run(config: uvicorn.Config, listener: socket.socket) -> None:
 
     ``config`` holds the settings and ``listener`` is the bound socket.
     """
-    signals = (signal.SIGINT, signal.SIGTERM)
-    before = {one: signal.signal(one, lambda *_: None) for one in signals}  # uvicorn raises them again at its end
+    server, signals = uvicorn.Server(config), (signal.SIGINT, signal.SIGTERM)
+
+    def stop(*_: object) -> None:
+        """Obey a signal that comes before uvicorn listens for it; uvicorn raises all again at its end."""
+        server.should_exit = True
+
+    before = {one: signal.signal(one, stop) for one in signals}
     try:
-        uvicorn.Server(config).run([listener])
+        server.run([listener])
     finally:
         for one, handler in before.items():
             signal.signal(one, handler)

@@ -6,6 +6,13 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
+ONLY_OURS: dict[str, Any] = {
+    "docs_url": None,
+    "redoc_url": None,
+    "redirect_slashes": False,
+    "telemetry": {"tracing": False, "metrics": False, "logs": False},
+}
+"""Settings of an application that answers nothing but its own calls, and sends nothing of its requests elsewhere."""
 PAGE_HEADERS = {
     "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
     "cache-control": "no-store",
