@@ -102,11 +102,17 @@ def test_a_run_without_privacy_takes_no_ledger(sfumato, refused, tables, ledger,
 
 def test_a_second_prediction_is_free_and_says_where(sfumato, refused, other, tmp_path):
     assert sfumato(*other()).code == 0
-    refused("Predictions are never overwritten: read them there, or name another file with --out.", *other())
+    refused("or replace them with --force, which replaces predictions only.", *other())
     refused(f"predict from it for free: sfumato predict {tmp_path / 'new'} --out FILE.", *other(out="q.csv"))
     again = sfumato("predict", tmp_path / "new", "--out", tmp_path / "q.csv", "--json")
     assert json.loads(again.out)["epsilon_spent"] == 0
     assert (tmp_path / "q.csv").read_bytes() == (tmp_path / "p.csv").read_bytes()
+    refused("with --force", "predict", tmp_path / "new", "--out", tmp_path / "q.csv")
+    (tmp_path / "q.csv").write_text("node,predicted,old\n")
+    assert sfumato("predict", tmp_path / "new", "--out", tmp_path / "q.csv", "--force").code == 0
+    assert (tmp_path / "q.csv").read_bytes() == (tmp_path / "p.csv").read_bytes()
+    ledger = tmp_path / "new" / "release" / "ledger.jsonl"
+    refused("which replaces predictions only", "predict", tmp_path / "new", "--out", ledger, "--force")
 
 
 def test_predictions_that_cannot_be_written_are_not_paid_again(sfumato, other, tmp_path, monkeypatch):

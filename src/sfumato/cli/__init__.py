@@ -23,6 +23,7 @@ from sfumato.cli import (
     experiment,
     invert,
     ledger,
+    methods,
     pate,
     report,
     run,
@@ -31,6 +32,7 @@ from sfumato.cli import (
     train,
     tune,
 )
+from sfumato.cli.grouped import GroupedCommand
 from sfumato.cli.stopped import StopError, StoppableGroup, notes_of
 from sfumato.errors import InputError, MissingDependencyError, SfumatoError, SfumatoWarning
 
@@ -39,12 +41,11 @@ app = typer.Typer(
     cls=StoppableGroup,
     help="Differentially private learning on graphs, with guarantees a reviewer can check.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command("train")(train.train)
-app.command("tune")(tune.tune)
+app.command("train", cls=GroupedCommand)(train.train)
+app.command("tune", cls=GroupedCommand)(tune.tune)
 app.command("predict")(run.predict)
 app.command("evaluate")(run.evaluate)
 app.command("verify")(run.verify)
@@ -57,6 +58,7 @@ app.add_typer(budget.app, name="budget")
 app.add_typer(ledger.app, name="ledger")
 app.command("serve")(serve.serve)
 app.add_typer(collect.app, name="collect")
+app.command("methods")(methods.methods)
 app.command("datasets")(data.datasets)
 app.add_typer(text.app, name="text")
 app.add_typer(experiment.app, name="experiment")

@@ -51,6 +51,7 @@ def predict(
     out: Path | None = typer.Option(
         None, "--out", help="The CSV file to write (default: predictions.csv in the run folder)."
     ),
+    force: bool = typer.Option(False, "--force", help="Replace the predictions that are in the file already."),
     epsilon: float | None = typer.Option(
         None, "--epsilon", help="The privacy budget for reading ANOTHER private graph."
     ),
@@ -110,13 +111,13 @@ def predict(
         raise InputError("Expected --sign-key with --new-nodes only, got it for predictions of a whole graph. Drop it.")
     given = any(value is not None for value in (dataset, nodes, edges))
     if fitted.collection is not None:
-        _predict_collected(run, fitted, out or run / "predictions.csv", as_json, given=given)
+        _predict_collected(run, fitted, _free(out or run / "predictions.csv", force), as_json, given=given)
         return
     source = Source(**named, **_kept(run, dataset, text)).check(labeled=False) if given else Source.of_run(run)
     graph = source.with_roles(source.load(), 0)
     if given and not as_json and _same_graph(fitted, graph) and fitted.plan.unit.trust != "local":
         typer.echo("These are the node ids of the run: its cached releases are used, the edges are not read.", err=True)
-    out = _new(out or run / "predictions.csv")
+    out = _free(out or run / "predictions.csv", force)
     if _same_graph(fitted, graph):
         if any(value is not None for value in (epsilon, delta, new_run, ledger)):
             raise InputError(
@@ -143,13 +144,20 @@ def predict(
     )
 
 
-def _new(out: Path) -> Path:
-    if out.exists():
+def _free(out: Path, force: bool) -> Path:
+    if out.exists() and not (force and _holds_predictions(out)):
         raise InputError(
-            f"Expected out to be a new file, got {str(out)!r}, which exists. Predictions are never overwritten: read them "
-            "there, or name another file with --out."
+            f"Expected out to be a new file, got {str(out)!r}, which exists. Read the predictions there, name another file "
+            "with --out, or replace them with --force, which replaces predictions only."
         )
     return out
+
+
+def _holds_predictions(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.readline().startswith(b"node,predicted,")
 
 
 def _predict_collected(run: Path, fitted: Fitted, out: Path, as_json: bool, *, given: bool) -> None:
@@ -159,7 +167,7 @@ def _predict_collected(run: Path, fitted: Fitted, out: Path, as_json: bool, *, g
             "users, for free. Drop them; for others collect and train again."
         )
     graph = graph_of_run(run, fitted)
-    _write_predictions(_new(out), graph, fitted)
+    _write_predictions(out, graph, fitted)
     _say({"out": str(out), "nodes": graph.num_nodes, "epsilon_spent": 0.0}, fitted, as_json)
 
 

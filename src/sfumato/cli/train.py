@@ -15,6 +15,7 @@ from sfumato._files import write_json
 from sfumato._optional import TRAIN, check_installed
 from sfumato.catalog import FACES, WORDS
 from sfumato.cli import collected, data, images, links, local, options
+from sfumato.cli.methods import METHOD
 from sfumato.cli.options import HOPS, Options, set_threads, take_up
 from sfumato.cli.output import stage_bars, tell
 from sfumato.cli.parse import Job, check, given, parse, with_arcs
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from sfumato.method.plan import Fitted
     from sfumato.record.resume import FitState
 
-_SUMMARIES = "; ".join(f"{word}: {FACES[name].summary}" for word, name in WORDS.items())
 _NO_BOUND = (
     "no edge is read, since nothing public bounds how many a node has. Promise a bound (--max-degree), or declare degrees public "
     "(--public-degrees, or degree_column in a schema), if that is true."
@@ -37,7 +37,7 @@ _HOPS = "; ".join(f"{word} {FACES[WORDS[word]].defaults['hops']}" for word in HO
 
 def train(
     context: typer.Context,
-    method: str | None = typer.Argument(None, help=f"The method to train. {_SUMMARIES}."),
+    method: str | None = typer.Argument(None, help=METHOD),
     dataset: str | None = data.DATASET,
     data_dir: Path | None = data.DATA_DIR,
     min_class_size: int | None = data.MIN_CLASS,

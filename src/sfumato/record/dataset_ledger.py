@@ -239,12 +239,18 @@ def read_account(path: Path) -> Account:
             f"Expected {str(path)!r} to be the ledger of a data set, as --ledger makes it, but the file does not exist. Check "
             "the path; a ledger that was lost must be restored."
         )
+    if path.is_dir():
+        raise InputError(
+            f"Expected {str(path)!r} to be the ledger of a data set, which is one file, got a folder. Name the file; the "
+            "ledger of a single run is RUN/release/ledger.jsonl, and `sfumato verify` reads it."
+        )
     head, chain = _read_head(path), _read_chain(path)
     header: Any = chain.entries[0].get("header") if chain.entries else None
     if not _is_header(header):
+        found = "its first line is not the header that --ledger writes" if path.stat().st_size else "the file is empty"
         raise InputError(
-            f"Expected {str(path)!r} to be the ledger of a data set, as --ledger makes it, but its first line is no "
-            "header of format 1 or 2. Check the path."
+            f"Expected {str(path)!r} to be the ledger of a data set, but {found}. Check the path. If this was the ledger, "
+            "restore it from a backup: what it held is still spent."
         )
     problem = chain.problem or _head_problem(path, chain, head)
     claims: list[Claim] = []
