@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sfumato.bounded import hop_kernel, kernels, native
+from sfumato.bounded import _native, _numba, kernels
 from sfumato.bounded.kernels import UNIT
 
 ROOT = Path(__file__).parents[2]
@@ -26,14 +26,14 @@ def build_hook():
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     path = tmp_path_factory.mktemp("native") / "hop.native"
-    if not build_hook().compile_library(native.SOURCE, path):
+    if not build_hook().compile_library(_native.SOURCE, path):
         pytest.skip("no C compiler here")
     return path
 
 
 @pytest.fixture(params=["C", "Numba"])
 def loops(request):
-    return hop_kernel if request.param == "Numba" else native.load(request.getfixturevalue("built"))
+    return _numba if request.param == "Numba" else _native.load(request.getfixturevalue("built"))
 
 
 @pytest.fixture(params=[1, 2])
@@ -94,7 +94,7 @@ def test_both_loops_put_rows_on_the_same_grid(built, threads, width):
     )
     rows = rows.astype(np.float32)
     results = []
-    for loops in (native.load(built), hop_kernel):
+    for loops in (_native.load(built), _numba):
         steps, squares = np.empty(rows.shape, np.int16), np.empty(3000)
         loops.quantize(rows, steps, squares)
         results.append((steps, squares))
@@ -113,7 +113,7 @@ def test_rows_that_are_not_finite_show_in_the_squares(loops, bad):
 
 
 def test_arrays_of_another_kind_are_refused(built):
-    loops, out = native.load(built), np.empty((1, 1), np.int64)
+    loops, out = _native.load(built), np.empty((1, 1), np.int64)
     packed = loops.pack(np.zeros((1, 1), np.int16))
     with pytest.raises(TypeError, match="int32 in C order, got int64"):
         loops.sum_rows(np.array([0, 1]), np.array([0]), packed, 0, out)
@@ -123,22 +123,22 @@ def test_arrays_of_another_kind_are_refused(built):
 
 def test_a_library_of_another_source_is_not_loaded(built, tmp_path, monkeypatch):
     older = tmp_path / "hop.c"
-    older.write_bytes(native.SOURCE.read_bytes() + b"/* an older one */")
+    older.write_bytes(_native.SOURCE.read_bytes() + b"/* an older one */")
     build_hook().compile_library(older, tmp_path / "hop.native")
-    assert native.load(built) is not None
-    assert native.load(tmp_path / "hop.native") is None
-    monkeypatch.setattr(native, "SOURCE", older)
-    assert native.load(tmp_path / "hop.native") is not None
+    assert _native.load(built) is not None
+    assert _native.load(tmp_path / "hop.native") is None
+    monkeypatch.setattr(_native, "SOURCE", older)
+    assert _native.load(tmp_path / "hop.native") is not None
 
 
 def test_a_damaged_library_is_not_loaded(tmp_path):
     (tmp_path / "hop.native").write_bytes(b"\x7fELF and nothing more")
-    assert native.load(tmp_path / "hop.native") is None
+    assert _native.load(tmp_path / "hop.native") is None
 
 
 def test_numba_sums_where_nothing_was_compiled(monkeypatch):
-    monkeypatch.setattr(kernels.native, "load", lambda: None)
-    assert kernels.loops.__wrapped__().NAME == "Numba"
+    monkeypatch.setattr(kernels._native, "load", lambda: None)
+    assert kernels._loops.__wrapped__().NAME == "Numba"
 
 
 def test_a_failed_build_leaves_no_library_behind(tmp_path, monkeypatch, capsys):
@@ -146,15 +146,15 @@ def test_a_failed_build_leaves_no_library_behind(tmp_path, monkeypatch, capsys):
     library.write_bytes(b"old")
     for compiler in ("/nowhere/cc", f"{sys.executable} -c raise(SystemExit(1))"):
         monkeypatch.setenv("CC", compiler)
-        assert not build_hook().compile_library(native.SOURCE, library)
+        assert not build_hook().compile_library(_native.SOURCE, library)
         assert "hop.c was not compiled" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
 def test_numba_is_not_imported_where_the_library_is(built):
     code = (
-        "import sys; from pathlib import Path; from sfumato.bounded import native; "
-        f"native.load.__defaults__ = (Path({str(built)!r}),); "
+        "import sys; from pathlib import Path; from sfumato.bounded import _native; "
+        f"_native.load.__defaults__ = (Path({str(built)!r}),); "
         "import numpy as np; from sfumato.bounded.aggregation import Arcs, neighborhood_sum, to_steps; "
         "arcs = Arcs(np.array([0, 1]), np.zeros(1, np.int32)); "
         "print(neighborhood_sum(arcs, to_steps(np.ones((1, 2), np.float32) / 2)), 'numba' in sys.modules)"

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import check_real, fail
-from sfumato.bounded.kernels import UNIT, loops
+from sfumato.bounded.kernels import UNIT, pack, quantize, sum_rows
 from sfumato.errors import UnsupportedUnitError
 from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.noise.keys import Key, derive_key, operand_mac
@@ -177,7 +177,7 @@ def _on_grid(rows: NDArray[np.float32]) -> tuple[NDArray[np.int16], float]:
     squares = np.empty(len(rows))
     steps = np.empty(rows.shape, np.int16)
     if rows.ndim == 2:
-        loops().quantize(rows, steps, squares)
+        quantize(rows, steps, squares)
     if rows.ndim != 2 or not np.isfinite(longest := math.sqrt(squares.max(initial=0.0))):
         raise fail("rows", f"an array of shape {rows.shape}", "to be a finite matrix, one row a node")
     return steps, longest
@@ -202,7 +202,7 @@ def neighborhood_sum(
     """
     last = arcs.num_nodes if last is None else last
     out = np.empty((last - first, steps.shape[1]), np.int64)
-    loops().sum_rows(arcs.offsets, arcs.sources, loops().pack(steps), first, out)
+    sum_rows(arcs.offsets, arcs.sources, pack(steps), first, out)
     return out
 
 
@@ -268,11 +268,11 @@ def sum_in_blocks(
     >>> sum_in_blocks(both, np.array([[5, 0], [0, 7]], np.int16)).tolist()
     [[0, 7], [5, 0]]
     """
-    packed, width = loops().pack(steps), steps.shape[1]
+    packed, width = pack(steps), steps.shape[1]
     released = np.empty((arcs.num_nodes, width), np.int64)
     for first in range(0, arcs.num_nodes, block):
         last = min(first + block, arcs.num_nodes)
-        loops().sum_rows(arcs.offsets, arcs.sources, packed, first, released[first:last])
+        sum_rows(arcs.offsets, arcs.sources, packed, first, released[first:last])
         if noise is not None:
             released[first:last] += noise(first * width, last * width).reshape(-1, width)
     return released

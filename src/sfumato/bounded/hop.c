@@ -1,6 +1,6 @@
 /* Sums of int16 rows over arcs, and rows on the grid of whole steps, in whole numbers. There is no privacy here.
 
-   native.py loads this file compiled, and hop_kernel.py computes the same bits without it. Threads take rows of the result
+   _native.py loads this file compiled, and _numba.py computes the same bits without it. Threads take rows of the result
    in pieces, as they become free; a row of the result is summed by one thread. */
 
 #include <math.h>
@@ -16,7 +16,7 @@ enum {
   MOST_THREADS = 256
 };
 
-const char *hop_source(void) { return SOURCE; } /* the SHA-256 of this file, by which native.py knows an older build */
+const char *hop_source(void) { return SOURCE; } /* the SHA-256 of this file, by which _native.py knows an older build */
 
 typedef struct {
   const int64_t *offsets;

@@ -1,4 +1,4 @@
-"""Loops over neighborhoods, compiled ahead (:mod:`sfumato.bounded.native`) or by Numba. There is no privacy here.
+"""Loops over neighborhoods, in C where the package was built with a compiler, or else in Numba. There is no privacy here.
 
 Rows are int16; a row of norm 1 is ``UNIT`` = 32767 steps. Sums are exact, so both loops give the same bits, at any number of
 threads and in any order. Numba is imported only where the compiled library is missing.
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from numpy.typing import NDArray
 
-from sfumato.bounded import native
+from sfumato.bounded import _native
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,19 +19,65 @@ if TYPE_CHECKING:
 UNIT = 32767
 
 
-class Loops(Protocol):
-    """What sums rows and puts them on the grid of whole steps.
+def pack(steps: NDArray[np.int16]) -> NDArray[Any]:
+    """Copy int16 rows [nodes, width] to the form that :func:`sum_rows` reads.
 
-    >>> loops().NAME in ("C", "Numba")
+    >>> import numpy as np
+    >>> len(pack(np.zeros((2, 20), np.int16)))
+    2
+    """
+    return _loops().pack(steps)
+
+
+def sum_rows(
+    offsets: NDArray[np.int64],
+    sources: NDArray[np.int32],
+    packed: NDArray[Any],
+    first: int,
+    out: NDArray[np.int64],
+) -> None:
+    """Set ``out[i]`` [rows, width] to the sum of the packed rows that the arcs of row ``first + i`` name.
+
+    The arcs of row i are ``sources[offsets[i]:offsets[i + 1]]``, and ``packed`` is what :func:`pack` returns.
+
+    >>> import numpy as np
+    >>> out, packed = np.empty((2, 1), np.int64), pack(np.array([[5], [7]], np.int16))
+    >>> sum_rows(np.array([0, 1, 2]), np.array([1, 0], np.int32), packed, 0, out)
+    >>> out.tolist()
+    [[7], [5]]
+    """
+    _loops().sum_rows(offsets, sources, packed, first, out)
+
+
+def quantize(rows: NDArray[np.float32], out: NDArray[np.int16], squares: NDArray[np.float64]) -> None:
+    """Write ``rows`` to ``out`` in steps of 1 / 32767, rounded toward zero, and their squared norms to ``squares``.
+
+    A row whose steps have a squared norm above 32767^2, in whole numbers, is shrunk. A row that is not finite has a squared
+    norm that is not, and its place in ``out`` is left as it was.
+
+    >>> import numpy as np
+    >>> steps, squares = np.empty((1, 2), np.int16), np.empty(1)
+    >>> quantize(np.array([[0.6, -0.8]], np.float32), steps, squares)
+    >>> steps.tolist(), squares.round(6).tolist()
+    ([[19660, -26213]], [1.0])
+    """
+    _loops().quantize(rows, out, squares)
+
+
+def language() -> str:
+    """Return the language of the loops in use.
+
+    >>> language() in ("C", "Numba")
     True
     """
+    return _loops().NAME
 
+
+class _Loops(Protocol):
     @property
-    def NAME(self) -> str:  # noqa: N802
-        """The language of the loops."""
+    def NAME(self) -> str: ...  # noqa: N802
 
-    def pack(self, steps: NDArray[np.int16]) -> NDArray[Any]:
-        """Bring int16 rows [nodes, width] into the form that :meth:`sum_rows` reads."""
+    def pack(self, steps: NDArray[np.int16]) -> NDArray[Any]: ...
 
     def sum_rows(
         self,
@@ -40,34 +86,16 @@ class Loops(Protocol):
         packed: NDArray[Any],
         first: int,
         out: NDArray[np.int64],
-    ) -> None:
-        """Set ``out[i]`` [rows, width] to the sum of the rows that the arcs of row ``first + i`` name.
+    ) -> None: ...
 
-        The arcs of row i are ``sources[offsets[i]:offsets[i + 1]]``, and ``packed`` is what :meth:`pack` returns.
-        """
-
-    def quantize(self, rows: NDArray[np.float32], out: NDArray[np.int16], squares: NDArray[np.float64]) -> None:
-        """Write rows to ``out`` in steps of 1 / 32767, rounded toward zero, and their squared norms to ``squares``.
-
-        A row whose steps have a squared norm above 32767^2, in whole numbers, is shrunk. A row that is not finite has a
-        squared norm that is not, and nothing is written to its place in ``out``.
-        """
+    def quantize(self, rows: NDArray[np.float32], out: NDArray[np.int16], squares: NDArray[np.float64]) -> None: ...
 
 
 @cache
-def loops() -> Loops:
-    """Return the loops in use: those compiled ahead if they are there, or else Numba's.
-
-    >>> import numpy as np
-    >>> total = np.empty((2, 1), np.int64)
-    >>> packed = loops().pack(np.array([[5], [7]], np.int16))
-    >>> loops().sum_rows(np.array([0, 1, 2]), np.array([1, 0], np.int32), packed, 0, total)
-    >>> total.tolist()
-    [[7], [5]]
-    """
-    compiled = native.load()
+def _loops() -> _Loops:
+    compiled = _native.load()
     if compiled is not None:
         return compiled
-    from sfumato.bounded import hop_kernel
+    from sfumato.bounded import _numba
 
-    return hop_kernel
+    return _numba
