@@ -38,12 +38,15 @@ class Compiled:
         self._sum_rows.restype = self._quantize.restype = None
 
     def pack(self, steps: NDArray[np.int16]) -> NDArray[np.int16]:
-        """Copy int16 rows [nodes, width] to rows of 8, 16 or a multiple of 32 values, so that few cross a cache line."""
+        """Give int16 rows [nodes, width] 8, 16 or a multiple of 32 columns, of which those beyond the width mean nothing.
+
+        Few such rows cross a cache line. Rows that are so already are not copied.
+        """
         width = steps.shape[1]
         padded = 8 if width <= 8 else 16 if width <= 16 else -(-width // 32) * 32
-        memory = np.zeros(2 * len(steps) * padded + _LINE, np.uint8)
-        start = -memory.ctypes.data % _LINE
-        rows = memory[start : start + 2 * len(steps) * padded].view(np.int16).reshape(len(steps), padded)
+        if width == padded and steps.ctypes.data % _LINE == 0 and steps.flags.c_contiguous:
+            return steps
+        rows = aligned(len(steps), padded)
         rows[:, :width] = steps
         return rows
 
@@ -64,6 +67,17 @@ class Compiled:
         """Write rows to ``out`` in whole steps and their squared norms to ``squares``; rows that are not finite stay out."""
         written = _at(out, np.int16), _at(squares, np.float64)
         self._quantize(_at(rows, np.float32), *rows.shape, *written, _threads())
+
+
+def aligned(rows: int, width: int) -> NDArray[np.int16]:
+    """Return an int16 matrix, not filled, that begins where a cache line does.
+
+    >>> aligned(3, 16).shape
+    (3, 16)
+    """
+    memory = np.empty(2 * rows * width + _LINE, np.uint8)
+    start = -memory.ctypes.data % _LINE
+    return memory[start : start + 2 * rows * width].view(np.int16).reshape(rows, width)
 
 
 def load(path: Path = LIBRARY) -> Compiled | None:

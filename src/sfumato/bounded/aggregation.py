@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import check_real, fail
+from sfumato.bounded._native import aligned
 from sfumato.bounded.kernels import UNIT, pack, quantize, sum_rows
 from sfumato.errors import UnsupportedUnitError
 from sfumato.noise.gaussian import rounded_gaussian
@@ -174,11 +175,12 @@ def to_steps(rows: NDArray[np.float32]) -> NDArray[np.int16]:
 def _on_grid(rows: NDArray[np.float32]) -> tuple[NDArray[np.int16], float]:
     """Return the steps of rows, and the norm of the longest row."""
     rows = np.ascontiguousarray(rows, np.float32)
-    squares = np.empty(len(rows))
-    steps = np.empty(rows.shape, np.int16)
+    longest = math.inf
     if rows.ndim == 2:
+        steps, squares = aligned(*rows.shape), np.empty(len(rows))
         quantize(rows, steps, squares)
-    if rows.ndim != 2 or not np.isfinite(longest := math.sqrt(squares.max(initial=0.0))):
+        longest = math.sqrt(squares.max(initial=0.0))
+    if not math.isfinite(longest):
         raise fail("rows", f"an array of shape {rows.shape}", "to be a finite matrix, one row a node")
     return steps, longest
 
