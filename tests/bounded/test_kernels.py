@@ -1,6 +1,7 @@
 """Compiled loops and Numba's give the same bits; a library that does not belong to this source is not used."""
 
 import importlib.util
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -161,3 +162,15 @@ def test_numba_is_not_imported_where_the_library_is(built):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("[[16383 16383]] False\n", "")
+
+
+@pytest.mark.parametrize(("wanted", "threads"), [("3", 3), ("0", 2), ("4,2", 2), (None, 2)])
+def test_without_numba_the_environment_or_the_processors_decide_on_threads(monkeypatch, wanted, threads):
+    monkeypatch.delitem(sys.modules, "numba")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 5}, raising=False)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if wanted is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", wanted)
+    assert _native._threads() == threads
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert _native._threads() == (3 if wanted == "3" else os.cpu_count())

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import TYPE_CHECKING
+
 from numpy.typing import NDArray
 
 from sfumato._optional import require
-from sfumato.bounded.aggregation import Arcs
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from sfumato.bounded.aggregation import Arcs
 
 
 def sum_on_device(arcs: Arcs, steps: NDArray[np.int16], device: str, *, block: int = 1 << 24) -> NDArray[np.int64]:
@@ -22,6 +27,8 @@ def sum_on_device(arcs: Arcs, steps: NDArray[np.int16], device: str, *, block: i
 
     Shapes: int64 [num_nodes, width].
 
+    >>> import numpy as np
+    >>> from sfumato.bounded.aggregation import Arcs
     >>> both = Arcs(np.array([0, 1, 2]), np.array([1, 0], np.int32))
     >>> sum_on_device(both, np.array([[5, 0], [0, 7]], np.int16), "cpu").tolist()
     [[0, 7], [5, 0]]

@@ -8,6 +8,10 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "Pairs are parted as little-endian processors hold them."
+#endif
+
 enum {
   UNIT = 32767,
   FLUSH = 1 << 16, /* 2^16 terms of at least -2^15 and below 2^15 stay within an int32 */
