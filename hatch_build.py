@@ -22,7 +22,7 @@ LIBRARY = SOURCE.with_suffix(".native")
 MACOS = "11.0"
 
 
-class CompileHook(BuildHookInterface):  # type: ignore[type-arg]
+class CompileHook(BuildHookInterface):
     """Puts the compiled library into a wheel, or beside its source for an editable installation."""
 
     PLUGIN_NAME = "custom"
