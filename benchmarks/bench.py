@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from bench_rows import ROWS, Call, Row
 
+from sfumato.bounded.kernels import language
 from sfumato.report.markdown import to_markdown
 from sfumato.report.page import Code, Facts, Items, Page, Section, Table
 
@@ -120,7 +121,7 @@ def machine() -> dict[str, str]:
         "processor": f"{model[0] if model else platform.processor()}, {os.cpu_count()} cores, 2 threads used",
         "memory": f"{memory:.0f} GiB",
         "system": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}, "
-        f"torch {torch.__version__}, Numba {numba.__version__}",
+        f"torch {torch.__version__}, Numba {numba.__version__}, sums in {language()}",
         "load": f"{os.getloadavg()[0]:.1f} at the end, of which this process is 1 to 2",
     }
 

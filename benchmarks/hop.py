@@ -1,4 +1,6 @@
-"""One hop against SciPy CSR x dense float32, and noise against torch.randn: ratios in one run, alternating.
+"""One hop in C and in Numba against SciPy and torch CSR x dense float32, and noise against torch.randn.
+
+Medians of alternating rounds in one run, and medians of the ratios round by round, on two threads.
 
 python benchmarks/hop.py [--nodes 1000000] [--arcs 20000000] [--rounds 5]
 """
@@ -7,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import time
+import warnings
 from collections.abc import Callable
 
 import numba
@@ -14,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from sfumato.bounded import kernels
+from sfumato.bounded import _native, _numba, kernels
 from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum, normalize_rows, to_steps
 from sfumato.noise.gaussian import rounded_gaussian
 
@@ -33,11 +36,12 @@ def main() -> None:
     for law in ("uniform", "skewed"):
         compare_hop(random, options, law)
     values = options.nodes * WIDTH
+    print(f"{values:.0e} noise values")
     compare(
-        f"{values:.0e} noise values",
-        lambda: rounded_gaussian(bytes(32), 216815.0, 0, values),
-        "torch.randn",
-        lambda: torch.randn(values),
+        {
+            "Sfumato": lambda: rounded_gaussian(bytes(32), 216815.0, 0, values),
+            "torch.randn": lambda: torch.randn(values),
+        },
         options.rounds,
     )
 
@@ -46,15 +50,26 @@ def compare_hop(random: np.random.Generator, options: argparse.Namespace, law: s
     offsets, sources = arcs(random, options.nodes, options.arcs, law)
     rows = normalize_rows(random.normal(size=(options.nodes, WIDTH)))
     matrix = sp.csr_matrix((np.ones(options.arcs, np.float32), sources, offsets), shape=(options.nodes,) * 2)
-    packed, out = kernels.pack(to_steps(rows)), np.empty((options.nodes, WIDTH), np.int64)
+    dense, tensor = torch.from_numpy(rows), sparse_tensor(matrix)
+    out = np.empty((options.nodes, WIDTH), np.int64)
+
+    def summed_by(loops: kernels._Loops) -> Callable[[], object]:
+        packed = loops.pack(to_steps(rows))
+        return lambda: loops.sum_rows(offsets, sources, packed, 0, out)
+
+    print(f"hop, {law}, {options.nodes:,} nodes, {options.arcs:,} arcs; in use: {kernels.language()}")
+    compiled = _native.load()
+    ours = {loops.NAME: summed_by(loops) for loops in ([compiled] if compiled else []) + [_numba]}
     compare(
-        f"hop, {law}",
-        lambda: kernels.sum_rows(offsets, sources, packed, 0, out),
-        "SciPy float32",
-        lambda: matrix @ rows,
-        options.rounds,
+        ours | {"SciPy float32": lambda: matrix @ rows, "torch CSR float32": lambda: tensor @ dense}, options.rounds
     )
-    check_bits(Arcs(offsets, sources), rows)
+    check_bits(Arcs(offsets, sources), rows, list(ours.values()), out)
+
+
+def sparse_tensor(matrix: sp.csr_matrix) -> torch.Tensor:
+    warnings.filterwarnings("ignore", message="Sparse ")
+    parts = (torch.from_numpy(part) for part in (matrix.indptr, matrix.indices, matrix.data))
+    return torch.sparse_csr_tensor(*parts, size=matrix.shape)
 
 
 def arcs(random: np.random.Generator, nodes: int, count: int, law: str) -> tuple[np.ndarray, np.ndarray]:
@@ -65,13 +80,14 @@ def arcs(random: np.random.Generator, nodes: int, count: int, law: str) -> tuple
     return offsets, (nodes * (uniform if law == "uniform" else uniform**2)).astype(np.int32)
 
 
-def compare(name: str, ours: Callable[[], object], peer_name: str, peer: Callable[[], object], rounds: int) -> None:
-    """Alternate the two after one warm-up each; print medians and the median of the paired ratios."""
-    ours(), peer()
-    pairs = np.array([(seconds(ours), seconds(peer)) for _ in range(rounds)])
-    mine, theirs = np.median(pairs, axis=0)
-    ratio = np.median(pairs[:, 1] / pairs[:, 0])
-    print(f"{name}: {mine:.3f} s; {peer_name}: {theirs:.3f} s; {ratio:.2f} x as fast", flush=True)
+def compare(calls: dict[str, Callable[[], object]], rounds: int) -> None:
+    """Alternate all calls after one warm-up each; print medians, and of each but the last the ratios to those after it."""
+    for call in calls.values():
+        call()
+    times = np.array([[seconds(call) for call in calls.values()] for _ in range(rounds)])
+    for i, name in enumerate(calls):
+        ratios = [f"{np.median(times[:, k] / times[:, i]):.2f} x {other}" for k, other in enumerate(calls) if k > i]
+        print("; ".join([f"  {name}: {np.median(times[:, i]):.3f} s", *ratios]), flush=True)
 
 
 def seconds(call: Callable[[], object]) -> float:
@@ -80,15 +96,16 @@ def seconds(call: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def check_bits(graph: Arcs, rows: np.ndarray) -> None:
-    """The noisy release must not depend on threads or blocking."""
+def check_bits(graph: Arcs, rows: np.ndarray, sums: list[Callable[[], object]], out: np.ndarray) -> None:
+    """The sums must not depend on the loops, nor the noisy release on threads or blocking."""
+    results = [(call(), out.copy())[1] for call in sums]
     releases = []
     for threads, block in ((2, 1 << 14), (1, 1 << 14), (2, 100_003)):
         numba.set_num_threads(threads)
         releases.append(noisy_neighborhood_sum(graph, rows, 10.0, bytes(32), block=block))
     numba.set_num_threads(2)
-    same = all(np.array_equal(releases[0], other) for other in releases[1:])
-    print(f"  noisy release bit-identical at 1 and 2 threads and other blocks: {same}")
+    same = all(np.array_equal(group[0], other) for group in (results, releases) for other in group[1:])
+    print(f"  sums bit-identical in {len(sums)} loops, noisy release at 1 and 2 threads and other blocks: {same}")
     assert same
 
 

@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from sfumato.bounded import aggregation
 from sfumato.bounded.aggregation import Arcs, neighborhood_sum, noisy_neighborhood_sum, normalize_rows, to_steps
 from sfumato.bounded.degree import by_destination
-from sfumato.bounded.kernels import UNIT, pack, quantize
+from sfumato.bounded.kernels import UNIT
 from sfumato.errors import InputError
 from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.noise.keys import derive_key, operand_mac
@@ -70,11 +71,6 @@ def test_a_hub_beyond_the_field_width_is_exact(extreme, num_arcs):
     assert np.array_equal(total[1], steps[1])
 
 
-def test_packing_pads_with_zeros():
-    assert pack(np.zeros((3, 17), np.int16)).shape == (3, 2, 4)
-    assert (pack(np.zeros((3, 0), np.int16)) == pack(np.zeros((3, 16), np.int16))).all()
-
-
 def test_steps_round_toward_zero():
     rows = unit_rows(0, 5000, 7)
     steps = to_steps(rows).astype(np.int64)
@@ -96,11 +92,9 @@ def test_steps_never_leave_the_unit_ball(scale):
 
 
 def test_a_row_just_outside_in_integers_is_shrunk():
-    rows = np.array([[0.6, 0.8000001], [1.0, 0.0001]], np.float32)
-    out = np.empty((2, 2), np.int16)
-    quantize(rows, out)
-    assert (np.square(out.astype(np.int64)).sum(1) <= UNIT**2).all()
-    assert out[1].tolist() == [UNIT - 1, 2]
+    steps = to_steps(np.array([[0.6, 0.8000001], [1.0, 0.0001]], np.float32))
+    assert (np.square(steps.astype(np.int64)).sum(1) <= UNIT**2).all()
+    assert steps[1].tolist() == [UNIT - 1, 2]
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -183,6 +177,17 @@ def test_normalized_rows():
     rows = normalize_rows(np.array([[3, 4], [0, 0], [-5, 0]], np.int64))
     assert rows.dtype == np.float32
     assert rows == pytest.approx(np.array([[0.6, 0.8], [0, 0], [-1, 0]]))
+    assert normalize_rows(np.array([[np.nan, 1]])).tolist() == [[0, 0]]
     long = normalize_rows(np.random.default_rng(0).normal(size=(3000, 40)) * 1e12)
     assert np.abs(np.linalg.norm(long.astype(float), axis=1) - 1).max() < 1e-6
     assert noisy_neighborhood_sum(FOUR, long[:4], 0.0, KEY).shape == (4, 40)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("width", [1, 9, 40])
+def test_rows_normalized_in_blocks_have_the_bits_of_all_at_once(monkeypatch, width, order):
+    rows = np.asarray(np.random.default_rng(width).normal(size=(101, width)) * 1e6, order=order)
+    at_once = normalize_rows(rows)
+    for block in (1, 2, 50, 100):
+        monkeypatch.setattr(aggregation, "_BLOCK", block)
+        assert np.array_equal(normalize_rows(rows), at_once)

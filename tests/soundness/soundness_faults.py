@@ -98,19 +98,22 @@ def last_target_dropped(nodes):
     return drop
 
 
-def round_up(rows, out):
+def round_up(rows, out, squares):
     """Rounding away from zero."""
     out[...] = np.sign(rows) * np.ceil(np.minimum(np.abs(rows), 1) * UNIT)
+    squares[...] = np.square(rows, dtype=np.float64).sum(axis=1)
 
 
-def round_to_nearest(rows, out):
+def round_to_nearest(rows, out, squares):
     """Rounding to nearest."""
     out[...] = np.rint(np.clip(rows, -1, 1) * UNIT)
+    squares[...] = np.square(rows, dtype=np.float64).sum(axis=1)
 
 
-def no_clip(rows, out):
+def no_clip(rows, out, squares):
     """Toward zero as it should be, but rows that are too long stay too long."""
     out[...] = np.trunc(np.clip(rows.astype(np.float64), -1, 1) * UNIT)
+    squares[...] = np.square(rows, dtype=np.float64).sum(axis=1)
 
 
 ROUNDINGS = (round_up, round_to_nearest, no_clip)

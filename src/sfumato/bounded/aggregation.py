@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import check_real, fail
+from sfumato.bounded._native import aligned
 from sfumato.bounded.kernels import UNIT, pack, quantize, sum_rows
 from sfumato.errors import UnsupportedUnitError
 from sfumato.noise.gaussian import rounded_gaussian
@@ -168,12 +169,20 @@ def to_steps(rows: NDArray[np.float32]) -> NDArray[np.int16]:
     >>> to_steps(np.array([[0.6, -0.8]], np.float32)).tolist()
     [[19660, -26213]]
     """
+    return _on_grid(rows)[0]
+
+
+def _on_grid(rows: NDArray[np.float32]) -> tuple[NDArray[np.int16], float]:
+    """Return the steps of rows, and the norm of the longest row."""
     rows = np.ascontiguousarray(rows, np.float32)
-    if rows.ndim != 2 or not np.isfinite(rows).all():
+    longest = math.inf
+    if rows.ndim == 2:
+        steps, squares = aligned(*rows.shape), np.empty(len(rows))
+        quantize(rows, steps, squares)
+        longest = math.sqrt(squares.max(initial=0.0))
+    if not math.isfinite(longest):
         raise fail("rows", f"an array of shape {rows.shape}", "to be a finite matrix, one row a node")
-    out = np.empty(rows.shape, np.int16)
-    quantize(rows, out)
-    return out
+    return steps, longest
 
 
 def neighborhood_sum(
@@ -194,10 +203,9 @@ def neighborhood_sum(
     [[0, 7], [5, 0]]
     """
     last = arcs.num_nodes if last is None else last
-    packed = pack(steps)
-    out = np.empty((last - first, packed.shape[1] * 16), np.int64)
-    sum_rows(arcs.offsets, arcs.sources, packed, first, out)
-    return out[:, : steps.shape[1]]
+    out = np.empty((last - first, steps.shape[1]), np.int64)
+    sum_rows(arcs.offsets, arcs.sources, pack(steps), first, out)
+    return out
 
 
 def noisy_neighborhood_sum(
@@ -230,10 +238,9 @@ def noisy_neighborhood_sum(
     check_real(low=0, noise_stddev=noise_stddev)
     if rows.ndim != 2 or len(rows) != arcs.num_nodes:
         raise fail("rows", f"an array of shape {rows.shape}", f"to be a matrix of {arcs.num_nodes} rows, one a node")
-    longest = float(np.sqrt(np.square(rows, dtype=np.float64).sum(axis=1).max(initial=0.0)))
+    steps, longest = _on_grid(rows)
     if longest > 1 + 1e-5:
         raise fail("rows", "a longer row", "to have norm at most 1", "Normalize rows before sending them.")
-    steps = to_steps(rows)
     if not noise_stddev:
         return sum_in_blocks(arcs, steps, block=block)
     release_key = derive_key(key, operand_mac(key, steps, arcs.offsets, arcs.sources))
@@ -265,12 +272,9 @@ def sum_in_blocks(
     """
     packed, width = pack(steps), steps.shape[1]
     released = np.empty((arcs.num_nodes, width), np.int64)
-    scratch = np.empty((min(block, arcs.num_nodes), packed.shape[1] * 16), np.int64)
     for first in range(0, arcs.num_nodes, block):
         last = min(first + block, arcs.num_nodes)
-        sums = scratch[: last - first]
-        sum_rows(arcs.offsets, arcs.sources, packed, first, sums)
-        released[first:last] = sums[:, :width]
+        sum_rows(arcs.offsets, arcs.sources, packed, first, released[first:last])
         if noise is not None:
             released[first:last] += noise(first * width, last * width).reshape(-1, width)
     return released
@@ -282,7 +286,10 @@ def normalize_rows(rows: NDArray[np.floating] | NDArray[np.int64]) -> NDArray[np
     >>> normalize_rows(np.array([[3, 4], [0, 0]])).tolist()
     [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
     """
-    rows = rows.astype(np.float64)
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    scaled: NDArray[np.float64] = np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)
-    return scaled.astype(np.float32)
+    scaled = np.empty(rows.shape, np.float32)
+    block = _BLOCK if rows.flags.c_contiguous else len(rows) or 1  # the layout decides the order of NumPy's sums
+    for first in range(0, len(rows), block):
+        part = rows[first : first + block].astype(np.float64)
+        norms = np.linalg.norm(part, axis=1, keepdims=True)
+        scaled[first : first + block] = np.divide(part, norms, out=np.zeros_like(part), where=norms > 0)
+    return scaled

@@ -95,7 +95,9 @@ def train(
     sign_key: Path | None = options.SIGN_KEY,
     out: Path | None = options.OUT,
     as_json: bool = options.JSON,
-    verbose: bool = typer.Option(False, "--verbose", help="Print the plan before training."),
+    verbose: bool = typer.Option(
+        False, "--verbose", help="Print the plan and how neighborhoods are summed, before training."
+    ),
 ) -> None:
     """Train a method within a privacy budget.
 
@@ -142,6 +144,7 @@ def _run(
     job: Job, state: FitState | None, kept: dict[str, Any] | None, start: float, quiet: bool, verbose: bool
 ) -> tuple[dict[str, Any], Evaluation]:
     """Fit, save and score a run. Return what metrics.json holds, and the scores of the run and its controls."""
+    from sfumato.bounded.kernels import language
     from sfumato.bounded.promise import protects_every_arc
     from sfumato.central.auto import can_promise
     from sfumato.evaluation.memory import peak_mb
@@ -158,7 +161,7 @@ def _run(
             print(f"{job.word}: {_NO_BOUND}", file=sys.stderr)
     tell(plan.caveats)
     if verbose:
-        print(plan, file=sys.stderr)
+        print(plan, f"Neighborhoods are summed in {language()}.", sep="\n", file=sys.stderr)
     note_uncharged(job)
     with stage_bars(quiet) as report:
         fitted, seconds = _fit(job, prepared, state, kept, report)

@@ -1,0 +1,112 @@
+"""The loops of :mod:`sfumato.bounded.kernels`, compiled from hop.c when the package is built, and loaded without Python's ABI.
+
+A library that is missing, damaged or built from another hop.c is not used. There is no privacy here, only exact arithmetic.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+SOURCE = Path(__file__).with_name("hop.c")
+LIBRARY = SOURCE.with_suffix(".native")
+_LINE = 64
+
+
+class Compiled:
+    """The loops of one library; they run without the interpreter's lock, in as many threads as Numba would.
+
+    >>> compiled = load()
+    >>> compiled is None or compiled.NAME == "C"
+    True
+    """
+
+    NAME = "C"
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        pointer, number = ctypes.c_void_p, ctypes.c_int64
+        self._sum_rows, self._quantize = library.sum_rows, library.quantize
+        self._sum_rows.argtypes = [pointer] * 3 + [number] * 4 + [pointer, number]
+        self._quantize.argtypes = [pointer, number, number, pointer, pointer, number]
+        self._sum_rows.restype = self._quantize.restype = None
+
+    def pack(self, steps: NDArray[np.int16]) -> NDArray[np.int16]:
+        """Give int16 rows [nodes, width] 8, 16 or a multiple of 32 columns, of which those beyond the width mean nothing.
+
+        Few such rows cross a cache line. Rows that are so already are not copied.
+        """
+        width = steps.shape[1]
+        padded = 8 if width <= 8 else 16 if width <= 16 else -(-width // 32) * 32
+        if width == padded and steps.ctypes.data % _LINE == 0 and steps.flags.c_contiguous:
+            return steps
+        rows = aligned(len(steps), padded)
+        rows[:, :width] = steps
+        return rows
+
+    def sum_rows(
+        self,
+        offsets: NDArray[np.int64],
+        sources: NDArray[np.int32],
+        packed: NDArray[np.int16],
+        first: int,
+        out: NDArray[np.int64],
+    ) -> None:
+        """Set ``out[i]`` [rows, width] to the sum of the rows that the arcs of row ``first + i`` name."""
+        rows, width = out.shape
+        arcs, padded = (_at(offsets, np.int64), _at(sources, np.int32)), packed.shape[1]
+        self._sum_rows(*arcs, _at(packed, np.int16), padded, width, first, first + rows, _at(out, np.int64), _threads())
+
+    def quantize(self, rows: NDArray[np.float32], out: NDArray[np.int16], squares: NDArray[np.float64]) -> None:
+        """Write rows to ``out`` in whole steps and their squared norms to ``squares``; rows that are not finite stay out."""
+        written = _at(out, np.int16), _at(squares, np.float64)
+        self._quantize(_at(rows, np.float32), *rows.shape, *written, _threads())
+
+
+def aligned(rows: int, width: int) -> NDArray[np.int16]:
+    """Return an int16 matrix, not filled, that begins where a cache line does.
+
+    >>> aligned(3, 16).shape
+    (3, 16)
+    """
+    memory = np.empty(2 * rows * width + _LINE, np.uint8)
+    start = -memory.ctypes.data % _LINE
+    return memory[start : start + 2 * rows * width].view(np.int16).reshape(rows, width)
+
+
+def load(path: Path = LIBRARY) -> Compiled | None:
+    """Load a library, or return None if it is missing, damaged or built from another source than this package's.
+
+    >>> load(Path("absent")) is None
+    True
+    """
+    try:
+        library = ctypes.CDLL(os.fspath(path.absolute()))
+        library.hop_source.restype = ctypes.c_char_p
+        built = library.hop_source()
+        return Compiled(library) if built == hashlib.sha256(SOURCE.read_bytes()).hexdigest().encode() else None
+    except (OSError, AttributeError):
+        return None
+
+
+def _at(array: NDArray[Any], kind: type[np.generic]) -> int:
+    if array.dtype != kind or not array.flags.c_contiguous:
+        raise TypeError(f"Expected an array of {kind.__name__} in C order, got {array.dtype}. Convert it once, before.")
+    return array.ctypes.data
+
+
+def _threads() -> int:
+    """Return how many threads Numba would use if it is loaded; else OMP_NUM_THREADS, or one a processor."""
+    numba = sys.modules.get("numba")
+    if numba is not None:
+        return int(numba.get_num_threads())
+    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    if wanted.isdecimal() and int(wanted):
+        return int(wanted)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

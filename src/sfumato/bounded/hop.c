@@ -1,0 +1,148 @@
+/* Sums of int16 rows over arcs, and rows on the grid of whole steps, in whole numbers. There is no privacy here.
+
+   _native.py loads this file compiled, and _numba.py computes the same bits without it. Threads take rows of the result
+   in pieces, as they become free; a row of the result is summed by one thread. */
+
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "Pairs are parted as little-endian processors hold them."
+#endif
+
+enum {
+  UNIT = 32767,
+  FLUSH = 1 << 16, /* 2^16 terms of at least -2^15 and below 2^15 stay within an int32 */
+  AHEAD = 32,      /* the row of so many arcs later is fetched into the cache */
+  PIECE = 128,     /* so many rows of the result are handed to a thread at a time */
+  MOST_THREADS = 256
+};
+
+const char *hop_source(void) { return SOURCE; } /* the SHA-256 of this file, by which _native.py knows an older build */
+
+typedef struct {
+  const int64_t *offsets;
+  const int32_t *sources;
+  const int16_t *rows; /* [nodes, padded] */
+  int64_t padded, width, first, last;
+  int64_t *out; /* [last - first, width] */
+} Sums;
+
+/* Eight int16 as four int32: shifts part the even from the odd ones, on every processor that has 16-byte vectors. */
+typedef int32_t Pairs __attribute__((vector_size(16)));
+typedef int32_t Row __attribute__((vector_size(16), aligned(2), may_alias));
+
+/* Sum columns column to column + 8 * BLOCKS of one row. */
+#define DEFINE_SUM_ROW(BLOCKS)                                                                      \
+  static inline void sum_row_##BLOCKS(const Sums *job, int64_t row, int64_t column) {               \
+    const int16_t *rows = job->rows + column;                                                       \
+    const int32_t *sources = job->sources;                                                          \
+    int64_t padded = job->padded, arc = job->offsets[row], end = job->offsets[row + 1];             \
+    int64_t final = job->offsets[job->last] - 1, sums[8 * BLOCKS] = {0};                            \
+    while (arc < end) {                                                                             \
+      int64_t stop = end - arc > FLUSH ? arc + FLUSH : end;                                         \
+      Pairs even[BLOCKS] = {0}, odd[BLOCKS] = {0};                                                  \
+      for (; arc < stop; arc++) {                                                                   \
+        __builtin_prefetch(rows + padded * sources[arc + AHEAD < final ? arc + AHEAD : final]);     \
+        const Row *values = (const Row *)(rows + padded * sources[arc]);                            \
+        for (int block = 0; block < BLOCKS; block++) {                                              \
+          even[block] += values[block] << 16 >> 16;                                                 \
+          odd[block] += values[block] >> 16;                                                        \
+        }                                                                                           \
+      }                                                                                             \
+      for (int lane = 0; lane < 8 * BLOCKS; lane++)                                                 \
+        sums[lane] += (lane % 2 ? odd : even)[lane / 8][lane / 2 % 4];                              \
+    }                                                                                               \
+    int64_t *out = job->out + (row - job->first) * job->width + column, left = job->width - column; \
+    for (int64_t lane = 0; lane < 8 * BLOCKS && lane < left; lane++) out[lane] = sums[lane];        \
+  }
+
+DEFINE_SUM_ROW(1)
+DEFINE_SUM_ROW(2)
+DEFINE_SUM_ROW(4)
+
+static void sum_piece(const void *argument, int64_t low, int64_t high) {
+  const Sums *job = argument;
+  for (int64_t row = job->first + low; row < job->first + high; row++) {
+    if (job->padded == 8)
+      sum_row_1(job, row, 0);
+    else if (job->padded == 16)
+      sum_row_2(job, row, 0);
+    else
+      for (int64_t column = 0; column < job->width; column += 32) sum_row_4(job, row, column);
+  }
+}
+
+typedef struct {
+  const float *rows; /* [count, width] */
+  int64_t width;
+  int16_t *out;    /* [count, width] */
+  double *squares; /* [count] */
+} Grid;
+
+static void quantize_piece(const void *argument, int64_t low, int64_t high) {
+  const Grid *job = argument;
+  for (int64_t row = low; row < high; row++) {
+    const float *values = job->rows + row * job->width;
+    int16_t *out = job->out + row * job->width;
+    double square = 0;
+    for (int64_t c = 0; c < job->width; c++) square += (double)values[c] * values[c];
+    job->squares[row] = square;
+    if (!isfinite(square)) continue;
+    int64_t total = 0;
+    for (int64_t c = 0; c < job->width; c++) {
+      double value = values[c] > 1 ? 1 : values[c] < -1 ? -1 : values[c];
+      int32_t step = (int32_t)(value * UNIT);
+      out[c] = (int16_t)step;
+      total += step * step;
+    }
+    while (total > (int64_t)UNIT * UNIT) {
+      total = 0;
+      for (int64_t c = 0; c < job->width; c++) {
+        int32_t step = out[c] - (out[c] > 0) + (out[c] < 0);
+        out[c] = (int16_t)step;
+        total += step * step;
+      }
+    }
+  }
+}
+
+typedef struct {
+  void (*piece)(const void *, int64_t, int64_t);
+  const void *job;
+  int64_t count;
+  atomic_int_fast64_t next;
+} Work;
+
+static void *take_pieces(void *argument) {
+  Work *work = argument;
+  int64_t low;
+  while ((low = atomic_fetch_add(&work->next, PIECE)) < work->count)
+    work->piece(work->job, low, low + PIECE < work->count ? low + PIECE : work->count);
+  return 0;
+}
+
+static void share(Work *work, int64_t threads) {
+  pthread_t started[MOST_THREADS];
+  int64_t count = 0, most = (work->count - 1) / PIECE;
+  if (threads - 1 < most) most = threads - 1;
+  if (MOST_THREADS < most) most = MOST_THREADS;
+  while (count < most && !pthread_create(&started[count], 0, take_pieces, work)) count++;
+  take_pieces(work);
+  while (count) pthread_join(started[--count], 0);
+}
+
+void sum_rows(const int64_t *offsets, const int32_t *sources, const int16_t *rows, int64_t padded, int64_t width,
+              int64_t first, int64_t last, int64_t *out, int64_t threads) {
+  Sums job = {offsets, sources, rows, padded, width, first, last, out};
+  Work work = {sum_piece, &job, last - first, 0};
+  share(&work, threads);
+}
+
+void quantize(const float *rows, int64_t count, int64_t width, int16_t *out, double *squares, int64_t threads) {
+  Grid job = {rows, width, out, squares};
+  Work work = {quantize_piece, &job, count, 0};
+  share(&work, threads);
+}
