@@ -18,6 +18,7 @@ from sfumato._optional import require
 from sfumato.errors import DataError, InputError, SchemaError
 from sfumato.graph._tables import documents_of, existing, file_table, guarded, known, table
 from sfumato.graph.bounds import bounds_in
+from sfumato.graph.dropped import tell_dropped
 from sfumato.graph.graph import Graph
 from sfumato.graph.schema import Schema
 from sfumato.graph.text import with_texts
@@ -85,10 +86,11 @@ def read_csv(
 
     Node file: one row for each node. ``id_column`` (default: a column called id or node, else the first) holds integers or
     text; ``label`` one class for each node, missing allowed; ``role`` train, val, test or none; ``features`` (default: all
-    other columns) numbers, or text and booleans that become one-hot columns, all zero where missing.
+    other columns) numbers, or text and booleans that become one-hot columns, all zero where missing. A missing number becomes the
+    middle of its declared range, else 0 (:attr:`~sfumato.graph.schema.Column.default`).
     Edge file: one row for each edge; ``source`` and ``target`` default to columns of such names, else the first two. Other
-    columns, weights among them, are ignored. Undirected (the default, unless the schema says otherwise): a row beside
-    its reverse is merged and counted in ``Graph.merged``.
+    columns, weights among them, are not read, and a :class:`~sfumato.errors.DroppedWarning` names them. Undirected (the default,
+    unless the schema says otherwise): a row beside its reverse is merged and counted in ``Graph.merged``.
     ``schema`` declares what is public (see :class:`Schema`); what it leaves open is read off the data and listed in
     ``Graph.assumed_public``. Numbers beyond a declared range are clipped to it; a category or class that is not declared
     counts as missing; ``Graph.outside`` counts both.
@@ -139,6 +141,8 @@ def read_parquet(nodes: str | Path, edges: str | Path, **how: Any) -> Graph:
 
 def _read(nodes: Any, edges: Any, how: Reading, places: tuple[str, str], first_row: int = 1) -> Graph:
     graph = build_graph(nodes, edges, how, places, first_row)
+    ends = edge_names(edges.column_names, how, places[1])
+    tell_dropped((column for column in edges.column_names if column not in ends), places[1])
     if how.text_features is None:
         return graph
     return with_texts(graph, documents_of(nodes, how.text, places[0]), how.text_features, how.report)
