@@ -268,8 +268,8 @@ def _kept(run: Path, dataset: str | None, text: list[str] | None) -> dict[str, A
         return {"split": Source.split, "text": tuple(text or ())}
     same = kept.dataset == dataset and (dataset or kept.split != "public")
     columns = tuple(text) if text else () if dataset else kept.text
-    split = kept.split if same else Source.split
-    return {"split": split, "text": columns, "text_features": kept.text_features, "image_size": kept.image_size}
+    drawn: dict[str, Any] = {"split": kept.split, "labeled": kept.labeled} if same else {"split": Source.split}
+    return {**drawn, "text": columns, "text_features": kept.text_features, "image_size": kept.image_size}
 
 
 def _write_predictions(out: Path, graph: Graph, fitted: Fitted, table: NDArray[np.float32] | None = None) -> None:
