@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from sfumato._shown import html_table
 from sfumato._validate import fail
 from sfumato.errors import DataError, InputError, SchemaError
 from sfumato.graph.arcs import (
@@ -173,6 +174,16 @@ class Graph:
             f"{self.num_classes} classes)"
         )
 
+    def _repr_html_(self) -> str:
+        kind = "arcs" if self.directed else "undirected edges"
+        counts = {
+            "nodes": self.num_nodes,
+            kind: self.num_edges,
+            "features": self.num_features,
+            "classes": self.num_classes,
+        }
+        return html_table(f"Graph {self.name}", {name: f"{count:,}" for name, count in counts.items()})
+
     @classmethod
     def from_edges(
         cls, source: Any, target: Any, num_nodes: int, *, directed: bool, self_loops: str = "remove", **fields: Any
@@ -291,14 +302,23 @@ class Graph:
         """Return the same graph with these roles: integers [num_nodes], 0 train, 1 val, 2 test, 3 none."""
         return replace(self, roles=roles)
 
-    def with_split(self, fractions: Sequence[float] = DEFAULT_FRACTIONS, seed: int = 0) -> Graph:
+    def with_split(
+        self, fractions: Sequence[float] = DEFAULT_FRACTIONS, seed: int = 0, *, labeled: bool = False
+    ) -> Graph:
         """Return the same graph with roles drawn at random over node ids; this reads nothing private.
+
+        ``labeled`` draws them over the nodes with a label, and gives the others none: only where who has a label is public.
 
         >>> graph = Graph.from_edges([0], [1], 20, directed=False).with_split(seed=1)
         >>> graph.train_mask.sum(), graph.test_mask.sum()
         (np.int64(15), np.int64(3))
         """
-        return self.with_roles(random_roles(self.num_nodes, tuple(fractions), seed))
+        return self.with_roles(random_roles(self._among(labeled), tuple(fractions), seed))
+
+    def _among(self, labeled: bool) -> Any:
+        """Which nodes a split is drawn over; all, if none has a label."""
+        known = np.zeros(self.num_nodes, dtype=bool) if self.y is None or not labeled else self.y >= 0
+        return known if known.any() else ~known
 
     def public_facts(self, unit: Any) -> PublicFacts:
         """Return what calibration may know under a privacy unit.
@@ -316,7 +336,8 @@ class Graph:
             fact for fact in self.assumed_public if ("labels" if fact == "classes" else "features") not in unit.public
         ]
         split = unit.split or DEFAULT_FRACTIONS
-        train = split_sizes(self.num_nodes, split)[0] if self.roles is None else int(self.train_mask.sum())
+        among = int(self._among("labels" in unit.public).sum())
+        train = split_sizes(among, split)[0] if self.roles is None else int(self.train_mask.sum())
         return PublicFacts(
             num_nodes=self.num_nodes,
             num_train=train,

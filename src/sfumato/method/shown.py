@@ -1,0 +1,47 @@
+"""What a plan and a fitted model show of themselves; all of it is public."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from sfumato._shown import Shown
+from sfumato.record.shown import claim_words
+
+if TYPE_CHECKING:
+    from sfumato.method.contract import GraphKey, Planned
+    from sfumato.method.plan import Plan
+    from sfumato.privacy.units import Unit
+    from sfumato.record.certificate import Certificate
+
+
+class ShownPlan(Shown):
+    """A plan shows its method, what it protects, its cost and what it releases."""
+
+    def facts(self: Planned) -> Mapping[str, str]:  # type: ignore[misc]
+        """Return method, protection, cost and releases."""
+        return {
+            "method": self.method.name,
+            "protects": self.unit.describe(),
+            "cost": claim_words(self.epsilon, self.delta),
+            "releases": ", ".join(f"{one.name} {list(one.shape)}" for one in self.releases) or "nothing",
+        }
+
+
+class ShownFit(Shown):
+    """A fitted model shows its method, its graph, what it protects and its cost."""
+
+    plan: Plan
+    certificate: Certificate
+    graph_key: GraphKey
+
+    def facts(self) -> Mapping[str, str]:
+        """Return method, graph, protection and cost."""
+        unit: Unit = self.plan.unit
+        return {
+            "method": self.plan.method.name,
+            "graph": f"{self.graph_key.name}, {self.graph_key.num_nodes:,} nodes",
+            "classes": f"{len(self.graph_key.classes)}",
+            "protects": unit.describe(),
+            "cost": claim_words(self.certificate.epsilon, self.certificate.delta),
+        }
