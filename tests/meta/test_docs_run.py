@@ -1,5 +1,6 @@
 """Every code block of the README and of docs/ runs, page by page, in a folder with small tables."""
 
+import ast
 import json
 import re
 import shlex
@@ -97,7 +98,7 @@ def run_page(tmp_path, monkeypatch, capsys):
         for language, body in FENCE.findall(text):
             capsys.readouterr()
             if language == "python":
-                exec(compile(replaced(body), "page", "exec"), names)
+                run_cell(replaced(body), names)
             elif language == "sh":
                 run_shell(body, servers)
             elif language == "toml":
@@ -170,6 +171,16 @@ def images(monkeypatch, name, data_dir):
     x = np.random.default_rng(0).random((len(y), 1, 28, 28), np.float32) / 4
     x[np.arange(len(y)), 0, 2 * y + 4] = 1
     return Images(name, x, y, x[: PUBLIC_IMAGES + 20], y[: PUBLIC_IMAGES + 20])
+
+
+def run_cell(body, names):
+    """Run a block of Python; as in a notebook, the value of a last line that is an expression is shown."""
+    tree = ast.parse(body)
+    last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+    exec(compile(tree, "page", "exec"), names)
+    value = None if last is None else eval(compile(ast.Expression(last.value), "page", "eval"), names)
+    if value is not None:
+        print(repr(value))
 
 
 def run_shell(body, servers):
