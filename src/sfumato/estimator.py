@@ -129,7 +129,8 @@ class PrivateGraphClassifier:
     def predict(self, nodes: Any) -> NDArray[Any]:
         """Return the most probable class of every node in ``nodes``, one of ``classes_``; this spends nothing."""
         best = self.predict_proba(nodes).argmax(axis=1)
-        return self.classes_[best]
+        classes: NDArray[Any] = self.classes_[best]
+        return classes
 
     def score(self, nodes: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the share of right predictions. It reads true labels, so it is outside the guarantee.

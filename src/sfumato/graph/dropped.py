@@ -9,7 +9,7 @@ from sfumato.errors import DroppedWarning
 
 
 def tell_dropped(names: Iterable[str], place: str) -> None:
-    """Warn that some columns or attributes are not read.
+    """Tell in a warning which columns or attributes are not read.
 
     Args:
         names: of what is left out; without any, nothing is said.

@@ -23,12 +23,7 @@ def from_frames(nodes: Any, edges: Any, **how: Any) -> Graph:
 
     Whatever hands over its columns as an Arrow stream (``__arrow_c_stream__``) will do: pandas 2.2, Polars, DuckDB, PyArrow.
     A named index of pandas counts as a column, any other index is not read. Keyword arguments, and the rules for columns, are
-    those of :func:`~sfumato.graph.io.read_csv`.
-
-    Args:
-        nodes: one row for each node.
-        edges: one row for each edge.
-        how: what the columns mean.
+    those of :func:`~sfumato.graph.io.read_csv`: ``nodes`` has one row for each node, ``edges`` one for each edge.
 
     Raises:
         InputError: an argument is no table.
@@ -41,8 +36,8 @@ def from_frames(nodes: Any, edges: Any, **how: Any) -> Graph:
     >>> graph.x.ravel().tolist(), graph.classes
     ([31.0, 0.0], ('2004', '2005'))
     """
-    tables = [_arrow(frame, name) for frame, name in ((nodes, "nodes"), (edges, "edges"))]
-    return _read(*tables, Reading(**how), ("the nodes table", "the edges table"))
+    places = ("the nodes table", "the edges table")
+    return _read(_arrow(nodes, "nodes"), _arrow(edges, "edges"), Reading(**how), places)
 
 
 def from_scipy(
@@ -51,15 +46,11 @@ def from_scipy(
     """Build a graph from a sparse adjacency matrix of SciPy, features and class numbers.
 
     Shapes: ``adjacency`` [num_nodes, num_nodes], an arc from row to column wherever an entry differs from zero; ``x``
-    [num_nodes, num_features], dense or sparse; ``y`` [num_nodes], -1 for missing.
+    [num_nodes, num_features], dense or sparse; ``y`` [num_nodes], -1 for missing. ``fields`` are other fields of
+    :class:`~sfumato.graph.graph.Graph`, such as ``classes`` and ``node_ids``.
 
-    Args:
-        adjacency: the matrix; its entries are not read as weights.
-        x: features; None for none.
-        y: class numbers; None for none.
-        directed: whether arcs have a direction. If not, the matrix must be symmetric.
-        self_loops: "remove" (and count), "keep" or "error".
-        fields: other fields of :class:`~sfumato.graph.graph.Graph`, such as ``classes`` and ``node_ids``.
+    Entries of ``adjacency`` are not read as weights. ``directed`` says whether arcs have a direction; if not, the matrix must be
+    symmetric. ``self_loops`` is "remove" (and count), "keep" or "error".
 
     Raises:
         InputError: ``adjacency`` is no sparse matrix, or ``directed`` is neither True nor False.

@@ -307,7 +307,8 @@ class Graph:
     ) -> Graph:
         """Return the same graph with roles drawn at random over node ids; this reads nothing private.
 
-        ``labeled`` draws them over the nodes with a label, and gives the others none: only where who has a label is public.
+        ``fractions`` and ``seed`` are those of :func:`~sfumato.graph.splits.random_roles`. ``labeled`` draws the roles over the
+        nodes with a label, and gives the others none: only where who has a label is public.
 
         >>> graph = Graph.from_edges([0], [1], 20, directed=False).with_split(seed=1)
         >>> graph.train_mask.sum(), graph.test_mask.sum()

@@ -10,8 +10,6 @@ from sfumato.record.shown import claim_words
 
 if TYPE_CHECKING:
     from sfumato.method.contract import GraphKey, Planned
-    from sfumato.method.plan import Plan
-    from sfumato.privacy.units import Unit
     from sfumato.record.certificate import Certificate
 
 
@@ -31,17 +29,16 @@ class ShownPlan(Shown):
 class ShownFit(Shown):
     """A fitted model shows its method, its graph, what it protects and its cost."""
 
-    plan: Plan
+    plan: Planned
     certificate: Certificate
     graph_key: GraphKey
 
     def facts(self) -> Mapping[str, str]:
         """Return method, graph, protection and cost."""
-        unit: Unit = self.plan.unit
         return {
             "method": self.plan.method.name,
             "graph": f"{self.graph_key.name}, {self.graph_key.num_nodes:,} nodes",
             "classes": f"{len(self.graph_key.classes)}",
-            "protects": unit.describe(),
+            "protects": self.plan.unit.describe(),
             "cost": claim_words(self.certificate.epsilon, self.certificate.delta),
         }
