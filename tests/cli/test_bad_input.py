@@ -52,7 +52,6 @@ def files(tmp_path):
 
 
 BAD_TABLES = [
-    ("infinite-feature", {"nodes": swap(NODES, ",21,", ",inf,")}, "column 'age' to be finite"),
     ("text-among-numbers", {"nodes": swap(NODES, ",21,", ",old,")}, "text at node 1."),
     ("unknown-node-in-edges", {"edges": EDGES + "3,99\n"}, "an unknown node in column 'target'"),
     ("negative-id-in-edges", {"edges": EDGES + "-3,2\n"}, "an unknown node in column 'source'"),
