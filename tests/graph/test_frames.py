@@ -1,6 +1,7 @@
 """Graphs from data frames, Arrow tables and sparse matrices."""
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -99,6 +100,7 @@ def told(read):
     """What a reader says that it leaves out."""
     with warnings.catch_warnings(record=True, action="always", category=DroppedWarning) as caught:
         read()
+    assert {Path(one.filename).name for one in caught} <= {"test_frames.py"}
     return [str(one.message) for one in caught if one.category is DroppedWarning]
 
 

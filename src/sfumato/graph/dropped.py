@@ -8,12 +8,13 @@ from collections.abc import Iterable
 from sfumato.errors import DroppedWarning
 
 
-def tell_dropped(names: Iterable[str], place: str) -> None:
+def tell_dropped(names: Iterable[str], place: str, above: int = 1) -> None:
     """Tell in a warning which columns or attributes are not read.
 
     Args:
         names: of what is left out; without any, nothing is said.
         place: where it stands.
+        above: how many functions of this package stand between this one and the line that is warned of.
 
     >>> with warnings.catch_warnings(record=True, action="always") as told:
     ...     tell_dropped(["weight", "since"], "edges.csv")
@@ -22,4 +23,6 @@ def tell_dropped(names: Iterable[str], place: str) -> None:
     """
     listed = ", ".join(names)
     if listed:
-        warnings.warn(f"Not read: {listed} of {place}. Every edge counts the same.", DroppedWarning, stacklevel=2)
+        warnings.warn(
+            f"Not read: {listed} of {place}. Every edge counts the same.", DroppedWarning, stacklevel=above + 2
+        )

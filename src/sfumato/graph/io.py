@@ -142,7 +142,7 @@ def read_parquet(nodes: str | Path, edges: str | Path, **how: Any) -> Graph:
 def _read(nodes: Any, edges: Any, how: Reading, places: tuple[str, str], first_row: int = 1) -> Graph:
     graph = build_graph(nodes, edges, how, places, first_row)
     ends = edge_names(edges.column_names, how, places[1])
-    tell_dropped((column for column in edges.column_names if column not in ends), places[1])
+    tell_dropped((column for column in edges.column_names if column not in ends), places[1], above=2)
     if how.text_features is None:
         return graph
     return with_texts(graph, documents_of(nodes, how.text, places[0]), how.text_features, how.report)
