@@ -7,10 +7,11 @@ import pytest
 
 import sfumato as sf
 from sfumato.central import counts, labels, piloted
+from sfumato.central._rows import centered_rows
 from sfumato.central.forecast import forecast
 from sfumato.central.graph_free import GraphFree
 from sfumato.central.labels import LabelMessages
-from sfumato.central.linear import Linear, centered_rows
+from sfumato.central.linear import Linear
 from sfumato.central.piloted import PilotedMessages
 from sfumato.central.tuned import Tuned
 from sfumato.errors import InputError, LedgerError

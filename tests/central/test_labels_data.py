@@ -10,8 +10,9 @@ import torch
 import sfumato as sf
 from sfumato.bounded.exact import WholeRows
 from sfumato.central import labels
+from sfumato.central._rows import beside, centered_rows
 from sfumato.central.labels import LabelMessages
-from sfumato.central.linear import beside, centered_rows, chosen
+from sfumato.central.linear import chosen
 from sfumato.errors import DataError, InputError, UnsupportedUnitError
 from sfumato.graph.graph import Graph
 from sfumato.graph.synthetic import stochastic_block_model

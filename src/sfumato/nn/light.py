@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -49,12 +49,13 @@ class Logistic:
 
     def scores(self, rows: Rows) -> Floats:
         """Compute the scores of each row."""
-        return np.asarray(rows @ self.state["weight"].T + self.state["bias"])
+        scores: Floats = (self.state["weight"] @ rows.T).T + self.state["bias"]
+        return scores
 
     def gradient(self, rows: Rows, classes: NDArray[np.int64], coins: np.random.Generator) -> tuple[float, State]:
         """Compute the mean cross-entropy and its gradient; no coin is drawn."""
         loss, wrong = _cross_entropy(self.scores(rows), classes)
-        return loss, {"weight": (rows.T @ wrong.T).T, "bias": wrong.sum(axis=1)}
+        return loss, {"weight": wrong @ rows, "bias": wrong.sum(axis=1)}
 
 
 class Hidden:
@@ -74,9 +75,7 @@ class Hidden:
 
     trained = ("maps.0.weight", "norm.weight", "norm.bias", "head.weight", "head.bias")
 
-    def __init__(
-        self, num_inputs: int, width: int, num_classes: int, coins: np.random.Generator | None = None
-    ) -> None:
+    def __init__(self, num_inputs: int, width: int, num_classes: int, coins: np.random.Generator | None = None) -> None:
         self.state: State = {
             "maps.0.weight": _start((width, num_inputs), num_inputs, coins),
             "norm.weight": np.ones(width, np.float32),
@@ -169,14 +168,15 @@ def train(
     >>> round(losses[0], 3), model.scores(x).argmax(axis=1).tolist()
     (0.693, [0, 1])
     """
-    optimizer, count = _Adam(model, learning_rate, weight_decay), len(classes)
-    steps = 1 if batch_size is None else -(-count // batch_size)
+    optimizer = _Adam(model, learning_rate, weight_decay)
+    steps = 1 if batch_size is None else -(-len(classes) // batch_size)
+    if steps == 1 and isinstance(rows, np.ndarray):
+        rows, held_out = np.asfortranarray(rows), (np.asfortranarray(held_out[0]), held_out[1])
     best, best_epoch, kept, losses = -1.0, 0, None, []
     for epoch in range(epochs):
-        order, loss = (coins.permutation(count) if steps > 1 else None), 0.0
-        for step in range(steps):
-            batch = slice(None) if order is None else order[step * count // steps : (step + 1) * count // steps]
-            found, gradient = model.gradient(rows[batch], classes[batch], coins)
+        loss = 0.0
+        for batch in _batches(rows, classes, steps, coins):
+            found, gradient = model.gradient(*batch, coins)
             optimizer.step(gradient)
             loss += found / steps
         losses.append(loss)
@@ -192,6 +192,20 @@ def train(
     for name, array in (kept or {}).items():
         model.state[name][...] = array
     return losses
+
+
+def _batches(
+    rows: Rows, classes: NDArray[np.int64], steps: int, coins: np.random.Generator
+) -> Iterator[tuple[Rows, NDArray[np.int64]]]:
+    """What each step of a pass reads: everything, or parts of a random order."""
+    if steps == 1:
+        yield rows, classes
+        return
+    order = coins.permutation(len(classes))
+    shuffled = None if isinstance(rows, np.ndarray) else rows[order]  # at once: taking few sparse rows takes as long
+    for part in np.array_split(np.arange(len(order)), steps):
+        batch = order[part]
+        yield rows[batch] if shuffled is None else shuffled[part[0] : part[-1] + 1], classes[batch]
 
 
 class _Adam:
