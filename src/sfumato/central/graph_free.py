@@ -29,6 +29,7 @@ _BATCH, _LEAST_BATCH, _LEAST_STEPS = 512, 32, 8
 _MOST_COLUMNS = 1000  # of trees
 _ROUNDS, _AT_ONCE, _LEAVES = 100, 20, 31
 _NODES = 2 * _LEAVES - 1
+_MOST_SCORE = np.float32(1e30)  # features near the end of float32 give more, of which no softmax could be taken
 _ABSENT = -30.0  # score of a class without a training node
 _PARTS = {"feature": "feature_idx", "threshold": "num_threshold", "left": "left", "right": "right", "value": "value"}
 
@@ -146,7 +147,9 @@ class GraphFree(CuratorMethod):
         (name,) = {key.partition(".")[0] for key in weights}
         model = self._model(name, public)
         model.state = {part: weights[f"{name}.{part}"] for part in model.state}
-        return model.scores(features_of(graph))
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = np.nan_to_num(model.scores(features_of(graph)))
+        return np.clip(scores, -_MOST_SCORE, _MOST_SCORE)
 
     def _model(self, name: str, public: PublicFacts, coins: np.random.Generator | None = None) -> Logistic | Hidden:
         if name == "linear":

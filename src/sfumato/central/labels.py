@@ -223,11 +223,7 @@ class LabelMessages(CuratorMethod):
             coins=np.random.default_rng(session.seed),
             progress=session.watch.stage("head"),
         )
-        weight = head.state["weight"] / scale
-        return {
-            "head.weight": weight.astype(np.float32),
-            "head.bias": (head.state["bias"] - weight @ mean).astype(np.float32),
-        }
+        return _unscaled(head.state, mean, scale)
 
     def _run_node(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """One hop over arcs that training nodes own and that lead to receivers; other rows are not released, and zero."""
@@ -304,3 +300,10 @@ def _moments(rows: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np
     """Mean and scale of columns; a column that is flat here would be blown up elsewhere, and keeps scale 1."""
     deviation = rows.std(axis=0, dtype=np.float64)
     return rows.mean(axis=0, dtype=np.float64), np.where(deviation > 1e-3, deviation, 1.0)
+
+
+def _unscaled(head: Arrays, mean: NDArray[np.float64], scale: NDArray[np.float64]) -> Arrays:
+    """Let a head that learned on standardized inputs read them as they are."""
+    weight = head["weight"] / scale
+    bias = head["bias"] - weight @ mean
+    return {"head.weight": weight.astype(np.float32), "head.bias": bias.astype(np.float32)}

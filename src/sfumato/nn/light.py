@@ -128,6 +128,7 @@ class Hidden:
         }
 
 
+@np.errstate(over="ignore", invalid="ignore")  # where a gradient leaves the range of float32, no step is made
 def train(
     model: Model,
     rows: Rows,
