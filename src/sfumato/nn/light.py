@@ -39,7 +39,7 @@ class Logistic:
     (5, 3)
     """
 
-    trained = ("weight", "bias")
+    trained: tuple[str, ...] = ("weight", "bias")
 
     def __init__(self, num_inputs: int, num_classes: int, coins: np.random.Generator | None = None) -> None:
         self.state: State = {
@@ -73,7 +73,7 @@ class Hidden:
     (5, 3)
     """
 
-    trained = ("maps.0.weight", "norm.weight", "norm.bias", "head.weight", "head.bias")
+    trained: tuple[str, ...] = ("maps.0.weight", "norm.weight", "norm.bias", "head.weight", "head.bias")
 
     def __init__(self, num_inputs: int, width: int, num_classes: int, coins: np.random.Generator | None = None) -> None:
         self.state: State = {
