@@ -48,12 +48,12 @@ class Logistic:
         }
 
     def scores(self, rows: Rows) -> Floats:
-        """Compute the scores of each row."""
+        """Compute the scores of each of the ``rows``."""
         scores: Floats = (self.state["weight"] @ rows.T).T + self.state["bias"]
         return scores
 
     def gradient(self, rows: Rows, classes: NDArray[np.int64], coins: np.random.Generator) -> tuple[float, State]:
-        """Compute the mean cross-entropy and its gradient; no coin is drawn."""
+        """Compute the mean cross-entropy of ``rows`` of known ``classes`` and its gradient; none of ``coins`` is drawn."""
         loss, wrong = _cross_entropy(self.scores(rows), classes)
         return loss, {"weight": wrong @ rows, "bias": wrong.sum(axis=1)}
 
@@ -88,7 +88,7 @@ class Hidden:
         }
 
     def scores(self, rows: Rows) -> Floats:
-        """Compute the scores of each row."""
+        """Compute the scores of each of the ``rows``."""
         state = self.state
         scale = state["norm.weight"] / np.sqrt(state["norm.running_var"] + _EPSILON)
         hidden = rows @ (state["maps.0.weight"].T * scale)
@@ -96,7 +96,10 @@ class Hidden:
         return np.asarray(np.maximum(hidden, 0, out=hidden) @ state["head.weight"].T + state["head.bias"])
 
     def gradient(self, rows: Rows, classes: NDArray[np.int64], coins: np.random.Generator) -> tuple[float, State]:
-        """Compute the mean cross-entropy and its gradient. ``coins`` say what is dropped; the running moments move."""
+        """Compute the mean cross-entropy of ``rows`` of known ``classes`` and its gradient; the running moments move.
+
+        ``coins`` say what is dropped.
+        """
         state, count = self.state, len(classes)
         inner, head = state["maps.0.weight"], state["head.weight"]
         kept = _half(coins, inner.shape) * np.float32(2)
