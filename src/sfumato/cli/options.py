@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -258,16 +260,30 @@ def set_threads(threads: int | None) -> int:
     """Use this many threads (None: as many as now) from here on, and return the number.
 
     Numba sets the number for the whole process when it starts its threads, so it starts them here, before Torch is told.
+    None of them is loaded here: one that is loaded later reads the number from its environment variable.
     """
-    import numba
-    import torch
-    from numba.np.ufunc.parallel import _launch_threads, get_thread_count
+    torch = sys.modules.get("torch")
+    threads = threads or (_default_threads() if torch is None else torch.get_num_threads())
+    if "numba" in sys.modules:
+        import numba
+        from numba.np.ufunc.parallel import _launch_threads, get_thread_count
 
-    threads = threads or torch.get_num_threads()
-    _launch_threads()
-    numba.set_num_threads(min(threads, get_thread_count()))
-    torch.set_num_threads(threads)
+        _launch_threads()
+        numba.set_num_threads(min(threads, get_thread_count()))
+    else:
+        os.environ["NUMBA_NUM_THREADS"] = str(threads)
+    if torch is None:
+        os.environ["OMP_NUM_THREADS"] = str(threads)
+    else:
+        torch.set_num_threads(threads)
     return threads
+
+
+def _default_threads() -> int:
+    """As many as the environment says, or as there are cores for this process."""
+    told = os.environ.get("OMP_NUM_THREADS", "")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return int(told) if told.isdecimal() and int(told) else cores
 
 
 def take_up(run: Path, context: typer.Context, values: dict[str, Any]) -> tuple[Options, FitState]:
