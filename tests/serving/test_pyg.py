@@ -7,8 +7,10 @@ import pytest
 
 import sfumato as sf
 from sfumato.catalog import method_named
+from sfumato.central.promised import PromisedMessages
 from sfumato.errors import InputError
 from sfumato.graph import Graph, stochastic_block_model
+from sfumato.graph.declared import with_public_degrees
 from sfumato.record.release_folder import read_release
 from sfumato.serving.pyg import released_to_pyg
 
@@ -107,3 +109,21 @@ def test_a_run_without_rows_or_privacy_and_another_graph_are_refused(run, graph,
     folder = plan.fit(graph).save(tmp_path / "labels")
     with pytest.raises(InputError, match="node ids of the run"):
         released_to_pyg(folder, replace(graph, node_ids=np.arange(60) + 1))
+
+
+def test_rows_of_a_selected_candidate_are_there(run, graph):
+    folder = run(sf.Tuned((sf.GAP(epochs=1, num_hops=1), sf.GAP(epochs=1, num_hops=2)), "logarithmic", 4))
+    hops = read_release(folder).released
+    assert released_to_pyg(folder).x.shape == (60, sum(rows.shape[1] for rows in hops.values()))
+
+
+def test_rows_for_single_nodes_stay_out(tmp_path):
+    unit = sf.NodeLevel(arcs="incident")
+    graph = with_public_degrees(
+        stochastic_block_model(600, 3, mean_degree=20, homophily=0.8, num_features=4, seed=0).with_split()
+    )
+    plan = PromisedMessages().calibrate(sf.Budget(8.0, 1e-5), unit, graph.public_facts(unit))
+    folder = plan.fit(graph).save(tmp_path / "run")
+    assert "aggregate/1" in read_release(folder).released  # the folder has them
+    with pytest.raises(InputError, match="released rows or edges"):
+        released_to_pyg(folder, graph)

@@ -71,8 +71,9 @@ def refuse(options: Options) -> None:
 
 
 def _refuse_beside_links(values: dict[str, Any]) -> None:
+    given = {**values, "public_ids": values.get("public_ids") or None}
     for name in _NOT_OF_LINKS:
-        if values.get(name) is not None and values[name] is not False:
+        if given.get(name) is not None:
             raise InputError(
                 f"Expected no {_option(name)} with --task link: it reads no labels, splits edges 85/5/10 and releases "
                 "nothing. Drop it."

@@ -40,13 +40,13 @@ def onnx_model(stored: StoredRun) -> bytes:
         InputError: the run is of another method, unit or kind.
         MissingDependencyError: the package onnx is not installed.
     """
-    method, unit = stored.spec["method"], stored.spec["unit"]
+    method, unit = stored.spec["method"], unit_from_dict(stored.spec["unit"])
     if method not in METHODS:
         raise fail("method", method, f"to be one of {', '.join(METHODS)}", "Predict with `sfumato predict`.")
-    if unit["name"] == "none":
-        raise fail("unit", "none", "to be a unit of privacy", "Without privacy nothing was released.")
-    if method != "gap" and unit["name"] != "edge":
-        raise fail("unit", unit["name"], f"to be edge for {method}", "Predict with `sfumato predict`.")
+    if not unit.private:
+        raise fail("unit", unit.name, "to be a unit of privacy", "Without privacy nothing was released.")
+    if method == "label-messages" and "labels" not in unit.public:
+        raise fail("unit", unit.name, "to be edge for label-messages", "Predict with `sfumato predict`.")
     graph = _Graph(stored)
     scores = {"label-messages": _label_messages, "graph-free": _features_alone, "gap": _gap}[method](graph, stored)
     graph.add("Softmax", scores, output="probabilities", axis=1)

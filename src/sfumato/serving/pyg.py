@@ -13,7 +13,7 @@ from sfumato.bounded.kernels import UNIT
 from sfumato.errors import InputError
 from sfumato.method.contract import GraphKey
 from sfumato.privacy.units import unit_from_dict
-from sfumato.record.ledger import ANYONE
+from sfumato.record.ledger import OWN
 from sfumato.record.release_folder import read_release
 
 if TYPE_CHECKING:
@@ -49,9 +49,9 @@ def released_to_pyg(run: str | Path, graph: Graph | None = None) -> Data:
     unit = unit_from_dict(stored.spec["unit"])
     if not unit.private:
         raise fail("run", "a run without privacy", "to be of a private unit", "Use sf.graph.to_pyg for its graph.")
-    seen = {one["name"] for one in stored.certificate["releases"] if one["visible_to"] == ANYONE}
-    rows = [stored.released[name] for name in sorted(seen & stored.released.keys(), key=_hop) if name.startswith(_ROWS)]
-    edges = stored.released.get(_EDGES) if _EDGES in seen else None
+    own = {one["name"] for one in stored.certificate["releases"] if one["visible_to"] == OWN}
+    rows = [stored.released[name] for name in sorted(stored.released.keys() - own, key=_hop) if name.startswith(_ROWS)]
+    edges = stored.released.get(_EDGES)
     if not rows and edges is None:
         raise InputError(
             f"Expected a run that released rows or edges of its graph, got one of {stored.spec['method']!r}. Use its predictions."
