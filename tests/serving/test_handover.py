@@ -1,5 +1,6 @@
 """The script of docs/handover.md predicts what the package predicts, in a process that has NumPy and safetensors alone."""
 
+import csv
 import re
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.central.graph_free import GraphFree
-from sfumato.graph import stochastic_block_model
+from sfumato.graph import read_csv, stochastic_block_model
 
 PAGE = Path(__file__).parents[2] / "docs" / "handover.md"
 SCRIPT = re.search(r"```python\n(# predict\.py\n.*?)```", PAGE.read_text(), re.DOTALL)[1]
@@ -78,3 +79,20 @@ def test_the_process_has_neither_the_package_nor_torch(tmp_path):
     for name in ("sfumato", "torch", "scipy"):
         found = subprocess.run([sys.executable, "-c", f"{ALONE}import {name}"], cwd=tmp_path, capture_output=True)
         assert b"ModuleNotFoundError" in found.stderr
+
+
+@pytest.mark.parametrize("ranges", [{}, {"age": (18, 60)}])
+def test_the_script_encodes_tables_as_the_package_does(ranges, tmp_path):
+    (tmp_path / "nodes.csv").write_text(
+        "person,dorm,age,year\np0,north,20,2004\np1,south,9,2005\np2,,75,2004\np3,north,18.5,2005\n"
+    )
+    (tmp_path / "edges.csv").write_text("from,to\np0,p1\np2,p3\n")
+    schema = {"columns": {name: {"min": low, "max": high} for name, (low, high) in ranges.items()}}
+    graph = read_csv(str(tmp_path / "nodes.csv"), str(tmp_path / "edges.csv"), label="year", schema=schema)
+    with (tmp_path / "nodes.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    names = {}
+    exec(SCRIPT, names)
+    found = names["encode"](rows, graph.feature_names, ranges)
+    assert graph.feature_names == ("dorm=north", "dorm=south", "age")
+    assert np.abs(found - graph.x).max() < 1e-6
