@@ -6,6 +6,7 @@ It computes what ``docs/handover.md`` computes with NumPy: label messages and gr
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,25 +64,31 @@ class _Graph:
         self.inputs = {"features": ("FLOAT", stored.spec["public"]["num_features"])}
 
     def add(
-        self, operator: str, *inputs: str | NDArray[Any] | float, output: str = "", domain: str = "", **how: Any
+        self,
+        operator: str,
+        *inputs: str | NDArray[Any] | float,
+        output: str = "",
+        domain: str = "",
+        real: type[np.floating] = np.float32,
+        **how: Any,
     ) -> str:
-        """Add a node; arrays and numbers among the inputs become constants of float32, unless they are whole."""
+        """Add a node and return the name of its output; arrays and numbers among the inputs become constants."""
         output = output or f"v{len(self.nodes)}"
-        names = [one if isinstance(one, str) else self.constant(one) for one in inputs]
+        names = [one if isinstance(one, str) else self._constant(np.asarray(one), real) for one in inputs]
         self.nodes.append(self.onnx.helper.make_node(operator, names, [output], domain=domain, **how))
         return output
 
-    def constant(self, value: NDArray[Any] | float) -> str:
-        array = np.asarray(value)
-        self.constants[name := f"c{len(self.constants)}"] = (
-            array if array.dtype == np.int64 else array.astype(np.float32)
-        )
+    def _constant(self, value: NDArray[Any], real: type[np.floating]) -> str:
+        self.constants[name := f"c{len(self.constants)}"] = value if value.dtype == np.int64 else value.astype(real)
         return name
 
-    def released(self, stored: StoredRun, name: str) -> str:
+    def cast(self, rows: str, real: type[np.floating]) -> str:
+        return self.add("Cast", rows, to=self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(real)))
+
+    def released(self, stored: StoredRun, name: str, real: type[np.floating] = np.float32) -> str:
         """Take rows of a release as an input, in units of a message of norm 1."""
         self.inputs[spelled := name.replace("/", "_")] = ("INT64", stored.released[name].shape[1])
-        return self.add("Div", self.add("Cast", spelled, to=self.onnx.TensorProto.FLOAT), float(UNIT))
+        return self.add("Div", self.cast(spelled, real), float(UNIT), real=real)
 
     def linear(self, rows: str, name: str) -> str:
         return self.add("Gemm", rows, self.weights[f"{name}.weight"], self.weights[f"{name}.bias"], transB=1)
@@ -142,15 +149,16 @@ def _label_messages(graph: _Graph, stored: StoredRun) -> str:
         raise fail("run", "a selection", "to be of one candidate", "Train the chosen settings by themselves.")
     classes, later = len(stored.spec["graph"]["classes"]), float(stored.weights.get("later.weight", [0])[0])
     noise = np.sqrt(2) * count_sensitivity(unit_from_dict(stored.spec["unit"])) / events[0]["epsilon"]
-    counts = graph.released(stored, "aggregate/1")
+    wide = partial(graph.add, real=np.float64)  # float32 would round what many neighbors add up to
+    counts = graph.released(stored, "aggregate/1", np.float64)
     if stored.released["aggregate/1"].shape[1] > classes:
-        both = np.vstack([np.eye(classes), later * np.eye(classes)])
-        counts = graph.add("MatMul", counts, both)
-    sums = graph.add("Sub", counts, graph.add("ReduceMean", counts, axes=[1], keepdims=1))
-    squares = graph.add("ReduceSumSquare", sums, axes=[1], keepdims=1)
-    length = graph.add("Sqrt", graph.add("Add", squares, (classes - 1) * noise**2 * (1 + later**2)))
+        counts = wide("MatMul", counts, np.vstack([np.eye(classes), later * np.eye(classes)]))
+    sums = wide("Sub", counts, wide("ReduceMean", counts, axes=[1], keepdims=1))
+    squares = wide("ReduceSumSquare", sums, axes=[1], keepdims=1)
+    length = wide("Sqrt", wide("Add", squares, (classes - 1) * noise**2 * (1 + later**2)))
+    heard = [graph.cast(wide("Div", sums, by), np.float32) for by in (noise, length)]
     own = graph.add("Log", graph.add("Max", graph.add("Softmax", alone, axis=1), 1e-6))
-    return graph.linear(graph.joined(graph.add("Div", sums, noise), graph.add("Div", sums, length), own), "head")
+    return graph.linear(graph.joined(*heard, own), "head")
 
 
 def _features_alone(graph: _Graph, stored: StoredRun, prefix: str = "") -> str:
