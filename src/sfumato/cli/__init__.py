@@ -21,6 +21,7 @@ from sfumato.cli import (
     collect,
     data,
     experiment,
+    export_onnx,
     invert,
     ledger,
     methods,
@@ -63,6 +64,9 @@ app.command("datasets")(data.datasets)
 app.add_typer(text.app, name="text")
 app.add_typer(experiment.app, name="experiment")
 app.add_typer(pate.app, name="pate")
+export = typer.Typer(no_args_is_help=True, help="Take a finished run into other tools. This spends nothing.")
+export.command("onnx")(export_onnx.onnx)
+app.add_typer(export, name="export")
 
 
 def _version(value: bool) -> None:

@@ -120,6 +120,12 @@ COMPOSITION = typer.Option(
 )
 THREADS = typer.Option(None, "--threads", help="How many threads to use (default: one for each core).")
 SIGN_KEY = typer.Option(None, "--sign-key", help="The file of an Ed25519 private key (PEM), to sign the release with.")
+PUBLIC_IDS = typer.Option(
+    False,
+    "--public-ids",
+    help="Let the node ids leave too, in release/ids.txt, so that whoever has the release can match its rows. They are outside "
+    "the guarantee: leave them out where being in the data is a secret.",
+)
 OUT = typer.Option(None, "--out", help="A new folder, for this run.")
 JSON = typer.Option(False, "--json", help="Print one JSON object on standard output.")
 HOPS = words_with("hops")
@@ -141,7 +147,7 @@ class Options:
       ``directed``; its texts, ``text`` and ``text_features``; its ``image_size``; and its ``split``;
     * what is evaluated: ``seeds``, ``controls``;
     * the ledger of the data set: ``ledger``, ``total_epsilon``, ``total_delta``, ``composition``;
-    * how it runs and what it leaves: ``device``, ``threads``, ``resumable``, ``sign_key``, ``out``.
+    * how it runs and what it leaves: ``device``, ``threads``, ``resumable``, ``sign_key``, ``public_ids``, ``out``.
     """
 
     method: str
@@ -186,6 +192,7 @@ class Options:
     device: str = "cpu"
     threads: int | None = None
     sign_key: Path | None = None
+    public_ids: bool = False
 
     def source(self) -> Source:
         """Return the source of the graph that the options name, checked.

@@ -93,6 +93,7 @@ def train(
     device: str = typer.Option("cpu", "--device", help="Where to compute. Only cpu is supported."),
     threads: int | None = options.THREADS,
     sign_key: Path | None = options.SIGN_KEY,
+    public_ids: bool = options.PUBLIC_IDS,
     out: Path | None = options.OUT,
     as_json: bool = options.JSON,
     verbose: bool = typer.Option(
@@ -185,8 +186,12 @@ def _fit(
     job: Job, prepared: Prepared, state: FitState | None, kept: dict[str, Any] | None, report: Progress | None
 ) -> tuple[Fitted, float]:
     """Fit what is kept: charge it, save it, and delete its key. Return it and its seconds."""
+    from sfumato.method.checks import check_ids
+    from sfumato.method.contract import GraphKey, id_lines
     from sfumato.record.release_folder import LEDGER
 
+    if job.public_ids:  # refused before anything is spent
+        check_ids(id_lines(prepared.first), GraphKey.of(prepared.first))
     if kept is not None and state is None:
         state = _new_state(job.out, kept)
     start = time.perf_counter()
@@ -206,7 +211,7 @@ def _fit(
         job.request.source.write(job.out)
         if job.ledger is not None:
             job.request.source.write_ledger(job.out, job.ledger.path)
-        fitted.save(job.out, sign_key=job.sign_key)
+        fitted.save(job.out, sign_key=job.sign_key, ids_of=prepared.first if job.public_ids else None)
         if state is not None:
             state.remove()
     finally:
