@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import check_real, fail
+from sfumato.bounded.engine import cut, engine
 from sfumato.bounded.kernels import UNIT, pack, quantize, sum_rows
 from sfumato.errors import UnsupportedUnitError
 from sfumato.noise.gaussian import rounded_gaussian
@@ -263,17 +264,29 @@ def sum_in_blocks(
     >>> sum_in_blocks(both, np.array([[5, 0], [0, 7]], np.int16)).tolist()
     [[0, 7], [5, 0]]
     """
-    packed, width = pack(steps), steps.shape[1]
+    width, blocks = steps.shape[1], cut(arcs.num_nodes, block)
     released = np.empty((arcs.num_nodes, width), np.int64)
-    scratch = np.empty((min(block, arcs.num_nodes), packed.shape[1] * 16), np.int64)
-    for first in range(0, arcs.num_nodes, block):
-        last = min(first + block, arcs.num_nodes)
-        sums = scratch[: last - first]
-        sum_rows(arcs.offsets, arcs.sources, packed, first, sums)
-        released[first:last] = sums[:, :width]
+    parts = (_incoming(arcs, *rows) for rows in blocks)
+    for number, sums in engine().run(_block_sums, (pack(steps), width), parts):
+        first, last = blocks[number]
+        released[first:last] = sums
         if noise is not None:
             released[first:last] += noise(first * width, last * width).reshape(-1, width)
     return released
+
+
+def _incoming(arcs: Arcs, first: int, last: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """The arcs that reach some rows, counted from the first of them."""
+    offsets = arcs.offsets[first : last + 1]
+    return offsets - offsets[0], arcs.sources[offsets[0] : offsets[-1]]
+
+
+def _block_sums(
+    packed: NDArray[np.uint64], width: int, offsets: NDArray[np.int64], sources: NDArray[np.int32]
+) -> NDArray[np.int64]:
+    sums = np.empty((len(offsets) - 1, packed.shape[1] * 16), np.int64)
+    sum_rows(offsets, sources, packed, 0, sums)
+    return sums[:, :width]
 
 
 def normalize_rows(rows: NDArray[np.floating] | NDArray[np.int64]) -> NDArray[np.float32]:
