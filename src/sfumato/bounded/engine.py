@@ -91,6 +91,13 @@ def using(chosen: Engine) -> Iterator[None]:
         _CURRENT.reset(token)
 
 
+def training_threads() -> int:
+    """Return how many threads Torch has in this process; as many decide the bits of what is trained elsewhere."""
+    import torch
+
+    return torch.get_num_threads()
+
+
 def cut(total: int, most: int) -> list[tuple[int, int]]:
     """Cut 0 to ``total`` into ranges of at most ``most``, as (first, one past the last); into more of them on many workers.
 

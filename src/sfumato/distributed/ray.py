@@ -1,7 +1,7 @@
 """Run the parts of a computation on a Ray cluster, which may lose workers and machines meanwhile.
 
-**What leaves the process that fits.** The parts of a hop get arcs and messages and return exact sums; noise is added in the process
-that fits, so the key of a hop never leaves it. Whole trials and teachers get the records and, of trials, a key of their own. So
+**What leaves the process that fits.** The parts of a hop get arcs and messages, and return exact sums. Noise is added in the
+process that fits, so the key of a hop never leaves it. Trials and teachers get the records, and each trial a key of its own. So
 every machine of the cluster sees private data and belongs to the curator. Nothing is charged on a worker: a part that runs
 twice changes no ledger.
 """
