@@ -168,5 +168,5 @@ def test_ranges_cover_everything_once(scattered):
             with using(chosen):
                 ranges = cut(total, 30)
             assert [row for pair in ranges for row in range(*pair)] == list(range(total))
-            assert len(ranges) >= min(total, chosen.parts)
+            assert len(ranges) == -(-total // max(1, min(30, -(-total // chosen.parts))))
             assert all(last - first <= 30 for first, last in ranges)

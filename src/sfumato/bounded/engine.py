@@ -20,6 +20,11 @@ class Engine(Protocol):
     ``parts`` is how many parts a computation should have at least. ``run`` calls ``function(*shared, *part)`` for each of
     ``parts`` and yields (number, result) as they finish, in any order. ``shared`` is sent to a worker once. ``threads`` is the
     number of threads of one part where it decides the bits, as in training; None where it does not.
+
+    >>> def total(chosen: Engine) -> int:
+    ...     return sum(result for _, result in chosen.run(pow, (2,), [(3,), (4,)]))
+    >>> total(LocalEngine())
+    24
     """
 
     @property
@@ -36,7 +41,11 @@ class Engine(Protocol):
 
 
 class LocalEngine:
-    """The local engine runs one part after another in this process, with all its threads."""
+    """The local engine runs one part after another in this process, with all its threads.
+
+    >>> LocalEngine().parts
+    1
+    """
 
     parts = 1
 
@@ -92,7 +101,11 @@ def using(chosen: Engine) -> Iterator[None]:
 
 
 def training_threads() -> int:
-    """Return how many threads Torch has in this process; as many decide the bits of what is trained elsewhere."""
+    """Return how many threads Torch has in this process; as many decide the bits of what is trained elsewhere.
+
+    >>> training_threads() >= 1
+    True
+    """
     import torch
 
     return torch.get_num_threads()

@@ -1,27 +1,12 @@
-"""The options that say where the parts of a large computation run."""
+"""Starts the engine that computes the parts of a command, as ``--engine`` and ``--ray-address`` say."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import typer
-
 from sfumato._optional import check_installed
 from sfumato._validate import check_choice, fail
-
-ENGINE = typer.Option(
-    "local",
-    "--engine",
-    help="Where large parts are computed: local (in this process), or ray (on the workers of a Ray cluster). The results have "
-    "the same bits.",
-)
-RAY_ADDRESS = typer.Option(
-    None,
-    "--ray-address",
-    help="With --engine ray: the address of a running cluster, HOST:PORT or auto. All its machines see private data (default: "
-    "start a cluster on this machine, for this command alone).",
-)
 
 
 @contextmanager

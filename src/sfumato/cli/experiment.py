@@ -12,8 +12,8 @@ import typer
 
 from sfumato._optional import TRAIN, check_installed
 from sfumato._validate import fail
-from sfumato.cli import data, every
-from sfumato.cli.engine import ENGINE, RAY_ADDRESS, running
+from sfumato.cli import data, every, options
+from sfumato.cli.engine import running
 from sfumato.cli.every import cell_progress
 from sfumato.cli.experiment_list import list_sources
 from sfumato.cli.output import plain_console, tell, write_page
@@ -55,8 +55,8 @@ def run_spec(
     jobs: int = typer.Option(
         1, "--jobs", help="How many processes to run at once. If there are several, each uses a single thread."
     ),
-    engine: str = ENGINE,
-    ray_address: str | None = RAY_ADDRESS,
+    engine: str = options.ENGINE,
+    ray_address: str | None = options.RAY_ADDRESS,
     seeds: int | None = typer.Option(
         None, "--seeds", help="How many seeds to run, each with its own split (default: as the specification says)."
     ),

@@ -11,7 +11,7 @@ import typer
 from sfumato._files import write_json
 from sfumato._optional import TRAIN, check_installed
 from sfumato.cli import data, options
-from sfumato.cli.engine import ENGINE, RAY_ADDRESS, running
+from sfumato.cli.engine import running
 from sfumato.cli.output import stage_bars, tell
 from sfumato.cli.pate_analyze import analyze
 from sfumato.cli.pate_options import mechanism_of, named_by_options, numbers_of
@@ -102,8 +102,8 @@ def run(
     composition: str | None = options.COMPOSITION,
     sign_key: Path | None = options.SIGN_KEY,
     threads: int | None = options.THREADS,
-    engine: str = ENGINE,
-    ray_address: str | None = RAY_ADDRESS,
+    engine: str = options.ENGINE,
+    ray_address: str | None = options.RAY_ADDRESS,
     out: Path = typer.Option(
         ...,
         "--out",

@@ -16,7 +16,7 @@ from sfumato._files import write_json
 from sfumato._optional import TRAIN, check_installed
 from sfumato.catalog import FACES, WORDS
 from sfumato.cli import collected, data, images, links, local, options
-from sfumato.cli.engine import ENGINE, RAY_ADDRESS, running
+from sfumato.cli.engine import running
 from sfumato.cli.options import HOPS, Options, set_threads, take_up
 from sfumato.cli.output import stage_bars, tell
 from sfumato.cli.parse import Job, check, given, parse, with_arcs
@@ -94,8 +94,8 @@ def train(
     ),
     device: str = typer.Option("cpu", "--device", help="Where to compute. Only cpu is supported."),
     threads: int | None = options.THREADS,
-    engine: str = ENGINE,
-    ray_address: str | None = RAY_ADDRESS,
+    engine: str = options.ENGINE,
+    ray_address: str | None = options.RAY_ADDRESS,
     sign_key: Path | None = options.SIGN_KEY,
     out: Path | None = options.OUT,
     as_json: bool = options.JSON,

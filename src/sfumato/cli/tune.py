@@ -22,7 +22,7 @@ from sfumato._optional import TRAIN, check_installed
 from sfumato._validate import check_choice
 from sfumato.catalog import FACES, WORDS
 from sfumato.cli import data, options
-from sfumato.cli.engine import ENGINE, RAY_ADDRESS, running
+from sfumato.cli.engine import running
 from sfumato.cli.options import set_threads
 from sfumato.cli.output import stage_bars, tell
 from sfumato.cli.parse import Job, given, parse
@@ -75,8 +75,8 @@ def tune(
     composition: str | None = options.COMPOSITION,
     device: str = typer.Option("cpu", "--device", help="Where to compute. Only cpu is supported."),
     threads: int | None = options.THREADS,
-    engine: str = ENGINE,
-    ray_address: str | None = RAY_ADDRESS,
+    engine: str = options.ENGINE,
+    ray_address: str | None = options.RAY_ADDRESS,
     sign_key: Path | None = options.SIGN_KEY,
     out: Path | None = options.OUT,
     dry_run: bool = typer.Option(

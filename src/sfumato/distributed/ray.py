@@ -51,7 +51,7 @@ class RayEngine:
             own = {
                 "num_cpus": workers,
                 "include_dashboard": False,
-                "_system_config": {"automatic_object_spilling_enabled": False},
+                "_system_config": {"automatic_object_spilling_enabled": False, "worker_niceness": 0},
             }
             try:
                 ray.init(
