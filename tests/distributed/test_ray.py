@@ -18,6 +18,7 @@ from sfumato.distributed import ray as module
 from sfumato.distributed.ray import RayEngine
 from sfumato.errors import EngineError, InputError
 from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.record.dataset_ledger import read_account
 from sfumato.record.ledger import Chain
 
 GRAPH = stochastic_block_model(400, 3, mean_degree=20, seed=1)
@@ -96,6 +97,17 @@ def test_a_part_that_always_loses_its_worker_stops_the_run_and_leaves_it_charged
     assert "charged" in told
     assert len(Chain.parse((out / "release" / "ledger.jsonl").read_bytes()).entries) == 2
     assert not (out / "release" / "manifest.json").exists()
+
+
+@pytest.mark.soak
+def test_a_run_whose_workers_die_is_charged_once(on_ray, parts_are, tmp_path):
+    folder, out, shared = parts_are(dying, 2), tmp_path / "run", tmp_path / "dataset.jsonl"
+    assert invoke([*TRAIN, "--engine", "ray", "--ledger", str(shared), "--total-epsilon", "1", "--out", str(out)]) == 0
+    assert len(list(folder.iterdir())) == 2
+    entries = Chain.parse((out / "release" / "ledger.jsonl").read_bytes()).entries
+    assert [entry["name"] for entry in entries[1:]] == [release["name"] for release in entries[0]["plan"]["releases"]]
+    assert len(read_account(shared).claims) == 1
+    assert invoke(["verify", str(out)]) == 0
 
 
 @pytest.fixture

@@ -213,19 +213,18 @@ class Tuned(CuratorMethod):
             chosen = int.from_bytes(derive_key(own, "candidate"), "big") % len(planned)
             one = Planned(self.candidates[chosen], plan.unit, plan.budget, plan.public, planned[chosen], None, None)
             trials.append((one, own))
-        best: tuple[int, int, Arrays, Arrays] | None = None  # of equal scores the first trial is kept
+        best: tuple[int, int, Outcome] | None = None  # of equal scores the first trial is kept
         for number, (weights, released, score) in engine().run(
             _run, (graph, session.seed), trials, threads=training_threads()
         ):
             if best is None or (score, -number) > best[:2]:
-                best = score, -number, weights, released
+                best = score, -number, Outcome(weights, released, _unscored(trials[number][0]))
         if best is None:
             raise SfumatoError(
                 "The selection came out empty, as the rule poisson may: nothing is released, and the charge stays. "
                 "Another attempt is another charge; the other rules always run at least one trial."
             )
-        _, place, *arrays = best
-        outcome = Outcome(*arrays, _unscored(trials[-place][0]))
+        outcome = best[2]
         if plan.releases:
             session.bind("tuned", *(arrays[name] for arrays in outcome[:2] for name in sorted(arrays)))
         return outcome

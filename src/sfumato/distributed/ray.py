@@ -151,8 +151,9 @@ def _call(version: str, function: Callable[..., T], threads: int | None, *argume
     if version != __version__:
         raise InputError(f"Expected Sfumato {version} on every machine of the cluster, got {__version__}. Install it.")
     import numba
+    from numba.np.ufunc.parallel import get_thread_count
 
-    numba.set_num_threads(min(threads or 1, numba.config.NUMBA_NUM_THREADS))
+    numba.set_num_threads(min(threads or 1, get_thread_count()))
     if threads is not None:
         import torch
 
