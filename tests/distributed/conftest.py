@@ -6,7 +6,18 @@ import random
 import pytest
 
 from sfumato._optional import require
+from sfumato.cli.options import set_threads
 from sfumato.errors import MissingDependencyError
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread():
+    import torch
+
+    before = torch.get_num_threads()
+    set_threads(1)  # Numba would change the number of Torch's threads when it starts its own
+    yield
+    set_threads(before)
 
 
 class Scattered:

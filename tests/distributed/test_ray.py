@@ -105,7 +105,7 @@ def test_a_run_whose_workers_die_is_charged_once(on_ray, parts_are, tmp_path):
     assert invoke([*TRAIN, "--engine", "ray", "--ledger", str(shared), "--total-epsilon", "1", "--out", str(out)]) == 0
     assert len(list(folder.iterdir())) == 2
     entries = Chain.parse((out / "release" / "ledger.jsonl").read_bytes()).entries
-    assert [entry["name"] for entry in entries[1:]] == [release["name"] for release in entries[0]["plan"]["releases"]]
+    assert [entry["release"] for entry in entries[1:]] == entries[0]["plan"]["releases"]
     assert len(read_account(shared).claims) == 1
     assert invoke(["verify", str(out)]) == 0
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
+from socket import create_connection
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -54,13 +55,14 @@ class RayEngine:
                 "_system_config": {"automatic_object_spilling_enabled": False, "worker_niceness": 0},
             }
             try:
+                _reach(address)
                 ray.init(
                     address=address or "local",
                     log_to_driver=False,
                     logging_level=logging.ERROR,
                     **({} if address else own),
                 )
-            except (ConnectionError, ValueError, RuntimeError) as error:
+            except (OSError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
                 expected = "to be the address of a running Ray cluster"
                 raise fail("ray_address", address, expected, "Start it: ray start --head") from error
         self._task = ray.remote(max_retries=_RETRIES)(_call)
@@ -144,6 +146,13 @@ class RayEngine:
             raise EngineError(
                 f"The Ray cluster lost the workers of one part {_RETRIES + 1} times ({type(error).__name__}). {_LOST}"
             ) from error
+
+
+def _reach(address: str | None) -> None:
+    """Connect once: Ray itself tries for minutes."""
+    host, _, port = (address or "").rpartition(":")
+    if host:
+        create_connection((host, int(port)), timeout=10).close()
 
 
 def _call(version: str, function: Callable[..., T], threads: int | None, *arguments: Any) -> T:
