@@ -33,6 +33,7 @@ EXTRAS = {
     "sqlalchemy": "collect",
     "prometheus_client": "collect",
     "psycopg": "postgres",
+    "ray": "distributed",
 }
 """Import name of each optional package, and the extra of this one that brings it."""
 ALONE = {"onnx": "onnx", "transformers": "transformers", "sentence_transformers": "sentence-transformers"}

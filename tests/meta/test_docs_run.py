@@ -28,6 +28,8 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # What is not run as it stands, and why. Everything else is.
 NOT_RUN = {
     "pip install ": "changes the environment",
+    "ray st": "starts and stops processes that stay; tests/distributed has clusters",
+    "sfumato train gap --engine ray": "needs Ray; tests/distributed trains on it",
     "make ": "builds an environment; continuous integration runs `make check docs test`",
     "python benchmarks/": "minutes on real data",
     "sfumato text features --nodes papers.csv --text abstract --text-features transformer:": "needs a network from a hub",

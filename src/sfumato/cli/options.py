@@ -119,6 +119,18 @@ COMPOSITION = typer.Option(
     help="How the costs of the runs in the ledger add up: basic (default), or gdp, which takes Gaussian plans only.",
 )
 THREADS = typer.Option(None, "--threads", help="How many threads to use (default: one for each core).")
+ENGINE = typer.Option(
+    "local",
+    "--engine",
+    help="Where large parts are computed: local (in this process), or ray (on the workers of a Ray cluster). The results have "
+    "the same bits.",
+)
+RAY_ADDRESS = typer.Option(
+    None,
+    "--ray-address",
+    help="With --engine ray: the address of a running cluster, HOST:PORT or auto. All its machines see private data (default: "
+    "start a cluster on this machine, for this command alone).",
+)
 SIGN_KEY = typer.Option(None, "--sign-key", help="The file of an Ed25519 private key (PEM), to sign the release with.")
 PUBLIC_IDS = typer.Option(
     False,

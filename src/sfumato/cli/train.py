@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from sfumato._files import write_json
 from sfumato._optional import TRAIN, check_installed
 from sfumato.catalog import FACES, WORDS
 from sfumato.cli import collected, data, images, links, local, options
+from sfumato.cli.engine import running
 from sfumato.cli.methods import METHOD
 from sfumato.cli.options import HOPS, Options, set_threads, take_up
 from sfumato.cli.output import stage_bars, tell
@@ -92,6 +94,8 @@ def train(
     ),
     device: str = typer.Option("cpu", "--device", help="Where to compute. Only cpu is supported."),
     threads: int | None = options.THREADS,
+    engine: str = options.ENGINE,
+    ray_address: str | None = options.RAY_ADDRESS,
     sign_key: Path | None = options.SIGN_KEY,
     public_ids: bool = options.PUBLIC_IDS,
     out: Path | None = options.OUT,
@@ -104,7 +108,7 @@ def train(
 
     The run is saved with its certificate.
     """
-    values = {name: value for name, value in locals().items() if name != "context"}
+    values = {name: value for name, value in locals().items() if name not in ("context", "engine", "ray_address")}
     if collection is not None:
         collected.train_collected(context, values, as_json=as_json, verbose=verbose)
         return
@@ -114,10 +118,12 @@ def train(
         chosen, state = take_up(resume, context, values)
     else:
         chosen = given({k: v for k, v in values.items() if k not in ("collection", "resume", "as_json", "verbose")})
-    _train(chosen, state, as_json, verbose)
+    _train(chosen, state, as_json, verbose, running(engine, ray_address))
 
 
-def _train(options: Options, state: FitState | None, as_json: bool, verbose: bool) -> None:
+def _train(
+    options: Options, state: FitState | None, as_json: bool, verbose: bool, engine: AbstractContextManager[None]
+) -> None:
     start = time.perf_counter()
     check_installed(*TRAIN)
     if options.task == "link":
@@ -133,7 +139,7 @@ def _train(options: Options, state: FitState | None, as_json: bool, verbose: boo
     hint = "" if job.word in local.WORDS else "With --resumable it could."
     kept = options.to_json() if options.resumable else None
     shared = None if job.ledger is None else job.ledger.path
-    with leaving(job.out, shared, scores, resumed=state is not None, hint=hint):
+    with engine, leaving(job.out, shared, scores, resumed=state is not None, hint=hint):
         result, evaluation = _run(job, state, kept, start, as_json, verbose)
     if as_json:
         typer.echo(json.dumps(result))
