@@ -83,16 +83,40 @@ def whole_folder(path: Path) -> Iterator[Path]:
     try:
         yield partial
         for member in partial.iterdir():
-            with member.open("r+b") as file:
-                os.fsync(file.fileno())
+            sync_file(member)
         partial.chmod(0o755)
-        sync_folder(partial)
-        partial.rename(path)
-        sync_folder(path.parent)
+        finish_folder(partial, path)
     except BaseException as error:
         shutil.rmtree(partial, ignore_errors=True)
         name_file(error, path)
         raise
+
+
+def finish_folder(folder: Path, path: Path) -> None:
+    """Give a folder, whose files are on disk, its own name.
+
+    Raises:
+        OSError: ``path`` is a folder that holds something, or the disk refuses it.
+
+    >>> with tempfile.TemporaryDirectory() as parent:
+    ...     Path(parent, "new").mkdir()
+    ...     finish_folder(Path(parent, "new"), Path(parent, "graph"))
+    ...     [path.name for path in Path(parent).iterdir()]
+    ['graph']
+    """
+    sync_folder(folder)
+    folder.rename(path)
+    sync_folder(path.parent)
+
+
+def sync_file(path: Path) -> None:
+    """Wait until what a file holds is on disk.
+
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     sync_file(Path(file.name))
+    """
+    with path.open("r+b") as file:
+        os.fsync(file.fileno())
 
 
 def append_line(path: Path, line: str, *, new: bool) -> None:

@@ -362,20 +362,29 @@ class Graph:
         else:
             arrays["x"] = self.x
         there = {name: array for name, array in arrays.items() if array is not None}
-        return save_arrays(Path(directory), there, {name: getattr(self, name) for name in _STORED})
+        return save_arrays(Path(directory), there, self.stored_facts())
+
+    def stored_facts(self) -> dict[str, Any]:
+        """Return what graph.json says beside the arrays."""
+        return {name: getattr(self, name) for name in _STORED}
 
     @classmethod
-    def load(cls, directory: str | Path, mmap: bool = True) -> Graph:
-        """Read what :meth:`save` wrote; with ``mmap`` arrays stay on disk until they are read.
+    def load(cls, directory: str | Path, mmap: bool = True, check: bool = True) -> Graph:
+        """Read what :meth:`save` or :func:`~sfumato.graph.importing.import_tables` wrote.
 
-        Arcs are checked again; features, ids and the reverse of every arc are trusted as saved.
+        With ``mmap`` arrays stay on disk until they are read. With ``check`` arcs and bounds on degrees are checked again, which
+        reads all arcs; without it only types and shapes are. Features, ids and the reverse of every arc are trusted as saved.
         """
         arrays, facts = load_arrays(Path(directory), _STORED, {"outside": {}, "image_shape": None}, mmap)
         if "x_data" in arrays:
             shape = (len(arrays["indptr"]) - 1, facts["num_features"])
             arrays["x"] = sp.csr_matrix((arrays.pop("x_data"), arrays.pop("x_indices"), arrays.pop("x_indptr")), shape)
-        indptr, indices = check_arcs(arrays.pop("indptr"), arrays.pop("indices"))
+        indptr, indices = arrays.pop("indptr"), arrays.pop("indices")
+        if check:
+            indptr, indices = check_arcs(indptr, indices)
         fields: dict[str, Any] = {name: facts[name] for name in _STORED if name != "num_features"}
         fields |= {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
         checked = (indptr, indices, fields["directed"], fields["max_degree"], arrays.get("x"), arrays.get("node_ids"))
+        if not check:
+            checked = (*checked, arrays.get("degree_bounds"))
         return cls(indptr, indices, **arrays, **fields, _checked=checked)

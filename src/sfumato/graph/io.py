@@ -6,7 +6,7 @@ columns are public; values and the ends of edges may not be, so errors name thei
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -104,13 +104,18 @@ def _read(nodes: Any, edges: Any, how: Reading, places: tuple[str, str], first_r
 
 def read_nodes(path: str | Path, how: Reading) -> Any:
     """Read a node file, CSV or Parquet, as an Arrow table; ``how`` says what its columns mean."""
+    return file_table(path, node_texts(path, how))
+
+
+def node_texts(path: str | Path, how: Reading) -> Callable[[list[str]], set[str | None]]:
+    """Return which columns of a CSV node file stay text, by the names of all; ``how`` says what they mean."""
     public = Schema.read(how.schema)
 
     def texts(names: list[str]) -> set[str | None]:
         declared_label = (how.label or public.label) if public.classes else None
         return {*public.columns, id_name(names, how, public, str(path)), declared_label, *how.text}
 
-    return file_table(path, texts)
+    return texts
 
 
 def read_texts(
