@@ -43,7 +43,7 @@ def main() -> None:
 
 def _write_nodes(path: Path, options: argparse.Namespace, generator: np.random.Generator) -> None:
     means = generator.normal(size=(options.classes, options.features)).astype(np.float32)
-    rows = max(1024, BLOCK // (4 * max(1, options.features)))
+    rows = max(1 << 16, BLOCK // max(1, options.features))
     names = ["id", "label", *(f"f{column}" for column in range(options.features))]
     kinds = [pa.string() if options.texts else pa.int64(), pa.int16(), *[pa.float32()] * options.features]
     schema = pa.schema(list(zip(names, kinds, strict=True)))

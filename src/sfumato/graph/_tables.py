@@ -88,7 +88,11 @@ class FileTable:
                 relation = guarded(partial(connection.read_parquet, self.place), self.place)
             else:
                 relation = csv_relation(connection, self.path, self._texts)
-            yield relation.select(*map(duckdb.ColumnExpression, names)) if names else relation
+            yield relation.project(", ".join(map(_quoted, names))) if names else relation
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def existing(path: str | Path) -> Path:

@@ -167,7 +167,7 @@ def feature_blocks(nodes: Any, found: Nodes) -> Iterator[tuple[Any, dict[str, in
         found: what :func:`read_facts` read of it.
     """
     names, ids = [name for name, _, _ in found.layout.parts], found.fields["node_ids"]
-    rows = max(1024, _BATCH // (4 * max(1, len(found.layout.names))))
+    rows = max(1024, _BATCH // max(1, len(found.layout.names)))
     parts = nodes.batches(names, rows) if isinstance(nodes, FileTable) else (nodes.select(names),)
     start = 0
     for part in parts:
