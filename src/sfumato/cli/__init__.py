@@ -27,6 +27,7 @@ from sfumato.cli import (
     report,
     run,
     serve,
+    store,
     text,
     train,
     tune,
@@ -58,6 +59,7 @@ app.add_typer(ledger.app, name="ledger")
 app.command("serve")(serve.serve)
 app.add_typer(collect.app, name="collect")
 app.command("datasets")(data.datasets)
+app.add_typer(store.app, name="data")
 app.add_typer(text.app, name="text")
 app.add_typer(experiment.app, name="experiment")
 app.add_typer(pate.app, name="pate")
