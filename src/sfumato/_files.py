@@ -82,8 +82,6 @@ def whole_folder(path: Path) -> Iterator[Path]:
     partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:
         yield partial
-        for member in partial.iterdir():
-            sync_file(member)
         partial.chmod(0o755)
         finish_folder(partial, path)
     except BaseException as error:
@@ -93,7 +91,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 
 def finish_folder(folder: Path, path: Path) -> None:
-    """Give a folder, whose files are on disk, its own name.
+    """Give a folder its own name once all its files are on disk.
 
     Raises:
         OSError: ``path`` is a folder that holds something, or the disk refuses it.
@@ -104,6 +102,8 @@ def finish_folder(folder: Path, path: Path) -> None:
     ...     [path.name for path in Path(parent).iterdir()]
     ['graph']
     """
+    for member in folder.iterdir():
+        sync_file(member)
     sync_folder(folder)
     folder.rename(path)
     sync_folder(path.parent)

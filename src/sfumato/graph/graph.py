@@ -370,7 +370,7 @@ class Graph:
 
     @classmethod
     def load(cls, directory: str | Path, mmap: bool = True, check: bool = True) -> Graph:
-        """Read what :meth:`save` or :func:`~sfumato.graph.importing.import_tables` wrote.
+        """Read the ``directory`` that :meth:`save` or :func:`~sfumato.graph.importing.import_tables` wrote.
 
         With ``mmap`` arrays stay on disk until they are read. With ``check`` arcs and bounds on degrees are checked again, which
         reads all arcs; without it only types and shapes are. Features, ids and the reverse of every arc are trusted as saved.

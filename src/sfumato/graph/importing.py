@@ -50,7 +50,8 @@ def import_tables(
 
     The arrays are those of :func:`~sfumato.graph.io.read_csv` or :func:`~sfumato.graph.io.read_parquet`, bit for bit. The ids of
     nodes are public, so they come from a table of their own and never from the edges. If it is stopped, the same call goes on
-    after the last finished stage.
+    after the last finished stage. ``how`` says what the columns mean, as for :func:`~sfumato.graph.io.read_csv`; texts cannot be
+    imported.
 
     Args:
         nodes: path of the node file, CSV or Parquet.
@@ -58,7 +59,6 @@ def import_tables(
         out: the new folder of the graph.
         memory_limit: how much memory sorting may take, such as ``2GB``; about 100 bytes a node come on top.
         report: is told the stage, and how much of it is done.
-        how: what the columns mean, as for :func:`~sfumato.graph.io.read_csv`; texts cannot be imported.
 
     Raises:
         DataError: a table cannot be read, an edge has an end that is no node, or ``out`` exists.
@@ -152,6 +152,8 @@ class _Import:
         self._complete(found)
 
     def _finish(self, stage: str, facts: Any) -> None:
+        for path in self.graph.iterdir():
+            sync_file(path)
         self.done[stage] = facts
         write_json(self.record, {"asked": self.asked, "done": self.done})
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato._files import sync_file, whole_folder
+from sfumato._files import whole_folder
 from sfumato.errors import DataError
 
 FORMAT = 2
@@ -20,7 +20,7 @@ _BLOCK = 1 << 24
 
 
 class ArrayFile:
-    """A .npy file that is written block after block, and is on disk once it is closed.
+    """A .npy file that is written block after block.
 
     Args:
         path: the file, which is replaced.
@@ -29,7 +29,7 @@ class ArrayFile:
     """
 
     def __init__(self, path: Path, dtype: Any, columns: tuple[int, ...] = ()) -> None:
-        self._path, self._dtype, self._shape = path, np.dtype(dtype), (0, *columns)
+        self._dtype, self._shape = np.dtype(dtype), (0, *columns)
         self._digest, self._file = hashlib.sha256(), path.open("wb")
         self._head()
 
@@ -42,11 +42,10 @@ class ArrayFile:
             self._file.write(rows.data)
 
     def close(self) -> dict[str, Any]:
-        """Complete the file, and return type, shape and digest of the array."""
+        """Return type, shape and digest of the array, now that its file is complete."""
         self._file.seek(0)
         self._head()
         self._file.close()
-        sync_file(self._path)
         return {"dtype": self._dtype.str, "shape": list(self._shape), "sha256": self._digest.hexdigest()}
 
     def _head(self) -> None:
@@ -74,7 +73,7 @@ def save_arrays(directory: Path, arrays: Mapping[str, np.ndarray], facts: Mappin
 
 
 def write_array(folder: Path, name: str, array: np.ndarray) -> dict[str, Any]:
-    """Write one array as a .npy file, and return its type, shape and digest."""
+    """Write ``array`` as the .npy file of ``name`` in ``folder``, and return its type, shape and digest."""
     file = ArrayFile(folder / f"{name}.npy", array.dtype, array.shape[1:])
     for start in range(0, len(array), _BLOCK):
         file.append(array[start : start + _BLOCK])
@@ -82,10 +81,9 @@ def write_array(folder: Path, name: str, array: np.ndarray) -> dict[str, Any]:
 
 
 def write_facts(folder: Path, facts: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
-    """Write facts of a graph, and what :class:`ArrayFile` says of its arrays, as graph.json."""
+    """Write graph.json in ``folder``: the ``facts`` of a graph, and what :class:`ArrayFile` says of its ``arrays``."""
     written = json.dumps({**facts, "format": FORMAT, "arrays": arrays}, sort_keys=True, indent=1) + "\n"
     (folder / _FACTS).write_text(written, encoding="utf-8")
-    sync_file(folder / _FACTS)
 
 
 def load_arrays(

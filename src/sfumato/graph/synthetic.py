@@ -259,7 +259,7 @@ def rmat_pairs(
     Args:
         num_nodes: number of nodes.
         count: how many arcs are drawn.
-        generator: draws them.
+        generator: the source of their random bits.
         rows: how many arcs come together.
 
     >>> [len(source) for source, _ in rmat_pairs(8, 5, np.random.default_rng(0), rows=3)]
