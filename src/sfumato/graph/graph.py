@@ -384,7 +384,14 @@ class Graph:
             indptr, indices = check_arcs(indptr, indices)
         fields: dict[str, Any] = {name: facts[name] for name in _STORED if name != "num_features"}
         fields |= {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
-        checked = (indptr, indices, fields["directed"], fields["max_degree"], arrays.get("x"), arrays.get("node_ids"))
+        checked: tuple[Any, ...] = (
+            indptr,
+            indices,
+            fields["directed"],
+            fields["max_degree"],
+            arrays.get("x"),
+            arrays.get("node_ids"),
+        )
         if not check:
             checked = (*checked, arrays.get("degree_bounds"))
         return cls(indptr, indices, **arrays, **fields, _checked=checked)

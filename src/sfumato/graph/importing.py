@@ -48,17 +48,12 @@ def import_tables(
 ) -> Path:
     """Write tables as a stored graph, which :meth:`sfumato.graph.Graph.load` opens, without holding the edges in memory.
 
-    The arrays are those of :func:`~sfumato.graph.io.read_csv` or :func:`~sfumato.graph.io.read_parquet`, bit for bit. The ids of
-    nodes are public, so they come from a table of their own and never from the edges. If it is stopped, the same call goes on
-    after the last finished stage. ``how`` says what the columns mean, as for :func:`~sfumato.graph.io.read_csv`; texts cannot be
-    imported.
+    ``nodes`` is a node file and ``edges`` one edge file or several, each CSV or Parquet; ``out`` is the new folder of the graph.
+    ``how`` says what the columns mean, as for :func:`~sfumato.graph.io.read_csv`; texts cannot be imported. The arrays are those
+    of the readers, bit for bit. Ids of nodes are public, so they come from a table of their own and never from the edges.
 
-    Args:
-        nodes: path of the node file, CSV or Parquet.
-        edges: paths of the edge files, CSV or Parquet.
-        out: the new folder of the graph.
-        memory_limit: how much memory sorting may take, such as ``2GB``; about 100 bytes a node come on top.
-        report: is told the stage, and how much of it is done.
+    ``memory_limit`` is how much memory sorting may take, such as ``2GB``; about 100 bytes a node come on top. If the import is
+    stopped, the same call goes on after the last finished stage. ``report`` is told the stage, and how much of it is done.
 
     Raises:
         DataError: a table cannot be read, an edge has an end that is no node, or ``out`` exists.

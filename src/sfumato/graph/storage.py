@@ -51,7 +51,7 @@ class ArrayFile:
     def _head(self) -> None:
         """Write the header, whose length is the same for any number of rows."""
         about = {"descr": self._dtype.str, "fortran_order": False, "shape": self._shape}
-        np.lib.format.write_array_header_1_0(self._file, about)  # type: ignore[arg-type]
+        np.lib.format.write_array_header_1_0(self._file, about)
 
 
 def save_arrays(directory: Path, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> Path:
@@ -144,7 +144,7 @@ def _facts(path: Path, known: Collection[str], absent: Mapping[str, Any], *, str
     wrong = not isinstance(facts, dict) or facts.get("format") != FORMAT or not isinstance(facts.get("arrays"), dict)
     if wrong or (strict and set(facts) != {*known, "format", "arrays"}):
         raise DataError(f"Expected {path} to describe a graph of format 1 or {FORMAT}. Save the graph again.")
-    return facts  # type: ignore[no-any-return]
+    return facts
 
 
 def _array(path: Path, mmap: bool, about: Mapping[str, Any] | None) -> np.ndarray:
