@@ -56,7 +56,7 @@ def main() -> None:
 def _once(root: Path, folder: Path) -> dict[str, object]:
     environment = {**os.environ, "PYTHONPATH": str(root / "src")}
     done = subprocess.run([sys.executable, "-c", LOAD, str(folder)], check=True, capture_output=True, env=environment)
-    found: dict[str, object] = json.loads(done.stdout)
+    found: dict[str, object] = json.loads(done.stdout.splitlines()[-1])  # DuckDB may show its progress before
     return found
 
 
