@@ -36,7 +36,7 @@ def import_store(
     memory_limit: str = typer.Option(
         "2GB",
         "--memory-limit",
-        help="How much memory sorting may take, from 100MB on; about 100 bytes a node come on top.",
+        help="How much memory sorting may take, from 500MB on; about 100 bytes a node come on top.",
     ),
     as_json: bool = _JSON,
 ) -> None:

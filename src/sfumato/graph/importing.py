@@ -32,7 +32,7 @@ from sfumato.graph.storage import ArrayFile, write_array, write_facts
 
 Report = Callable[[str, int, int], None]
 _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
-_LEAST = 10**8
+_LEAST = 5 * 10**8
 _BYTES_A_KEY = 48
 _KEYS, _ROWS = 1 << 28, 1 << 22
 
@@ -84,7 +84,7 @@ def import_tables(
 
 
 def memory_bytes(text: str) -> int:
-    """Return a size such as ``2GB`` or ``500MiB`` as a number of bytes, at least 100 MB.
+    """Return a size such as ``2GB`` or ``500MiB`` as a number of bytes, at least 500 MB.
 
     Raises:
         InputError: it is no such size.
@@ -95,7 +95,7 @@ def memory_bytes(text: str) -> int:
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?B)\s*", text, re.IGNORECASE)
     size = int(float(found[1]) * _UNITS[found[2].upper()]) if found else 0
     if size < _LEAST:
-        raise fail("memory_limit", text, "to be a size from 100MB on, such as 2GB or 500MB")
+        raise fail("memory_limit", text, "to be a size from 500MB on, such as 2GB")
     return size
 
 
@@ -108,7 +108,7 @@ class _Import:
         self.nodes, self.edges, self.out, self.work = nodes, edges, out, work
         self.how, self.limit, self.report = how, limit, report
         self.graph, self.record = work / "graph", work / "import.json"
-        config = {"memory_limit": f"{limit // 4}B", "temp_directory": str(work / "spill")}
+        config = {"memory_limit": f"{limit // 2}B", "temp_directory": str(work / "spill")}
         self.config: dict[str, Any] = config
         asked = {**asdict(how), "schema": repr(Schema.read(how.schema)), "report": None}
         paths = [[str(path), path.stat().st_size, path.stat().st_mtime_ns] for path in (nodes, *edges)]
