@@ -29,6 +29,7 @@ from sfumato.cli import (
     report,
     run,
     serve,
+    store,
     text,
     train,
     tune,
@@ -61,6 +62,7 @@ app.command("serve")(serve.serve)
 app.add_typer(collect.app, name="collect")
 app.command("methods")(methods.methods)
 app.command("datasets")(data.datasets)
+app.add_typer(store.app, name="data")
 app.add_typer(text.app, name="text")
 app.add_typer(experiment.app, name="experiment")
 app.add_typer(pate.app, name="pate")

@@ -141,7 +141,7 @@ PUBLIC_IDS = typer.Option(
 OUT = typer.Option(None, "--out", help="A new folder, for this run.")
 JSON = typer.Option(False, "--json", help="Print one JSON object on standard output.")
 HOPS = words_with("hops")
-_PATHS = ("data_dir", "nodes", "edges", "schema", "ledger", "sign_key", "out")
+_PATHS = ("data_dir", "graph", "nodes", "edges", "schema", "ledger", "sign_key", "out")
 _ANY_TIME = ("resume", "as_json", "verbose")
 
 
@@ -155,8 +155,8 @@ class Options:
     * for images ``network``, ``steps`` and ``augment``, and their cells, ``subclasses``, ``partition`` and ``public_rows``;
     * what is protected and how much it may cost: ``unit``, ``arcs``, ``max_degree``, ``public_degrees``, ``epsilon``, ``delta``,
       or for local methods ``epsilon_x`` and ``epsilon_y``;
-    * the graph: ``dataset``, ``data_dir`` and ``min_class_size``, or ``nodes``, ``edges``, ``label``, ``schema`` and
-      ``directed``; its texts, ``text`` and ``text_features``; its ``image_size``; and its ``split``;
+    * the graph: ``dataset``, ``data_dir`` and ``min_class_size``, or the store ``graph``, or ``nodes``, ``edges``, ``label``,
+      ``schema`` and ``directed``; its texts, ``text`` and ``text_features``; its ``image_size``; and its ``split``;
     * what is evaluated: ``seeds``, ``controls``;
     * the ledger of the data set: ``ledger``, ``total_epsilon``, ``total_delta``, ``composition``;
     * how it runs and what it leaves: ``device``, ``threads``, ``resumable``, ``sign_key``, ``public_ids``, ``out``.
@@ -168,6 +168,7 @@ class Options:
     dataset: str | None = None
     data_dir: Path | None = None
     min_class_size: int | None = None
+    graph: Path | None = None
     nodes: Path | None = None
     edges: Path | None = None
     label: str | None = None
@@ -226,6 +227,7 @@ class Options:
             self.text,
             self.text_features,
             self.image_size,
+            _text(self.graph),
         ).check()
 
     def to_json(self) -> dict[str, Any]:
@@ -238,7 +240,7 @@ class Options:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Options:
         """Read back the options that :meth:`to_json` wrote."""
-        paths = {name: Path(values[name]) for name in _PATHS if values[name] is not None}
+        paths = {name: Path(values[name]) for name in _PATHS if values.get(name) is not None}
         return cls(**{**values, **paths, "text": tuple(values.get("text", ()))})
 
 

@@ -51,7 +51,7 @@ class Job:
     @property
     def dataset(self) -> str:
         """The name of the graph in results: that of the data set, or the path of the node table."""
-        return self.request.source.dataset or str(self.request.source.nodes)
+        return self.request.source.place
 
 
 def given(values: dict[str, Any], command: str = "train") -> Options:

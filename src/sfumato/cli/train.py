@@ -43,6 +43,7 @@ def train(
     dataset: str | None = data.DATASET,
     data_dir: Path | None = data.DATA_DIR,
     min_class_size: int | None = data.MIN_CLASS,
+    graph: Path | None = data.GRAPH,
     nodes: Path | None = data.NODES,
     edges: Path | None = data.EDGES,
     label: str | None = data.LABEL,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sfumato.graph.datasets import load_dataset as load_dataset
     from sfumato.graph.graph import Graph as Graph
     from sfumato.graph.graph import PublicFacts as PublicFacts
+    from sfumato.graph.importing import import_tables as import_tables
     from sfumato.graph.io import read_csv as read_csv
     from sfumato.graph.io import read_parquet as read_parquet
     from sfumato.graph.io import read_sql as read_sql
@@ -35,6 +36,7 @@ _HOME = {
     "from_networkx": "convert",
     "from_pyg": "convert",
     "Graph": "graph",
+    "import_tables": "importing",
     "induced": "subgraph",
     "interests": "synthetic",
     "list_datasets": "listing",
