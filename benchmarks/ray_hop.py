@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
 
 import numba
 import numpy as np
 
-from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum, normalize_rows
+from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum, normalize_rows, sum_in_blocks, to_steps
 from sfumato.bounded.engine import LOCAL, Engine, using
+from sfumato.bounded.kernels import UNIT
 from sfumato.distributed.ray import RayEngine
+from sfumato.noise.gaussian import rounded_gaussian
+from sfumato.noise.keys import operand_mac
 
 WIDTH = 16
 
@@ -48,6 +52,25 @@ def main() -> None:
     print(
         f"{options.arcs / there:,.0f} arcs a second on Ray, {graph.sources.nbytes / options.arcs:.0f} bytes an arc sent"
     )
+    forecast(graph, rows)
+
+
+def forecast(graph: Arcs, rows: np.ndarray) -> None:
+    """What one process does alone whatever the number of workers, and what is shared, each by itself."""
+    steps, values = to_steps(rows), rows.size
+    mac = seconds(lambda: operand_mac(bytes(32), steps, graph.offsets, graph.sources)) / len(graph.sources)
+    noise = seconds(lambda: rounded_gaussian(bytes(32), 10.0 * UNIT, 0, values)) / values
+    grid = seconds(lambda: to_steps(rows)) / values
+    numba.set_num_threads(1)
+    sums = seconds(lambda: sum_in_blocks(graph, steps)) / len(graph.sources)
+    print(f"alone: MAC {1e9 * mac:.2f} ns an arc, steps {1e9 * grid:.2f} and noise {1e9 * noise:.2f} ns a value")
+    print(f"shared: sums {1e9 * sums:.2f} ns an arc on one processor")
+
+
+def seconds(call: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
 
 
 def arcs(random: np.random.Generator, nodes: int, count: int) -> Arcs:
