@@ -82,17 +82,41 @@ def whole_folder(path: Path) -> Iterator[Path]:
     partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:
         yield partial
-        for member in partial.iterdir():
-            with member.open("r+b") as file:
-                os.fsync(file.fileno())
         partial.chmod(0o755)
-        sync_folder(partial)
-        partial.rename(path)
-        sync_folder(path.parent)
+        finish_folder(partial, path)
     except BaseException as error:
         shutil.rmtree(partial, ignore_errors=True)
         name_file(error, path)
         raise
+
+
+def finish_folder(folder: Path, path: Path) -> None:
+    """Give a folder its own name once all its files are on disk.
+
+    Raises:
+        OSError: ``path`` is a folder that holds something, or the disk refuses it.
+
+    >>> with tempfile.TemporaryDirectory() as parent:
+    ...     Path(parent, "new").mkdir()
+    ...     finish_folder(Path(parent, "new"), Path(parent, "graph"))
+    ...     [path.name for path in Path(parent).iterdir()]
+    ['graph']
+    """
+    for member in folder.iterdir():
+        sync_file(member)
+    sync_folder(folder)
+    folder.rename(path)
+    sync_folder(path.parent)
+
+
+def sync_file(path: Path) -> None:
+    """Wait until what a file holds is on disk.
+
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     sync_file(Path(file.name))
+    """
+    with path.open("r+b") as file:
+        os.fsync(file.fileno())
 
 
 def append_line(path: Path, line: str, *, new: bool) -> None:

@@ -33,9 +33,10 @@ EXTRAS = {
     "sqlalchemy": "collect",
     "prometheus_client": "collect",
     "psycopg": "postgres",
+    "ray": "distributed",
 }
 """Import name of each optional package, and the extra of this one that brings it."""
-ALONE = {"transformers": "transformers", "sentence_transformers": "sentence-transformers"}
+ALONE = {"onnx": "onnx", "transformers": "transformers", "sentence_transformers": "sentence-transformers"}
 """Import name of each optional package that no extra brings, and the name to install it by."""
 TRAIN = ("torch", "numba", "safetensors")
 """What every fit needs, from its first step to the saved run."""

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,21 +54,30 @@ NOT_ON_A_GRAPH = {
 """Names in run folders that :func:`load` does not load, and what to do with these runs."""
 
 
+_END = "\n    )\n"  # of a card of several lines
+
+
 @cache
 def _face(home: str) -> Face:
     """The literal part of a class's card, read from its file: importing it would take seconds."""
     module, _, name = home.partition(":")
-    spec = find_spec(f"sfumato.{module}")
-    assert spec is not None
-    assert spec.origin is not None
-    tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
-    (own,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
-    (card,) = (
-        node.value for node in own.body if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "card"
-    )
-    assert isinstance(card, ast.Call)
+    text = (Path(__file__).parent / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")
+    own = text.index(" = ", text.index("\n    card: ", text.index(f"\nclass {name}("))) + len(" = ")
+    line, rest = text[own:].split("\n", 1)
+    card = _call(line) or _call(f"{line}\n{rest.partition(_END)[0]}{_END}")
+    assert card is not None
     names = {field.name for field in fields(Face)}
     return Face(**{one.arg: ast.literal_eval(one.value) for one in card.keywords if one.arg in names})
+
+
+def _call(text: str) -> ast.Call | None:
+    """The call that a text is, or None if it ends within one. Whole files would take much longer to parse."""
+    try:
+        found = ast.parse(text, mode="eval").body
+    except SyntaxError:
+        return None
+    assert isinstance(found, ast.Call)
+    return found
 
 
 _HOMES = {_face(home).name: home for home in (*_CHOOSERS, *_METHODS)}

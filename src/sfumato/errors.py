@@ -8,6 +8,7 @@
     ├── BudgetExceededError      a release would cost more than the plan or the data set's budget allows
     ├── LedgerError              the ledger is damaged, or disagrees with the plan
     ├── CollectionError          the server of a collection refuses, or does not answer
+    ├── EngineError              the workers that compute were lost for good
     └── MissingDependencyError   an optional package is not installed (a ModuleNotFoundError; exit code 2)
 
     SfumatoWarning               a promise that holds and yet says little (a UserWarning; nothing stops)
@@ -56,6 +57,10 @@ class LedgerError(SfumatoError):
 
 class CollectionError(SfumatoError):
     """The server of a collection refuses what it was sent, or cannot be reached."""
+
+
+class EngineError(SfumatoError):
+    """The machines or worker processes that compute a run were lost for good."""
 
 
 class MissingDependencyError(SfumatoError, ModuleNotFoundError):

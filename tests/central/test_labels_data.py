@@ -10,8 +10,9 @@ import torch
 import sfumato as sf
 from sfumato.bounded.exact import WholeRows
 from sfumato.central import labels
+from sfumato.central._rows import beside, centered_rows, head_scores
 from sfumato.central.labels import LabelMessages
-from sfumato.central.linear import beside, centered_rows, chosen
+from sfumato.central.linear import chosen
 from sfumato.errors import DataError, InputError, UnsupportedUnitError
 from sfumato.graph.graph import Graph
 from sfumato.graph.synthetic import stochastic_block_model
@@ -91,10 +92,10 @@ def test_a_column_that_is_flat_for_learners_stays_small_elsewhere():
     assert scale[0] == 1
     assert scale[1] == 2
     assert np.abs(flat - mean[0]).max() < 1e-12
-    head, rows = torch.nn.Linear(2, 2), torch.randn(5, 2)
-    expected = head((rows - torch.from_numpy(mean).float()) / torch.from_numpy(scale).float())
-    labels._unscale(head, mean, scale)
-    torch.testing.assert_close(head(rows), expected, rtol=1e-4, atol=1e-4)
+    head = {"weight": np.array([[1.0, 2.0], [3.0, -4.0]], np.float32), "bias": np.array([5.0, 6.0], np.float32)}
+    rows = np.arange(10, dtype=np.float32).reshape(5, 2)
+    expected = (rows - mean) / scale @ head["weight"].T + head["bias"]
+    np.testing.assert_allclose(head_scores(labels._unscaled(head, mean, scale), rows), expected, rtol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def test_the_highest_score_wins_and_ties_keep_one_of_the_best(monkeypatch):
 
 def test_trials_draw_candidates_uniformly_and_with_their_own_keys(monkeypatch):
     seen = []
-    monkeypatch.setattr(module, "_run", lambda trial, graph, key, seed: seen.append((trial.method, key)) or ({}, {}, 0))
+    monkeypatch.setattr(module, "_run", lambda graph, seed, trial, key: seen.append((trial.method, key)) or ({}, {}, 0))
     trials_are(monkeypatch, 1000)
     plan = plan_of(EDGE)
     plan.method.run(plan, GRAPH, module.Session(module.Ledger({}, plan.releases), bytes(32), 0))
@@ -122,7 +122,7 @@ def test_trials_draw_candidates_uniformly_and_with_their_own_keys(monkeypatch):
 
 def test_trials_run_with_the_noise_of_the_plan(monkeypatch):
     seen = []
-    monkeypatch.setattr(module, "_run", lambda trial, graph, key, seed: seen.append(trial) or ({}, {}, 0))
+    monkeypatch.setattr(module, "_run", lambda graph, seed, trial, key: seen.append(trial) or ({}, {}, 0))
     trials_are(monkeypatch, 20)
     plan = plan_of(NODE)
     plan.method.run(plan, GRAPH, module.Session(module.Ledger({}, plan.releases), bytes(32), 0))
@@ -136,7 +136,7 @@ def counted(method, weights, graph):
     """The score without noise, of given weights."""
     plan = Plan(method, NODE, BUDGET, GRAPH.public_facts(NODE), (), None, None)
     silent = replace_run(method, weights)
-    return module._run(replace(plan, method=silent), graph, bytes(32), 0)[2]
+    return module._run(graph, 0, replace(plan, method=silent), bytes(32))[2]
 
 
 def replace_run(method, weights):
@@ -164,9 +164,9 @@ def test_private_scores_are_noisy_and_public_ones_exact(monkeypatch):
     monkeypatch.setattr(sf.MLP, "scores", lambda self, plan, w, r, graph: np.eye(3)[np.maximum(graph.y, 0)])
     right = int(GRAPH.val_mask.sum())
     plan = Plan(MLPS[0], NODE, BUDGET, GRAPH.public_facts(NODE), (), None, None)
-    assert {module._run(plan, GRAPH, bytes([i]) * 32, 0)[2] for i in range(20)} == {right}
+    assert {module._run(GRAPH, 0, plan, bytes([i]) * 32)[2] for i in range(20)} == {right}
     score = Release("score", GaussianEvent(6.0), (1,), 1)
-    noisy = [module._run(replace(plan, releases=(score,)), GRAPH, i.to_bytes(32, "big"), 0)[2] for i in range(400)]
+    noisy = [module._run(GRAPH, 0, replace(plan, releases=(score,)), i.to_bytes(32, "big"))[2] for i in range(400)]
     assert abs(np.mean(noisy) - right) < 1.2
     assert 5 < np.std(noisy) < 7
 

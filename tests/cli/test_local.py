@@ -284,7 +284,7 @@ def test_another_graph_is_a_new_collection(trained, refused, tables, tmp_path):
 @pytest.mark.parametrize(
     ("option", "value"),
     [("--epsilon-y", "1"), ("--split", "50/25/25"), ("--controls", None), ("--no-controls", None),
-     ("--preset", "pgc-2020"), ("--sign-key", "key.pem")],
+     ("--preset", "pgc-2020"), ("--sign-key", "key.pem"), ("--public-ids", None)],
 )  # fmt: skip
 def test_link_scores_refuse_what_they_would_ignore(option, value, refused, tables, tmp_path):
     link = ("--task", "link", "--epsilon-x", "1", option, *([value] if value else []))

@@ -163,13 +163,13 @@ def test_rmat_degrees_follow_a_power_law_not_a_uniform_law():
 
 
 def test_rmat_quadrants_have_the_stated_probabilities():
-    from sfumato.graph.synthetic import _rmat_pairs
+    from sfumato.graph.synthetic import rmat_pairs
 
     class Unshuffled(np.random.Generator):
         def permutation(self, count):
             return np.arange(count)
 
-    source, target = _rmat_pairs(2**6, 200_000, Unshuffled(np.random.PCG64(0)))
+    source, target = next(rmat_pairs(2**6, 200_000, Unshuffled(np.random.PCG64(0))))
     for bit in range(6):
         quadrants = np.bincount(2 * (source >> bit & 1) + (target >> bit & 1), minlength=4) / 200_000
         np.testing.assert_allclose(quadrants, (0.57, 0.19, 0.19, 0.05), atol=0.006)

@@ -29,9 +29,12 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # What is not run as it stands, and why. Everything else is.
 NOT_RUN = {
     "pip install ": "changes the environment",
+    "ray st": "starts and stops processes that stay; tests/distributed has clusters",
+    "sfumato train gap --engine ray": "needs Ray; tests/distributed trains on it",
     "make ": "builds an environment; continuous integration runs `make check docs test`",
     "python benchmarks/": "minutes on real data",
     "sfumato text features --nodes papers.csv --text abstract --text-features transformer:": "needs a network from a hub",
+    "sfumato export onnx": "needs the package onnx; tests/serving/test_onnx_model.py has it where it is installed",
     "sfumato train class-dp --dataset orl_faces": "needs the faces; tests/cli/test_images.py trains on small folders",
     "sfumato verify runs/faces": "checks the run before it",
     "sfumato invert ": "minutes on real data; tests/cli/test_invert.py has tiny ones",

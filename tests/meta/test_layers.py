@@ -21,7 +21,7 @@ LAYERS = (
     ("central", "local", "pate", "classlevel"),
     ("catalog",),
     ("evaluation", "estimator"),
-    ("experiments", "collect", "serving", "attacks", "audit"),
+    ("experiments", "collect", "serving", "distributed", "attacks", "audit"),
     ("report",),
     ("cli",),
     ("__main__",),

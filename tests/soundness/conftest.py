@@ -23,5 +23,5 @@ def _one_thread():
 
 @pytest.fixture(autouse=True)
 def _one_step(monkeypatch):
-    train = graph_free.train_full_batch
-    monkeypatch.setattr(graph_free, "train_full_batch", lambda *given, **how: train(*given, **{**how, "epochs": 1}))
+    train = graph_free.train
+    monkeypatch.setattr(graph_free, "train", lambda *given, **how: train(*given, **{**how, "epochs": 1}))

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from sfumato._validate import check_real, fail
 from sfumato.bounded._native import aligned
-from sfumato.bounded.kernels import UNIT, pack, quantize, sum_rows
+from sfumato.bounded.engine import cut, engine
+from sfumato.bounded.kernels import UNIT, language, pack, quantize, sum_rows
 from sfumato.errors import UnsupportedUnitError
 from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.noise.keys import Key, derive_key, operand_mac
@@ -270,14 +271,36 @@ def sum_in_blocks(
     >>> sum_in_blocks(both, np.array([[5, 0], [0, 7]], np.int16)).tolist()
     [[0, 7], [5, 0]]
     """
-    packed, width = pack(steps), steps.shape[1]
+    width, blocks = steps.shape[1], cut(arcs.num_nodes, block)
     released = np.empty((arcs.num_nodes, width), np.int64)
-    for first in range(0, arcs.num_nodes, block):
-        last = min(first + block, arcs.num_nodes)
-        sum_rows(arcs.offsets, arcs.sources, packed, first, released[first:last])
+    parts = (_incoming(arcs, *rows) for rows in blocks)
+    for number, sums in engine().run(_block_sums, (pack(steps), width, language()), parts):
+        first, last = blocks[number]
+        released[first:last] = sums
         if noise is not None:
             released[first:last] += noise(first * width, last * width).reshape(-1, width)
     return released
+
+
+def _incoming(arcs: Arcs, first: int, last: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """The arcs that reach some rows, counted from the first of them."""
+    offsets = arcs.offsets[first : last + 1]
+    return offsets - offsets[0], arcs.sources[offsets[0] : offsets[-1]]
+
+
+def _block_sums(
+    packed: NDArray[Any], width: int, packed_for: str, offsets: NDArray[np.int64], sources: NDArray[np.int32]
+) -> NDArray[np.int64]:
+    if language() != packed_for:
+        raise fail(
+            "the loops of a worker",
+            language(),
+            f"to be in {packed_for}, as here",
+            "Install one build of sfumato everywhere.",
+        )
+    sums = np.empty((len(offsets) - 1, width), np.int64)
+    sum_rows(offsets, sources, packed, 0, sums)
+    return sums
 
 
 def normalize_rows(rows: NDArray[np.floating] | NDArray[np.int64]) -> NDArray[np.float32]:

@@ -51,6 +51,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sfumato._validate import check_real, fail
+from sfumato.bounded.engine import cut, engine
 
 _ROOTS = 256  # of one task, which has one scratch of the size of the graph
 
@@ -109,6 +110,19 @@ def approximate_pagerank(
     if roots.size and not 0 <= roots.min() <= roots.max() < num_nodes:
         raise fail("roots", "another number", f"to be nodes from 0 to {num_nodes - 1}")
 
+    pieces = [(roots[first:last],) for first, last in cut(max(len(roots), 1), max(len(roots), _ROOTS))]
+    found = dict(engine().run(_all_vectors, (indptr, indices, walk), pieces))
+    sizes, columns, values = (np.concatenate(arrays) for arrays in zip(*map(found.get, sorted(found)), strict=True))
+    offsets = np.zeros(len(roots) + 1, np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    return sp.csr_array((values, columns, offsets), shape=(len(roots), num_nodes))
+
+
+def _all_vectors(
+    indptr: NDArray[np.int64], indices: NDArray[np.int32], walk: Walk, roots: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
+    """What :func:`_vectors` returns, from all threads."""
+
     def vectors(first: int) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
         part: tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]] = _vectors(
             indptr, indices, roots[first : first + _ROOTS], walk.alpha, walk.rho, walk.gamma
@@ -117,10 +131,8 @@ def approximate_pagerank(
 
     with ThreadPoolExecutor(numba.get_num_threads()) as pool:
         parts = list(pool.map(vectors, range(0, max(len(roots), 1), _ROOTS)))
-    sizes, columns, values = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    offsets = np.zeros(len(roots) + 1, np.int64)
-    np.cumsum(sizes, out=offsets[1:])
-    return sp.csr_array((values, columns, offsets), shape=(len(roots), num_nodes))
+    sizes, columns, values = zip(*parts, strict=True)
+    return np.concatenate(sizes), np.concatenate(columns), np.concatenate(values)
 
 
 @njit(cache=True, nogil=True)

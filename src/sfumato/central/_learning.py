@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from sfumato._validate import check_int, check_real
 from sfumato.bounded.exact import MOST_ROWS, WholeRows
 from sfumato.bounded.gradients import PrivateSGD, check_examples, private_steps
+from sfumato.central._rows import features_of, labeled_nodes
 from sfumato.method.curator import CuratorMethod
 from sfumato.nn.models import SparseRows
 from sfumato.nn.training import Steps, train_full_batch
@@ -76,15 +77,10 @@ class NetworkMethod(CuratorMethod):
 
 
 class Features:
-    """Feature rows are held as the networks take them: sparse or dense as they are stored.
-
-    The number of entries never decides between the two forms. One record could tip that choice, and with it the rounding of
-    every other node's message, which the sensitivity of a hop takes for fixed.
-    """
+    """Feature rows are held as the networks take them: sparse or dense as they are stored."""
 
     def __init__(self, graph: Graph) -> None:
-        x: Any = graph.x if graph.x is not None else np.zeros((graph.num_nodes, 0), np.float32)
-        self.x = x
+        self.x: Any = features_of(graph)
 
     def rows(self, ids: NDArray[np.integer] | None) -> Tensor | SparseRows:
         """Return the feature rows of some nodes, [len(ids), num_features], or of all nodes if ``ids`` is None."""
@@ -276,6 +272,5 @@ def _double(rows: Input) -> Tensor | WholeRows:
 
 def labeled(graph: Graph) -> tuple[Tensor, NDArray[np.int64], NDArray[np.int64]]:
     """Return all labels, and the labeled training and validation nodes; called only where labels are public."""
-    assert graph.y is not None
-    train_ids, val = (np.flatnonzero(mask & (graph.y >= 0)) for mask in (graph.train_mask, graph.val_mask))
-    return torch.from_numpy(graph.y), train_ids, val
+    y, train_ids, val = labeled_nodes(graph)
+    return torch.from_numpy(y), train_ids, val

@@ -38,11 +38,6 @@ from typing import TYPE_CHECKING, ClassVar
 from sfumato.bounded.promise import protects_every_arc
 from sfumato.bounded.routing import can_route
 from sfumato.central.labels import LabelMessages
-from sfumato.central.linear import Linear
-from sfumato.central.piloted import MOST_NOISE, TEST, PilotedMessages
-from sfumato.central.promised import MOST_NOISE as MOST_PROMISED_NOISE
-from sfumato.central.promised import PromisedMessages
-from sfumato.central.promised_releases import TEST as TEST_SHARE
 from sfumato.method.card import Card
 from sfumato.method.contract import Listed
 from sfumato.privacy.calibration import gaussian_noise_multiplier
@@ -93,14 +88,20 @@ class Auto(Listed):
             unit: the unit of privacy.
             public: facts of the graph.
         """
+        routed = public.num_classes > 1 and (can_route(unit) or not unit.private)
+        if routed and (budget is None or "labels" in unit.public):
+            return LabelMessages()
+        # These need Torch, whose import takes longer than all of label messages.
+        from sfumato.central.linear import Linear
+        from sfumato.central.piloted import MOST_NOISE, TEST, PilotedMessages
+        from sfumato.central.promised import PromisedMessages
+
         if public.num_classes < 2:
             return Linear()
         if budget is not None and can_promise(unit, public):
             return PromisedMessages() if _promise_pays(noise_of(budget, unit), public) else Linear()
-        if unit.private and not can_route(unit):
+        if budget is None or not routed:
             return Linear()
-        if budget is None or not unit.private or "labels" in unit.public:
-            return LabelMessages()
         learners, noise = public.num_train * LabelMessages().shared(unit), noise_of(budget, unit)
         if noise / math.sqrt(TEST[2]) > _MOST_TEST_NOISE * learners:
             return Linear()
@@ -131,8 +132,11 @@ def can_promise(unit: Unit, public: PublicFacts) -> bool:
 
 def _promise_pays(noise: float, public: PublicFacts) -> bool:
     """Whether promised messages can find out within the budget what pays; ``noise`` is that of the whole budget."""
+    from sfumato.central.promised import MOST_NOISE
+    from sfumato.central.promised_releases import TEST
+
     train = max(public.num_train, 1)
-    if noise * math.sqrt(2 / TEST_SHARE) > _MOST_TEST_NOISE * train or noise > MOST_PROMISED_NOISE:
+    if noise * math.sqrt(2 / TEST) > _MOST_TEST_NOISE * train or noise > MOST_NOISE:
         return False
     if noise * math.sqrt(public.num_features) > _MOST_PROMISED_FEATURE_NOISE * train:
         return False

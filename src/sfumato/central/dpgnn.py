@@ -36,7 +36,7 @@ from sfumato.bounded.kernels import UNIT
 from sfumato.bounded.splits import unit_rows
 from sfumato.bounded.subgraphs import occurrences, read_arcs, subgraph_rows
 from sfumato.central._learning import NetworkMethod, Rows, train
-from sfumato.central.linear import Matrix, apply_rows, chosen, plain
+from sfumato.central.linear import apply_rows, chosen, plain
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.nn.models import MLP, SparseRows
@@ -46,6 +46,7 @@ from sfumato.privacy.events import GaussianEvent, RepeatedGaussianEvent
 from sfumato.record.ledger import Release
 
 if TYPE_CHECKING:
+    from sfumato.central._rows import Matrix
     from sfumato.graph.graph import Graph, PublicFacts
     from sfumato.privacy.units import Unit
 

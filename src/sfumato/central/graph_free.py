@@ -8,31 +8,28 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-import torch
 from numpy.typing import NDArray
-from torch import nn
 
 from sfumato._optional import require
 from sfumato._validate import check_int, check_real
-from sfumato.central._learning import Features, labeled
+from sfumato.central._rows import features_of, labeled_nodes
 from sfumato.errors import UnsupportedUnitError
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
-from sfumato.nn.decoupled import Blocks
-from sfumato.nn.models import Linear
-from sfumato.nn.training import train_full_batch
-from sfumato.nn.weights import load_weights, network_arrays, seeded
+from sfumato.nn.light import Hidden, Logistic, train
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph, PublicFacts
     from sfumato.privacy.units import Unit
     from sfumato.record.ledger import Release
 
-_PATIENCE = 50
+_PATIENCE = 6
+_BATCH, _LEAST_BATCH, _LEAST_STEPS = 512, 32, 8
 _MOST_COLUMNS = 1000  # of trees
 _ROUNDS, _AT_ONCE, _LEAVES = 100, 20, 31
 _NODES = 2 * _LEAVES - 1
+_MOST_SCORE = np.float32(1e30)  # features near the end of float32 give more, of which no softmax could be taken
 _ABSENT = -30.0  # score of a class without a training node
 _PARTS = {"feature": "feature_idx", "threshold": "num_threshold", "left": "left", "right": "right", "value": "value"}
 
@@ -53,7 +50,7 @@ class GraphFree(CuratorMethod):
 
     Args:
         width: number of units in the hidden layer.
-        epochs: most full-batch steps; training stops after 50 without a better validation accuracy.
+        epochs: most passes over the training nodes; training stops after 6 without a better validation accuracy.
         learning_rate: step size of Adam, in (0, 10].
 
     Errors: ``calibrate`` raises UnsupportedUnitError where features or labels are private.
@@ -70,7 +67,7 @@ class GraphFree(CuratorMethod):
     """
 
     width: int = 64
-    epochs: int = 300
+    epochs: int = 30
     learning_rate: float = 0.01
     card: ClassVar[Card] = Card(
         name="graph-free",
@@ -132,8 +129,8 @@ class GraphFree(CuratorMethod):
 
         ``public`` and ``graph`` are those of :meth:`trained`.
         """
-        y, _, val = labeled(graph)
-        known = y[val].numpy()
+        y, _, val = labeled_nodes(graph)
+        known = y[val]
         right = [int((self.apply(public, one, graph)[val].argmax(1) == known).sum()) for one in found]
         return found[int(np.argmax(right))]
 
@@ -148,35 +145,34 @@ class GraphFree(CuratorMethod):
         if "trees.value" in weights:
             return tree_scores({name.removeprefix("trees."): part for name, part in weights.items()}, _dense(graph))
         (name,) = {key.partition(".")[0] for key in weights}
-        network = self._network(name, public)
-        load_weights(network, weights, name)
-        with torch.no_grad():
-            return network(Features(graph).rows(None)).numpy()
+        model = self._model(name, public)
+        model.state = {part: weights[f"{name}.{part}"] for part in model.state}
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = np.nan_to_num(model.scores(features_of(graph)))
+        return np.clip(scores, -_MOST_SCORE, _MOST_SCORE)
 
-    def _network(self, name: str, public: PublicFacts) -> nn.Module:
+    def _model(self, name: str, public: PublicFacts, coins: np.random.Generator | None = None) -> Logistic | Hidden:
         if name == "linear":
-            return Linear(public.num_features, public.num_classes)
-        return Blocks([public.num_features], self.width, public.num_classes)
+            return Logistic(public.num_features, public.num_classes, coins)
+        return Hidden(public.num_features, self.width, public.num_classes, coins)
 
     def _trained(self, name: str, public: PublicFacts, graph: Graph, session: Session) -> Arrays:
-        (y, ids, val), features = labeled(graph), Features(graph)
-        seen, held_out = features.rows(ids), features.rows(val)
-        with seeded(session.seed):
-            network = self._network(name, public)
-            session.watch.curves[name] = train_full_batch(
-                network,
-                lambda: network(seen),
-                y[ids],
-                num_classes=public.num_classes,
-                epochs=self.epochs,
-                learning_rate=self.learning_rate,
-                weight_decay=0.0 if name == "linear" else 5e-4,
-                validate=(lambda: network(held_out)) if len(val) else None,
-                validation_targets=y[val],
-                patience=_PATIENCE,
-                progress=session.watch.stage(name),
-            )
-        return network_arrays(name, network)
+        (y, ids, val), x, coins = labeled_nodes(graph), features_of(graph), np.random.default_rng(session.seed)
+        model = self._model(name, public, coins)
+        session.watch.curves[name] = train(
+            model,
+            x[ids],
+            y[ids],
+            epochs=self.epochs,
+            learning_rate=self.learning_rate,
+            held_out=(x[val], y[val]),
+            coins=coins,
+            batch_size=min(_BATCH, max(_LEAST_BATCH, len(ids) // _LEAST_STEPS)),
+            weight_decay=0.0 if name == "linear" else 5e-4,
+            patience=_PATIENCE,
+            progress=session.watch.stage(name),
+        )
+        return {f"{name}.{part}": array for part, array in model.state.items()}
 
 
 def grown(public: PublicFacts, graph: Graph, session: Session, most_work: int = 100_000_000) -> list[Arrays]:
@@ -194,18 +190,18 @@ def grown(public: PublicFacts, graph: Graph, session: Session, most_work: int = 
     work = public.num_train * public.num_features * public.num_classes
     if not 0 < public.num_features <= _MOST_COLUMNS or work > most_work:
         return []
-    (y, ids, val), x = labeled(graph), _dense(graph)
-    if not len(val) or len(y[ids].unique()) < 2:
+    (y, ids, val), x = labeled_nodes(graph), _dense(graph)
+    if not len(val) or len(np.unique(y[ids])) < 2:
         return []
     model = require("sklearn.ensemble").HistGradientBoostingClassifier(
         learning_rate=0.1, max_leaf_nodes=_LEAVES, early_stopping=False, warm_start=True, random_state=session.seed
     )
     told, best, kept = session.watch.stage("trees"), -1.0, {}
     for rounds in range(_AT_ONCE, _ROUNDS + 1, _AT_ONCE):
-        model.set_params(max_iter=rounds).fit(x[ids], y[ids].numpy())
+        model.set_params(max_iter=rounds).fit(x[ids], y[ids])
         if told is not None:
             told(rounds, _ROUNDS)
-        accuracy = float(model.score(x[val], y[val].numpy()))
+        accuracy = float(model.score(x[val], y[val]))
         if accuracy <= best:
             break
         best, kept = accuracy, tree_arrays(model, graph.num_classes)
@@ -271,5 +267,5 @@ def tree_scores(arrays: Arrays, x: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _dense(graph: Graph) -> NDArray[np.float32]:
-    x: Any = Features(graph).x
+    x: Any = features_of(graph)
     return np.asarray(x.toarray() if sp.issparse(x) else x, np.float32)

@@ -39,9 +39,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import nn
 
 from sfumato._validate import check_int, check_real, fail
 from sfumato.bounded.aggregation import Arcs
@@ -54,7 +52,7 @@ from sfumato.bounded.routing import (
     routed_coordinates,
     routed_sensitivity,
 )
-from sfumato.central._learning import labeled, sgd_event, train
+from sfumato.central._rows import centered_rows, head_scores, labeled_nodes
 from sfumato.central.arrivals import LabelInference, softmax
 from sfumato.central.counts import (
     WEIGHTS,
@@ -67,12 +65,11 @@ from sfumato.central.counts import (
     weight_array,
 )
 from sfumato.central.graph_free import GraphFree, grown
-from sfumato.central.linear import apply, centered_rows, chosen, plain, zero_head
 from sfumato.central.shares import Routed, release_hop, share_inputs, shared_labels
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Origin, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
-from sfumato.nn.weights import load_weights, network_arrays, num_parameters
+from sfumato.nn.light import Logistic, train
 from sfumato.privacy.events import GaussianEvent
 from sfumato.privacy.splitting import MOST_SGD_NOISE, SGD_WEIGHT, Part, balance
 from sfumato.record.ledger import Release
@@ -164,12 +161,13 @@ class LabelMessages(CuratorMethod):
         hops = self.hops(unit)
         if "labels" in unit.public:
             return (counts_release(unit, public, hops, noise_multiplier),)
+        from sfumato.central._learning import sgd_event
+
         routed_sensitivity(unit)
         shape, gaussian = (public.num_nodes, public.num_classes), GaussianEvent(noise_multiplier)
         arc_change = routed_arc_change(unit)
         hop = Release("aggregate/1", gaussian, shape, routed_coordinates(unit, *shape), arc_change=arc_change)
-        with torch.device("meta"):
-            size = num_parameters(_private_head(public))
+        size = public.num_classes * (public.num_classes + public.num_features + 1)
         sgd = sgd_event(unit, public, noise_multiplier, epochs=self.epochs, batch_size=max(public.num_train, 1))
         parts = (Part(gaussian), Part(sgd, SGD_WEIGHT))
         noise = min(balance(parts, noise_multiplier)[1], MOST_SGD_NOISE)
@@ -191,41 +189,52 @@ class LabelMessages(CuratorMethod):
         arcs = one_way(arcs, rank) if needs_one_way(plan.unit) else outward(arcs, known)
         counter = Counter(plan, session, arcs, known)
         counts = counter.of_known(rows)
-        head = self._learned(
-            plan, graph, session, self.learners(plan.unit, known, rank), count_inputs(plan, counts, own, 0)
-        )
-        weights = network_arrays("head", head)
-        y, _, val = labeled(graph)
+        learners = self.learners(plan.unit, known, rank)
+        weights = self._learned(graph, session, learners, count_inputs(plan, counts, own, 0))
+        y, _, val = labeled_nodes(graph)
         if self.hops(plan.unit) == 2:
-            later = counter.of_others(softmax(apply(head, count_inputs(plan, counts, own, 0))))
+            later = counter.of_others(softmax(head_scores(weights, count_inputs(plan, counts, own, 0))))
             counts = np.hstack([counts, later])
-            seen = {w: softmax(apply(head, count_inputs(plan, counts[val], own[val], w))) for w in WEIGHTS}
-            weights |= weight_array(best_weight(seen, y[val].numpy()))
-        posterior = softmax(apply(head, count_inputs(plan, counts, own, stored_weight(weights))))
+            seen = {w: softmax(head_scores(weights, count_inputs(plan, counts[val], own[val], w))) for w in WEIGHTS}
+            weights |= weight_array(best_weight(seen, y[val]))
+        posterior = softmax(head_scores(weights, count_inputs(plan, counts, own, stored_weight(weights))))
         alone = _PRIOR.best(public, graph, [prior, *grown(public, graph, session, _MOST_TREE_WORK)])
         right = [
-            np.count_nonzero(scores[val].argmax(axis=1) == y[val].numpy())
+            np.count_nonzero(scores[val].argmax(axis=1) == y[val])
             for scores in (posterior, _PRIOR.apply(public, alone, graph))
         ]
         kept, weights = (prior, weights) if right[0] >= right[1] else (alone, {})
         return Outcome({**{f"prior.{name}": part for name, part in kept.items()}, **weights}, {"aggregate/1": counts})
 
     def _learned(
-        self, plan: Planned, graph: Graph, session: Session, learner: NDArray[np.bool_], inputs: NDArray[np.float32]
-    ) -> nn.Linear:
-        """Train a head on the rows of learners, by public labels."""
-        assert graph.roles is not None
-        learning = graph.with_roles(np.where(graph.train_mask & ~learner, 3, graph.roles).astype(np.uint8))
-        head, (mean, scale) = _head(plan), _moments(inputs[learner])
-        train(self, plan, session, "head", head, learning, plain(((inputs - mean) / scale).astype(np.float32)))
-        _unscale(head, mean, scale)
-        return head
+        self, graph: Graph, session: Session, learner: NDArray[np.bool_], inputs: NDArray[np.float32]
+    ) -> Arrays:
+        """Train a head on the rows of learners, standardized, by public labels. Return it for rows as they are."""
+        (y, ids, val), (mean, scale) = labeled_nodes(graph), _moments(inputs[learner])
+        rows, ids = ((inputs - mean) / scale).astype(np.float32), ids[learner[ids]]
+        head = Logistic(rows.shape[1], graph.num_classes)
+        session.watch.curves["head"] = train(
+            head,
+            rows[ids],
+            y[ids],
+            epochs=self.epochs,
+            learning_rate=self.learning_rate,
+            held_out=(rows[val], y[val]),
+            coins=np.random.default_rng(session.seed),
+            progress=session.watch.stage("head"),
+        )
+        return _unscaled(head.state, mean, scale)
 
     def _run_node(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """One hop over arcs that training nodes own and that lead to receivers; other rows are not released, and zero."""
+        from sfumato.central import _learning
+        from sfumato.central.linear import chosen, zero_head
+        from sfumato.nn.weights import network_arrays
+
         released = {"aggregate/1": release_hop(plan, session, self.routed(plan, graph, session))}
-        head = _head(plan)
-        train(self, plan, session, "head", head, graph, chosen(share_inputs(plan, released, centered_rows(graph, {}))))
+        inputs = share_inputs(plan, released, centered_rows(graph, {}))
+        head = zero_head(inputs.shape[1], plan.public.num_classes)
+        _learning.train(self, plan, session, "head", head, graph, chosen(inputs))
         return Outcome(network_arrays("head", head), released)
 
     def routed(self, plan: Planned, graph: Graph, session: Session) -> Routed:
@@ -274,9 +283,7 @@ class LabelMessages(CuratorMethod):
             inputs = count_inputs(plan, released["aggregate/1"], own, stored_weight(weights))
         else:
             return _PRIOR.apply(plan.public, _prior(weights), graph)
-        head = _head(plan)
-        load_weights(head, weights, "head")
-        return apply(head, inputs)
+        return head_scores(weights, inputs)
 
 
 def _posterior(public: PublicFacts, prior: Arrays, graph: Graph) -> NDArray[np.float32]:
@@ -289,25 +296,14 @@ def _prior(weights: Arrays) -> Arrays:
     return {name.removeprefix("prior."): part for name, part in weights.items() if name.startswith("prior.")}
 
 
-def _head(plan: Planned) -> nn.Linear:
-    """Build the head: logistic regression on what a run plans."""
-    if "labels" not in plan.unit.public:
-        return _private_head(plan.public)
-    return zero_head(3 * plan.public.num_classes, plan.public.num_classes)
-
-
-def _private_head(public: PublicFacts) -> nn.Linear:
-    return zero_head(public.num_classes + public.num_features, public.num_classes)
-
-
 def _moments(rows: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Mean and scale of columns; a column that is flat here would be blown up elsewhere, and keeps scale 1."""
     deviation = rows.std(axis=0, dtype=np.float64)
     return rows.mean(axis=0, dtype=np.float64), np.where(deviation > 1e-3, deviation, 1.0)
 
 
-def _unscale(head: nn.Linear, mean: NDArray[np.float64], scale: NDArray[np.float64]) -> None:
+def _unscaled(head: Arrays, mean: NDArray[np.float64], scale: NDArray[np.float64]) -> Arrays:
     """Let a head that learned on standardized inputs read them as they are."""
-    with torch.no_grad():
-        head.weight.div_(torch.from_numpy(scale))
-        head.bias.sub_((head.weight.double() @ torch.from_numpy(mean)).float())
+    weight = head["weight"] / scale
+    bias = head["bias"] - weight @ mean
+    return {"head.weight": weight.astype(np.float32), "head.bias": bias.astype(np.float32)}

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 from torch import nn
 
 from sfumato._validate import check_int, check_real
-from sfumato.bounded.aggregation import normalize_rows
 from sfumato.bounded.exact import WholeRows
 from sfumato.bounded.gradients import check_examples
 from sfumato.bounded.grouping import group_sensitivity, noisy_group_sums
 from sfumato.bounded.kernels import UNIT
-from sfumato.central._learning import Features, Rows, train
+from sfumato.central._learning import Rows, train
+from sfumato.central._rows import Matrix, centered_rows, normalized
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
 _MOST_DENSE = 30_000_000
 _CENTER_SHARE = 0.02
-Matrix: TypeAlias = NDArray[np.float32] | Any
-"""Dense rows, or a sparse matrix of SciPy."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +192,7 @@ def find_center(plan: Planned, graph: Graph, session: Session) -> Arrays:
     if not is_centered(plan.public):
         return {}
     ids = np.flatnonzero(graph.train_mask)
-    rows = _normalized(graph)[ids]
+    rows = normalized(graph)[ids]
     if "features" in plan.unit.public:
         return {"center": rows.mean(axis=0, dtype=np.float64).astype(np.float32)}
     event = plan.event("center")
@@ -206,31 +204,6 @@ def find_center(plan: Planned, graph: Graph, session: Session) -> Arrays:
     square = float(np.square(sums).sum())
     kept = max(0.0, 1 - len(sums) * noise**2 / square) if square else 0.0
     return {"center": (sums * (kept / max(len(ids), 1))).astype(np.float32)}
-
-
-def centered_rows(graph: Graph, weights: Arrays) -> Matrix:
-    """Return the rows that the head reads, of norm 1: around the center if there is one, and as they are stored otherwise.
-
-    Args:
-        graph: the nodes with their features.
-        weights: may hold ``center``.
-    """
-    if "center" in weights:
-        return normalize_rows(_normalized(graph) - weights["center"])
-    x: Any = Features(graph).x
-    if not sp.issparse(x):
-        return normalize_rows(x)
-    x = x.astype(np.float64)  # a square may leave the range of float32
-    x.sum_duplicates()
-    norms = np.sqrt(np.asarray(x.multiply(x).sum(axis=1)))
-    return sp.csr_matrix(x.multiply(1 / np.maximum(norms, 1e-12)), dtype=np.float32)
-
-
-def beside(first: NDArray[np.floating], own: Matrix) -> Matrix:
-    """Put columns before those of a matrix, sparse if it is; float32."""
-    if sp.issparse(own):
-        return sp.csr_matrix(sp.hstack([first, own]), dtype=np.float32)
-    return np.hstack([first, own]).astype(np.float32)
 
 
 def chosen(inputs: Matrix) -> Rows:
@@ -269,13 +242,3 @@ def apply_rows(network: nn.Module, rows: torch.Tensor | SparseRows) -> NDArray[n
     with torch.no_grad():
         scores: NDArray[np.float32] = network(rows).numpy()
     return scores
-
-
-def _normalized(graph: Graph) -> NDArray[np.float32]:
-    """Dense features scaled to norm 1."""
-    x: Any = Features(graph).x
-    if sp.issparse(x):
-        x = x.astype(np.float64)  # sums of entries may leave the range of float32
-        x.sum_duplicates()
-        x = x.toarray()
-    return normalize_rows(x)

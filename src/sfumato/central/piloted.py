@@ -44,15 +44,13 @@ from sfumato.bounded.grouping import group_sensitivity, noisy_group_sums
 from sfumato.bounded.kernels import UNIT
 from sfumato.bounded.routing import routed_arc_change, routed_coordinates, routed_sensitivity
 from sfumato.central._learning import train_charged
+from sfumato.central._rows import Matrix, beside, centered_rows
 from sfumato.central.counts import directions
 from sfumato.central.forecast import forecast
 from sfumato.central.labels import LabelMessages
 from sfumato.central.linear import (
-    Matrix,
     apply,
-    beside,
     center_release,
-    centered_rows,
     chosen,
     find_center,
     full_batch,

@@ -40,13 +40,12 @@ from torch import nn
 from sfumato._validate import check_int, check_real, fail
 from sfumato.bounded.promise import GRID, MOST_STDDEV, promised_sensitivity, rounding_slack
 from sfumato.central._learning import train, train_charged
+from sfumato.central._rows import Matrix, centered_rows
 from sfumato.central.arrivals import softmax
 from sfumato.central.compatibility import Expected, log_likelihood
 from sfumato.central.linear import (
-    Matrix,
     apply,
     center_release,
-    centered_rows,
     chosen,
     find_center,
     full_batch,

@@ -18,8 +18,8 @@ from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum
 from sfumato.bounded.degree import by_destination, cap_out_degree
 from sfumato.bounded.kernels import UNIT
 from sfumato.bounded.routing import routed_sensitivity, share, to_receivers
+from sfumato.central._rows import Matrix, beside
 from sfumato.central.counts import NAME, directions
-from sfumato.central.linear import Matrix, beside
 from sfumato.noise.keys import new_key
 from sfumato.privacy.events import GaussianEvent
 

@@ -24,6 +24,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from sfumato._validate import fail
+from sfumato.bounded.engine import engine, training_threads
 from sfumato.errors import DataError, SfumatoError, UnsupportedUnitError
 from sfumato.method.contract import Arrays, Method, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
@@ -205,21 +206,25 @@ class Tuned(CuratorMethod):
             SfumatoError: no trial was drawn, as the rule ``poisson`` may do. Nothing is released, and the charge stays.
         """
         key = session.charge("tuned") if plan.releases else session.key
-        trials = self._planned(plan)
-        best: tuple[int, Outcome] | None = None
+        planned = self._planned(plan)
+        trials: list[tuple[Planned, Key]] = []
         for number in range(draw_trials(self.rule, self.mean_trials, key)):
             own = derive_key(key, "trial", number)
-            chosen = int.from_bytes(derive_key(own, "candidate"), "big") % len(trials)
-            trial = Planned(self.candidates[chosen], plan.unit, plan.budget, plan.public, trials[chosen], None, None)
-            weights, released, score = _run(trial, graph, own, session.seed)
-            if best is None or score > best[0]:
-                best = score, Outcome(weights, released, _unscored(trial))
+            chosen = int.from_bytes(derive_key(own, "candidate"), "big") % len(planned)
+            one = Planned(self.candidates[chosen], plan.unit, plan.budget, plan.public, planned[chosen], None, None)
+            trials.append((one, own))
+        best: tuple[int, int, Outcome] | None = None  # of equal scores the first trial is kept
+        for number, (weights, released, score) in engine().run(
+            _run, (graph, session.seed), trials, threads=training_threads()
+        ):
+            if best is None or (score, -number) > best[:2]:
+                best = score, -number, Outcome(weights, released, _unscored(trials[number][0]))
         if best is None:
             raise SfumatoError(
                 "The selection came out empty, as the rule poisson may: nothing is released, and the charge stays. "
                 "Another attempt is another charge; the other rules always run at least one trial."
             )
-        outcome = best[1]
+        outcome = best[2]
         if plan.releases:
             session.bind("tuned", *(arrays[name] for arrays in outcome[:2] for name in sorted(arrays)))
         return outcome
@@ -247,7 +252,7 @@ class Tuned(CuratorMethod):
         ]
 
 
-def _run(trial: Planned, graph: Graph, key: Key, seed: int) -> tuple[Arrays, Arrays, int]:
+def _run(graph: Graph, seed: int, trial: Planned, key: Key) -> tuple[Arrays, Arrays, int]:
     """One trial: weights, releases, and its score, noisy where labels are private. Nothing of it is written or shown."""
     score = next((release for release in trial.releases if release.name == "score"), None)
     trial = _unscored(trial)

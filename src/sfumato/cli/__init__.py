@@ -24,6 +24,7 @@ from sfumato.cli import (
     collect,
     data,
     experiment,
+    export_onnx,
     invert,
     ledger,
     methods,
@@ -31,6 +32,7 @@ from sfumato.cli import (
     report,
     run,
     serve,
+    store,
     text,
     train,
     tune,
@@ -63,9 +65,13 @@ app.command("serve")(serve.serve)
 app.add_typer(collect.app, name="collect")
 app.command("methods")(methods.methods)
 app.command("datasets")(data.datasets)
+app.add_typer(store.app, name="data")
 app.add_typer(text.app, name="text")
 app.add_typer(experiment.app, name="experiment")
 app.add_typer(pate.app, name="pate")
+export = typer.Typer(no_args_is_help=True, help="Take a finished run into other tools. This spends nothing.")
+export.command("onnx")(export_onnx.onnx)
+app.add_typer(export, name="export")
 
 
 def _version(value: bool) -> None:

@@ -32,6 +32,7 @@ def attack(
         None, "--dataset", help="The data set that the run was trained on (default: where the run found it)."
     ),
     data_dir: Path | None = data.DATA_DIR,
+    graph: Path | None = data.GRAPH,
     nodes: Path | None = data.NODES,
     edges: Path | None = data.EDGES,
     label: str | None = data.LABEL,
@@ -63,11 +64,12 @@ def attack(
 
     chosen = _attack(name, setting or [])
     fitted = load(run)
-    named = {"dataset": dataset, "data_dir": data_dir, "nodes": nodes, "edges": edges, "label": label, "schema": schema}
+    paths = {"data_dir": data_dir, "graph": graph, "nodes": nodes, "edges": edges, "schema": schema}
+    named = {"dataset": dataset, "label": label, **paths}
     source = _source(run, {key: value if value is None else str(value) for key, value in named.items()}, context)
-    graph = source.with_roles(source.load(), 0)
+    target = source.with_roles(source.load(), 0)
     with stage_bars(as_json) as report:
-        found = chosen.run(fitted, graph, seed=seed, progress=report)
+        found = chosen.run(fitted, target, seed=seed, progress=report)
     told = {**found.to_dict(), "withheld": _withheld(fitted, chosen), "run": str(run), "seed": seed}
     write_json(out, {**told, "settings": asdict(chosen), "curve": rates(found.scores)})
     if as_json:

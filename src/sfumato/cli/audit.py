@@ -41,6 +41,7 @@ def audit(
         None, "--dataset", help="The data beside the canaries (default: random graphs, or images for image methods)."
     ),
     data_dir: Path | None = data.DATA_DIR,
+    graph: Path | None = data.GRAPH,
     confidence: float = typer.Option(0.999, "--confidence", help="How sure all bounds together are."),
     fits: int | None = typer.Option(
         None,
@@ -58,7 +59,7 @@ def audit(
 
     The method is really fitted, several times, on data with planted records that are as bad as the unit allows. Of a run, its
     method, settings, unit and budget are audited on such data, and its folder is verified; its own weights are not tested, and
-    its own data are not read unless --dataset names them. Exit code 1: the claim is refuted.
+    its own data are not read unless --dataset or --graph names them. Exit code 1: the claim is refuted.
     """
     check_installed(*TRAIN)
     from sfumato.audit.auditor import audit as audited
@@ -67,8 +68,10 @@ def audit(
 
     folder = Path(target)
     found: tuple[Listed, Unit | None, Budget | None, PublicFacts | None]
-    if target in local.WORDS and any(value is not None for value in (unit, delta, arcs, max_degree, dataset)):
-        raise InputError(f"Expected no --unit, --delta, --arcs, --max-degree or --dataset with {target}. Drop them.")
+    if target in local.WORDS and any(value is not None for value in (unit, delta, arcs, max_degree, dataset, graph)):
+        raise InputError(
+            f"Expected no --unit, --delta, --arcs, --max-degree, --dataset or --graph with {target}. Drop them."
+        )
     if target not in local.WORDS and (epsilon_x is not None or epsilon_y is not None):
         raise InputError(f"Expected --epsilon-x and --epsilon-y with {', '.join(local.WORDS)} only. Drop them.")
     if target in local.WORDS:
@@ -87,7 +90,7 @@ def audit(
         raise fail("DIR|METHOD", target, f"to be the folder of a run or one of {', '.join(WORDS)}")
     if out is not None and (folder / "release").resolve() in (out.resolve(), *out.resolve().parents):
         raise fail("out", str(out), "to be outside release/", "Only certified files belong there.")
-    graph = None if dataset is None else _graph(dataset, data_dir)
+    beside = None if dataset is None and graph is None else _graph(dataset, data_dir, graph)
     with stage_bars(as_json) as report:
         method, protected, budget, public = found
         if protected is None or budget is None:
@@ -99,14 +102,17 @@ def audit(
                 method,
                 protected,
                 budget,
-                graph=graph,
+                graph=beside,
                 confidence=confidence,
                 fits=fits,
                 size=size,
                 seed=seed,
                 progress=report,
             )
-    told = result.to_dict() | {"problems": _problems(folder) if target not in WORDS else [], "dataset": dataset}
+    told = result.to_dict() | {
+        "problems": _problems(folder) if target not in WORDS else [],
+        "dataset": None if beside is None else dataset or str(graph),
+    }
     told["flagged"] = bool(told["flagged"] or told["problems"])
     told["broken"] += [f"The verifier refuses the folder: {problem}" for problem in told["problems"]]
     if out is not None:
@@ -146,10 +152,11 @@ def _of_run(folder: Path) -> tuple[Listed, Unit | None, Budget | None, PublicFac
     return plan.method, plan.unit, plan.budget, None
 
 
-def _graph(dataset: str, data_dir: Path | None) -> Graph:
+def _graph(dataset: str | None, data_dir: Path | None, graph: Path | None) -> Graph:
     from sfumato.evaluation.source import Source
 
-    source = Source(dataset, None if data_dir is None else str(data_dir)).check()
+    folder, store = (None if path is None else str(path) for path in (data_dir, graph))
+    source = Source(dataset, folder, graph=store).check()
     return source.with_roles(source.load(), 0)
 
 

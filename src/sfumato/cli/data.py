@@ -27,6 +27,11 @@ DATA_DIR = typer.Option(
     show_envvar=False,
     help="The folder that holds the files of named data sets (default: the environment variable SFUMATO_DATA).",
 )
+GRAPH = typer.Option(
+    None,
+    "--graph",
+    help="A stored graph: the folder that `sfumato data import` or Graph.save wrote. It is opened, not read.",
+)
 NODES = typer.Option(None, "--nodes", help="The table of nodes, as CSV or Parquet.")
 EDGES = typer.Option(None, "--edges", help="The table of edges, as CSV or Parquet. Each row is one edge.")
 LABEL = typer.Option(None, "--label", help="The column of the node table that holds the classes to learn.")

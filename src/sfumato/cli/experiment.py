@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,8 @@ import typer
 
 from sfumato._optional import TRAIN, check_installed
 from sfumato._validate import fail
-from sfumato.cli import data, every
+from sfumato.cli import data, every, options
+from sfumato.cli.engine import running
 from sfumato.cli.every import cell_progress
 from sfumato.cli.experiment_list import list_sources
 from sfumato.cli.output import plain_console, tell, write_page
@@ -53,6 +55,8 @@ def run_spec(
     jobs: int = typer.Option(
         1, "--jobs", help="How many processes to run at once. If there are several, each uses a single thread."
     ),
+    engine: str = options.ENGINE,
+    ray_address: str | None = options.RAY_ADDRESS,
     seeds: int | None = typer.Option(
         None, "--seeds", help="How many seeds to run, each with its own split (default: as the specification says)."
     ),
@@ -77,7 +81,8 @@ def run_spec(
     if all_specs:
         if dataset is not None:
             raise fail("dataset", dataset, "to be left out with --all", "Every specification has its own.")
-        every.run(results, profile=profile, data_dir=data_dir, jobs=jobs, seeds=seeds, only_hours=hours)
+        with nullcontext() if hours else running(engine, ray_address):
+            every.run(results, profile=profile, data_dir=data_dir, jobs=jobs, seeds=seeds, only_hours=hours)
         return
     if hours:
         raise fail("--hours", True, "to stand beside --all")
@@ -86,7 +91,7 @@ def run_spec(
 
     spec = find(str(name)).on(dataset, seeds)
     spec = spec.shrunk() if quick else spec
-    with cell_progress(len(spec.cells(profile))) as report:
+    with running(engine, ray_address), cell_progress(len(spec.cells(profile))) as report:
         outcome = run(spec, results, profile=profile, data_dir=data_dir, jobs=jobs, report=report)
     tell(outcome.caveats)
     if outcome.before + outcome.done:

@@ -40,7 +40,7 @@ def train_links(options: Options, as_json: bool) -> None:
     relation = "none" if total is None else "replace"
     result: dict[str, Any] = {
         "method": options.method,
-        "dataset": options.dataset or str(options.nodes),
+        "dataset": source.place,
         "task": "link",
         "unit": "none" if total is None else "local",
         "test_auc": asdict(Summary.of([one.auc for one in results])),

@@ -18,7 +18,7 @@ OF_VALUES, OF_LINKS = words_under("local"), words_under("link")
 OF_TRUST = {"local": OF_VALUES, "link": OF_LINKS}
 WORDS = (*OF_VALUES, *OF_LINKS)
 _OWN = {option: words_with(option) for option in ("epsilon_x", "epsilon_y", "preset", "mechanism")}
-_NOT_OF_LINKS = ("epsilon_y", "split", "controls", "preset", "sign_key")
+_NOT_OF_LINKS = ("epsilon_y", "split", "controls", "preset", "sign_key", "public_ids")
 
 
 def implied(values: dict[str, Any]) -> dict[str, Any]:
@@ -71,8 +71,9 @@ def refuse(options: Options) -> None:
 
 
 def _refuse_beside_links(values: dict[str, Any]) -> None:
+    given = {**values, "public_ids": values.get("public_ids") or None}
     for name in _NOT_OF_LINKS:
-        if values.get(name) is not None:
+        if given.get(name) is not None:
             raise InputError(
                 f"Expected no {_option(name)} with --task link: it reads no labels, splits edges 85/5/10 and releases "
                 "nothing. Drop it."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -117,11 +119,29 @@ COMPOSITION = typer.Option(
     help="How the costs of the runs in the ledger add up: basic (default), or gdp, which takes Gaussian plans only.",
 )
 THREADS = typer.Option(None, "--threads", help="How many threads to use (default: one for each core).")
+ENGINE = typer.Option(
+    "local",
+    "--engine",
+    help="Where large parts are computed: local (in this process), or ray (on the workers of a Ray cluster). The results have "
+    "the same bits.",
+)
+RAY_ADDRESS = typer.Option(
+    None,
+    "--ray-address",
+    help="With --engine ray: the address of a running cluster, HOST:PORT or auto. All its machines see private data (default: "
+    "start a cluster on this machine, for this command alone).",
+)
 SIGN_KEY = typer.Option(None, "--sign-key", help="The file of an Ed25519 private key (PEM), to sign the release with.")
+PUBLIC_IDS = typer.Option(
+    False,
+    "--public-ids",
+    help="Let the node ids leave too, in release/ids.txt, so that whoever has the release can match its rows. They are outside "
+    "the guarantee: leave them out where being in the data is a secret.",
+)
 OUT = typer.Option(None, "--out", help="A new folder, for this run.")
 JSON = typer.Option(False, "--json", help="Print one JSON object on standard output.")
 HOPS = words_with("hops")
-_PATHS = ("data_dir", "nodes", "edges", "schema", "ledger", "sign_key", "out")
+_PATHS = ("data_dir", "graph", "nodes", "edges", "schema", "ledger", "sign_key", "out")
 _ANY_TIME = ("resume", "as_json", "verbose")
 
 
@@ -135,11 +155,11 @@ class Options:
     * for images ``network``, ``steps`` and ``augment``, and their cells, ``subclasses``, ``partition`` and ``public_rows``;
     * what is protected and how much it may cost: ``unit``, ``arcs``, ``max_degree``, ``public_degrees``, ``epsilon``, ``delta``,
       or for local methods ``epsilon_x`` and ``epsilon_y``;
-    * the graph: ``dataset``, ``data_dir`` and ``min_class_size``, or ``nodes``, ``edges``, ``label``, ``schema`` and
-      ``directed``; its texts, ``text`` and ``text_features``; its ``image_size``; and its ``split``;
+    * the graph: ``dataset``, ``data_dir`` and ``min_class_size``, or the store ``graph``, or ``nodes``, ``edges``, ``label``,
+      ``schema`` and ``directed``; its texts, ``text`` and ``text_features``; its ``image_size``; and its ``split``;
     * what is evaluated: ``seeds``, ``controls``;
     * the ledger of the data set: ``ledger``, ``total_epsilon``, ``total_delta``, ``composition``;
-    * how it runs and what it leaves: ``device``, ``threads``, ``resumable``, ``sign_key``, ``out``.
+    * how it runs and what it leaves: ``device``, ``threads``, ``resumable``, ``sign_key``, ``public_ids``, ``out``.
     """
 
     method: str
@@ -148,6 +168,7 @@ class Options:
     dataset: str | None = None
     data_dir: Path | None = None
     min_class_size: int | None = None
+    graph: Path | None = None
     nodes: Path | None = None
     edges: Path | None = None
     label: str | None = None
@@ -184,6 +205,7 @@ class Options:
     device: str = "cpu"
     threads: int | None = None
     sign_key: Path | None = None
+    public_ids: bool = False
 
     def source(self) -> Source:
         """Return the source of the graph that the options name, checked.
@@ -205,6 +227,7 @@ class Options:
             self.text,
             self.text_features,
             self.image_size,
+            _text(self.graph),
         ).check()
 
     def to_json(self) -> dict[str, Any]:
@@ -217,7 +240,7 @@ class Options:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Options:
         """Read back the options that :meth:`to_json` wrote."""
-        paths = {name: Path(values[name]) for name in _PATHS if values[name] is not None}
+        paths = {name: Path(values[name]) for name in _PATHS if values.get(name) is not None}
         return cls(**{**values, **paths, "text": tuple(values.get("text", ()))})
 
 
@@ -258,16 +281,30 @@ def set_threads(threads: int | None) -> int:
     """Use this many threads (None: as many as now) from here on, and return the number.
 
     Numba sets the number for the whole process when it starts its threads, so it starts them here, before Torch is told.
+    None of them is loaded here: one that is loaded later reads the number from its environment variable.
     """
-    import numba
-    import torch
-    from numba.np.ufunc.parallel import _launch_threads, get_thread_count
+    torch = sys.modules.get("torch")
+    threads = threads or (_default_threads() if torch is None else torch.get_num_threads())
+    if "numba" in sys.modules:
+        import numba
+        from numba.np.ufunc.parallel import _launch_threads, get_thread_count
 
-    threads = threads or torch.get_num_threads()
-    _launch_threads()
-    numba.set_num_threads(min(threads, get_thread_count()))
-    torch.set_num_threads(threads)
+        _launch_threads()
+        numba.set_num_threads(min(threads, get_thread_count()))
+    else:
+        os.environ["NUMBA_NUM_THREADS"] = str(threads)
+    if torch is None:
+        os.environ["OMP_NUM_THREADS"] = str(threads)
+    else:
+        torch.set_num_threads(threads)
     return threads
+
+
+def _default_threads() -> int:
+    """As many as the environment says, or as there are cores for this process."""
+    told = os.environ.get("OMP_NUM_THREADS", "")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return int(told) if told.isdecimal() and int(told) else cores
 
 
 def take_up(run: Path, context: typer.Context, values: dict[str, Any]) -> tuple[Options, FitState]:

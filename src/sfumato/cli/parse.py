@@ -32,6 +32,7 @@ class Job:
         out: the new run folder.
         ledger: the ledger of the data set, or None.
         sign_key: the file of the key that signs the release, or None.
+        public_ids: whether the node ids leave with the release.
         threads: how many threads to use; None uses all.
         device: where to compute; only "cpu" so far.
         look: refuses a graph that lacks what the method asks for; None accepts every graph.
@@ -42,6 +43,7 @@ class Job:
     out: Path
     ledger: DatasetLedger | None
     sign_key: Path | None
+    public_ids: bool
     threads: int | None
     device: str
     look: Callable[[Graph], None] | None
@@ -49,7 +51,7 @@ class Job:
     @property
     def dataset(self) -> str:
         """The name of the graph in results: that of the data set, or the path of the node table."""
-        return self.request.source.dataset or str(self.request.source.nodes)
+        return self.request.source.place
 
 
 def given(values: dict[str, Any], command: str = "train") -> Options:
@@ -169,6 +171,7 @@ def parse(options: Options) -> Job:
         options.out,
         _ledger(options),
         options.sign_key,
+        options.public_ids,
         options.threads,
         options.device,
         look,

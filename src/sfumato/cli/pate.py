@@ -11,6 +11,7 @@ import typer
 from sfumato._files import write_json
 from sfumato._optional import TRAIN, check_installed
 from sfumato.cli import data, options
+from sfumato.cli.engine import running
 from sfumato.cli.output import stage_bars, tell
 from sfumato.cli.pate_analyze import analyze
 from sfumato.cli.pate_options import mechanism_of, named_by_options, numbers_of
@@ -101,6 +102,8 @@ def run(
     composition: str | None = options.COMPOSITION,
     sign_key: Path | None = options.SIGN_KEY,
     threads: int | None = options.THREADS,
+    engine: str = options.ENGINE,
+    ray_address: str | None = options.RAY_ADDRESS,
     out: Path = typer.Option(
         ...,
         "--out",
@@ -140,7 +143,7 @@ def run(
         )
         shared = options.shared_ledger(ledger, total_epsilon, total_delta, composition)
         use_threads(threads)
-        with leaving_pate(out, ledger):
+        with running(engine, ray_address), leaving_pate(out, ledger):
             if shared is not None:
                 typer.echo(
                     "Note: scores read clean votes and true labels: they are not charged to the ledger.", err=True

@@ -42,6 +42,7 @@ def predict(
     run: Path = RUN,
     dataset: str | None = data.DATASET,
     data_dir: Path | None = data.DATA_DIR,
+    graph: Path | None = data.GRAPH,
     nodes: Path | None = data.NODES,
     edges: Path | None = data.EDGES,
     label: str | None = data.LABEL,
@@ -97,7 +98,7 @@ def predict(
     check_trained(run)
     private = fitted.plan.epsilon is not None
     shared = options.shared_ledger(ledger, total_epsilon, total_delta, composition, private=private)
-    paths = {"data_dir": data_dir, "nodes": nodes, "edges": edges, "schema": schema}
+    paths = {"data_dir": data_dir, "graph": graph, "nodes": nodes, "edges": edges, "schema": schema}
     named: dict[str, Any] = {"dataset": dataset, "label": label, "directed": directed}
     named |= {option: _text(path) for option, path in paths.items()}
     if new_nodes is not None or new_edges is not None:
@@ -109,38 +110,38 @@ def predict(
         return
     if sign_key is not None:
         raise InputError("Expected --sign-key with --new-nodes only, got it for predictions of a whole graph. Drop it.")
-    given = any(value is not None for value in (dataset, nodes, edges))
+    given = any(value is not None for value in (dataset, graph, nodes, edges))
     if fitted.collection is not None:
         _predict_collected(run, fitted, _free(out or run / "predictions.csv", force), as_json, given=given)
         return
-    source = Source(**named, **_kept(run, dataset, text)).check(labeled=False) if given else Source.of_run(run)
-    graph = source.with_roles(source.load(), 0)
-    if given and not as_json and _same_graph(fitted, graph) and fitted.plan.unit.trust != "local":
+    source = Source(**named, **_kept(run, dataset, text, graph)).check(labeled=False) if given else Source.of_run(run)
+    found = source.with_roles(source.load(), 0)
+    if given and not as_json and _same_graph(fitted, found) and fitted.plan.unit.trust != "local":
         typer.echo("These are the node ids of the run: its cached releases are used, the edges are not read.", err=True)
     out = _free(out or run / "predictions.csv", force)
-    if _same_graph(fitted, graph):
+    if _same_graph(fitted, found):
         if any(value is not None for value in (epsilon, delta, new_run, ledger)):
             raise InputError(
                 "Expected --epsilon, --delta, --new-run and --ledger only for another graph: predicting on this one is "
                 "free. Drop them."
             )
-        _write_predictions(out, graph, fitted)
-    elif reads_features_alone(fitted, graph):
+        _write_predictions(out, found, fitted)
+    elif reads_features_alone(fitted, found):
         if any(value is not None for value in (epsilon, delta, new_run, ledger)):
             raise InputError(
                 "Expected no --epsilon, --delta, --new-run or --ledger for another graph that is predicted from features alone: "
                 "this spends nothing. Drop them, or name the labels there with --label, if the method is label-messages."
             )
         typer.echo("No messages here: features alone predict. No edge is read, and nothing is spent.", err=True)
-        _write_predictions(out, graph, fitted, graph_free(fitted, graph))
+        _write_predictions(out, found, fitted, graph_free(fitted, found))
     else:
-        fitted = _infer(fitted, graph, source, out, epsilon, delta, new_run, shared, as_json)
+        fitted = _infer(fitted, found, source, out, epsilon, delta, new_run, shared, as_json)
     spent = fitted.certificate.epsilon if given and new_run else 0.0
     _say(
-        {"out": str(out), "nodes": graph.num_nodes, "epsilon_spent": spent},
+        {"out": str(out), "nodes": found.num_nodes, "epsilon_spent": spent},
         fitted,
         as_json,
-        bool(graph.train_mask.any()),
+        bool(found.train_mask.any()),
     )
 
 
@@ -257,7 +258,7 @@ def _check_new_run(new_run: Path) -> None:
     check_new_run(new_run)
 
 
-def _kept(run: Path, dataset: str | None, text: list[str] | None) -> dict[str, Any]:
+def _kept(run: Path, dataset: str | None, text: list[str] | None, graph: Path | None) -> dict[str, Any]:
     """The encoder of texts and the split of a run, as far as its folder still says them and they are of this data set.
 
     Tables declare a public split themselves, and have the columns ``text``, or those of the run.
@@ -269,6 +270,8 @@ def _kept(run: Path, dataset: str | None, text: list[str] | None) -> dict[str, A
     same = kept.dataset == dataset and (dataset or kept.split != "public")
     columns = tuple(text) if text else () if dataset else kept.text
     drawn: dict[str, Any] = {"split": kept.split, "labeled": kept.labeled} if same else {"split": Source.split}
+    if graph is not None:
+        return {**drawn, "text": tuple(text or ())}
     return {**drawn, "text": columns, "text_features": kept.text_features, "image_size": kept.image_size}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from sfumato._files import write_json
 from sfumato._optional import TRAIN, check_installed
 from sfumato.catalog import FACES, WORDS
 from sfumato.cli import collected, data, images, links, local, options
+from sfumato.cli.engine import running
 from sfumato.cli.methods import METHOD
 from sfumato.cli.options import HOPS, Options, set_threads, take_up
 from sfumato.cli.output import stage_bars, tell
@@ -41,6 +43,7 @@ def train(
     dataset: str | None = data.DATASET,
     data_dir: Path | None = data.DATA_DIR,
     min_class_size: int | None = data.MIN_CLASS,
+    graph: Path | None = data.GRAPH,
     nodes: Path | None = data.NODES,
     edges: Path | None = data.EDGES,
     label: str | None = data.LABEL,
@@ -92,7 +95,10 @@ def train(
     ),
     device: str = typer.Option("cpu", "--device", help="Where to compute. Only cpu is supported."),
     threads: int | None = options.THREADS,
+    engine: str = options.ENGINE,
+    ray_address: str | None = options.RAY_ADDRESS,
     sign_key: Path | None = options.SIGN_KEY,
+    public_ids: bool = options.PUBLIC_IDS,
     out: Path | None = options.OUT,
     as_json: bool = options.JSON,
     verbose: bool = typer.Option(
@@ -103,7 +109,7 @@ def train(
 
     The run is saved with its certificate.
     """
-    values = {name: value for name, value in locals().items() if name != "context"}
+    values = {name: value for name, value in locals().items() if name not in ("context", "engine", "ray_address")}
     if collection is not None:
         collected.train_collected(context, values, as_json=as_json, verbose=verbose)
         return
@@ -113,10 +119,12 @@ def train(
         chosen, state = take_up(resume, context, values)
     else:
         chosen = given({k: v for k, v in values.items() if k not in ("collection", "resume", "as_json", "verbose")})
-    _train(chosen, state, as_json, verbose)
+    _train(chosen, state, as_json, verbose, running(engine, ray_address))
 
 
-def _train(options: Options, state: FitState | None, as_json: bool, verbose: bool) -> None:
+def _train(
+    options: Options, state: FitState | None, as_json: bool, verbose: bool, engine: AbstractContextManager[None]
+) -> None:
     start = time.perf_counter()
     check_installed(*TRAIN)
     if options.task == "link":
@@ -132,7 +140,7 @@ def _train(options: Options, state: FitState | None, as_json: bool, verbose: boo
     hint = "" if job.word in local.WORDS else "With --resumable it could."
     kept = options.to_json() if options.resumable else None
     shared = None if job.ledger is None else job.ledger.path
-    with leaving(job.out, shared, scores, resumed=state is not None, hint=hint):
+    with engine, leaving(job.out, shared, scores, resumed=state is not None, hint=hint):
         result, evaluation = _run(job, state, kept, start, as_json, verbose)
     if as_json:
         typer.echo(json.dumps(result))
@@ -185,8 +193,12 @@ def _fit(
     job: Job, prepared: Prepared, state: FitState | None, kept: dict[str, Any] | None, report: Progress | None
 ) -> tuple[Fitted, float]:
     """Fit what is kept: charge it, save it, and delete its key. Return it and its seconds."""
+    from sfumato.method.checks import check_ids
+    from sfumato.method.contract import GraphKey, id_lines
     from sfumato.record.release_folder import LEDGER
 
+    if job.public_ids:  # refused before anything is spent
+        check_ids(id_lines(prepared.first), GraphKey.of(prepared.first))
     if kept is not None and state is None:
         state = _new_state(job.out, kept)
     start = time.perf_counter()
@@ -206,7 +218,7 @@ def _fit(
         prepared.request.source.write(job.out)
         if job.ledger is not None:
             job.request.source.write_ledger(job.out, job.ledger.path)
-        fitted.save(job.out, sign_key=job.sign_key)
+        fitted.save(job.out, sign_key=job.sign_key, ids_of=prepared.first if job.public_ids else None)
         if state is not None:
             state.remove()
     finally:

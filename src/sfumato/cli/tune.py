@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import time
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from sfumato._optional import TRAIN, check_installed
 from sfumato._validate import check_choice
 from sfumato.catalog import FACES, WORDS
 from sfumato.cli import data, options
+from sfumato.cli.engine import running
 from sfumato.cli.options import set_threads
 from sfumato.cli.output import stage_bars, tell
 from sfumato.cli.parse import Job, given, parse
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
 _METHODS = {word: FACES[name].summary for word, name in WORDS.items() if FACES[name].candidates}
 
+_OWN = {"candidates", "trials", "rule", "engine", "ray_address", "dry_run", "as_json"}
 _SUMMARIES = "; ".join(f"{word}: {summary}" for word, summary in _METHODS.items())
 
 
@@ -52,6 +55,7 @@ def tune(
     dataset: str | None = data.DATASET,
     data_dir: Path | None = data.DATA_DIR,
     min_class_size: int | None = data.MIN_CLASS,
+    graph: Path | None = data.GRAPH,
     nodes: Path | None = data.NODES,
     edges: Path | None = data.EDGES,
     label: str | None = data.LABEL,
@@ -72,6 +76,8 @@ def tune(
     composition: str | None = options.COMPOSITION,
     device: str = typer.Option("cpu", "--device", help="Where to compute. Only cpu is supported."),
     threads: int | None = options.THREADS,
+    engine: str = options.ENGINE,
+    ray_address: str | None = options.RAY_ADDRESS,
     sign_key: Path | None = options.SIGN_KEY,
     out: Path | None = options.OUT,
     dry_run: bool = typer.Option(
@@ -84,7 +90,7 @@ def tune(
     A secret number of trials is run, and the best one is kept. All of them together are charged as one event.
     """
     values = dict(locals())
-    shared = {name: values[name] for name in values.keys() - {"candidates", "trials", "rule", "dry_run", "as_json"}}
+    shared = {name: values[name] for name in values.keys() - _OWN}
     if method is None:
         raise InputError(f"Expected METHOD with tune, got none. Name one of {', '.join(_METHODS)}.")
     check_choice(tuple(_METHODS), "Only these have settings that can be tuned.", method=method)
@@ -94,10 +100,11 @@ def tune(
     from sfumato.experiments.candidates import read_candidates
 
     tuned = Tuned(read_candidates(job.word, candidates), rule, trials)
-    _tune(replace(job, request=replace(job.request, method=tuned)), tuned, dry_run, as_json)
+    job = replace(job, request=replace(job.request, method=tuned))
+    _tune(job, tuned, dry_run, as_json, running(engine, ray_address))
 
 
-def _tune(job: Job, tuned: Tuned, dry_run: bool, as_json: bool) -> None:
+def _tune(job: Job, tuned: Tuned, dry_run: bool, as_json: bool, engine: AbstractContextManager[None]) -> None:
     from sfumato.record.release_folder import read_sign_key
 
     if job.sign_key is not None:
@@ -110,7 +117,7 @@ def _tune(job: Job, tuned: Tuned, dry_run: bool, as_json: bool) -> None:
     start, owner = time.time_ns(), False
     try:
         shared = None if job.ledger is None else job.ledger.path
-        with leaving(job.out, shared, f"Its scores are not: sfumato evaluate {job.out}"):
+        with engine, leaving(job.out, shared, f"Its scores are not: sfumato evaluate {job.out}"):
             owner = True
             prepared, cost = _planned(job, tuned)
             note_uncharged(job)

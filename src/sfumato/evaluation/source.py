@@ -1,4 +1,4 @@
-"""Where a graph comes from: a named data set, or tables on disk."""
+"""Where a graph comes from: a named data set, a store, or tables on disk."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Source:
     """A graph on disk, as the command line names it. It is kept in `evaluation/source.json`, so that a run can find it again.
 
     Args:
-        dataset: the name of a data set; None for tables.
+        dataset: the name of a data set; None for a store or tables.
         data_dir: the folder of the named data sets.
         nodes: the file of the node table.
         edges: the file of the edge table.
@@ -36,6 +36,7 @@ class Source:
         text: columns of texts in the node table.
         text_features: names the encoder of the texts (see :mod:`sfumato.graph.text`); None reads none.
         image_size: ``WIDTHxHEIGHT`` in pixels that images of files are scaled to; None keeps their size.
+        graph: the folder of a store, which :func:`sfumato.graph.importing.import_tables` or ``Graph.save`` wrote.
         labeled: whether nodes without a label get no role, which is sound only where labels are public.
     """
 
@@ -51,6 +52,7 @@ class Source:
     text: tuple[str, ...] = ()
     text_features: str | None = None
     image_size: str | None = None
+    graph: str | None = None
     labeled: bool = False
 
     @property
@@ -58,21 +60,30 @@ class Source:
         """Whether this is a named data set."""
         return self.dataset is not None
 
+    @property
+    def place(self) -> str:
+        """The name of the data set, or the path of the store or of the node table."""
+        return self.dataset or self.graph or str(self.nodes)
+
     def check(self, *, labeled: bool = True) -> Source:
-        """Refuse a source that names both kinds, neither, or half of one.
+        """Refuse a source that names several kinds, none, or half of one.
 
         Raises:
             InputError: the options contradict each other, or one is missing.
         """
-        if self.named == bool(self.nodes or self.edges):
+        kinds = sum((self.named, self.graph is not None, bool(self.nodes or self.edges)))
+        if kinds != 1:
             raise InputError(
-                "Expected either --dataset NAME or --nodes FILE --edges FILE --label COLUMN, got "
-                + ("both." if self.named else "neither. For a first try: --dataset campus.")
+                "Expected either --dataset NAME, --graph STORE, or --nodes FILE --edges FILE --label COLUMN, got "
+                + ("both." if kinds else "neither. For a first try: --dataset campus.")
             )
+        if self.graph is not None:
+            self._check_store()
+        tables = not self.named and self.graph is None
         for option in ("nodes", "edges", *(("label",) if labeled else ())):
-            if not self.named and getattr(self, option) is None:
+            if tables and getattr(self, option) is None:
                 raise InputError(f"Expected --{option} beside --nodes and --edges, got none. Name the {option}.")
-        if not self.named and self.min_class_size is not None:
+        if tables and self.min_class_size is not None:
             raise InputError(
                 "Expected --min-class-size with --dataset only. Filter your own tables before reading them."
             )
@@ -86,7 +97,7 @@ class Source:
             )
         if len(set(self.text)) < len(self.text):
             raise InputError("Expected --text to name each column once, got one twice. Drop the second.")
-        if not self.named and bool(self.text) != (self.text_features is not None):
+        if tables and bool(self.text) != (self.text_features is not None):
             raise InputError(
                 "Expected --text COLUMN and --text-features together, got one of them. Name both, such as --text abstract "
                 "--text-features hashing."
@@ -103,6 +114,15 @@ class Source:
 
             parse_fractions(self.split)
         return self
+
+    def _check_store(self) -> None:
+        fixed = ("label", "schema", "text", "text_features", "min_class_size", "image_size")
+        option = next((name for name in fixed if getattr(self, name)), None)
+        if option is not None:
+            raise InputError(
+                f"Expected no --{option.replace('_', '-')} with --graph STORE, which is read already. Give it to sfumato data "
+                "import, if that takes it, or drop it."
+            )
 
     def pixels(self) -> tuple[int, int] | None:
         """Return height and width that images are scaled to, or None.
@@ -140,12 +160,11 @@ class Source:
                 self.dataset, self.data_dir, min_class_size=self.min_class_size, split=split,
                 text_features=self.text_features, image_size=self.pixels(), report=report,
             )  # fmt: skip
-            if self.directed is not None and self.directed != graph.directed:
-                raise DataError(
-                    f"Data set {self.dataset!r} is {'directed' if graph.directed else 'undirected'}, which contradicts "
-                    f"--{'directed' if self.directed else 'undirected'}. Drop the option."
-                )
-            return graph
+            return self._as_declared(graph, f"Data set {self.dataset!r}")
+        if self.graph is not None:
+            from sfumato.graph.graph import Graph
+
+            return self._as_declared(Graph.load(self.graph, check=False), f"Graph {self.graph!r}")
         from sfumato.graph.io import read_csv, read_parquet
 
         kinds = {Path(str(path)).suffix.lower() in (".parquet", ".pq") for path in (self.nodes, self.edges)}
@@ -156,6 +175,14 @@ class Source:
             str(self.nodes), str(self.edges), label=self.label, schema=self.schema, directed=self.directed, text=self.text,
             text_features=self.text_features, report=report,
         )  # fmt: skip
+
+    def _as_declared(self, graph: Graph, name: str) -> Graph:
+        if self.directed is not None and self.directed != graph.directed:
+            raise DataError(
+                f"{name} is {'directed' if graph.directed else 'undirected'}, which contradicts "
+                f"--{'directed' if self.directed else 'undirected'}. Drop the option."
+            )
+        return graph
 
     def of_new_nodes(self) -> dict[str, Any]:
         """Return how the table of nodes that arrive is read: arguments of `sfumato.graph.newcomers.read_new_nodes`."""
@@ -177,7 +204,7 @@ class Source:
 
     def write(self, run: Path) -> None:
         """Record the source under `evaluation/`, with absolute paths."""
-        paths = ("data_dir", "nodes", "edges", "schema")
+        paths = ("data_dir", "nodes", "edges", "schema", "graph")
         absolute = {name: str(Path(getattr(self, name)).resolve()) for name in paths if getattr(self, name)}
         if self.text_features is not None:
             from sfumato.graph.text import absolute as whole

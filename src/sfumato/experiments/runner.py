@@ -29,6 +29,7 @@ from filelock import FileLock, Timeout
 
 from sfumato._files import append_line, whole_file
 from sfumato._validate import check_int, fail
+from sfumato.bounded.engine import LOCAL, engine
 from sfumato.errors import InputError, SfumatoError, SfumatoWarning
 from sfumato.evaluation.memory import peak_mb, reset_peak
 from sfumato.experiments.cells import Cell, Row, empty_row, parts_of, run_cell, skipped_row
@@ -88,7 +89,8 @@ def run(
         results: folder of all experiments; lines go to ``<results>/<spec.name>/results.jsonl``.
         profile: full or quick.
         data_dir: folder of the named data sets.
-        jobs: processes; with more than one each uses a single thread.
+        jobs: processes on this machine; with more than one each uses a single thread. With another engine than the local
+            one its workers run the cells, in one thread each, and this is 1.
         report: called after each cell with (cell, row, finished now, to run now), unless none can be run.
 
     Raises:
@@ -96,6 +98,8 @@ def run(
         DataError: the results file or the data set is damaged.
     """
     check_int(low=1, jobs=jobs)
+    if jobs > 1 and engine() is not LOCAL:
+        raise fail("jobs", jobs, "to be 1 with another engine than the local one", "Its workers run the cells.")
     cells = spec.cells(profile)
     folder = Path(results) / spec.name
     reason = why_absent(spec.dataset, data_dir)
@@ -110,7 +114,10 @@ def run(
         reasons: dict[str, None] = {}
         caveats: dict[Caveat, None] = {}
         done, interrupted = 0, False
-        outcomes = _skipped(todo, reason) if reason else _results(todo, work, jobs)
+        if reason:
+            outcomes = _skipped(todo, reason)
+        else:
+            outcomes = _results(todo, work, jobs) if engine() is LOCAL else _elsewhere(todo, work)
         try:
             for number, (cell, (result, told)) in enumerate(outcomes, 1):
                 row = {"id": cell.id, **cell.to_dict(), **fixed, "role": roles[cell.label], **result}
@@ -187,6 +194,28 @@ def _results(cells: Sequence[Cell], work: Callable[[Cell], _Result], jobs: int) 
             for future, cell in pending.items():
                 yield cell, _named(cell, future.result)
             raise
+
+
+def _elsewhere(cells: Sequence[Cell], work: Callable[[Cell], _Result]) -> Iterator[tuple[Cell, _Result]]:
+    """Cells with their results, as workers of another engine finish them, each in one thread."""
+    for number, result in engine().run(_attempt, (work,), ((cell,) for cell in cells), threads=1):
+        yield cells[number], _named(cells[number], result)
+
+
+def _attempt(work: Callable[[Cell], _Result], cell: Cell) -> Callable[[], _Result]:
+    """Run one cell, and return what gives its result or raises its error."""
+    try:
+        return partial(_same, work(cell))
+    except SfumatoError as error:
+        return partial(_raise, error)
+
+
+def _same(result: _Result) -> _Result:
+    return result
+
+
+def _raise(error: SfumatoError) -> _Result:
+    raise error
 
 
 def _named(cell: Cell, result: Callable[[], _Result]) -> _Result:

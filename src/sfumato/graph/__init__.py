@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sfumato.graph.frames import from_scipy as from_scipy
     from sfumato.graph.graph import Graph as Graph
     from sfumato.graph.graph import PublicFacts as PublicFacts
+    from sfumato.graph.importing import import_tables as import_tables
     from sfumato.graph.io import read_csv as read_csv
     from sfumato.graph.io import read_parquet as read_parquet
     from sfumato.graph.io import read_sql as read_sql
@@ -39,6 +40,7 @@ _HOME = {
     "from_pyg": "convert",
     "from_scipy": "frames",
     "Graph": "graph",
+    "import_tables": "importing",
     "induced": "subgraph",
     "interests": "synthetic",
     "list_datasets": "listing",

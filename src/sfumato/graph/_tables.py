@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import gzip
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -32,7 +33,66 @@ def file_table(path: str | Path, texts: Callable[[list[str]], set[str | None]]) 
     with require("duckdb").connect() as connection:
         if is_parquet(path):
             return table(partial(connection.read_parquet, str(existing(path))), str(path))
-        return csv_table(connection, path, texts)
+        return table(partial(csv_relation, connection, path, texts), str(path))
+
+
+class FileTable:
+    """A CSV or Parquet file that is read by column or in batches of rows, never as a whole.
+
+    Args:
+        path: the file.
+        texts: names the columns of a CSV file that stay text.
+        config: settings of DuckDB.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        texts: Callable[[list[str]], set[str | None]] | None = None,
+        config: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.path, self._texts, self._config = path, texts or (lambda _: set()), dict(config or {})
+        self.place = str(existing(path))
+        with self._opened() as relation:
+            head = relation.limit(0).to_arrow_table()
+            self.num_rows = int(relation.count("*").fetchall()[0][0]) if is_parquet(path) else None
+        self.schema = head.schema
+        self.column_names: list[str] = head.column_names
+
+    def column(self, name: str) -> Any:
+        """Return one column as a chunked Arrow array."""
+        with self._opened((name,)) as relation:
+            return guarded(relation.to_arrow_table, self.place).column(0)
+
+    def batches(self, names: Sequence[str], rows: int, skip: int = 0) -> Iterator[Any]:
+        """Yield columns as Arrow tables of at most so many rows, in order, without the first ``skip`` rows."""
+        import pyarrow as pa
+
+        with self._opened(names) as relation:
+            relation = relation.limit(2**62, offset=skip) if skip else relation
+            reader = guarded(partial(relation.to_arrow_reader, rows), self.place)
+            while (batch := guarded(partial(next, reader, None), self.place)) is not None:
+                if batch.num_rows:
+                    yield pa.Table.from_batches([batch]).rename_columns(list(names))
+
+    def write_parquet(self, path: Path) -> None:
+        """Write all rows as a Parquet file, in order."""
+        with self._opened() as relation:
+            guarded(partial(relation.write_parquet, str(path)), self.place)
+
+    @contextmanager
+    def _opened(self, names: Sequence[str] = ()) -> Iterator[Any]:
+        duckdb = require("duckdb")
+        with duckdb.connect(config=self._config) as connection:
+            if is_parquet(self.path):
+                relation = guarded(partial(connection.read_parquet, self.place), self.place)
+            else:
+                relation = csv_relation(connection, self.path, self._texts)
+            yield relation.project(", ".join(map(_quoted, names))) if names else relation
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def existing(path: str | Path) -> Path:
@@ -95,8 +155,8 @@ def documents_of(nodes: Any, columns: Sequence[str], place: str) -> Documents:
     return Documents(tuple(columns), list(zip(*texts, strict=True)))
 
 
-def csv_table(connection: Any, path: str | Path, texts: Callable[[list[str]], set[str | None]]) -> Any:
-    """Read a CSV file; ids and declared columns, which ``texts`` names, stay text, so that 007 is not 7."""
+def csv_relation(connection: Any, path: str | Path, texts: Callable[[list[str]], set[str | None]]) -> Any:
+    """Open a CSV file; ids and declared columns, which ``texts`` names, stay text, so that 007 is not 7."""
     place, mark = str(existing(path)), _delimiter(Path(path))
     read = partial(connection.read_csv, place, header=True, sep=mark, quotechar='"', skiprows=0)
     try:
@@ -109,7 +169,7 @@ def csv_table(connection: Any, path: str | Path, texts: Callable[[list[str]], se
             f"Expected the first row of {place} to name the columns, got whole numbers. Add a row such as id,..."
         )
     types = {name: "VARCHAR" for name in names if name in texts(names)}
-    return table(partial(read, dtype=types), place)
+    return guarded(partial(read, dtype=types), place)
 
 
 def _open(path: Path) -> Any:

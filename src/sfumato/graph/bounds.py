@@ -9,6 +9,8 @@ import numpy as np
 from sfumato.errors import DataError, SchemaError
 from sfumato.graph.schema import contradiction
 
+_BLOCK = 1 << 24
+
 
 def most_arcs(indptr: np.ndarray, indices: np.ndarray) -> np.ndarray:
     """Return the larger of the numbers of out-arcs and in-arcs of each node, at least 1. Private unless declared.
@@ -18,7 +20,9 @@ def most_arcs(indptr: np.ndarray, indices: np.ndarray) -> np.ndarray:
     >>> most_arcs(np.array([0, 2, 2, 2]), np.array([1, 2])).tolist()
     [2, 1, 1]
     """
-    into = np.bincount(indices, minlength=len(indptr) - 1)
+    into = np.zeros(len(indptr) - 1, dtype=np.int64)
+    for start in range(0, len(indices), _BLOCK):
+        into += np.bincount(indices[start : start + _BLOCK], minlength=len(into))
     most: np.ndarray = np.maximum(np.maximum(np.diff(indptr), into), 1).astype(np.int64)
     return most
 
@@ -50,7 +54,7 @@ def check_degree_bounds(bounds: Any, indptr: np.ndarray, indices: np.ndarray) ->
             f"Expected every node to have at most as many arcs as its declared bound, but the node in row {int(above[0])} "
             "has more. Remove arcs, or declare a bound that is known without this data."
         )
-    return found.astype(np.int64)
+    return found.astype(np.int64, copy=False)
 
 
 def bounds_in(name: str, values: np.ndarray, ids: np.ndarray) -> np.ndarray:

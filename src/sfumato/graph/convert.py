@@ -218,6 +218,7 @@ def _networkx_fields(
 ) -> dict[str, Any]:
     pa = require("pyarrow")
     from sfumato.graph import encode
+    from sfumato.graph.features import check_num_features, encode_features
 
     def column(attribute: str) -> Any:
         values = [facts.get(attribute) for _, facts in g.nodes(data=True)]
@@ -238,8 +239,8 @@ def _networkx_fields(
         fields["x"] = _vectors(features, column(features), ids)
         assumed += ["num_features"] * (schema.num_features is None)
     elif features:
-        encoded = encode.encode_features({name: column(name) for name in features}, schema, ids)
-        encode.check_num_features(encoded, schema)
+        encoded = encode_features({name: column(name) for name in features}, schema, ids)
+        check_num_features(encoded.names, schema)
         declared = schema.num_features is not None or set(features) <= set(schema.columns)
         assumed += ["num_features"] * (not declared) + list(encoded.assumed)
         fields |= {"x": encoded.x, "feature_names": encoded.names}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -25,7 +26,7 @@ from sfumato.graph.arcs import (
     pack_edges,
     transpose_arcs,
 )
-from sfumato.graph.bounds import check_degree_bounds
+from sfumato.graph.bounds import check_degree_bounds, most_arcs
 from sfumato.graph.checks import (
     check_cells,
     check_features,
@@ -112,12 +113,14 @@ class Graph:
         if not isinstance(self.directed, bool):
             raise fail("directed", self.directed, "to be True or False", "Declare the direction of the edges.")
         check_promises(np.size(self.indptr) - 1, self.max_degree, self.mean_degree)
-        if not self._passed(0, 4):
+        if not self._passed(0, 3):
             self._check_arrays()
+        if not self._passed(0, 4):
+            self._check_promise()
         if not self._passed(4, 6):
             x, node_ids = check_features(self.x, self.num_nodes), check_node_ids(self.node_ids, self.num_nodes)
             self._set(x=x, node_ids=node_ids)
-        if self.degree_bounds is not None:
+        if self.degree_bounds is not None and not (self._passed(0, 2) and self._passed(6, 7)):
             self._set(degree_bounds=check_degree_bounds(self.degree_bounds, self.indptr, self.indices))
         self._check_classes()
         self._set(y=check_labels(self.y, self.num_nodes, len(self.classes)))
@@ -137,21 +140,23 @@ class Graph:
             object.__setattr__(self, name, value)
 
     def _arrays(self) -> tuple[Any, ...]:
-        return self.indptr, self.indices, self.directed, self.max_degree, self.x, self.node_ids
+        return self.indptr, self.indices, self.directed, self.max_degree, self.x, self.node_ids, self.degree_bounds
 
     def _passed(self, start: int, stop: int) -> bool:
         """Say whether these very arrays passed before, so that ``replace(graph, roles=...)`` stays cheap."""
         before = self._checked[start:stop]
-        return bool(before) and all(a is b for a, b in zip(before, self._arrays()[start:stop], strict=True))
+        return len(before) == stop - start and all(map(operator.is_, before, self._arrays()[start:stop]))
 
     def _check_arrays(self) -> None:
         indptr, indices = check_arcs(self.indptr, self.indices)
         self._set(indptr=indptr, indices=indices)
         if not self.directed:
             check_symmetric(indptr, indices)
+
+    def _check_promise(self) -> None:
         if self.max_degree is None:
             return
-        for kind, degrees in (("out", np.diff(indptr)), ("in", np.bincount(indices, minlength=self.num_nodes))):
+        for kind, degrees in (("out", np.diff(self.indptr)), ("in", most_arcs(self.indptr, self.indices))):
             if degrees.max() > self.max_degree:
                 raise SchemaError(
                     f"Expected every node to have at most max_degree={self.max_degree} {kind}-arcs, but the node in row "
@@ -200,7 +205,18 @@ class Graph:
         """
         pack = pack_arcs if directed else pack_edges
         indptr, indices, merged = pack(source, target, num_nodes, self_loops)
-        return cls(indptr, indices, directed, merged=merged, _checked=(indptr, indices, directed, None), **fields)
+        return cls.from_sorted(indptr, indices, directed=directed, merged=merged, **fields)
+
+    @classmethod
+    def from_sorted(cls, indptr: np.ndarray, indices: np.ndarray, *, directed: bool, **fields: Any) -> Graph:
+        """Build a graph from arcs that are known to be sorted, unique and, if undirected, in pairs: nothing checks them.
+
+        ``indptr``, ``indices``, ``directed`` and ``fields`` are those of :class:`Graph`, of its very types.
+
+        >>> Graph.from_sorted(np.array([0, 1, 2]), np.array([1, 0], dtype=np.int32), directed=False).num_edges
+        1
+        """
+        return cls(indptr, indices, directed, _checked=(indptr, indices, directed), **fields)
 
     @classmethod
     def from_arcs(
@@ -368,20 +384,36 @@ class Graph:
         else:
             arrays["x"] = self.x
         there = {name: array for name, array in arrays.items() if array is not None}
-        return save_arrays(Path(directory), there, {name: getattr(self, name) for name in _STORED})
+        return save_arrays(Path(directory), there, self.stored_facts())
+
+    def stored_facts(self) -> dict[str, Any]:
+        """Return what graph.json says beside the arrays."""
+        return {name: getattr(self, name) for name in _STORED}
 
     @classmethod
-    def load(cls, directory: str | Path, mmap: bool = True) -> Graph:
-        """Read what :meth:`save` wrote; with ``mmap`` arrays stay on disk until they are read.
+    def load(cls, directory: str | Path, mmap: bool = True, check: bool = True) -> Graph:
+        """Read the ``directory`` that :meth:`save` or :func:`~sfumato.graph.importing.import_tables` wrote.
 
-        Arcs are checked again; features, ids and the reverse of every arc are trusted as saved.
+        With ``mmap`` arrays stay on disk until they are read. With ``check`` arcs and bounds on degrees are checked again, which
+        reads all arcs; without it only types and shapes are. Features, ids and the reverse of every arc are trusted as saved.
         """
         arrays, facts = load_arrays(Path(directory), _STORED, {"outside": {}, "image_shape": None}, mmap)
         if "x_data" in arrays:
             shape = (len(arrays["indptr"]) - 1, facts["num_features"])
             arrays["x"] = sp.csr_matrix((arrays.pop("x_data"), arrays.pop("x_indices"), arrays.pop("x_indptr")), shape)
-        indptr, indices = check_arcs(arrays.pop("indptr"), arrays.pop("indices"))
+        indptr, indices = arrays.pop("indptr"), arrays.pop("indices")
+        if check:
+            indptr, indices = check_arcs(indptr, indices)
         fields: dict[str, Any] = {name: facts[name] for name in _STORED if name != "num_features"}
         fields |= {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
-        checked = (indptr, indices, fields["directed"], fields["max_degree"], arrays.get("x"), arrays.get("node_ids"))
+        checked: tuple[Any, ...] = (
+            indptr,
+            indices,
+            fields["directed"],
+            fields["max_degree"],
+            arrays.get("x"),
+            arrays.get("node_ids"),
+        )
+        if not check:
+            checked = (*checked, arrays.get("degree_bounds"))
         return cls(indptr, indices, **arrays, **fields, _checked=checked)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import DataError
-from sfumato.graph import io
+from sfumato.graph import build, io
 from sfumato.graph.schema import Schema
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ def read_ends(edges: str | Path) -> tuple[list[str], list[str]]:
     """
     from sfumato.graph import encode
 
-    how = io.Reading()
+    how = build.Reading()
     table = io.read_edges(edges, how)
     ends = []
-    for column in io.edge_names(table.column_names, how, str(edges)):
+    for column in build.edge_names(table.column_names, how, str(edges)):
         ids = encode.encode_ids(table.column(column), f"column {column!r} of {edges}")
         if ids.null_count:
             raise DataError(f"Expected two ends in every row of {edges}, but column {column!r} lacks one. Fill it.")
@@ -58,8 +58,8 @@ def read_alone(
 
     declared = Schema.read(schema)
     declared = declared if features else replace(declared, columns={}, num_features=None)
-    how = io.Reading(label=label, schema=declared, features=None if features else ())
+    how = build.Reading(label=label, schema=declared, features=None if features else ())
     none: Any = pa.table({name: pa.array([], pa.large_string()) for name in ("source", "target")})
-    graph = io.build_graph(io.read_nodes(nodes, how), none, how, (str(nodes), "no edges"), 2)
+    graph = build.build_graph(io.read_nodes(nodes, how), none, how, (str(nodes), "no edges"), 2)
     ids = graph.node_ids
     return replace(graph, node_ids=None if ids is None else ids.astype(str))

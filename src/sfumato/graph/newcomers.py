@@ -146,7 +146,8 @@ def read_new_nodes(
     import pyarrow as pa
 
     from sfumato.graph._tables import documents_of, is_parquet
-    from sfumato.graph.io import Reading, build_graph, read_nodes
+    from sfumato.graph.build import Reading, build_graph
+    from sfumato.graph.io import read_nodes
 
     declared = Schema.read(schema)
     texts = {name for name in trained.feature_names if text and of_texts(name, tuple(text))}
@@ -186,7 +187,8 @@ def read_newcomers(nodes: Graph, known: Sequence[Graph], edges: str | Path) -> N
     import pyarrow as pa
 
     from sfumato.graph._tables import is_parquet
-    from sfumato.graph.io import Reading, endpoints, read_edges
+    from sfumato.graph.build import Reading, endpoints
+    from sfumato.graph.io import read_edges
 
     check_first(nodes, known)
     how, first_row = Reading(), 1 if is_parquet(edges) else 2

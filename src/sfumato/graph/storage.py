@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,45 @@ import numpy as np
 from sfumato._files import whole_folder
 from sfumato.errors import DataError
 
-FORMAT = 1
+FORMAT = 2
+"""Format 1 had the names of arrays alone; format 2 has their types, shapes and SHA-256 digests as well."""
+_FACTS = "graph.json"
+_BLOCK = 1 << 24
+
+
+class ArrayFile:
+    """A .npy file that is written block after block.
+
+    Args:
+        path: the file, which is replaced.
+        dtype: of its values.
+        columns: the shape of a row.
+    """
+
+    def __init__(self, path: Path, dtype: Any, columns: tuple[int, ...] = ()) -> None:
+        self._dtype, self._shape = np.dtype(dtype), (0, *columns)
+        self._digest, self._file = hashlib.sha256(), path.open("wb")
+        self._head()
+
+    def append(self, block: np.ndarray) -> None:
+        """Write rows after those that were written."""
+        rows = np.ascontiguousarray(block, dtype=self._dtype)
+        self._shape = (self._shape[0] + len(rows), *self._shape[1:])
+        if rows.size:
+            self._digest.update(rows.data)
+            self._file.write(rows.data)
+
+    def close(self) -> dict[str, Any]:
+        """Return type, shape and digest of the array, now that its file is complete."""
+        self._file.seek(0)
+        self._head()
+        self._file.close()
+        return {"dtype": self._dtype.str, "shape": list(self._shape), "sha256": self._digest.hexdigest()}
+
+    def _head(self) -> None:
+        """Write the header, whose length is the same for any number of rows."""
+        about = {"descr": self._dtype.str, "fortran_order": False, "shape": self._shape}
+        np.lib.format.write_array_header_1_0(self._file, about)
 
 
 def save_arrays(directory: Path, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> Path:
@@ -29,11 +68,22 @@ def save_arrays(directory: Path, arrays: Mapping[str, np.ndarray], facts: Mappin
     if directory.exists():
         raise DataError(f"Expected {directory} not to exist yet. Choose another folder or remove it first.")
     with whole_folder(directory) as folder:
-        for name, array in arrays.items():
-            np.save(folder / f"{name}.npy", array, allow_pickle=False)
-        written = {**facts, "format": FORMAT, "arrays": sorted(arrays)}
-        (folder / "graph.json").write_text(json.dumps(written, sort_keys=True, indent=1) + "\n", encoding="utf-8")
+        write_facts(folder, facts, {name: write_array(folder, name, array) for name, array in arrays.items()})
     return directory
+
+
+def write_array(folder: Path, name: str, array: np.ndarray) -> dict[str, Any]:
+    """Write ``array`` as the .npy file of ``name`` in ``folder``, and return its type, shape and digest."""
+    file = ArrayFile(folder / f"{name}.npy", array.dtype, array.shape[1:])
+    for start in range(0, len(array), _BLOCK):
+        file.append(array[start : start + _BLOCK])
+    return file.close()
+
+
+def write_facts(folder: Path, facts: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
+    """Write graph.json in ``folder``: the ``facts`` of a graph, and what :class:`ArrayFile` says of its ``arrays``."""
+    written = json.dumps({**facts, "format": FORMAT, "arrays": arrays}, sort_keys=True, indent=1) + "\n"
+    (folder / _FACTS).write_text(written, encoding="utf-8")
 
 
 def load_arrays(
@@ -50,27 +100,62 @@ def load_arrays(
     Raises:
         DataError: a file is missing, damaged, or of another format.
     """
-    facts = _facts(directory / "graph.json", known, absent)
-    return {name: _array(directory / f"{name}.npy", mmap) for name in facts["arrays"]}, facts
+    facts = _facts(directory / _FACTS, known, absent)
+    return {name: _array(directory / f"{name}.npy", mmap, about) for name, about in facts["arrays"].items()}, facts
 
 
-def _facts(path: Path, known: Collection[str], absent: Mapping[str, Any]) -> dict[str, Any]:
+def check_digests(directory: Path, report: Callable[[str, int, int], None] | None = None) -> None:
+    """Read every array of a saved graph, and refuse one that is not as it was written.
+
+    Args:
+        directory: the folder of the graph.
+        report: is told how far it is.
+
+    Raises:
+        DataError: a file is missing, or not as it was written, or the folder has no digests.
+    """
+    facts = _facts(directory / _FACTS, (), {}, strict=False)
+    for name, about in facts["arrays"].items():
+        if about is None:
+            raise DataError(f"Expected {directory} to hold digests, got a graph of format 1. Load and save it again.")
+        array, digest = _array(directory / f"{name}.npy", True, about), hashlib.sha256()
+        rows = max(1, _BLOCK * len(array) // max(1, array.size))
+        for start in range(0, len(array), rows):
+            digest.update(np.ascontiguousarray(array[start : start + rows]).data)
+            if report is not None:
+                report(f"check {name}", min(start + rows, len(array)), len(array))
+        if digest.hexdigest() != about["sha256"]:
+            raise DataError(
+                f"Expected {directory / name}.npy to be as it was written, got other values. Import or save the graph again."
+            )
+
+
+def _facts(path: Path, known: Collection[str], absent: Mapping[str, Any], *, strict: bool = True) -> dict[str, Any]:
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise DataError(f"Expected a saved graph, but {path} is missing. Pass a folder of Graph.save.") from None
     except ValueError as error:
         raise DataError(f"Expected {path} to be JSON, got: {error}. Save the graph again.") from None
     if isinstance(facts, dict):
         facts = {**absent, **facts}
-    if not isinstance(facts, dict) or facts.get("format") != FORMAT or set(facts) != {*known, "format", "arrays"}:
-        raise DataError(f"Expected {path} to describe a graph of format {FORMAT}. Save the graph again.")
+        if facts.get("format") == 1 and isinstance(facts.get("arrays"), list):
+            facts |= {"arrays": dict.fromkeys(facts["arrays"]), "format": FORMAT}
+    wrong = not isinstance(facts, dict) or facts.get("format") != FORMAT or not isinstance(facts.get("arrays"), dict)
+    if wrong or (strict and set(facts) != {*known, "format", "arrays"}):
+        raise DataError(f"Expected {path} to describe a graph of format 1 or {FORMAT}. Save the graph again.")
     return facts
 
 
-def _array(path: Path, mmap: bool) -> np.ndarray:
+def _array(path: Path, mmap: bool, about: Mapping[str, Any] | None) -> np.ndarray:
     try:
-        return np.asarray(np.load(path, mmap_mode="c" if mmap else None, allow_pickle=False))
+        array = np.asarray(np.load(path, mmap_mode="c" if mmap else None, allow_pickle=False))
     except (OSError, ValueError, EOFError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataError(f"Expected {path} to be a whole .npy file, got: {reason}. Save the graph again.") from None
+    if about is not None and [array.dtype.str, *array.shape] != [about["dtype"], *about["shape"]]:
+        raise DataError(
+            f"Expected {path} to hold {about['dtype']} of shape {about['shape']}, as graph.json says, got {array.dtype.str} of "
+            f"shape {list(array.shape)}. Save the graph again."
+        )
+    return array

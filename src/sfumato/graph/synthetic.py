@@ -6,6 +6,7 @@ Everything here is drawn from ``seed`` alone, so it is public; the same argument
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import scipy.sparse as sp
@@ -229,7 +230,12 @@ def rmat(
     num_arcs = check_int(low=0, num_arcs=num_arcs)
     num_features, num_classes = check_int(low=0, num_features=num_features), check_int(low=0, num_classes=num_classes)
     generator = np.random.default_rng(check_int(low=0, seed=seed))
-    source, target = _rmat_pairs(num_nodes, num_arcs if directed else num_arcs // 2, generator)
+    count = num_arcs if directed else num_arcs // 2
+    source, target = np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int32)
+    stop = 0
+    for sources, targets in rmat_pairs(num_nodes, count, generator):
+        start, stop = stop, stop + len(sources)
+        source[start:stop], target[start:stop] = sources, targets
     y = generator.integers(num_classes, size=num_nodes) if num_classes else None
     return Graph.from_edges(
         source,
@@ -243,8 +249,22 @@ def rmat(
     )
 
 
-def _rmat_pairs(num_nodes: int, count: int, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Draw arcs two quadrant levels at a time, by looking 16 random bits up in a table of the 16 sub-quadrants."""
+def rmat_pairs(
+    num_nodes: int, count: int, generator: np.random.Generator, rows: int = _RMAT_CHUNK
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Draw the ends of arcs for :func:`rmat`, int32, so many rows after another.
+
+    Two quadrant levels are drawn at a time, by looking 16 random bits up in a table of the 16 sub-quadrants.
+
+    Args:
+        num_nodes: number of nodes.
+        count: how many arcs are drawn.
+        generator: the source of their random bits.
+        rows: how many arcs come together.
+
+    >>> [len(source) for source, _ in rmat_pairs(8, 5, np.random.default_rng(0), rows=3)]
+    [3, 2]
+    """
     num_steps = math.ceil(math.log2(num_nodes) / 2)
     probabilities = np.outer(_RMAT_QUADRANTS, _RMAT_QUADRANTS).ravel()
     counts = np.diff(np.round(np.cumsum(probabilities) * 65536), prepend=0).astype(np.int64)
@@ -252,17 +272,14 @@ def _rmat_pairs(num_nodes: int, count: int, generator: np.random.Generator) -> t
     row_bits = np.repeat((first // 2 * 2 + second // 2).astype(np.int64), counts)
     column_bits = np.repeat((first % 2 * 2 + second % 2).astype(np.int64), counts)
     shuffled = generator.permutation(num_nodes).astype(np.int32)
-    source, target = np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int32)
-    for start in range(0, count, _RMAT_CHUNK):
-        size = min(_RMAT_CHUNK, count - start)
+    for start in range(0, count, rows):
+        size = min(rows, count - start)
         row, column = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
         for _ in range(num_steps):
             bits = generator.integers(65536, size=size, dtype=np.uint16)
             row = (row << 2) | row_bits[bits]
             column = (column << 2) | column_bits[bits]
-        source[start : start + size] = shuffled[(row * num_nodes) >> (2 * num_steps)]
-        target[start : start + size] = shuffled[(column * num_nodes) >> (2 * num_steps)]
-    return source, target
+        yield shuffled[(row * num_nodes) >> (2 * num_steps)], shuffled[(column * num_nodes) >> (2 * num_steps)]
 
 
 def stochastic_block_model(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sfumato.graph.graph import Graph, PublicFacts
-    from sfumato.method.contract import Method
+    from sfumato.method.contract import GraphKey, Method
     from sfumato.privacy.units import Unit
     from sfumato.record.collected import Collected
     from sfumato.record.ledger import Release
@@ -182,3 +183,25 @@ def check_own(releases: Sequence[Release], released: Mapping[str, object]) -> se
             "folder instead, or put own/ beside release/ and load the run again."
         )
     return theirs
+
+
+def check_ids(lines: str, key: GraphKey) -> str:
+    """Return the ids of a graph, one a line, if they may stand in its release.
+
+    Args:
+        lines: as :func:`~sfumato.method.contract.id_lines` writes them.
+        key: of the graph that was fitted.
+
+    Raises:
+        InputError: they are ids of another graph, or one is not printable, such as one of two lines.
+    """
+    found = lines.split("\n")
+    if hashlib.sha256(lines.encode()).hexdigest() != key.ids_digest:
+        raise fail(
+            "ids_of", f"other ids than {key.name!r}", "to be the fitted graph", "Pass the graph that was fitted."
+        )
+    if len(found) != key.num_nodes or not lines.replace("\n", "").isprintable():
+        raise InputError(
+            "Expected printable node ids of one line each, got others. Save without them, or rename the nodes."
+        )
+    return lines

@@ -307,6 +307,17 @@ class Session:
             self.spend(name, self.state.mark(name))
 
 
+def id_lines(graph: Graph) -> str:
+    r"""Return the node ids of a graph in the order of its rows, one a line.
+
+    >>> from sfumato.graph.graph import Graph
+    >>> id_lines(Graph.from_edges([0], [1], 2, directed=False))
+    '0\n1'
+    """
+    ids = np.arange(graph.num_nodes) if graph.node_ids is None else graph.node_ids
+    return "\n".join(map(str, ids.tolist()))
+
+
 @dataclass(frozen=True)
 class GraphKey:
     """A graph key identifies a graph by its ids. Aggregates are reused for a graph with the same ids alone; columns are compared.
@@ -325,8 +336,7 @@ class GraphKey:
     @classmethod
     def of(cls, graph: Graph) -> GraphKey:
         """Compute the key of a graph from its ids and names alone."""
-        ids = np.arange(graph.num_nodes) if graph.node_ids is None else graph.node_ids
-        digest = hashlib.sha256("\n".join(map(str, ids.tolist())).encode()).hexdigest()
+        digest = hashlib.sha256(id_lines(graph).encode()).hexdigest()
         return cls(graph.name, graph.num_nodes, digest, graph.classes, graph.feature_names)
 
     def check_columns(self, graph: Graph) -> None:

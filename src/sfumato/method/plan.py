@@ -21,7 +21,7 @@ from sfumato.errors import InputError, LedgerError, UnsupportedUnitError
 from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.graph.splits import DEFAULT_FRACTIONS
 from sfumato.method import checks
-from sfumato.method.contract import Accuracies, Arrays, GraphKey, Method, Origin, Planned, Progress, Watch
+from sfumato.method.contract import Accuracies, Arrays, GraphKey, Method, Origin, Planned, Progress, Watch, id_lines
 from sfumato.method.engine import PlanEntry
 from sfumato.method.opening import open_session
 from sfumato.method.shown import ShownFit, ShownPlan
@@ -263,9 +263,7 @@ class Fitted(ShownFit):
     def calibrate_inference(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
         """Make a plan for the private aggregation of *another* graph with this model.
 
-        The plan holds the charge before it is spent.
-
-        ``plan.fit(other)`` gives a :class:`Fitted` for that graph; no weight changes.
+        It holds the charge before it is spent; ``plan.fit(other)`` gives a :class:`Fitted` for that graph. No weight changes.
 
         Args:
             budget: the most that may be spent on the other graph; None without privacy.
@@ -304,7 +302,7 @@ class Fitted(ShownFit):
                 f"{graph.num_features} or other names. Read both tables with one schema."
             )
 
-    def save(self, directory: str | Path, *, sign_key: Path | None = None) -> Path:
+    def save(self, directory: str | Path, *, sign_key: Path | None = None, ids_of: Graph | None = None) -> Path:
         """Write a run folder: ``release/`` with weights, releases, ledger, certificate and manifest.
 
         Releases for the node itself go to ``own/`` beside it, which must not leave as a whole. Without privacy nothing was
@@ -313,9 +311,10 @@ class Fitted(ShownFit):
         Args:
             directory: the run folder. It is new or empty, or holds nothing but this run's own ledger.
             sign_key: private key that signs the release; None leaves it unsigned.
+            ids_of: the fitted graph, whose node ids leave with the release so that rows can be matched; None keeps them.
 
         Raises:
-            InputError: the folder holds something else, the key is not an Ed25519 key, or rows for single nodes were not loaded.
+            InputError: folder, key or ids are of another kind, or rows for single nodes were not loaded.
         """
         plan = self.plan
         spec = {
@@ -340,6 +339,7 @@ class Fitted(ShownFit):
             sign_key,
             {name: array for name, array in self.released.items() if name in theirs},
             self.collection,
+            None if ids_of is None else checks.check_ids(id_lines(ids_of), self.graph_key),
         )
 
     @classmethod

@@ -11,7 +11,7 @@ no norm of a gradient, no early stopping and no schedule that reads a loss.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from sfumato._validate import check_choice, check_int, check_real, fail
+from sfumato.bounded.engine import LOCAL, engine, training_threads
 from sfumato.nn.stacked import Generators, StackedCNN, StackedMLP, generators, take_member
 from sfumato.nn.training import Adam, Steps
 from sfumato.pate.teachers import Ids, Teachers, check_records, parts
@@ -115,16 +116,35 @@ class Ensemble:
         draw = generators(self.num_teachers, self.seed)
         size = _AT_ONCE if self.device == "cpu" else self.num_teachers
         starts = range(0, self.num_teachers, size)
-        stacks: list[Stack] = []
-        for start in starts:
-            block = slice(start, start + size)
-            stack = self._stack(x.shape[1:], draw[block]).to(self.device)
-            batches = _Batches(self, x, y, rows[block], draw[block])
-            for step in self._steps(stack, batches):
-                if progress is not None:
-                    progress(len(stacks) * self.steps + step, len(starts) * self.steps)
-            stacks.append(stack.requires_grad_(False))
-        return StackedTeachers(tuple(stacks), self.num_classes, np.array([len(part) > 0 for part in rows]), self.device)
+        blocks = [slice(start, start + size) for start in starts]
+        stacks: dict[int, Stack] = {}
+
+        def told(step: int) -> None:
+            if progress is not None:
+                progress(len(stacks) * self.steps + step, len(blocks) * self.steps)
+
+        here = engine() is LOCAL  # steps elsewhere are told when their stack is there
+        tasks = ((rows[block], draw[block], told if here else None) for block in blocks)
+        for number, stack in engine().run(self._trained, (x, y), tasks, threads=training_threads()):
+            stacks[number] = stack
+            if not here:
+                told(0)
+        ordered = tuple(stacks[number] for number in range(len(blocks)))
+        return StackedTeachers(ordered, self.num_classes, np.array([len(part) > 0 for part in rows]), self.device)
+
+    def _trained(
+        self,
+        x: NDArray[np.float32],
+        y: NDArray[np.int64],
+        rows: list[NDArray[np.int64]],
+        draw: Generators,
+        told: Callable[[int], None] | None,
+    ) -> Stack:
+        stack = self._stack(x.shape[1:], draw).to(self.device)
+        for step in self._steps(stack, _Batches(self, x, y, rows, draw)):
+            if told is not None:
+                told(step)
+        return stack.requires_grad_(False)
 
     def _steps(self, stack: Stack, batches: _Batches) -> Iterator[int]:
         """Train in place; yield the number of steps done."""

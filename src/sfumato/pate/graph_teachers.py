@@ -19,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from sfumato._validate import check_choice, check_int, check_real, fail
+from sfumato.bounded.engine import engine, training_threads
 from sfumato.graph.subgraph import adjacency, induced
 from sfumato.nn.gnn import BACKBONES, GNN, Topology
 from sfumato.nn.models import SparseRows
@@ -85,12 +86,14 @@ class GraphTeachers:
             raise fail("the graph's classes", found, expected, "Give it labels, or raise num_classes.")
         ids = np.arange(graph.num_nodes) if graph.node_ids is None else graph.node_ids
         groups = parts(ids, self.num_teachers, self.seed)
-        models = []
-        for teacher, nodes in enumerate(groups):
-            models.append(self._train(induced(graph, nodes), teacher))
+        models: dict[int, GNN | int] = {}
+        tasks = ((induced(graph, nodes), teacher) for teacher, nodes in enumerate(groups))
+        for teacher, model in engine().run(GraphTeachers._train, (self,), tasks, threads=training_threads()):
+            models[teacher] = model
             if progress is not None:
-                progress(teacher + 1, len(groups))
-        return TrainedGraphTeachers(tuple(models), self.num_features, self.num_classes)
+                progress(len(models), len(groups))
+        ordered = tuple(models[teacher] for teacher in range(len(groups)))
+        return TrainedGraphTeachers(ordered, self.num_features, self.num_classes)
 
     def _train(self, own: Graph | None, teacher: int) -> GNN | int:
         """A network, or, where there is nothing to learn from, a class that the teacher's number decides."""

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import check_int, fail
+from sfumato.bounded.engine import engine, training_threads
 from sfumato.pate.votes import Votes, count_votes
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class SeparateTeachers(Teachers):
-    """Separate teachers were trained one after another by :func:`train_each`."""
+    """Separate teachers were trained each by itself, by :func:`train_each`."""
 
     models: tuple[Model, ...]
     num_classes: int
@@ -143,7 +144,7 @@ def train_each(
     seed: int = 0,
     progress: Steps | None = None,
 ) -> SeparateTeachers:
-    """Train teachers of any kind one after another, each on its own records.
+    """Train teachers of any kind, each on its own records.
 
     A teacher whose records name fewer than two classes is not trained (many models refuse them, and a run that stops tells of
     a record): it votes for the class it saw, or, without records, for a class that its number decides.
@@ -173,21 +174,30 @@ def train_each(
     [[5, 0], [0, 5]]
     """
     y = check_records(x, y, ids, num_classes)
-    models: list[Model] = []
     rows = parts(ids, num_teachers, seed)
-    for teacher, own in enumerate(rows):
-        seen = np.unique(y[own])
-        model = (
-            make_model(teacher) if len(seen) > 1 else _Constant(int(seen[0]) if len(seen) else teacher % num_classes)
-        )
-        if any(model is other for other in models):
-            raise fail("make_model", model, "to return a new model for each teacher", "Construct the model inside it.")
-        if len(seen) > 1:
-            model.fit(x[own], y[own])
-        models.append(model)
+    models = [_model(make_model, teacher, y[own], num_classes) for teacher, own in enumerate(rows)]
+    if len(set(map(id, models))) < len(models):
+        expected = "to return a new model for each teacher"
+        raise fail("make_model", "a model twice", expected, "Construct the model inside it.")
+    tasks = zip(models, rows, strict=True)
+    for done, (teacher, model) in enumerate(engine().run(_fitted, (x, y), tasks, threads=training_threads()), 1):
+        models[teacher] = model
         if progress is not None:
-            progress(teacher + 1, len(rows))
+            progress(done, len(rows))
     return SeparateTeachers(tuple(models), num_classes)
+
+
+def _model(make_model: Callable[[int], Model], teacher: int, seen: NDArray[np.int64], num_classes: int) -> Model:
+    """A model to be fitted, or one that votes for the class that was seen or that the teacher's number decides."""
+    classes = np.unique(seen)
+    if len(classes) > 1:
+        return make_model(teacher)
+    return _Constant(int(classes[0]) if len(classes) else teacher % num_classes)
+
+
+def _fitted(x: Any, y: NDArray[np.int64], model: Model, own: NDArray[np.int64]) -> Model:
+    model.fit(x[own], y[own])
+    return model
 
 
 def check_records(x: Any, y: Any, ids: Ids, num_classes: int) -> NDArray[np.int64]:

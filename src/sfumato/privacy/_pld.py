@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
-from scipy.optimize import minimize_scalar
 
 from sfumato.privacy._bounded_losses import Bounded
 from sfumato.privacy._pairs import Pair
@@ -127,6 +126,8 @@ class Composition:
         (1 + order) log(1 + order) (Canonne, Kamath and Steinke 2020, Proposition 12).
         A little less where that costs a factor of at most 8 in the bound on delta: heavy-tailed laws get much narrower.
         """
+        from scipy.optimize import minimize_scalar  # takes longer to import than most plans to account for
+
         scale = 1 / max(self._moments([np.exp(part.logs) for part in self.parts])[1], self.interval)
         found = minimize_scalar(
             lambda log_order: bound(math.exp(log_order), self._log_bound(math.exp(log_order))),

@@ -4,6 +4,9 @@ Only these files may leave; the manifest is written last, so an interrupted writ
 
 Rows that are for their own node alone stand beside it, in ``own/rows.safetensors``. They must not leave as a whole. ``spec.json``
 holds the SHA-256 of that file, in which 32 secret bytes stand beside the rows: so the digest says nothing about them.
+
+Node ids are public under every unit, but they may be names, so they leave on request alone: ``ids.txt`` has one a line, in the
+order of the rows, and no newline at the end. Its SHA-256 is the digest of ids that ``spec.json`` holds.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 
 Arrays = dict[str, NDArray[Any]]
 LEDGER = "ledger.jsonl"
+IDS = "ids.txt"
 OWN_ROWS = "own/rows.safetensors"
 """The file of rows that are for their own node alone, in the run folder."""
 _SALT = "salt"
@@ -51,6 +55,7 @@ class StoredRun:
         released: released arrays, by release name; rows for single nodes too, if they are in the run folder.
         ledger_text: the text of the ledger.
         collection: the closed file whose reports the run learned from, if it learned from one.
+        ids: the node ids as text, in the order of the rows; None if they are not in the folder.
 
     >>> StoredRun({}, {}, {}, {}, "").ledger_text
     ''
@@ -62,6 +67,7 @@ class StoredRun:
     released: Arrays
     ledger_text: str
     collection: bytes | None = None
+    ids: tuple[str, ...] | None = None
 
 
 def check_new_folder(directory: Path) -> None:
@@ -106,6 +112,7 @@ def write_release(
     sign_key: Path | None = None,
     own: Arrays | None = None,
     collection: bytes | None = None,
+    ids: str | None = None,
 ) -> Path:
     """Write the folder ``run/release/``. The run folder must be new, or hold nothing but this run's own ledger.
 
@@ -119,6 +126,7 @@ def write_release(
         sign_key: PEM file of an Ed25519 private key; adds ``signature.json`` over the manifest.
         own: rows that are for their own node alone, by release name: they go beside the folder.
         collection: the closed file of a collection, if the run learned from one.
+        ids: the node ids, one a line, if they are to leave.
 
     Raises:
         InputError: the folder holds something else, or the key is not Ed25519.
@@ -146,6 +154,7 @@ def write_release(
         "model.safetensors": _tensor_file(weights),
         "releases.safetensors": _tensor_file(released),
         **({} if collection is None else {FILE: collection}),
+        **({} if ids is None else {IDS: ids.encode()}),
     }
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())}
     manifest = (canonical_json({"format": 1, "files": digests}) + "\n").encode()
@@ -223,6 +232,7 @@ def read_release(run: Path, *, certified: bool = True, others: Mapping[str, str]
             {**_tensors(contents["releases.safetensors"]), **_own_rows(release.parent / OWN_ROWS, spec.get("own"))},
             contents[LEDGER].decode(),
             contents.get(FILE),
+            tuple(contents[IDS].decode().split("\n")) if IDS in contents else None,
         )
     except (KeyError, ValueError, TypeError, AttributeError, refusal) as error:
         raise DataError(

@@ -1,1 +1,1 @@
-"""Serving: a finished run answers requests for predictions over HTTP, from what was released, within its certificate."""
+"""Serving: a finished run answers requests over HTTP and goes into other tools, from what was released."""

@@ -6,13 +6,15 @@ Part of the verifier: it needs the standard library.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from .documents import canonical, parse, plain
 
 _REQUIRED = ("certificate.json", "ledger.jsonl", "model.safetensors", "releases.safetensors", "spec.json")
-_OPTIONAL = {"collection.bin"}
+IDS = "ids.txt"
+_OPTIONAL = {"collection.bin", IDS}
 _UNLISTED = {"manifest.json", "signature.json"}
 
 
@@ -72,6 +74,21 @@ def read_files(folder: Path, problems: list[str]) -> dict[str, bytes]:
     for name in sorted(listed.keys() - {*_REQUIRED, *_OPTIONAL}) if manifest else ():
         problems.append(f"manifest.json: files.{plain(name)}: must not be listed")
     return contents
+
+
+def id_faults(folder: Path, spec: dict[str, Any]) -> Iterator[str]:
+    """Yield a problem if the list of ids is there and is not the one whose digest the ``spec`` holds."""
+    if not (folder / IDS).is_file():
+        return
+    content, graph = (folder / IDS).read_bytes(), spec.get("graph") or {}
+    if hashlib.sha256(content).hexdigest() != graph.get("ids_digest"):
+        yield f"{IDS}: its SHA-256 differs from graph.ids_digest in spec.json"
+        return
+    lines = content.decode(errors="replace").split("\n")
+    if len(lines) != graph["num_nodes"]:
+        yield f"{IDS}: holds {len(lines)} lines, expected {graph['num_nodes']}"
+    if not all(map(str.isprintable, lines)):
+        yield f"{IDS}: expected printable characters"
 
 
 def read_chain(data: bytes | None, problems: list[str]) -> list[dict[str, Any]] | None:

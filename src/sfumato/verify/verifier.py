@@ -15,7 +15,7 @@ from .arrivals import batches, family_faults
 from .claim import Bracket, claim_faults
 from .collection import collection_faults, presence_faults
 from .documents import one_line, parse
-from .folder import VerifyInputError, read_chain, read_files, release_folder
+from .folder import VerifyInputError, id_faults, read_chain, read_files, release_folder
 from .methods import rules_of
 from .own_rows import own_faults
 from .plan import copied_faults, method_faults, unfit
@@ -125,6 +125,7 @@ def _verify(run: Path, public_key: Path | None) -> Verification:
         problems.extend(sentence_faults(certificate, rules))
         problems.extend(copied_faults(certificate, spec, entries))
         problems.extend(presence_faults(folder, certificate))
+        problems.extend(id_faults(folder, spec or {}))
         strange = unfit(certificate, rules)
         problems.extend(strange)
         if rules is not None and not strange:

@@ -1,0 +1,72 @@
+"""Write an R-MAT graph of any size as two Parquet files, nodes.parquet and edges.parquet, in bounded memory.
+
+python benchmarks/rmat.py FOLDER [--nodes 5000000] [--rows 50000000] [--features 64] [--classes 8] [--seed 0] [--texts]
+python benchmarks/rmat.py FOLDER --like-46m
+
+Each row is one undirected edge; `sfumato data import --directed` reads the same rows as arcs. Labels are uniform and features
+Gaussian around a mean of the label: such a graph measures cost, and its accuracies mean nothing. --like-46m writes 116,713 nodes,
+23 million edges (46 million arcs) and 602 features. --texts writes ids as texts.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sfumato.graph.synthetic import rmat_pairs
+
+BLOCK = 1 << 22
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--nodes", type=int, default=5_000_000)
+    parser.add_argument("--rows", type=int, default=50_000_000)
+    parser.add_argument("--features", type=int, default=64)
+    parser.add_argument("--classes", type=int, default=8)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--texts", action="store_true")
+    parser.add_argument("--like-46m", action="store_true")
+    options = parser.parse_args()
+    if options.like_46m:
+        options.nodes, options.rows, options.features = 116_713, 23_000_000, 602
+    options.folder.mkdir(parents=True, exist_ok=True)
+    generator = np.random.default_rng(options.seed)
+    _write_nodes(options.folder / "nodes.parquet", options, generator)
+    _write_edges(options.folder / "edges.parquet", options, generator)
+
+
+def _write_nodes(path: Path, options: argparse.Namespace, generator: np.random.Generator) -> None:
+    means = generator.normal(size=(options.classes, options.features)).astype(np.float32)
+    rows = max(1 << 16, BLOCK // max(1, options.features))
+    names = ["id", "label", *(f"f{column}" for column in range(options.features))]
+    kinds = [pa.string() if options.texts else pa.int64(), pa.int16(), *[pa.float32()] * options.features]
+    schema = pa.schema(list(zip(names, kinds, strict=True)))
+    with pq.ParquetWriter(path, schema, compression="snappy", use_dictionary=False) as file:
+        for start in range(0, options.nodes, rows):
+            ids = np.arange(start, min(start + rows, options.nodes))
+            labels = generator.integers(options.classes, size=len(ids), dtype=np.int16)
+            x = means[labels] + generator.standard_normal((len(ids), options.features), dtype=np.float32)
+            columns = [_ids(ids, options.texts), pa.array(labels), *(pa.array(column) for column in x.T.copy())]
+            file.write_table(pa.table(columns, schema=schema))
+
+
+def _write_edges(path: Path, options: argparse.Namespace, generator: np.random.Generator) -> None:
+    kind = pa.string() if options.texts else pa.int64()
+    with pq.ParquetWriter(path, pa.schema([("source", kind), ("target", kind)]), use_dictionary=False) as file:
+        for source, target in rmat_pairs(options.nodes, options.rows, generator, BLOCK):
+            file.write_table(pa.table({"source": _ids(source, options.texts), "target": _ids(target, options.texts)}))
+
+
+def _ids(numbers: np.ndarray, texts: bool) -> pa.Array:
+    ids = pa.array(numbers.astype(np.int64))
+    return ids.cast(pa.string()) if texts else ids
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+"""Run the parts of a computation on a Ray cluster, which may lose workers and machines meanwhile.
+
+**What leaves the process that fits.** The parts of a hop get arcs and messages, and return exact sums. Noise is added in the
+process that fits, so the key of a hop never leaves it. Trials and teachers get the records, and each trial a key of its own. So
+every machine of the cluster sees private data and belongs to the curator. Nothing is charged on a worker: a part that runs
+twice changes no ledger.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from socket import create_connection
+from types import TracebackType
+from typing import Any, TypeVar
+
+from sfumato import __version__
+from sfumato._optional import require
+from sfumato._validate import fail
+from sfumato.errors import EngineError, InputError
+
+T = TypeVar("T")
+
+_PARTS = 4  # for each processor, so that one large part does not hold up the others
+_RETRIES = 3
+_LOOK = 2.0  # seconds between two looks at the cluster, while nothing finishes
+_PATIENCE = 60.0  # seconds without enough processors until the run gives up
+_LOST = "Start the machines again, and give them more memory if it ran out."
+
+
+class RayEngine:
+    """A Ray engine runs the parts of a computation on the workers of a Ray cluster.
+
+    A part whose worker or machine dies runs again elsewhere, up to three times. Results have the bits of the local engine. Use
+    it as a context manager together with :func:`sfumato.bounded.engine.using`.
+
+    Args:
+        address: of a running cluster, ``host:port`` or ``auto``; None starts one on this machine, for this process alone, that
+            keeps all its data in memory.
+        workers: how many processors the cluster on this machine has; None takes all. Only without ``address``.
+
+    Raises:
+        InputError: no cluster answers at the address.
+        MissingDependencyError: Ray is not installed.
+    """
+
+    def __init__(self, address: str | None = None, workers: int | None = None) -> None:
+        self._ray = ray = require("ray")
+        self._owned = not ray.is_initialized()
+        if self._owned:
+            own = {
+                "num_cpus": workers,
+                "include_dashboard": False,
+                "_system_config": {"automatic_object_spilling_enabled": False, "worker_niceness": 0},
+            }
+            try:
+                _reach(address)
+                ray.init(
+                    address=address or "local",
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
+                    **({} if address else own),
+                )
+            except (OSError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
+                expected = "to be the address of a running Ray cluster"
+                raise fail("ray_address", address, expected, "Start it: ray start --head") from error
+        self._task = ray.remote(max_retries=_RETRIES)(_call)
+
+    def __enter__(self) -> RayEngine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._owned:
+            self._ray.shutdown()
+
+    @property
+    def parts(self) -> int:
+        """Return how many parts keep all processors of the cluster busy."""
+        return _PARTS * max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+
+    def run(
+        self,
+        function: Callable[..., T],
+        shared: Sequence[Any],
+        parts: Iterable[Sequence[Any]],
+        *,
+        threads: int | None = None,
+    ) -> Iterator[tuple[int, T]]:
+        """Yield the number and the result of each part as they finish.
+
+        Args:
+            function: what computes one part, from its arguments alone.
+            shared: the first arguments, the same for all parts, which workers of one machine share without a copy.
+            parts: the other arguments of each part.
+            threads: how many threads and processors one part takes, and Torch with it; None takes one, without Torch.
+
+        Raises:
+            EngineError: a part lost its worker each time, or no machine with enough processors is left.
+            InputError: no machine of the cluster has ``threads`` processors.
+        """
+        ray = self._ray
+        if 0 < self._most() < (threads or 1):
+            expected = f"to be at most {self._most()}, the processors of the largest machine of the cluster"
+            raise fail("threads", threads, expected, "Pass --threads, or start a larger machine.")
+        held = [ray.put(value) for value in shared]
+        task = self._task.options(num_cpus=threads or 1)
+        numbered, at_once = enumerate(parts), self.parts
+        pending: dict[Any, int] = {}
+        try:
+            while True:
+                for number, part in islice(numbered, at_once - len(pending)):
+                    pending[task.remote(__version__, function, threads, *held, *part)] = number
+                if not pending:
+                    return
+                for done in self._wait(list(pending), threads or 1):
+                    yield pending.pop(done), self._result(done)
+        finally:
+            for one in pending:
+                ray.cancel(one, force=True)
+
+    def _most(self) -> int:
+        """The processors of the largest machine that is alive."""
+        alive = (node["Resources"].get("CPU", 0) for node in self._ray.nodes() if node["Alive"])
+        return int(max(alive, default=0))
+
+    def _wait(self, pending: list[Any], threads: int) -> list[Any]:
+        waited = 0.0
+        while True:
+            done: list[Any] = self._ray.wait(pending, timeout=_LOOK)[0]
+            if done:
+                return done
+            waited = waited + _LOOK if self._most() < threads else 0.0
+            if waited >= _PATIENCE:
+                raise EngineError(f"The Ray cluster has no machine left with {threads} processors. {_LOST}")
+
+    def _result(self, done: Any) -> Any:
+        errors = self._ray.exceptions
+        try:
+            return self._ray.get(done)
+        except errors.RayTaskError as error:
+            raise error.cause from None
+        except errors.RayError as error:
+            raise EngineError(
+                f"The Ray cluster lost the workers of one part {_RETRIES + 1} times ({type(error).__name__}). {_LOST}"
+            ) from error
+
+
+def _reach(address: str | None) -> None:
+    """Connect once: Ray itself tries for minutes."""
+    host, _, port = (address or "").rpartition(":")
+    if host:
+        create_connection((host, int(port)), timeout=10).close()
+
+
+def _call(version: str, function: Callable[..., T], threads: int | None, *arguments: Any) -> T:
+    """Run one part in a worker."""
+    if version != __version__:
+        raise InputError(f"Expected Sfumato {version} on every machine of the cluster, got {__version__}. Install it.")
+    import numba
+    from numba.np.ufunc.parallel import get_thread_count
+
+    numba.set_num_threads(min(threads or 1, get_thread_count()))
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)
+    return function(*arguments)

@@ -1,0 +1,228 @@
+"""Columns of a node table become features: numbers, and one column for each category. Errors never hold a value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+import scipy.sparse as sp
+
+from sfumato.errors import DataError, SchemaError
+from sfumato.graph._arrow import categorical, counted, flat, is_number, is_text, positions, unlisted
+from sfumato.graph.schema import CATEGORIES, Column, Schema, contradiction
+
+SPARSE_COLUMNS = 64
+SPARSE_DENSITY = 0.25
+
+
+@dataclass(frozen=True)
+class Features:
+    """Encoded features are ``x`` float32 [num_nodes, num_features], the names of its columns, and what was read off the data.
+
+    ``outside`` counts, by column, the values beyond the schema: clipped numbers, and categories that it does not list.
+
+    ``assumed`` names what was read off the data.
+    """
+
+    x: np.ndarray | sp.csr_matrix | None
+    names: tuple[str, ...]
+    assumed: tuple[str, ...]
+    outside: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A layout says what each column of a table becomes: a number, or one column for each category.
+
+    ``parts`` holds for each column its name, what declares it, and its categories, which are None for a number. ``assumed``
+    names what was read off the data.
+    """
+
+    parts: tuple[tuple[str, Column | None, tuple[str, ...] | None], ...]
+    assumed: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the encoded columns."""
+        return tuple(
+            one
+            for name, _, values in self.parts
+            for one in ([name] if values is None else [f"{name}={v}" for v in values])
+        )
+
+    @property
+    def sparse(self) -> bool:
+        """Whether encoded rows are CSR, by columns alone, since entries are private."""
+        width = len(self.names)
+        return width > SPARSE_COLUMNS and len(self.parts) < SPARSE_DENSITY * width
+
+    def rows(self, columns: Mapping[str, pa.ChunkedArray], ids: np.ndarray) -> tuple[Any, dict[str, int]]:
+        """Encode rows: float32 [num_rows, num_features], dense or CSR, and counts of the values beyond the schema.
+
+        Args:
+            columns: the rows, by column.
+            ids: the ids of these rows, for messages.
+
+        Raises:
+            DataError: a column holds other values than numbers, text or booleans.
+            SchemaError: a value is of another kind than declared.
+        """
+        width, start = len(self.names), 0
+        dense = None if self.sparse else np.zeros((len(ids), width), dtype=np.float32)
+        entries: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        outside: dict[str, int] = {}
+        for name, declared, categories in self.parts:
+            if categories is None:
+                numbers = _numbers(name, columns[name], declared, ids)
+                clipped = declared.clip(numbers) if declared else numbers
+                outside[name] = int(np.count_nonzero(clipped != numbers))
+                values = _single(name, _scaled(clipped, declared), ids)
+                if dense is not None:
+                    dense[:, start] = values
+                else:
+                    rows = np.flatnonzero(values)
+                    entries.append((values[rows], rows, np.full(len(rows), start)))
+                start += 1
+                continue
+            found = categorical(name, columns[name])
+            codes = positions(found, pa.array(categories, pa.large_string()))
+            outside[name] = unlisted(found, codes)
+            rows = np.flatnonzero(codes >= 0)
+            if dense is not None:
+                dense[rows, codes[rows] + start] = 1
+            else:
+                entries.append((np.ones(len(rows), dtype=np.float32), rows, codes[rows] + start))
+            start += len(categories)
+        if dense is not None:
+            return dense, outside
+        values, rows, places = (np.concatenate(part) for part in zip(*entries, strict=True))
+        return sp.csr_matrix((values, (rows, places)), shape=(len(ids), width), dtype=np.float32), outside
+
+
+def encode_features(columns: dict[str, pa.ChunkedArray], schema: Schema, ids: np.ndarray) -> Features:
+    """Encode text and boolean columns as one-hot columns, and numbers clipped to a declared range.
+
+    A one-hot row is all zero where the value is missing or not declared; a missing number becomes ``Column.default``.
+
+    Args:
+        columns: columns of the node table, by name.
+        schema: declares categories and ranges.
+        ids: the ids of the nodes, for messages.
+
+    Raises:
+        DataError: a column holds other values than numbers, text or booleans.
+        SchemaError: a value is of another kind than declared.
+
+    The result is CSR when it has more than 64 columns and fewer than a quarter of its entries differ from zero.
+    """
+    layout = lay_out({name: column.type for name, column in columns.items()}, columns.__getitem__, schema, ids)
+    x, outside = layout.rows(columns, ids) if layout.parts else (None, {})
+    return Features(x if layout.names else None, layout.names, layout.assumed, counted(outside))
+
+
+def lay_out(
+    types: Mapping[str, pa.DataType], read: Callable[[str], pa.ChunkedArray], schema: Schema, ids: np.ndarray
+) -> Layout:
+    """Find out what each column becomes; only columns of categories that no schema declares are read.
+
+    Args:
+        types: the types of the columns, by name.
+        read: reads a column.
+        schema: declares categories and ranges.
+        ids: the ids of the nodes, for messages.
+
+    Raises:
+        DataError: a column holds other values than numbers, text or booleans.
+    """
+    parts, assumed = [], []
+    for name, kind in types.items():
+        declared = schema.columns.get(name)
+        categories = declared.categories if declared else None
+        if categories is None and not declared and not is_number(kind):
+            categories, read_off = _seen(name, kind, read, ids)
+            assumed += [CATEGORIES + name] * read_off
+        parts.append((name, declared, categories))
+    return Layout(tuple(parts), tuple(assumed))
+
+
+def _seen(
+    name: str, kind: pa.DataType, read: Callable[[str], pa.ChunkedArray], ids: np.ndarray
+) -> tuple[tuple[str, ...], bool]:
+    """The categories of a column that no schema declares, and whether there are any that were read off the data."""
+    if pt.is_boolean(kind):
+        return ("false", "true"), False
+    values = categorical(name, read(name))
+    seen = tuple(sorted(pc.unique(values.drop_null()).to_pylist()))
+    stray = [value for value in seen if not _reads_as_number(value)]
+    if stray and 2 * len(stray) < len(seen):
+        row = pc.index(values, stray[0]).as_py()
+        raise DataError(
+            f"Expected column {name!r} to hold numbers or categories, got numbers beside text at node {ids[row].item()!r}. "
+            "Correct that row, or declare the column's categories in the schema."
+        )
+    return seen, bool(seen)
+
+
+def _numbers(name: str, column: pa.ChunkedArray, declared: Column | None, ids: np.ndarray) -> np.ndarray:
+    """A number in every row, float64: the public default where none is; infinite ones stay."""
+    cells = flat(column)
+    cells = pc.utf8_trim_whitespace(cells) if is_text(cells.type) else cells
+    try:
+        numbers = cells.cast(pa.float64())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        row = next((i for i in range(len(cells)) if not _is_float(cells[i])), 0)
+        raise contradiction(name, ids[row], (declared or Column()).describe()) from None
+    values: np.ndarray = numbers.to_numpy(zero_copy_only=False)
+    return np.where(np.isnan(values), (declared or Column()).default, values)
+
+
+def _single(name: str, values: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        single: np.ndarray = values.astype(np.float32)
+    if not np.isfinite(single).all():
+        row = int(np.argmin(np.isfinite(single)))
+        raise DataError(
+            f"Expected column {name!r} to be finite in float32, but the number of node {ids[row].item()!r} is not. "
+            "Correct it there, or declare min and max, if they are known without this data: it is then clipped."
+        )
+    return single
+
+
+def _is_float(value: pa.Scalar) -> bool:
+    try:
+        value.cast(pa.float64())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return False
+    return True
+
+
+def _scaled(values: np.ndarray, declared: Column | None) -> np.ndarray:
+    """From a declared range to [0, 1], so that ages do not dwarf one-hot columns."""
+    if declared and declared.min is not None and declared.max is not None:
+        return (values - declared.min) / ((declared.max - declared.min) or 1.0)
+    return values
+
+
+def _reads_as_number(value: Any) -> bool:
+    try:
+        return value is None or float(value) is not None
+    except (TypeError, ValueError):
+        return False
+
+
+def check_num_features(names: Sequence[str], schema: Schema) -> None:
+    """Refuse a table that encodes to another number of columns than the schema promised.
+
+    Raises:
+        SchemaError: the numbers differ.
+    """
+    if schema.num_features is not None and len(names) != schema.num_features:
+        raise SchemaError(
+            f"Expected num_features={schema.num_features} columns after encoding, got another number. Declare the "
+            "categories of every text column, or correct num_features."
+        )

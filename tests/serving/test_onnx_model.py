@@ -1,0 +1,110 @@
+"""Models that leave as ONNX predict what the package predicts, where a runtime for them is installed."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import sfumato as sf
+from sfumato.central.graph_free import GraphFree
+from sfumato.errors import InputError
+from sfumato.graph import stochastic_block_model
+from sfumato.record.release_folder import read_release
+from sfumato.serving.onnx_model import onnx_model
+
+EDGE, NODE, BUDGET = sf.EdgeLevel(directed=False), sf.NodeLevel(max_out_degree=10), sf.Budget(2.0, 1e-6)
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return stochastic_block_model(90, 3, mean_degree=12, num_features=4, seed=0).with_split()
+
+
+@pytest.fixture(scope="module")
+def fit(graph):
+    return lambda method, unit=EDGE: method.calibrate(BUDGET, unit, graph.public_facts(unit)).fit(graph)
+
+
+@pytest.fixture(scope="module")
+def runtime():
+    """Predict with the file of a run, from features and released rows."""
+    pytest.importorskip("onnx", reason="onnx is not installed")
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+
+    def predict(run, graph):
+        stored = read_release(run)
+        session = runtime.InferenceSession(onnx_model(stored), providers=["CPUExecutionProvider"])
+        given = {name.replace("/", "_"): rows for name, rows in stored.released.items()} | {"features": graph.x}
+        named = {one.name for one in session.get_inputs()}
+        (found,) = session.run(["probabilities"], {name: given[name] for name in named})
+        return found, session
+
+    return predict
+
+
+def agrees(fitted, graph, runtime, folder):
+    found, session = runtime(fitted.save(folder), graph)
+    expected = fitted.predict_proba(graph)
+    assert found.dtype == np.float32
+    assert np.abs(found - expected).max() < 1e-5
+    assert np.ptp(expected, axis=0).max() > 0.01  # they tell nodes apart
+    return session
+
+
+@pytest.mark.parametrize("hops", [1, 2])
+def test_label_messages_on_each_graph_free_model(graph, fit, runtime, tmp_path, monkeypatch, hops):
+    met = []
+    monkeypatch.setattr(GraphFree, "best", lambda self, public, graph, found: met.extend(found) or found[0])
+    run = fit(sf.LabelMessages(epochs=5, num_hops=hops))
+    kinds = {next(iter(one)).partition(".")[0]: one for one in met}
+    assert set(kinds) == {"network", "linear", "trees"}
+    generator = np.random.default_rng(0)
+    head = {"head.weight": generator.normal(size=(3, 9)), "head.bias": generator.normal(size=3)}
+    head |= {"later.weight": np.array([0.5])} if hops == 2 else {}
+    for kind, weights in kinds.items():
+        alone = {f"prior.{name}": array for name, array in weights.items()}
+        whole = alone | {name: array.astype(np.float32) for name, array in head.items()}
+        agrees(replace(run, weights=whole), graph, runtime, tmp_path / kind)
+        agrees(replace(run, weights=alone), graph, runtime, tmp_path / f"{kind}-alone")
+    hubs = {name: rows + 100_000 * 32767 for name, rows in run.released.items()}
+    agrees(replace(run, weights=whole, released=hubs), graph, runtime, tmp_path / "hubs")
+
+
+@pytest.mark.parametrize("combine", ["cat", "sum", "attention"])
+@pytest.mark.parametrize("unit", [EDGE, NODE], ids=["edge", "node"])
+def test_gap_under_both_units(graph, fit, runtime, tmp_path, combine, unit):
+    agrees(fit(sf.GAP(epochs=2, combine=combine), unit), graph, runtime, tmp_path / "run")
+
+
+def test_gap_without_encoder_and_models_without_a_graph(graph, fit, runtime, tmp_path):
+    agrees(fit(sf.GAP(epochs=2, encoder=False, num_hops=3)), graph, runtime, tmp_path / "gap")
+    session = agrees(fit(sf.GraphFree(epochs=5)), graph, runtime, tmp_path / "free")
+    said = session.get_modelmeta().custom_metadata_map
+    assert said["classes"] == '["0", "1", "2"]'
+    assert said["guarantee"].startswith("Protects the presence of any one undirected edge")
+
+
+def test_some_rows_predict_as_among_all(graph, fit, runtime, tmp_path):
+    run = fit(sf.GAP(epochs=2)).save(tmp_path / "run")
+    whole, session = runtime(run, graph)
+    rows = {name.replace("/", "_"): part[:3] for name, part in read_release(run).released.items()}
+    (found,) = session.run(None, {"features": graph.x[:3], **rows})
+    assert np.abs(found - whole[:3]).max() < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("method", "unit", "words"),
+    [
+        (sf.MLP(epochs=1), EDGE, "to be one of label-messages, graph-free, gap"),
+        (sf.LabelMessages(epochs=1), NODE, "to be edge for label-messages"),
+    ],
+)
+def test_other_runs_are_refused(fit, tmp_path, method, unit, words):
+    with pytest.raises(InputError, match=words):
+        onnx_model(read_release(fit(method, unit).save(tmp_path / "run")))
+
+
+def test_a_run_without_privacy_is_refused(graph, tmp_path):
+    plan = sf.GAP(epochs=1).calibrate(None, sf.NoPrivacy(), graph.public_facts(sf.NoPrivacy()))
+    with pytest.raises(InputError, match="Without privacy nothing was released"):
+        onnx_model(read_release(plan.fit(graph).save(tmp_path / "run")))
