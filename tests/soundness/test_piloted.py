@@ -12,6 +12,7 @@ from sfumato.bounded.grouping import group_sensitivity, noisy_group_sums
 from sfumato.bounded.kernels import UNIT
 from sfumato.bounded.routing import routed_sensitivity
 from sfumato.central import linear, piloted, shares
+from sfumato.central._rows import normalized
 from sfumato.central.piloted import PilotedMessages
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.privacy.budget import Budget
@@ -103,7 +104,7 @@ def test_planted_fault_a_test_of_three_full_numbers(monkeypatch):
 def test_planted_fault_a_center_of_all_nodes_that_is_not_released(monkeypatch):
     def raw(plan, graph, session):
         session.charge("center")
-        return {"center": linear._normalized(graph).mean(0)}
+        return {"center": normalized(graph).mean(0)}
 
     monkeypatch.setattr(piloted, "find_center", raw)
     with pytest.raises((AssertionError, ValueError)):

@@ -36,7 +36,7 @@ public ``sfumato predict`` returns these.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -162,12 +162,13 @@ class LabelMessages(CuratorMethod):
         if "labels" in unit.public:
             return (counts_release(unit, public, hops, noise_multiplier),)
         from sfumato.central._learning import sgd_event
+        from sfumato.nn.weights import num_parameters
 
         routed_sensitivity(unit)
         shape, gaussian = (public.num_nodes, public.num_classes), GaussianEvent(noise_multiplier)
         arc_change = routed_arc_change(unit)
         hop = Release("aggregate/1", gaussian, shape, routed_coordinates(unit, *shape), arc_change=arc_change)
-        size = public.num_classes * (public.num_classes + public.num_features + 1)
+        size = num_parameters(_private_head(public))
         sgd = sgd_event(unit, public, noise_multiplier, epochs=self.epochs, batch_size=max(public.num_train, 1))
         parts = (Part(gaussian), Part(sgd, SGD_WEIGHT))
         noise = min(balance(parts, noise_multiplier)[1], MOST_SGD_NOISE)
@@ -228,12 +229,12 @@ class LabelMessages(CuratorMethod):
     def _run_node(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """One hop over arcs that training nodes own and that lead to receivers; other rows are not released, and zero."""
         from sfumato.central import _learning
-        from sfumato.central.linear import chosen, zero_head
+        from sfumato.central.linear import chosen
         from sfumato.nn.weights import network_arrays
 
         released = {"aggregate/1": release_hop(plan, session, self.routed(plan, graph, session))}
         inputs = share_inputs(plan, released, centered_rows(graph, {}))
-        head = zero_head(inputs.shape[1], plan.public.num_classes)
+        head = _private_head(plan.public)
         _learning.train(self, plan, session, "head", head, graph, chosen(inputs))
         return Outcome(network_arrays("head", head), released)
 
@@ -300,6 +301,13 @@ def _moments(rows: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np
     """Mean and scale of columns; a column that is flat here would be blown up elsewhere, and keeps scale 1."""
     deviation = rows.std(axis=0, dtype=np.float64)
     return rows.mean(axis=0, dtype=np.float64), np.where(deviation > 1e-3, deviation, 1.0)
+
+
+def _private_head(public: PublicFacts) -> Any:
+    """The head that DP-SGD trains; the charge counts its parameters."""
+    from sfumato.central.linear import zero_head
+
+    return zero_head(public.num_classes + public.num_features, public.num_classes)
 
 
 def _unscaled(head: Arrays, mean: NDArray[np.float64], scale: NDArray[np.float64]) -> Arrays:

@@ -281,22 +281,22 @@ def set_threads(threads: int | None) -> int:
     """Use this many threads (None: as many as now) from here on, and return the number.
 
     Numba sets the number for the whole process when it starts its threads, so it starts them here, before Torch is told.
-    None of them is loaded here: one that is loaded later reads the number from its environment variable.
+    Without Torch none is loaded here: what is loaded later reads the number from its environment variable. Call it again where
+    a method has loaded Torch since, because Numba would change the number of Torch's threads, and with it the bits of a fit.
     """
     torch = sys.modules.get("torch")
     threads = threads or (_default_threads() if torch is None else torch.get_num_threads())
-    if "numba" in sys.modules:
-        import numba
-        from numba.np.ufunc.parallel import _launch_threads, get_thread_count
-
-        _launch_threads()
-        numba.set_num_threads(min(threads, get_thread_count()))
-    else:
-        os.environ["NUMBA_NUM_THREADS"] = str(threads)
     if torch is None:
         os.environ["OMP_NUM_THREADS"] = str(threads)
-    else:
-        torch.set_num_threads(threads)
+        if "numba" not in sys.modules:  # it refuses another number once it is loaded
+            os.environ["NUMBA_NUM_THREADS"] = str(threads)
+        return threads
+    import numba
+    from numba.np.ufunc.parallel import _launch_threads, get_thread_count
+
+    _launch_threads()  # which changes the number of Torch's threads, so it comes first
+    numba.set_num_threads(min(threads, get_thread_count()))
+    torch.set_num_threads(threads)
     return threads
 
 

@@ -162,6 +162,7 @@ def _run(
     kept = None if kept is None else {**kept, "threads": threads}  # as many decide the bits of a resumed fit
     with stage_bars(quiet) as report:
         prepared = prepare(job.request, load=lambda source: source.load(report), look=job.look)
+    set_threads(threads)  # also those of what the method has loaded
     plan, request = prepared.plan, job.request
     if plan.method.name != request.method.name:
         print(f"{job.word}: {plan.method.name}, by unit, budget and promised mean degree.", file=sys.stderr)

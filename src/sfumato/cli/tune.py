@@ -144,8 +144,9 @@ def _planned(job: Job, tuned: Tuned) -> tuple[Prepared, dict[str, Any]]:
     """Make the plan and compute what it costs, which is printed."""
     from sfumato.evaluation.request import prepare
 
-    set_threads(job.threads)
+    threads = set_threads(job.threads)
     prepared = prepare(job.request, look=job.look)
+    set_threads(threads)  # also those of what the method has loaded
     tell(prepared.plan.caveats)
     cost = _cost(tuned, prepared.plan)
     print(_words(tuned, prepared.plan, cost), file=sys.stderr)

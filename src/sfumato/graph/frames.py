@@ -11,9 +11,10 @@ import scipy.sparse as sp
 from sfumato._optional import require
 from sfumato._validate import fail
 from sfumato.errors import DataError
+from sfumato.graph.build import Reading
 from sfumato.graph.dropped import tell_dropped
 from sfumato.graph.graph import Graph
-from sfumato.graph.io import Reading, _read
+from sfumato.graph.io import read_tables
 
 _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
 
@@ -37,7 +38,7 @@ def from_frames(nodes: Any, edges: Any, **how: Any) -> Graph:
     ([31.0, 0.0], ('2004', '2005'))
     """
     places = ("the nodes table", "the edges table")
-    return _read(_arrow(nodes, "nodes"), _arrow(edges, "edges"), Reading(**how), places)
+    return read_tables(_arrow(nodes, "nodes"), _arrow(edges, "edges"), Reading(**how), places)
 
 
 def from_scipy(

@@ -37,7 +37,8 @@ from sfumato.graph.checks import (
     check_roles,
 )
 from sfumato.graph.facts import PublicFacts as PublicFacts
-from sfumato.graph.splits import DEFAULT_FRACTIONS, random_roles, split_sizes
+from sfumato.graph.facts import among, public_facts
+from sfumato.graph.splits import DEFAULT_FRACTIONS, random_roles
 from sfumato.graph.storage import load_arrays, save_arrays
 
 _STORED = (
@@ -330,12 +331,7 @@ class Graph:
         >>> graph.train_mask.sum(), graph.test_mask.sum()
         (np.int64(15), np.int64(3))
         """
-        return self.with_roles(random_roles(self._among(labeled), tuple(fractions), seed))
-
-    def _among(self, labeled: bool) -> Any:
-        """Which nodes a split is drawn over; all, if none has a label."""
-        known = np.zeros(self.num_nodes, dtype=bool) if self.y is None or not labeled else self.y >= 0
-        return known if known.any() else ~known
+        return self.with_roles(random_roles(among(self, labeled), tuple(fractions), seed))
 
     def public_facts(self, unit: Any) -> PublicFacts:
         """Return what calibration may know under a privacy unit.
@@ -349,31 +345,7 @@ class Graph:
         >>> graph.public_facts(SimpleNamespace(public=("node_ids", "roles"), split=None)).assumed
         ('classes',)
         """
-        protected = [
-            fact for fact in self.assumed_public if ("labels" if fact == "classes" else "features") not in unit.public
-        ]
-        split = unit.split or DEFAULT_FRACTIONS
-        among = int(self._among("labels" in unit.public).sum())
-        train = split_sizes(among, split)[0] if self.roles is None else int(self.train_mask.sum())
-        return PublicFacts(
-            num_nodes=self.num_nodes,
-            num_train=train,
-            num_features=self.num_features,
-            num_classes=self.num_classes,
-            directed=self.directed,
-            max_degree=self.max_degree,
-            mean_degree=self.mean_degree,
-            num_arcs=self.num_arcs if "arcs" in unit.public else None,
-            untrained_classes=self._untrained_classes() if {"labels", "roles"} <= {*unit.public} else None,
-            assumed=tuple(protected),
-            degree_bounds=self.degree_bounds is not None,
-            image_shape=self.image_shape,
-        )
-
-    def _untrained_classes(self) -> int | None:
-        if self.y is None or self.roles is None:
-            return None
-        return self.num_classes - np.unique(self.y[self.train_mask & (self.y >= 0)]).size
+        return public_facts(self, unit)
 
     def save(self, directory: str | Path) -> Path:
         """Write the graph as .npy files and graph.json into a new directory, whole or not at all."""

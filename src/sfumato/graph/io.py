@@ -86,7 +86,7 @@ def read_csv(
         label, Schema.read(schema), directed, id_column, role, features, source, target, self_loops, name, text,
         text_features, report,
     )  # fmt: skip
-    return _read(read_nodes(nodes, how), read_edges(edges, how), how, (str(nodes), str(edges)), first_row=2)
+    return read_tables(read_nodes(nodes, how), read_edges(edges, how), how, (str(nodes), str(edges)), first_row=2)
 
 
 def read_parquet(nodes: str | Path, edges: str | Path, **how: Any) -> Graph:
@@ -94,10 +94,14 @@ def read_parquet(nodes: str | Path, edges: str | Path, **how: Any) -> Graph:
 
     Columns are read one after the other and edges in batches, so that no second copy of features or edges is held.
     """
-    return _read(FileTable(nodes), FileTable(edges), Reading(**how), (str(nodes), str(edges)))
+    return read_tables(FileTable(nodes), FileTable(edges), Reading(**how), (str(nodes), str(edges)))
 
 
-def _read(nodes: Any, edges: Any, how: Reading, places: tuple[str, str], first_row: int = 1) -> Graph:
+def read_tables(nodes: Any, edges: Any, how: Reading, places: tuple[str, str], first_row: int = 1) -> Graph:
+    """Build a graph from two tables, ``nodes`` and ``edges``, and name the columns of edges that are not read.
+
+    ``how`` says what their columns mean, ``places`` names the tables in messages, and rows are counted from ``first_row``.
+    """
     graph = build_graph(nodes, edges, how, places, first_row)
     ends = edge_names(edges.column_names, how, places[1])
     tell_dropped((column for column in edges.column_names if column not in ends), places[1], above=2)
@@ -147,7 +151,7 @@ def read_texts(
     declared = Schema(id=Schema.read(schema).id)
     how = Reading(schema=declared, features=(), text=text, text_features=text_features, report=report)
     none = pa.table({name: pa.array([], pa.large_string()) for name in ("source", "target")})
-    return _read(read_nodes(nodes, how), none, how, (str(nodes), "no edges"), 2)
+    return read_tables(read_nodes(nodes, how), none, how, (str(nodes), "no edges"), 2)
 
 
 def read_edges(path: str | Path, how: Reading) -> Any:
@@ -173,4 +177,4 @@ def read_sql(connection: Any, nodes: str, edges: str, **how: Any) -> Graph:
             return read_sql(opened, nodes, edges, **how)
     node_table = table(partial(connection.sql, nodes), "the nodes query")
     edge_table = table(partial(connection.sql, edges), "the edges query")
-    return _read(node_table, edge_table, Reading(**how), ("the nodes query", "the edges query"))
+    return read_tables(node_table, edge_table, Reading(**how), ("the nodes query", "the edges query"))
