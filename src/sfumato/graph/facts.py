@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from sfumato.graph.checks import check_promises
 from sfumato.graph.splits import DEFAULT_FRACTIONS, split_sizes
-
-if TYPE_CHECKING:
-    from sfumato.graph.graph import Graph
 
 _WHERE_KNOWN = ("num_arcs", "untrained_classes", "degree_bounds", "image_shape")
 
@@ -59,7 +56,7 @@ class PublicFacts:
         }
 
 
-def public_facts(graph: Graph, unit: Any) -> PublicFacts:
+def public_facts(graph: Any, unit: Any) -> PublicFacts:
     """Return what calibration may know about ``graph`` under ``unit``; see :meth:`Graph.public_facts`."""
     protected = [
         fact for fact in graph.assumed_public if ("labels" if fact == "classes" else "features") not in unit.public
@@ -82,13 +79,13 @@ def public_facts(graph: Graph, unit: Any) -> PublicFacts:
     )
 
 
-def among(graph: Graph, labeled: bool) -> np.ndarray:
+def among(graph: Any, labeled: bool) -> np.ndarray:
     """Mark the nodes that a split of ``graph`` is drawn over, those with a label if ``labeled``; all, if none has one."""
     known = np.zeros(graph.num_nodes, dtype=bool) if graph.y is None or not labeled else graph.y >= 0
     return known if known.any() else ~known
 
 
-def _untrained_classes(graph: Graph) -> int | None:
+def _untrained_classes(graph: Any) -> int | None:
     if graph.y is None or graph.roles is None:
         return None
     return graph.num_classes - np.unique(graph.y[graph.train_mask & (graph.y >= 0)]).size

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from sfumato._shown import Shown
 from sfumato.record.shown import claim_words
@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 class ShownPlan(Shown):
     """A plan shows its method, what it protects, its cost and what it releases."""
 
-    def facts(self: Planned) -> Mapping[str, str]:  # type: ignore[misc]
+    def facts(self) -> Mapping[str, str]:
         """Return method, protection, cost and releases."""
+        plan = cast("Planned", self)
         return {
-            "method": self.method.name,
-            "protects": self.unit.describe(),
-            "cost": claim_words(self.epsilon, self.delta),
-            "releases": ", ".join(f"{one.name} {list(one.shape)}" for one in self.releases) or "nothing",
+            "method": plan.method.name,
+            "protects": plan.unit.describe(),
+            "cost": claim_words(plan.epsilon, plan.delta),
+            "releases": ", ".join(f"{one.name} {list(one.shape)}" for one in plan.releases) or "nothing",
         }
 
 
