@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from sfumato.classlevel.class_dp import SubclassDP as SubclassDP
     from sfumato.classlevel.record import CNN as CNN
     from sfumato.errors import SfumatoError as SfumatoError
+    from sfumato.estimator import PrivateGraphClassifier as PrivateGraphClassifier
     from sfumato.graph import images as images
     from sfumato.method.plan import Fitted as Fitted
     from sfumato.method.plan import Plan as Plan
@@ -71,6 +72,7 @@ _HOME = {
     "NoPrivacy": "privacy.units",
     "NodeLevel": "privacy.units",
     "Plan": "method.plan",
+    "PrivateGraphClassifier": "estimator",
     "ProGAP": "central.progap",
     "RecordLevel": "privacy.units",
     "Reference": "central.reference",

@@ -12,6 +12,7 @@
     └── MissingDependencyError   an optional package is not installed (a ModuleNotFoundError; exit code 2)
 
     SfumatoWarning               a promise that holds and yet says little (a UserWarning; nothing stops)
+    └── DroppedWarning           columns or attributes that are not read
 
 Messages name the argument, its value, what was expected and what to do. They may reach whoever reads a log, so they never
 hold a value of a feature or label or the end of an edge, which some unit protects: they name file, row and column instead.
@@ -24,6 +25,10 @@ class SfumatoError(Exception):
 
 class SfumatoWarning(UserWarning):
     """A plan is implausible in a way that public facts show: its promise holds, and yet promises or learns little."""
+
+
+class DroppedWarning(SfumatoWarning):
+    """A reader leaves out columns or attributes, such as the weights of edges."""
 
 
 class InputError(SfumatoError, ValueError):

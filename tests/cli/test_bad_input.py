@@ -52,8 +52,6 @@ def files(tmp_path):
 
 
 BAD_TABLES = [
-    ("nan-feature", {"nodes": swap(NODES, ",21,", ",nan,")}, "column 'age' to hold a number in every row"),
-    ("empty-feature", {"nodes": swap(NODES, ",21,", ",,")}, "column 'age' to hold a number in every row"),
     ("text-among-numbers", {"nodes": swap(NODES, ",21,", ",old,")}, "text at node 1."),
     ("unknown-node-in-edges", {"edges": EDGES + "3,99\n"}, "an unknown node in column 'target'"),
     ("negative-id-in-edges", {"edges": EDGES + "-3,2\n"}, "an unknown node in column 'source'"),

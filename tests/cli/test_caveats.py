@@ -1,5 +1,6 @@
 """An implausible promise from the command line: warned of when it is made, stated in what leaves, not to be hidden."""
 
+import csv
 import hashlib
 import json
 from pathlib import Path
@@ -140,3 +141,30 @@ def test_a_count_of_what_is_protected_is_no_public_fact(weak, tmp_path, fact):
 
     result = verify(forged(weak, tmp_path / "forged", tell))
     assert f"certificate.json: public_facts.{fact}: is protected under unit node" in result.problems
+
+
+def test_columns_that_are_not_read_are_named(sfumato, tmp_path):
+    ids = range(60)
+    (tmp_path / "nodes.csv").write_text("id,kind\n" + "".join(f"{i},{'ab'[i % 2]}\n" for i in ids))
+    edges = "".join(f"{i},{(i + 2) % 60},0.5,2020\n" for i in ids)
+    (tmp_path / "edges.csv").write_text("from,to,weight,year\n" + edges)
+    tables = ["--nodes", tmp_path / "nodes.csv", "--edges", tmp_path / "edges.csv", "--label", "kind"]
+    spent = ["--unit", "edge", "--epsilon", "1", "--delta", "1e-6", "--out", tmp_path / "run"]
+    run = sfumato("train", "label-messages", *tables, *spent)
+    assert f"Not read: weight, year of {tmp_path / 'edges.csv'}. Every edge counts the same.\n" in run.err
+    assert run.err.count("Not read") == 1
+
+
+def test_only_labeled_nodes_have_roles_where_labels_are_public(sfumato, tmp_path):
+    ids = range(60)
+    (tmp_path / "nodes.csv").write_text("id,kind\n" + "".join(f"{i},{'ab'[i % 2] if i % 3 else ''}\n" for i in ids))
+    (tmp_path / "edges.csv").write_text("from,to\n" + "".join(f"{i},{(i + 2) % 60}\n" for i in ids))
+    tables = ["--nodes", tmp_path / "nodes.csv", "--edges", tmp_path / "edges.csv", "--label", "kind"]
+    spent = ["--unit", "edge", "--epsilon", "1", "--delta", "1e-6", "--out", tmp_path / "run"]
+    assert sfumato("train", "label-messages", *tables, *spent).code == 0
+    assert verify(tmp_path / "run").valid
+    assert sfumato("predict", tmp_path / "run").code == 0
+    with (tmp_path / "run" / "predictions.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert {row["role"] for row in rows if not row["known_label"]} == {"none"}
+    assert sum(row["role"] == "train" for row in rows) == 30

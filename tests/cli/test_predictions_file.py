@@ -48,10 +48,13 @@ def test_labeled_training_nodes_of_label_messages_get_their_known_label(predicte
     options, labels = some_labels
     rows, file, said = predicted("label-messages", *options, *EDGE, "--split", "50/25/25")
     assert list(rows[0]) == ["node", "predicted", *(f"p({name})" for name in CLASSES), "role", "known_label", "source"]
-    assert counts(rows, "role") == {"train": 100, "val": 50, "test": 50}
+    assert counts(rows, "role") == {"train": 80, "val": 40, "test": 40, "none": 40}
+    assert {row["node"] for row in rows if row["role"] == "none"} == {
+        node for node, label in labels.items() if not label
+    }
     assert {row["node"]: row["known_label"] for row in rows} == labels
     for row in rows:
-        known = row["role"] == "train" and labels[row["node"]] != ""
+        known = row["role"] == "train"
         assert row["source"] == ("known" if known else "model")
         assert row["predicted"] == (labels[row["node"]] if known else model_says(row))
     assert any(row["predicted"] != model_says(row) for row in rows)

@@ -161,8 +161,6 @@ def test_records_do_not_choose_how_features_are_stored(read, columns, sparse):
         ({"source": "weigth"}, r"edges.csv .* 'weigth', got .* mean 'weight'"),
         ({"features": ["agee"]}, "column 'agee', got"),
         ({"features": ["year"], "label": "year"}, "leave out ids, labels, roles and texts, got 'year'"),
-        ({"nodes": NODES.replace("4.5", "")}, "'age' to hold a number .* node 'bob' has none. Fill it, or declare"),
-        ({"nodes": NODES.replace("4.5", "nan")}, "'age' to hold a number .* node 'bob' has none"),
         ({"nodes": NODES.replace("4.5", "inf")}, "'age' to be finite .* node 'bob' is not"),
         (
             {"nodes": NODES.replace("4.5", "old")},

@@ -29,6 +29,13 @@ def test_every_node_is_equally_likely_to_train():
     assert np.abs(train - 0.5).max() < 0.05
 
 
+def test_roles_over_some_nodes_leave_the_others_none():
+    chosen = np.arange(40) % 4 != 0
+    roles = random_roles(chosen, (0.5, 0.2, 0.3), seed=3)
+    assert (roles[~chosen] == 3).all()
+    assert roles[chosen].tolist() == random_roles(30, (0.5, 0.2, 0.3), seed=3).tolist()
+
+
 @pytest.mark.parametrize("fractions", [(0.5, 0.5), (0.9, 0.2, 0.1), (-0.1, 0.5, 0.5), (0.5, 0.5, float("nan"))])
 def test_fractions_are_checked(fractions):
     with pytest.raises(InputError, match="fractions"):

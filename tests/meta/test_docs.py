@@ -1,6 +1,7 @@
 """The documentation tells the truth: links lead somewhere, commands and options exist, the site builds without warnings."""
 
 import ast
+import json
 import re
 import runpy
 import shlex
@@ -119,6 +120,17 @@ def test_written_pages_are_up_to_date():
     written = runpy.run_path(str(ROOT / "tools" / "docs_pages.py"))["pages"]()
     stale = [name_of(page) for page, text in written.items() if not page.exists() or page.read_text() != text]
     assert not stale, "run: python tools/docs_pages.py"
+
+
+def test_the_notebook_is_that_of_its_page():
+    """The page runs in ``test_docs_run.py``, so the cells of the notebook do."""
+    page = ROOT / "docs" / "examples" / "notebook.md"
+    written = runpy.run_path(str(ROOT / "tools" / "notebook.py"))["notebook"](page.read_text())
+    assert page.with_suffix(".ipynb").read_text() == written, "run: python tools/notebook.py"
+    cells = json.loads(written)["cells"]
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    assert code == [block.strip() for block in re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S)]
+    assert sum(bool(cell.get("outputs")) for cell in cells) > 5
 
 
 def test_table_of_methods_says_what_calibrate_answers():

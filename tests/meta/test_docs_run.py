@@ -1,5 +1,6 @@
 """Every code block of the README and of docs/ runs, page by page, in a folder with small tables."""
 
+import ast
 import json
 import re
 import shlex
@@ -100,7 +101,7 @@ def run_page(tmp_path, monkeypatch, capsys):
         for language, body in FENCE.findall(text):
             capsys.readouterr()
             if language == "python":
-                exec(compile(replaced(body), "page", "exec"), names)
+                run_cell(replaced(body), names)
             elif language == "sh":
                 run_shell(body, servers)
             elif language == "toml":
@@ -175,6 +176,16 @@ def images(monkeypatch, name, data_dir):
     return Images(name, x, y, x[: PUBLIC_IMAGES + 20], y[: PUBLIC_IMAGES + 20])
 
 
+def run_cell(body, names):
+    """Run a block of Python; as in a notebook, the value of a last line that is an expression is shown."""
+    tree = ast.parse(body)
+    last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+    exec(compile(tree, "page", "exec"), names)
+    value = None if last is None else eval(compile(ast.Expression(last.value), "page", "eval"), names)
+    if value is not None:
+        print(repr(value))
+
+
 def run_shell(body, servers):
     """Run each line; what is not in the tables above must be a command of ours that succeeds, or a server that starts."""
     for line in body.replace("\\\n", " ").splitlines():
@@ -219,12 +230,12 @@ def missing(expected, shown):
 
 
 def plain(text):
-    """An output to compare: white space counts once, figures of privacy to three digits, others (accuracies, bars) not at all."""
+    """An output to compare: white space counts once, figures of privacy to three digits, others and bars not at all."""
 
     def figure(match):
         return f"{match[1]}{float(match[2]):.3g}" if match[1] else "#"
 
-    return re.sub(f"({PRIVACY})?({NUMBER})", figure, re.sub(r"(━+ *)+", "━ ", " ".join(text.split())))
+    return re.sub(f"({PRIVACY})?({NUMBER})", figure, " ".join(text.replace("━", "").split()))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

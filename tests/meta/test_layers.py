@@ -13,14 +13,14 @@ PACKAGE = Path(__file__).parents[2] / "src" / "sfumato"
 # From the base up. Parts of one layer are siblings: they never import each other.
 LAYERS = (
     ("errors",),
-    ("_validate", "_optional", "_files", "web"),
+    ("_validate", "_optional", "_files", "_shown", "web"),
     ("noise",),
     ("graph", "nn", "privacy"),
     ("bounded", "record", "randomizers"),
     ("method", "students"),
     ("central", "local", "pate", "classlevel"),
     ("catalog",),
-    ("evaluation",),
+    ("evaluation", "estimator"),
     ("experiments", "collect", "serving", "distributed", "attacks", "audit"),
     ("report",),
     ("cli",),

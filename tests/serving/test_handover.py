@@ -84,7 +84,7 @@ def test_the_process_has_neither_the_package_nor_torch(tmp_path):
 @pytest.mark.parametrize("ranges", [{}, {"age": (18, 60)}])
 def test_the_script_encodes_tables_as_the_package_does(ranges, tmp_path):
     (tmp_path / "nodes.csv").write_text(
-        "person,dorm,age,year\np0,north,20,2004\np1,south,9,2005\np2,,75,2004\np3,north,18.5,2005\n"
+        "person,dorm,age,year\np0,north,20,2004\np1,south,9,2005\np2,,75,2004\np4,south,,2004\np3,north,18.5,2005\n"
     )
     (tmp_path / "edges.csv").write_text("from,to\np0,p1\np2,p3\n")
     schema = {"columns": {name: {"min": low, "max": high} for name, (low, high) in ranges.items()}}

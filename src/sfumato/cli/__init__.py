@@ -9,6 +9,9 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import typer
 
@@ -36,7 +39,7 @@ from sfumato.cli import (
 )
 from sfumato.cli.grouped import GroupedCommand
 from sfumato.cli.stopped import StopError, StoppableGroup, notes_of
-from sfumato.errors import InputError, MissingDependencyError, SfumatoError, SfumatoWarning
+from sfumato.errors import DroppedWarning, InputError, MissingDependencyError, SfumatoError, SfumatoWarning
 
 app = typer.Typer(
     name="sfumato",
@@ -115,6 +118,8 @@ def invoke(arguments: list[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SfumatoWarning)  # commands print these themselves
+            warnings.simplefilter("default", DroppedWarning)
+            warnings.showwarning = partial(_note, warnings.showwarning)
             code = typer.main.get_command(app).main(arguments, prog_name="sfumato", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except (InputError, MissingDependencyError) as error:
@@ -144,6 +149,16 @@ def invoke(arguments: list[str] | None = None) -> int:
             said = error.format_message() or "See --help."
             return _fail(error, int(error.exit_code), f"{said} Expected: {about}" if about else said)
         raise
+
+
+def _note(
+    other: Callable[..., None], message: Warning | str, category: type[Warning], *place: Any, **more: Any
+) -> None:
+    """Print on standard error, as one line, what a reader leaves out; the place in the code says nothing to a user."""
+    if issubclass(category, DroppedWarning):
+        print(message, file=sys.stderr)
+    else:
+        other(message, category, *place, **more)
 
 
 def _fail(error: Exception, code: int, message: str | None = None) -> int:

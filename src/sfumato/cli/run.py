@@ -269,10 +269,10 @@ def _kept(run: Path, dataset: str | None, text: list[str] | None, graph: Path | 
         return {"split": Source.split, "text": tuple(text or ())}
     same = kept.dataset == dataset and (dataset or kept.split != "public")
     columns = tuple(text) if text else () if dataset else kept.text
-    split = kept.split if same else Source.split
+    drawn: dict[str, Any] = {"split": kept.split, "labeled": kept.labeled} if same else {"split": Source.split}
     if graph is not None:
-        return {"split": split, "text": tuple(text or ())}
-    return {"split": split, "text": columns, "text_features": kept.text_features, "image_size": kept.image_size}
+        return {**drawn, "text": tuple(text or ())}
+    return {**drawn, "text": columns, "text_features": kept.text_features, "image_size": kept.image_size}
 
 
 def _write_predictions(out: Path, graph: Graph, fitted: Fitted, table: NDArray[np.float32] | None = None) -> None:

@@ -216,7 +216,7 @@ def _fit(
             print(
                 "Note: the ledger ended inside a line: its release was not computed yet, and is now.", file=sys.stderr
             )
-        job.request.source.write(job.out)
+        prepared.request.source.write(job.out)
         if job.ledger is not None:
             job.request.source.write_ledger(job.out, job.ledger.path)
         fitted.save(job.out, sign_key=job.sign_key, ids_of=prepared.first if job.public_ids else None)

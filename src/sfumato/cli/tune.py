@@ -216,7 +216,7 @@ def _fit(job: Job, prepared: Prepared) -> Fitted:
 
     print("tuning ...", file=sys.stderr, flush=True)
     fitted = prepared.plan.fit(prepared.first, ledger=job.out / "release" / LEDGER, dataset_ledger=job.ledger)
-    job.request.source.write(job.out)
+    prepared.request.source.write(job.out)
     fitted.save(job.out, sign_key=job.sign_key)
     return fitted
 

@@ -240,7 +240,9 @@ def prepare(
     seconds = time.perf_counter() - start
     if look is not None:
         look(graph)
-    unit, first = request.unit_on(graph), request.source.with_roles(graph, request.seeds[0])
+    unit = request.unit_on(graph)
+    request = replace(request, source=replace(request.source, labeled="labels" in unit.public))
+    first = request.source.with_roles(graph, request.seeds[0])
     try:
         plan: Plan = request.method.calibrate(request.budget, unit, first.public_facts(unit))
     except UnsupportedUnitError as error:

@@ -70,7 +70,6 @@ class Summary:
 
 def score(fitted: Predictor, graph: Graph) -> tuple[float, float]:
     """Return accuracy and macro-F1 of a fitted model on the graph's labeled test nodes."""
-    graph = graph if graph.roles is not None else graph.with_split()
     assert graph.y is not None
     test = graph.test_mask
     predicted = fitted.predict(graph)[test]

@@ -37,6 +37,7 @@ class Source:
         text_features: names the encoder of the texts (see :mod:`sfumato.graph.text`); None reads none.
         image_size: ``WIDTHxHEIGHT`` in pixels that images of files are scaled to; None keeps their size.
         graph: the folder of a store, which :func:`sfumato.graph.importing.import_tables` or ``Graph.save`` wrote.
+        labeled: whether nodes without a label get no role, which is sound only where labels are public.
     """
 
     dataset: str | None = None
@@ -52,6 +53,7 @@ class Source:
     text_features: str | None = None
     image_size: str | None = None
     graph: str | None = None
+    labeled: bool = False
 
     @property
     def named(self) -> bool:
@@ -198,7 +200,7 @@ class Source:
             raise InputError(f"Expected --split A/B/C: {graph.name!r} has no public split. Try 75/10/15.")
         from sfumato.graph.splits import parse_fractions
 
-        return graph.with_split(parse_fractions(self.split), seed=seed)
+        return graph.with_split(parse_fractions(self.split), seed=seed, labeled=self.labeled)
 
     def write(self, run: Path) -> None:
         """Record the source under `evaluation/`, with absolute paths."""

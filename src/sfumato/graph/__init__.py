@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from sfumato.graph.convert import to_networkx as to_networkx
     from sfumato.graph.convert import to_pyg as to_pyg
     from sfumato.graph.datasets import load_dataset as load_dataset
+    from sfumato.graph.frames import from_frames as from_frames
+    from sfumato.graph.frames import from_scipy as from_scipy
     from sfumato.graph.graph import Graph as Graph
     from sfumato.graph.graph import PublicFacts as PublicFacts
     from sfumato.graph.importing import import_tables as import_tables
@@ -33,8 +35,10 @@ if TYPE_CHECKING:
 
 _HOME = {
     "campus": "synthetic",
+    "from_frames": "frames",
     "from_networkx": "convert",
     "from_pyg": "convert",
+    "from_scipy": "frames",
     "Graph": "graph",
     "import_tables": "importing",
     "induced": "subgraph",

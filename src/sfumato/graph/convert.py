@@ -13,6 +13,7 @@ from sfumato._optional import require
 from sfumato._validate import fail
 from sfumato.errors import DataError, SchemaError
 from sfumato.graph.checks import ROLES
+from sfumato.graph.dropped import tell_dropped
 from sfumato.graph.graph import Graph
 from sfumato.graph.schema import Schema
 
@@ -27,8 +28,8 @@ def from_pyg(data: Data, directed: bool, *, self_loops: str = "remove", name: st
     """Read a PyTorch Geometric ``Data``: ``edge_index``, ``x``, ``y`` and the three masks.
 
     ``directed`` must be said: what ``data.is_directed()`` finds is a fact about the private arcs. With
-    ``directed=False`` every arc must have its reverse. Edge weights and attributes are ignored. A node in no mask
-    has no role; without masks the graph is not split yet.
+    ``directed=False`` every arc must have its reverse. Edge weights and attributes are not read, and a
+    :class:`~sfumato.errors.DroppedWarning` names them. A node in no mask has no role; without masks the graph is not split yet.
 
     Shapes: ``edge_index`` [2, num_arcs], ``x`` [num_nodes, num_features] dense or sparse, ``y`` [num_nodes] or
     [num_nodes, 1], masks bool [num_nodes]. Errors: :class:`~sfumato.errors.DataError`.
@@ -56,6 +57,7 @@ def from_pyg(data: Data, directed: bool, *, self_loops: str = "remove", name: st
             f"Expected data to have edge_index, got {type(data).__name__} without it. "
             "Pass a homogeneous Data (HeteroData.to_homogeneous(), or set edge_index from adj_t)."
         )
+    tell_dropped((name for name in data.edge_attrs() if name != "edge_index"), "data")
     num_nodes = int(data.num_nodes or 0)
     edge_index = data.edge_index.detach().cpu().numpy()
     if edge_index.ndim != 2 or edge_index.shape[0] != 2:
@@ -107,8 +109,9 @@ def from_networkx(
     """Read a NetworkX ``Graph`` (undirected) or ``DiGraph`` (directed); multigraphs are refused.
 
     ``label`` and ``role`` name node attributes; ``features`` is a list of scalar attributes, encoded as
-    :func:`~sfumato.graph.io.read_csv` encodes columns, or one attribute that holds a vector of numbers. Edge weights
-    and attributes are ignored. Node ids that are not all integers are written as text.
+    :func:`~sfumato.graph.io.read_csv` encodes columns, or one attribute that holds a vector of numbers. Attributes of edges,
+    weights among them, are not read, and a :class:`~sfumato.errors.DroppedWarning` names them. Node ids that are not all
+    integers are written as text.
 
     Args:
         g: the graph; its class declares the direction.
@@ -132,6 +135,7 @@ def from_networkx(
         raise DataError(f"Expected a simple graph, got {type(g).__name__}. Merge parallel edges: nx.Graph(g).")
     ids, index = _networkx_ids(g)
     ends = np.array([(index[u], index[v]) for u, v in g.edges()], dtype=np.int64).reshape(-1, 2)
+    tell_dropped(sorted({str(name) for _, _, facts in g.edges(data=True) for name in facts}), "the edges of g")
     public = Schema.read(schema)
     if public.directed not in (None, g.is_directed()):
         raise SchemaError(

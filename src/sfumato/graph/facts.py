@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
 from sfumato.graph.checks import check_promises
+from sfumato.graph.splits import DEFAULT_FRACTIONS, split_sizes
 
 _WHERE_KNOWN = ("num_arcs", "untrained_classes", "degree_bounds", "image_shape")
 
@@ -51,3 +54,38 @@ class PublicFacts:
             for name, value in asdict(self).items()
             if (value is not None and value is not False) or name not in _WHERE_KNOWN
         }
+
+
+def public_facts(graph: Any, unit: Any) -> PublicFacts:
+    """Return what calibration may know about ``graph`` under ``unit``; see :meth:`Graph.public_facts`."""
+    protected = [
+        fact for fact in graph.assumed_public if ("labels" if fact == "classes" else "features") not in unit.public
+    ]
+    drawn = int(among(graph, "labels" in unit.public).sum())
+    train = split_sizes(drawn, unit.split or DEFAULT_FRACTIONS)[0]
+    return PublicFacts(
+        num_nodes=graph.num_nodes,
+        num_train=train if graph.roles is None else int(graph.train_mask.sum()),
+        num_features=graph.num_features,
+        num_classes=graph.num_classes,
+        directed=graph.directed,
+        max_degree=graph.max_degree,
+        mean_degree=graph.mean_degree,
+        num_arcs=graph.num_arcs if "arcs" in unit.public else None,
+        untrained_classes=_untrained_classes(graph) if {"labels", "roles"} <= {*unit.public} else None,
+        assumed=tuple(protected),
+        degree_bounds=graph.degree_bounds is not None,
+        image_shape=graph.image_shape,
+    )
+
+
+def among(graph: Any, labeled: bool) -> np.ndarray:
+    """Mark the nodes that a split of ``graph`` is drawn over, those with a label if ``labeled``; all, if none has one."""
+    known = np.zeros(graph.num_nodes, dtype=bool) if graph.y is None or not labeled else graph.y >= 0
+    return known if known.any() else ~known
+
+
+def _untrained_classes(graph: Any) -> int | None:
+    if graph.y is None or graph.roles is None:
+        return None
+    return graph.num_classes - np.unique(graph.y[graph.train_mask & (graph.y >= 0)]).size

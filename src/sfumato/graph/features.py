@@ -107,7 +107,7 @@ class Layout:
 def encode_features(columns: dict[str, pa.ChunkedArray], schema: Schema, ids: np.ndarray) -> Features:
     """Encode text and boolean columns as one-hot columns, and numbers clipped to a declared range.
 
-    A one-hot row is all zero where the value is missing or not declared.
+    A one-hot row is all zero where the value is missing or not declared; a missing number becomes ``Column.default``.
 
     Args:
         columns: columns of the node table, by name.
@@ -169,7 +169,7 @@ def _seen(
 
 
 def _numbers(name: str, column: pa.ChunkedArray, declared: Column | None, ids: np.ndarray) -> np.ndarray:
-    """A number in every row, float64; infinite ones stay."""
+    """A number in every row, float64: the public default where none is; infinite ones stay."""
     cells = flat(column)
     cells = pc.utf8_trim_whitespace(cells) if is_text(cells.type) else cells
     try:
@@ -178,13 +178,7 @@ def _numbers(name: str, column: pa.ChunkedArray, declared: Column | None, ids: n
         row = next((i for i in range(len(cells)) if not _is_float(cells[i])), 0)
         raise contradiction(name, ids[row], (declared or Column()).describe()) from None
     values: np.ndarray = numbers.to_numpy(zero_copy_only=False)
-    if np.isnan(values).any():
-        row = int(np.argmax(np.isnan(values)))
-        raise DataError(
-            f"Expected column {name!r} to hold a number in every row, but node {ids[row].item()!r} has none. "
-            "Fill it, or declare categories for the column in the schema."
-        )
-    return values
+    return np.where(np.isnan(values), (declared or Column()).default, values)
 
 
 def _single(name: str, values: np.ndarray, ids: np.ndarray) -> np.ndarray:

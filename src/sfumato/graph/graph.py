@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from sfumato._shown import html_table
 from sfumato._validate import fail
 from sfumato.errors import DataError, InputError, SchemaError
 from sfumato.graph.arcs import (
@@ -36,7 +37,8 @@ from sfumato.graph.checks import (
     check_roles,
 )
 from sfumato.graph.facts import PublicFacts as PublicFacts
-from sfumato.graph.splits import DEFAULT_FRACTIONS, random_roles, split_sizes
+from sfumato.graph.facts import among, public_facts
+from sfumato.graph.splits import DEFAULT_FRACTIONS, random_roles
 from sfumato.graph.storage import load_arrays, save_arrays
 
 _STORED = (
@@ -178,6 +180,16 @@ class Graph:
             f"{self.num_classes} classes)"
         )
 
+    def _repr_html_(self) -> str:
+        kind = "arcs" if self.directed else "undirected edges"
+        counts = {
+            "nodes": self.num_nodes,
+            kind: self.num_edges,
+            "features": self.num_features,
+            "classes": self.num_classes,
+        }
+        return html_table(f"Graph {self.name}", {name: f"{count:,}" for name, count in counts.items()})
+
     @classmethod
     def from_edges(
         cls, source: Any, target: Any, num_nodes: int, *, directed: bool, self_loops: str = "remove", **fields: Any
@@ -307,14 +319,19 @@ class Graph:
         """Return the same graph with these roles: integers [num_nodes], 0 train, 1 val, 2 test, 3 none."""
         return replace(self, roles=roles)
 
-    def with_split(self, fractions: Sequence[float] = DEFAULT_FRACTIONS, seed: int = 0) -> Graph:
+    def with_split(
+        self, fractions: Sequence[float] = DEFAULT_FRACTIONS, seed: int = 0, *, labeled: bool = False
+    ) -> Graph:
         """Return the same graph with roles drawn at random over node ids; this reads nothing private.
+
+        ``fractions`` and ``seed`` are those of :func:`~sfumato.graph.splits.random_roles`. ``labeled`` draws the roles over the
+        nodes with a label, and gives the others none: only where who has a label is public.
 
         >>> graph = Graph.from_edges([0], [1], 20, directed=False).with_split(seed=1)
         >>> graph.train_mask.sum(), graph.test_mask.sum()
         (np.int64(15), np.int64(3))
         """
-        return self.with_roles(random_roles(self.num_nodes, tuple(fractions), seed))
+        return self.with_roles(random_roles(among(self, labeled), tuple(fractions), seed))
 
     def public_facts(self, unit: Any) -> PublicFacts:
         """Return what calibration may know under a privacy unit.
@@ -328,30 +345,7 @@ class Graph:
         >>> graph.public_facts(SimpleNamespace(public=("node_ids", "roles"), split=None)).assumed
         ('classes',)
         """
-        protected = [
-            fact for fact in self.assumed_public if ("labels" if fact == "classes" else "features") not in unit.public
-        ]
-        split = unit.split or DEFAULT_FRACTIONS
-        train = split_sizes(self.num_nodes, split)[0] if self.roles is None else int(self.train_mask.sum())
-        return PublicFacts(
-            num_nodes=self.num_nodes,
-            num_train=train,
-            num_features=self.num_features,
-            num_classes=self.num_classes,
-            directed=self.directed,
-            max_degree=self.max_degree,
-            mean_degree=self.mean_degree,
-            num_arcs=self.num_arcs if "arcs" in unit.public else None,
-            untrained_classes=self._untrained_classes() if {"labels", "roles"} <= {*unit.public} else None,
-            assumed=tuple(protected),
-            degree_bounds=self.degree_bounds is not None,
-            image_shape=self.image_shape,
-        )
-
-    def _untrained_classes(self) -> int | None:
-        if self.y is None or self.roles is None:
-            return None
-        return self.num_classes - np.unique(self.y[self.train_mask & (self.y >= 0)]).size
+        return public_facts(self, unit)
 
     def save(self, directory: str | Path) -> Path:
         """Write the graph as .npy files and graph.json into a new directory, whole or not at all."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato._optional import require
 from sfumato.graph._tables import FileTable, documents_of, existing, file_table, guarded, table
 from sfumato.graph.build import Reading, build_graph, edge_names, id_name
+from sfumato.graph.dropped import tell_dropped
 from sfumato.graph.schema import Schema
 from sfumato.graph.text import with_texts
 
@@ -44,10 +45,11 @@ def read_csv(
 
     Node file: one row for each node. ``id_column`` (default: a column called id or node, else the first) holds integers or
     text; ``label`` one class for each node, missing allowed; ``role`` train, val, test or none; ``features`` (default: all
-    other columns) numbers, or text and booleans that become one-hot columns, all zero where missing.
+    other columns) numbers, or text and booleans that become one-hot columns, all zero where missing. A missing number becomes the
+    middle of its declared range, else 0 (:attr:`~sfumato.graph.schema.Column.default`).
     Edge file: one row for each edge; ``source`` and ``target`` default to columns of such names, else the first two. Other
-    columns, weights among them, are ignored. Undirected (the default, unless the schema says otherwise): a row beside
-    its reverse is merged and counted in ``Graph.merged``.
+    columns, weights among them, are not read, and a :class:`~sfumato.errors.DroppedWarning` names them. Undirected (the default,
+    unless the schema says otherwise): a row beside its reverse is merged and counted in ``Graph.merged``.
     ``schema`` declares what is public (see :class:`Schema`); what it leaves open is read off the data and listed in
     ``Graph.assumed_public``. Numbers beyond a declared range are clipped to it; a category or class that is not declared
     counts as missing; ``Graph.outside`` counts both.
@@ -84,7 +86,7 @@ def read_csv(
         label, Schema.read(schema), directed, id_column, role, features, source, target, self_loops, name, text,
         text_features, report,
     )  # fmt: skip
-    return _read(read_nodes(nodes, how), read_edges(edges, how), how, (str(nodes), str(edges)), first_row=2)
+    return read_tables(read_nodes(nodes, how), read_edges(edges, how), how, (str(nodes), str(edges)), first_row=2)
 
 
 def read_parquet(nodes: str | Path, edges: str | Path, **how: Any) -> Graph:
@@ -92,11 +94,17 @@ def read_parquet(nodes: str | Path, edges: str | Path, **how: Any) -> Graph:
 
     Columns are read one after the other and edges in batches, so that no second copy of features or edges is held.
     """
-    return _read(FileTable(nodes), FileTable(edges), Reading(**how), (str(nodes), str(edges)))
+    return read_tables(FileTable(nodes), FileTable(edges), Reading(**how), (str(nodes), str(edges)))
 
 
-def _read(nodes: Any, edges: Any, how: Reading, places: tuple[str, str], first_row: int = 1) -> Graph:
+def read_tables(nodes: Any, edges: Any, how: Reading, places: tuple[str, str], first_row: int = 1) -> Graph:
+    """Build a graph from two tables, ``nodes`` and ``edges``, and name the columns of edges that are not read.
+
+    ``how`` says what their columns mean, ``places`` names the tables in messages, and rows are counted from ``first_row``.
+    """
     graph = build_graph(nodes, edges, how, places, first_row)
+    ends = edge_names(edges.column_names, how, places[1])
+    tell_dropped((column for column in edges.column_names if column not in ends), places[1], above=2)
     if how.text_features is None:
         return graph
     return with_texts(graph, documents_of(nodes, how.text, places[0]), how.text_features, how.report)
@@ -143,7 +151,7 @@ def read_texts(
     declared = Schema(id=Schema.read(schema).id)
     how = Reading(schema=declared, features=(), text=text, text_features=text_features, report=report)
     none = pa.table({name: pa.array([], pa.large_string()) for name in ("source", "target")})
-    return _read(read_nodes(nodes, how), none, how, (str(nodes), "no edges"), 2)
+    return read_tables(read_nodes(nodes, how), none, how, (str(nodes), "no edges"), 2)
 
 
 def read_edges(path: str | Path, how: Reading) -> Any:
@@ -169,4 +177,4 @@ def read_sql(connection: Any, nodes: str, edges: str, **how: Any) -> Graph:
             return read_sql(opened, nodes, edges, **how)
     node_table = table(partial(connection.sql, nodes), "the nodes query")
     edge_table = table(partial(connection.sql, edges), "the edges query")
-    return _read(node_table, edge_table, Reading(**how), ("the nodes query", "the edges query"))
+    return read_tables(node_table, edge_table, Reading(**how), ("the nodes query", "the edges query"))

@@ -18,7 +18,8 @@ It is read from a TOML file, such as
 
 What a schema does not declare is read off the data, and listed as assumed public. What the data says beyond the schema
 never changes it, and is not told: a number outside ``min`` and ``max`` is clipped, a category or class that is not listed
-counts as missing. ``Graph.outside`` counts such values, for evaluation only.
+counts as missing. ``Graph.outside`` counts such values, for evaluation only. A missing number counts as the middle of its range
+(:attr:`Column.default`), a missing category as none.
 """
 
 from __future__ import annotations
@@ -62,6 +63,19 @@ class Column:
             object.__setattr__(self, "categories", _names("categories", self.categories))
         elif low is not None and high is not None and low > high:
             raise SchemaError(f"Expected min to be at most max, got min={low:g} and max={high:g}. Exchange them.")
+
+    @property
+    def default(self) -> float:
+        """What a missing number counts as: the middle of the range, or with one end or none the allowed number nearest to 0.
+
+        It is a function of the declaration alone: a mean or median would be a fact about protected data.
+
+        >>> Column(min=20, max=120).default, Column(min=18).default, Column().default
+        (70.0, 18.0, 0.0)
+        """
+        if self.min is not None and self.max is not None:
+            return self.min + (self.max - self.min) / 2
+        return float(self.clip(np.zeros(())))
 
     def describe(self) -> str:
         """Say in words which values the column may hold."""

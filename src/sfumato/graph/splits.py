@@ -49,15 +49,18 @@ def parse_fractions(split: str) -> tuple[float, float, float]:
     return train, val, test
 
 
-def random_roles(num_nodes: int, fractions: tuple[float, ...] = DEFAULT_FRACTIONS, seed: int = 0) -> np.ndarray:
+def random_roles(
+    num_nodes: int | np.ndarray, fractions: tuple[float, ...] = DEFAULT_FRACTIONS, seed: int = 0
+) -> np.ndarray:
     """Draw roles over node ids alone: uint8 [num_nodes], 0 train, 1 val, 2 test, 3 none (when fractions leave a rest).
 
     Args:
-        num_nodes: number of nodes.
-        fractions: shares of training, validation and test nodes.
+        num_nodes: number of nodes; or bool [num_nodes], which nodes are to have a role. The others get 3.
+        fractions: shares of training, validation and test nodes among them.
         seed: a public seed.
 
-    Reads nothing but the number of nodes, so the roles are public under every privacy unit.
+    Reads nothing else, so the roles are public under every privacy unit if ``num_nodes`` is. Which nodes have a label is public
+    only where labels are.
 
     Raises:
         InputError: the number of nodes, the fractions or the seed do not fit.
@@ -65,6 +68,10 @@ def random_roles(num_nodes: int, fractions: tuple[float, ...] = DEFAULT_FRACTION
     >>> np.bincount(random_roles(100, seed=1)).tolist()
     [75, 10, 15]
     """
+    if isinstance(num_nodes, np.ndarray):
+        roles = np.full(len(num_nodes), 3, dtype=np.uint8)
+        roles[num_nodes] = random_roles(int(num_nodes.sum()), fractions, seed)
+        return roles
     check_int(low=1, num_nodes=num_nodes)
     order = np.random.default_rng(check_int(low=0, seed=seed)).permutation(num_nodes)
     return _assign(order, split_sizes(num_nodes, fractions), num_nodes)

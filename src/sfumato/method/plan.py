@@ -24,6 +24,7 @@ from sfumato.method import checks
 from sfumato.method.contract import Accuracies, Arrays, GraphKey, Method, Origin, Planned, Progress, Watch, id_lines
 from sfumato.method.engine import PlanEntry
 from sfumato.method.opening import open_session
+from sfumato.method.shown import ShownFit, ShownPlan
 from sfumato.noise.rectangles import SAMPLER_TAU
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.calibration import pure_cost
@@ -46,8 +47,8 @@ _ALONE = "Features alone predict here: use sfumato.central.arrivals.graph_free(f
 _SPENDS = "Predicting on another private graph spends budget: use calibrate_inference(budget, unit, public).fit(graph)."
 
 
-@dataclass(frozen=True)
-class Plan(Planned):
+@dataclass(frozen=True, repr=False)
+class Plan(ShownPlan, Planned):
     """A plan says what will run, fixed before data: every release with its event, the noise, and what it all costs.
 
     ``epsilon`` and ``delta`` are the claim; both are None without privacy.
@@ -120,8 +121,8 @@ class Plan(Planned):
         """Train on private data, spending exactly this plan.
 
         Args:
-            graph: must agree with the public facts that the plan was calibrated for; without roles it is split
-                75/10/15 over node ids (seed 0), under units local and link 50/25/25.
+            graph: must agree with the public facts that the plan was calibrated for; without roles it is split 75/10/15 (seed
+                0; units local and link 50/25/25) over node ids, or over labeled nodes where labels are public.
             seed: public seed of initialization; noise and sampling coins always come from the operating system.
             ledger: a new file for the ledger, written as releases happen; None keeps it in memory until ``save``.
             progress: a function, called with (stage, done, total).
@@ -141,7 +142,8 @@ class Plan(Planned):
         Whatever stops it carries a note (``__notes__``) of what the ledgers on disk are charged.
         """
         seed = check_int(low=0, high=2**32 - 1, seed=seed)
-        graph = graph if graph.roles is not None else graph.with_split(self.unit.split or DEFAULT_FRACTIONS)
+        if graph.roles is None:
+            graph = graph.with_split(self.unit.split or DEFAULT_FRACTIONS, labeled="labels" in self.unit.public)
         checks.check_collected(self.unit, collected)
         self.check(graph, labeled=collected is None or graph.y is not None)
         run = new_run() if state is None else state.run
@@ -211,8 +213,8 @@ class Plan(Planned):
             self.method.check(graph)
 
 
-@dataclass(frozen=True)
-class Fitted:
+@dataclass(frozen=True, repr=False)
+class Fitted(ShownFit):
     """A fitted model is a trained model with its released aggregates and its certificate.
 
     ``ran`` is what the weights come from: the plan, or after a selection that of the candidate that it chose.
@@ -276,12 +278,8 @@ class Fitted:
         if public.num_classes == 0:
             public = replace(public, num_classes=self.plan.public.num_classes, num_train=0)
         if unit != self.plan.unit:
-            raise fail(
-                "unit",
-                unit,
-                f"to be the unit of training, {self.plan.unit}",
-                "Weights trained under another unit would be certified for more than they protect.",
-            )
+            remedy = "Weights trained under another unit would be certified for more than they protect."
+            raise fail("unit", unit, f"to be the unit of training, {self.plan.unit}", remedy)
         for name in ("num_features", "num_classes"):
             trained, found = getattr(self.plan.public, name), getattr(public, name)
             if trained != found:

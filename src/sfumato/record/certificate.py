@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 from sfumato.errors import LedgerError
@@ -21,6 +20,8 @@ from sfumato.privacy.units import Unit, class_named, unit_to_dict
 from sfumato.record import arrivals, collected
 from sfumato.record.ledger import Ledger, Release, canonical_json
 from sfumato.record.prices import MOST, prices
+from sfumato.record.shown import ShownCertificate
+from sfumato.record.shown import round_up as round_up
 
 FORMAT = 2
 MOST_ORIGINS = 16
@@ -82,8 +83,8 @@ SELECTED = (
 COVERS = "This run alone: other releases about the same data add up."
 
 
-@dataclass(frozen=True)
-class Certificate:
+@dataclass(frozen=True, repr=False)
+class Certificate(ShownCertificate):
     """A claim of privacy for a single run. It exists only if the ledger holds exactly the plan's releases.
 
     ``values`` is the JSON form (`certificate.json`); ``str()`` gives the plain words.
@@ -375,17 +376,6 @@ def both_ends(epsilon: float) -> list[str]:
         "A whole neighbor list costs epsilon for every bit in which it could differ: about how many links a user has is not "
         "hidden.",
     ]
-
-
-def round_up(epsilon: float) -> str:
-    """Print an epsilon with six decimals, never below its value.
-
-    >>> round_up(7.994783104)
-    '7.994784'
-    >>> round_up(10.0)
-    '10'
-    """
-    return f"{Decimal(epsilon).quantize(Decimal('0.000001'), ROUND_CEILING).normalize():f}"
 
 
 def total_draws(releases: Sequence[Release]) -> int:

@@ -1,0 +1,232 @@
+"""A private node classifier with the habits of scikit-learn: node ids go in, classes come out."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato._optional import require
+from sfumato._validate import check_choice, fail
+from sfumato.catalog import method_for
+from sfumato.errors import InputError
+from sfumato.privacy.budget import Budget
+from sfumato.privacy.units import Declared, Unit, unit_named
+from sfumato.record.dataset_ledger import DatasetLedger
+
+if TYPE_CHECKING:
+    from sfumato.graph.graph import Graph
+    from sfumato.method.contract import Method
+    from sfumato.method.plan import Fitted
+    from sfumato.record.certificate import Certificate
+
+
+class PrivateGraphClassifier:
+    """A private graph classifier learns from the nodes that ``fit`` names, and predicts for any node of its graph.
+
+    **Formal guarantee.** That of the method under the unit, at (epsilon, delta): ``certificate_`` states it. Every call of
+    ``fit`` is a release of its own: two fits cost the sum of both, so that cross-validation with k folds costs k fits. With
+    ``ledger``, every fit is charged there, and one that would overspend is refused. Which nodes train is public, as roles are.
+
+    Methods of a trusted curator alone are meant: local methods state two epsilons.
+
+    Args:
+        graph: the whole graph, with ids, features and labels.
+        method: the word of a method on the command line, such as ``auto`` or ``gap``, or a method with settings.
+        unit: the word of a privacy unit, such as ``edge`` or ``node``, or a unit.
+        epsilon: the most that one fit may spend.
+        delta: the same for delta; a public number far below 1 / (number of records).
+        ledger: the file of the data set's ledger, which every fit is charged to; None charges nothing but the certificate.
+        total_epsilon: the most that all fits together may cost; a new ledger needs it.
+        seed: public seed of initialization.
+
+    After ``fit`` there are ``classes_`` (array of the classes), ``certificate_`` and ``fitted_``
+    (:class:`~sfumato.method.plan.Fitted`, which can be saved).
+
+    >>> from sfumato.graph.synthetic import campus
+    >>> classifier = PrivateGraphClassifier(campus(300), epsilon=4.0)
+    >>> nodes = np.arange(300)
+    >>> classifier.fit(nodes[:200]).predict(nodes[200:]).shape
+    (100,)
+    >>> round(classifier.certificate_.epsilon, 6)
+    4.0
+    """
+
+    _estimator_type = "classifier"
+    classes_: NDArray[Any]
+    certificate_: Certificate
+    fitted_: Fitted
+    _graph: Graph
+
+    def __init__(
+        self,
+        graph: Graph,
+        method: str | Method = "auto",
+        unit: str | Unit = "edge",
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: str | Path | None = None,
+        total_epsilon: float | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.graph = graph
+        self.method = method
+        self.unit = unit
+        self.epsilon = epsilon
+        self.delta = delta
+        self.ledger = ledger
+        self.total_epsilon = total_epsilon
+        self.seed = seed
+
+    def fit(self, nodes: Any, y: Any = None) -> PrivateGraphClassifier:
+        """Train on some nodes and their arcs. This spends (epsilon, delta), again at every call.
+
+        Args:
+            nodes: ids of the training nodes, each once: [num_train] or [num_train, 1].
+            y: their labels [num_train]; None takes those of the graph. Other labels of the graph are then not read.
+
+        Raises:
+            InputError: an id is not in the graph or stands twice, a label is of no class, or a parameter does not fit.
+            BudgetExceededError: the ledger has less left than a fit costs. Nothing was released.
+        """
+        rows = _rows(nodes, self.graph)
+        if len(set(rows.tolist())) < len(rows):
+            raise InputError("Expected every training node once, got one twice. Remove the second.")
+        graph, classes = (self.graph, np.array(self.graph.classes)) if y is None else self._labeled(rows, y)
+        roles = np.full(graph.num_nodes, 3, dtype=np.uint8)
+        roles[rows] = 0
+        graph = graph.with_roles(roles)
+        unit, method = self.unit, self.method
+        if isinstance(unit, str):
+            unit = unit_named(unit, Declared(graph.directed, graph.max_degree))
+        if isinstance(method, str):
+            method = method_for(method, {})
+        budget = Budget(self.epsilon, self.delta) if unit.private else None
+        plan = method.calibrate(budget, unit, graph.public_facts(unit))
+        ledger = None if self.ledger is None else DatasetLedger(Path(self.ledger), self.total_epsilon)
+        self.fitted_ = plan.fit(graph, seed=self.seed, dataset_ledger=ledger)
+        self.certificate_ = self.fitted_.certificate
+        self.classes_, self._graph = classes, graph
+        return self
+
+    def predict_proba(self, nodes: Any) -> NDArray[np.float32]:
+        """Compute the probabilities of the classes, [num_rows, num_classes]; this spends nothing.
+
+        ``nodes`` are ids of any nodes of the graph, in any order. Who may see the answers is in ``certificate_``: where features
+        are protected, an answer that reads a node's own features is for that node alone.
+
+        Raises:
+            InputError: an id is not in the graph, or nothing was fitted.
+        """
+        if not self.__sklearn_is_fitted__():
+            raise InputError("Expected a fitted classifier, got one that was never fitted. Call fit(nodes) first.")
+        return self.fitted_.predict_proba(self._graph)[_rows(nodes, self._graph)]
+
+    def predict(self, nodes: Any) -> NDArray[Any]:
+        """Return the most probable class of every node in ``nodes``, one of ``classes_``; this spends nothing."""
+        best = self.predict_proba(nodes).argmax(axis=1)
+        classes: NDArray[Any] = self.classes_[best]
+        return classes
+
+    def score(self, nodes: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the share of right predictions. It reads true labels, so it is outside the guarantee.
+
+        Args:
+            nodes: ids of nodes.
+            y: their labels; None takes those of the graph and leaves out nodes without one.
+            sample_weight: how much each node counts; None counts all the same.
+
+        Raises:
+            InputError: an id is not in the graph, or no node has a label.
+        """
+        right, counted = self._right(nodes, y)
+        weights = np.ones(len(right)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+        if not (weights * counted).sum() > 0:
+            raise InputError("Expected a node with a label to score by, got none. Pass y.")
+        return float(np.average(right, weights=weights * counted))
+
+    def _right(self, nodes: Any, y: Any) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which predictions are right, and which have a label beside them."""
+        predicted = self.predict(nodes)
+        if y is not None:
+            return predicted == np.asarray(y), np.ones(len(predicted), dtype=bool)
+        if self.graph.y is None:
+            raise InputError("Expected labels to score by, got none in the graph. Pass y.")
+        known = self.graph.y[_rows(nodes, self.graph)]
+        return predicted.astype(str) == np.array(self.graph.classes)[known], known >= 0
+
+    def _labeled(self, rows: NDArray[np.int64], y: Any) -> tuple[Graph, NDArray[Any]]:
+        """The graph with these labels alone, and its classes, as numbers if the labels are."""
+        y = np.asarray(y)
+        if y.shape != rows.shape:
+            raise fail(
+                "y", y.shape, f"to be one label for each node, shape {rows.shape}", "Pass as many labels as nodes."
+            )
+        declared = self.graph.classes
+        classes = np.array(declared) if declared else np.unique(y)
+        if not np.isin(y.astype(str), classes.astype(str)).all():
+            raise InputError(f"Expected y to hold classes of the graph ({', '.join(declared)}), got others. Correct y.")
+        if declared and y.dtype.kind in "iu" and all(name.lstrip("-").isdigit() for name in declared):
+            classes = classes.astype(y.dtype)
+        names = classes.astype(str).tolist()
+        labels = np.full(self.graph.num_nodes, -1)
+        labels[rows] = [names.index(name) for name in y.astype(str)]
+        assumed = self.graph.assumed_public if declared else (*self.graph.assumed_public, "classes")
+        return replace(self.graph, y=labels, classes=tuple(names), assumed_public=assumed), classes
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name; ``deep`` changes nothing, since none of them is an estimator."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def set_params(self, **params: Any) -> PrivateGraphClassifier:
+        """Set some parameters; what was fitted stays as it is until the next ``fit``.
+
+        Raises:
+            InputError: there is no such parameter.
+        """
+        for name, value in params.items():
+            check_choice(tuple(self.get_params()), parameter=name)
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        defaults = {name: one.default for name, one in inspect.signature(type(self)).parameters.items()}
+        shown = [f"{name}={value!r}" for name, value in self.get_params().items() if value is not defaults[name]]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "fitted_")
+
+    def __sklearn_clone__(self) -> PrivateGraphClassifier:
+        return type(self)(**self.get_params())  # the graph is shared: it never changes
+
+    def __sklearn_tags__(self) -> Any:
+        utils = require("sklearn.utils")
+        return utils.Tags(
+            estimator_type="classifier",
+            target_tags=utils.TargetTags(required=False),
+            classifier_tags=utils.ClassifierTags(),
+            input_tags=utils.InputTags(one_d_array=True, string=True, categorical=True),
+            non_deterministic=True,
+            no_validation=True,
+        )
+
+
+def _rows(nodes: Any, graph: Graph) -> NDArray[np.int64]:
+    """The rows of the nodes with these ids."""
+    ids = np.asarray(nodes)
+    ids = ids[:, 0] if ids.ndim == 2 and ids.shape[1] == 1 else ids
+    if ids.ndim != 1 or not len(ids):
+        raise fail("nodes", ids.shape, "to be a list of node ids", "Pass ids, not features: the graph holds those.")
+    known = np.arange(graph.num_nodes) if graph.node_ids is None else graph.node_ids
+    texts, names = ids.astype(str), known.astype(str)
+    order = np.argsort(names)
+    rows: NDArray[np.int64] = order[np.minimum(np.searchsorted(names[order], texts), len(names) - 1)]
+    absent = np.flatnonzero(names[rows] != texts)
+    if len(absent):
+        raise fail("nodes", texts[absent[0]].item(), "to be ids of the graph", "See graph.node_ids.")
+    return rows

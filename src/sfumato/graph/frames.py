@@ -1,0 +1,95 @@
+"""Graphs are built here from what is already in memory: data frames, Arrow tables, sparse matrices."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sfumato._optional import require
+from sfumato._validate import fail
+from sfumato.errors import DataError
+from sfumato.graph.build import Reading
+from sfumato.graph.dropped import tell_dropped
+from sfumato.graph.graph import Graph
+from sfumato.graph.io import read_tables
+
+_UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
+
+
+def from_frames(nodes: Any, edges: Any, **how: Any) -> Graph:
+    """Build a graph from a node table and an edge table of pandas, Polars or Arrow.
+
+    Whatever hands over its columns as an Arrow stream (``__arrow_c_stream__``) will do: pandas 2.2, Polars, DuckDB, PyArrow.
+    A named index of pandas counts as a column, any other index is not read. Keyword arguments, and the rules for columns, are
+    those of :func:`~sfumato.graph.io.read_csv`: ``nodes`` has one row for each node, ``edges`` one for each edge.
+
+    Raises:
+        InputError: an argument is no table.
+        DataError: a table is empty, lacks a column, or holds what does not fit.
+        SchemaError: a table does not fit the schema.
+
+    >>> import pandas as pd
+    >>> nodes = pd.DataFrame({"id": ["ann", "bob"], "age": [31, None], "year": [2004, 2005]})
+    >>> graph = from_frames(nodes, pd.DataFrame({"from": ["ann"], "to": ["bob"]}), label="year")
+    >>> graph.x.ravel().tolist(), graph.classes
+    ([31.0, 0.0], ('2004', '2005'))
+    """
+    places = ("the nodes table", "the edges table")
+    return read_tables(_arrow(nodes, "nodes"), _arrow(edges, "edges"), Reading(**how), places)
+
+
+def from_scipy(
+    adjacency: Any, x: Any = None, y: Any = None, *, directed: bool, self_loops: str = "remove", **fields: Any
+) -> Graph:
+    """Build a graph from a sparse adjacency matrix of SciPy, features and class numbers.
+
+    Shapes: ``adjacency`` [num_nodes, num_nodes], an arc from row to column wherever an entry differs from zero; ``x``
+    [num_nodes, num_features], dense or sparse; ``y`` [num_nodes], -1 for missing. ``fields`` are other fields of
+    :class:`~sfumato.graph.graph.Graph`, such as ``classes`` and ``node_ids``.
+
+    Entries of ``adjacency`` are not read as weights. ``directed`` says whether arcs have a direction; if not, the matrix must be
+    symmetric. ``self_loops`` is "remove" (and count), "keep" or "error".
+
+    Raises:
+        InputError: ``adjacency`` is no sparse matrix, or ``directed`` is neither True nor False.
+        DataError: the matrix is not square, an arc lacks its reverse, or the arrays do not fit.
+
+    >>> import scipy.sparse as sp
+    >>> from_scipy(sp.csr_matrix([[0, 1], [1, 0]]), y=[0, 1], directed=False)
+    Graph('graph', 2 nodes, 1 undirected edges, 0 features, 2 classes)
+    """
+    if not sp.issparse(adjacency):
+        raise fail("adjacency", type(adjacency).__name__, "to be a sparse matrix of SciPy", "Wrap it: csr_matrix(a).")
+    rows, columns = adjacency.shape
+    if rows != columns:
+        raise DataError(f"Expected adjacency to be square, got shape {adjacency.shape}. Keep one row for each node.")
+    entries = sp.coo_matrix(adjacency)
+    there = entries.data != 0
+    if (entries.data[there] != 1).any():
+        tell_dropped(["weights"], "adjacency")
+    return Graph.from_arcs(
+        entries.row[there],
+        entries.col[there],
+        rows,
+        directed=directed,
+        self_loops=self_loops,
+        x=x,
+        y=None if y is None else np.asarray(y),
+        **{"assumed_public": () if x is None else ("num_features",), **fields},
+    )
+
+
+def _arrow(frame: Any, name: str) -> Any:
+    pa = require("pyarrow")
+    try:
+        table = pa.table(frame)
+    except (TypeError, ValueError, OverflowError) as error:  # Arrow's own messages may quote values
+        if not isinstance(error, pa.ArrowException):
+            raise fail(name, type(frame).__name__, "to be a table of pandas, Polars or Arrow") from None
+        raise DataError(
+            f"Expected every column of {name} to hold values of one kind, got a column that mixes them. Convert it."
+        ) from None
+    return table.select([column for column in table.column_names if not _UNNAMED_INDEX.fullmatch(column)])

@@ -1,0 +1,45 @@
+"""What a plan and a fitted model show of themselves; all of it is public."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, cast
+
+from sfumato._shown import Shown
+from sfumato.record.shown import claim_words
+
+if TYPE_CHECKING:
+    from sfumato.method.contract import GraphKey, Planned
+    from sfumato.record.certificate import Certificate
+
+
+class ShownPlan(Shown):
+    """A plan shows its method, what it protects, its cost and what it releases."""
+
+    def facts(self) -> Mapping[str, str]:
+        """Return method, protection, cost and releases."""
+        plan = cast("Planned", self)
+        return {
+            "method": plan.method.name,
+            "protects": plan.unit.describe(),
+            "cost": claim_words(plan.epsilon, plan.delta),
+            "releases": ", ".join(f"{one.name} {list(one.shape)}" for one in plan.releases) or "nothing",
+        }
+
+
+class ShownFit(Shown):
+    """A fitted model shows its method, its graph, what it protects and its cost."""
+
+    plan: Planned
+    certificate: Certificate
+    graph_key: GraphKey
+
+    def facts(self) -> Mapping[str, str]:
+        """Return method, graph, protection and cost."""
+        return {
+            "method": self.plan.method.name,
+            "graph": f"{self.graph_key.name}, {self.graph_key.num_nodes:,} nodes",
+            "classes": f"{len(self.graph_key.classes)}",
+            "protects": self.plan.unit.describe(),
+            "cost": claim_words(self.certificate.epsilon, self.certificate.delta),
+        }

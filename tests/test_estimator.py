@@ -1,0 +1,162 @@
+"""The private classifier with the habits of scikit-learn."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import sfumato as sf
+from sfumato.errors import BudgetExceededError, InputError
+from sfumato.graph.synthetic import stochastic_block_model
+
+sklearn = pytest.importorskip("sklearn")
+checks = pytest.importorskip("sklearn.utils.estimator_checks")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def graph():
+    made = stochastic_block_model(200, 3, mean_degree=30, num_features=4, seed=1)
+    ids = np.array([f"p{row}" for row in range(200)])
+    return sf.graph.from_scipy(
+        _matrix(made), made.x, made.y, directed=False, classes=("2004", "2005", "2006"), node_ids=ids
+    )
+
+
+def _matrix(graph):
+    from scipy.sparse import csr_matrix
+
+    return csr_matrix((np.ones(graph.num_arcs), graph.indices, graph.indptr))
+
+
+@pytest.fixture(scope="module")
+def fitted(graph):
+    return sf.PrivateGraphClassifier(graph, epsilon=8.0).fit(graph.node_ids[:150])
+
+
+def test_ids_go_in_and_classes_come_out(graph, fitted):
+    late = graph.node_ids[:149:-1]
+    probabilities = fitted.predict_proba(late)
+    assert probabilities.shape == (50, 3)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-5)
+    assert fitted.predict(late).tolist() == fitted.classes_[probabilities.argmax(axis=1)].tolist()
+    assert fitted.predict(late[:3].reshape(-1, 1)).tolist() == fitted.predict(late[:3]).tolist()
+    truth = np.array(graph.classes)[graph.y[:149:-1]]
+    assert fitted.score(late) == fitted.score(late, truth) == np.mean(fitted.predict(late) == truth) > 0.6
+    only = np.zeros(50)
+    only[7] = 1
+    assert fitted.score(late, sample_weight=only) == float(fitted.predict(late)[7] == truth[7])
+    assert 7.9 < fitted.certificate_.epsilon <= 8
+    assert fitted.certificate_.values["public_facts"]["num_train"] == 150
+
+
+def test_labels_that_are_given_replace_those_of_the_graph(graph):
+    swapped = 2004 + (graph.y[:150] + 1) % 3
+    classifier = sf.PrivateGraphClassifier(graph, epsilon=8.0).fit(graph.node_ids[:150], swapped)
+    assert classifier.classes_.tolist() == [2004, 2005, 2006]
+    late = graph.node_ids[150:]
+    assert classifier.score(late, 2004 + (graph.y[150:] + 1) % 3) > 0.6
+    assert classifier.score(late) < 0.4
+
+
+def test_classes_that_no_graph_declares_are_assumed_public(graph):
+    bare = sf.graph.from_scipy(_matrix(graph), graph.x, directed=False)
+    labels = np.array(["a", "b", "c"])[graph.y[:150]]
+    classifier = sf.PrivateGraphClassifier(bare, "linear", sf.NodeLevel(), 8.0).fit(np.arange(150), labels)
+    assert classifier.classes_.tolist() == ["a", "b", "c"]
+    assert "classes" in classifier.certificate_.values["assumed_public"]
+    with pytest.raises(InputError, match=r"none in the graph. Pass y"):
+        classifier.score([151])
+
+
+def test_every_fit_is_charged(graph, tmp_path):
+    path = tmp_path / "ledger.jsonl"
+    classifier = sf.PrivateGraphClassifier(graph, epsilon=1.0, ledger=path, total_epsilon=2.5)
+    nodes = graph.node_ids[:150]
+    classifier.fit(nodes)
+    classifier.fit(nodes)
+    before = path.read_text()
+    assert before.count('"kind":"run"') == 2
+    with pytest.raises(BudgetExceededError):
+        classifier.fit(nodes)
+    assert path.read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("nodes", "y", "message"),
+    [
+        (["p1", "p1"], None, "every training node once"),
+        (["p1", "q1"], None, "ids of the graph, got 'q1'"),
+        (np.ones((3, 2)), None, r"list of node ids, got \(3, 2\)"),
+        ([], None, "list of node ids"),
+        (["p1", "p2"], [2004], "one label for each node"),
+        (["p1", "p2"], [2004, 1999], r"classes of the graph \(2004, 2005, 2006\), got others"),
+    ],
+)
+def test_what_does_not_fit_is_refused(graph, nodes, y, message):
+    with pytest.raises(InputError, match=message):
+        sf.PrivateGraphClassifier(graph).fit(nodes, y)
+
+
+def test_parameters_are_checked(graph):
+    with pytest.raises(InputError, match="never fitted"):
+        sf.PrivateGraphClassifier(graph).predict(["p1"])
+    with pytest.raises(InputError, match="parameter to be one of graph, method"):
+        sf.PrivateGraphClassifier(graph).set_params(eps=1)
+    assert repr(sf.PrivateGraphClassifier(graph, epsilon=2.0)).endswith("3 classes), epsilon=2.0)")
+
+
+def test_scikit_learn_takes_it_for_a_classifier(graph, fitted):
+    from sklearn.base import clone, is_classifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.utils.validation import check_is_fitted
+
+    again = clone(fitted)
+    assert again.graph is graph
+    assert again.get_params() == fitted.get_params()
+    assert not hasattr(again, "certificate_")
+    assert is_classifier(fitted)
+    check_is_fitted(fitted)
+    line = make_pipeline(sf.PrivateGraphClassifier(graph, "linear", epsilon=8.0)).fit(graph.node_ids[:150])
+    assert line.predict(graph.node_ids[150:]).shape == (50,)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "check_do_not_raise_errors_in_init_or_set_params",
+        "check_estimator_cloneable",
+        "check_estimator_repr",
+        "check_estimator_tags_renamed",
+        "check_get_params_invariance",
+        "check_mixin_order",
+        "check_no_attributes_set_in_init",
+        "check_set_params",
+        "check_valid_tag_types",
+    ],
+)
+def test_checks_of_estimators_that_apply(graph, name):
+    """The other checks call ``fit`` with tables of random numbers, which are no node ids: there is no graph to them.
+
+    ``check_parameters_default_constructible`` does not apply either: there is no default graph.
+    """
+    getattr(checks, name)("PrivateGraphClassifier", sf.PrivateGraphClassifier(graph))
+
+
+def test_it_needs_no_scikit_learn():
+    code = (
+        "import sys; sys.modules['sklearn'] = None; import numpy as np, sfumato as sf; g = sf.graph.campus(200); "
+        "print(sf.PrivateGraphClassifier(g, epsilon=4.0).fit(np.arange(150)).predict([160]).shape)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "(1,)\n", done.stderr
