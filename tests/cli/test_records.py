@@ -1,10 +1,15 @@
 """A deployment record on its way from a file into a certificate, into a registry's fields and onto plain pages."""
 
+import hashlib
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 
+from sfumato.cli import invoke
 from sfumato.record.deployment import ASKED
+from sfumato.record.ledger import canonical_json
 from sfumato.verify import verify
 
 EDGE = ("--unit", "edge", "--epsilon", "2", "--delta", "1e-5")
@@ -90,3 +95,87 @@ def test_a_resumed_run_keeps_the_record_of_its_start(sfumato, tables, record, tm
 
 def interrupt(*_, **__):
     raise KeyboardInterrupt
+
+
+@pytest.fixture(scope="module")
+def trained(tables, tmp_path_factory):
+    """Run folders by unit: edge, and none."""
+    root = tmp_path_factory.mktemp("trained")
+    for unit, options in (("edge", EDGE), ("none", ("--unit", "none"))):
+        arguments = ["train", "gap", *tables["first"], *options, "--no-controls", "--out", root / unit]
+        assert invoke([str(argument) for argument in arguments]) == 0
+    return root
+
+
+def test_the_registry_gets_yaml_and_json(sfumato, trained, tmp_path):
+    run, out = trained / "edge", tmp_path / "new" / "registry.yaml"
+    printed = sfumato("export", "registry", run)
+    assert printed.code == 0
+    assert "    # name: missing. Write the name of what is published (tier 1)." in printed.out
+    assert "Tier 0. Missing: basic.name" in printed.err
+    told = json.loads(sfumato("export", "registry", run / "release", "--out", out, "--json").out)
+    assert out.read_text() == printed.out
+    assert told["tier"] == 0
+    stated = {name: certificate(run)["claim"][name] for name in ("epsilon", "delta")}
+    assert told["record"]["deployment"]["privacy_loss"]["privacy_parameters"] == stated
+    assert sfumato("export", "registry", run, "--out", out).code == 2
+
+
+@pytest.mark.parametrize("audience", ["reviewer", "public"])
+def test_pages_for_others_stand_beside_the_page_of_the_owner(sfumato, trained, audience):
+    run = trained / "edge"
+    result = sfumato("report", run, "--audience", audience)
+    assert (result.code, result.err) == (0, "")
+    assert "holds no scores, and may leave" in result.out
+    page = (run / "reports" / f"{audience}.html").read_text()
+    assert "73.2 of 100" in page or "at most 88.1 of 100" in page
+
+
+@pytest.mark.parametrize(
+    "command", [("report", "--audience", "public"), ("report", "--audience", "reviewer"), ("export", "registry")]
+)
+def test_what_cannot_be_told_is_refused(refused, trained, tmp_path, command):
+    words, options = [word for word in command if word in ("report", "export", "registry")], command[len(command) - 2 :]
+    options = options if "--audience" in options else ()
+    refused("without a guarantee nothing of it may be published", *words, trained / "none", *options)
+    forged = Path(shutil.copytree(trained / "edge", tmp_path / "forged"))
+    path = forged / "release" / "certificate.json"
+    path.write_text(path.read_text().replace('"trusted curator"', '"a trusted curator"'))
+    seal(forged / "release")
+    refused("Expected a run that `sfumato verify` finds valid", *words, forged, *options)
+
+
+@pytest.mark.parametrize(
+    ("unit", "changes", "named"),
+    [
+        (
+            "edge",
+            {"flavor": "Pure DP"},
+            "deployment.flavor: expected Approximate DP, since delta is above 0, got Pure DP",
+        ),
+        ("edge", {"arcs": "0,1"}, "deployment.arcs: is not a known field"),
+        ("edge", {"region": "safe\x1b[2K"}, "deployment.region: expected printable characters"),
+        ("edge", {"region": "a" * 501}, "deployment.region: expected a text of 1 to 500 characters"),
+        ("none", {}, "deployment: not expected, since nothing is claimed"),
+        ("edge", {}, None),
+    ],
+    ids=["flavor", "field", "character", "length", "none", "fine"],
+)
+def test_the_verifier_checks_form_and_flavor_of_a_record(trained, tmp_path, unit, changes, named):
+    run = Path(shutil.copytree(trained / unit, tmp_path / "run"))
+    values = certificate(run) | {"deployment": RECORD | changes}
+    (run / "release" / "certificate.json").write_text(canonical_json(values) + "\n")
+    seal(run / "release")
+    found = verify(run).problems
+    assert [one.startswith(f"certificate.json: {named}") for one in found] == [True] * (named is not None)
+
+
+def test_an_unknown_audience_is_refused(refused, trained):
+    refused("to be one of owner, reviewer, public, got 'king'", "report", trained / "edge", "--audience", "king")
+
+
+def seal(release):
+    """Write the manifest anew, as a forger would."""
+    names = sorted(path.name for path in release.iterdir() if path.name != "manifest.json")
+    files = {name: hashlib.sha256((release / name).read_bytes()).hexdigest() for name in names}
+    (release / "manifest.json").write_text(canonical_json({"format": 1, "files": files}) + "\n")

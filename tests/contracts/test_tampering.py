@@ -18,7 +18,6 @@ from safetensors.numpy import load_file, save_file
 import sfumato as sf
 from sfumato.errors import InputError, LedgerError
 from sfumato.graph import stochastic_block_model
-from sfumato.record.deployment import ASKED
 from sfumato.record.ledger import canonical_json
 from sfumato.verify import describe, verify
 
@@ -135,7 +134,6 @@ def test_files_that_come_go_or_change_places_are_named(signed, change, problem):
 
 CYRILLIC = str.maketrans("aeo", "\u0430\u0435\u043e")
 LOOK_ALIKE = "Whoever runs the training may see the data and follows the method.".translate(CYRILLIC)
-RECORD = dict.fromkeys(ASKED, "words") | {"publication_date": "2026-12-01", "flavor": "Approximate DP"}
 # One field of one file, with the manifest rewritten: file, path, new value (a function takes the old one), what is named.
 EDITS = [
     ("certificate", "format", 1, "format"),
@@ -147,9 +145,6 @@ EDITS = [
     ("certificate", "notes", ["a\tb \t"], "notes[0]: expected printable characters"),
     ("certificate", "notes", ["a\u200bb\u2060"], "notes[0]: expected printable characters"),
     ("certificate", "notes", ["safe\x1b[2K"], "notes[0]: expected printable characters"),
-    ("certificate", "deployment", RECORD | {"flavor": "Pure DP"}, "deployment.flavor: expected Approximate DP, since delta is"),
-    ("certificate", "deployment", RECORD | {"arcs": "0,1"}, "deployment.arcs: is not a known field"),
-    ("certificate", "deployment", RECORD | {"region": "safe\x1b[2K"}, "deployment.region: expected printable characters"),
     ("certificate", "composition.builds_on", 17 * [{}], "composition.builds_on: expected a list of at most 16"),
     ("certificate", "method", "mlp", "method"),
     ("certificate", "method", "g\u0430p", "method"),
@@ -246,7 +241,6 @@ def test_an_edited_field_is_named_even_if_the_manifest_is_rewritten(run, name, f
 
 @pytest.mark.parametrize(("name", "field", "value", "named"), [
     *EDITS[::8], ("certificate", "version", "9.9", ""), ("certificate", "notes", ["Trust me."], ""),
-    ("certificate", "deployment", RECORD, ""),
     ("spec", "graph.name", "moon", ""),
 ])  # fmt: skip
 def test_a_signature_covers_every_field(signed, name, field, value, named):

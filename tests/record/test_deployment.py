@@ -18,7 +18,7 @@ def test_a_record_keeps_what_was_written(tmp_path):
     record = Deployment.read(path)
     assert record.to_dict() == FILLED | {"description": "one line and another"}
     assert Deployment(**record.to_dict()) == record
-    assert Deployment(**FILLED | {"publication_date": datetime.date(2026, 12, 1)}).to_dict() == FILLED
+    assert Deployment.from_dict(FILLED | {"publication_date": datetime.date(2026, 12, 1)}).to_dict() == FILLED
 
 
 @pytest.mark.parametrize(

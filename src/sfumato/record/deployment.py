@@ -85,8 +85,6 @@ class Deployment:
     implementation: str | None = None
 
     def __post_init__(self) -> None:
-        if type(self.publication_date) is date:  # TOML has a type for days
-            object.__setattr__(self, "publication_date", self.publication_date.isoformat())
         for name, asked in ASKED.items():
             value = getattr(self, name)
             if value is None and name in _OPTIONAL:
@@ -119,17 +117,18 @@ class Deployment:
         if missing:
             wanted = "; ".join(f"{name}: {ASKED[name]}" for name in missing)
             raise InputError(f"Expected the deployment record to have {missing[0]}, got none. Write {wanted}.")
-        return cls(**values)
+        day = values["publication_date"]  # TOML has a type for days
+        return cls(**{**values, "publication_date": day.isoformat() if type(day) is date else day})
 
     @classmethod
-    def read(cls, path: Path) -> Deployment:
+    def read(cls, path: str | Path) -> Deployment:
         """Read a record from a TOML file.
 
         Raises:
             InputError: the file cannot be read or is no TOML, or a field is unknown, missing or malformed.
         """
         try:
-            values = tomllib.loads(path.read_text(encoding="utf-8"))
+            values = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except OSError as error:
             raise InputError(f"Cannot read {str(path)!r}: {error.strerror or error}. Check the path.") from error
         except ValueError as error:
