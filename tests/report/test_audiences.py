@@ -29,7 +29,7 @@ def words(page):
 @pytest.mark.parametrize("unit", CLAIMED, ids=repr)
 def test_pages_are_sound_under_every_unit(unit):
     run = claimed_run(unit, record=RECORD)
-    public, reviewer = words(public_page(run)), words(reviewer_page(run, "VALID: runs/first"))
+    public, reviewer = words(public_page(run)), words(reviewer_page(run, "VALID: runs/first\nclaim: none"))
     assert "epsilon is at most 1." in public
     assert "right in at most 73.2 of 100" in public
     for text in (*run.certificate["caveats"], *(NOT_PROTECTED[part] for part in unit.public)):

@@ -29,7 +29,7 @@ _SIMULATED = (
 )
 _SEVERAL = (
     "All of your links together. The limit is for one link. For two of your links together epsilon counts twice, for ten "
-    "of them ten times, and delta grows as well."
+    "of them ten times, and a delta above 0 grows too."
 )
 _TWO_ENTRIES = "A person who is in the data several times, for example with two accounts. Epsilon counts for each time."
 

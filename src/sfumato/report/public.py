@@ -129,8 +129,8 @@ def _delta(delta: float) -> Section:
         texts = (
             f"The limit above may fail. The probability of that is called delta. Here it is at most {one_in(delta)} (written "
             f"{delta:g}). If the limit fails, nothing bounds what the model reveals about your part: at worst, all of it.",
-            "Exactly: delta is added to the probability of anything that somebody could see. The number of right guesses above "
-            "already contains it.",
+            "In exact words: delta is added to the probability of anything that somebody could see. The number of right guesses "
+            "above already contains it.",
         )
     return Section("delta", "What the number delta means", texts)
 

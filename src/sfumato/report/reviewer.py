@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.record.certificate import price_words
 from sfumato.record.deployment import ASKED
 from sfumato.report.html import to_html
-from sfumato.report.page import Code, Facts, Page, Part, Section, Table
+from sfumato.report.page import Code, Facts, Items, Page, Part, Section, Table
 from sfumato.report.run import guarantee_section, released_section
 from sfumato.report.scale import belief_after, factor, one_in, right_guesses, scale_figure
 from sfumato.report.words import ACCOUNTING, capital, claim_words, event_words, plain
@@ -50,7 +50,7 @@ def reviewer_page(run: Run, verdict: str) -> str:
         released_section(run),
         _accounting(values),
         _verdict(run, verdict),
-        Section("certificate", "The certificate in full", (Code(json.dumps(values, indent=1, ensure_ascii=False)),)),
+        Section("certificate", "The certificate in full", (_certificate(values),)),
     )
     return to_html(Page(f"{name}: for reviewers", _LEAD, sections, _CLOSING))
 
@@ -98,12 +98,18 @@ def _accounting(values: Mapping[str, Any]) -> Section:
 
 
 def _verdict(run: Run, verdict: str) -> Section:
-    signed = f"\nsfumato verify {run.folder} --public-key KEY" if run.signed else ""
+    signed = " --public-key KEY" if run.signed else ""
     texts = (
         "When this page was written, the verifier said:",
-        Code(verdict),
-        "Check it yourself. The verifier needs NumPy and cryptography alone, and derives epsilon again with code of its own:",
-        Code(f"sfumato verify {run.folder}\npython -m sfumato.verify {run.folder}{signed}"),
+        Items(tuple(verdict.splitlines())),
+        "Check it yourself. The verifier needs NumPy and cryptography alone, and derives epsilon again with code of its own. The "
+        "second command runs without the rest of the library.",
+        Code(f"sfumato verify {run.folder}{signed}"),
+        Code(f"python -m sfumato.verify {run.folder}{signed}"),
         "It cannot see that the noise was drawn, that the assumptions hold, or that nothing else was released.",
     )
     return Section("verdict", "How to verify", texts)
+
+
+def _certificate(values: Mapping[str, Any]) -> Facts:
+    return Facts(tuple((name, json.dumps(value, ensure_ascii=False)) for name, value in sorted(values.items())))
