@@ -89,6 +89,14 @@ def test_who_held_the_values_of_simulated_devices_is_told():
     assert "you have to trust them" not in words(public_page(collected))
 
 
+def test_earlier_models_and_read_facts_are_named():
+    runs = [{"ledger_head": "0" * 64, "epsilon": 2.0, "delta": 1e-6}]
+    text = words(public_page(claimed_run(sf.EdgeLevel(directed=False), builds_on=runs)))
+    assert "Earlier models, on which this one builds." in text
+    assert "read from the data and count as public: num_features." in text
+    assert "Earlier models" not in words(public_page(claimed_run(sf.EdgeLevel(directed=False))))
+
+
 @pytest.mark.parametrize("signed", [True, False])
 def test_the_signature_is_told(signed):
     run = claimed_run(sf.EdgeLevel(directed=False), signed=signed)

@@ -6,6 +6,7 @@ from report_samples import RECORD, claimed_run
 import sfumato as sf
 from sfumato.errors import InputError
 from sfumato.privacy.events import LaplaceEvent
+from sfumato.record.arrivals import Arrival, marks
 from sfumato.report import registered
 from sfumato.report.registry import Field, Registered
 
@@ -47,6 +48,21 @@ def test_units_differ_in_trust_and_number(unit, model, variant, count):
     assert found["dp_variant"]["variant_name"] == variant
     assert found["privacy_loss"].get("number_of_privacy_units") == count
     assert ("delta" in found["privacy_loss"]["privacy_parameters"]) == (variant == "Approximate DP")
+
+
+def test_a_run_that_builds_on_others_says_so():
+    runs = [{"ledger_head": "0" * 64, "epsilon": 2.0, "delta": 1e-6}]
+
+    def model(**stated):
+        run = claimed_run(EDGE, builds_on=runs, **stated)
+        return registered(run).to_dict()["deployment"]["deployment_model"]
+
+    inferred, arrived = model(), model(arrival=Arrival("a" * 64, "b" * 64, marks(["ann"])))
+    assert (inferred["release_type"], inferred["data_source_type"]) == ("One release", "Static")
+    assert "(epsilon 2.0, delta 1e-06), whose cost comes on top" in inferred["release_type_details"]
+    assert (arrived["release_type"], arrived["data_source_type"]) == ("Many releases", "Dynamic")
+    assert "an edge pays in one of them, once" in arrived["release_type_details"]
+    assert "on top" not in arrived["release_type_details"]
 
 
 def test_what_nobody_wrote_is_asked_for():

@@ -224,9 +224,10 @@ def _actors(shown: Mapping[str, list[str]]) -> str:
 
 
 def _covers(certificate: Mapping[str, Any]) -> str:
+    others = certificate["composition"]["builds_on"]
     runs = [
         f"The weights come from another run (epsilon {one['epsilon']}, delta {one['delta']}), whose cost comes on top."
-        for one in certificate["composition"]["builds_on"]
+        for one in (others[:-1] if "arrival" in certificate else others)  # an edge pays in the run or in its arrival
     ]
     return " ".join([certificate["composition"]["covers"], *runs])
 
