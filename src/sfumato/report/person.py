@@ -104,19 +104,27 @@ def _record(certificate: Mapping[str, Any]) -> Person:
 
 
 def _class(certificate: Mapping[str, Any]) -> Person:
-    asked = _asked(certificate["unit"], "all that the data holds of one group", "was used", "or left out")
     what = (
         "everything that the data holds of one group, however much it is; where each group is one person, all about you"
     )
-    return Person(what, *asked)
+    return Person(what, *_held(certificate["unit"], "one group"))
 
 
 def _cell(certificate: Mapping[str, Any]) -> Person:
-    asked = _asked(certificate["unit"], "all that the data holds of such a part", "was used", "or left out")
     what = "everything that the data holds of one small part of a group, for example all pictures that look much alike"
     if certificate["unit"]["partition"] == "declared":
         what = "everything that the data holds of one part that the publisher defined, for example of one person"
-    return Person(what, *asked)
+    return Person(what, *_held(certificate["unit"], "one such part"))
+
+
+def _held(unit: Mapping[str, Any], whole: str) -> tuple[str, str]:
+    """What somebody may want to know of many entries at once, and what they may believe of them."""
+    if unit["relation"] == "replace":
+        return (
+            f"which of two lists of entries {whole} has",
+            f"{whole} has a certain list of entries and not another one",
+        )
+    return f"whether {whole} has any entries", f"{whole} has entries"
 
 
 def _local(certificate: Mapping[str, Any]) -> Person:
