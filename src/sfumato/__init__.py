@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.units import NoPrivacy as NoPrivacy
     from sfumato.privacy.units import RecordLevel as RecordLevel
     from sfumato.privacy.units import SubclassLevel as SubclassLevel
+    from sfumato.record.deployment import Deployment as Deployment
 
 _HOME = {
     "Auto": "central.auto",
@@ -60,6 +61,7 @@ _HOME = {
     "ClassLevel": "privacy.units",
     "DPGNN": "central.dpgnn",
     "DPAR": "central.dpar",
+    "Deployment": "record.deployment",
     "EdgeLevel": "privacy.units",
     "Fitted": "method.plan",
     "GAP": "central.gap",

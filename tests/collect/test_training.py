@@ -32,6 +32,7 @@ from sfumato.local import method as local_method
 from sfumato.local.collection import ANSWERED, FEATURES, LABELS, received
 from sfumato.local.drop import Agreement
 from sfumato.randomizers.links import LinkReports
+from sfumato.record.deployment import ASKED
 from sfumato.verify import verify
 
 
@@ -305,7 +306,10 @@ def _train(capsys, *options):
 def test_the_command_line_trains_predicts_and_verifies(folder, tmp_path, capsys):
     collection(USERS[:140], features=features(), label=label()).write(tmp_path / "closed.sfumato")
     run = tmp_path / "run"
-    options = ("--collection", tmp_path / "closed.sfumato", "--edges", folder / "edges.csv")
+    record = dict.fromkeys(ASKED, "words") | {"publication_date": "2026-12-01", "flavor": "Approximate DP"}
+    deployment = tmp_path / "deployment.toml"
+    deployment.write_text("".join(f'{name} = "{text}"\n' for name, text in record.items()))
+    options = ("--collection", tmp_path / "closed.sfumato", "--edges", folder / "edges.csv", "--deployment", deployment)
     code, out, _ = _train(capsys, "lpgnn", *options, "--out", run, "--threads", "1", "--json")
     found = json.loads(out)
     assert code == 0
@@ -314,7 +318,9 @@ def test_the_command_line_trains_predicts_and_verifies(folder, tmp_path, capsys)
     assert found["privacy"]["epsilon"] == 4.0
     assert (found["collection"]["reports"], found["missing"]) == (140, 10)
     assert invoke(["verify", str(run)]) == 0
-    assert "140 reports" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "140 reports" in told
+    assert "deployment record: words, by words, 2026-12-01" in told
     assert invoke(["predict", str(run)]) == 0
     assert len((run / "predictions.csv").read_text().splitlines()) == 151
     assert invoke(["report", str(run)]) == 0
@@ -322,6 +328,9 @@ def test_the_command_line_trains_predicts_and_verifies(folder, tmp_path, capsys)
     for words in ("140 reports", "Validation accuracy"):
         assert words in page
     assert "true labels or other" not in page
+    for audience, said in (("public", "not even those who collect the reports"), ("reviewer", "140 reports")):
+        assert invoke(["report", str(run), "--audience", audience]) == 0
+        assert said in (run / "reports" / f"{audience}.html").read_text()
     capsys.readouterr()
     assert invoke(["evaluate", str(run)]) == 2
     assert "validation.json" in capsys.readouterr().err

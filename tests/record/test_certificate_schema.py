@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sfumato.errors import InputError
 from sfumato.noise import rectangles
 from sfumato.pate.folder import ASSUMPTIONS
 from sfumato.privacy import events
@@ -23,6 +24,7 @@ from sfumato.privacy.units import (
 from sfumato.record import arrivals, collected
 from sfumato.record.arrivals import Arrival, marks
 from sfumato.record.certificate import COVERS, FIXED, FORMAT, LINK, LOCAL, Statement, certify
+from sfumato.record.deployment import ASKED, FLAVORS, Deployment
 from sfumato.record.ledger import Ledger, Release
 from sfumato.verify import collection, documents
 from sfumato.verify.arrivals import ALONE, TOGETHER, caveats
@@ -48,7 +50,7 @@ EVENTS = [
 ]  # fmt: skip
 
 
-def written(unit, event, candidates=(), arrival=None, collection=None):
+def written(unit, event, candidates=(), arrival=None, collection=None, deployment=None):
     """A certificate as the library writes it, read back."""
     release = Release("aggregate/1", event, (4, 2), 4)
     plan = {"method": "gap", "unit": {}, "claim": {"epsilon": 1.0, "delta": 1e-7}, "delta_sampler": 0.0}
@@ -58,7 +60,7 @@ def written(unit, event, candidates=(), arrival=None, collection=None):
         ledger, version="0.1.0", settings={}, unit=unit, budget=None, accounting="pld", public_facts=FACTS,
         assumed_public=[], who_may_see={"anyone": ["weights"], "the node itself": [], "never": []}, notes=("free",),
         builds_on=[{"ledger_head": "0" * 64, "epsilon": None, "delta": None}], candidates=candidates,
-        arrival=arrival, collection=collection,
+        arrival=arrival, collection=collection, deployment=deployment,
     )  # fmt: skip
     return json.loads(certify(stated).to_json())
 
@@ -71,7 +73,7 @@ def faults(value, form="certificate"):
 def test_the_writer_fills_exactly_the_fields_of_the_schema(unit):
     values = written(unit, EVENTS[0])
     assert faults(values) == []
-    assert values.keys() == FIELDS.keys() - {"candidates", "arrival", "collection", "prices"}
+    assert values.keys() == FIELDS.keys() - {"candidates", "arrival", "collection", "deployment", "prices"}
     tuned = [{"method": "gap", "settings": {"num_hops": hops}} for hops in (1, 2)]
     assert faults(written(unit, EVENTS[0], tuned)) == []
     assert written(unit, EVENTS[0], tuned)["candidates"] == tuned
@@ -89,6 +91,22 @@ def test_the_writer_names_a_collection_as_the_schema_says():
     assert values["composition"]["covers"] == collected.COVERS
     assert faults({**values, "collection": {**facts, "reports": -1}})
     assert faults({**values, "collection": {"name": "c"}})
+
+
+def test_the_schema_asks_a_deployment_record_for_what_the_library_asks():
+    record = dict.fromkeys(ASKED, "a") | {"publication_date": "2026-12-01", "flavor": "Pure DP"}
+    assert faults(written(EdgeLevel(directed=True), EVENTS[0], deployment=record)) == []
+    assert FORMS["deployment"]["properties"].keys() == ASKED.keys()
+    assert tuple(FORMS["deployment"]["properties"]["flavor"]["enum"]) == FLAVORS
+    for name in ASKED:
+        rest = {key: text for key, text in record.items() if key != name}
+        optional = name not in FORMS["deployment"]["required"]
+        assert bool(faults(rest, "deployment")) != optional
+        if optional:
+            assert Deployment.from_dict(rest).to_dict() == rest
+        else:
+            with pytest.raises(InputError, match=f"to have {name}, got none"):
+                Deployment.from_dict(rest)
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.type)
@@ -122,6 +140,7 @@ NEAR_MISSES = [
     ("mark", ["0" * 16], ["0" * 15, "0" * 17, "A" * 16, None]),
     ("hash", ["0" * 64], ["0" * 63, "0" * 65, "0" * 64 + "\n", "A" * 64, "g" * 64, "\u0660" * 64]),
     ("relation", ["replace"], ["Replace", "remove", None, ["replace"]]),
+    ("day", ["2026-12-01"], ["2026-12-1", "2026-12-01 ", "1.12.2026", None]),
     ("texts", [[], ["a"]], ["a", [""], {"a": 1}, None]),
 ]
 
@@ -159,7 +178,8 @@ def test_the_schema_uses_only_what_the_verifier_reads():
             assert form["type"] == "object"
             assert form["additionalProperties"] is False
             optional = {
-                "certificate": {"candidates", "arrival", "collection", "prices"},
+                "certificate": {"candidates", "arrival", "collection", "deployment", "prices"},
+                "deployment": {"curator_type", "sector", "region", "implementation"},
                 "release": {"arc_change"},
                 "plan": {"arrival"},
                 "graph_facts": {"num_arcs", "untrained_classes", "degree_bounds", "image_shape"},

@@ -6,6 +6,10 @@ from types import SimpleNamespace
 from xml.etree import ElementTree
 
 from sfumato.privacy.events import GaussianEvent, event_to_dict
+from sfumato.record.certificate import Statement, certify
+from sfumato.record.deployment import ASKED
+from sfumato.record.ledger import Ledger, Release
+from sfumato.report.run import Run
 
 ACCURACY = {"GAP edge": 0.7, "GAP node": 0.6, "MLP edge": 0.5, "MLP node": 0.4, "SAGE": 0.9}
 ROW = {
@@ -128,3 +132,29 @@ def assert_sound(page):
         assert figure.find(f"{svg}title").text
         assert re.search(r"\d", figure.find(f"{svg}desc").text)
     return root
+
+
+def claimed_run(unit, events=GAUSSIAN, *, record=None, signed=False, **stated):
+    """A run with the whole certificate that the library writes for a unit."""
+    releases = [Release(f"aggregate/{i}", event, (60, 4), 8) for i, event in enumerate(events, 1)]
+    delta = 0.0 if unit.trust == "link" else 1e-6
+    plan = {"method": "gap", "claim": {"epsilon": 1.0, "delta": delta}, "delta_sampler": 1e-28}
+    facts = {"num_nodes": 60, "num_train": 45, "num_features": 4, "num_classes": 3, "directed": False,
+             "max_degree": None, "mean_degree": None}  # fmt: skip
+    shown = unit.audience(["noisy aggregates", "weights"], never=["sums before noise"])
+    settings = {"num_hops": None, "width": 16}
+    statement = Statement(
+        Ledger(plan, releases).charge_all(), "0.1.0", settings, unit, {"epsilon": 1.0, "delta": delta}, "gaussian", facts,
+        ("num_features",), shown, deployment=record, **stated,
+    )  # fmt: skip
+    return Run("runs/first", certify(statement).values, "campus", ("a", "b"), {}, signed)
+
+
+RECORD = {
+    **dict.fromkeys(ASKED, "in words"),
+    "product": "Dorm groups",
+    "curator": "A University",
+    "contact": "privacy@university.example",
+    "publication_date": "2026-12-01",
+    "flavor": "Approximate DP",
+}

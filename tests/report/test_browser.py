@@ -4,8 +4,10 @@ import os
 from pathlib import Path
 
 import pytest
+from report_samples import RECORD, claimed_run
 
-from sfumato.report import experiment_figures, experiment_page, run_page
+from sfumato.privacy.units import NodeLevel
+from sfumato.report import experiment_figures, experiment_page, public_page, reviewer_page, run_page
 
 # A browser that dies says nothing about the page: such a test, and no other, runs again in a fresh browser.
 pytestmark = pytest.mark.flaky(reruns=2, only_rerun="TargetClosedError")
@@ -54,7 +56,7 @@ def open_page(browser, tmp_path):
         context.close()
 
 
-@pytest.fixture(scope="module", params=["experiment", "hostile", "edge", "none"])
+@pytest.fixture(scope="module", params=["experiment", "hostile", "edge", "none", "public", "reviewer"])
 def html(request, spec, rows, hostile, edge_run, bare_run):
     """One page of each kind."""
     made = {
@@ -62,6 +64,8 @@ def html(request, spec, rows, hostile, edge_run, bare_run):
         "hostile": lambda: experiment_page(*hostile),
         "edge": lambda: run_page(edge_run),
         "none": lambda: run_page(bare_run),
+        "public": lambda: public_page(claimed_run(NodeLevel(max_out_degree=3), record=RECORD)),
+        "reviewer": lambda: reviewer_page(claimed_run(NodeLevel(max_out_degree=3), record=RECORD), "VALID: runs/first"),
     }
     return made[request.param]()
 

@@ -25,6 +25,7 @@ from sfumato.cli import (
     data,
     experiment,
     export_onnx,
+    export_registry,
     invert,
     ledger,
     methods,
@@ -71,6 +72,7 @@ app.add_typer(experiment.app, name="experiment")
 app.add_typer(pate.app, name="pate")
 export = typer.Typer(no_args_is_help=True, help="Take a finished run into other tools. This spends nothing.")
 export.command("onnx")(export_onnx.onnx)
+export.command("registry")(export_registry.registry)
 app.add_typer(export, name="export")
 
 

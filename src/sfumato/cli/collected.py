@@ -17,6 +17,7 @@ from sfumato.cli.output import plain_console, stage_bars, tell
 from sfumato.cli.scores import show_guarantee, write_words
 from sfumato.cli.stopped import leaving
 from sfumato.errors import InputError
+from sfumato.record.deployment import Deployment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,8 +35,8 @@ COLLECTION = typer.Option(
     "--nodes and --label where labels are public.",
 )
 _TAKES = {
-    "method", "collection", "edges", "nodes", "label", "schema", "preset", "threads", "device", "sign_key", "out", "as_json",
-    "verbose",
+    "method", "collection", "edges", "nodes", "label", "schema", "preset", "threads", "device", "sign_key", "deployment", "out",
+    "as_json", "verbose",
 }  # fmt: skip
 _FIXED = "the schema of the collection fixes it, and devices answered by it already"
 _WHY = {
@@ -83,6 +84,7 @@ def train_collected(context: typer.Context, values: dict[str, Any], *, as_json: 
 
     if values["sign_key"] is not None:
         read_sign_key(values["sign_key"])
+    record = None if values["deployment"] is None else Deployment.read(values["deployment"])
     out, places = values["out"], (values[name] for name in ("edges", "nodes", "label", "schema"))
     tables = Tables(*(None if one is None else str(one) for one in places))
     with leaving(
@@ -96,7 +98,7 @@ def train_collected(context: typer.Context, values: dict[str, Any], *, as_json: 
             typer.echo(str(training.plan), err=True)
         loaded = time.perf_counter()
         with stage_bars(as_json) as report:
-            fitted = training.fit(ledger=out / "release" / LEDGER, progress=report)
+            fitted = training.fit(ledger=out / "release" / LEDGER, progress=report, deployment=record)
         trained = time.perf_counter()
         tables.write(out)
         fitted.save(out, sign_key=values["sign_key"])

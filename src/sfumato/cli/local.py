@@ -18,7 +18,7 @@ OF_VALUES, OF_LINKS = words_under("local"), words_under("link")
 OF_TRUST = {"local": OF_VALUES, "link": OF_LINKS}
 WORDS = (*OF_VALUES, *OF_LINKS)
 _OWN = {option: words_with(option) for option in ("epsilon_x", "epsilon_y", "preset", "mechanism")}
-_NOT_OF_LINKS = ("epsilon_y", "split", "controls", "preset", "sign_key", "public_ids")
+_NOT_OF_LINKS = ("epsilon_y", "split", "controls", "preset", "sign_key", "public_ids", "deployment")
 
 
 def implied(values: dict[str, Any]) -> dict[str, Any]:

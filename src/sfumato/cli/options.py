@@ -15,6 +15,7 @@ from sfumato.cli.stopped import PRIVATE
 from sfumato.errors import InputError
 from sfumato.evaluation.source import Source
 from sfumato.privacy.units import UNITS
+from sfumato.record.deployment import Deployment
 
 if TYPE_CHECKING:
     from sfumato.record.dataset_ledger import DatasetLedger
@@ -138,6 +139,12 @@ PUBLIC_IDS = typer.Option(
     help="Let the node ids leave too, in release/ids.txt, so that whoever has the release can match its rows. They are outside "
     "the guarantee: leave them out where being in the data is a secret.",
 )
+DEPLOYMENT = typer.Option(
+    None,
+    "--deployment",
+    help="A TOML file that says who publishes the model, what for, and why at this epsilon. It goes into the certificate as it "
+    "stands: keep private data out of it.",
+)
 OUT = typer.Option(None, "--out", help="A new folder, for this run.")
 JSON = typer.Option(False, "--json", help="Print one JSON object on standard output.")
 HOPS = words_with("hops")
@@ -159,7 +166,8 @@ class Options:
       ``schema`` and ``directed``; its texts, ``text`` and ``text_features``; its ``image_size``; and its ``split``;
     * what is evaluated: ``seeds``, ``controls``;
     * the ledger of the data set: ``ledger``, ``total_epsilon``, ``total_delta``, ``composition``;
-    * how it runs and what it leaves: ``device``, ``threads``, ``resumable``, ``sign_key``, ``public_ids``, ``out``.
+    * how it runs and what it leaves: ``device``, ``threads``, ``resumable``, ``sign_key``, ``public_ids``, ``deployment``,
+      ``out``.
     """
 
     method: str
@@ -206,6 +214,7 @@ class Options:
     threads: int | None = None
     sign_key: Path | None = None
     public_ids: bool = False
+    deployment: Deployment | None = None
 
     def source(self) -> Source:
         """Return the source of the graph that the options name, checked.
@@ -241,7 +250,9 @@ class Options:
     def from_json(cls, values: dict[str, Any]) -> Options:
         """Read back the options that :meth:`to_json` wrote."""
         paths = {name: Path(values[name]) for name in _PATHS if values.get(name) is not None}
-        return cls(**{**values, **paths, "text": tuple(values.get("text", ()))})
+        record = values.get("deployment")
+        kept = {"text": tuple(values.get("text", ())), "deployment": None if record is None else Deployment(**record)}
+        return cls(**{**values, **paths, **kept})
 
 
 def shared_ledger(
@@ -344,6 +355,8 @@ def _same(name: str, value: Any, stored: Any) -> bool:
 
     if stored is None:
         return False
+    if name == "deployment":
+        return bool(Deployment.read(value) == stored)
     if name in _PATHS:
         return bool(value.resolve() == stored.resolve())
     if name == "text_features":

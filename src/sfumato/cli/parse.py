@@ -15,6 +15,7 @@ from sfumato.cli.options import HOPS, Options, shared_ledger
 from sfumato.errors import InputError
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import Declared, class_for, unit_named
+from sfumato.record.deployment import Deployment
 
 if TYPE_CHECKING:
     from sfumato.evaluation.request import Request
@@ -35,6 +36,7 @@ class Job:
         public_ids: whether the node ids leave with the release.
         threads: how many threads to use; None uses all.
         device: where to compute; only "cpu" so far.
+        deployment: the record of who publishes the model, or None.
         look: refuses a graph that lacks what the method asks for; None accepts every graph.
     """
 
@@ -46,6 +48,7 @@ class Job:
     public_ids: bool
     threads: int | None
     device: str
+    deployment: Deployment | None
     look: Callable[[Graph], None] | None
 
     @property
@@ -77,7 +80,8 @@ def given(values: dict[str, Any], command: str = "train") -> Options:
         if values[name] is None:
             shown = "METHOD" if name == "method" else f"--{name}"
             raise InputError(f"Expected {shown} with {command}, got none. {remedy}.")
-    return Options(**values)
+    record = values.get("deployment")
+    return Options(**{**values, "deployment": None if record is None else Deployment.read(record)})
 
 
 def with_arcs(values: dict[str, Any]) -> dict[str, Any]:
@@ -134,6 +138,10 @@ def check(options: Options) -> None:
     _ledger(options)
     if options.resumable and not unit.private:
         raise InputError("Expected --resumable with a privacy unit, got none: there is no noise to repeat. Drop it.")
+    if options.deployment is not None and not unit.private:
+        raise InputError(
+            "Expected --deployment with a privacy unit, got none: nothing of such a run may be published. Drop it."
+        )
     options.source()
 
 
@@ -174,6 +182,7 @@ def parse(options: Options) -> Job:
         options.public_ids,
         options.threads,
         options.device,
+        options.deployment,
         look,
     )
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import typer
 
 from sfumato._optional import TRAIN, check_installed
-from sfumato._validate import fail
+from sfumato._validate import check_choice, fail
 from sfumato.cli.output import write_page
+from sfumato.cli.verified import verified
 from sfumato.errors import InputError
 from sfumato.evaluation.source import Source
 
@@ -19,30 +20,45 @@ if TYPE_CHECKING:
     from sfumato.report.run import Run
 
 RUN = typer.Argument(..., help="The folder of a run.")
+_PAGES = {"owner": "index.html", "reviewer": "reviewer.html", "public": "public.html"}
 
 
 def report(
     run: Path = RUN,
     out: Path | None = typer.Option(
-        None, "--out", help="The HTML file to write (default: reports/index.html in the run folder)."
+        None,
+        "--out",
+        help="The HTML file to write (default: index.html, reviewer.html or public.html under reports/ in the run folder).",
+    ),
+    audience: str = typer.Option(
+        "owner",
+        "--audience",
+        help="Who reads it: owner (with scores, which must not leave), reviewer (who checks the claim), or public (people whose "
+        "data may have been used).",
     ),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object on standard output."),
 ) -> None:
     """Write one page about a run.
 
-    It holds the certificate in words, the releases, and the scores, which are marked as outside the guarantee.
+    It holds the certificate in words, the releases, and the scores, which are marked as outside the guarantee. The pages for
+    reviewers and for the public hold no scores and may leave with the release; a run that sfumato verify refuses gets none.
     """
-    out = out or run / "reports" / "index.html"
+    check_choice(tuple(_PAGES), audience=audience)
+    out = out or run / "reports" / _PAGES[audience]
     if out.suffix.lower() != ".html":
         raise fail("out", str(out), "to end in .html")
     if (run / "release").resolve() in out.resolve().parents:
         raise fail("out", str(out), "to be outside release/", "Only certified files belong there.")
-    check_installed(*TRAIN, "matplotlib", "jinja2")
-    from sfumato.report import read_run, run_page
+    if audience == "owner":
+        check_installed(*TRAIN, "matplotlib", "jinja2")
+        from sfumato.report import read_run, run_page
 
-    page = run_page(_with_graph(run, read_run(run)))
+        page, kept = run_page(_with_graph(run, read_run(run))), "It holds scores: it is not for release."
+    else:
+        check_installed("safetensors", "matplotlib", "jinja2")
+        page, kept = _page_for(audience, run), "It holds no scores, and may leave with the release."
     write_page(out, page)
-    typer.echo(json.dumps({"out": str(out)}) if as_json else f"Wrote {out}. It holds scores: it is not for release.")
+    typer.echo(json.dumps({"out": str(out)}) if as_json else f"Wrote {out}. {kept}")
 
 
 def cite(run: Path = RUN) -> None:
@@ -54,6 +70,15 @@ def cite(run: Path = RUN) -> None:
 
     read = read_run(run)
     typer.echo(citations(read.certificate, read.graph), nl=False)
+
+
+def _page_for(audience: str, run: Path) -> str:
+    """Return the page of a valid run for readers who were not there."""
+    from sfumato import verify as verifier
+    from sfumato.report import public_page, read_run, reviewer_page
+
+    read, result = read_run(run), verified(run)
+    return public_page(read) if audience == "public" else reviewer_page(read, verifier.describe(run, result))
 
 
 def _with_graph(folder: Path, run: Run) -> Run:

@@ -364,6 +364,7 @@ def verify(
             "prices": list(result.prices),
             "arrivals": result.arrivals,
             **({} if result.collection is None else {"collection": result.collection}),
+            **({} if result.deployment is None else {"deployment": result.deployment}),
         }
         typer.echo(json.dumps(found))
     else:

@@ -18,7 +18,8 @@ from sfumato._files import whole_file
 from sfumato._optional import TRAIN, check_installed
 from sfumato._validate import fail
 from sfumato.cli.listening import address_of, check_tls, listening, load_tls, warn_of_plain_text
-from sfumato.errors import DataError, InputError
+from sfumato.cli.verified import verified
+from sfumato.errors import InputError
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -95,7 +96,6 @@ def _app(run: Path, first: Served, token_key: Path, tokens: Path | None) -> Fast
 
 
 def _read(run: Path) -> Served:
-    from sfumato import verify as verifier
     from sfumato.catalog import load
     from sfumato.cli.arrivals import check_trained
     from sfumato.cli.collected import graph_of_run
@@ -103,12 +103,7 @@ def _read(run: Path) -> Served:
     from sfumato.evaluation.source import Source
     from sfumato.serving.served import Served
 
-    try:
-        problems = verifier.verify(run).problems
-    except verifier.VerifyInputError as error:
-        raise InputError(str(error)) from error
-    if problems:
-        raise DataError(f"Expected a run that `sfumato verify` finds valid, got {str(run)!r}: {problems[0]}.")
+    verified(run)
     fitted = load(run)
     check_trained(run)
     if fitted.collection is not None:

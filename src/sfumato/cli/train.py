@@ -99,6 +99,7 @@ def train(
     ray_address: str | None = options.RAY_ADDRESS,
     sign_key: Path | None = options.SIGN_KEY,
     public_ids: bool = options.PUBLIC_IDS,
+    deployment: Path | None = options.DEPLOYMENT,
     out: Path | None = options.OUT,
     as_json: bool = options.JSON,
     verbose: bool = typer.Option(
@@ -210,6 +211,7 @@ def _fit(
             progress=report,
             dataset_ledger=job.ledger,
             state=state,
+            deployment=job.deployment,
         )
         seconds = time.perf_counter() - start
         if fitted.ledger.torn:

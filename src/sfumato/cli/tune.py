@@ -79,6 +79,7 @@ def tune(
     engine: str = options.ENGINE,
     ray_address: str | None = options.RAY_ADDRESS,
     sign_key: Path | None = options.SIGN_KEY,
+    deployment: Path | None = options.DEPLOYMENT,
     out: Path | None = options.OUT,
     dry_run: bool = typer.Option(
         False, "--dry-run", help="Print what tuning would cost, and stop. No --out is needed."
@@ -215,7 +216,9 @@ def _fit(job: Job, prepared: Prepared) -> Fitted:
     from sfumato.record.release_folder import LEDGER
 
     print("tuning ...", file=sys.stderr, flush=True)
-    fitted = prepared.plan.fit(prepared.first, ledger=job.out / "release" / LEDGER, dataset_ledger=job.ledger)
+    fitted = prepared.plan.fit(
+        prepared.first, ledger=job.out / "release" / LEDGER, dataset_ledger=job.ledger, deployment=job.deployment
+    )
     prepared.request.source.write(job.out)
     fitted.save(job.out, sign_key=job.sign_key)
     return fitted

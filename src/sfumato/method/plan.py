@@ -27,7 +27,7 @@ from sfumato.method.opening import open_session
 from sfumato.method.shown import ShownFit, ShownPlan
 from sfumato.noise.rectangles import SAMPLER_TAU
 from sfumato.privacy.budget import Budget
-from sfumato.privacy.calibration import pure_cost
+from sfumato.privacy.calibration import accountant
 from sfumato.privacy.events import SelectionEvent
 from sfumato.privacy.promises import Caveat, implausible, warn
 from sfumato.privacy.units import Unit, unit_from_dict, unit_to_dict
@@ -40,6 +40,7 @@ from sfumato.record.stopped import noting_charges
 if TYPE_CHECKING:
     from sfumato.record.collected import Collected
     from sfumato.record.dataset_ledger import DatasetLedger
+    from sfumato.record.deployment import Deployment
     from sfumato.record.resume import FitState
 
 _CACHE = "cache/"
@@ -117,6 +118,7 @@ class Plan(ShownPlan, Planned):
         state: FitState | None = None,
         measure: bool = False,
         collected: Collected | None = None,
+        deployment: Deployment | None = None,
     ) -> Fitted:
         """Train on private data, spending exactly this plan.
 
@@ -132,9 +134,10 @@ class Plan(ShownPlan, Planned):
             measure: gap, progap and mlp also keep the accuracy on training and validation nodes after every step. It reads
                 true labels: evaluation outside the guarantee, on which neither model nor certificate depends.
             collected: reports that devices sent, to learn from in place of asking. The graph needs no value they tell of.
+            deployment: who publishes the model, and why; its certificate says so.
 
         Raises:
-            InputError: the seed is no whole number from 0 to 2^32 - 1.
+            InputError: the seed is no whole number from 0 to 2^32 - 1, or the record does not fit the claim.
             DataError: the graph contradicts the plan's public facts.
             BudgetExceededError: the data set's ledger has less left than the plan costs.
             LedgerError: a resumed fit does not repeat what the stopped one did.
@@ -145,6 +148,8 @@ class Plan(ShownPlan, Planned):
         if graph.roles is None:
             graph = graph.with_split(self.unit.split or DEFAULT_FRACTIONS, labeled="labels" in self.unit.public)
         checks.check_collected(self.unit, collected)
+        if deployment is not None:
+            deployment.check(self.delta)
         self.check(graph, labeled=collected is None or graph.y is not None)
         run = new_run() if state is None else state.run
         shared = None if dataset_ledger is None else dataset_ledger.path
@@ -165,7 +170,9 @@ class Plan(ShownPlan, Planned):
             settings=ran.method.settings,
             unit=self.unit,
             budget=asdict(self.budget) if self.budget else None,
-            accounting="none" if self.epsilon is None else _accountant(self.unit, self.releases),
+            accounting="none"
+            if self.epsilon is None
+            else accountant(self.unit.trust, [r.event for r in self.releases]),
             public_facts={k: v for k, v in self.public.to_dict().items() if k != "assumed"},
             assumed_public=self.public.assumed,
             who_may_see=ran.method.who_may_see(self.unit),
@@ -176,6 +183,7 @@ class Plan(ShownPlan, Planned):
             arrival=self.method.arrival,
             candidates=[{"method": one.name, "settings": one.settings} for one in self.method.choices if self.releases],
             collection=None if collected is None else collected.facts,
+            deployment=None if deployment is None else deployment.to_dict(),
         )
         return Fitted(
             replace(self, method=ran.method),
@@ -389,10 +397,3 @@ def _ran(plan: Plan, certificate: Mapping[str, Any]) -> Planned:
 
 def _tuples(values: dict[str, Any]) -> dict[str, Any]:
     return {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
-
-
-def _accountant(unit: Unit, releases: Sequence[Release]) -> str:
-    if unit.trust != "curator" or (releases and pure_cost([release.event for release in releases]) is not None):
-        return "sum"
-    kinds = {release.event.type for release in releases}
-    return "renyi" if "selection" in kinds else "gaussian" if kinds <= {"gaussian"} else "pld"

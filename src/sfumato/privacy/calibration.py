@@ -70,6 +70,20 @@ def pure_cost(events: Sequence[Event]) -> Fraction | None:
     return total
 
 
+def accountant(trust: str, events: Sequence[Event]) -> str:
+    """Name how epsilon follows from events: ``sum``, ``renyi``, ``gaussian`` or ``pld``.
+
+    ``trust`` is that of the unit: reports of users who trust nobody are added up.
+
+    >>> accountant("curator", [LaplaceEvent(4.0)]), accountant("curator", [])
+    ('sum', 'gaussian')
+    """
+    if trust != "curator" or (events and pure_cost(events) is not None):
+        return "sum"
+    kinds = {event.type for event in events}
+    return "renyi" if "selection" in kinds else "gaussian" if kinds <= {"gaussian"} else "pld"
+
+
 def calibrate(make_events: Callable[[float], Sequence[Event]], epsilon: float, delta: float) -> float:
     """Return a noise multiplier at which ``make_events(noise_multiplier)`` costs at most ``epsilon``.
 

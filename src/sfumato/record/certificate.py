@@ -17,7 +17,7 @@ from sfumato.noise.rectangles import SAMPLER_TAU
 from sfumato.privacy.events import SelectionEvent, flatten, leaves
 from sfumato.privacy.promises import implausible
 from sfumato.privacy.units import Unit, class_named, unit_to_dict
-from sfumato.record import arrivals, collected
+from sfumato.record import arrivals, collected, deployment
 from sfumato.record.ledger import Ledger, Release, canonical_json
 from sfumato.record.prices import MOST, prices
 from sfumato.record.shown import ShownCertificate
@@ -159,6 +159,7 @@ class Certificate(ShownCertificate):
             f"{run['delta']}), which this certificate does not cover: for records in both graphs the costs add up."
             for run in origins
         ]
+        lines += [deployment.words(self.values["deployment"])] if "deployment" in self.values else []
         lines += [f"Chosen among: {canonical_json(one)}." for one in self.values.get("candidates", ())]
         return "\n".join([*lines, self.values["data_collection"], *self.values["notes"]])
 
@@ -185,6 +186,7 @@ class Statement:
         reads_links: False if the method uses no graph.
         arrival: the nodes that arrived after a run whose claim covers this; None for a run that pays by itself.
         collection: the facts of the collection whose reports were read; None for a run that asked users itself.
+        deployment: the deployment record, outside the claim; None for a run without one.
 
     >>> from sfumato.privacy.units import NoPrivacy
     >>> Statement(Ledger({}, ()), "0.1.0", {}, NoPrivacy(), None, "none", {}, (), {}).ledger.complete
@@ -208,6 +210,7 @@ class Statement:
     reads_links: bool = True
     arrival: arrivals.Arrival | None = None
     collection: Mapping[str, Any] | None = None
+    deployment: Mapping[str, str] | None = None
 
 
 def certify(stated: Statement) -> Certificate:
@@ -239,6 +242,7 @@ def certify(stated: Statement) -> Certificate:
             **({"candidates": [dict(one) for one in stated.candidates]} if stated.candidates else {}),
             **({} if stated.arrival is None else {"arrival": stated.arrival.to_dict()}),
             **({} if stated.collection is None else {"collection": dict(stated.collection)}),
+            **({} if stated.deployment is None else {"deployment": dict(stated.deployment)}),
             "unit": unit_to_dict(unit),
             "protects": unit.describe(),
             "claim": plan["claim"],

@@ -9,6 +9,9 @@ from sfumato._optional import lazily
 if TYPE_CHECKING:
     from sfumato.report.cite import citations
     from sfumato.report.experiment import experiment_figures, experiment_markdown, experiment_page
+    from sfumato.report.public import public_page
+    from sfumato.report.registry import registered
+    from sfumato.report.reviewer import reviewer_page
     from sfumato.report.run import evaluate_by_degree, read_run, run_page
 
 _HOME = {
@@ -17,7 +20,10 @@ _HOME = {
     "experiment_figures": "experiment",
     "experiment_markdown": "experiment",
     "experiment_page": "experiment",
+    "public_page": "public",
     "read_run": "run",
+    "registered": "registry",
+    "reviewer_page": "reviewer",
     "run_page": "run",
 }
 
@@ -27,7 +33,10 @@ __all__ = [
     "experiment_figures",
     "experiment_markdown",
     "experiment_page",
+    "public_page",
     "read_run",
+    "registered",
+    "reviewer_page",
     "run_page",
 ]
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.catalog import NOT_ON_A_GRAPH
-from sfumato.errors import DataError
+from sfumato.errors import DataError, InputError
 from sfumato.experiments.results import FILE
 from sfumato.record import collected
 from sfumato.record.certificate import price_words
@@ -22,7 +22,7 @@ from sfumato.report.html import to_html
 from sfumato.report.page import Code, Facts, Items, Page, Part, Section, Table
 from sfumato.report.run_figures import Bucket, curves_figure, degree_figure, projections, quantity
 from sfumato.report.run_scores import price_sections, scores_section
-from sfumato.report.words import claim_words, event_words, interval, percent, plain
+from sfumato.report.words import ACCOUNTING, claim_words, event_words, interval, percent, plain, settings_words
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph
@@ -87,6 +87,19 @@ class Run:
     def private(self) -> bool:
         """Whether the run claims anything."""
         return self.certificate["claim"]["epsilon"] is not None
+
+    def claimed(self) -> Mapping[str, Any]:
+        """Return the certificate of a run that claims something.
+
+        Raises:
+            InputError: the run has no privacy.
+        """
+        if not self.private:
+            raise InputError(
+                f"Expected a run with a privacy unit, got {self.folder!r} of unit none: without a guarantee nothing of it may be "
+                "published. Train with --unit."
+            )
+        return self.certificate
 
     @property
     def predictions_are_public(self) -> bool:
@@ -174,8 +187,8 @@ def run_page(run: Run) -> str:
     tried += [attacks_section(run.attacks)] if run.attacks else []
     sections = (
         *price_sections(run.metrics, values["method"]),
-        _guarantee(run),
-        _released(run),
+        guarantee_section(run),
+        released_section(run),
         *_pictures(run),
         _evaluation(run),
         *tried,
@@ -184,12 +197,13 @@ def run_page(run: Run) -> str:
     return to_html(Page(f"{values['method']} on {run.graph}", lead, sections, closing))
 
 
-def _guarantee(run: Run) -> Section:
+def guarantee_section(run: Run) -> Section:
+    """Return the section with the claim, its assumptions and its limits, in the words of the certificate."""
     values = run.certificate
     if not run.private:
         about = (
             ("Method", values["method"]),
-            ("Settings", _settings(values["settings"])),
+            ("Settings", settings_words(values["settings"])),
             ("Version", values["version"]),
         )
         return Section("guarantee", "The guarantee", (_NO_PRIVACY, Facts(about)), kind="warning")
@@ -199,7 +213,7 @@ def _guarantee(run: Run) -> Section:
         ("Claim", claim_words(values["claim"])),
         ("Unit", f"{unit['name']}, relation {unit['relation']}"),
         ("Trust model", values["trust_model"]),
-        ("Method", f"{values['method']} ({_settings(values['settings'])})"),
+        ("Method", f"{values['method']} ({settings_words(values['settings'])})"),
         *(("With arcs of others", text.partition(": ")[2]) for text in price_words(values)),
         *(
             (("Collection", collected.words(values["collection"]).partition(": ")[2]),)
@@ -224,18 +238,9 @@ def _guarantee(run: Run) -> Section:
     )
 
 
-_ACCOUNTING = {
-    "gaussian": "closed form of the Gaussian mechanism",
-    "pld": "privacy loss distributions",
-    "renyi": "Renyi divergences",
-    "sum": "sum over a user's reports",
-    "none": "none",
-}
-
-
 def _costs(accounting: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     return (
-        ("Accounting", _ACCOUNTING.get(accounting["method"], accounting["method"])),
+        ("Accounting", ACCOUNTING.get(accounting["method"], accounting["method"])),
         ("Sampler", f"its inexactness costs {accounting['delta_sampler']:.2g} of delta, which is included"),
     )
 
@@ -248,13 +253,9 @@ def _builds_on(values: Mapping[str, Any]) -> list[str]:
         for one in runs
     ]
     found += [
-        f"Chosen among: {one['method']} with {_settings(one['settings'])}." for one in values.get("candidates", ())
+        f"Chosen among: {one['method']} with {settings_words(one['settings'])}." for one in values.get("candidates", ())
     ]
     return [*found, *(f"Note, which nothing checks: {note}" for note in values.get("notes", ()))]
-
-
-def _settings(settings: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key} {'default' if value is None else plain(value)}" for key, value in settings.items())
 
 
 def _who(values: Mapping[str, Any]) -> Table:
@@ -266,7 +267,8 @@ def _who(values: Mapping[str, Any]) -> Table:
     return Table("who", "Who may see what", ("Who", "What"), rows, text=("What",))
 
 
-def _released(run: Run) -> Section:
+def released_section(run: Run) -> Section:
+    """Return the section with the releases and the public facts of a run."""
     values = run.certificate
     if not run.private:
         return Section("released", "What was released", ("Nothing: without a guarantee nothing may leave.",))

@@ -17,6 +17,13 @@ ROLES = {
     "label-control": "label-only control",
     "no-information": "control: features that tell nothing",
 }
+ACCOUNTING = {
+    "gaussian": "closed form of the Gaussian mechanism",
+    "pld": "privacy loss distributions",
+    "renyi": "Renyi divergences",
+    "sum": "sum over a user's reports",
+    "none": "none",
+}
 IMAGE_ROLES = {"method": "method", "floor": "floor: answered images alone", "ceiling": "ceiling: true labels"}
 AXES = {
     "epsilon": "epsilon",
@@ -79,6 +86,15 @@ def plain(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def settings_words(settings: Mapping[str, Any]) -> str:
+    """Return the settings of a method in one line.
+
+    >>> settings_words({"num_hops": None, "width": 16})
+    'num_hops default, width 16'
+    """
+    return ", ".join(f"{key} {'default' if value is None else plain(value)}" for key, value in settings.items())
 
 
 def unit_words(unit: str) -> str:

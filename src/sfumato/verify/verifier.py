@@ -14,6 +14,7 @@ from typing import Any
 from .arrivals import batches, family_faults
 from .claim import Bracket, claim_faults
 from .collection import collection_faults, presence_faults
+from .deployed import deployment_faults, deployment_words
 from .documents import one_line, parse
 from .folder import VerifyInputError, id_faults, read_chain, read_files, release_folder
 from .methods import rules_of
@@ -47,6 +48,7 @@ class Verification:
         extends: whether the claim is covered by that of the last run in ``builds_on``, after which the nodes arrived.
         arrivals: how many arrivals stand in the folder of the run; each was checked too.
         collection: what the certificate says of the collection whose reports were read; None for other runs.
+        deployment: the deployment record, of which nothing but its form and flavor was checked; None without one.
     """
 
     valid: bool
@@ -64,6 +66,7 @@ class Verification:
     extends: bool = False
     arrivals: int = 0
     collection: dict[str, Any] | None = None
+    deployment: dict[str, Any] | None = None
 
     @property
     def signed(self) -> bool:
@@ -123,6 +126,7 @@ def _verify(run: Path, public_key: Path | None) -> Verification:
     caveats: tuple[str, ...] = ()
     try:
         problems.extend(sentence_faults(certificate, rules))
+        problems.extend(deployment_faults(certificate))
         problems.extend(copied_faults(certificate, spec, entries))
         problems.extend(presence_faults(folder, certificate))
         problems.extend(id_faults(folder, spec or {}))
@@ -151,7 +155,7 @@ def _verify(run: Path, public_key: Path | None) -> Verification:
     priced = () if problems else tuple(certificate.get("prices", ()))
     return Verification(
         not problems, tuple(problems), *bracket, *stated, signer, checked, origins, caveats, priced, late,
-        collection=certificate.get("collection"),
+        collection=certificate.get("collection"), deployment=certificate.get("deployment"),
     )  # fmt: skip
 
 
@@ -187,6 +191,8 @@ def describe(run: Path, result: Verification) -> str:
             f"schema: SHA-256 {one['schema']}; compare it with the one that devices were shown. That they drew by it, and that "
             "the model was learned from nothing else, is the word of the author"
         )
+    if result.deployment is not None:
+        lines.append(deployment_words(result.deployment))
     if result.arrivals:
         lines.append(_of_arrivals(result))
     lines.extend(

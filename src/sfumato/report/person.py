@@ -1,0 +1,155 @@
+"""What each privacy unit means for one person, in everyday words. **A new unit is one entry of** ``_PEOPLE``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+NOT_PROTECTED = {
+    "node_ids": "who is in the data",
+    "roles": "who served for learning, and who for testing",
+    "features": "the properties of each person in the data",
+    "labels": "the group that each person belongs to",
+    "arcs": "who is linked to whom",
+}
+"""What each public part of the data is, for one person."""
+_CURATOR = (
+    "Random numbers were added on purpose while the model was made. How well they hide your part, the next section says.",
+    "Those who made the model worked with the real data. You have to trust them with it. The protection is against everyone "
+    "else.",
+)
+_DEVICES = (
+    "Your own device changes your part at random before it sends anything. So nobody can be sure of it, not even "
+    "those who collect the reports.",
+)
+_SIMULATED = (
+    "The method is made for devices that change each person's part at random before they send it. Here no devices took part: "
+    "a computer that held the real data played their role. Those who ran it saw that data, and you have to trust them with it.",
+)
+_SEVERAL = (
+    "All of your links together. The limit is for one link. For two of your links together epsilon counts twice, for ten "
+    "of them ten times, and a delta above 0 grows too."
+)
+_TWO_ENTRIES = "A person who is in the data several times, for example with two accounts. Epsilon counts for each time."
+
+
+@dataclass(frozen=True)
+class Person:
+    """A unit as one person meets it.
+
+    Args:
+        what: what is protected.
+        question: what somebody may want to know, after "wants to know".
+        belief: the same, after "believes that".
+        how: sentences on how it is protected, and whom one has to trust.
+        limits: what the unit leaves out.
+        twice: whether two people may report the same thing.
+
+    >>> Person("one link", "whether it is there", "it is there").twice
+    False
+    """
+
+    what: str
+    question: str
+    belief: str
+    how: tuple[str, ...] = _CURATOR
+    limits: tuple[str, ...] = ()
+    twice: bool = False
+
+
+def person_of(certificate: Mapping[str, Any]) -> Person:
+    """Return what the unit of a certificate means for one person.
+
+    >>> person_of({"unit": {"name": "record", "relation": "replace"}}).question
+    'whether your entry in the data is the real one or another one'
+    """
+    return _PEOPLE[certificate["unit"]["name"]](certificate)
+
+
+def _asked(unit: Mapping[str, Any], entry: str, there: str, absent: str) -> tuple[str, str]:
+    """What somebody may want to know of an entry, and what they may believe of it, by the unit's relation."""
+    if unit["relation"] == "replace":
+        return f"whether {entry} is the real one or another one", f"{entry} is the real one and not a certain other one"
+    return f"whether {entry} {there} {absent}", f"{entry} {there}"
+
+
+def _edge(certificate: Mapping[str, Any]) -> Person:
+    if certificate["unit"]["directed"]:
+        what = "one link from you to one other person, or from them to you, for example that you follow them"
+        return Person(what, "whether a certain link is in the data", "the link is in the data", limits=(_SEVERAL,))
+    what = "one link between you and one other person, for example that you are friends"
+    return Person(what, "whether you two are linked", "you two are linked", limits=(_SEVERAL,))
+
+
+def _node(certificate: Mapping[str, Any]) -> Person:
+    unit = certificate["unit"]
+    asked = _asked(unit, "your entry in the data", "holds your data", "or is empty")
+    if unit["arcs"] == "incident":
+        what = "your whole entry in the data: your properties, your group, and every link to you or from you"
+        return Person(what, *asked, limits=(_TWO_ENTRIES,))
+    most = unit["max_out_degree"]
+    links = f"at most {most} of the links that start at you" if most else "the links that start at you"
+    what = f"your whole entry in the data: your properties, your group, and {links}"
+    others = (
+        "Links that start at other people and lead to you. They belong to the entries of those people. "
+        + ("The table below says what your part and such links reveal together." if certificate.get("prices") else "")
+    ).rstrip()
+    return Person(what, *asked, limits=(others, _TWO_ENTRIES))
+
+
+def _record(certificate: Mapping[str, Any]) -> Person:
+    asked = _asked(certificate["unit"], "your entry in the data", "was used", "or left out")
+    return Person("your whole entry in the data", *asked, limits=(_TWO_ENTRIES,))
+
+
+def _class(certificate: Mapping[str, Any]) -> Person:
+    what = (
+        "everything that the data holds of one group, however much it is; where each group is one person, all about you"
+    )
+    return Person(what, *_held(certificate["unit"], "one group"))
+
+
+def _cell(certificate: Mapping[str, Any]) -> Person:
+    what = "everything that the data holds of one small part of a group, for example all pictures that look much alike"
+    if certificate["unit"]["partition"] == "declared":
+        what = "everything that the data holds of one part that the publisher defined, for example of one person"
+    return Person(what, *_held(certificate["unit"], "one such part"))
+
+
+def _held(unit: Mapping[str, Any], whole: str) -> tuple[str, str]:
+    """What somebody may want to know of many entries at once, and what they may believe of them."""
+    if unit["relation"] == "replace":
+        return (
+            f"which of two lists of entries {whole} has",
+            f"{whole} has a certain list of entries and not another one",
+        )
+    return f"whether {whole} has any entries", f"{whole} has entries"
+
+
+def _local(certificate: Mapping[str, Any]) -> Person:
+    unit = certificate["unit"]
+    told = " and ".join(
+        word for word, kept in (("your properties", unit["features"]), ("your group", unit["labels"])) if kept
+    )
+    how = _DEVICES if "collection" in certificate else _SIMULATED
+    asked = f"which of two possible answers about {told} is the true one", f"one certain answer about {told} is true"
+    return Person(f"{told}, as you told or would tell them", *asked, how=how, limits=(_TWO_ENTRIES,))
+
+
+def _link(certificate: Mapping[str, Any]) -> Person:
+    how = _DEVICES if "collection" in certificate else _SIMULATED
+    what = "one entry in your list of links: whether one certain person is in it"
+    belief = "one certain person is in your list"
+    return Person(what, "whether one certain person is in your list", belief, how=how, limits=(_SEVERAL,), twice=True)
+
+
+_PEOPLE: Mapping[str, Callable[[Mapping[str, Any]], Person]] = {
+    "edge": _edge,
+    "node": _node,
+    "record": _record,
+    "class": _class,
+    "subclass": _cell,
+    "local": _local,
+    "link": _link,
+}

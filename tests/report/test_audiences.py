@@ -1,0 +1,135 @@
+"""Pages for the public and for reviewers: sound under every unit, true to the certificate, and without any score."""
+
+import json
+from html import unescape
+
+import pytest
+from report_samples import GAUSSIAN, HOSTILE, RECORD, assert_sound, claimed_run
+
+import sfumato as sf
+from sfumato.errors import InputError
+from sfumato.privacy.units import UNITS
+from sfumato.report import public_page, reviewer_page
+from sfumato.report.person import NOT_PROTECTED, person_of
+
+CLAIMED = [
+    sf.EdgeLevel(directed=False), sf.EdgeLevel(directed=True), sf.NodeLevel(max_out_degree=3), sf.NodeLevel(arcs="incident"),
+    sf.NodeLevel(relation="replace"), sf.RecordLevel(), sf.RecordLevel(relation="replace"), sf.LocalLevel(),
+    sf.LocalLevel(features=False), sf.LinkLevel(), sf.ClassLevel(), sf.ClassLevel("add-remove"), sf.SubclassLevel(4),
+    sf.SubclassLevel(4, "declared"),
+]  # fmt: skip
+
+
+def words(page):
+    """The text of a page's main part."""
+    root = assert_sound(page)
+    return " ".join(unescape(" ".join(root.find(".//main").itertext())).split())
+
+
+@pytest.mark.parametrize("unit", CLAIMED, ids=repr)
+def test_pages_are_sound_under_every_unit(unit):
+    run = claimed_run(unit, record=RECORD)
+    public, reviewer = words(public_page(run)), words(reviewer_page(run, "VALID: runs/first\nclaim: none"))
+    assert "epsilon is at most 1." in public
+    assert "right in at most 73.2 of 100" in public
+    for text in (*run.certificate["caveats"], *(NOT_PROTECTED[part] for part in unit.public)):
+        assert text in public
+    for text in (*run.certificate["assumptions"], *run.certificate["side_channels"], "VALID: runs/first"):
+        assert text in reviewer
+    assert json.dumps(run.certificate["ledger_head"]) in reviewer
+
+
+def test_every_unit_that_claims_something_has_words():
+    assert {type(unit) for unit in CLAIMED} == {unit for unit in UNITS if unit.private}
+    assert len({person_of(claimed_run(unit).certificate).what for unit in CLAIMED}) >= 10
+
+
+def test_the_record_is_said_to_be_unchecked():
+    run = claimed_run(sf.EdgeLevel(directed=False), record=RECORD)
+    public = words(public_page(run))
+    assert "No program has checked what they say. Published by A University" in public
+    assert "Questions about this model go to: privacy@university.example" in public
+    assert "Nobody checked what they say" in words(reviewer_page(run, ""))
+
+
+def test_pages_without_a_record_say_so():
+    run = claimed_run(sf.EdgeLevel(directed=False))
+    assert "The publisher named nobody to ask." in words(public_page(run))
+    assert "The run has no deployment record" in words(reviewer_page(run, ""))
+
+
+def test_delta_is_told_exactly_and_only_where_it_is():
+    some, none = (words(public_page(claimed_run(unit))) for unit in (sf.EdgeLevel(directed=False), sf.LinkLevel()))
+    assert "Here it is at most one in a million (written 1e-06)." in some
+    assert "The next section names an exception." in some
+    assert "Here delta is 0: the limit above has no exception." in none
+    assert "The next section" not in none
+
+
+def test_a_link_that_both_report_counts_twice():
+    text = words(public_page(claimed_run(sf.LinkLevel())))
+    assert "Then epsilon is 2, and a guess is right in at most 88.1 of 100 cases." in text
+
+
+def test_links_of_others_have_their_price():
+    run = claimed_run(sf.NodeLevel(max_out_degree=3))
+    values = {**run.certificate, "prices": [{"arcs": 1, "epsilon": 2.5}, {"arcs": 25, "epsilon": None}]}
+    text = words(public_page(type(run)(run.folder, values, run.graph, run.classes, {}, False)))
+    assert "1 2.5 92.5 25 no limit known 100" in text
+    assert "The table below" in text
+    assert "The table below" not in words(public_page(run))
+
+
+def test_who_held_the_values_of_simulated_devices_is_told():
+    facts = {"name": "c", "sha256": "a" * 64, "schema": "b" * 64, "reports": 3, "opens": "2026-12-01T00:00:00Z",
+             "closes": "2027-01-01T00:00:00Z"}  # fmt: skip
+    simulated, collected = claimed_run(sf.LocalLevel()), claimed_run(sf.LocalLevel(), collection=facts)
+    assert "you have to trust them" in words(public_page(simulated))
+    assert "not even those who collect the reports" in words(public_page(collected))
+    assert "you have to trust them" not in words(public_page(collected))
+
+
+def test_earlier_models_and_read_facts_are_named():
+    runs = [{"ledger_head": "0" * 64, "epsilon": 2.0, "delta": 1e-6}]
+    text = words(public_page(claimed_run(sf.EdgeLevel(directed=False), builds_on=runs)))
+    assert "Earlier models, on which this one builds." in text
+    assert "read from the data and count as public: num_features." in text
+    assert "Earlier models" not in words(public_page(claimed_run(sf.EdgeLevel(directed=False))))
+
+
+@pytest.mark.parametrize("signed", [True, False])
+def test_the_signature_is_told(signed):
+    run = claimed_run(sf.EdgeLevel(directed=False), signed=signed)
+    assert ("The files are signed." in words(public_page(run))) == signed
+    assert ("--public-key KEY" in words(reviewer_page(run, ""))) == signed
+
+
+def test_texts_cannot_leave_their_place():
+    run = claimed_run(sf.EdgeLevel(directed=False), record=dict.fromkeys(RECORD, HOSTILE))
+    for page in (public_page(run), reviewer_page(run, HOSTILE)):
+        assert_sound(page)
+        assert "<script" not in page
+
+
+def test_no_score_is_on_the_pages():
+    """What the folder knows beyond the release does not change a byte."""
+    run = claimed_run(sf.EdgeLevel(directed=False))
+    known = type(run)(
+        *(run.folder, run.certificate, run.graph, run.classes, {}, False),
+        {"test_accuracy": {"mean": 0.5}}, {"encoder": [1.0]}, audit={"x": 1}, attacks=({"x": 1},),
+    )  # fmt: skip
+    assert public_page(known) == public_page(run)
+    assert reviewer_page(known, "") == reviewer_page(run, "")
+
+
+def test_a_run_without_privacy_has_no_page(bare_run):
+    for page in (public_page, lambda run: reviewer_page(run, "")):
+        with pytest.raises(InputError, match="unit none: without a guarantee nothing of it may be published"):
+            page(bare_run)
+
+
+def test_an_epsilon_of_zero_and_a_large_one_are_called_what_they_are():
+    run = claimed_run(sf.EdgeLevel(directed=False), GAUSSIAN)
+    for epsilon, said in ((0.0, "does not depend on your part at all"), (9.0, "promises you almost nothing")):
+        values = {**run.certificate, "claim": {"epsilon": epsilon, "delta": 0.0}}
+        assert said in words(public_page(type(run)(run.folder, values, run.graph, run.classes, {}, False)))
