@@ -4,7 +4,7 @@
     python benchmarks/bench.py --check                            the short form alone, beside the recorded ratios
 
 Two threads. A ratio is the median over rounds of the peer's time over ours, after one round that does not count. The check
-ends with exit code 1 if a ratio is below half of the recorded one, twice in a row: a busy machine may disturb one.
+ends with exit code 1 if a ratio is below half of the recorded one, three times in a row: a busy machine may disturb one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sfumato.report.markdown import to_markdown
 from sfumato.report.page import Code, Facts, Items, Page, Section, Table
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
-LEAST = 0.5
+LEAST, TRIES = 0.5, 3
 LONG = 10.0  # a round of so many seconds is not repeated as often
 Measured = dict[str, float]
 
@@ -61,13 +61,14 @@ def main() -> None:
 
 
 def check(rows: list[Row], recorded: dict[str, Measured], rounds: int) -> int:
-    """Return 1 if a ratio is below half of the recorded one, twice."""
+    """Return 1 if a ratio is below half of the recorded one, three times."""
     low = []
     for row in rows:
         least = LEAST * recorded[row.key]["ratio"]
-        found = measured(row, True, rounds)
-        if found["ratio"] < least:
+        for _ in range(TRIES):
             found = measured(row, True, rounds)
+            if found["ratio"] >= least:
+                break
         say(row, found)
         if found["ratio"] < least:
             low.append(f"{row.key}: {found['ratio']:.2f}, recorded {recorded[row.key]['ratio']:.2f}")
@@ -167,7 +168,7 @@ NOTES = Items(
         "A DP-SGD step of ours draws secret coins, sums whole numbers exactly in float64, and draws noise from a keyed sampler "
         "with a proved law. Opacus runs as it comes: float32, and noise of torch's generator.",
         "The noisy hops of the peer take NumPy's float32 normals, without keys.",
-        "`make bench-short` fails if a ratio falls below half of the recorded one.",
+        "make bench-short fails if a ratio falls below half of the recorded one.",
     )
 )
 

@@ -11,6 +11,7 @@ import pytest
 
 from sfumato.experiments import runner, sources
 from sfumato.experiments.results import read
+from sfumato.graph.synthetic import campus
 
 SMALL = """
 name = "small"
@@ -173,6 +174,16 @@ def test_run_shows_ours_beside_published(sfumato, small, tmp_path):
     assert (again.code, again.out) == (0, result.out)
     more = sfumato("experiment", "run", small, "--seeds", "3", "--results", tmp_path / "out")
     assert (more.code, len(read(tmp_path / "out" / "small"))) == (0, 3)
+
+
+def test_a_stored_graph_stands_in_for_the_data_set(sfumato, small, tmp_path):
+    command = ("experiment", "run", small, "--quick", "--results", tmp_path / "out", "--dataset")
+    campus(300).save(tmp_path / "store")
+    assert sfumato(*command, f"graph:{tmp_path / 'store'}").code == 0
+    assert [row["status"] for row in read(tmp_path / "out" / "small")] == ["done"]
+    away = sfumato(*command, "graph:away")
+    assert away.code == 2
+    assert "There is no stored graph in 'away'." in away.err
 
 
 def test_nothing_could_be_run(sfumato, tmp_path):

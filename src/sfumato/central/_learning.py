@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -20,6 +20,7 @@ from sfumato.bounded.gradients import PrivateSGD, check_examples, private_steps
 from sfumato.central._rows import features_of, labeled_nodes
 from sfumato.method.curator import CuratorMethod
 from sfumato.nn.models import SparseRows
+from sfumato.nn.stored import StoredRows
 from sfumato.nn.training import Steps, train_full_batch
 from sfumato.privacy.events import PoissonGaussianEvent, RepeatedGaussianEvent
 
@@ -30,7 +31,10 @@ if TYPE_CHECKING:
     from sfumato.privacy.units import Unit
 
 _PUBLIC_EPOCHS, _PRIVATE_EPOCHS = 100, 10
-Input = Tensor | SparseRows | WholeRows
+MOST_AT_ONCE = 1 << 18
+"""Most nodes whose activations are held at a time. Of more, batch norm takes the moments of each part by itself."""
+
+Input = Tensor | SparseRows | StoredRows | WholeRows
 Rows = Callable[[NDArray[np.integer]], Input | tuple[Input, ...]]
 """What a network takes of these nodes: one input, or several."""
 
@@ -82,16 +86,15 @@ class Features:
     def __init__(self, graph: Graph) -> None:
         self.x: Any = features_of(graph)
 
-    def rows(self, ids: NDArray[np.integer] | None) -> Tensor | SparseRows:
+    def rows(self, ids: NDArray[np.integer] | None) -> SparseRows | StoredRows:
         """Return the feature rows of some nodes, [len(ids), num_features], or of all nodes if ``ids`` is None."""
-        if ids is None:
-            return self._all
-        part = self.x[ids]
-        return SparseRows(part) if sp.issparse(part) else torch.from_numpy(np.asarray(part, np.float32))
+        if not sp.issparse(self.x):
+            return StoredRows(self.x, ids)
+        return self._all if ids is None else SparseRows(self.x[ids])
 
     @cached_property
-    def _all(self) -> Tensor | SparseRows:
-        return SparseRows(self.x) if sp.issparse(self.x) else torch.from_numpy(np.asarray(self.x, np.float32))
+    def _all(self) -> SparseRows:
+        return SparseRows(self.x)
 
 
 def sgd_event(
@@ -188,18 +191,42 @@ def _train_public(
     told: Steps | None,
 ) -> None:
     y, ids, val = labeled(graph)
-    inputs, held_out = _inputs(rows(ids)), _inputs(rows(val))
     session.watch.curves[stage] = train_full_batch(
         network,
-        lambda: network(*inputs),
+        _scorers(network, rows, ids),
         y[ids],
         num_classes=graph.num_classes,
         epochs=settings.epochs or _PUBLIC_EPOCHS,
         learning_rate=settings.learning_rate,
-        validate=(lambda: network(*held_out)) if len(val) else None,
+        validate=partial(_joined, _scorers(network, rows, val)) if len(val) else None,
         validation_targets=y[val],
         progress=told,
     )
+
+
+def _scorers(network: Callable[..., Tensor], rows: Rows, ids: NDArray[np.integer]) -> list[Callable[[], Tensor]]:
+    """What gives the scores of each part of the nodes. The inputs of a single part are kept; of many they are made anew."""
+    parts = np.array_split(ids, max(1, -(-len(ids) // MOST_AT_ONCE)))
+    if len(parts) > 1:
+        return [partial(lambda part: network(*_inputs(rows(part))), part) for part in parts]
+    inputs = _inputs(rows(ids))
+    return [lambda: network(*inputs)]
+
+
+def _joined(parts: list[Callable[[], Tensor]]) -> Tensor:
+    return torch.cat([part() for part in parts])
+
+
+def of_all(network: Callable[..., Tensor], rows: Rows, num_nodes: int) -> NDArray[np.float32]:
+    """Compute what a network gives for all nodes, float32 [num_nodes, columns], in parts of :data:`MOST_AT_ONCE`.
+
+    Args:
+        network: gives rows of a tensor for its inputs.
+        rows: gives these inputs for an array of node numbers.
+        num_nodes: how many there are.
+    """
+    with torch.no_grad():
+        return _joined(_scorers(network, rows, np.arange(num_nodes))).numpy()
 
 
 def _train_private(
@@ -265,9 +292,14 @@ def _inputs(rows: Input | tuple[Input, ...]) -> tuple[Input, ...]:
 
 def _double(rows: Input) -> Tensor | WholeRows:
     """In float64; sparse rows are small batches here, and dense ones are faster."""
-    if isinstance(rows, WholeRows):
-        return rows
-    return (rows.matrix.to_dense() if isinstance(rows, SparseRows) else rows).double()
+    match rows:
+        case WholeRows():
+            return rows
+        case StoredRows():
+            return rows.dense().double()
+        case SparseRows():
+            return rows.matrix.to_dense().double()
+    return rows.double()
 
 
 def labeled(graph: Graph) -> tuple[Tensor, NDArray[np.int64], NDArray[np.int64]]:

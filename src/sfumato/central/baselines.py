@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from sfumato._validate import check_int, check_real
-from sfumato.central._learning import Features, NetworkMethod, labeled, sgd_event, train
+from sfumato.central._learning import Features, NetworkMethod, labeled, of_all, sgd_event, train
 from sfumato.errors import UnsupportedUnitError
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
@@ -88,8 +88,7 @@ class MLP(NetworkMethod):
         """
         network = self._network(plan.public, plan.unit)
         load_weights(network, weights, "network")
-        with torch.no_grad():
-            return network(Features(graph).rows(None)).numpy()
+        return of_all(network, Features(graph).rows, graph.num_nodes)
 
     def _network(self, public: PublicFacts, unit: Unit) -> models.MLP:
         widths = (public.num_features, self.width, public.num_classes)

@@ -23,7 +23,6 @@ Without private labels the epoch with the best validation accuracy is kept; with
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -43,7 +42,7 @@ from sfumato.bounded.aggregation import (
     normalize_rows,
 )
 from sfumato.bounded.degree import by_destination, cap_out_degree
-from sfumato.central._learning import Features, NetworkMethod, sgd_event, train
+from sfumato.central._learning import Features, NetworkMethod, of_all, sgd_event, train
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Origin, Outcome, Planned, Session
 from sfumato.method.inference import Inference
@@ -189,8 +188,8 @@ class GAP(NetworkMethod):
         ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
         """
         encoder, classifier = self.trained(weights, plan.public)
-        with torch.no_grad():
-            return classifier(stack_hops(encode(encoder, Features(graph)), released)).numpy()
+        hops = stack_hops(encode(encoder, Features(graph)), released)
+        return of_all(classifier, lambda ids: hops[ids], len(hops))
 
     def inductive(self, origin: Origin) -> GAPInference:
         """Return algorithm 8 for a trained encoder and classifier; ``origin`` is the trained model."""
@@ -291,8 +290,7 @@ def encode(encoder: Encoder | None, features: Features) -> NDArray[np.float32]:
         x: Any = features.x
         return normalize_rows(x.toarray() if sp.issparse(x) else x)
     encoder.eval()
-    with torch.no_grad():
-        return normalize_rows(encoder.encode(features.rows(None)).numpy())
+    return normalize_rows(of_all(encoder.encode, features.rows, features.x.shape[0]))
 
 
 class Aggregation:
@@ -341,8 +339,11 @@ def aggregate(plan: Planned, graph: Graph, session: Session, rows: NDArray[np.fl
 
 def stack_hops(encoded: NDArray[np.float32], released: Arrays) -> Tensor:
     """Stack hops 0 to K side by side, [num_nodes, K + 1, width]."""
-    hops: Sequence[NDArray[np.float32]] = [normalize_rows(released[name]) for name in sorted(released, key=_hop_number)]
-    return torch.from_numpy(np.stack([encoded, *hops], axis=1))
+    hops = np.empty((len(encoded), 1 + len(released), encoded.shape[1]), np.float32)
+    hops[:, 0] = encoded
+    for hop, name in enumerate(sorted(released, key=_hop_number), start=1):
+        hops[:, hop] = normalize_rows(released[name])
+    return torch.from_numpy(hops)
 
 
 def _hop_number(name: str) -> int:

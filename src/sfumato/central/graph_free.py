@@ -161,8 +161,9 @@ class GraphFree(CuratorMethod):
         model = self._model(name, public, coins)
         session.watch.curves[name] = train(
             model,
-            x[ids],
+            x,
             y[ids],
+            ids=ids,
             epochs=self.epochs,
             learning_rate=self.learning_rate,
             held_out=(x[val], y[val]),

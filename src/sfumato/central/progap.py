@@ -35,12 +35,11 @@ from torch import Tensor
 from sfumato._validate import check_int, fail
 from sfumato.bounded.aggregation import normalize_rows
 from sfumato.bounded.kernels import UNIT
-from sfumato.central._learning import Features, NetworkMethod, sgd_event, train
+from sfumato.central._learning import Features, Input, NetworkMethod, of_all, sgd_event, train
 from sfumato.central.gap import Aggregation, aggregation_releases
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Origin, Outcome, Planned, Session
 from sfumato.method.inference import Inference
-from sfumato.nn.models import SparseRows
 from sfumato.nn.progressive import StageNetwork
 from sfumato.nn.weights import load_weights, network_arrays, num_parameters, seeded
 from sfumato.privacy.events import GaussianEvent
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.units import Unit
 
 _PRIVATE_EPOCHS = 5
-Inputs = tuple[Tensor | SparseRows, ...]
+Inputs = tuple[Input, ...]
 
 
 @dataclass(frozen=True)
@@ -175,8 +174,7 @@ class ProGAP(NetworkMethod):
                 cache.add(released[f"aggregate/{stage}"])
             if self.layerwise and network is not networks[-1]:
                 cache.messages(network)
-        with torch.no_grad():
-            return networks[-1](*cache.rows(None)).numpy()
+        return of_all(networks[-1], cache.rows, graph.num_nodes)
 
     def inductive(self, origin: Origin) -> ProGAPInference:
         """Return algorithm 9 on another graph, for trained stages; ``origin`` is the trained model."""
@@ -225,18 +223,20 @@ class Cache:
     def messages(self, network: StageNetwork) -> NDArray[np.float32]:
         """Compute the newest base's outputs for all nodes, rows of norm 1, [num_nodes, width]."""
         network.eval()
-        inputs = self.rows(None)[: len(network.base)]
-        with torch.no_grad():
-            newest = network.embed(*inputs)[:, -self.method.width :]
+        newest = of_all(
+            lambda *inputs: network.embed(*inputs[: len(network.base)])[:, -self.method.width :],
+            self.rows,
+            self.features.x.shape[0],
+        )
         # A row beyond float32 is not a number, and no clip norm bounds what it would do to a sum of gradients.
-        newest = torch.nan_to_num(newest, nan=0.0, posinf=0.0, neginf=0.0)
+        newest = np.nan_to_num(newest, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
         if self.method.layerwise:
-            self.frozen.append(newest)
-        return normalize_rows(newest.numpy())
+            self.frozen.append(torch.from_numpy(newest))
+        return normalize_rows(newest)
 
-    def rows(self, ids: NDArray[np.integer] | None) -> Inputs:
-        """Return the inputs of the newest stage for these nodes, or for all nodes."""
-        own, chosen = self.features.rows(ids), slice(None) if ids is None else torch.from_numpy(ids)
+    def rows(self, ids: NDArray[np.integer]) -> Inputs:
+        """Return the inputs of the newest stage for these nodes."""
+        own, chosen = self.features.rows(ids), torch.from_numpy(ids)
         inputs = (own, *(hop[chosen] for hop in self.aggregates))
         if not self.method.layerwise:
             return inputs

@@ -29,7 +29,11 @@ NAME = typer.Argument(..., help="A name that `experiment list` shows, or the fil
 RESULTS = typer.Option(
     Path("runs/experiments"), "--results", help="The folder that holds the results of all experiments."
 )
-DATASET = typer.Option(None, "--dataset", help="Use this data set instead of the one in the specification.")
+DATASET = typer.Option(
+    None,
+    "--dataset",
+    help="Use this data set instead of the one in the specification; `graph:STORE` is a stored graph in the folder STORE.",
+)
 
 
 @app.callback()

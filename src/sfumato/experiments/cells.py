@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from sfumato.method.contract import Accuracies
 
 Row = dict[str, Any]
+STORE = "graph:"
+"""How the data set of a cell begins that is a stored graph; its folder follows."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,8 @@ class Cell:
         spec: the name of the specification.
         label: the label of its run in tables.
         method: the command-line name of the method.
-        dataset: the name of the data set, and after a plus sign the encoder of its texts, if it has texts.
+        dataset: the name of the data set, and after a plus sign the encoder of its texts, if it has texts; or ``graph:`` and
+            the folder of a stored graph.
         split: percentages of training, validation and test nodes, or ``public``.
         unit: the command-line word of the privacy unit.
         epsilon: epsilon of the budget; None without one.
@@ -86,6 +89,23 @@ def parts_of(dataset: str) -> tuple[str, str | None]:
     return name, texts if sign else None
 
 
+def store_of(dataset: str) -> str | None:
+    """Return the folder of the stored graph that a cell learns from, or None if it has a named data set.
+
+    >>> store_of("graph:stores/friends"), store_of("campus")
+    ('stores/friends', None)
+    """
+    return dataset.removeprefix(STORE) if dataset.startswith(STORE) else None
+
+
+def _source(cell: Cell, data_dir: str | None) -> Source:
+    store = store_of(cell.dataset)
+    if store is not None:
+        return Source(graph=store, split=cell.split)
+    name, texts = parts_of(cell.dataset)
+    return Source(name, data_dir, split=cell.split, text_features=texts)
+
+
 def digest(value: Any) -> str:
     """Return the SHA-256 of a value's canonical JSON form.
 
@@ -110,9 +130,9 @@ def run_cell(cell: Cell, data_dir: str | None) -> Row:
     budgets = class_for(cell.unit).budget
     spends = {"epsilon": cell.epsilon} if "epsilon" in budgets and "delta" not in budgets else {}
     method = method_named(cell.method, **constructor(cell.settings), **spends)
-    name, texts = parts_of(cell.dataset)
-    source = Source(name, data_dir, split=cell.split, text_features=texts)
-    request = Request(source, method, cell.unit, _budget(cell), cell.max_degree, (cell.seed,), measure=cell.curves)
+    request = Request(
+        _source(cell, data_dir), method, cell.unit, _budget(cell), cell.max_degree, (cell.seed,), measure=cell.curves
+    )
     try:
         prepared = prepare(request, load=_load)
     except UnsupportedUnitError as error:

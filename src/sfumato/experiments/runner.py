@@ -32,7 +32,7 @@ from sfumato._validate import check_int, fail
 from sfumato.bounded.engine import LOCAL, engine
 from sfumato.errors import InputError, SfumatoError, SfumatoWarning
 from sfumato.evaluation.memory import peak_mb, reset_peak
-from sfumato.experiments.cells import Cell, Row, empty_row, parts_of, run_cell, skipped_row
+from sfumato.experiments.cells import Cell, Row, empty_row, parts_of, run_cell, skipped_row, store_of
 from sfumato.experiments.links import run_links
 from sfumato.experiments.pate import DATASETS as PATE_DATASETS
 from sfumato.experiments.pate import run_pate
@@ -252,6 +252,9 @@ def why_absent(dataset: str, data_dir: str | Path | None) -> str | None:
     """
     from sfumato.graph.listing import list_datasets
 
+    store = store_of(dataset)
+    if store is not None:
+        return None if Path(store, "graph.json").is_file() else f"There is no stored graph in {store!r}."
     dataset, _ = parts_of(dataset)
     if dataset in PATE_DATASETS and data_dir is not None and (Path(data_dir) / dataset).is_dir():
         return None

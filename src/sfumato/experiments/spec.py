@@ -16,7 +16,7 @@ from typing import Any
 from sfumato._validate import check_int, check_real, fail
 from sfumato.errors import InputError
 from sfumato.experiments._tables import build, known, single, tables
-from sfumato.experiments.cells import Cell, digest, parts_of
+from sfumato.experiments.cells import Cell, digest, parts_of, store_of
 from sfumato.experiments.links import check_links
 from sfumato.experiments.pate import check_run
 from sfumato.experiments.pate_settings import METHOD as PATE
@@ -96,7 +96,8 @@ class Spec:
         title: the title of its page.
         source: the paper that it follows.
         comments: remarks for its page.
-        dataset: the name of the data set, and after a plus sign the encoder of its texts, if it has texts.
+        dataset: the name of the data set, and after a plus sign the encoder of its texts, if it has texts; or ``graph:`` and
+            the folder of a stored graph.
         split: percentages of training, validation and test nodes, or ``public``; for link prediction those of links, 85/5/10.
         seeds: number of seeds of every run, at least 1.
         axis: what the figure shows to the right: ``epsilon``, or what its runs vary.
@@ -288,6 +289,8 @@ def _kept(value: Any, kept: Sequence[Any]) -> bool:
 def _check_dataset(name: str) -> None:
     from sfumato.graph.listing import list_datasets
 
+    if store_of(name) is not None:
+        return
     names = [row.name for row in list_datasets()]
     name, texts = parts_of(name)
     if texts is not None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sfumato.nn.models import Linear, SparseRows
+from sfumato.nn.models import Linear, Rows, SparseRows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,7 +54,7 @@ class Smoothed(nn.Module):
         self.hidden, self.head = nn.Linear(num_features, width), nn.Linear(width, num_classes)
         self.steps, self.restart, self.dropout = steps, restart, dropout
 
-    def forward(self, x: Tensor | SparseRows, hop: SparseRows, ids: NDArray[np.integer]) -> Tensor:
+    def forward(self, x: Rows, hop: SparseRows, ids: NDArray[np.integer]) -> Tensor:
         weight = functional.dropout(self.hidden.weight.T, self.dropout, self.training)
         hidden = functional.relu(x @ weight + self.hidden.bias)
         scores = own = self.head(functional.dropout(hidden, self.dropout, self.training))
@@ -83,7 +83,7 @@ class Blocks(nn.Module):
         self.maps = nn.ModuleList([Linear(columns, width, bias=False) for columns in widths])
         self.norm, self.head, self.dropout = nn.BatchNorm1d(width), nn.Linear(width, num_classes), dropout
 
-    def forward(self, *blocks: Tensor | SparseRows) -> Tensor:
+    def forward(self, *blocks: Rows) -> Tensor:
         parts: list[Tensor] = []
         one: Any
         for one, block in zip(self.maps, blocks, strict=True):

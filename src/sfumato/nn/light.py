@@ -141,6 +141,7 @@ def train(
     learning_rate: float,
     held_out: tuple[Rows, NDArray[np.int64]],
     coins: np.random.Generator,
+    ids: NDArray[np.int64] | None = None,
     batch_size: int | None = None,
     weight_decay: float = 0.0,
     patience: int | None = None,
@@ -152,12 +153,13 @@ def train(
 
     Args:
         model: is changed in place.
-        rows: the training rows.
-        classes: their classes, int64 [n].
+        rows: hold the training rows.
+        classes: the classes of the training rows, int64 [n].
         epochs: passes over the training rows.
         learning_rate: step size of Adam.
         held_out: rows and classes that choose the pass; without any, the last one is kept.
         coins: draw the batches and what is dropped.
+        ids: the numbers of the training rows, which are read batch by batch; None takes all rows.
         batch_size: most rows of a step; None takes all.
         weight_decay: multiple of the parameters that is added to the gradient.
         patience: passes without a better accuracy after which training ends; None never ends it.
@@ -174,12 +176,14 @@ def train(
     """
     optimizer = _Adam(model, learning_rate, weight_decay)
     steps = 1 if batch_size is None else -(-len(classes) // batch_size)
+    if ids is not None and (steps == 1 or not isinstance(rows, np.ndarray)):
+        rows, ids = rows[ids], None
     if steps == 1 and isinstance(rows, np.ndarray):
         rows, held_out = np.asfortranarray(rows), (np.asfortranarray(held_out[0]), held_out[1])
     best, best_epoch, kept, losses = -1.0, 0, None, []
     for epoch in range(epochs):
         loss = 0.0
-        for batch in _batches(rows, classes, steps, coins):
+        for batch in _batches(rows, ids, classes, steps, coins):
             found, gradient = model.gradient(*batch, coins)
             optimizer.step(gradient)
             loss += found / steps
@@ -199,7 +203,7 @@ def train(
 
 
 def _batches(
-    rows: Rows, classes: NDArray[np.int64], steps: int, coins: np.random.Generator
+    rows: Rows, ids: NDArray[np.int64] | None, classes: NDArray[np.int64], steps: int, coins: np.random.Generator
 ) -> Iterator[tuple[Rows, NDArray[np.int64]]]:
     """What each step of a pass reads: everything, or parts of a random order."""
     if steps == 1:
@@ -209,7 +213,8 @@ def _batches(
     shuffled = None if isinstance(rows, np.ndarray) else rows[order]  # at once: taking few sparse rows takes as long
     for part in np.array_split(np.arange(len(order)), steps):
         batch = order[part]
-        yield rows[batch] if shuffled is None else shuffled[part[0] : part[-1] + 1], classes[batch]
+        taken = batch if ids is None else ids[batch]
+        yield rows[taken] if shuffled is None else shuffled[part[0] : part[-1] + 1], classes[batch]
 
 
 class _Adam:

@@ -6,13 +6,14 @@ import warnings
 from collections.abc import Sequence
 from functools import reduce
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from sfumato.nn.steady import attention, selu
+from sfumato.nn.stored import StoredRows
 
 COMBINE = ("cat", "sum", "attention")
 """How hops become one row for a head."""
@@ -69,6 +70,10 @@ def csr_tensor(indptr: Tensor, indices: Tensor, values: Tensor, shape: tuple[int
         return torch.sparse_csr_tensor(indptr, indices, values, size=shape, check_invariants=False)
 
 
+Rows: TypeAlias = Tensor | SparseRows | StoredRows
+"""What a first layer reads."""
+
+
 class _SparseProduct(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rows: SparseRows, dense: Tensor) -> Tensor:
@@ -112,7 +117,7 @@ def normalize(rows: Tensor) -> Tensor:
 
 
 class Linear(nn.Linear):
-    """A linear layer takes a dense tensor or :class:`SparseRows`."""
+    """A linear layer takes a dense tensor, :class:`SparseRows` or :class:`~sfumato.nn.stored.StoredRows`."""
 
     def reset_parameters(self) -> None:
         """Set the initial parameters; without inputs there is at most a bias, and nothing to draw."""
@@ -121,8 +126,8 @@ class Linear(nn.Linear):
         elif self.bias is not None:
             nn.init.zeros_(self.bias)
 
-    def forward(self, x: Tensor | SparseRows) -> Tensor:
-        return x @ self.weight.T + self.bias if isinstance(x, SparseRows) else super().forward(x)
+    def forward(self, x: Rows) -> Tensor:
+        return super().forward(x) if isinstance(x, Tensor) else x @ self.weight.T + self.bias
 
 
 class MLP(nn.Module):
@@ -146,7 +151,7 @@ class MLP(nn.Module):
         hidden = widths[1 : 1 + self.num_activated]
         self.norms = nn.ModuleList([nn.BatchNorm1d(width) for width in hidden] if batch_norm else [])
 
-    def forward(self, x: Tensor | SparseRows) -> Tensor:
+    def forward(self, x: Rows) -> Tensor:
         out: Tensor = self.layers[0](x)
         for i, layer in enumerate(self.layers):
             out = layer(out) if i else out
@@ -177,11 +182,11 @@ class Encoder(nn.Module):
         self.mlp = MLP((num_features, *([width] * num_layers)), batch_norm=batch_norm, plain_last=False)
         self.head = Linear(width, num_classes)
 
-    def encode(self, x: Tensor | SparseRows) -> Tensor:
+    def encode(self, x: Rows) -> Tensor:
         """Compute the rows that leave for aggregation, of norm 1."""
         return normalize(self.mlp(x))
 
-    def forward(self, x: Tensor | SparseRows) -> Tensor:
+    def forward(self, x: Rows) -> Tensor:
         return self.head(self.encode(x))
 
 
@@ -256,6 +261,6 @@ class GraphSAGE(nn.Module):
         self.neighbor = nn.ModuleList([Linear(num_features, width), Linear(width, num_classes)])
         self.norm = nn.BatchNorm1d(width)
 
-    def forward(self, x: Tensor | SparseRows, adjacency: SparseRows) -> Tensor:
+    def forward(self, x: Rows, adjacency: SparseRows) -> Tensor:
         hidden = selu(self.norm(self.own[0](x) + adjacency @ self.neighbor[0](x)))
         return self.own[1](hidden) + adjacency @ self.neighbor[1](hidden)

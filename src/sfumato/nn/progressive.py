@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sfumato.nn.models import Linear, SparseRows, normalize
+from sfumato.nn.models import Linear, Rows, normalize
 from sfumato.nn.steady import selu
 
 
@@ -66,9 +66,9 @@ class StageNetwork(nn.Module):
                 if name in trained and not name.startswith("head.") and value.ndim:
                     value[: len(trained[name])] = trained[name]
 
-    def embed(self, *inputs: Tensor | SparseRows) -> Tensor:
+    def embed(self, *inputs: Rows) -> Tensor:
         """Compute the outputs of all bases side by side, [batch, width * len(input_widths)]."""
-        rows: Sequence[Tensor | SparseRows] = inputs
+        rows: Sequence[Rows] = inputs
         for depth, norm in enumerate(self.norms):
             joint = torch.cat(
                 [base.get_submodule(str(depth))(row) for base, row in zip(self.base, rows, strict=True)], dim=1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from sfumato.nn.models import MLP, Linear, SparseRows, normalize
+from sfumato.nn.models import MLP, Linear, Rows, SparseRows, normalize
 from sfumato.nn.steady import selu
 
 
@@ -41,7 +41,7 @@ class SumSAGE(nn.Module):
         self.jumping = jumping
         self.head = Linear(width * (num_layers if jumping else 1), num_classes)
 
-    def forward(self, x: Tensor | SparseRows, adjacency: SparseRows) -> Tensor:
+    def forward(self, x: Rows, adjacency: SparseRows) -> Tensor:
         hidden, layers = self.before(x), []
         for own, neighbor, norm in zip(self.own, self.neighbor, self.norms, strict=True):
             hidden = selu(norm(normalize(own(hidden) + adjacency @ neighbor(hidden))))
@@ -70,5 +70,5 @@ class BesideCounts(nn.Module):
         self.norm = nn.BatchNorm1d(2 * width)
         self.head = Linear(2 * width, num_classes)
 
-    def forward(self, x: Tensor | SparseRows, counts: Tensor) -> Tensor:
+    def forward(self, x: Rows, counts: Tensor) -> Tensor:
         return self.head(selu(self.norm(torch.cat([self.features(x), self.counts(counts)], dim=1))))

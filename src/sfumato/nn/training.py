@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -132,7 +132,7 @@ class _CrossEntropy(torch.autograd.Function):
 
 def train_full_batch(
     model: nn.Module,
-    scores: Callable[[], Tensor],
+    scores: Callable[[], Tensor] | Sequence[Callable[[], Tensor]],
     targets: Tensor,
     *,
     num_classes: int,
@@ -150,7 +150,8 @@ def train_full_batch(
 
     Args:
         model: the network, changed in place.
-        scores: scores of the training rows, [num_train, num_classes], in training mode.
+        scores: scores of the training rows, [num_train, num_classes], in training mode; or several such functions, each for
+            one of the equal parts that ``torch.tensor_split`` makes of the rows. Their gradients are added up before a step.
         targets: int64 [num_train]; -1 has no loss.
         num_classes: how many there are.
         epochs: passes over the training rows.
@@ -166,14 +167,19 @@ def train_full_batch(
     """
     optimizer = Adam(model.parameters(), learning_rate, weight_decay)
     labeled = targets >= 0
+    parts = [scores] if callable(scores) else scores
     mass = functional.one_hot(targets.clamp_min(0), num_classes).T * (labeled / labeled.sum())
+    masses = mass.tensor_split(len(parts), dim=1)
     best, best_epoch, best_state, losses = -1.0, 0, None, []
     for epoch in range(epochs):
         model.train()
-        loss = _CrossEntropy.apply(scores(), mass)
-        loss.backward()
+        loss = torch.zeros(())
+        for part, own in zip(parts, masses, strict=True):
+            found = _CrossEntropy.apply(part(), own)
+            found.backward()
+            loss += found.detach()
         optimizer.step()
-        losses.append(loss.detach())
+        losses.append(loss)
         if validate is not None:
             model.eval()
             with torch.no_grad():

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sfumato.nn.models import Linear, SparseRows
+from sfumato.nn.models import Linear, Rows, SparseRows
 from sfumato.nn.training import Adam
 
 _MAX_LOG_STD = 10.0
@@ -47,13 +47,13 @@ class VGAE(nn.Module):
             nn.init.xavier_uniform_(layer.weight)
             nn.init.zeros_(layer.bias)
 
-    def encode(self, x: Tensor | SparseRows, adjacency: SparseRows) -> tuple[Tensor, Tensor]:
+    def encode(self, x: Rows, adjacency: SparseRows) -> tuple[Tensor, Tensor]:
         """Compute means and log standard deviations of the codes, [n, width] each."""
         hidden = functional.relu(self.norm(adjacency @ self.first(x)))
         mean, log_std = (adjacency @ self.heads(hidden)).chunk(2, dim=1)
         return mean, log_std.clamp(max=_MAX_LOG_STD)
 
-    def forward(self, x: Tensor | SparseRows, adjacency: SparseRows) -> Tensor:
+    def forward(self, x: Rows, adjacency: SparseRows) -> Tensor:
         mean, log_std = self.encode(x, adjacency)
         return drawn(mean, log_std) if self.training else mean
 
@@ -102,7 +102,7 @@ def divergence(mean: Tensor, log_std: Tensor) -> Tensor:
 
 def train_vgae(
     model: VGAE,
-    x: Tensor | SparseRows,
+    x: Rows,
     adjacency: SparseRows,
     edges: Tensor,
     validation_edges: Tensor,

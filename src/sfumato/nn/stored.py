@@ -1,0 +1,79 @@
+"""Rows of a stored matrix, for a first layer that reads them where they lie: in memory or in a file, and never as a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+_BLOCK = 1 << 16
+"""Rows of one product: what is held beside the matrix has so many rows."""
+
+
+class StoredRows:
+    """Chosen rows of a dense matrix can be multiplied by a thin one, with a gradient for it, without copying them all.
+
+    A block of chosen rows that lie close together is read as one slice, and the product leaves out the rows between them.
+
+    Args:
+        matrix: float32 [n, d], in memory or mapped from a file.
+        ids: the numbers of the chosen rows; None takes all.
+
+    Shapes: ``rows @ dense`` is float32 [len(ids), m] for a dense tensor [d, m].
+
+    >>> rows = StoredRows(np.eye(4, dtype=np.float32), np.array([1, 3]))
+    >>> (rows @ torch.arange(8.0).view(4, 2)).tolist()
+    [[2.0, 3.0], [6.0, 7.0]]
+    """
+
+    def __init__(self, matrix: NDArray[np.float32], ids: NDArray[np.integer] | None = None) -> None:
+        self.matrix, self.ids = np.asarray(matrix, np.float32), ids
+        self.shape = (len(matrix) if ids is None else len(ids), matrix.shape[1])
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __matmul__(self, dense: Tensor) -> Tensor:
+        return _Product.apply(self, dense)
+
+    def dense(self) -> Tensor:
+        """Copy the chosen rows into a tensor."""
+        return torch.from_numpy(self.matrix if self.ids is None else self.matrix[self.ids])
+
+    def blocks(self) -> Iterator[tuple[slice, Tensor, Tensor | None]]:
+        """Yield places among the chosen rows, rows that hold theirs, and where these lie among them (None: all, in order)."""
+        for start in range(0, len(self), _BLOCK):
+            at = slice(start, min(start + _BLOCK, len(self)))
+            if self.ids is None:
+                yield at, torch.from_numpy(self.matrix[at]), None
+                continue
+            ids = self.ids[at]
+            first, last = int(ids.min()), int(ids.max()) + 1
+            if last - first > 2 * len(ids):
+                yield at, torch.from_numpy(self.matrix[ids]), None
+            else:
+                yield at, torch.from_numpy(self.matrix[first:last]), torch.from_numpy(ids - first)
+
+
+class _Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: StoredRows, dense: Tensor) -> Tensor:
+        ctx.rows = rows
+        found = torch.empty(len(rows), dense.shape[1])
+        for at, part, places in rows.blocks():
+            found[at] = part @ dense if places is None else (part @ dense)[places]
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:
+        total = torch.zeros(ctx.rows.shape[1], grad.shape[1])
+        for at, part, places in ctx.rows.blocks():
+            own = grad[at]
+            if places is not None:
+                own = torch.zeros(len(part), grad.shape[1]).index_add_(0, places, own)
+            total.addmm_(part.T, own)
+        return None, total
