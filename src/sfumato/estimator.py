@@ -42,6 +42,7 @@ class PrivateGraphClassifier:
         delta: the same for delta; a public number far below 1 / (number of records).
         ledger: the file of the data set's ledger, which every fit is charged to; None charges nothing but the certificate.
         total_epsilon: the most that all fits together may cost; a new ledger needs it.
+        total_delta: the same for delta; None takes ten times that of the first fit, which must then be above 0.
         seed: public seed of initialization.
 
     After ``fit`` there are ``classes_`` (array of the classes), ``certificate_`` and ``fitted_``
@@ -71,6 +72,7 @@ class PrivateGraphClassifier:
         delta: float = 1e-6,
         ledger: str | Path | None = None,
         total_epsilon: float | None = None,
+        total_delta: float | None = None,
         seed: int = 0,
     ) -> None:
         self.graph = graph
@@ -80,6 +82,7 @@ class PrivateGraphClassifier:
         self.delta = delta
         self.ledger = ledger
         self.total_epsilon = total_epsilon
+        self.total_delta = total_delta
         self.seed = seed
 
     def fit(self, nodes: Any, y: Any = None) -> PrivateGraphClassifier:
@@ -107,7 +110,7 @@ class PrivateGraphClassifier:
             method = method_for(method, {})
         budget = Budget(self.epsilon, self.delta) if unit.private else None
         plan = method.calibrate(budget, unit, graph.public_facts(unit))
-        ledger = None if self.ledger is None else DatasetLedger(Path(self.ledger), self.total_epsilon)
+        ledger = None if self.ledger is None else DatasetLedger(Path(self.ledger), self.total_epsilon, self.total_delta)
         self.fitted_ = plan.fit(graph, seed=self.seed, dataset_ledger=ledger)
         self.certificate_ = self.fitted_.certificate
         self.classes_, self._graph = classes, graph

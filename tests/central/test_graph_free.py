@@ -110,3 +110,18 @@ def test_private_labels_are_refused():
     graph = xor(300)
     with pytest.raises(sf.errors.UnsupportedUnitError, match="no proof under unit 'node'"):
         GraphFree().calibrate(sf.Budget(1, 1e-6), sf.NodeLevel(), graph.public_facts(sf.NodeLevel()))
+
+
+@pytest.mark.parametrize("kind", ["linear", "network"])
+def test_the_unit_of_a_column_changes_no_prediction(kind, monkeypatch):
+    """Ages in years or in days: the models learn on one scale, and read rows as they are."""
+    monkeypatch.setattr(GraphFree, "best", lambda self, public, graph, found: found[kind == "linear"])
+    monkeypatch.setattr(graph_free, "grown", lambda *rest: [])
+    graph, found = lines(), []
+    for factor in (1, 365):
+        x = graph.x.copy()
+        x[:, :5] = (x[:, :5] + 20) * factor
+        own = replace(graph, x=x)
+        found.append(fitted_on(own).predict_proba(own))
+    np.testing.assert_allclose(found[0], found[1], atol=1e-3)
+    assert (found[0].argmax(1) == graph.y)[graph.test_mask].mean() > 0.75

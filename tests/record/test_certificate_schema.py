@@ -184,6 +184,7 @@ def test_the_schema_uses_only_what_the_verifier_reads():
                 "plan": {"arrival"},
                 "graph_facts": {"num_arcs", "untrained_classes", "degree_bounds", "image_shape"},
                 "graph_spec": {"own"},
+                "graph_key": {"ranges"},
                 "asked": {"features", "label", "links"},
                 "asked_features": {"names", "columns"},
                 "randomizers": {"features", "label", "links"},

@@ -13,6 +13,7 @@ import pytest
 import sfumato as sf
 from sfumato.central.graph_free import GraphFree
 from sfumato.graph import read_csv, stochastic_block_model
+from sfumato.method.graph_key import GraphKey
 
 PAGE = Path(__file__).parents[2] / "docs" / "handover.md"
 SCRIPT = re.search(r"```python\n(# predict\.py\n.*?)```", PAGE.read_text(), re.DOTALL)[1]
@@ -81,18 +82,19 @@ def test_the_process_has_neither_the_package_nor_torch(tmp_path):
         assert b"ModuleNotFoundError" in found.stderr
 
 
-@pytest.mark.parametrize("ranges", [{}, {"age": (18, 60)}])
-def test_the_script_encodes_tables_as_the_package_does(ranges, tmp_path):
+@pytest.mark.parametrize("age", [{}, {"min": 18, "max": 60}, {"min": 18}, {"max": 60}])
+def test_the_script_encodes_tables_as_the_package_does(age, tmp_path):
     (tmp_path / "nodes.csv").write_text(
-        "person,dorm,age,year\np0,north,20,2004\np1,south,9,2005\np2,,75,2004\np4,south,,2004\np3,north,18.5,2005\n"
+        "person,dorm,age,year,member\np0,north,20,2004,True\np1,south,9,2005,False\np2,,75,2004,True\np4,south,,2004,\n"
+        "p5,NA,NaN,2004,False\np3,north,18.5,2005,True\n"
     )
     (tmp_path / "edges.csv").write_text("from,to\np0,p1\np2,p3\n")
-    schema = {"columns": {name: {"min": low, "max": high} for name, (low, high) in ranges.items()}}
+    schema = {"columns": {"age": age}} if age else None
     graph = read_csv(str(tmp_path / "nodes.csv"), str(tmp_path / "edges.csv"), label="year", schema=schema)
     with (tmp_path / "nodes.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     names = {}
     exec(SCRIPT, names)
-    found = names["encode"](rows, graph.feature_names, ranges)
-    assert graph.feature_names == ("dorm=north", "dorm=south", "age")
+    found = names["encode"](rows, GraphKey.of(graph).to_dict())
+    assert graph.feature_names == ("dorm=north", "dorm=south", "age", "member=false", "member=true")
     assert np.abs(found - graph.x).max() < 1e-6

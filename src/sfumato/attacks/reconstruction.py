@@ -12,7 +12,7 @@ import torch
 from sfumato._validate import fail
 from sfumato.attacks.distances import Nearest
 from sfumato.errors import InputError
-from sfumato.method.contract import GraphKey
+from sfumato.method.graph_key import GraphKey
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

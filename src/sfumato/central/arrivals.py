@@ -54,7 +54,8 @@ from sfumato.central.counts import NAME, Counter, one_hot, stored_weight
 from sfumato.central.shares import Routed, release_hop, simplex
 from sfumato.errors import InputError
 from sfumato.graph.newcomers import Newcomers, node_names
-from sfumato.method.contract import Arrays, GraphKey, Origin, Planned, Session
+from sfumato.method.contract import Arrays, Origin, Planned, Session
+from sfumato.method.graph_key import GraphKey
 from sfumato.method.inference import Inference
 from sfumato.method.plan import Fitted, Plan
 from sfumato.privacy.events import PureEvent

@@ -168,7 +168,7 @@ def stored_batches(
     """
     from sfumato.catalog import load
     from sfumato.graph.newcomers import Newcomers, read_new_nodes
-    from sfumato.method.contract import GraphKey
+    from sfumato.method.graph_key import GraphKey
     from sfumato.record.ledger import Chain
 
     batches: list[tuple[int, Fitted, Newcomers]] = []
@@ -206,7 +206,7 @@ def stored_batches(
 
 def _trained(asked: Arriving, source: Source) -> Graph:
     """The graph of the run, with roles; anything that does not fit is refused before more is read."""
-    from sfumato.method.contract import GraphKey
+    from sfumato.method.graph_key import GraphKey
 
     fitted = asked.fitted
     if "arrival" in fitted.certificate.values:

@@ -185,7 +185,7 @@ def _say(told: dict[str, Any], fitted: Fitted, as_json: bool, trained: bool = Fa
 
 
 def _same_graph(fitted: Fitted, graph: Graph) -> bool:
-    from sfumato.method.contract import GraphKey
+    from sfumato.method.graph_key import GraphKey
 
     return GraphKey.of(graph).ids_digest == fitted.graph_key.ids_digest
 

@@ -196,7 +196,7 @@ def _fit(
 ) -> tuple[Fitted, float]:
     """Fit what is kept: charge it, save it, and delete its key. Return it and its seconds."""
     from sfumato.method.checks import check_ids
-    from sfumato.method.contract import GraphKey, id_lines
+    from sfumato.method.graph_key import GraphKey, id_lines
     from sfumato.record.release_folder import LEDGER
 
     if job.public_ids:  # refused before anything is spent

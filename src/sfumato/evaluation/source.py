@@ -80,7 +80,7 @@ class Source:
         if self.graph is not None:
             self._check_store()
         tables = not self.named and self.graph is None
-        for option in ("nodes", "edges", *(("label",) if labeled else ())):
+        for option in ("nodes", "edges", *(("label",) if labeled and self._declared_label() is None else ())):
             if tables and getattr(self, option) is None:
                 raise InputError(f"Expected --{option} beside --nodes and --edges, got none. Name the {option}.")
         if tables and self.min_class_size is not None:
@@ -114,6 +114,11 @@ class Source:
 
             parse_fractions(self.split)
         return self
+
+    def _declared_label(self) -> str | None:
+        from sfumato.graph.schema import Schema
+
+        return None if self.schema is None else Schema.read(self.schema).label
 
     def _check_store(self) -> None:
         fixed = ("label", "schema", "text", "text_features", "min_class_size", "image_size")

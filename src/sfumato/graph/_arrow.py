@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +11,9 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from sfumato.errors import DataError
+
+MISSING = ("NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null")
+"""Texts that stand for no value, unless a schema declares one of them as a category or class."""
 
 
 def positions(values: pa.Array, known: pa.Array) -> np.ndarray:
@@ -52,6 +56,18 @@ def flat(column: pa.ChunkedArray) -> pa.Array:
 def text(column: pa.ChunkedArray) -> pa.Array:
     """Return one array of texts."""
     return flat(column).cast(pa.large_string())
+
+
+def without_marks(values: Any) -> Any:
+    """Return texts, or a column of them, with nothing where one of :data:`MISSING` stands; other types as they are.
+
+    >>> without_marks(pa.array(["north", "NA"])).to_pylist()
+    ['north', None]
+    """
+    if not is_text(values.type):
+        return values
+    marks = pc.is_in(values, value_set=pa.array(MISSING, values.type))
+    return pc.if_else(marks, pa.scalar(None, values.type), values)
 
 
 def whole(column: pa.ChunkedArray) -> pa.ChunkedArray:

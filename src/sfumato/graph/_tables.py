@@ -117,8 +117,9 @@ def _reason(error: Exception) -> str:
     if kind in _ABOUT_NAMES:
         return " ".join(line.strip() for line in text.splitlines()[:3]).rstrip(".")
     row, column = re.match(r"[^\n]*Line: (\d+)", text), re.search(r'^Error when converting column "(\w+)"', text, re.M)
+    kind = "text that is not UTF-8" if "utf-8" in text.lower() else f"an error of kind {kind}"
     where = (f" in row {row[1]}" if row else "") + (f", column {column[1]!r}" if column else "")
-    return f"an error of kind {kind}{where}"
+    return f"{kind}{where}"
 
 
 def table(read: Callable[[], Any], place: str) -> Any:

@@ -149,6 +149,7 @@ def read_facts(nodes: Any, how: Reading, place: str, first_row: int) -> Nodes:
     fields |= {
         "node_ids": id_array,
         "feature_names": layout.names,
+        "ranges": layout.ranges,
         "roles": None if role is None else encode.encode_roles(role, nodes.column(role), id_array),
         "name": how.name,
         "max_degree": schema.max_degree,
@@ -256,7 +257,8 @@ def edge_batches(
                 problem = "an unknown node" if values[row].is_valid else "no node"
                 raise DataError(
                     f"Expected every edge to link nodes of {places[0]}, but row {row + skip + first_row} of {places[1]} has "
-                    f"{problem} in column {column!r}. Add the node or remove the edge."
+                    f"{problem} in column {column!r}. Add the node or remove the edge. Ends are read from "
+                    f"the columns {' and '.join(map(repr, names))}: if others are meant, put them first."
                 )
             ends.append(codes)
         yield ends[0], ends[1]

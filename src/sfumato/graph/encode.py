@@ -25,6 +25,7 @@ from sfumato.graph._arrow import (
     text,
     unlisted,
     whole,
+    without_marks,
 )
 from sfumato.graph.checks import ROLES
 from sfumato.graph.schema import Schema, contradiction
@@ -58,7 +59,9 @@ def encode_ids(column: pa.ChunkedArray, where: str) -> pa.Array:
         try:
             return flat(whole(column).cast(pa.int64()))
         except pa.ArrowInvalid:
-            raise DataError(f"Expected {where} to hold whole 64-bit numbers or text. Write the ids as text.") from None
+            raise DataError(
+                f"Expected {where} to hold whole 64-bit numbers or text. Write ids as text, or put their columns first."
+            ) from None
     if not (is_text(kind) or pt.is_null(kind)):
         raise DataError(f"Expected {where} to hold integers or text, got {kind}. Choose another id column.")
     texts = pc.utf8_trim_whitespace(text(column))
@@ -92,6 +95,7 @@ def encode_labels(name: str, column: pa.ChunkedArray, schema: Schema, ids: np.nd
         column = _whole_labels(name, column, ids)
     elif not (is_text(kind) or pt.is_integer(kind) or pt.is_boolean(kind) or pt.is_null(kind)):
         raise DataError(f"Expected label column {name!r} to hold text or integers, got {kind}. Write classes as text.")
+    column = column if schema.classes else without_marks(column)
     values = text(column)
     if values.null_count == len(values):
         raise DataError(f"Expected label column {name!r} to hold labels, but all are missing. Choose another column.")

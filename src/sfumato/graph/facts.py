@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from sfumato.graph.checks import check_promises
 from sfumato.graph.splits import DEFAULT_FRACTIONS, split_sizes
+
+Ranges: TypeAlias = tuple[tuple[str, float | None, float | None], ...]
+"""Columns of numbers with their declared ends: name, min and max. Numbers were clipped, and with both ends scaled to [0, 1]."""
 
 _WHERE_KNOWN = ("num_arcs", "untrained_classes", "degree_bounds", "image_shape")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,8 +13,21 @@ import pyarrow.types as pt
 import scipy.sparse as sp
 
 from sfumato.errors import DataError, SchemaError
-from sfumato.graph._arrow import categorical, counted, flat, is_number, is_text, positions, unlisted
+from sfumato.graph._arrow import (
+    MISSING,
+    categorical,
+    counted,
+    flat,
+    is_number,
+    is_text,
+    positions,
+    unlisted,
+    without_marks,
+)
 from sfumato.graph.schema import CATEGORIES, Column, Schema, contradiction
+
+if TYPE_CHECKING:
+    from sfumato.graph.facts import Ranges
 
 SPARSE_COLUMNS = 64
 SPARSE_DENSITY = 0.25
@@ -56,6 +69,15 @@ class Layout:
         )
 
     @property
+    def ranges(self) -> Ranges:
+        """Return the declared ends of each column of numbers that has one, by name."""
+        return tuple(
+            (name, declared.min, declared.max)
+            for name, declared, values in self.parts
+            if values is None and declared is not None and (declared.min, declared.max) != (None, None)
+        )
+
+    @property
     def sparse(self) -> bool:
         """Whether encoded rows are CSR, by columns alone, since entries are private."""
         width = len(self.names)
@@ -90,6 +112,7 @@ class Layout:
                 start += 1
                 continue
             found = categorical(name, columns[name])
+            found = found if declared else without_marks(found)
             codes = positions(found, pa.array(categories, pa.large_string()))
             outside[name] = unlisted(found, codes)
             rows = np.flatnonzero(codes >= 0)
@@ -152,26 +175,32 @@ def lay_out(
 
 def _seen(
     name: str, kind: pa.DataType, read: Callable[[str], pa.ChunkedArray], ids: np.ndarray
-) -> tuple[tuple[str, ...], bool]:
-    """The categories of a column that no schema declares, and whether there are any that were read off the data."""
+) -> tuple[tuple[str, ...] | None, bool]:
+    """The categories of a column that no schema declares, and whether there are any that were read off the data.
+
+    None stands for a column of numbers, which is text only because of words for missing ones.
+    """
     if pt.is_boolean(kind):
         return ("false", "true"), False
-    values = categorical(name, read(name))
+    written = categorical(name, read(name))
+    values = without_marks(written)
     seen = tuple(sorted(pc.unique(values.drop_null()).to_pylist()))
     stray = [value for value in seen if not _reads_as_number(value)]
     if stray and 2 * len(stray) < len(seen):
         row = pc.index(values, stray[0]).as_py()
         raise DataError(
             f"Expected column {name!r} to hold numbers or categories, got numbers beside text at node {ids[row].item()!r}. "
-            "Correct that row, or declare the column's categories in the schema."
+            f"A missing number is empty, or one of {', '.join(MISSING)}. If these are categories, declare them in the schema."
         )
+    if seen and not stray and values.null_count > written.null_count:
+        return None, False
     return seen, bool(seen)
 
 
 def _numbers(name: str, column: pa.ChunkedArray, declared: Column | None, ids: np.ndarray) -> np.ndarray:
     """A number in every row, float64: the public default where none is; infinite ones stay."""
     cells = flat(column)
-    cells = pc.utf8_trim_whitespace(cells) if is_text(cells.type) else cells
+    cells = without_marks(pc.utf8_trim_whitespace(cells)) if is_text(cells.type) else cells
     try:
         numbers = cells.cast(pa.float64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):

@@ -37,7 +37,7 @@ from sfumato.graph.checks import (
     check_roles,
 )
 from sfumato.graph.facts import PublicFacts as PublicFacts
-from sfumato.graph.facts import among, public_facts
+from sfumato.graph.facts import Ranges, among, public_facts
 from sfumato.graph.splits import DEFAULT_FRACTIONS, random_roles
 from sfumato.graph.storage import load_arrays, save_arrays
 
@@ -53,6 +53,7 @@ _STORED = (
     "assumed_public",
     "num_features",
     "image_shape",
+    "ranges",
 )
 
 
@@ -82,6 +83,7 @@ class Graph:
     ``directed`` declares the direction, ``feature_names`` name the columns of ``x``, and ``name`` names the graph in messages.
     ``image_shape`` says that the columns of ``x`` are the pixels of images: channels, height and width. ``cells`` declares the
     cell of each node for :class:`~sfumato.privacy.units.SubclassLevel`, such as its user: int64 [num_nodes], -1 for none, public.
+    ``ranges`` are the declared ends of columns of numbers, by which these were clipped and scaled.
 
     >>> graph = Graph.from_edges([0, 1, 2], [1, 2, 3], 4, directed=False, y=[0, 0, 1, 1])
     >>> graph
@@ -108,6 +110,7 @@ class Graph:
     degree_bounds: np.ndarray | None = None
     image_shape: tuple[int, int, int] | None = None
     cells: np.ndarray | None = None
+    ranges: Ranges = ()
     _checked: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
@@ -369,7 +372,7 @@ class Graph:
         With ``mmap`` arrays stay on disk until they are read. With ``check`` arcs and bounds on degrees are checked again, which
         reads all arcs; without it only types and shapes are. Features, ids and the reverse of every arc are trusted as saved.
         """
-        arrays, facts = load_arrays(Path(directory), _STORED, {"outside": {}, "image_shape": None}, mmap)
+        arrays, facts = load_arrays(Path(directory), _STORED, {"outside": {}, "image_shape": None, "ranges": ()}, mmap)
         if "x_data" in arrays:
             shape = (len(arrays["indptr"]) - 1, facts["num_features"])
             arrays["x"] = sp.csr_matrix((arrays.pop("x_data"), arrays.pop("x_indices"), arrays.pop("x_indptr")), shape)
@@ -378,6 +381,7 @@ class Graph:
             indptr, indices = check_arcs(indptr, indices)
         fields: dict[str, Any] = {name: facts[name] for name in _STORED if name != "num_features"}
         fields |= {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
+        fields["ranges"] = tuple(map(tuple, fields["ranges"]))
         checked: tuple[Any, ...] = (
             indptr,
             indices,

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sfumato.graph.graph import Graph, PublicFacts
-    from sfumato.method.contract import GraphKey, Method
+    from sfumato.method.contract import Method
+    from sfumato.method.graph_key import GraphKey
     from sfumato.privacy.units import Unit
     from sfumato.record.collected import Collected
     from sfumato.record.ledger import Release

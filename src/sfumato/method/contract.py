@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import fail
 from sfumato.errors import InputError
+from sfumato.method.graph_key import GraphKey
 from sfumato.noise.keys import Key, derive_key, operand_mac
 
 if TYPE_CHECKING:
+    import numpy as np
     from torch import nn
 
     from sfumato.graph.graph import Graph, PublicFacts
@@ -305,53 +305,6 @@ class Session:
         self.state.bind(name, operand_mac(derive_key(self.key, "resume"), *operand))
         if self.spend is not None:
             self.spend(name, self.state.mark(name))
-
-
-def id_lines(graph: Graph) -> str:
-    r"""Return the node ids of a graph in the order of its rows, one a line.
-
-    >>> from sfumato.graph.graph import Graph
-    >>> id_lines(Graph.from_edges([0], [1], 2, directed=False))
-    '0\n1'
-    """
-    ids = np.arange(graph.num_nodes) if graph.node_ids is None else graph.node_ids
-    return "\n".join(map(str, ids.tolist()))
-
-
-@dataclass(frozen=True)
-class GraphKey:
-    """A graph key identifies a graph by its ids. Aggregates are reused for a graph with the same ids alone; columns are compared.
-
-    All of it is public: ids and names, no features, labels or arcs.
-
-    ``name``, ``num_nodes``, ``classes`` and ``feature_names`` are those of the graph; ``ids_digest`` is a hash of its node ids.
-    """
-
-    name: str
-    num_nodes: int
-    ids_digest: str
-    classes: tuple[str, ...]
-    feature_names: tuple[str, ...]
-
-    @classmethod
-    def of(cls, graph: Graph) -> GraphKey:
-        """Compute the key of a graph from its ids and names alone."""
-        digest = hashlib.sha256(id_lines(graph).encode()).hexdigest()
-        return cls(graph.name, graph.num_nodes, digest, graph.classes, graph.feature_names)
-
-    def check_columns(self, graph: Graph) -> None:
-        """Refuse another graph whose feature columns (or classes, if labeled) are not those of training, in order.
-
-        Raises:
-            InputError: columns or classes differ, or stand in another order.
-        """
-        for what in ("feature_names", "classes"):
-            trained, found = getattr(self, what), getattr(graph, what)
-            if trained != found and (found or what != "classes"):
-                raise InputError(
-                    f"Expected graph {graph.name!r} to have the {len(trained)} {what} of training in their order, got others. "
-                    "Read both tables with one schema."
-                )
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError
-from sfumato.method.contract import Arrays, GraphKey, Method, Origin, Outcome, Planned, Session
+from sfumato.method.contract import Arrays, Method, Origin, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
+from sfumato.method.graph_key import GraphKey
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato._validate import fail
-from sfumato.method.contract import GraphKey, Planned, Session, Watch
+from sfumato.method.contract import Planned, Session, Watch
 from sfumato.method.engine import PlanEntry, Spending
 from sfumato.noise.keys import Key, derive_key, new_key, operand_mac
 from sfumato.record.ledger import canonical_json
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph
+    from sfumato.method.graph_key import GraphKey
     from sfumato.record.dataset_ledger import DatasetLedger
     from sfumato.record.resume import FitState
 

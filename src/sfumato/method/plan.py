@@ -21,8 +21,9 @@ from sfumato.errors import InputError, LedgerError, UnsupportedUnitError
 from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.graph.splits import DEFAULT_FRACTIONS
 from sfumato.method import checks
-from sfumato.method.contract import Accuracies, Arrays, GraphKey, Method, Origin, Planned, Progress, Watch, id_lines
+from sfumato.method.contract import Accuracies, Arrays, Method, Origin, Planned, Progress, Watch
 from sfumato.method.engine import PlanEntry
+from sfumato.method.graph_key import GraphKey, id_lines
 from sfumato.method.opening import open_session
 from sfumato.method.shown import ShownFit, ShownPlan
 from sfumato.noise.rectangles import SAMPLER_TAU
@@ -304,11 +305,22 @@ class Fitted(ShownFit):
         return (*self.certificate.values["composition"]["builds_on"], {"ledger_head": self.ledger.head, **claim})
 
     def _check_features(self, key: GraphKey, graph: Graph) -> None:
-        if graph.num_features != self.plan.public.num_features or key.feature_names != self.graph_key.feature_names:
-            raise InputError(
-                f"Expected the {self.plan.public.num_features} feature columns that the model was trained with, got "
-                f"{graph.num_features} or other names. Read both tables with one schema."
+        trained = self.graph_key
+        if graph.num_features != self.plan.public.num_features:
+            found = f"{graph.num_features}"
+        elif key.feature_names != trained.feature_names:
+            named = zip(trained.feature_names, key.feature_names, strict=False)
+            found = next(
+                (f"{theirs!r} in the place of {mine!r}" for mine, theirs in named if mine != theirs), "no names"
             )
+        elif trained.ranges and key.ranges != trained.ranges:
+            found = "other declared ranges"
+        else:
+            return
+        raise InputError(
+            f"Expected the {self.plan.public.num_features} feature columns that the model was trained with, got {found}. "
+            "Read both tables with one schema."
+        )
 
     def save(self, directory: str | Path, *, sign_key: Path | None = None, ids_of: Graph | None = None) -> Path:
         """Write a run folder: ``release/`` with weights, releases, ledger, certificate and manifest.
@@ -332,7 +344,7 @@ class Fitted(ShownFit):
             "unit": unit_to_dict(plan.unit),
             "budget": asdict(plan.budget) if plan.budget else None,
             "public": plan.public.to_dict(),
-            "graph": asdict(self.graph_key),
+            "graph": self.graph_key.to_dict(),
         }
         private = plan.epsilon is not None
         cached = {} if private else {_CACHE + name: array for name, array in self.released.items()}
@@ -378,7 +390,7 @@ class Fitted(ShownFit):
             {**stored.released, **cached},
             certificate,
             ledger,
-            GraphKey(**_tuples(spec["graph"])),
+            GraphKey.from_dict(spec["graph"]),
             collection=stored.collection,
         )
 

@@ -9,7 +9,8 @@ from sfumato._shown import Shown
 from sfumato.record.shown import claim_words
 
 if TYPE_CHECKING:
-    from sfumato.method.contract import GraphKey, Planned
+    from sfumato.method.contract import Planned
+    from sfumato.method.graph_key import GraphKey
     from sfumato.record.certificate import Certificate
 
 

@@ -50,7 +50,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from sfumato._files import append_line, cut_file, whole_file
-from sfumato._validate import check_choice, check_real
+from sfumato._validate import check_choice, check_real, fail
 from sfumato.errors import InputError, LedgerError
 from sfumato.privacy.units import class_named
 from sfumato.record.arrivals import Arrival
@@ -190,7 +190,13 @@ class DatasetLedger:
         if delta is None:
             delta = float(min(10 * Fraction(repr(claim.delta)), Fraction(1, 2)))
             pure = "delta" not in class_named(unit.get("name")).budget  # a whole ledger of delta 0
-            check_real("The run claims no delta: pass --total-delta.", low=0, open_low=not pure, total_delta=delta)
+            if not delta and not pure:
+                raise fail(
+                    "total_delta",
+                    None,
+                    "for a new ledger whose first run claims delta 0",
+                    "The run claims no delta: pass --total-delta (total_delta in Python); 0 admits runs without delta alone.",
+                )
         header = {
             "format": _FORMATS[-1],
             "unit": dict(unit),

@@ -11,7 +11,7 @@ from sfumato._optional import require
 from sfumato._validate import fail
 from sfumato.bounded.kernels import UNIT
 from sfumato.errors import InputError
-from sfumato.method.contract import GraphKey
+from sfumato.method.graph_key import GraphKey
 from sfumato.privacy.units import unit_from_dict
 from sfumato.record.ledger import OWN
 from sfumato.record.release_folder import read_release
