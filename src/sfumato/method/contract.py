@@ -191,6 +191,30 @@ class Method(Listed):
             graph: the nodes with their features.
         """
 
+    def pair_scores(
+        self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph, pairs: NDArray[np.integer]
+    ) -> NDArray[np.float64]:
+        """Return the score of each pair of nodes, float64 [m], where links were learned.
+
+        ``pairs`` are row numbers [2, m]; ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`scores`.
+
+        Raises:
+            InputError: the method scores nodes.
+        """
+        raise fail("method", self.name, "to score pairs of nodes", "Train link-messages with --task link.")
+
+    def embeddings(self, plan: Planned, released: Arrays) -> NDArray[np.float32]:
+        """Return the released row of each node, float32 [num_nodes, columns]: all noisy sums, side by side.
+
+        ``plan`` and ``released`` are those of :meth:`scores`.
+
+        Raises:
+            InputError: the method releases no such rows.
+        """
+        from sfumato.method.rows import side_by_side
+
+        return side_by_side(plan, released)
+
     def pixel_network(self, plan: Planned, weights: Arrays) -> nn.Module:
         """Return the trained network, where one maps rows of pixels to scores: attacks invert it.
 

@@ -24,6 +24,7 @@ from sfumato.method import checks
 from sfumato.method.contract import Accuracies, Arrays, GraphKey, Method, Origin, Planned, Progress, Watch, id_lines
 from sfumato.method.engine import PlanEntry
 from sfumato.method.opening import open_session
+from sfumato.method.rows import ReleasedRows
 from sfumato.method.shown import ShownFit, ShownPlan
 from sfumato.noise.rectangles import SAMPLER_TAU
 from sfumato.privacy.budget import Budget
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
     from sfumato.record.resume import FitState
 
 _CACHE = "cache/"
-_ALONE = "Features alone predict here: use sfumato.central.arrivals.graph_free(fitted, graph), which spends nothing."
-_SPENDS = "Predicting on another private graph spends budget: use calibrate_inference(budget, unit, public).fit(graph)."
 
 
 @dataclass(frozen=True, repr=False)
@@ -214,7 +213,7 @@ class Plan(ShownPlan, Planned):
 
 
 @dataclass(frozen=True, repr=False)
-class Fitted(ShownFit):
+class Fitted(ReleasedRows, ShownFit):
     """A fitted model is a trained model with its released aggregates and its certificate.
 
     ``ran`` is what the weights come from: the plan, or after a selection that of the candidate that it chose.
@@ -243,13 +242,7 @@ class Fitted(ShownFit):
             InputError: the graph has other node ids, so that its arcs would have to be read, which needs a new plan; or it
                 has other feature columns.
         """
-        key = GraphKey.of(graph)
-        if (key.num_nodes, key.ids_digest) != (self.graph_key.num_nodes, self.graph_key.ids_digest):
-            remedy = _ALONE if self.ran.method.predicts_alone(self.plan.unit) else _SPENDS
-            raise InputError(
-                f"Expected the fitted graph ({self.graph_key.num_nodes} nodes), got {graph.name!r} with other node ids. {remedy}"
-            )
-        self._check_features(key, graph)
+        self.check_fitted(graph)
         scores = self.ran.method.scores(self.ran, self.weights, self.released, graph)
         scores = np.exp(scores - scores.max(axis=1, keepdims=True))
         probabilities: NDArray[np.float32] = scores / scores.sum(axis=1, keepdims=True)
@@ -294,13 +287,6 @@ class Fitted(ShownFit):
         """Return the certified runs that an inference with these weights builds on, this run last."""
         claim = {"epsilon": self.certificate.epsilon, "delta": self.certificate.delta}
         return (*self.certificate.values["composition"]["builds_on"], {"ledger_head": self.ledger.head, **claim})
-
-    def _check_features(self, key: GraphKey, graph: Graph) -> None:
-        if graph.num_features != self.plan.public.num_features or key.feature_names != self.graph_key.feature_names:
-            raise InputError(
-                f"Expected the {self.plan.public.num_features} feature columns that the model was trained with, got "
-                f"{graph.num_features} or other names. Read both tables with one schema."
-            )
 
     def save(self, directory: str | Path, *, sign_key: Path | None = None, ids_of: Graph | None = None) -> Path:
         """Write a run folder: ``release/`` with weights, releases, ledger, certificate and manifest.
