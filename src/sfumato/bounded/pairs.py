@@ -45,7 +45,7 @@ def pair_sensitivity(unit: Unit) -> float:
     """
     if type(unit) is not EdgeLevel or unit.directed:
         raise UnsupportedUnitError(
-            f"Links of pairs have no proof when the unit is {unit.describe()}: one record may be many links, or a link has a "
+            f"Scores of links have no proof when the unit is {unit.describe()}: one record may be many links, or a link has a "
             "direction, which no score here tells. Use EdgeLevel(directed=False)."
         )
     return float(_MESSAGES)

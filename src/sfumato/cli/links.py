@@ -17,8 +17,8 @@ from sfumato.cli.scores import show_guarantee
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sfumato.evaluation.links import LinkEvaluation
     from sfumato.cli.options import Options
+    from sfumato.evaluation.links import LinkEvaluation
 
 
 def train_links(options: Options, as_json: bool) -> None:

@@ -84,7 +84,9 @@ def _check_task(options: Options) -> None:
     check_choice(("node", "link"), task=options.task)
     if options.task == "link" and options.method not in ("pgc", *PAIR_METHODS):
         words = " or ".join((*PAIR_METHODS, "pgc"))
-        raise InputError(f"Expected --task link with method {words}, got {options.method!r}. Drop it, or name one of them.")
+        raise InputError(
+            f"Expected --task link with method {words}, got {options.method!r}. Drop it, or name one of them."
+        )
     if options.task != "link" and options.method in PAIR_METHODS:
         raise InputError(f"Expected --task link with method {options.method}, which scores pairs of nodes. Add it.")
     if options.task == "link" and options.method == "pgc" and options.ledger is not None:

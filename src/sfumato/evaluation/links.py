@@ -152,7 +152,9 @@ def evaluate_links(prepared: Prepared, first: Fitted) -> LinkEvaluation:
         fitted = first if seed == request.seeds[0] else prepared.plan.fit(graph, seed=seed)
         for title, scorer in _scorers(fitted, graph, seed, controls=request.controls):
             found.setdefault(title, []).append(held.score(scorer))
-    scores = {title: LinkScores(*(Summary.of(column) for column in zip(*rows, strict=True))) for title, rows in found.items()}
+    scores = {
+        title: LinkScores(*(Summary.of(column) for column in zip(*rows, strict=True))) for title, rows in found.items()
+    }
     return LinkEvaluation(prepared.plan, first, scores)
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sfumato import __version__
 from sfumato._validate import check_int, fail
-from sfumato.errors import InputError, LedgerError, UnsupportedUnitError
+from sfumato.errors import LedgerError, UnsupportedUnitError
 from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.graph.splits import DEFAULT_FRACTIONS
 from sfumato.method import checks

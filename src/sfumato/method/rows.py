@@ -83,7 +83,10 @@ class ReleasedRows:
         self.check_fitted(graph)
         if _ROWS not in self.certificate.values["who_may_see"]["anyone"]:
             raise fail(
-                "run", self.ran.method.name, f"to let anyone see {_ROWS}", "Its certificate says who may see which rows."
+                "run",
+                self.ran.method.name,
+                f"to let anyone see {_ROWS}",
+                "Its certificate says who may see which rows.",
             )
         return self.ran.method.embeddings(self.ran, self.released)
 
