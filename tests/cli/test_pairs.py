@@ -84,6 +84,7 @@ def test_what_a_link_run_cannot_do_is_refused(refused, run, tables, tmp_path):
     refused("Expected task to be link", "predict", run, "--out", tmp_path / "classes.csv")
     refused("Expected task to be link", "evaluate", run)
     refused("--pairs or --embeddings, got both", "predict", run, "--pairs", "a.csv", "--embeddings", tmp_path / "b.csv")
+    refused("for the graph of the run alone", "predict", run, "--pairs", "a.csv", "--epsilon", "1")
     out = ("--out", tmp_path / "run")
     edge = ("--unit", "edge", "--epsilon", "1", "--delta", "0")
     refused("Expected --task link with method link-messages", "train", "link-messages", *tables["first"], *edge, *out)

@@ -58,7 +58,7 @@ def public_draws(pairs: NDArray[np.integer], num_nodes: int, purpose: str, seed:
         pairs: two node numbers each, [2, m].
         num_nodes: number of nodes.
         purpose: what the draw is for; other purposes have independent draws.
-        seed: public seed.
+        seed: public seed of the draws.
 
     Shapes: float64 [m], at least 0 and below 1.
 
@@ -68,8 +68,7 @@ def public_draws(pairs: NDArray[np.integer], num_nodes: int, purpose: str, seed:
     """
     index = pairs.min(axis=0).astype(np.uint64) * np.uint64(num_nodes) + pairs.max(axis=0).astype(np.uint64)
     words = Stream(derive_key(bytes(32), "pairs", purpose, seed)).at(index, 0)[:, 0]
-    draws: NDArray[np.float64] = (words >> np.uint64(11)) * 2.0**-53
-    return draws
+    return np.asarray((words >> np.uint64(11)) * 2.0**-53, np.float64)
 
 
 def row_steps(num_columns: int) -> int:

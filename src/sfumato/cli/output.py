@@ -99,7 +99,7 @@ def free_file(out: Path, force: bool) -> Path:
     """Return the path of a file that may be written.
 
     Args:
-        out: the file.
+        out: the file to be written.
         force: whether predictions that are in it are replaced.
 
     Raises:

@@ -38,7 +38,7 @@ def answer_rows(
 
     Args:
         run: the run folder.
-        fitted: the run.
+        fitted: the run, as it was loaded.
         graph: the graph of the run; its edges are not read.
         pairs: the file of pairs, or None.
         embeddings: the new file of rows, or None.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sfumato.method.plan import Fitted, Plan
 
 Pairs = NDArray[np.int64]
-Scorer = Callable[[Pairs], NDArray[np.floating]]
+Scorer = Callable[[Pairs], NDArray[np.float64]]
 HELD_OUT = 0.1
 RUN, FLOOR, CEILING, NEIGHBORS = (
     "this run",
@@ -60,7 +60,7 @@ def hold_out(graph: Graph, seed: int) -> HeldOut:
     """Hold out a tenth of all pairs by a public draw, and delete their edges.
 
     Args:
-        graph: undirected.
+        graph: the whole graph, undirected.
         seed: public seed of the draw.
 
     Raises:
@@ -95,7 +95,8 @@ class LinkScores:
 class LinkEvaluation:
     """The scores of a plan that learns links, beside its controls.
 
-    ``plan`` was fitted, ``first`` is the fit that is kept, and ``scores`` are by title, the run's own under ``RUN``.
+    ``plan`` was fitted, ``first`` is the fit that is kept, ``scores`` are by title, the run's own under ``RUN``, and
+    ``left_out`` is empty: no control is left out.
     """
 
     plan: Plan
@@ -177,7 +178,7 @@ def adamic_adar(graph: Graph, pairs: Pairs) -> NDArray[np.float64]:
     """Return the sum over common neighbors of one over the log of their degree, float64 [m]. It reads edges: not private.
 
     Args:
-        graph: undirected.
+        graph: the links that are known, undirected.
         pairs: row numbers of two nodes each, [2, m].
 
     >>> from sfumato.graph.graph import Graph

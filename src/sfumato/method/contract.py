@@ -203,7 +203,7 @@ class Method(Listed):
         """
         raise fail("method", self.name, "to score pairs of nodes", "Train link-messages with --task link.")
 
-    def embeddings(self, plan: Planned, released: Arrays) -> NDArray[np.float32]:
+    def released_rows(self, plan: Planned, released: Arrays) -> NDArray[np.float32]:
         """Return the released row of each node, float32 [num_nodes, columns]: all noisy sums, side by side.
 
         ``plan`` and ``released`` are those of :meth:`scores`.

@@ -88,7 +88,7 @@ class ReleasedRows:
                 f"to let anyone see {_ROWS}",
                 "Its certificate says who may see which rows.",
             )
-        return self.ran.method.embeddings(self.ran, self.released)
+        return self.ran.method.released_rows(self.ran, self.released)
 
 
 def side_by_side(plan: Planned, released: Arrays) -> NDArray[np.float32]:
