@@ -111,8 +111,8 @@ def predict(
     elsewhere = (new_nodes, new_edges, epsilon, delta, new_run, ledger, sign_key, fitted.collection)
     if (pairs is not None or embeddings is not None) and any(value is not None for value in elsewhere):
         raise InputError(
-            "Expected --pairs or --embeddings for the graph of the run alone, which is free and no collection. Drop the options of "
-            "other graphs."
+            "Expected --pairs or --embeddings for the graph of the run alone, which is free and no collection. Drop the options "
+            "of other graphs."
         )
     if new_nodes is not None or new_edges is not None:
         asked = Arriving(run, fitted, new_nodes, new_edges, out, epsilon, delta, new_run, shared, sign_key, as_json)

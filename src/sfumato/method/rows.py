@@ -13,7 +13,6 @@ from sfumato.errors import InputError
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph
     from sfumato.method.contract import Arrays, GraphKey, Planned
-    from sfumato.method.plan import Plan
     from sfumato.record.certificate import Certificate
 
 _ROWS = "noisy aggregates"
@@ -24,7 +23,7 @@ _SPENDS = "Predicting on another private graph spends budget: use calibrate_infe
 class ReleasedRows:
     """Released rows answer for pairs of nodes, and leave as embeddings. Nothing here reads an edge, or spends."""
 
-    plan: Plan
+    plan: Planned
     graph_key: GraphKey
     certificate: Certificate
     ran: Planned
@@ -89,21 +88,3 @@ class ReleasedRows:
                 "Its certificate says who may see which rows.",
             )
         return self.ran.method.released_rows(self.ran, self.released)
-
-
-def side_by_side(plan: Planned, released: Arrays) -> NDArray[np.float32]:
-    """Return all released matrices with a row for each node, side by side, in messages of norm 1.
-
-    ``plan`` lists the releases, and ``released`` holds them by name.
-
-    Raises:
-        InputError: there is none.
-    """
-    from sfumato.bounded.kernels import UNIT
-
-    of_nodes = [one.name for one in plan.releases if len(one.shape) == 2 and one.shape[0] == plan.public.num_nodes]
-    rows = [released[name] / UNIT for name in of_nodes if name in released]
-    if not rows:
-        wanted = "to release a row for each node"
-        raise fail("method", plan.method.name, wanted, "Train gap, progap, label-messages or link-messages.")
-    return np.hstack(rows).astype(np.float32)
