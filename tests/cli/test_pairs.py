@@ -42,6 +42,7 @@ def test_train_prints_scores_beside_controls(sfumato, tables, tmp_path):
     page = (tmp_path / "run" / "reports" / "index.html").read_text()
     assert "AUC of held-out links beside its controls" in page
     assert "Floor: public likeness, no edge" in page
+    assert "Confusion matrix" not in page
 
 
 def test_a_run_verifies_and_scores_pairs_in_their_order(sfumato, run, tmp_path):

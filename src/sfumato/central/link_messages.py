@@ -139,7 +139,13 @@ class LinkMessages(CuratorMethod):
 
         ``plan``, ``weights``, ``released``, ``graph`` and ``pairs`` are those of
         :meth:`~sfumato.method.contract.Method.pair_scores`.
+
+        Raises:
+            InputError: the graph has no labels, or other classes than in training.
         """
+        if graph.y is None or graph.num_classes != plan.public.num_classes:
+            classes = f"to have labels of {plan.public.num_classes} classes, as in training"
+            raise fail("graph", graph.name, classes, "Name the column with --label.")
         found: NDArray[np.float64] = _evidence(plan, graph, self._counts(plan, released)).of(pairs) @ weights[WEIGHT]
         return found
 
