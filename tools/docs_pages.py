@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 import sfumato as sf
-from sfumato.catalog import FACES, METHODS, method_named
+from sfumato.catalog import FACES, METHODS, PAIR_METHODS, method_named
 from sfumato.cli import app
 from sfumato.errors import UnsupportedUnitError
 from sfumato.experiments.index import index_page
@@ -68,7 +68,7 @@ def cli_page() -> str:
 def methods_table() -> str:
     """Method x unit x relation x public facts x released x accountant, from what ``calibrate`` plans or refuses."""
     lines = ["| method | unit | relation | public | released | accountant |", "|---|---|---|---|---|---|"]
-    for method in METHODS:
+    for method in (*METHODS, *PAIR_METHODS):
         relations: dict[tuple[str, ...], list[str]] = {}
         for name, units in (form for unit in UNITS for form in unit.forms().items()):
             for unit in units:

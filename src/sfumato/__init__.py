@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sfumato.central.graph_free import GraphFree as GraphFree
     from sfumato.central.graph_split import GraphSplit as GraphSplit
     from sfumato.central.labels import LabelMessages as LabelMessages
+    from sfumato.central.link_messages import LinkMessages as LinkMessages
     from sfumato.central.progap import ProGAP as ProGAP
     from sfumato.central.reference import Reference as Reference
     from sfumato.central.tuned import Tuned as Tuned
@@ -69,6 +70,7 @@ _HOME = {
     "GraphSplit": "central.graph_split",
     "LabelMessages": "central.labels",
     "LinkLevel": "privacy.units",
+    "LinkMessages": "central.link_messages",
     "LocalLevel": "privacy.units",
     "MLP": "central.baselines",
     "NoPrivacy": "privacy.units",

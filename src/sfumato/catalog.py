@@ -47,6 +47,7 @@ _METHODS = (
     "local.label_only:LabelOnly",
     "local.blink:Blink",
 )
+_OF_PAIRS = ("central.link_messages:LinkMessages",)  # score pairs of nodes, and no single nodes
 _CHOOSERS = ("central.auto:Auto",)  # become one of the methods when they are calibrated
 NOT_ON_A_GRAPH = {
     "pate": "It learned from no graph. Load its student with sfumato.pate.load_student; check it with `sfumato verify`."
@@ -80,7 +81,7 @@ def _call(text: str) -> ast.Call | None:
     return found
 
 
-_HOMES = {_face(home).name: home for home in (*_CHOOSERS, *_METHODS)}
+_HOMES = {_face(home).name: home for home in (*_CHOOSERS, *_METHODS, *_OF_PAIRS)}
 FACES: Mapping[str, Face] = {name: _face(home) for name, home in _HOMES.items()}
 """What is known of each name without importing it."""
 WORDS: Mapping[str, str] = {word: name for name, face in FACES.items() for word in face.spoken}
@@ -101,6 +102,9 @@ class _Classes(Mapping[str, "type[Method]"]):
 
 
 METHODS: Mapping[str, type[Method]] = _Classes()
+"""The methods that learn the classes of nodes, by name."""
+PAIR_METHODS = tuple(_face(home).name for home in _OF_PAIRS)
+"""The names of the methods that score pairs of nodes."""
 
 
 def _import(home: str) -> Any:

@@ -69,7 +69,7 @@ REFUSED = {
     "features": ((*ASKED, "--epsilon-x", "1"), "--epsilon-x with one of lpgnn, pgc, label-only, got method 'blink'"),
     "mechanism": ((*ASKED, "--mechanism", "pgc"), "--mechanism with one of lpgnn, pgc, got"),
     "preset": ((*ASKED, "--preset", "lpgnn-2021"), "--preset with lpgnn, got method 'blink'"),
-    "task": ((*ASKED, "--task", "link"), "--task link with method pgc, got 'blink'"),
+    "task": ((*ASKED, "--task", "link"), "--task link with method link-messages or pgc, got 'blink'"),
     "resumable": ((*ASKED, "--resumable"), "no --resumable with blink"),
     "hops": ((*ASKED, "--hops", "2"), "--hops with one of"),
     "degree": ((*ASKED, "--max-degree", "9"), "--max-degree with --unit node"),

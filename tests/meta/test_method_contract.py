@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.catalog import _HOMES, FACES, METHODS, WORDS, _import
+from sfumato.catalog import _HOMES, FACES, METHODS, PAIR_METHODS, WORDS, _import
 from sfumato.method.card import Face
 
 PACKAGE = Path(__file__).parents[2] / "src" / "sfumato"
@@ -66,7 +66,7 @@ def test_the_face_that_is_read_from_the_file_is_that_of_the_class(name):
 
 def test_words_and_names_are_unique():
     assert len(WORDS) == sum(len(face.spoken) for face in FACES.values())
-    assert set(METHODS) == set(FACES) - {"auto"}
+    assert set(METHODS) == set(FACES) - {"auto", *PAIR_METHODS}
     assert {name for name in METHODS if METHODS[name].card.name != name} == set()
 
 

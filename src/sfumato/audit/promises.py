@@ -53,7 +53,7 @@ _LEAVES = (
     "weights", "reports", "noisy aggregates", "noisy counts of right answers", "noisy pairs of classes",
     "PageRank rows with noise", "the perturbed edges",
 )  # fmt: skip
-_PREDICTIONS = ("predictions", "predictions for all nodes")
+_PREDICTIONS = ("predictions", "predictions for all nodes", "scores of all pairs")
 _VIEWERS = ("anyone", "the node itself", "never")
 
 

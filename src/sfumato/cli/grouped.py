@@ -14,8 +14,8 @@ _GROUPS = {
         *("data_dir", "schema", "directed", "text", "text_features", "min_class_size", "image_size", "collection"),
     ),
     "What a record is": ("arcs", "max_degree", "public_degrees", "subclasses", "partition", "public_rows"),
-    "Method": ("hops", "candidates", "rule", "trials", "network", "steps", "augment"),
-    "Local methods, whose devices randomize": ("epsilon_x", "epsilon_y", "mechanism", "preset", "task"),
+    "Method": ("task", "hops", "candidates", "rule", "trials", "network", "steps", "augment"),
+    "Local methods, whose devices randomize": ("epsilon_x", "epsilon_y", "mechanism", "preset"),
     "Scores, which are outside the guarantee": ("split", "seeds", "controls"),
     "One budget for all runs on a data set": ("ledger", "total_epsilon", "total_delta", "composition"),
 }

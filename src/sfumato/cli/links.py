@@ -1,4 +1,4 @@
-"""`sfumato train pgc --task link`: link prediction from feature reports."""
+"""`sfumato train --task link`: link prediction from feature reports, and the scores of link prediction."""
 
 from __future__ import annotations
 
@@ -11,9 +11,14 @@ import typer
 
 from sfumato._files import write_json
 from sfumato.cli.local import in_clear, look
+from sfumato.cli.output import plain_console
+from sfumato.cli.scores import show_guarantee
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sfumato.cli.options import Options
+    from sfumato.evaluation.links import LinkEvaluation
 
 
 def train_links(options: Options, as_json: bool) -> None:
@@ -67,3 +72,27 @@ def train_links(options: Options, as_json: bool) -> None:
         typer.echo(f"Test {name.replace('_', ' ')}: {Summary(**result[f'test_{name}'])}")
     cost = "features were read in the clear" if total is None else f"epsilon = {total:g} a user ({epsilon:g} a feature)"
     typer.echo(f"Links are public, and {cost}. Scores alone: {options.out} holds nothing to release.")
+
+
+def show(result: dict[str, Any], evaluation: LinkEvaluation, out: Path) -> None:
+    """Print how well held-out links were found, beside the controls, and what is guaranteed.
+
+    Args:
+        result: what the command also prints as JSON.
+        evaluation: the scores of the run and of its controls.
+        out: the run folder.
+    """
+    from rich import box
+    from rich.table import Table
+
+    title = f"{result['dataset']}: held-out links ({result['test_auc']['seeds']} seed(s))"
+    table = Table("", "AUC", "average precision", box=box.SIMPLE_HEAD, title=title)
+    for name, found in evaluation.scores.items():
+        table.add_row(name, str(found.auc), str(found.average_precision))
+    console = plain_console()
+    console.print(table)
+    if len(evaluation.scores) == 1:
+        console.print("What privacy costs: --controls also scores pairs without edges, and without privacy.")
+    console.print()
+    show_guarantee(evaluation.first.certificate, out, "The scores above read held-out links, and must stay.")
+    console.print(f"Score pairs of nodes: sfumato predict {out} --pairs FILE", soft_wrap=True, highlight=False)

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from sfumato._validate import check_choice, check_real
-from sfumato.catalog import words_under, words_with
+from sfumato.catalog import PAIR_METHODS, words_under, words_with
 from sfumato.errors import DataError, InputError
 from sfumato.privacy.units import class_for
 
@@ -82,9 +82,14 @@ def _refuse_beside_links(values: dict[str, Any]) -> None:
 
 def _check_task(options: Options) -> None:
     check_choice(("node", "link"), task=options.task)
-    if options.task == "link" and options.method != "pgc":
-        raise InputError(f"Expected --task link with method pgc, got {options.method!r}. Drop it, or name pgc.")
-    if options.task == "link" and options.ledger is not None:
+    if options.task == "link" and options.method not in ("pgc", *PAIR_METHODS):
+        words = " or ".join((*PAIR_METHODS, "pgc"))
+        raise InputError(
+            f"Expected --task link with method {words}, got {options.method!r}. Drop it, or name one of them."
+        )
+    if options.task != "link" and options.method in PAIR_METHODS:
+        raise InputError(f"Expected --task link with method {options.method}, which scores pairs of nodes. Add it.")
+    if options.task == "link" and options.method == "pgc" and options.ledger is not None:
         raise InputError("Expected no --ledger with --task link, whose scores are not released. Drop it.")
 
 

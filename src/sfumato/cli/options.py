@@ -79,7 +79,7 @@ PRESET = typer.Option(
     "--epsilon-y).",
 )
 TASK = typer.Option(
-    "node", "--task", help="What to predict: node (the class of a node), or link (links; with pgc only)."
+    "node", "--task", help="What to predict: node (the class of a node), or link (links; with link-messages and pgc)."
 )
 MECHANISM = typer.Option(
     None,

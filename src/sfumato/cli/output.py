@@ -93,3 +93,28 @@ def _log_stages() -> Progress:
             print(f"{stage} ...", file=sys.stderr, flush=True)
 
     return report
+
+
+def free_file(out: Path, force: bool) -> Path:
+    """Return the path of a file that may be written.
+
+    Args:
+        out: the file to be written.
+        force: whether predictions that are in it are replaced.
+
+    Raises:
+        InputError: the file exists, and is not replaced.
+    """
+    if out.exists() and not (force and _holds_predictions(out)):
+        raise InputError(
+            f"Expected out to be a new file, got {str(out)!r}, which exists. Read the predictions there, name another file "
+            "with --out, or replace them with --force, which replaces predictions only."
+        )
+    return out
+
+
+def _holds_predictions(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.readline().startswith(b"node,predicted,")

@@ -15,7 +15,8 @@ from sfumato._optional import TRAIN, check_installed
 from sfumato.cli import data, options
 from sfumato.cli.arrivals import Arriving, check_trained, predict_newcomers, source_of
 from sfumato.cli.collected import graph_of_run
-from sfumato.cli.output import tell
+from sfumato.cli.output import free_file, tell
+from sfumato.cli.pairs import answer_rows
 from sfumato.cli.scores import write_words
 from sfumato.cli.stopped import leaving
 from sfumato.errors import InputError
@@ -52,6 +53,12 @@ def predict(
     out: Path | None = typer.Option(
         None, "--out", help="The CSV file to write (default: predictions.csv in the run folder)."
     ),
+    pairs: Path | None = typer.Option(
+        None, "--pairs", help="Score links: a CSV file of node pairs (a header, then two columns of node ids)."
+    ),
+    embeddings: Path | None = typer.Option(
+        None, "--embeddings", help="Write the released row of each node to this new CSV file, for other tools."
+    ),
     force: bool = typer.Option(False, "--force", help="Replace the predictions that are in the file already."),
     epsilon: float | None = typer.Option(
         None, "--epsilon", help="The privacy budget for reading ANOTHER private graph."
@@ -81,7 +88,7 @@ def predict(
     composition: str | None = options.COMPOSITION,
     as_json: bool = JSON,
 ) -> None:
-    """Predict the class of every node.
+    """Predict the class of every node, score pairs of nodes (--pairs), or write released rows (--embeddings).
 
     On the graph of the run this spends nothing. Another graph is a new release, which is charged. Nodes that arrived later
     (--new-nodes, --new-edges) cost nothing more at edge level, since each edge pays once; at node level they are charged.
@@ -101,6 +108,12 @@ def predict(
     paths = {"data_dir": data_dir, "graph": graph, "nodes": nodes, "edges": edges, "schema": schema}
     named: dict[str, Any] = {"dataset": dataset, "label": label, "directed": directed}
     named |= {option: _text(path) for option, path in paths.items()}
+    elsewhere = (new_nodes, new_edges, epsilon, delta, new_run, ledger, sign_key, fitted.collection)
+    if (pairs is not None or embeddings is not None) and any(value is not None for value in elsewhere):
+        raise InputError(
+            "Expected --pairs or --embeddings for the graph of the run alone, which is free and no collection. Drop the options "
+            "of other graphs."
+        )
     if new_nodes is not None or new_edges is not None:
         asked = Arriving(run, fitted, new_nodes, new_edges, out, epsilon, delta, new_run, shared, sign_key, as_json)
         told = predict_newcomers(
@@ -112,13 +125,16 @@ def predict(
         raise InputError("Expected --sign-key with --new-nodes only, got it for predictions of a whole graph. Drop it.")
     given = any(value is not None for value in (dataset, graph, nodes, edges))
     if fitted.collection is not None:
-        _predict_collected(run, fitted, _free(out or run / "predictions.csv", force), as_json, given=given)
+        _predict_collected(run, fitted, free_file(out or run / "predictions.csv", force), as_json, given=given)
         return
     source = Source(**named, **_kept(run, dataset, text, graph)).check(labeled=False) if given else Source.of_run(run)
     found = source.with_roles(source.load(), 0)
+    if pairs is not None or embeddings is not None:
+        answer_rows(run, fitted, found, pairs, embeddings, out, force=force, as_json=as_json)
+        return
     if given and not as_json and _same_graph(fitted, found) and fitted.plan.unit.trust != "local":
         typer.echo("These are the node ids of the run: its cached releases are used, the edges are not read.", err=True)
-    out = _free(out or run / "predictions.csv", force)
+    out = free_file(out or run / "predictions.csv", force)
     if _same_graph(fitted, found):
         if any(value is not None for value in (epsilon, delta, new_run, ledger)):
             raise InputError(
@@ -143,22 +159,6 @@ def predict(
         as_json,
         bool(found.train_mask.any()),
     )
-
-
-def _free(out: Path, force: bool) -> Path:
-    if out.exists() and not (force and _holds_predictions(out)):
-        raise InputError(
-            f"Expected out to be a new file, got {str(out)!r}, which exists. Read the predictions there, name another file "
-            "with --out, or replace them with --force, which replaces predictions only."
-        )
-    return out
-
-
-def _holds_predictions(path: Path) -> bool:
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.readline().startswith(b"node,predicted,")
 
 
 def _predict_collected(run: Path, fitted: Fitted, out: Path, as_json: bool, *, given: bool) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from sfumato.cli.parse import Job
+    from sfumato.evaluation.links import LinkEvaluation
     from sfumato.evaluation.request import Evaluation
     from sfumato.record.certificate import Certificate
 
@@ -29,7 +30,7 @@ def note_uncharged(job: Job) -> None:
         )
 
 
-def note_left_out(evaluation: Evaluation) -> None:
+def note_left_out(evaluation: Evaluation | LinkEvaluation) -> None:
     """Say which controls could not be fitted, and why."""
     for note in evaluation.left_out:
         print(f"Note: {note}", file=sys.stderr)

@@ -14,7 +14,7 @@ import typer
 
 from sfumato._files import write_json
 from sfumato._optional import TRAIN, check_installed
-from sfumato.catalog import FACES, WORDS
+from sfumato.catalog import FACES, PAIR_METHODS, WORDS
 from sfumato.cli import collected, data, images, links, local, options
 from sfumato.cli.engine import running
 from sfumato.cli.methods import METHOD
@@ -25,6 +25,7 @@ from sfumato.cli.scores import note_left_out, note_uncharged, show, write_words
 from sfumato.cli.stopped import PRIVATE, leaving
 
 if TYPE_CHECKING:
+    from sfumato.evaluation.links import LinkEvaluation
     from sfumato.evaluation.request import Evaluation, Prepared
     from sfumato.method.contract import Progress
     from sfumato.method.plan import Fitted
@@ -128,11 +129,12 @@ def _train(
 ) -> None:
     start = time.perf_counter()
     check_installed(*TRAIN)
-    if options.task == "link":
+    if options.task == "link" and options.method in local.WORDS:
         check(options)
         links.train_links(replace(options, threads=set_threads(options.threads)), as_json)
         return
     job = parse(options)
+    from sfumato.evaluation.links import LinkEvaluation
     from sfumato.record.release_folder import read_sign_key
 
     if job.sign_key is not None:
@@ -145,17 +147,20 @@ def _train(
         result, evaluation = _run(job, state, kept, start, as_json, verbose)
     if as_json:
         typer.echo(json.dumps(result))
+    elif isinstance(evaluation, LinkEvaluation):
+        links.show(result, evaluation, job.out)
     else:
         show(result, evaluation, job.out)
 
 
 def _run(
     job: Job, state: FitState | None, kept: dict[str, Any] | None, start: float, quiet: bool, verbose: bool
-) -> tuple[dict[str, Any], Evaluation]:
+) -> tuple[dict[str, Any], Evaluation | LinkEvaluation]:
     """Fit, save and score a run. Return what metrics.json holds, and the scores of the run and its controls."""
     from sfumato.bounded.kernels import language
     from sfumato.bounded.promise import protects_every_arc
     from sfumato.central.auto import can_promise
+    from sfumato.evaluation.links import evaluate_links, without_held_out
     from sfumato.evaluation.memory import peak_mb
     from sfumato.evaluation.request import prepare
 
@@ -173,9 +178,10 @@ def _run(
     if verbose:
         print(plan, f"Neighborhoods are summed in {language()}.", sep="\n", file=sys.stderr)
     note_uncharged(job)
+    pairs = request.method.name in PAIR_METHODS
     with stage_bars(quiet) as report:
-        fitted, seconds = _fit(job, prepared, state, kept, report)
-        evaluation = prepared.evaluate(fitted, report)
+        fitted, seconds = _fit(job, without_held_out(prepared) if pairs else prepared, state, kept, report)
+        evaluation = evaluate_links(prepared, fitted) if pairs else prepared.evaluate(fitted, report)
     note_left_out(evaluation)
     result = evaluation.to_dict(request.unit)
     result["dataset"] = job.dataset

@@ -191,6 +191,34 @@ class Method(Listed):
             graph: the nodes with their features.
         """
 
+    def pair_scores(
+        self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph, pairs: NDArray[np.integer]
+    ) -> NDArray[np.float64]:
+        """Return the score of each pair of nodes, float64 [m], where links were learned.
+
+        ``pairs`` are row numbers [2, m]; ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`scores`.
+
+        Raises:
+            InputError: the method scores nodes.
+        """
+        raise fail("method", self.name, "to score pairs of nodes", "Train link-messages with --task link.")
+
+    def released_rows(self, plan: Planned, released: Arrays) -> NDArray[np.float32]:
+        """Return the released row of each node, float32 [num_nodes, columns]: all noisy sums, side by side.
+
+        ``plan`` and ``released`` are those of :meth:`scores`.
+
+        Raises:
+            InputError: the method releases no such rows.
+        """
+        from sfumato.bounded.kernels import UNIT
+
+        of_nodes = [one.name for one in plan.releases if len(one.shape) == 2 and one.shape[0] == plan.public.num_nodes]
+        rows = [released[name] / UNIT for name in of_nodes if name in released]
+        if not rows:
+            raise fail("method", self.name, "to release a row for each node", "Train gap, progap or label-messages.")
+        return np.hstack(rows).astype(np.float32)
+
     def pixel_network(self, plan: Planned, weights: Arrays) -> nn.Module:
         """Return the trained network, where one maps rows of pixels to scores: attacks invert it.
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sfumato import __version__
 from sfumato._validate import check_int, fail
-from sfumato.errors import InputError, LedgerError, UnsupportedUnitError
+from sfumato.errors import LedgerError, UnsupportedUnitError
 from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.graph.splits import DEFAULT_FRACTIONS
 from sfumato.method import checks
@@ -25,6 +25,7 @@ from sfumato.method.contract import Accuracies, Arrays, Method, Origin, Planned,
 from sfumato.method.engine import PlanEntry
 from sfumato.method.graph_key import GraphKey, id_lines
 from sfumato.method.opening import open_session
+from sfumato.method.rows import ReleasedRows
 from sfumato.method.shown import ShownFit, ShownPlan
 from sfumato.noise.rectangles import SAMPLER_TAU
 from sfumato.privacy.budget import Budget
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
     from sfumato.record.resume import FitState
 
 _CACHE = "cache/"
-_ALONE = "Features alone predict here: use sfumato.central.arrivals.graph_free(fitted, graph), which spends nothing."
-_SPENDS = "Predicting on another private graph spends budget: use calibrate_inference(budget, unit, public).fit(graph)."
 
 
 @dataclass(frozen=True, repr=False)
@@ -223,7 +222,7 @@ class Plan(ShownPlan, Planned):
 
 
 @dataclass(frozen=True, repr=False)
-class Fitted(ShownFit):
+class Fitted(ReleasedRows, ShownFit):
     """A fitted model is a trained model with its released aggregates and its certificate.
 
     ``ran`` is what the weights come from: the plan, or after a selection that of the candidate that it chose.
@@ -252,13 +251,7 @@ class Fitted(ShownFit):
             InputError: the graph has other node ids, so that its arcs would have to be read, which needs a new plan; or it
                 has other feature columns.
         """
-        key = GraphKey.of(graph)
-        if (key.num_nodes, key.ids_digest) != (self.graph_key.num_nodes, self.graph_key.ids_digest):
-            remedy = _ALONE if self.ran.method.predicts_alone(self.plan.unit) else _SPENDS
-            raise InputError(
-                f"Expected the fitted graph ({self.graph_key.num_nodes} nodes), got {graph.name!r} with other node ids. {remedy}"
-            )
-        self._check_features(key, graph)
+        self.check_fitted(graph)
         scores = self.ran.method.scores(self.ran, self.weights, self.released, graph)
         scores = np.exp(scores - scores.max(axis=1, keepdims=True))
         probabilities: NDArray[np.float32] = scores / scores.sum(axis=1, keepdims=True)
@@ -303,24 +296,6 @@ class Fitted(ShownFit):
         """Return the certified runs that an inference with these weights builds on, this run last."""
         claim = {"epsilon": self.certificate.epsilon, "delta": self.certificate.delta}
         return (*self.certificate.values["composition"]["builds_on"], {"ledger_head": self.ledger.head, **claim})
-
-    def _check_features(self, key: GraphKey, graph: Graph) -> None:
-        trained = self.graph_key
-        if graph.num_features != self.plan.public.num_features:
-            found = f"{graph.num_features}"
-        elif key.feature_names != trained.feature_names:
-            named = zip(trained.feature_names, key.feature_names, strict=False)
-            found = next(
-                (f"{theirs!r} in the place of {mine!r}" for mine, theirs in named if mine != theirs), "no names"
-            )
-        elif trained.ranges and key.ranges != trained.ranges:
-            found = "other declared ranges"
-        else:
-            return
-        raise InputError(
-            f"Expected the {self.plan.public.num_features} feature columns that the model was trained with, got {found}. "
-            "Read both tables with one schema."
-        )
 
     def save(self, directory: str | Path, *, sign_key: Path | None = None, ids_of: Graph | None = None) -> Path:
         """Write a run folder: ``release/`` with weights, releases, ledger, certificate and manifest.

@@ -343,7 +343,7 @@ def _evaluation(run: Run) -> Section:
     parts += [Section("curves", "Learning curves", (curves,))] if curves else []
     if run.evaluation is not None:
         parts += _detail(run.evaluation, run.classes)
-    elif run.missing:
+    elif run.missing and (run.metrics or {}).get("task") != "link":
         parts.append(f"Confusion matrix and accuracy by degree are not shown: {run.missing}")
     if len(parts) == 1:
         parts.append("The folder holds no evaluation.")

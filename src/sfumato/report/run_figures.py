@@ -148,10 +148,10 @@ def _scatter(
         return finish(figure, f"figure-{key}", title, f"{title}. {words}{counted}")
 
 
-def price_figure(found: Sequence[tuple[str, Summary]]) -> Figure:
-    """Draw the test accuracy of a run and of its controls as bars, with intervals over seeds.
+def price_figure(found: Sequence[tuple[str, Summary]], score: str = "Test accuracy") -> Figure:
+    """Draw the score of a run and of its controls as bars, with intervals over seeds.
 
-    ``found`` names each of them; the run is called ``THIS_RUN``.
+    ``found`` names each of them; the run is called ``THIS_RUN``. ``score`` is the name of what is drawn.
     """
     with style():
         figure, axes = canvas(0.9 + 0.62 * len(found))
@@ -168,11 +168,11 @@ def price_figure(found: Sequence[tuple[str, Summary]]) -> Figure:
         axes.set_yticks([])
         axes.set_ylim(-0.4, len(found) - 0.25)
         axes.set_xlim(0, 100)
-        axes.set_xlabel("test accuracy, %")
+        axes.set_xlabel(f"{score}, %")
         axes.grid(False, axis="y")
         axes.spines["left"].set_visible(False)
         words = "; ".join(f"{name}: {one}" for name, one in found)
-        title = "Test accuracy beside floor and ceiling"
+        title = f"{score} beside floor and ceiling"
         return finish(figure, "figure-price", title, f"{title}. {words}.")
 
 

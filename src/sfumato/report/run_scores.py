@@ -29,7 +29,7 @@ def price_sections(metrics: Mapping[str, Any] | None, method: str) -> tuple[Sect
     text, gain = "What this run reaches beside its controls.", metrics.get("graph_gain_recovered")
     if gain is not None:
         text += f" It keeps {100 * gain:.0f} % of what the graph adds without privacy."
-    return (Section("price", "The price of privacy", (text, price_figure(found)), kind="outside"),)
+    return (Section("price", "The price of privacy", (text, price_figure(found, _score(metrics))), kind="outside"),)
 
 
 def scores_section(metrics: Mapping[str, Any], method: str) -> Section:
@@ -41,8 +41,9 @@ def scores_section(metrics: Mapping[str, Any], method: str) -> Section:
     """
     found = _accuracies(metrics, method)
     rows = tuple((title, percent(one.mean), interval(one.low, one.high), str(one.seeds)) for title, one in found)
-    columns = ("Accuracy of", "Percent", "95 % interval", "Seeds")
-    table = Table("metrics", "Test accuracy beside its controls; only the fit of seed 0 is saved", columns, rows)
+    score = _score(metrics)
+    columns = ("Accuracy of" if score == "Test accuracy" else "AUC of", "Percent", "95 % interval", "Seeds")
+    table = Table("metrics", f"{score} beside its controls; only the fit of seed 0 is saved", columns, rows)
     facts = []
     if metrics.get("test_macro_f1"):
         facts.append(("Macro-F1 of this run", f"{percent(metrics['test_macro_f1']['mean'])} %"))
@@ -56,8 +57,19 @@ def scores_section(metrics: Mapping[str, Any], method: str) -> Section:
     return Section("scores", "Scores and cost", (table, Facts(tuple(facts))))
 
 
+def _score(metrics: Mapping[str, Any]) -> str:
+    return "AUC of held-out links" if metrics.get("task") == "link" else "Test accuracy"
+
+
 def _accuracies(metrics: Mapping[str, Any], method: str) -> list[tuple[str, Summary]]:
-    """The test accuracies of controls and run; the run is second to last."""
+    """The test accuracies (of links: the AUC) of controls and run; the run is second to last."""
+    if metrics.get("task") == "link":
+        found = (
+            ("Floor: public likeness, no edge", "floor"),
+            (THIS_RUN, "test_auc"),
+            ("Ceiling: no privacy", "ceiling"),
+        )
+        return [(title, Summary(**metrics[key])) for title, key in found if metrics.get(key)]
     beside = titles(method, metrics).items() if method in METHODS else ()
     names = [(key, title[:1].upper() + title[1:]) for key, title in beside]
     names.insert(-1 if names else 0, ("test_accuracy", THIS_RUN))

@@ -18,6 +18,7 @@ METHODS = {
     "lapgraph": "perturbed:LapGraph",
     "progap": "progap:ProGAP",
     "label-messages": "labels:LabelMessages",
+    "link-messages": "link_messages:LinkMessages",
     "piloted-messages": "piloted:PilotedMessages",
     "promised-messages": "promised:PromisedMessages",
     "mlp": "baselines:MLP",

@@ -1,0 +1,109 @@
+r"""Edges that are divided by a public draw for each pair of nodes, and noisy sums over the edges of one part.
+
+Whether a pair of nodes belongs to a part is a pseudo-random function of the two nodes and of a public seed
+(:func:`public_draws`). It reads no edge, so an edge that comes or goes moves no other edge from one part to another.
+
+Each edge of the summed part has a row of k numbers from 0 to 1. Rows are held in whole steps of :math:`\lfloor 2 \cdot 32767 / k
+\rfloor`, rounded toward zero, so that one row has at most :math:`2 \cdot 32767` steps in L1 norm: as many as the two messages
+of one edge in a hop of counts (:func:`~sfumato.bounded.counting.unrouted_sensitivity`). Sums are exact int64.
+
+Source: McSherry (2009), theorem 4 (parallel composition).
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato._validate import fail
+from sfumato.bounded.kernels import UNIT
+from sfumato.errors import UnsupportedUnitError
+from sfumato.noise.geometric import keyed_discrete_laplace
+from sfumato.noise.keys import Key, Stream, derive_key, operand_mac
+from sfumato.privacy.units import EdgeLevel, Unit
+
+_MESSAGES = 2
+
+
+def pair_sensitivity(unit: Unit) -> float:
+    r"""Return the L1 sensitivity, in full messages, of counts over one part of the edges and of sums over the other part.
+
+    **Formal guarantee** (sum of absolute changes of all entries). An undirected edge belongs to one part, by
+    :func:`public_draws`. In the part that is counted it adds one message of L1 norm at most 1 to each of two rows; in the part
+    that is summed it adds one row of at most :math:`2 \cdot 32767` steps. In both cases at most 2 messages' worth changes, and
+    nothing of the other part. Rows of the sums may be computed from the released counts: if neighboring graphs differ in a
+    counted edge, the sums are post-processing of the counts; if they differ in a summed edge, the counts have the same law and
+    fix what each edge would add. So Laplace noise of scale b messages on all entries costs :math:`\epsilon = 2 / b` in all.
+
+    Raises:
+        UnsupportedUnitError: a record may be more than one undirected edge, or is an arc.
+
+    >>> pair_sensitivity(EdgeLevel(directed=False))
+    2.0
+    """
+    if type(unit) is not EdgeLevel or unit.directed:
+        raise UnsupportedUnitError(
+            f"Scores of links have no proof when the unit is {unit.describe()}: one record may be many links, or a link has a "
+            "direction, which no score here tells. Use EdgeLevel(directed=False)."
+        )
+    return float(_MESSAGES)
+
+
+def public_draws(pairs: NDArray[np.integer], num_nodes: int, purpose: str, seed: int = 0) -> NDArray[np.float64]:
+    """Return a number from 0 to 1 for each pair of nodes, by AES under a public key; the order of the two does not count.
+
+    Args:
+        pairs: two node numbers each, [2, m].
+        num_nodes: number of nodes.
+        purpose: what the draw is for; other purposes have independent draws.
+        seed: public seed of the draws.
+
+    Shapes: float64 [m], at least 0 and below 1.
+
+    >>> draws = public_draws(np.array([[0, 2, 1], [2, 0, 2]]), 3, "test")
+    >>> bool(draws[0] == draws[1]), bool(draws[0] == draws[2])
+    (True, False)
+    """
+    index = pairs.min(axis=0).astype(np.uint64) * np.uint64(num_nodes) + pairs.max(axis=0).astype(np.uint64)
+    words = Stream(derive_key(bytes(32), "pairs", purpose, seed)).at(index, 0)[:, 0]
+    return np.asarray((words >> np.uint64(11)) * 2.0**-53, np.float64)
+
+
+def row_steps(num_columns: int) -> int:
+    """Return the whole steps that stand for the number 1 in a row of so many numbers.
+
+    >>> row_steps(5)
+    13106
+    """
+    return _MESSAGES * UNIT // num_columns
+
+
+def noisy_pair_sums(rows: NDArray[np.float64], noise_scale: float | Fraction, key: Key) -> NDArray[np.int64]:
+    """Release the sums of the rows of edges, one column each, in steps of :func:`row_steps`.
+
+    **Formal guarantee.** A :class:`~sfumato.privacy.events.PureEvent` of epsilon 2 / ``noise_scale``, together with the
+    counts of :func:`pair_sensitivity`. The noise is a function of ``key``, of a MAC of the exact steps, and of the column.
+
+    Args:
+        rows: one row for each edge, of numbers from 0 to 1, [m, k].
+        noise_scale: scale b in full messages, >= 0; 0 adds none and protects nothing. It is taken as an exact number.
+        key: the key of this release.
+
+    Shapes: int64 [k].
+
+    Raises:
+        InputError: a number is not from 0 to 1.
+
+    >>> noisy_pair_sums(np.ones((3, 2)), 0.0, bytes(32)).tolist()
+    [98301, 98301]
+    """
+    if not ((rows >= 0) & (rows <= 1)).all():
+        raise fail("rows", "other numbers", "to hold numbers from 0 to 1")
+    steps = (rows * row_steps(rows.shape[1])).astype(np.int64)
+    sums: NDArray[np.int64] = steps.sum(axis=0)
+    if noise_scale:
+        own = derive_key(key, operand_mac(key, steps))
+        sums = sums + keyed_discrete_laplace(own, Fraction(noise_scale) * UNIT, 0, len(sums))
+    return sums

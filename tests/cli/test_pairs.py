@@ -1,0 +1,102 @@
+"""Links from the command line: train, verify, report, score pairs, write rows, and what is refused."""
+
+import csv
+import json
+
+import pytest
+
+ASKED = ("--task", "link", "--unit", "edge", "--epsilon", "2", "--delta", "0")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    from sfumato.cli import invoke
+
+    out = tmp_path_factory.mktemp("links") / "run"
+    assert invoke(["train", "link-messages", "--dataset", "campus", *ASKED, "--no-controls", "--out", str(out)]) == 0
+    return out
+
+
+def read(path):
+    with path.open(newline="") as file:
+        return list(csv.reader(file))
+
+
+def test_train_prints_scores_beside_controls(sfumato, tables, tmp_path):
+    result = sfumato(
+        "train", "link-messages", *tables["first"], *ASKED, "--controls", "--seeds", 2, "--out", tmp_path / "run"
+    )
+    assert result.code == 0
+    for words in (
+        "AUC",
+        "average precision",
+        "floor: public likeness",
+        "ceiling: the same",
+        "Adamic-Adar",
+        "--pairs FILE",
+    ):
+        assert words in result.out
+    metrics = json.loads((tmp_path / "run" / "evaluation" / "metrics.json").read_text())
+    assert (metrics["task"], metrics["test_auc"]["seeds"], metrics["privacy"]["delta"]) == ("link", 2, 0)
+    assert sfumato("report", tmp_path / "run").code == 0
+    page = (tmp_path / "run" / "reports" / "index.html").read_text()
+    assert "AUC of held-out links beside its controls" in page
+    assert "Floor: public likeness, no edge" in page
+    assert "Confusion matrix" not in page
+
+
+def test_a_run_verifies_and_scores_pairs_in_their_order(sfumato, run, tmp_path):
+    assert sfumato("verify", run).code == 0
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text("from,to,note\n3,7,x\n7,3,y\n0,1,z\n")
+    told = json.loads(sfumato("predict", run, "--pairs", pairs, "--out", tmp_path / "scores.csv", "--json").out)
+    assert told == {"out": str(tmp_path / "scores.csv"), "pairs": 3, "epsilon_spent": 0.0}
+    header, *lines = read(tmp_path / "scores.csv")
+    assert header == ["from", "to", "score"]
+    assert [line[:2] for line in lines] == [["3", "7"], ["7", "3"], ["0", "1"]]
+    assert lines[0][2] == lines[1][2] != lines[2][2]
+
+
+def test_rows_are_written_for_other_tools(sfumato, run, tmp_path):
+    result = sfumato("predict", run, "--embeddings", tmp_path / "rows.csv")
+    assert "Anyone may see them." in result.out
+    header, *lines = read(tmp_path / "rows.csv")
+    assert header == ["node", *(f"e{column}" for column in range(6))]
+    assert [line[0] for line in lines] == [str(node) for node in range(len(lines))]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a,b\n0,nobody\n", "got 'nobody' in line 2"),
+        ("a,b\n0\n", "got one in line 2"),
+        (None, "pairs to be a CSV file with two columns of node ids"),
+    ],
+)
+def test_pairs_that_cannot_be_read_are_refused(text, said, refused, run, tmp_path):
+    pairs = tmp_path / "pairs.csv"
+    if text is not None:
+        pairs.write_text(text)
+    refused(said, "predict", run, "--pairs", pairs, "--out", tmp_path / "scores.csv")
+    assert not (tmp_path / "scores.csv").exists()
+
+
+def test_what_a_link_run_cannot_do_is_refused(refused, run, tables, tmp_path):
+    refused("Expected task to be link", "predict", run, "--out", tmp_path / "classes.csv")
+    refused("Expected task to be link", "evaluate", run)
+    refused("--pairs or --embeddings, got both", "predict", run, "--pairs", "a.csv", "--embeddings", tmp_path / "b.csv")
+    refused("for the graph of the run alone", "predict", run, "--pairs", "a.csv", "--epsilon", "1")
+    out = ("--out", tmp_path / "run")
+    edge = ("--unit", "edge", "--epsilon", "1", "--delta", "0")
+    refused("Expected --task link with method link-messages", "train", "link-messages", *tables["first"], *edge, *out)
+    refused("--task link with method link-messages or pgc", "train", "gap", *tables["first"], *ASKED, *out)
+    node = ("--task", "link", "--unit", "node", "--epsilon", "1", "--delta", "1e-7", "--max-degree", "5")
+    refused("no proof when the unit is", "train", "link-messages", *tables["first"], *node, *out)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_ledger_counts_a_link_run(sfumato, tables, tmp_path):
+    ledger = ("--ledger", tmp_path / "data.ledger", "--total-epsilon", "2.5", "--total-delta", "1e-6")
+    assert sfumato("train", "link-messages", *tables["first"], *ASKED, *ledger, "--out", tmp_path / "one").code == 0
+    second = sfumato("train", "link-messages", *tables["first"], *ASKED, *ledger[:2], "--out", tmp_path / "two")
+    assert second.code == 1

@@ -1,0 +1,79 @@
+"""Held-out links: what is deleted, what scores are made of, and what stands beside them."""
+
+import numpy as np
+import pytest
+
+import sfumato as sf
+from sfumato.errors import InputError
+from sfumato.evaluation.links import (
+    CEILING,
+    FLOOR,
+    NEIGHBORS,
+    RUN,
+    adamic_adar,
+    evaluate_links,
+    hold_out,
+    without_held_out,
+)
+from sfumato.evaluation.request import Request, prepare
+from sfumato.evaluation.source import Source
+from sfumato.graph.subgraph import adjacency
+from sfumato.graph.synthetic import stochastic_block_model
+
+GRAPH = stochastic_block_model(300, 3, mean_degree=12, seed=0)
+
+
+def test_a_tenth_of_the_edges_is_deleted_and_told_apart_from_other_pairs():
+    held, before = hold_out(GRAPH, 0), adjacency(GRAPH)
+    after = adjacency(held.graph)
+    assert 0.07 < held.links.shape[1] / GRAPH.num_edges < 0.13
+    assert (after != after.T).nnz == 0
+    assert (before[tuple(held.links)] == 1).all()
+    assert after[tuple(held.links)].sum() == 0
+    assert before[tuple(held.others)].sum() == 0
+    assert before.sum() - after.sum() == 2 * held.links.shape[1]
+
+
+def test_each_seed_holds_out_other_links():
+    one, other = ({tuple(pair) for pair in hold_out(GRAPH, seed).links.T} for seed in (0, 1))
+    assert len(one & other) < 0.3 * len(one)
+
+
+def test_too_few_edges_are_refused():
+    with pytest.raises(InputError, match="5 edges or more to hold out"):
+        hold_out(sf.graph.Graph.from_edges([0, 1], [1, 2], 3, directed=False), 0)
+
+
+def test_scores_are_1_for_who_knows_and_half_for_who_guesses():
+    held, links = hold_out(GRAPH, 0), adjacency(GRAPH)
+    assert held.score(lambda pairs: np.asarray(links[tuple(pairs)]).ravel()) == (1.0, 1.0)
+    assert held.score(lambda pairs: np.zeros(pairs.shape[1]))[0] == 0.5
+
+
+def test_common_neighbors_by_hand():
+    arcs = [(0, 2), (0, 3), (1, 2), (1, 3), (3, 4)]
+    graph = sf.graph.Graph.from_edges(*zip(*arcs, strict=True), 5, directed=False)
+    assert adamic_adar(graph, np.array([[0], [1]]))[0] == pytest.approx(1 / np.log(2) + 1 / np.log(3))
+
+
+@pytest.mark.parametrize("controls", [True, False])
+def test_a_run_stands_beside_floor_and_ceiling(controls):
+    request = Request(Source("campus"), sf.LinkMessages(), "edge", sf.Budget(2.0, 0.0), seeds=(0, 1), controls=controls)
+    small = sf.graph.campus(400, seed=0)
+    prepared = prepare(request, load=lambda _: small)
+    training = without_held_out(prepared)
+    first = training.plan.fit(training.first)
+    evaluation = evaluate_links(prepared, first)
+    assert evaluation.first is first
+    assert list(evaluation.scores) == ([FLOOR, RUN, CEILING, NEIGHBORS] if controls else [RUN])
+    result = evaluation.to_dict("edge")
+    assert (result["task"], result["test_auc"]["seeds"], result["privacy"]["epsilon"]) == (
+        "link",
+        2,
+        first.plan.epsilon,
+    )
+    assert 0.5 < result["test_auc"]["mean"] < 1
+    assert (result["floor"] is None) == (not controls)
+    if controls:
+        assert result["floor"]["mean"] < result["test_auc"]["mean"]
+        assert result["controls"][FLOOR]["auc"] == result["floor"]

@@ -1,0 +1,120 @@
+"""Link messages: brute force over edges measures the L1 sensitivity of counts and sums together; near misses fail."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+import sfumato as sf
+from sfumato.bounded import pairs
+from sfumato.bounded.kernels import UNIT
+from sfumato.central import evidence, link_messages
+from sfumato.central.link_messages import NAME, LinkMessages
+from sfumato.evaluation.links import hold_out
+from sfumato.graph.graph import Graph
+
+NODES, EDGE = 5, sf.EdgeLevel(directed=False)
+EVERY = list(combinations(range(NODES), 2))
+
+
+@pytest.fixture(autouse=True)
+def _few_random_pairs(monkeypatch):
+    monkeypatch.setattr(evidence, "_REFERENCE", 200)
+
+
+def graph_of(edges):
+    source, target = np.array(edges, int).reshape(-1, 2).T
+    y = np.arange(NODES) % 2
+    return Graph.from_edges(
+        source, target, NODES, directed=False, y=y, x=np.eye(NODES, 3, dtype=np.float32)
+    ).with_split(seed=0)
+
+
+def neighbors(count=100):
+    """Graphs with and without one edge."""
+    rng = np.random.default_rng(0)
+    for _ in range(count):
+        kept = [pair for pair in EVERY if rng.random() < 0.5]
+        edge = EVERY[rng.integers(len(EVERY))]
+        yield graph_of([pair for pair in kept if pair != edge]), graph_of(sorted({*kept, edge}))
+
+
+def released(graph, monkeypatch, counts=None):
+    """What a fit releases, before noise. Sums may read given counts, as those of a neighbor that came out alike."""
+    noiseless = LinkMessages(learner_share=0.4)
+    with monkeypatch.context() as patch:
+        if counts is not None:
+            real = link_messages._evidence
+            patch.setattr(link_messages, "_evidence", lambda plan, graph, _: real(plan, graph, counts))
+        fitted = noiseless.calibrate(None, sf.NoPrivacy(), graph.public_facts(sf.NoPrivacy())).fit(graph)
+    return fitted.released[NAME]
+
+
+def changes(monkeypatch):
+    """How far both parts move, in messages, at an equal outcome of the counts; and whether the counts moved."""
+    for less, more in neighbors():
+        one = released(less, monkeypatch)
+        counts = one[: NODES * 2].reshape(NODES, 2)
+        other = released(more, monkeypatch, counts)
+        yield np.abs(one - other).sum() / UNIT, bool((one != other)[: NODES * 2].any())
+
+
+def check(monkeypatch, claim):
+    found = list(changes(monkeypatch))
+    worst = max(change for change, _ in found)
+    assert worst <= claim + 1e-12, "too small a claim"
+    assert worst > claim - 0.01, "not reached"
+    assert {counted for _, counted in found} == {True, False}, "both parts are seen"
+
+
+def test_counts_and_sums_together_move_by_2_messages_at_most(monkeypatch):
+    check(monkeypatch, pairs.pair_sensitivity(EDGE))
+
+
+@pytest.mark.parametrize(("claim", "message"), [(1.0, "too small"), (2.1, "not reached")])
+def test_another_claim_fails(claim, message, monkeypatch):
+    with pytest.raises(AssertionError, match=message):
+        check(monkeypatch, claim)
+
+
+def _counted_by_all(graph, ends, counted, real=link_messages._counted):
+    return real(graph, ends, np.ones_like(counted))
+
+
+def _by_rank(found, num_nodes, purpose, seed=0):
+    """A division of the edges by their place in the list, so that one edge moves others."""
+    codes = np.sort(found, axis=0)
+    keys = codes[0] * num_nodes + codes[1]
+    return (np.searchsorted(np.unique(keys), keys) % 5) / 5
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("_counted", _counted_by_all),
+        ("public_draws", _by_rank),
+    ],
+    ids=["learners are counted too", "a draw by place"],
+)
+def test_planted_faults_are_caught(name, fault, monkeypatch):
+    monkeypatch.setattr(link_messages, name, fault)
+    with pytest.raises(AssertionError, match="too small"):
+        check(monkeypatch, 2.0)
+
+
+def test_a_held_out_edge_changes_nothing_and_no_edge_moves_another():
+    rng = np.random.default_rng(1)
+    drawn = rng.integers(200, size=(2, 900))
+    drawn = drawn[:, drawn[0] != drawn[1]]
+    full = Graph.from_edges(*drawn, 200, directed=False)
+    ends = np.stack((np.repeat(np.arange(200), np.diff(full.indptr)), full.indices))
+    ends = ends[:, ends[0] < ends[1]]
+    for edge in rng.integers(ends.shape[1], size=20):
+        less = Graph.from_edges(*np.delete(ends, edge, axis=1), 200, directed=False)
+        one, other = hold_out(full, 0), hold_out(less, 0)
+        held = one.links.shape[1] - other.links.shape[1]
+        assert one.graph.num_edges - other.graph.num_edges + held == 1
+        if held:
+            np.testing.assert_array_equal(one.graph.indices, other.graph.indices)
+        else:
+            np.testing.assert_array_equal(one.links, other.links)
