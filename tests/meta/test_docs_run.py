@@ -53,6 +53,10 @@ REPLACED = {
         "--nodes papers.csv --edges citations.csv --label topic --text abstract --text title",
         "real data: papers of two topics",
     ),
+    'Planetoid("pyg", "Cora")[0]': (
+        '__import__("torch_geometric.datasets").datasets.FakeDataset(1, 200, 8, 16, num_classes=3, task="node")[0]',
+        "a download: a generated graph",
+    ),
     "campus(10_000)": ("campus(300)", "half a minute of training"),
     "--teachers 250 --queries 2200": (
         "--teachers 50 --queries 100 --quick",
