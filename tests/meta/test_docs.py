@@ -15,6 +15,7 @@ import typer
 from typer.testing import CliRunner
 
 from sfumato.catalog import METHODS
+from sfumato.privacy.units import UNITS
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -134,22 +135,26 @@ def test_the_notebook_is_that_of_its_page():
 
 
 def test_table_of_methods_says_what_calibrate_answers():
-    """The same facts by another way: each cell of the table, looked up by method and unit."""
-    rows = [line.strip("|\n").split("|") for line in (ROOT / "docs" / "guarantees.md").read_text().splitlines()]
-    cells = {(row[0].strip(" `"), row[1].strip()): row for row in rows if len(row) == 6}
-    assert "**refused**" in cells["gap", "node, incident arcs"][4]
-    assert "**refused**" in cells["sage", "undirected edge"][4]
+    """The same facts by another way: each pair of a method and a unit, looked up in the tables."""
+    rows = [line.strip("|").split(" | ") for line in (ROOT / "docs" / "guarantees.md").read_text().splitlines()]
+    rows = [[cell.strip(" `|") for cell in row] for row in rows]
+    cells = {(row[0], unit): row for row in rows if len(row) == 6 for unit in row[1].split("; ")}
+    refused = {(row[0], unit) for row in rows if len(row) == 2 and row[0] in METHODS for unit in row[1].split("; ")}
+    assert {("gap", "node, incident arcs"), ("sage", "undirected edge")} <= refused
     assert "DP-SGD" in cells["mlp", "record"][4]
     assert "aggregate/2" in cells["gap", "undirected edge"][4]
-    assert cells["gap", "undirected edge"][5].strip() == "closed form"
-    assert cells["gap", "node, owned arcs"][5].strip() == "privacy loss distribution"
+    assert cells["gap", "undirected edge"][5] == "closed form"
+    assert cells["gap", "node, owned arcs"][5] == "privacy loss distribution"
     assert "labels" not in cells["gap", "node, owned arcs"][3]
-    assert {method for method, unit in cells if unit == "record"} == set(METHODS)
+    assert not refused & set(cells)
+    forms = [name for unit in UNITS for name in unit.forms() if name != "none"]
+    assert {pair for pair in [*cells, *refused] if pair[1] in forms} == {(m, name) for m in METHODS for name in forms}
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    pytest.importorskip("material", reason="the documentation site needs mkdocs-material: pip install '.[docs]'")
+    for package in ("material", "mkdocstrings"):
+        pytest.importorskip(package, reason=f"the documentation site needs {package}: pip install '.[docs]'")
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-W", "ignore", "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
