@@ -1,17 +1,21 @@
-"""Write the pages that follow from the code: docs/cli.md, the methods in docs/guarantees.md, and the indexes of results and decisions.
+"""Write the pages that follow from the code: docs/cli.md, docs/reference/, the methods in docs/guarantees.md, and the
+indexes of results and decisions.
 
     python tools/docs_pages.py
 
-Run it after changing a command, an option, what a method releases, the catalogue of tables and figures, a page of results, or
-the title of a decision; a test compares.
+Run it after changing a command, an option, what a method releases, the catalogue of tables and figures, a page of results,
+the title of a decision, or a public name; a test compares.
 """
 
 from __future__ import annotations
 
+import pkgutil
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -38,6 +42,23 @@ MECHANISMS = {
     "pure": "discrete Laplace noise",
     "randomized-response": "randomized response of every pair",
 }
+REFERENCE: dict[str, tuple[Any, ...]] = {
+    "index": ("sfumato", "Methods, units of privacy, plans and what is fitted: `import sfumato as sf`."),
+    "graph": ("sfumato.graph", "Graphs, and what reads them: `sf.graph`."),
+    "local": ("sfumato.local", "Methods that learn from randomized reports: `sf.local`."),
+    "randomizers": ("sfumato.randomizers", "How a device randomizes a value: `sf.randomizers`."),
+    "pate": ("sfumato.pate", "Teachers that vote, and what their answers cost: `sf.pate`."),
+    "students": ("sfumato.students", "Models that learn from noisy answers: `sf.students`."),
+    "collect": ("sfumato.collect", "Collections, from schema to closed file: `sf.collect`."),
+    "report": ("sfumato.report", "Pages and figures: `sf.report`."),
+    "privacy": (
+        "sfumato.privacy",
+        "Budgets, events, accounting and calibration, without graphs: `sf.privacy`.",
+        ("accounting", "calibration", "composition", "events", "amplification", "selection"),
+    ),
+    "verify": ("sfumato.verify", "The verifier, which needs nothing else of the package: `python -m sfumato.verify`."),
+    "errors": ("sfumato.errors", "What is raised, and the warnings."),
+}
 BEGIN, END = "<!-- methods: written by tools/docs_pages.py -->", "<!-- end of methods -->"
 _HEAD = """# Commands
 
@@ -57,6 +78,7 @@ def pages() -> dict[Path, str]:
         guarantees: f"{before}{BEGIN}\n\n{methods_table()}\n{END}{rest.partition(END)[2]}",
         DOCS / "results" / "index.md": index_page(read_sources(), DOCS / "results"),
         DOCS / "decisions" / "index.md": decisions_page(),
+        **{DOCS / "reference" / f"{page}.md": reference_page(*what) for page, what in REFERENCE.items()},
     }
 
 
@@ -66,11 +88,21 @@ def cli_page() -> str:
     return "\n".join([_HEAD, *sections])
 
 
+def reference_page(package: str, lead: str, modules: tuple[str, ...] = ()) -> str:
+    """The public names of a package, or of modules of it, from their docstrings; see mkdocs.yml."""
+    public = [f"{package}.{name}" for name in getattr(import_module(package), "__all__", ())]
+    public = [name for name in public if not isinstance(pkgutil.resolve_name(name), ModuleType)]
+    names = [f"{package}.{module}" for module in modules] or public or [package]
+    return "\n".join([f"# {package}", "", lead, "", *(f"::: {name}\n" for name in names)])
+
+
 def decisions_page() -> str:
     """The index of the notes on decisions."""
     titles = ((path.name, path.read_text().partition("\n")[0]) for path in sorted((DOCS / "decisions").glob("0*.md")))
     rows = [f"* [{title.removeprefix('# ')}]({name})" for name, title in titles]
-    return "\n".join(["# Decisions", "", "Why things are as they are: one note for each decision, by number.", "", *rows, ""])
+    return "\n".join(
+        ["# Decisions", "", "Why things are as they are: one note for each decision, by number.", "", *rows, ""]
+    )
 
 
 def methods_table() -> str:

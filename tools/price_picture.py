@@ -1,6 +1,6 @@
 """Write the bars of a run's report (floor, run and ceiling) as an SVG file, for the pages of examples.
 
-    python tools/price_picture.py RUN FILE
+python tools/price_picture.py RUN FILE
 """
 
 from __future__ import annotations
@@ -21,7 +21,11 @@ def picture(run: Path) -> str:
     if method != "pate":
         _, figure = price_sections(metrics, method)[0].parts
         return str(figure.alone())
-    names = {"floor": "Floor: regression on the answered images", "student": THIS_RUN, "ceiling": "Ceiling: true labels"}
+    names = {
+        "floor": "Floor: regression on the answered images",
+        "student": THIS_RUN,
+        "ceiling": "Ceiling: true labels",
+    }
     return price_figure([(name, Summary.of([metrics[key]["accuracy"]])) for key, name in names.items()]).alone()
 
 

@@ -14,6 +14,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+import sfumato
 from sfumato.catalog import METHODS
 from sfumato.privacy.units import UNITS
 
@@ -21,6 +22,8 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+MODULES = ("graph", "images", "verify")
+SITE = ("material", "mkdocstrings", "latex2mathml")
 SHELL = ("sh", "bash", "console", "")
 
 
@@ -153,7 +156,7 @@ def test_table_of_methods_says_what_calibrate_answers():
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    for package in ("material", "mkdocstrings"):
+    for package in SITE:
         pytest.importorskip(package, reason=f"the documentation site needs {package}: pip install '.[docs]'")
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-W", "ignore", "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
@@ -181,6 +184,14 @@ def test_site_shows_links_to_the_repository_as_code(site):
     text = (site / "guarantees.html").read_text()
     assert '<code title="tests/soundness/test_gap.py">test_gap.py</code>' in text
     assert 'href="../' not in text
+
+
+def test_reference_has_every_public_name(site):
+    text = (site / "reference" / "index.html").read_text()
+    assert not [name for name in sfumato.__all__ if f'id="sfumato.{name}"' not in text and name not in MODULES]
+    shown = re.sub(r"<(pre|code)\b.*?</\1>", "", text, flags=re.DOTALL)
+    assert not re.findall(r":(?:class|func|meth|math|mod):|\.\. math::|&gt;&gt;&gt;", shown)
+    assert "<math" in (site / "reference" / "randomizers.html").read_text()
 
 
 def test_planted_faults_are_found(tmp_path):

@@ -29,7 +29,10 @@ _QUESTIONS = (
     ("What does it cost to protect every arc of a node?", ("incident",)),
     ("What does an attacker learn?", ("attacker", "links-attack", "membership", "degree-attack", "graph-attack")),
     ("Does the code keep its epsilon?", ("audit",)),
-    ("What do images of a model show of its classes?", ("class-level", "class-level-faces", "class-level-fashion-mnist")),
+    (
+        "What do images of a model show of its classes?",
+        ("class-level", "class-level-faces", "class-level-fashion-mnist"),
+    ),
     ("Are published numbers reached?", ("below-print", "pate-tables", "dpar", "graph-split", "dpsgd")),
 )
 _STATES = """* **done**: all of it is recorded. **part**: recorded, but for what the last column says. **skipped**: not recorded,
