@@ -45,6 +45,7 @@ NOT_RUN = {
     "sfumato experiment run lpgnn-": "minutes on real data; docs/experiments.md has it on generated data",
     "sfumato experiment run pgc-": "minutes on real data; docs/experiments.md has it on generated data",
     "sfumato experiment run pate-": "minutes on real data; tests/experiments/test_pate.py has tiny ones",
+    "sfumato experiment run benchmarks/price-": "minutes on real data; docs/experiments.md has it on generated data",
     "sfumato experiment run progap-": "minutes on real data; docs/experiments.md has it on generated data",
 }
 REPLACED = {
