@@ -16,12 +16,16 @@ _BLOCK = re.compile(r"^( *)\.\. math::[^\S\n]*((?:\n|\S.*\n|\1 +.*\n)+?)(?=\1?\S
 
 
 class Readable(griffe.Extension):
-    """Write roles as links and formulas as MathML, in every docstring of the package."""
+    """Write roles as links and formulas as MathML, and put what a class says of its module below the class."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         """Rewrite the docstring of one object."""
-        if obj.docstring is not None:
-            obj.docstring.value = readable(obj.docstring.value)
+        if obj.docstring is None:
+            return
+        text, module = obj.docstring.value, obj.module.docstring
+        if obj.is_class and module is not None and re.search(r"\b[Tt]he module\b", text):
+            text += f"\n\n**The module.** {module.value}"
+        obj.docstring.value = readable(text)
 
 
 def readable(docstring: str) -> str:
