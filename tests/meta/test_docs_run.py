@@ -55,8 +55,8 @@ REPLACED = {
         "real data: papers of two topics",
     ),
     'Planetoid("pyg", "Cora")[0]': (
-        '__import__("torch_geometric.datasets").datasets.FakeDataset(1, 200, 8, 16, num_classes=3, task="node")[0]',
-        "a download: a generated graph",
+        "sf.graph.to_pyg(sf.graph.campus(400, seed=0))",
+        "a download: the generated network",
     ),
     "campus(10_000)": ("campus(300)", "half a minute of training"),
     "--teachers 250 --queries 2200": (
