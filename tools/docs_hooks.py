@@ -26,7 +26,7 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
 
 
 def written_out(nav: list[Any], docs: Path) -> list[Any]:
-    """Replace ``{title: "folder/*.md"}`` by the pages of the folder: its index, then the others in order of their names."""
+    """Replace names with a star by the pages that they fit: an index, then the others in order of their names."""
     items: list[Any] = []
     for item in nav:
         title, value = next(iter(item.items())) if isinstance(item, dict) else (None, item)
@@ -35,8 +35,10 @@ def written_out(nav: list[Any], docs: Path) -> list[Any]:
         elif "*" in value:
             paths = sorted(docs.glob(value), key=lambda path: (path.stem != "index", path))
             value = [path.relative_to(docs).as_posix() for path in paths]
-        if value:
-            items.append(value if title is None else {title: value})
+        if title is not None:
+            items += [{title: value}] if value else []
+        else:
+            items += value if isinstance(value, list) else [value]
     return items
 
 

@@ -1,17 +1,21 @@
-"""Write the pages that follow from the code: docs/cli.md, the table of methods in docs/guarantees.md, docs/results/index.md.
+"""Write the pages that follow from the code: docs/cli.md, docs/reference/, the methods in docs/guarantees.md, and the
+indexes of results and decisions.
 
     python tools/docs_pages.py
 
-Run it after changing a command, an option, what a method releases, the catalogue of tables and figures, or a page of results;
-a test compares.
+Run it after changing a command, an option, what a method releases, the catalogue of tables and figures, a page of results,
+the title of a decision, or a public name; a test compares.
 """
 
 from __future__ import annotations
 
+import pkgutil
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -38,6 +42,24 @@ MECHANISMS = {
     "pure": "discrete Laplace noise",
     "randomized-response": "randomized response of every pair",
 }
+REFERENCE: dict[str, tuple[Any, ...]] = {
+    "index": ("sfumato", "Methods, units of privacy, plans and what is fitted: `import sfumato as sf`."),
+    "method": ("sfumato.method", "What every method has, such as `calibrate`.", ("contract",)),
+    "graph": ("sfumato.graph", "Graphs, and what reads them: `sf.graph`."),
+    "local": ("sfumato.local", "Methods that learn from randomized reports: `sf.local`."),
+    "randomizers": ("sfumato.randomizers", "How a device randomizes a value: `sf.randomizers`."),
+    "pate": ("sfumato.pate", "Teachers that vote, and what their answers cost: `sf.pate`."),
+    "students": ("sfumato.students", "Models that learn from noisy answers: `sf.students`."),
+    "collect": ("sfumato.collect", "Collections, from schema to closed file: `sf.collect`."),
+    "report": ("sfumato.report", "Pages and figures: `sf.report`."),
+    "privacy": (
+        "sfumato.privacy",
+        "Budgets, events, accounting and calibration, without graphs: `sf.privacy`.",
+        ("accounting", "calibration", "composition", "events", "amplification", "selection"),
+    ),
+    "verify": ("sfumato.verify", "The verifier, which needs nothing else of the package: `python -m sfumato.verify`."),
+    "errors": ("sfumato.errors", "What is raised, and the warnings."),
+}
 BEGIN, END = "<!-- methods: written by tools/docs_pages.py -->", "<!-- end of methods -->"
 _HEAD = """# Commands
 
@@ -56,6 +78,8 @@ def pages() -> dict[Path, str]:
         DOCS / "cli.md": cli_page(),
         guarantees: f"{before}{BEGIN}\n\n{methods_table()}\n{END}{rest.partition(END)[2]}",
         DOCS / "results" / "index.md": index_page(read_sources(), DOCS / "results"),
+        DOCS / "decisions" / "index.md": decisions_page(),
+        **{DOCS / "reference" / f"{page}.md": reference_page(*what) for page, what in REFERENCE.items()},
     }
 
 
@@ -65,24 +89,52 @@ def cli_page() -> str:
     return "\n".join([_HEAD, *sections])
 
 
+def reference_page(package: str, lead: str, modules: tuple[str, ...] = ()) -> str:
+    """The public names of a package, or of modules of it, from their docstrings; see mkdocs.yml."""
+    public = [f"{package}.{name}" for name in getattr(import_module(package), "__all__", ())]
+    public = [name for name in public if not isinstance(pkgutil.resolve_name(name), ModuleType)]
+    names = [f"{package}.{module}" for module in modules] or public or [package]
+    return "\n".join([f"# {package}", "", lead, "", *(f"::: {name}\n" for name in names)])
+
+
+def decisions_page() -> str:
+    """The index of the notes on decisions."""
+    titles = ((path.name, path.read_text().partition("\n")[0]) for path in sorted((DOCS / "decisions").glob("0*.md")))
+    rows = [f"* [{title.removeprefix('# ')}]({name})" for name, title in titles]
+    return "\n".join(
+        ["# Decisions", "", "Why things are as they are: one note for each decision, by number.", "", *rows, ""]
+    )
+
+
 def methods_table() -> str:
-    """Method x unit x relation x public facts x released x accountant, from what ``calibrate`` plans or refuses."""
+    """What each method releases under each unit it has a proof for, from what ``calibrate`` plans; then what it refuses."""
     lines = ["| method | unit | relation | public | released | accountant |", "|---|---|---|---|---|---|"]
+    refused: dict[str, list[str]] = {}
     for method in (*METHODS, *PAIR_METHODS):
         relations: dict[tuple[str, ...], list[str]] = {}
-        for name, units in (form for unit in UNITS for form in unit.forms().items()):
-            for unit in units:
-                relations.setdefault((name, *_columns(method, unit)), []).append(unit.relation)
-        for (name, public, released, accountant), words in relations.items():
-            lines.append(f"| `{method}` | {name} | {'; '.join(words)} | {public} | {released} | {accountant} |")
-    return "\n".join([*lines, ""])
+        for name, unit in ((name, unit) for kind in UNITS for name, units in kind.forms().items() for unit in units):
+            if (plan := plan_of(method, unit)) is None:
+                refused.setdefault(method, []).append(name)
+            elif plan.epsilon is not None:
+                relations.setdefault((name, *_columns(plan)), []).append(unit.relation)
+        units: dict[tuple[str, ...], list[str]] = {}
+        for (name, *columns), words in relations.items():
+            units.setdefault(("; ".join(words), *columns), []).append(name)
+        lines += [f"| `{method}` | {'; '.join(names)} | {' | '.join(columns)} |" for columns, names in units.items()]
+    return "\n".join([*lines, "", _refused(refused)])
 
 
-def _columns(method: str, unit: Any) -> tuple[str, str, str]:
-    plan = plan_of(method, unit)
-    if plan is None:
-        return "", "**refused**: no proof", ""
-    public = ", ".join(fact.replace("_", " ") for fact in unit.public)
+def _refused(refused: dict[str, list[str]]) -> str:
+    """A table of the units that each method refuses, which a click opens."""
+    rows = [f"| `{method}` | {'; '.join(dict.fromkeys(names))} |" for method, names in refused.items()]
+    count = sum(len(dict.fromkeys(names)) for names in refused.values())
+    summary = f"<summary>What is refused: {count} pairs of a method and a unit, for want of a proof</summary>"
+    table = ["| method | refused under the units |", "|---|---|", *rows]
+    return "\n".join(['<details markdown="1">', summary, "", *table, "", "</details>", ""])
+
+
+def _columns(plan: Plan) -> tuple[str, str, str]:
+    public = ", ".join(fact.replace("_", " ") for fact in plan.unit.public)
     return public, _released(plan), _accountant(plan)
 
 
@@ -102,16 +154,20 @@ def plan_of(method: str, unit: Any) -> Plan | None:
 
 
 def _released(plan: Plan) -> str:
-    if plan.epsilon is None:
-        return "everything, without a guarantee"
     names: dict[str, list[str]] = {}
     for release in plan.releases:
         mechanism = MECHANISMS.get(kind := release.event.type, kind.replace("-", " "))
         if plan.unit.trust != "curator":
             mechanism = "randomized by each user"
         names.setdefault(mechanism, []).append(f"`{release.name}`")
-    parts = [f"{', '.join(found)} ({mechanism})" for mechanism, found in names.items()]
+    parts = [f"{_listed(found)} ({mechanism})" for mechanism, found in names.items()]
     return "; ".join(parts) or "predictions that read no arc: epsilon 0"
+
+
+def _listed(names: list[str]) -> str:
+    """Names in a row; more than two that differ in their last number alone are written as a range."""
+    stems = {name.rpartition("/")[0] for name in names}
+    return f"{names[0]} to {names[-1]}" if len(names) > 2 and len(stems) == 1 and stems != {""} else ", ".join(names)
 
 
 def _accountant(plan: Plan) -> str:

@@ -96,3 +96,10 @@ def test_the_index(tmp_path):
     assert "`python a.py`, [page](alone.md)" in text
     assert "| [Another page](other.md) | 2026-01-02 | 2 |" in text
     assert "[A page of a script]" not in text
+
+
+def test_the_index_answers_questions_first(tmp_path):
+    (tmp_path / "ceiling.md").write_text(f"# The ceiling\n\n{stamp([2], '2026-01-02')}\n")
+    questions = index_page([], tmp_path).partition("## Tables and figures")[0]
+    assert "| Is the default a good choice on other graphs? | [The ceiling](ceiling.md) |" in questions
+    assert "What does an attacker learn?" not in questions

@@ -14,12 +14,16 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+import sfumato
 from sfumato.catalog import METHODS, PAIR_METHODS
+from sfumato.privacy.units import UNITS
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+MODULES = ("graph", "images", "verify")
+SITE = ("material", "mkdocstrings", "latex2mathml")
 SHELL = ("sh", "bash", "console", "")
 
 
@@ -134,22 +138,33 @@ def test_the_notebook_is_that_of_its_page():
 
 
 def test_table_of_methods_says_what_calibrate_answers():
-    """The same facts by another way: each cell of the table, looked up by method and unit."""
-    rows = [line.strip("|\n").split("|") for line in (ROOT / "docs" / "guarantees.md").read_text().splitlines()]
-    cells = {(row[0].strip(" `"), row[1].strip()): row for row in rows if len(row) == 6}
-    assert "**refused**" in cells["gap", "node, incident arcs"][4]
-    assert "**refused**" in cells["sage", "undirected edge"][4]
+    """The same facts by another way: each pair of a method and a unit, looked up in the tables."""
+    rows = [line.strip("|").split(" | ") for line in (ROOT / "docs" / "guarantees.md").read_text().splitlines()]
+    rows = [[cell.strip(" `|") for cell in row] for row in rows]
+    cells = {(row[0], unit): row for row in rows if len(row) == 6 for unit in row[1].split("; ")}
+    refused = {
+        (row[0], unit)
+        for row in rows
+        if len(row) == 2 and row[0] in {*METHODS, *PAIR_METHODS}
+        for unit in row[1].split("; ")
+    }
+    assert {("gap", "node, incident arcs"), ("sage", "undirected edge")} <= refused
     assert "DP-SGD" in cells["mlp", "record"][4]
     assert "aggregate/2" in cells["gap", "undirected edge"][4]
-    assert cells["gap", "undirected edge"][5].strip() == "closed form"
-    assert cells["gap", "node, owned arcs"][5].strip() == "privacy loss distribution"
+    assert cells["gap", "undirected edge"][5] == "closed form"
+    assert cells["gap", "node, owned arcs"][5] == "privacy loss distribution"
     assert "labels" not in cells["gap", "node, owned arcs"][3]
-    assert {method for method, unit in cells if unit == "record"} == {*METHODS, *PAIR_METHODS}
+    assert not refused & set(cells)
+    forms = [name for unit in UNITS for name in unit.forms() if name != "none"]
+    assert {pair for pair in [*cells, *refused] if pair[1] in forms} == {
+        (method, name) for method in (*METHODS, *PAIR_METHODS) for name in forms
+    }
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    pytest.importorskip("material", reason="the documentation site needs mkdocs-material: pip install '.[docs]'")
+    for package in SITE:
+        pytest.importorskip(package, reason=f"the documentation site needs {package}: pip install '.[docs]'")
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-W", "ignore", "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -176,6 +191,14 @@ def test_site_shows_links_to_the_repository_as_code(site):
     text = (site / "guarantees.html").read_text()
     assert '<code title="tests/soundness/test_gap.py">test_gap.py</code>' in text
     assert 'href="../' not in text
+
+
+def test_reference_has_every_public_name(site):
+    text = (site / "reference" / "index.html").read_text()
+    assert not [name for name in sfumato.__all__ if f'id="sfumato.{name}"' not in text and name not in MODULES]
+    shown = re.sub(r"<(pre|code)\b.*?</\1>", "", text, flags=re.DOTALL)
+    assert not re.findall(r":(?:class|func|meth|math|mod):|\.\. math::|&gt;&gt;&gt;", shown)
+    assert "<math" in (site / "reference" / "randomizers.html").read_text()
 
 
 def test_planted_faults_are_found(tmp_path):

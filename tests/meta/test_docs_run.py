@@ -45,6 +45,7 @@ NOT_RUN = {
     "sfumato experiment run lpgnn-": "minutes on real data; docs/experiments.md has it on generated data",
     "sfumato experiment run pgc-": "minutes on real data; docs/experiments.md has it on generated data",
     "sfumato experiment run pate-": "minutes on real data; tests/experiments/test_pate.py has tiny ones",
+    "sfumato experiment run benchmarks/price-": "minutes on real data; docs/experiments.md has it on generated data",
     "sfumato experiment run progap-": "minutes on real data; docs/experiments.md has it on generated data",
 }
 REPLACED = {
@@ -52,6 +53,10 @@ REPLACED = {
     "--dataset text/citeseer_text --data-dir data": (
         "--nodes papers.csv --edges citations.csv --label topic --text abstract --text title",
         "real data: papers of two topics",
+    ),
+    'Planetoid("pyg", "Cora")[0]': (
+        "sf.graph.to_pyg(sf.graph.campus(400, seed=0))",
+        "a download: the generated network",
     ),
     "campus(10_000)": ("campus(300)", "half a minute of training"),
     "--teachers 250 --queries 2200": (

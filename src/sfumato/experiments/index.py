@@ -17,12 +17,24 @@ if TYPE_CHECKING:
     from sfumato.experiments.sources import Document, Entry
 
 STATES = ("done", "part", "skipped", "no measurement")
-_HEAD = """# Tables and figures of the sources
+_HEAD = """# Results
 
-Every numbered table and figure of the five source documents: what runs it here, and what was recorded. Written by
+What was measured, by question, and then every numbered table and figure of the five source documents. `sfumato experiment list`
+shows what can be run, and [Experiments](../experiments.md) says how to run it and how to read the pages. This index is written by
 `python tools/docs_pages.py` from the catalogue (`src/sfumato/experiments/sources.toml`) and from the pages themselves.
-`sfumato experiment list` shows what can be run, [Experiments](../experiments.md) says how to run it and how to read the pages.
 """
+_QUESTIONS = (
+    ("What does privacy cost on a friend network?", ("price-of-privacy", "accuracy")),
+    ("Is the default a good choice on other graphs?", ("defaults", "defaults-local", "ceiling")),
+    ("What does it cost to protect every arc of a node?", ("incident",)),
+    ("What does an attacker learn?", ("attacker", "links-attack", "membership", "degree-attack", "graph-attack")),
+    ("Does the code keep its epsilon?", ("audit",)),
+    (
+        "What do images of a model show of its classes?",
+        ("class-level", "class-level-faces", "class-level-fashion-mnist"),
+    ),
+    ("Are published numbers reached?", ("below-print", "pate-tables", "dpar", "graph-split", "dpsgd")),
+)
 _STATES = """* **done**: all of it is recorded. **part**: recorded, but for what the last column says. **skipped**: not recorded,
   for the reason in the last column. **no measurement**: there is nothing to run.
 * Seeds are the smallest and the largest number of a row. Every seed has its own split, unless the data come with one.
@@ -42,7 +54,16 @@ def index_page(documents: Sequence[Document], folder: Path) -> str:
     pages = {path.stem: read_page(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.md"))}
     pages.pop("index", None)
     sections = [_section(document, pages) for document in documents]
-    return "\n".join([_HEAD, *_summary(documents, pages), "", _STATES, *sections, _beside(documents, pages)])
+    summary = ["## Tables and figures of the sources", "", *_summary(documents, pages)]
+    return "\n".join([_HEAD, *_questions(pages), "", *summary, "", _STATES, *sections, _beside(documents, pages)])
+
+
+def _questions(pages: dict[str, Recorded]) -> Iterator[str]:
+    """A table of the pages that answer a question, where they are there."""
+    yield from ("| question | pages |", "|---|---|")
+    for question, names in _QUESTIONS:
+        if links := [f"[{pages[name].title}]({name}.md)" for name in names if name in pages]:
+            yield f"| {question} | {'; '.join(links)} |"
 
 
 def state(entry: Entry, pages: dict[str, Recorded]) -> str:

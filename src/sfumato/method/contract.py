@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import fail
@@ -15,7 +16,6 @@ from sfumato.method.graph_key import GraphKey
 from sfumato.noise.keys import Key, derive_key, operand_mac
 
 if TYPE_CHECKING:
-    import numpy as np
     from torch import nn
 
     from sfumato.graph.graph import Graph, PublicFacts

@@ -42,7 +42,8 @@ class Gaussian(Ranged):
         num_features: number of features d.
         epsilon: budget of all features together, > 0.
         delta: failure probability of the whole report, in (0, 1).
-        low, high: public range, a number or a tuple of d; values outside are clipped.
+        low: the lower end of the public range, a number or a tuple of d; values outside are clipped.
+        high: its upper end, likewise.
 
     Shapes: reports hold steps int64 [n, d]. Encoding needs numba (``pip install 'sfumato[train]'``); nothing else here does.
 

@@ -44,7 +44,8 @@ class Laplace(Ranged):
     Args:
         num_features: number of features d.
         epsilon: budget of all features together, > 0.
-        low, high: public range, a number or a tuple of d; values outside are clipped.
+        low: the lower end of the public range, a number or a tuple of d; values outside are clipped.
+        high: its upper end, likewise.
 
     Shapes: reports hold steps int64 [n, d].
 

@@ -148,7 +148,8 @@ class MultiBit(Bits):
     Args:
         num_features: number of features d.
         epsilon: budget of the whole report, > 0.
-        low, high: public range, a number or a tuple of d; values outside are clipped.
+        low: the lower end of the public range, a number or a tuple of d; values outside are clipped.
+        high: its upper end, likewise.
         rule: how m is chosen, "best" or "paper".
         sampled: the number m itself; None follows the rule.
 

@@ -26,7 +26,8 @@ class PGC(Bits):
     Args:
         num_features: number of features d.
         epsilon: budget of each single feature, > 0.
-        low, high: public range, a number or a tuple of d; values outside are clipped.
+        low: the lower end of the public range, a number or a tuple of d; values outside are clipped.
+        high: its upper end, likewise.
 
     Shapes: reports hold bits uint8 [n, d].
 

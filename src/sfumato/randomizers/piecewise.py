@@ -102,7 +102,8 @@ class Piecewise(Ranged):
     Args:
         num_features: number of features d.
         epsilon: budget of the whole report, > 0.
-        low, high: public range, a number or a tuple of d; values outside are clipped.
+        low: the lower end of the public range, a number or a tuple of d; values outside are clipped.
+        high: its upper end, likewise.
         rule: how m is chosen, "best" or "paper".
         sampled: the number m itself; None follows the rule.
         cells: number of cells N.

@@ -1,0 +1,33 @@
+"""Write the bars of a run's report (floor, run and ceiling) as an SVG file, for the pages of examples.
+
+python tools/price_picture.py RUN FILE
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from sfumato.evaluation.scores import Summary
+from sfumato.report.run_figures import THIS_RUN, price_figure
+from sfumato.report.run_scores import price_sections
+
+
+def picture(run: Path) -> str:
+    """The text of the SVG file."""
+    metrics = json.loads((run / "evaluation" / "metrics.json").read_text())
+    method = json.loads((run / "release" / "certificate.json").read_text())["method"]
+    if method != "pate":
+        _, figure = price_sections(metrics, method)[0].parts
+        return str(figure.alone())
+    names = {
+        "floor": "Floor: regression on the answered images",
+        "student": THIS_RUN,
+        "ceiling": "Ceiling: true labels",
+    }
+    return price_figure([(name, Summary.of([metrics[key]["accuracy"]])) for key, name in names.items()]).alone()
+
+
+if __name__ == "__main__":
+    Path(sys.argv[2]).write_text(picture(Path(sys.argv[1])))
