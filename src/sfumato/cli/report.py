@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sfumato._optional import TRAIN, check_installed
+from sfumato._optional import LIGHT, check_installed
 from sfumato._validate import fail
 from sfumato.cli.output import write_page
 from sfumato.errors import InputError
@@ -37,7 +37,7 @@ def report(
         raise fail("out", str(out), "to end in .html")
     if (run / "release").resolve() in out.resolve().parents:
         raise fail("out", str(out), "to be outside release/", "Only certified files belong there.")
-    check_installed(*TRAIN, "matplotlib", "jinja2")
+    check_installed(*LIGHT, "matplotlib", "jinja2")
     from sfumato.report import read_run, run_page
 
     page = run_page(_with_graph(run, read_run(run)))
