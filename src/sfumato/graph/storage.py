@@ -109,7 +109,7 @@ def stored_rows(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape
     """Build the sparse rows that three stored arrays hold, and refuse columns out of range. SciPy's loops rely on this.
 
     Args:
-        data: the values.
+        data: the values that are not 0.
         indices: the column of each value.
         indptr: where each row begins.
         shape: rows and columns.
