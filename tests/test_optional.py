@@ -79,6 +79,25 @@ def test_commands_name_the_extra_and_leave_nothing(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_label_messages_need_no_torch(tmp_path):
+    """What ``sfumato[light]`` installs trains, predicts, scores and reports the default at edge level."""
+    commands = [
+        [*NEED["train"], "--no-controls"],
+        *(NEED[name] for name in ("predict", "evaluate", "report")),
+        ["verify", "run"],
+        [*NEED["train"][:-1], "controls"],
+        [*NEED["train"][:4], "--unit", "node", *EDGE[2:], "--max-degree", "9", "--no-controls", "--out", "node"],
+    ]
+    absent = ("torch", "torch_geometric", "networkx")
+    *done, controls, node = json.loads(base(COMMANDS, json.dumps(commands), absent=absent, folder=tmp_path))
+    assert [code for code, _ in done] == [0] * 5, done
+    remedy = f"Error: {not_installed('torch')}"
+    assert controls == [2, f"{remedy} Or leave out the controls: --no-controls.\n"]
+    assert node[0] == 2
+    assert node[1].endswith(f"{remedy}\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
 @pytest.mark.parametrize("package", ["torch", "numba", "safetensors"])
 def test_training_is_refused_before_the_charge_whatever_is_missing(package, tmp_path):
     shared = ["--ledger", "l.jsonl", "--total-epsilon", "3"]
@@ -120,11 +139,11 @@ def test_the_table_is_that_of_the_package():
         "SQLAlchemy": "sqlalchemy",
         "prometheus-client": "prometheus_client",
     }
-    declared = {
-        imported.get(name, name): extra
-        for extra in ("train", "networkx", "report", "collect", "postgres", "distributed")
-        for name in (re.split(r"[\[<>=]", line)[0] for line in project[extra])
-    }
+    declared: dict[str, str] = {}
+    for extra in ("train", "light", "pyg", "images", "networkx", "report", "collect", "postgres", "distributed"):
+        for name in (re.split(r"[\[<>=]", line)[0] for line in project[extra] if not line.startswith("sfumato[")):
+            declared[imported.get(name, name)] = "train" if extra == "light" else extra
+    assert "sfumato[light]" in project["train"]
     brought = {"markupsafe": "report", "starlette": "collect"}  # by Jinja2 and by FastAPI
     assert declared | brought == EXTRAS
 

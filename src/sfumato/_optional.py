@@ -14,13 +14,13 @@ from sfumato.errors import MissingDependencyError
 
 EXTRAS = {
     "torch": "train",
-    "torch_geometric": "train",
+    "torch_geometric": "pyg",
     "numba": "train",
     "sklearn": "train",
     "duckdb": "train",
     "pyarrow": "train",
     "safetensors": "train",
-    "PIL": "train",
+    "PIL": "images",
     "networkx": "networkx",
     "matplotlib": "report",
     "jinja2": "report",
@@ -35,11 +35,13 @@ EXTRAS = {
     "psycopg": "postgres",
     "ray": "distributed",
 }
-"""Import name of each optional package, and the extra of this one that brings it."""
+"""Import name of each optional package, and the extra of this one that brings it; ``train`` for all that ``light`` brings."""
 ALONE = {"onnx": "onnx", "transformers": "transformers", "sentence_transformers": "sentence-transformers"}
 """Import name of each optional package that no extra brings, and the name to install it by."""
-TRAIN = ("torch", "numba", "safetensors")
-"""What every fit needs, from its first step to the saved run."""
+LIGHT = ("numba", "safetensors")
+"""What every fit needs, from its first step to the saved run. Label messages and graph-free models at edge level need no more."""
+TRAIN = ("torch", *LIGHT)
+"""What every method and every control can be fitted with."""
 
 
 def not_installed(*packages: str) -> MissingDependencyError:

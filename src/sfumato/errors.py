@@ -3,6 +3,7 @@
     SfumatoError
     ├── InputError               an argument is wrong (a ValueError; exit code 2)
     │   ├── DataError            a file, table or graph is wrong
+    │   ├── MemoryLimitError     tables need more memory than they may take
     │   ├── SchemaError          the public schema is wrong, or the data contradicts it
     │   └── UnsupportedUnitError no proof for this method under this privacy unit
     ├── BudgetExceededError      a release would cost more than the plan or the data set's budget allows
@@ -37,6 +38,10 @@ class InputError(SfumatoError, ValueError):
 
 class DataError(InputError):
     """A file, a table or a graph cannot be read, or contradicts itself."""
+
+
+class MemoryLimitError(InputError):
+    """Tables need more memory than they may take. An import keeps what is finished, and goes on with more."""
 
 
 class SchemaError(InputError):

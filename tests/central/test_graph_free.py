@@ -77,6 +77,33 @@ def test_trees_are_kept_where_columns_tell_something_together_only_and_the_run_v
     np.testing.assert_array_equal(sf.load(run).predict_proba(graph), fitted.predict_proba(graph))
 
 
+def test_trees_of_the_same_rows_are_grown_once(monkeypatch):
+    made = []
+
+    def counted(*settings, **named):
+        made.append(named["random_state"])
+        return HistGradientBoostingClassifier(*settings, **named)
+
+    monkeypatch.setattr(graph_free, "_kept", {})
+    monkeypatch.setattr("sklearn.ensemble.HistGradientBoostingClassifier", counted)
+    graph = xor(300)
+    one, two = (fitted_on(replace(graph), width=1, epochs=5) for _ in range(2))
+    assert len(made) == 1
+    assert {name: part.tobytes() for name, part in one.weights.items()} == {
+        name: part.tobytes() for name, part in two.weights.items()
+    }
+    for other in (
+        graph.with_roles(np.roll(graph.roles, 1)),
+        replace(graph, y=1 - graph.y),
+        replace(graph, x=graph.x + 1),
+    ):
+        fitted_on(other, width=1, epochs=5)
+    assert len(made) == 4
+    monkeypatch.setattr(graph_free, "_MOST_KEPT", len(graph_free._kept))
+    fitted_on(xor(300, seed=1), width=1, epochs=5)
+    assert len(graph_free._kept) == 4
+
+
 def test_another_model_is_kept_where_it_is_better(tmp_path):
     graph = lines()
     fitted = fitted_on(graph)

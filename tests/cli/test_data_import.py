@@ -3,10 +3,13 @@
 import json
 import shutil
 
+import duckdb
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
-from sfumato.graph import Graph, importing, read_csv
+from sfumato.errors import DataError
+from sfumato.graph import Graph, _tables, importing, read_csv
 
 EDGE = ("--unit", "edge", "--epsilon", "4", "--delta", "1e-6")
 
@@ -53,6 +56,21 @@ def test_a_stop_says_how_to_go_on(sfumato, first, tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
 
 
+def test_too_little_memory_keeps_what_is_finished(sfumato, first, tmp_path, monkeypatch):
+    def short():
+        raise duckdb.OutOfMemoryException("Out of Memory Error: a value of the table")
+
+    monkeypatch.setattr(importing, "edge_batches", lambda *_: _tables.guarded(short, "edges.csv"))
+    result = sfumato("data", "import", *first, "--out", tmp_path / "store")
+    assert result.code == 2
+    assert "Expected edges.csv to be read within the limit of memory" in result.err
+    assert "The same command goes on after the last finished stage." in result.err
+    assert "a value" not in result.err
+    assert {"table", "features"} <= json.loads((tmp_path / "store.partial" / "import.json").read_text())["done"].keys()
+    monkeypatch.undo()
+    assert sfumato("data", "import", *first, "--out", tmp_path / "store", "--memory-limit", "3GB").code == 0
+
+
 def test_check_finds_a_changed_value(sfumato, store, tmp_path):
     assert sfumato("data", "check", store).code == 0
     copy = shutil.copytree(store, tmp_path / "copy")
@@ -65,14 +83,44 @@ def test_check_finds_a_changed_value(sfumato, store, tmp_path):
     assert sfumato("data", "check", tmp_path / "none").code == 2
 
 
-def test_opening_a_store_reads_no_array(store, tmp_path, monkeypatch):
+def test_opening_a_store_keeps_arrays_on_disk(store, tmp_path):
     copy = shutil.copytree(store, tmp_path / "copy")
     np.save(copy / "indices.npy", np.load(copy / "indices.npy")[::-1])  # neither sorted nor symmetric
     graph = Graph.load(copy, check=False)
     assert all(isinstance(array.base, np.memmap) for array in (graph.indptr, graph.indices, graph.x))
     np.save(copy / "indices.npy", np.load(copy / "indices.npy")[1:])
-    with pytest.raises(Exception, match=r"indices\.npy to hold <i4 of shape"):
+    with pytest.raises(DataError, match=r"indices\.npy to hold <i4 of shape"):
         Graph.load(copy, check=False)
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        ("indices", 3 << 20, r"indices\[1\] is no node"),
+        ("indices", -1, r"indices\[1\] is negative"),
+        ("indptr", 3 << 20, "indptr to start at 0, never fall"),
+    ],
+)
+def test_arcs_out_of_range_are_never_read(store, tmp_path, check, name, value, problem):
+    copy = shutil.copytree(store, tmp_path / "copy")
+    array = np.load(copy / f"{name}.npy")
+    array[1] = value
+    np.save(copy / f"{name}.npy", array)
+    with pytest.raises(DataError, match=problem):
+        Graph.load(copy, check=check)
+
+
+@pytest.mark.parametrize(("name", "value"), [("x_indices", 9), ("x_indices", -1), ("x_indptr", 5)])
+def test_sparse_features_out_of_range_are_never_read(tmp_path, name, value):
+    rows = sp.csr_matrix(np.eye(3, dtype=np.float32))
+    folder = Graph.from_edges([0, 1], [1, 2], 3, directed=False, x=rows).save(tmp_path / "graph")
+    assert Graph.load(folder, check=False).num_features == 3
+    array = np.load(folder / f"{name}.npy")
+    array[1] = value
+    np.save(folder / f"{name}.npy", array)
+    with pytest.raises(DataError, match="stored features to be sparse rows"):
+        Graph.load(folder, check=False)
 
 
 def test_a_store_stands_wherever_a_data_set_does(sfumato, store, tmp_path):

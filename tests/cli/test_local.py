@@ -100,7 +100,7 @@ def test_lpgnn_is_the_hybrid_unless_a_preset_is_named(sfumato, tables, tmp_path)
 def test_the_floor_of_the_default_is_the_network_on_features_that_tell_nothing():
     method = Hybrid(epsilon_x=1.0, epsilon_y=0.5, label_mechanism="randomized-response")
     plan = method.calibrate(None, method.unit, PublicFacts(100, 50, 4, 3, False))
-    found = {name: control for name, control, *_ in controls(plan)}
+    found = {one.name: one.method for one in controls(plan)}
     floor = found["floor"]
     assert (floor.name, floor.features_in, floor.epsilon_x, floor.steps_x, floor.scale) == (
         "lpgnn",

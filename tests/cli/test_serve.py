@@ -3,18 +3,21 @@
 import csv
 import hashlib
 import json
+import secrets
 import shutil
 import signal
 import socket
 import stat
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
 
-from sfumato.cli import invoke
+from sfumato.cli import invoke, serve
 
 PATIENCE = 60
 
@@ -107,6 +110,23 @@ def test_predictions_for_their_own_nodes_need_tokens(trained, tmp_path, monkeypa
     process, _ = started(tmp_path, trained / "node", "--tokens", "tokens.csv")
     assert stopped(process) == 0
     assert (tmp_path / "tokens.csv").read_bytes() == before
+
+
+def test_first_starts_at_one_time_share_one_secret(tmp_path, monkeypatch):
+    starts, token_hex = threading.Barrier(4), secrets.token_hex
+
+    def slow(length):
+        time.sleep(0.05)
+        return token_hex(length)
+
+    def start(_):
+        starts.wait()
+        return serve._secret(tmp_path / "serve.key")
+
+    monkeypatch.setattr(secrets, "token_hex", slow)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(start, range(4)))
+    assert found == [bytes.fromhex((tmp_path / "serve.key").read_text())] * 4
 
 
 @pytest.mark.parametrize(

@@ -261,7 +261,7 @@ def test_neither_messages_nor_certificate_depend_on_private_data(tables, sfumato
         seen.append((result.err, *public))
     assert seen[0] == seen[1]
     assert f"Neighborhoods are summed in {language()}.\n" in seen[0][0]
-    assert "\nencoder ...\nclassifier ...\n" in seen[0][0]
+    assert "\nfitting a network on features ...\nfitting the classifier ...\n" in seen[0][0]
 
 
 def test_budget_answers(sfumato):

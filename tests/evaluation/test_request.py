@@ -46,6 +46,21 @@ def test_the_ceiling_is_the_method_without_privacy_or_the_reference():
     assert titles("gap", {})["ceiling"] == "ceiling: no privacy"
 
 
+def test_progress_tells_stages_in_words_and_controls_by_their_titles(monkeypatch):
+    stages = {}
+    floor = Control("floor", "floor: no graph, same budget", "graph-free", {"epochs": 2})
+    monkeypatch.setattr(sf.GAP, "card", replace(sf.GAP.card, controls=(floor,)))
+    request = Request(SOURCE, sf.GAP(epochs=2), "edge", sf.Budget(2.0, 1e-6), seeds=(0,), controls=True)
+    prepare(request, load=lambda source: GRAPH).evaluate(report=lambda stage, *_: stages.setdefault(stage))
+    assert list(stages) == [
+        "fitting a network on features",
+        "fitting the classifier",
+        "floor: no graph, fitting a network",
+        "floor: no graph, fitting a linear model on features",
+        "floor: no graph, fitting trees on features",
+    ]
+
+
 def test_a_run_without_privacy_is_its_own_candidate_and_is_not_fitted_again(monkeypatch):
     own = (Control("ceiling", "ceiling", private=False),)
     found = evaluated(monkeypatch, own, unit="none")
@@ -55,8 +70,8 @@ def test_a_run_without_privacy_is_its_own_candidate_and_is_not_fitted_again(monk
 
 
 def test_a_candidate_that_does_not_fit_is_told_only_if_no_other_does(monkeypatch):
-    refused = Beside("floor", sf.MLP(), sf.RecordLevel(), sf.Budget(1e-4, 1e-25))
-    fits = Beside("floor", sf.MLP(epochs=2), sf.NoPrivacy(), None)
+    refused = Beside("floor", "floor", sf.MLP(), sf.RecordLevel(), sf.Budget(1e-4, 1e-25))
+    fits = Beside("floor", "floor", sf.MLP(epochs=2), sf.NoPrivacy(), None)
     for listed, told in (((refused,), 1), ((refused, fits), 0), ((fits, refused), 0)):
         monkeypatch.setattr(module, "controls", lambda plan, listed=listed: iter(listed))
         found = evaluated(monkeypatch, ())

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
-from sfumato.errors import DataError, InputError, SchemaError
-from sfumato.graph import Graph, importing, read_csv, read_parquet
+from sfumato.errors import DataError, InputError, MemoryLimitError, SchemaError
+from sfumato.graph import Graph, _tables, importing, read_csv, read_parquet
 from sfumato.graph.importing import import_tables, memory_bytes
 
 HOSTILE = (
@@ -154,6 +154,32 @@ def test_an_end_that_is_no_node_is_refused_by_file_and_row(tmp_path, in_small_ru
     with pytest.raises(DataError, match=problem):
         import_tables(*paths, tmp_path / "store")
     assert not [path for path in tmp_path.iterdir() if "store" in path.name]
+
+
+def test_a_late_value_of_another_kind_is_named_by_place_only(tmp_path):
+    (tmp_path / "n.csv").write_text("a\n" + "1\n" * 300_000 + "hidden\n")
+    table = _tables.FileTable(tmp_path / "n.csv")
+    with pytest.raises(DataError, match=r"got an error of kind Conversion in row 300002, column 'a'") as caught:
+        list(table.batches(["a"], 1000))
+    assert "hidden" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected", "told"),
+    [
+        (OSError("Out of Memory Error: hidden"), MemoryLimitError, "n.csv to be read within the limit of memory"),
+        (OSError("Invalid Input Error: hidden"), DataError, "an error of kind Invalid Input"),
+        (OSError("hidden"), DataError, "an error of kind OSError"),
+        (OSError(28, "No space left"), OSError, "No space left"),
+    ],
+)
+def test_what_an_arrow_reader_raises_is_told_apart(error, expected, told):
+    def read():
+        raise error
+
+    with pytest.raises(expected, match=told) as caught:
+        _tables.guarded(read, "n.csv")
+    assert "hidden" not in str(caught.value)
 
 
 def test_promises_are_checked(tmp_path):

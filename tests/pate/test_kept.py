@@ -69,7 +69,7 @@ def test_a_stopped_run_goes_on_from_its_answers(images, stopped, monkeypatch, tm
     stages = []
     told = run(SETTINGS, images, out, dataset_ledger=shared, progress=lambda stage, *_: stages.append(stage))
     assert told["resumed"]
-    assert stages[:2] == ["answers of the stopped run: nothing is charged", "student"]
+    assert stages[:2] == ["answers of the stopped run: nothing is charged", "training the student"]
     assert verify(out).problems == ()
     assert (out / "release" / "ledger.jsonl").read_bytes() == (out / "ledger.jsonl").read_bytes() == ledger
     assert load_file(out / "release" / "releases.safetensors")["answers"].tolist() == kept["labels"]

@@ -85,7 +85,7 @@ def test_run_releases_what_was_charged(images, votes, tmp_path):
     certificate = json.loads((out / "release" / "certificate.json").read_text())
     assert certificate["claim"] == {"epsilon": told["privacy"]["epsilon"], "delta": 1e-5}
     assert told["privacy"]["epsilon"] <= 20.0
-    assert stages[-1] == ("student", 4, 4)
+    assert stages[-1] == ("training the student", 4, 4)
 
 
 def test_only_noisy_labels_reach_the_student(images, votes, tmp_path, monkeypatch):

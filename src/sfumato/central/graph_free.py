@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -30,6 +31,10 @@ _ROWS_AT_ONCE = 1 << 16
 _MOST_COLUMNS = 1000  # of trees
 _ROUNDS, _AT_ONCE, _LEAVES = 100, 20, 31
 _NODES = 2 * _LEAVES - 1
+_MOST_KEPT = 8
+_kept: dict[
+    tuple[bytes, int, int], Arrays
+] = {}  # a run, its floor and its ceiling grow the same trees from public rows
 _MOST_SCORE = np.float32(1e30)  # features near the end of float32 give more, of which no softmax could be taken
 _ABSENT = -30.0  # score of a class without a training node
 _PARTS = {"feature": "feature_idx", "threshold": "num_threshold", "left": "left", "right": "right", "value": "value"}
@@ -233,19 +238,42 @@ def grown(public: PublicFacts, graph: Graph, session: Session, most_work: int = 
     (y, ids, val), x = labeled_nodes(graph), _dense(graph)
     if not len(val) or len(np.unique(y[ids])) < 2:
         return []
+    told, rows = session.watch.stage("trees"), (x[ids], y[ids], x[val], y[val])
+    read = b"".join(hashlib.sha256(np.ascontiguousarray(part)).digest() for part in rows)
+    key = read, graph.num_classes, session.seed
+    trees = _kept.get(key)
+    if trees is None:
+        trees = _fitted_trees(*rows, graph.num_classes, session.seed, told)
+        if len(_kept) == _MOST_KEPT:
+            del _kept[next(iter(_kept))]
+        _kept[key] = trees
+    elif told is not None:
+        told(_ROUNDS, _ROUNDS)
+    return [{f"trees.{name}": part.copy() for name, part in trees.items()}]
+
+
+def _fitted_trees(
+    x: NDArray[np.float32],
+    y: NDArray[np.int64],
+    held_x: NDArray[np.float32],
+    held_y: NDArray[np.int64],
+    num_classes: int,
+    seed: int,
+    told: Callable[[int, int], None] | None,
+) -> Arrays:
     model = require("sklearn.ensemble").HistGradientBoostingClassifier(
-        learning_rate=0.1, max_leaf_nodes=_LEAVES, early_stopping=False, warm_start=True, random_state=session.seed
+        learning_rate=0.1, max_leaf_nodes=_LEAVES, early_stopping=False, warm_start=True, random_state=seed
     )
-    told, best, kept = session.watch.stage("trees"), -1.0, {}
+    best, kept = -1.0, {}
     for rounds in range(_AT_ONCE, _ROUNDS + 1, _AT_ONCE):
-        model.set_params(max_iter=rounds).fit(x[ids], y[ids])
+        model.set_params(max_iter=rounds).fit(x, y)
         if told is not None:
             told(rounds, _ROUNDS)
-        accuracy = float(model.score(x[val], y[val]))
+        accuracy = float(model.score(held_x, held_y))
         if accuracy <= best:
             break
-        best, kept = accuracy, tree_arrays(model, graph.num_classes)
-    return [{f"trees.{name}": part for name, part in kept.items()}]
+        best, kept = accuracy, tree_arrays(model, num_classes)
+    return kept
 
 
 def tree_arrays(model: Any, num_classes: int) -> Arrays:

@@ -72,7 +72,7 @@ def stage_bars(quiet: bool) -> Iterator[Progress | None]:
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description:28}", markup=False), BarColumn(), TextColumn("{task.percentage:3.0f} %"))
+    columns = (TextColumn("{task.description:36}", markup=False), BarColumn(16), TextColumn("{task.percentage:3.0f} %"))
     with Progress(*columns, TimeRemainingColumn(), console=plain_console(stderr=True)) as bars:
         tasks: dict[str, Any] = {}
 

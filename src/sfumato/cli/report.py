@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sfumato._optional import TRAIN, check_installed
+from sfumato._optional import LIGHT, check_installed
 from sfumato._validate import check_choice, fail
 from sfumato.cli.output import write_page
 from sfumato.cli.verified import verified
@@ -50,7 +50,7 @@ def report(
     if (run / "release").resolve() in out.resolve().parents:
         raise fail("out", str(out), "to be outside release/", "Only certified files belong there.")
     if audience == "owner":
-        check_installed(*TRAIN, "matplotlib", "jinja2")
+        check_installed(*LIGHT, "matplotlib", "jinja2")
         from sfumato.report import read_run, run_page
 
         page, kept = run_page(_with_graph(run, read_run(run))), "It holds scores: it is not for release."

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sfumato._files import whole_file
-from sfumato._optional import TRAIN, check_installed
+from sfumato._optional import LIGHT, check_installed
 from sfumato.cli import data, options
 from sfumato.cli.arrivals import Arriving, check_trained, predict_newcomers, source_of
 from sfumato.cli.collected import graph_of_run
@@ -97,7 +97,7 @@ def predict(
     prediction: model, or known for a training node that label messages answer by its known label, since their own answer
     leans on features.
     """
-    check_installed(*TRAIN)
+    check_installed(*LIGHT)
     from sfumato.catalog import load
     from sfumato.central.arrivals import graph_free, reads_features_alone
 
@@ -302,7 +302,7 @@ def evaluate(run: Path = RUN, as_json: bool = JSON) -> None:
 
     This reads true labels, so the scores are outside the guarantee.
     """
-    check_installed(*TRAIN)
+    check_installed(*LIGHT)
     from sfumato.catalog import load
     from sfumato.evaluation.scores import majority_share, score
 

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
+from filelock import FileLock
 
 from sfumato._files import whole_file
-from sfumato._optional import TRAIN, check_installed
+from sfumato._optional import LIGHT, check_installed
 from sfumato._validate import fail
 from sfumato.cli.listening import address_of, check_tls, listening, load_tls, warn_of_plain_text
 from sfumato.cli.verified import verified
@@ -54,7 +55,7 @@ def serve(
     Where the certificate shows a prediction to its own node only, a request needs the token of this node (see --tokens), and
     many at once are refused. SIGHUP reads the run folder again, without a gap. A run that `sfumato verify` refuses is not served.
     """
-    check_installed(*TRAIN, "fastapi", "uvicorn", "httptools")
+    check_installed(*LIGHT, "fastapi", "uvicorn", "httptools")
     from sfumato.web.http import Limits, configured
     from sfumato.web.http import run as listen
 
@@ -116,8 +117,10 @@ def _read(run: Path) -> Served:
 
 def _secret(path: Path) -> bytes:
     if not path.exists():
-        with whole_file(path, 0o600) as file:
-            file.write(secrets.token_hex(_KEY_BYTES).encode() + b"\n")
+        with FileLock(path.with_name(path.name + ".lock"), mode=0o600):
+            if not path.exists():  # another first start may have made it meanwhile
+                with whole_file(path, 0o600) as file:
+                    file.write(secrets.token_hex(_KEY_BYTES).encode() + b"\n")
     try:
         secret = bytes.fromhex(path.read_text(encoding="ascii").strip())
     except ValueError:

@@ -12,7 +12,7 @@ from sfumato._files import PARTIAL
 from sfumato._optional import check_installed
 from sfumato.cli import data
 from sfumato.cli.output import stage_bars
-from sfumato.errors import DataError
+from sfumato.errors import DataError, MemoryLimitError
 
 app = typer.Typer(help="Import and check stored graphs.", no_args_is_help=True, rich_markup_mode=None)
 _JSON = typer.Option(False, "--json", help="Print one JSON object on standard output.")
@@ -62,7 +62,7 @@ def import_store(
                 schema=schema,
                 directed=directed,
             )
-    except (KeyboardInterrupt, OSError) as error:
+    except (KeyboardInterrupt, OSError, MemoryLimitError) as error:
         if out.with_name(out.name + PARTIAL).exists():
             error.add_note("The same command goes on after the last finished stage.")
         raise

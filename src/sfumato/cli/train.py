@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sfumato._files import write_json
-from sfumato._optional import TRAIN, check_installed
+from sfumato._optional import LIGHT, check_installed
 from sfumato.catalog import FACES, PAIR_METHODS, WORDS
 from sfumato.cli import collected, data, images, links, local, options
 from sfumato.cli.engine import running
@@ -23,6 +23,7 @@ from sfumato.cli.output import stage_bars, tell
 from sfumato.cli.parse import Job, check, given, parse, with_arcs
 from sfumato.cli.scores import note_left_out, note_uncharged, show, write_words
 from sfumato.cli.stopped import PRIVATE, leaving
+from sfumato.errors import MissingDependencyError
 
 if TYPE_CHECKING:
     from sfumato.evaluation.links import LinkEvaluation
@@ -128,12 +129,15 @@ def _train(
     options: Options, state: FitState | None, as_json: bool, verbose: bool, engine: AbstractContextManager[None]
 ) -> None:
     start = time.perf_counter()
-    check_installed(*TRAIN)
+    check_installed(*LIGHT)
     if options.task == "link" and options.method in local.WORDS:
+        check_installed("torch")
         check(options)
         links.train_links(replace(options, threads=set_threads(options.threads)), as_json)
         return
     job = parse(options)
+    if job.request.controls:
+        _check_controls()
     from sfumato.evaluation.links import LinkEvaluation
     from sfumato.record.release_folder import read_sign_key
 
@@ -151,6 +155,14 @@ def _train(
         links.show(result, evaluation, job.out)
     else:
         show(result, evaluation, job.out)
+
+
+def _check_controls() -> None:
+    try:
+        check_installed("torch")
+    except MissingDependencyError as error:
+        error.add_note("Or leave out the controls: --no-controls.")
+        raise
 
 
 def _run(

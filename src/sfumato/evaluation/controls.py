@@ -25,12 +25,14 @@ class Beside(NamedTuple):
 
     Args:
         name: the name of the control in the card.
+        title: its title there.
         method: the method with the settings of the control.
         unit: the privacy unit of the control.
         budget: what the control may cost; None without privacy, or if its own settings fix the cost.
     """
 
     name: str
+    title: str
     method: Method
     unit: Unit
     budget: Budget | None
@@ -75,11 +77,11 @@ def controls(plan: Plan) -> Iterator[Beside]:
         else:
             made = replace(method, **control.settings)
         if not control.private:
-            yield Beside(control.name, made, NoPrivacy(), None)
+            yield Beside(control.name, control.title, made, NoPrivacy(), None)
         elif made.unit is None:
-            yield Beside(control.name, made, plan.unit, plan.budget)
+            yield Beside(control.name, control.title, made, plan.unit, plan.budget)
         elif made != method:
-            yield Beside(control.name, made, made.unit, None)
+            yield Beside(control.name, control.title, made, made.unit, None)
 
 
 def repeats(control: Plan, plan: Plan) -> bool:

@@ -200,7 +200,7 @@ class Prepared:
         """
         outcomes: dict[str, Outcome] = {}
         left_out: dict[str, str] = {}
-        for name, method, unit, budget in controls(own.first.plan):
+        for name, title, method, unit, budget in controls(own.first.plan):
             label = name.replace("_", " ")
             try:
                 control: Plan = method.calibrate(budget, unit, self.first.public_facts(unit))
@@ -211,7 +211,7 @@ class Prepared:
                 continue
             if repeats(control, self.plan):
                 continue
-            found = own if control == self.plan else self._repeat(control, None, _prefixed(report, label))
+            found = own if control == self.plan else self._repeat(control, None, _prefixed(report, title))
             if name not in outcomes or found.accuracy.mean > outcomes[name].accuracy.mean:
                 outcomes[name] = found
         return outcomes, tuple(left_out[name] for name in left_out if name not in outcomes)
@@ -258,5 +258,6 @@ def prepare(
     return Prepared(request, graph, plan, seconds)
 
 
-def _prefixed(report: Progress | None, label: str) -> Progress | None:
-    return None if report is None else lambda stage, done, total: report(f"{label}: {stage}", done, total)
+def _prefixed(report: Progress | None, title: str) -> Progress | None:
+    label = title.partition(",")[0]
+    return None if report is None else lambda stage, done, total: report(f"{label}, {stage}", done, total)

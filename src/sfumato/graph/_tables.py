@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato._optional import require
-from sfumato.errors import DataError
+from sfumato.errors import DataError, MemoryLimitError
 from sfumato.graph.documents import Documents
 
 _ABOUT_NAMES = ("Binder", "Catalog", "IO", "Parser", "Permission", "Syntax")
@@ -107,13 +107,21 @@ def guarded(read: Callable[[], Any], place: str) -> Any:
     duckdb = require("duckdb")
     try:
         return read()
-    except duckdb.Error as error:
-        raise DataError(f"Expected {place} to be readable, got {_reason(error)}. Correct the input.") from None
+    except (duckdb.Error, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        text = str(error)  # an Arrow reader raises OSError with the words of DuckDB
+        kind = said[1] if (said := re.match(r"([A-Z][A-Za-z ]*) Error: ", text)) else type(error).__name__
+        if kind == "Out of Memory":
+            raise MemoryLimitError(
+                f"Expected {place} to be read within the limit of memory, but more is needed. Allow more memory, or close "
+                "other programs."
+            ) from None
+        raise DataError(f"Expected {place} to be readable, got {_reason(kind, text)}. Correct the input.") from None
 
 
-def _reason(error: Exception) -> str:
+def _reason(kind: str, text: str) -> str:
     """What DuckDB says of files, columns and queries; of anything else, which may quote values, its kind, row and column."""
-    kind, text = type(error).__name__.removesuffix("Exception"), str(error)
     if kind in _ABOUT_NAMES:
         return " ".join(line.strip() for line in text.splitlines()[:3]).rstrip(".")
     row, column = re.match(r"[^\n]*Line: (\d+)", text), re.search(r'^Error when converting column "(\w+)"', text, re.M)

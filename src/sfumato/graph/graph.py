@@ -19,6 +19,7 @@ from sfumato.graph.arcs import (
     check_arcs,
     check_node_ids_in_range,
     check_pointers,
+    check_range,
     check_symmetric,
     nothing_merged,
     owners,
@@ -39,7 +40,7 @@ from sfumato.graph.checks import (
 from sfumato.graph.facts import PublicFacts as PublicFacts
 from sfumato.graph.facts import Ranges, among, public_facts
 from sfumato.graph.splits import DEFAULT_FRACTIONS, random_roles
-from sfumato.graph.storage import load_arrays, save_arrays
+from sfumato.graph.storage import load_arrays, save_arrays, stored_rows
 
 _STORED = (
     "directed",
@@ -369,16 +370,18 @@ class Graph:
     def load(cls, directory: str | Path, mmap: bool = True, check: bool = True) -> Graph:
         """Read the ``directory`` that :meth:`save` or :func:`~sfumato.graph.importing.import_tables` wrote.
 
-        With ``mmap`` arrays stay on disk until they are read. With ``check`` arcs and bounds on degrees are checked again, which
-        reads all arcs; without it only types and shapes are. Features, ids and the reverse of every arc are trusted as saved.
+        With ``mmap`` arrays stay on disk until they are read. Types, shapes and the ranges of arcs and of sparse features are
+        checked. With ``check`` the order of arcs and bounds on degrees are, too. Values of features, ids and the reverse of every
+        arc are trusted as saved.
+
+        Raises:
+            DataError: a file is missing or damaged.
         """
         arrays, facts = load_arrays(Path(directory), _STORED, {"outside": {}, "image_shape": None, "ranges": ()}, mmap)
         if "x_data" in arrays:
             shape = (len(arrays["indptr"]) - 1, facts["num_features"])
-            arrays["x"] = sp.csr_matrix((arrays.pop("x_data"), arrays.pop("x_indices"), arrays.pop("x_indptr")), shape)
-        indptr, indices = arrays.pop("indptr"), arrays.pop("indices")
-        if check:
-            indptr, indices = check_arcs(indptr, indices)
+            arrays["x"] = stored_rows(arrays.pop("x_data"), arrays.pop("x_indices"), arrays.pop("x_indptr"), shape)
+        indptr, indices = (check_arcs if check else check_range)(arrays.pop("indptr"), arrays.pop("indices"))
         fields: dict[str, Any] = {name: facts[name] for name in _STORED if name != "num_features"}
         fields |= {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
         fields["ranges"] = tuple(map(tuple, fields["ranges"]))

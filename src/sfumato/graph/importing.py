@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 
 from sfumato._files import PARTIAL, finish_folder, sync_file, write_json
 from sfumato._validate import fail
-from sfumato.errors import DataError, InputError, SfumatoError
+from sfumato.errors import DataError, InputError, MemoryLimitError, SfumatoError
 from sfumato.graph._arrow import counted
 from sfumato.graph._tables import FileTable, existing, is_parquet
 from sfumato.graph.build import Nodes, Places, Reading, direction, edge_batches, edge_names, feature_blocks, read_facts
@@ -59,6 +59,7 @@ def import_tables(
         DataError: a table cannot be read, an edge has an end that is no node, or ``out`` exists.
         SchemaError: a table does not fit the schema.
         InputError: an argument is wrong, or a stopped import into ``out`` had other tables or options.
+        MemoryLimitError: DuckDB needs more memory than half of the limit. The same call with more goes on.
     """
     reading = Reading(**{"name": Path(out).name, **how})
     if reading.text:
@@ -131,6 +132,8 @@ class _Import:
         self.graph.mkdir(exist_ok=True)
         try:
             self._stages()
+        except MemoryLimitError:
+            raise
         except SfumatoError:
             shutil.rmtree(self.work, ignore_errors=True)
             raise

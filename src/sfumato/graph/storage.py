@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from sfumato._files import whole_folder
 from sfumato.errors import DataError
@@ -102,6 +103,31 @@ def load_arrays(
     """
     facts = _facts(directory / _FACTS, known, absent)
     return {name: _array(directory / f"{name}.npy", mmap, about) for name, about in facts["arrays"].items()}, facts
+
+
+def stored_rows(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: tuple[int, int]) -> sp.csr_matrix:
+    """Build the sparse rows that three stored arrays hold, and refuse columns out of range. SciPy's loops rely on this.
+
+    Args:
+        data: the values that are not 0.
+        indices: the column of each value.
+        indptr: where each row begins.
+        shape: rows and columns.
+
+    Raises:
+        DataError: the arrays do not fit.
+
+    >>> stored_rows(np.ones(1, np.float32), np.array([1], np.int32), np.array([0, 1]), (1, 2)).toarray().tolist()
+    [[0.0, 1.0]]
+    """
+    try:
+        rows = sp.csr_matrix((data, indices, indptr), shape)
+        rows.check_format(full_check=True)
+    except ValueError as error:
+        raise DataError(
+            f"Expected the stored features to be sparse rows, got: {error}. Save the graph again."
+        ) from None
+    return rows
 
 
 def check_digests(directory: Path, report: Callable[[str, int, int], None] | None = None) -> None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sfumato._validate import fail
 from sfumato.errors import InputError
 from sfumato.method.graph_key import GraphKey
+from sfumato.method.stages import in_words
 from sfumato.noise.keys import Key, derive_key, operand_mac
 
 if TYPE_CHECKING:
@@ -299,8 +300,8 @@ class Watch:
 
     def stage(self, name: str) -> Callable[[int, int], None] | None:
         """Return a callback (done, total) for one stage of the work, or None if nobody watches."""
-        report = self.report
-        return None if report is None else lambda done, total: report(name, done, total)
+        report, words = self.report, in_words(name)
+        return None if report is None else lambda done, total: report(words, done, total)
 
 
 @dataclass(frozen=True)
