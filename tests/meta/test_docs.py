@@ -142,12 +142,8 @@ def test_table_of_methods_says_what_calibrate_answers():
     rows = [line.strip("|").split(" | ") for line in (ROOT / "docs" / "guarantees.md").read_text().splitlines()]
     rows = [[cell.strip(" `|") for cell in row] for row in rows]
     cells = {(row[0], unit): row for row in rows if len(row) == 6 for unit in row[1].split("; ")}
-    refused = {
-        (row[0], unit)
-        for row in rows
-        if len(row) == 2 and row[0] in {*METHODS, *PAIR_METHODS}
-        for unit in row[1].split("; ")
-    }
+    methods = (*METHODS, *PAIR_METHODS)
+    refused = {(row[0], unit) for row in rows if len(row) == 2 and row[0] in methods for unit in row[1].split("; ")}
     assert {("gap", "node, incident arcs"), ("sage", "undirected edge")} <= refused
     assert "DP-SGD" in cells["mlp", "record"][4]
     assert "aggregate/2" in cells["gap", "undirected edge"][4]
