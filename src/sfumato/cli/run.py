@@ -16,7 +16,7 @@ from sfumato.cli import data, options
 from sfumato.cli.arrivals import Arriving, check_trained, predict_newcomers, source_of
 from sfumato.cli.collected import graph_of_run
 from sfumato.cli.output import tell
-from sfumato.cli.scores import write_words
+from sfumato.cli.scores import SCORE_TITLES, shown, write_words
 from sfumato.cli.stopped import leaving
 from sfumato.errors import InputError
 from sfumato.evaluation.source import Source
@@ -304,7 +304,7 @@ def evaluate(run: Path = RUN, as_json: bool = JSON) -> None:
     """
     check_installed(*TRAIN)
     from sfumato.catalog import load
-    from sfumato.evaluation.scores import majority_share, score
+    from sfumato.evaluation.scores import majority_share, score, target_kind, without_information
 
     fitted = load(run)
     if fitted.collection is not None:
@@ -314,22 +314,24 @@ def evaluate(run: Path = RUN, as_json: bool = JSON) -> None:
         )
     source = Source.of_run(run)
     graph = source.with_roles(source.load(), 0)
-    accuracy, macro_f1 = score(fitted, graph)
-    most_frequent = majority_share(graph)
+    scores = score(fitted, graph)
+    nothing = {"accuracy": majority_share(graph)} if graph.targets is None else without_information(graph)
     result = {
         "method": fitted.plan.method.name,
-        "test_accuracy": accuracy,
-        "test_macro_f1": macro_f1,
-        "majority": most_frequent,
+        "target": target_kind(graph),
+        "test_scores": scores,
+        "test_accuracy": scores.get("accuracy"),
+        "test_macro_f1": scores.get("macro_f1"),
+        "majority": nothing.get("accuracy"),
+        "without_information": nothing,
         "evaluation_private": False,
     }
     if as_json:
         typer.echo(json.dumps(result))
     else:
-        typer.echo(
-            f"Test accuracy {100 * accuracy:.1f} %, macro-F1 {100 * macro_f1:.1f} % "
-            f"(most frequent class: {100 * most_frequent:.1f} %). Not covered by the guarantee."
-        )
+        told = ", ".join(f"{SCORE_TITLES[name]} {shown(name, value)}" for name, value in scores.items())
+        beside = ", ".join(f"{SCORE_TITLES[name]} {shown(name, value)}" for name, value in nothing.items())
+        typer.echo(f"On test nodes: {told} (the same answer for all nodes: {beside}). Not covered by the guarantee.")
 
 
 def verify(

@@ -16,6 +16,7 @@ from sfumato.graph.checks import ROLES
 from sfumato.graph.dropped import tell_dropped
 from sfumato.graph.graph import Graph
 from sfumato.graph.schema import Schema
+from sfumato.graph.targets import MULTILABEL, Targets
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -24,7 +25,15 @@ if TYPE_CHECKING:
 _MASKS = ("train_mask", "val_mask", "test_mask")
 
 
-def from_pyg(data: Data, directed: bool, *, self_loops: str = "remove", name: str = "graph") -> Graph:
+def from_pyg(
+    data: Data,
+    directed: bool,
+    *,
+    self_loops: str = "remove",
+    name: str = "graph",
+    target: str | None = None,
+    target_range: tuple[float, float] | None = None,
+) -> Graph:
     """Read a PyTorch Geometric ``Data``: ``edge_index``, ``x``, ``y`` and the three masks.
 
     ``directed`` must be said: what ``data.is_directed()`` finds is a fact about the private arcs. With
@@ -32,13 +41,15 @@ def from_pyg(data: Data, directed: bool, *, self_loops: str = "remove", name: st
     :class:`~sfumato.errors.DroppedWarning` names them. A node in no mask has no role; without masks the graph is not split yet.
 
     Shapes: ``edge_index`` [2, num_arcs], ``x`` [num_nodes, num_features] dense or sparse, ``y`` [num_nodes] or
-    [num_nodes, 1], masks bool [num_nodes]. Errors: :class:`~sfumato.errors.DataError`.
+    [num_nodes, 1], or [num_nodes, num_labels] of 0, 1 and NaN for several labels, masks bool [num_nodes]. Errors: :class:`~sfumato.errors.DataError`.
 
     Args:
         data: a homogeneous graph.
         directed: whether arcs have a direction.
         self_loops: "remove" (and count), "keep" or "error".
         name: the name of the graph, in messages and certificates.
+        target: "number" where ``y`` is a number to learn.
+        target_range: the least and the largest such number; None reads them off the data, and assumes them public.
 
     Raises:
         DataError: ``data`` has another form, or its arrays do not fit.
@@ -63,6 +74,8 @@ def from_pyg(data: Data, directed: bool, *, self_loops: str = "remove", name: st
     if edge_index.ndim != 2 or edge_index.shape[0] != 2:
         raise DataError(f"Expected edge_index of shape [2, num_arcs], got {edge_index.shape}. Transpose it.")
     x, y = _torch_features(data.x), None if data.y is None else data.y.detach().cpu().numpy()
+    several = target is None and y is not None and y.ndim == 2 and y.shape[1] > 1
+    kind = MULTILABEL if several else target
     return Graph.from_arcs(
         edge_index[0],
         edge_index[1],
@@ -70,7 +83,8 @@ def from_pyg(data: Data, directed: bool, *, self_loops: str = "remove", name: st
         directed=directed,
         self_loops=self_loops,
         x=x,
-        y=y[:, 0] if y is not None and y.ndim == 2 and y.shape[1] == 1 else y,
+        y=None if kind else y[:, 0] if y is not None and y.ndim == 2 else y,
+        targets=Targets(kind, y, limits=target_range) if kind else None,
         roles=_roles(data, num_nodes),
         name=name,
         assumed_public=() if x is None else ("num_features",),
@@ -88,8 +102,8 @@ def to_pyg(graph: Graph) -> Data:
     data = pyg.Data(edge_index=torch.tensor(np.stack([source, graph.indices])), num_nodes=graph.num_nodes)
     if graph.x is not None:
         data.x = torch.tensor(graph.x.toarray() if isinstance(graph.x, sp.csr_matrix) else graph.x)
-    if graph.y is not None:
-        data.y = torch.tensor(graph.y)
+    if graph.y is not None or graph.targets is not None:
+        data.y = torch.tensor(graph.y if graph.targets is None else graph.targets.values)
     if graph.roles is not None:
         for mask in _MASKS:
             data[mask] = torch.tensor(getattr(graph, mask))

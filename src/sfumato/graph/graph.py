@@ -40,6 +40,7 @@ from sfumato.graph.facts import PublicFacts as PublicFacts
 from sfumato.graph.facts import among, public_facts
 from sfumato.graph.splits import DEFAULT_FRACTIONS, random_roles
 from sfumato.graph.storage import load_arrays, save_arrays
+from sfumato.graph.targets import RANGE, Targets
 
 _STORED = (
     "directed",
@@ -53,6 +54,7 @@ _STORED = (
     "assumed_public",
     "num_features",
     "image_shape",
+    "target",
 )
 
 
@@ -75,13 +77,15 @@ class Graph:
 
     Raises:
         DataError: a shape is wrong, an index is out of range, a value is not finite, an arc or id is repeated, a label is
-            outside the classes, targets are multi-label or regression targets, or a reverse arc is missing.
+            outside the classes, there are targets beside them, or a reverse arc is missing.
         SchemaError: a node is above the promised ``max_degree``, or above its own of the ``degree_bounds``.
         InputError: a promise is above the number of nodes, or an argument is wrong. Messages name a place, never a value.
 
     ``directed`` declares the direction, ``feature_names`` name the columns of ``x``, and ``name`` names the graph in messages.
     ``image_shape`` says that the columns of ``x`` are the pixels of images: channels, height and width. ``cells`` declares the
     cell of each node for :class:`~sfumato.privacy.units.SubclassLevel`, such as its user: int64 [num_nodes], -1 for none, public.
+    ``targets`` stand in place of ``y`` where several labels of a node or a number are learned
+    (:class:`~sfumato.graph.targets.Targets`); then ``classes`` are the names of their columns.
 
     >>> graph = Graph.from_edges([0, 1, 2], [1, 2, 3], 4, directed=False, y=[0, 0, 1, 1])
     >>> graph
@@ -108,6 +112,7 @@ class Graph:
     degree_bounds: np.ndarray | None = None
     image_shape: tuple[int, int, int] | None = None
     cells: np.ndarray | None = None
+    targets: Targets | None = None
     _checked: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
@@ -123,6 +128,8 @@ class Graph:
             self._set(x=x, node_ids=node_ids)
         if self.degree_bounds is not None and not (self._passed(0, 2) and self._passed(6, 7)):
             self._set(degree_bounds=check_degree_bounds(self.degree_bounds, self.indptr, self.indices))
+        if self.targets is not None:
+            self._take_targets(self.targets)
         self._check_classes()
         self._set(y=check_labels(self.y, self.num_nodes, len(self.classes)))
         self._set(roles=check_roles(self.roles, self.num_nodes), cells=check_cells(self.cells, self.num_nodes))
@@ -173,12 +180,27 @@ class Graph:
         if len(set(self.classes)) < len(self.classes):
             raise fail("classes", self.classes, "to be distinct names", "Remove the repeated class.")
 
+    def _take_targets(self, targets: Targets) -> None:
+        if self.y is not None or self.classes not in ((), targets.names) or len(targets.values) != self.num_nodes:
+            raise DataError(
+                f"Expected targets for {self.num_nodes} nodes in place of y and classes, got {targets!r} beside them or for "
+                "other nodes. Pass y, or targets."
+            )
+        assumed = (RANGE,) if targets.assumed and RANGE not in self.assumed_public else ()
+        self._set(classes=targets.names, assumed_public=(*self.assumed_public, *assumed))
+
     def __repr__(self) -> str:
         kind = "arcs" if self.directed else "undirected edges"
         return (
             f"Graph({self.name!r}, {self.num_nodes} nodes, {self.num_edges} {kind}, {self.num_features} features, "
-            f"{self.num_classes} classes)"
+            f"{self._learned})"
         )
+
+    @property
+    def _learned(self) -> str:
+        if self.targets is None:
+            return f"{self.num_classes} classes"
+        return "a number" if self.targets.limits else f"{self.num_classes} labels"
 
     def _repr_html_(self) -> str:
         kind = "arcs" if self.directed else "undirected edges"
@@ -277,7 +299,7 @@ class Graph:
 
     @property
     def num_classes(self) -> int:
-        """Count the classes; 0 without labels."""
+        """Count the classes, or the columns of the targets; 0 without labels."""
         return len(self.classes)
 
     @property
@@ -351,6 +373,7 @@ class Graph:
         """Write the graph as .npy files and graph.json into a new directory, whole or not at all."""
         plain = ("indptr", "indices", "y", "node_ids", "roles", "degree_bounds", "cells")
         arrays: dict[str, Any] = {name: getattr(self, name) for name in plain}
+        arrays["targets"] = None if self.targets is None else self.targets.values
         if isinstance(self.x, sp.csr_matrix):
             arrays |= {"x_data": self.x.data, "x_indices": self.x.indices, "x_indptr": self.x.indptr}
         else:
@@ -360,7 +383,9 @@ class Graph:
 
     def stored_facts(self) -> dict[str, Any]:
         """Return what graph.json says beside the arrays."""
-        return {name: getattr(self, name) for name in _STORED}
+        one = self.targets
+        target = None if one is None else {"kind": one.kind, "limits": one.limits, "assumed": one.assumed}
+        return {name: getattr(self, name) for name in _STORED if name != "target"} | {"target": target}
 
     @classmethod
     def load(cls, directory: str | Path, mmap: bool = True, check: bool = True) -> Graph:
@@ -369,15 +394,21 @@ class Graph:
         With ``mmap`` arrays stay on disk until they are read. With ``check`` arcs and bounds on degrees are checked again, which
         reads all arcs; without it only types and shapes are. Features, ids and the reverse of every arc are trusted as saved.
         """
-        arrays, facts = load_arrays(Path(directory), _STORED, {"outside": {}, "image_shape": None}, mmap)
+        arrays, facts = load_arrays(Path(directory), _STORED, {"outside": {}, "image_shape": None, "target": None}, mmap)
         if "x_data" in arrays:
             shape = (len(arrays["indptr"]) - 1, facts["num_features"])
             arrays["x"] = sp.csr_matrix((arrays.pop("x_data"), arrays.pop("x_indices"), arrays.pop("x_indptr")), shape)
         indptr, indices = arrays.pop("indptr"), arrays.pop("indices")
         if check:
             indptr, indices = check_arcs(indptr, indices)
-        fields: dict[str, Any] = {name: facts[name] for name in _STORED if name != "num_features"}
+        fields: dict[str, Any] = {name: facts[name] for name in _STORED if name not in ("num_features", "target")}
         fields |= {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
+        if facts["target"] is not None:
+            limits = facts["target"].pop("limits")
+            values = arrays.pop("targets")
+            fields["targets"] = Targets(
+                values=values, names=fields["classes"], limits=limits and tuple(limits), **facts["target"]
+            )
         checked: tuple[Any, ...] = (
             indptr,
             indices,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -10,6 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
+
+from sfumato.nn.losses import Loss
 
 Steps = Callable[[int, int], None]
 """Told how many steps are done, and of how many."""
@@ -143,43 +146,52 @@ def train_full_batch(
     validation_targets: Tensor,
     patience: int | None = None,
     progress: Steps | None = None,
+    loss: Loss | None = None,
 ) -> list[float]:
     """Train by Adam on the cross-entropy, in place; with ``validate``, keep the epoch with the best accuracy there.
+
+    With another ``loss`` the epoch with the least of it is kept.
 
     Choosing an epoch reads the validation labels: callers pass ``validate`` only where labels are public.
 
     Args:
         model: the network, changed in place.
         scores: scores of the training rows, [num_train, num_classes], in training mode.
-        targets: int64 [num_train]; -1 has no loss.
+        targets: int64 [num_train], where -1 has no loss; or what ``loss`` compares with scores.
         num_classes: how many there are.
         epochs: passes over the training rows.
         learning_rate: step size of Adam.
         weight_decay: multiple of the parameters that is added to the gradient.
         validate: scores of the validation rows, in evaluation mode.
-        validation_targets: classes of the validation rows, int64 [num_val].
+        validation_targets: targets of the validation rows.
         patience: epochs without a better accuracy on the validation rows after which training ends; None never ends it.
         progress: a function, called with (epoch, epochs).
+        loss: of targets that are no classes; None is the cross-entropy.
 
     Returns:
         The training loss of each epoch.
     """
     optimizer = Adam(model.parameters(), learning_rate, weight_decay)
-    labeled = targets >= 0
-    mass = functional.one_hot(targets.clamp_min(0), num_classes).T * (labeled / labeled.sum())
-    best, best_epoch, best_state, losses = -1.0, 0, None, []
+    if loss is None:
+        labeled = targets >= 0
+        mass = functional.one_hot(targets.clamp_min(0), num_classes).T * (labeled / labeled.sum())
+    best, best_epoch, best_state, losses = -math.inf, 0, None, []
     for epoch in range(epochs):
         model.train()
-        loss = _CrossEntropy.apply(scores(), mass)
-        loss.backward()
+        found = _CrossEntropy.apply(scores(), mass) if loss is None else loss.mean(scores(), targets)
+        found.backward()
         optimizer.step()
-        losses.append(loss.detach())
+        losses.append(found.detach())
         if validate is not None:
             model.eval()
             with torch.no_grad():
-                accuracy = float(torch.eq(validate().argmax(1), validation_targets).double().mean())
-            if accuracy > best:
-                best, best_epoch = accuracy, epoch
+                held_out = validate()
+                if loss is None:
+                    merit = float(torch.eq(held_out.argmax(1), validation_targets).double().mean())
+                else:
+                    merit = -float(loss.mean(held_out, validation_targets))
+            if merit > best:
+                best, best_epoch = merit, epoch
                 best_state = {key: value.clone() for key, value in model.state_dict().items()}
         if progress is not None:
             progress(epoch + 1, epochs)
@@ -188,7 +200,7 @@ def train_full_batch(
     if best_state is not None:
         model.load_state_dict(best_state)
     model.eval()
-    return [float(loss) for loss in losses]
+    return [float(one) for one in losses]
 
 
 def train_in_batches(
