@@ -28,8 +28,8 @@ promise. It reads no data and costs nothing.
   with :math:`\tau` the share of training nodes.
 * *Other units*: features.
 
-Targets that are no classes (:class:`~sfumato.graph.targets.Targets`) have no messages of labels: at edge level and without privacy
-progap learns them, and elsewhere the whole budget goes to the graph-free network.
+Targets that are no classes (:class:`~sfumato.graph.targets.Targets`) have no messages of labels: at edge level and
+without privacy progap learns them, and elsewhere the whole budget goes to the graph-free network.
 """
 
 from __future__ import annotations

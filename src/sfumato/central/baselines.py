@@ -124,7 +124,12 @@ class SAGE(CuratorMethod):
     width: int = 32
     epochs: int = 100
     learning_rate: float = 0.01
-    card: ClassVar[Card] = Card(name="sage", summary="GraphSAGE without privacy", targets=("multilabel", "number"), citations=("hamilton2017inductive",))
+    card: ClassVar[Card] = Card(
+        name="sage",
+        summary="GraphSAGE without privacy",
+        targets=("multilabel", "number"),
+        citations=("hamilton2017inductive",),
+    )
 
     def __post_init__(self) -> None:
         check_int(low=1, width=self.width)

@@ -81,7 +81,9 @@ class Reference(CuratorMethod):
     width: int = 64
     epochs: int = 300
     learning_rate: float = 0.01
-    card: ClassVar[Card] = Card(name="reference", summary="the best of a few graph networks, without privacy", targets=("multilabel", "number"))
+    card: ClassVar[Card] = Card(
+        name="reference", summary="the best of a few graph networks, without privacy", targets=("multilabel", "number")
+    )
 
     def __post_init__(self) -> None:
         check_int(low=1, width=self.width)

@@ -16,7 +16,7 @@ from sfumato.cli import data, options
 from sfumato.cli.arrivals import Arriving, check_trained, predict_newcomers, source_of
 from sfumato.cli.collected import graph_of_run
 from sfumato.cli.output import tell
-from sfumato.cli.scores import SCORE_TITLES, shown, write_words
+from sfumato.cli.scores import shown, write_words
 from sfumato.cli.stopped import leaving
 from sfumato.errors import InputError
 from sfumato.evaluation.source import Source
@@ -45,7 +45,7 @@ def predict(
     graph: Path | None = data.GRAPH,
     nodes: Path | None = data.NODES,
     edges: Path | None = data.EDGES,
-    label: str | None = data.LABEL,
+    label: list[str] | None = data.LABELS,
     schema: Path | None = data.SCHEMA,
     directed: bool | None = data.DIRECTED,
     text: list[str] | None = data.TEXT,
@@ -81,7 +81,7 @@ def predict(
     composition: str | None = options.COMPOSITION,
     as_json: bool = JSON,
 ) -> None:
-    """Predict the class of every node.
+    """Predict the class, the labels or the number of every node.
 
     On the graph of the run this spends nothing. Another graph is a new release, which is charged. Nodes that arrived later
     (--new-nodes, --new-edges) cost nothing more at edge level, since each edge pays once; at node level they are charged.
@@ -99,7 +99,7 @@ def predict(
     private = fitted.plan.epsilon is not None
     shared = options.shared_ledger(ledger, total_epsilon, total_delta, composition, private=private)
     paths = {"data_dir": data_dir, "graph": graph, "nodes": nodes, "edges": edges, "schema": schema}
-    named: dict[str, Any] = {"dataset": dataset, "label": label, "directed": directed}
+    named: dict[str, Any] = {"dataset": dataset, "label": data.one_or_more(label), "directed": directed}
     named |= {option: _text(path) for option, path in paths.items()}
     if new_nodes is not None or new_edges is not None:
         asked = Arriving(run, fitted, new_nodes, new_edges, out, epsilon, delta, new_run, shared, sign_key, as_json)
@@ -304,7 +304,7 @@ def evaluate(run: Path = RUN, as_json: bool = JSON) -> None:
     """
     check_installed(*TRAIN)
     from sfumato.catalog import load
-    from sfumato.evaluation.scores import majority_share, score, target_kind, without_information
+    from sfumato.evaluation.scores import TITLES, majority_share, score, target_kind, without_information
 
     fitted = load(run)
     if fitted.collection is not None:
@@ -329,8 +329,8 @@ def evaluate(run: Path = RUN, as_json: bool = JSON) -> None:
     if as_json:
         typer.echo(json.dumps(result))
     else:
-        told = ", ".join(f"{SCORE_TITLES[name]} {shown(name, value)}" for name, value in scores.items())
-        beside = ", ".join(f"{SCORE_TITLES[name]} {shown(name, value)}" for name, value in nothing.items())
+        told = ", ".join(f"{TITLES[name]} {shown(name, value)}" for name, value in scores.items())
+        beside = ", ".join(f"{TITLES[name]} {shown(name, value)}" for name, value in nothing.items())
         typer.echo(f"On test nodes: {told} (the same answer for all nodes: {beside}). Not covered by the guarantee.")
 
 

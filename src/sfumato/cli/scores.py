@@ -9,12 +9,6 @@ from typing import TYPE_CHECKING, Any
 from sfumato.cli.output import plain_console, write_page
 
 _TRACK = 24  # characters from floor to ceiling
-SCORE_TITLES = {
-    "accuracy": "accuracy", "macro_f1": "macro-F1", "micro_f1": "micro-F1", "roc_auc": "ROC-AUC", "r2": "R2", "mae": "MAE",
-    "rmse": "RMSE",
-}  # fmt: skip
-"""How tables call each score."""
-_NUMBERS = ("r2", "mae", "rmse")  # no shares
 _BELOW = "This run is below the floor, which reads no graph and costs the same: release the floor instead."
 
 if TYPE_CHECKING:
@@ -59,9 +53,10 @@ def show(result: dict[str, Any], evaluation: Evaluation, out: Path) -> None:
     from rich.table import Table
 
     from sfumato.evaluation.controls import titles
+    from sfumato.evaluation.scores import TITLES
 
     outcome = evaluation.outcome
-    columns = [SCORE_TITLES[name] for name in outcome.scores]
+    columns = [TITLES[name] for name in outcome.scores]
     title = f"{result['dataset']} ({outcome.score.seeds} seed(s))"
     table = Table("", f"test {columns[0]}", *columns[1:], box=box.SIMPLE_HEAD, title=title)
     shown = {name: (title, evaluation.controls.get(name)) for name, title in titles(result["method"], result).items()}
@@ -87,12 +82,12 @@ def shown(name: str, value: float) -> str:
     >>> shown("accuracy", 0.7), shown("mae", 0.7)
     ('70.0 %', '0.7')
     """
-    return f"{value:.3g}" if name in _NUMBERS else f"{100 * value:.1f} %"
+    from sfumato.evaluation.scores import ERRORS
+
+    return f"{value:.4g}" if name in ERRORS else f"{100 * value:.1f} %"
 
 
 def _cell(name: str, one: Summary) -> str:
-    if name not in _NUMBERS:
-        return str(one)
     interval = "" if one.low is None or one.high is None else f" [{shown(name, one.low)}, {shown(name, one.high)}]"
     return shown(name, one.mean) + interval
 

@@ -198,9 +198,7 @@ class Prepared:
             scores.append(score(fitted, split))
         assert first is not None
         kind = target_kind(self.graph)
-        found = {
-            name: Summary.of([one[name] for one in scores], share=kind != NUMBER) for name in SCORES[kind]
-        }
+        found = {name: Summary.of([one[name] for one in scores], share=kind != NUMBER) for name in SCORES[kind]}
         return Outcome(first, found, seconds)
 
     def _beside(self, own: Outcome, report: Progress | None) -> tuple[dict[str, Outcome], tuple[str, ...]]:

@@ -22,8 +22,20 @@ if TYPE_CHECKING:
     from sfumato.graph.graph import Graph
 
 
-SCORES = {CLASS: ("accuracy", "macro_f1"), MULTILABEL: ("micro_f1", "macro_f1", "roc_auc"), NUMBER: ("r2", "mae", "rmse")}
+SCORES = {
+    CLASS: ("accuracy", "macro_f1"),
+    MULTILABEL: ("micro_f1", "macro_f1", "roc_auc"),
+    NUMBER: ("r2", "mae", "rmse"),
+}
 """The scores of each kind of target. The first is *the* score, by which runs are compared: more is better."""
+
+TITLES = {
+    "accuracy": "accuracy", "macro_f1": "macro-F1", "micro_f1": "micro-F1", "roc_auc": "ROC-AUC", "r2": "R2", "mae": "MAE",
+    "rmse": "RMSE",
+}  # fmt: skip
+"""How tables call each score."""
+ERRORS = ("mae", "rmse")
+"""Scores in units of the number that is learned; the others are shares, of which R2 may be negative."""
 
 
 class Predictor(Protocol):

@@ -41,7 +41,8 @@ def from_pyg(
     :class:`~sfumato.errors.DroppedWarning` names them. A node in no mask has no role; without masks the graph is not split yet.
 
     Shapes: ``edge_index`` [2, num_arcs], ``x`` [num_nodes, num_features] dense or sparse, ``y`` [num_nodes] or
-    [num_nodes, 1], or [num_nodes, num_labels] of 0, 1 and NaN for several labels, masks bool [num_nodes]. Errors: :class:`~sfumato.errors.DataError`.
+    [num_nodes, 1], or [num_nodes, num_labels] of 0, 1 and NaN for several labels, masks bool [num_nodes].
+    Errors: :class:`~sfumato.errors.DataError`.
 
     Args:
         data: a homogeneous graph.

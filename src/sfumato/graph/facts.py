@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from sfumato.graph.checks import check_promises
-from sfumato.graph.targets import RANGE
 from sfumato.graph.splits import DEFAULT_FRACTIONS, split_sizes
+from sfumato.graph.targets import RANGE
 
 _WHERE_KNOWN = ("num_arcs", "untrained_classes", "degree_bounds", "image_shape", "target", "target_range")
 _OF_LABELS = ("classes", RANGE)
@@ -26,8 +26,8 @@ class PublicFacts:
     arcs are public, ``untrained_classes`` (classes without a labeled training node) where labels and roles are. ``image_shape``
     is the form of images whose pixels are the features: channels, height and width; None for other features. ``assumed``
     names the facts that were read off protected data because no schema declared them. ``target`` is ``multilabel`` or ``number``
-    where no class is learned, and None otherwise: ``num_classes`` then counts labels, or is 1; ``target_range`` holds the limits of
-    a number.
+    where no class is learned, and None otherwise: ``num_classes`` then counts labels, or is 1; ``target_range`` holds
+    the limits of a number.
 
     Errors: :class:`~sfumato.errors.InputError` for a promised degree above ``num_nodes``.
 

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sfumato._shown import html_table
 from sfumato._validate import fail
 from sfumato.errors import DataError, InputError, SchemaError
 from sfumato.graph.arcs import (
@@ -38,6 +37,7 @@ from sfumato.graph.checks import (
 )
 from sfumato.graph.facts import PublicFacts as PublicFacts
 from sfumato.graph.facts import among, public_facts
+from sfumato.graph.shown import ShownGraph
 from sfumato.graph.splits import DEFAULT_FRACTIONS, random_roles
 from sfumato.graph.storage import load_arrays, save_arrays
 from sfumato.graph.targets import RANGE, Targets
@@ -59,7 +59,7 @@ _STORED = (
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Graph:
+class Graph(ShownGraph):
     """A graph is directed or undirected, holds its arcs in compressed form, and carries features, labels and roles of nodes.
 
     The targets of node ``v`` are ``indices[indptr[v]:indptr[v+1]]``, sorted and unique; ``v`` owns these arcs. An
@@ -188,29 +188,6 @@ class Graph:
             )
         assumed = (RANGE,) if targets.assumed and RANGE not in self.assumed_public else ()
         self._set(classes=targets.names, assumed_public=(*self.assumed_public, *assumed))
-
-    def __repr__(self) -> str:
-        kind = "arcs" if self.directed else "undirected edges"
-        return (
-            f"Graph({self.name!r}, {self.num_nodes} nodes, {self.num_edges} {kind}, {self.num_features} features, "
-            f"{self._learned})"
-        )
-
-    @property
-    def _learned(self) -> str:
-        if self.targets is None:
-            return f"{self.num_classes} classes"
-        return "a number" if self.targets.limits else f"{self.num_classes} labels"
-
-    def _repr_html_(self) -> str:
-        kind = "arcs" if self.directed else "undirected edges"
-        counts = {
-            "nodes": self.num_nodes,
-            kind: self.num_edges,
-            "features": self.num_features,
-            "classes": self.num_classes,
-        }
-        return html_table(f"Graph {self.name}", {name: f"{count:,}" for name, count in counts.items()})
 
     @classmethod
     def from_edges(
@@ -383,9 +360,8 @@ class Graph:
 
     def stored_facts(self) -> dict[str, Any]:
         """Return what graph.json says beside the arrays."""
-        one = self.targets
-        target = None if one is None else {"kind": one.kind, "limits": one.limits, "assumed": one.assumed}
-        return {name: getattr(self, name) for name in _STORED if name != "target"} | {"target": target}
+        facts = {name: getattr(self, name) for name in _STORED if name != "target"}
+        return facts | {"target": None if self.targets is None else self.targets.facts()}
 
     @classmethod
     def load(cls, directory: str | Path, mmap: bool = True, check: bool = True) -> Graph:
@@ -394,7 +370,9 @@ class Graph:
         With ``mmap`` arrays stay on disk until they are read. With ``check`` arcs and bounds on degrees are checked again, which
         reads all arcs; without it only types and shapes are. Features, ids and the reverse of every arc are trusted as saved.
         """
-        arrays, facts = load_arrays(Path(directory), _STORED, {"outside": {}, "image_shape": None, "target": None}, mmap)
+        arrays, facts = load_arrays(
+            Path(directory), _STORED, {"outside": {}, "image_shape": None, "target": None}, mmap
+        )
         if "x_data" in arrays:
             shape = (len(arrays["indptr"]) - 1, facts["num_features"])
             arrays["x"] = sp.csr_matrix((arrays.pop("x_data"), arrays.pop("x_indices"), arrays.pop("x_indptr")), shape)
@@ -404,11 +382,7 @@ class Graph:
         fields: dict[str, Any] = {name: facts[name] for name in _STORED if name not in ("num_features", "target")}
         fields |= {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
         if facts["target"] is not None:
-            limits = facts["target"].pop("limits")
-            values = arrays.pop("targets")
-            fields["targets"] = Targets(
-                values=values, names=fields["classes"], limits=limits and tuple(limits), **facts["target"]
-            )
+            fields["targets"] = Targets(values=arrays.pop("targets"), names=fields["classes"], **facts["target"])
         checked: tuple[Any, ...] = (
             indptr,
             indices,

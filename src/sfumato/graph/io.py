@@ -44,9 +44,10 @@ def read_csv(
     r"""Read a graph from a node file and an edge file, both CSV with a header row.
 
     Node file: one row for each node. ``id_column`` (default: a column called id or node, else the first) holds integers or
-    text; ``label`` one class for each node, missing allowed, or several columns of 0 and 1; ``role`` train, val, test or none; ``features`` (default: all
-    other columns) numbers, or text and booleans that become one-hot columns, all zero where missing. A missing number becomes the
-    middle of its declared range, else 0 (:attr:`~sfumato.graph.schema.Column.default`).
+    text; ``label`` one class for each node, missing allowed, or several columns of 0 and 1
+    (:class:`~sfumato.graph.targets.Targets`); ``role`` train, val, test or none; ``features`` (default: all other columns)
+    numbers, or text and booleans that become one-hot columns, all zero where missing. A missing number becomes the middle of its
+    declared range, else 0 (:attr:`~sfumato.graph.schema.Column.default`).
     Edge file: one row for each edge; ``source`` and ``target`` default to columns of such names, else the first two. Other
     columns, weights among them, are not read, and a :class:`~sfumato.errors.DroppedWarning` names them. Undirected (the default,
     unless the schema says otherwise): a row beside its reverse is merged and counted in ``Graph.merged``.

@@ -158,9 +158,10 @@ def read_new_nodes(
     how = Reading(
         schema=public, directed=trained.directed, features=[*seen] or None, text=text, text_features=text_features
     )
-    table, unread = read_nodes(nodes, how), {
-        *label_columns(label or declared.label), declared.role, declared.degree_column
-    }
+    table, unread = (
+        read_nodes(nodes, how),
+        {*label_columns(label or declared.label), declared.role, declared.degree_column},
+    )
     lacking = next((name for name in seen if name not in table.column_names), None)
     if lacking is not None:
         raise DataError(

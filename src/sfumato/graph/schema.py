@@ -142,7 +142,7 @@ class Schema:
                 check_int(low=0 if name == "num_features" else 1, **{name: getattr(self, name)})
         if self.mean_degree is not None:
             check_real(low=0, high=self.max_degree or np.inf, mean_degree=self.mean_degree)
-        special = {self.id, *label_columns(self.label), self.role, self.degree_column} - {None}
+        special: set[str | None] = {self.id, *label_columns(self.label), self.role, self.degree_column}
         for name in special & set(self.columns):
             raise SchemaError(f"Expected columns to hold features only, got {name!r}. Remove [columns.{name}].")
 
@@ -152,7 +152,9 @@ class Schema:
         else:
             _expect("label", self.label, str, "a column name, or a list of them")
         if self.target not in (None, "number"):
-            raise SchemaError(f'Expected target to be "number", got {self.target!r}. Leave it out for classes and labels.')
+            raise SchemaError(
+                f'Expected target to be "number", got {self.target!r}. Leave it out for classes and labels.'
+            )
         if (self.target or len(label_columns(self.label)) > 1) and self.classes:
             raise SchemaError("Expected classes for one column of classes, got another target. Remove classes.")
         if self.target_range is not None:

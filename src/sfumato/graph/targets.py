@@ -83,6 +83,10 @@ class Targets:
         low, high = self.limits
         return np.asarray((self.values - (low + high) / 2) / ((high - low) / 2), np.float32)
 
+    def facts(self) -> dict[str, Any]:
+        """Return what a stored graph keeps beside values and names."""
+        return {"kind": self.kind, "limits": self.limits, "assumed": self.assumed}
+
     def take(self, rows: NDArray[np.integer]) -> Targets | None:
         """Return the targets of some nodes, in this order; None if all of them are missing."""
         values = self.values[rows]
@@ -170,7 +174,9 @@ def _columns(values: Any, kind: str) -> NDArray[np.float32]:
     if wrong.any():
         row, column = divmod(int(np.argmax(wrong)), table.shape[1])
         wanted = "finite" if kind == NUMBER else "0, 1 or missing (NaN)"
-        raise DataError(f"Expected targets to be {wanted}, but row {row} of column {column} is not. Correct that value.")
+        raise DataError(
+            f"Expected targets to be {wanted}, but row {row} of column {column} is not. Correct that value."
+        )
     if np.isnan(table).all():
         raise DataError("Expected at least one target, but all are missing. Pass targets=None, or add values.")
     return table

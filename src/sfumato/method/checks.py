@@ -114,7 +114,7 @@ def check_target(method: Method, unit: Unit, public: PublicFacts) -> None:
     Traceback (most recent call last):
     sfumato.errors.UnsupportedTargetError: Expected a range of the number that is known without this data under unit node...
     """
-    if public.target is None:
+    if public.target is None or method.origin is not None:
         return
     if public.target not in method.card.targets:
         what = "several labels of a node" if public.target == MULTILABEL else "a number"
@@ -147,6 +147,20 @@ def check_same(planned: PublicFacts, found: PublicFacts, *, learns: bool) -> Non
                 f"Expected a graph with {name}={expected} as the plan was calibrated for, got {got}. "
                 "Calibrate with this graph's public_facts(unit)."
             )
+
+
+def check_as_trained(trained: PublicFacts, public: PublicFacts) -> None:
+    """Refuse to apply a model to a graph with other features or another target than it was trained with.
+
+    ``trained`` are the facts of the plan of training, ``public`` those of the other graph.
+
+    Raises:
+        InputError: a fact differs.
+    """
+    for name in ("num_features", "num_classes", "target", "target_range"):
+        expected, found = getattr(trained, name), getattr(public, name)
+        if expected != found:
+            raise fail(f"public.{name}", found, f"to be {expected} as in training", "Read both with one schema.")
 
 
 def check_stated(planned: PublicFacts, found: PublicFacts) -> None:

@@ -66,8 +66,7 @@ class Plan(ShownPlan, Planned):
                 f"Method {self.method.name!r} has no proof under unit {self.unit.name}. Use one of its units: "
                 f"{', '.join(self.method.card.units) or 'none'}."
             )
-        if self.method.origin is None:
-            checks.check_target(self.method, self.unit, self.public)
+        checks.check_target(self.method, self.unit, self.public)
         for method in (self.method, *self.method.choices):
             checks.check_settings(method)
 
@@ -241,9 +240,7 @@ class Fitted(ShownFit):
     collection: bytes | None = None
 
     def predict_proba(self, graph: Graph) -> NDArray[np.float32]:
-        """Compute class probabilities of the fitted graph, float32 [num_nodes, num_classes]; this spends nothing.
-
-        Several labels of a node have a probability each, which do not add up to 1.
+        """Compute probabilities of the classes, or of each label, float32 [num_nodes, num_classes]; this spends nothing.
 
         Raises:
             InputError: the graph has other node ids, so that its arcs would have to be read, which needs a new plan; or it
@@ -252,11 +249,7 @@ class Fitted(ShownFit):
         return probabilities(self.plan.public.target, self._scores(graph))
 
     def predict(self, graph: Graph) -> NDArray[Any]:
-        """Return the most probable class of every node, int64 [num_nodes]; this spends nothing.
-
-        Of several labels return which a node has, int64 [num_nodes, num_labels] of 0 and 1. Of a number return it, float32
-        [num_nodes].
-        """
+        """Return the class of every node, its labels (0 or 1) [num_nodes, num_labels], or its number; this spends nothing."""
         return answers(self.plan.public.target, self.plan.public.target_range, self._scores(graph))
 
     def _scores(self, graph: Graph) -> NDArray[np.float32]:
@@ -286,14 +279,11 @@ class Fitted(ShownFit):
         inference = self.plan.method.inductive(Origin(self.weights, self.graph_key, origins))
         if public.num_classes == 0:
             known = {name: getattr(self.plan.public, name) for name in ("num_classes", "target", "target_range")}
-            public = replace(public, **known, num_train=0)
+            public = replace(public, num_train=0, **known)
         if unit != self.plan.unit:
             remedy = "Weights trained under another unit would be certified for more than they protect."
             raise fail("unit", unit, f"to be the unit of training, {self.plan.unit}", remedy)
-        for name in ("num_features", "num_classes", "target", "target_range"):
-            trained, found = getattr(self.plan.public, name), getattr(public, name)
-            if trained != found:
-                raise fail(f"public.{name}", found, f"to be {trained} as in training", "Read both with one schema.")
+        checks.check_as_trained(self.plan.public, public)
         if len(origins) > MOST_ORIGINS:
             remedy = "Infer with the model that was trained, not with one that was inferred."
             raise fail("builds_on", len(origins), f"to hold at most {MOST_ORIGINS} runs", remedy)

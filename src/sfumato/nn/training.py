@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sfumato.nn.losses import Loss
+if TYPE_CHECKING:
+    from sfumato.nn.losses import Loss
 
 Steps = Callable[[int, int], None]
 """Told how many steps are done, and of how many."""
