@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import Any
 
 from sfumato._shown import html_table
-
-if TYPE_CHECKING:
-    from sfumato.graph.graph import Graph
 
 
 class ShownGraph:
     """A graph shows how many nodes, edges, features and classes it has."""
 
+    name: str
+
     def __repr__(self) -> str:
-        name, counts = cast("Graph", self).name, _counts(cast("Graph", self))
-        return f"Graph({name!r}, {', '.join(f'{count} {what}' for what, count in counts.items())})"
+        return f"Graph({self.name!r}, {', '.join(f'{count} {what}' for what, count in _counts(self).items())})"
 
     def _repr_html_(self) -> str:
-        name, counts = cast("Graph", self).name, _counts(cast("Graph", self))
-        return html_table(f"Graph {name}", {what: f"{count:,}" for what, count in counts.items()})
+        return html_table(f"Graph {self.name}", {what: f"{count:,}" for what, count in _counts(self).items()})
 
 
-def _counts(graph: Graph) -> dict[str, int]:
+def _counts(graph: Any) -> dict[str, int]:
     learned = "classes" if graph.targets is None else "numbers" if graph.targets.limits else "labels"
     return {
         "nodes": graph.num_nodes,

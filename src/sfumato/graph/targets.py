@@ -33,6 +33,7 @@ class Targets:
         names: one for each column; by default ``label 0``, ``label 1`` and so on, or ``target``.
         limits: the least and the largest number that may occur, known without this data: public. Numbers beyond are cut to
             it. None reads it off the data, which only a unit with public labels allows.
+        assumed: whether the limits were read off the data before, as a stored graph or a part of a graph says.
 
     Shapes: ``values`` become float32 [num_nodes, k].
 
@@ -49,7 +50,6 @@ class Targets:
     names: tuple[str, ...] = ()
     limits: tuple[float, float] | None = None
     assumed: bool = False
-    """Whether the limits were read off the data."""
 
     def __post_init__(self) -> None:
         check_choice((MULTILABEL, NUMBER), kind=self.kind)
