@@ -189,3 +189,12 @@ def test_answers_follow_the_kind():
     assert probabilities("multilabel", np.array([[-1e4, 1e4]], np.float32)).tolist() == [[0, 1]]
     with pytest.raises(InputError, match="Call predict"):
         probabilities("number", scores[:, :1])
+
+
+def test_networkx_attributes_come_and_go():
+    graph = path(LABELS, node_ids=["a", "b", "c", "d"])
+    again = sf.graph.from_networkx(sf.graph.to_networkx(graph), label=["hiking", "chess"])
+    assert np.array_equal(again.targets.values, LABELS.values, equal_nan=True)
+    schema = {"label": "target", "target": "number", "target_range": [0, 5]}
+    number = sf.graph.from_networkx(sf.graph.to_networkx(path(Targets("number", [3, 4, 9, NAN]))), schema=schema)
+    assert (number.targets.limits, number.outside) == ((0, 5), {"target": 1})

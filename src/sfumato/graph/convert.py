@@ -15,7 +15,7 @@ from sfumato.errors import DataError, SchemaError
 from sfumato.graph.checks import ROLES
 from sfumato.graph.dropped import tell_dropped
 from sfumato.graph.graph import Graph
-from sfumato.graph.schema import Schema
+from sfumato.graph.schema import Schema, label_columns
 from sfumato.graph.targets import MULTILABEL, Targets
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def to_pyg(graph: Graph) -> Data:
 def from_networkx(
     g: nx.Graph,
     *,
-    label: str | None = None,
+    label: str | Sequence[str] | None = None,
     features: str | Sequence[str] = (),
     role: str | None = None,
     schema: Schema | Mapping[str, Any] | str | Path | None = None,
@@ -130,7 +130,7 @@ def from_networkx(
 
     Args:
         g: the graph; its class declares the direction.
-        label: attribute that holds one class for each node.
+        label: attribute that holds one class for each node, or attributes of several labels (0 or 1).
         features: attributes that hold features.
         role: attribute that holds train, val, test or none.
         schema: declares what is public, see :class:`~sfumato.graph.schema.Schema`.
@@ -166,7 +166,7 @@ def from_networkx(
 def to_networkx(graph: Graph) -> nx.Graph:
     """Write a NetworkX ``DiGraph`` or ``Graph`` with node attributes ``x`` (a list), ``label`` and ``role``.
 
-    Nodes carry their original ids; a missing label is left out.
+    Nodes carry their original ids; a missing label is left out. Other targets are attributes by the names of their columns.
 
     >>> sorted(to_networkx(Graph.from_edges([0, 1], [1, 2], 3, directed=False)).edges)
     [(0, 1), (1, 2)]
@@ -185,6 +185,10 @@ def to_networkx(graph: Graph) -> nx.Graph:
         for node, value in zip(ids, graph.y.tolist(), strict=True):
             if value >= 0:
                 g.nodes[node]["label"] = graph.classes[value]
+    if graph.targets is not None:
+        for node, values in zip(ids, graph.targets.values.tolist(), strict=True):
+            known = zip(graph.targets.names, values, strict=True)
+            g.nodes[node].update({name: value for name, value in known if value == value})  # NaN is missing
     if graph.roles is not None:
         for node, value in zip(ids, graph.roles.tolist(), strict=True):
             g.nodes[node]["role"] = ROLES[value]
@@ -229,7 +233,12 @@ def _networkx_ids(g: nx.Graph) -> tuple[np.ndarray, dict[Any, int]]:
 
 
 def _networkx_fields(
-    g: nx.Graph, ids: np.ndarray, label: str | None, features: str | Sequence[str], role: str | None, schema: Schema
+    g: nx.Graph,
+    ids: np.ndarray,
+    label: str | Sequence[str] | None,
+    features: str | Sequence[str],
+    role: str | None,
+    schema: Schema,
 ) -> dict[str, Any]:
     pa = require("pyarrow")
     from sfumato.graph import encode
@@ -260,8 +269,12 @@ def _networkx_fields(
         assumed += ["num_features"] * (not declared) + list(encoded.assumed)
         fields |= {"x": encoded.x, "feature_names": encoded.names}
         outside |= encoded.outside
-    if label is not None:
-        labels = encode.encode_labels(label, column(label), schema, ids)
+    named = label_columns(label or schema.label)
+    if len(named) > 1 or (named and schema.target):
+        fields["targets"], beyond = encode.encode_targets({name: column(name) for name in named}, schema, ids)
+        outside |= {named[0]: beyond} if beyond else {}
+    elif named:
+        labels = encode.encode_labels(named[0], column(named[0]), schema, ids)
         fields |= {"y": labels.y, "classes": labels.classes}
         outside |= labels.outside
         assumed += ["classes"] * (schema.classes is None)
