@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from sfumato.graph.graph import Graph
 
 DELTA = 1e-5
-BUDGETS = {"edge": (1.0, 4.0), "node": (4.0, 16.0)}
+BUDGETS = {"edge": (1.0, 4.0), "node": (8.0,)}
 UNITS = {"edge": EdgeLevel(directed=False), "node": NodeLevel(max_out_degree=20)}
 
 

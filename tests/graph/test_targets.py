@@ -64,7 +64,7 @@ def test_a_range_that_was_read_off_is_assumed_public_where_labels_are_protected(
         ("multilabel", [[0, 1]], {"limits": (0, 1)}, "None for labels"),
         ("number", [[0, 1]], {}, "one number a node"),
         ("number", [np.inf, 1], {}, "finite"),
-        ("number", [1e300, 1], {}, "finite"),
+        ("number", [1e300, 1], {}, "limits"),
         ("number", [5, 5], {}, "begin below their end"),
         ("number", [5, 6], {"limits": (9, 3)}, "begin below their end"),
         ("number", [5, 6], {"limits": (0, NAN)}, "limits"),
@@ -198,3 +198,9 @@ def test_networkx_attributes_come_and_go():
     schema = {"label": "target", "target": "number", "target_range": [0, 5]}
     number = sf.graph.from_networkx(sf.graph.to_networkx(path(Targets("number", [3, 4, 9, NAN]))), schema=schema)
     assert (number.targets.limits, number.outside) == ((0, 5), {"target": 1})
+
+
+def test_a_number_far_from_zero_keeps_its_digits():
+    targets = Targets("number", [1.7e9, 1.7e9 + 1], limits=(1.7e9 - 1, 1.7e9 + 3))
+    assert targets.scaled[:, 0].tolist() == [-0.5, 0.0]
+    assert answers("number", targets.limits, targets.scaled).tolist() == [1.7e9, 1.7e9 + 1]

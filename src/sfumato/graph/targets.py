@@ -35,7 +35,7 @@ class Targets:
             it. None reads it off the data, which only a unit with public labels allows.
         assumed: whether the limits were read off the data before, as a stored graph or a part of a graph says.
 
-    Shapes: ``values`` become float32 [num_nodes, k].
+    Shapes: ``values`` become float64 [num_nodes, k].
 
     Raises:
         DataError: values have another form, or all are missing.
@@ -139,7 +139,7 @@ def probabilities(kind: str | None, scores: NDArray[np.float32]) -> NDArray[np.f
 
 
 def answers(kind: str | None, limits: Sequence[float] | None, scores: NDArray[np.float32]) -> NDArray[Any]:
-    """Return what is predicted: classes int64 [n], labels int64 [n, k] (0 or 1), or numbers float32 [n].
+    """Return what is predicted: classes int64 [n], labels int64 [n, k] (0 or 1), or numbers float64 [n].
 
     Args:
         kind: of the targets; None for classes.
@@ -152,13 +152,13 @@ def answers(kind: str | None, limits: Sequence[float] | None, scores: NDArray[np
     if kind == NUMBER:
         assert limits is not None
         low, high = limits
-        return np.clip((low + high) / 2 + (high - low) / 2 * scores[:, 0], low, high).astype(np.float32)
+        return np.clip((low + high) / 2 + (high - low) / 2 * scores[:, 0].astype(np.float64), low, high)
     found = probabilities(kind, scores)
     return (found > 0.5).astype(np.int64) if kind == MULTILABEL else found.argmax(axis=1)
 
 
-def _columns(values: Any, kind: str) -> NDArray[np.float32]:
-    """Values as float32 columns, after a look at their form; errors name a place, never a value."""
+def _columns(values: Any, kind: str) -> NDArray[np.float64]:
+    """Values as float64 columns, after a look at their form; errors name a place, never a value."""
     table: NDArray[Any] = np.asarray(values)
     table = table[:, None] if table.ndim == 1 else table
     if table.ndim != 2 or table.dtype.kind not in "iubf" or table.shape[1] < 1 or not len(table):
@@ -168,8 +168,7 @@ def _columns(values: Any, kind: str) -> NDArray[np.float32]:
         )
     if kind == NUMBER and table.shape[1] != 1:
         raise DataError(f"Expected one number a node, got {table.shape[1]} columns. Choose one of them.")
-    with np.errstate(over="ignore"):
-        table = table.astype(np.float32)
+    table = table.astype(np.float64)
     wrong = np.isinf(table) if kind == NUMBER else ~(np.isnan(table) | (table == 0) | (table == 1))
     if wrong.any():
         row, column = divmod(int(np.argmax(wrong)), table.shape[1])

@@ -25,6 +25,7 @@ def class_slope(scores: Tensor, classes: Tensor) -> Tensor:
         scores: of every class, float64 [n, num_classes].
         classes: one for each row, int64 [n].
 
+    >>> import torch
     >>> class_slope(torch.zeros(2, 2, dtype=torch.float64), torch.tensor([1, -1])).tolist()
     [[0.5, -0.5], [0.0, 0.0]]
     """
@@ -47,6 +48,7 @@ class Loss(ABC):
 class LabelLoss(Loss):
     r"""The loss of several labels is the binary cross-entropy of each, :math:`\log(1 + e^s) - t s` for score s and label t.
 
+    >>> import torch
     >>> LabelLoss().slope(torch.zeros(1, 3, dtype=torch.float64), torch.tensor([[0.0, 1.0, torch.nan]])).tolist()
     [[0.5, -0.5, 0.0]]
     """
@@ -64,6 +66,7 @@ class LabelLoss(Loss):
 class NumberLoss(Loss):
     r"""The loss of a number is half of its squared error, :math:`(s - t)^2 / 2` for score s and target t.
 
+    >>> import torch
     >>> NumberLoss().slope(torch.zeros(2, 1, dtype=torch.float64), torch.tensor([[0.5], [torch.nan]])).tolist()
     [[-0.5], [0.0]]
     """
