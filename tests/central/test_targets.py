@@ -134,7 +134,7 @@ def test_accuracies_after_every_step_are_refused():
 
 
 @pytest.mark.filterwarnings("ignore::sfumato.errors.SfumatoWarning")
-@pytest.mark.parametrize(("unit", "method"), [(EDGE, "progap"), (NoPrivacy(), "progap"), (NODE, "mlp")])
+@pytest.mark.parametrize(("unit", "method"), [(EDGE, "gap"), (NoPrivacy(), "gap"), (NODE, "mlp")])
 def test_auto_chooses_among_those_that_learn_the_target(unit, method):
     for graph in GRAPHS.values():
         plan = sf.Auto().calibrate(BUDGETS[unit.name], unit, graph.public_facts(unit))

@@ -29,7 +29,7 @@ promise. It reads no data and costs nothing.
 * *Other units*: features.
 
 Targets that are no classes (:class:`~sfumato.graph.targets.Targets`) have no messages of labels: at edge level and
-without privacy progap learns them, and elsewhere the whole budget goes to the graph-free network.
+without privacy gap learns them, and elsewhere the whole budget goes to the graph-free network.
 """
 
 from __future__ import annotations
@@ -93,9 +93,9 @@ class Auto(Listed):
         """
         if public.target is not None:
             from sfumato.central.baselines import MLP
-            from sfumato.central.progap import ProGAP
+            from sfumato.central.gap import GAP
 
-            return ProGAP() if "labels" in unit.public or not unit.private else MLP()
+            return GAP() if "labels" in unit.public or not unit.private else MLP()
         routed = public.num_classes > 1 and (can_route(unit) or not unit.private)
         if routed and (budget is None or "labels" in unit.public):
             return LabelMessages()

@@ -142,7 +142,7 @@ class Schema:
                 check_int(low=0 if name == "num_features" else 1, **{name: getattr(self, name)})
         if self.mean_degree is not None:
             check_real(low=0, high=self.max_degree or np.inf, mean_degree=self.mean_degree)
-        special: set[str | None] = {self.id, *label_columns(self.label), self.role, self.degree_column}
+        special = {*filter(None, (self.id, *label_columns(self.label), self.role, self.degree_column))}
         for name in special & set(self.columns):
             raise SchemaError(f"Expected columns to hold features only, got {name!r}. Remove [columns.{name}].")
 
