@@ -109,6 +109,13 @@ def test_all_other_methods_refuse_before_anything_is_spent(kind):
     assert refused == len(METHODS) - len(QUICK)
 
 
+@pytest.mark.parametrize("unit", [EDGE, NODE], ids=lambda unit: unit.name)
+def test_a_choice_among_settings_counts_right_answers_and_refuses(unit):
+    tuned = sf.Tuned((sf.GAP(num_hops=1), sf.GAP(num_hops=2)))
+    with pytest.raises(UnsupportedTargetError, match="compared by their right answers"):
+        tuned.calibrate(BUDGETS[unit.name], unit, GRAPHS["number"].public_facts(unit))
+
+
 def test_a_range_read_off_protected_numbers_is_refused_and_at_edge_level_it_is_not():
     graph = graph_of(Targets("number", BASE.y * 10.0))
     for unit in (NODE, RecordLevel()):
