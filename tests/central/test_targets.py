@@ -112,7 +112,7 @@ def test_all_other_methods_refuse_before_anything_is_spent(kind):
 @pytest.mark.parametrize("unit", [EDGE, NODE], ids=lambda unit: unit.name)
 def test_a_choice_among_settings_counts_right_answers_and_refuses(unit):
     tuned = sf.Tuned((sf.GAP(num_hops=1), sf.GAP(num_hops=2)))
-    with pytest.raises(UnsupportedTargetError, match="compared by their right answers"):
+    with pytest.raises(UnsupportedTargetError, match="compared by right answers"):
         tuned.calibrate(BUDGETS[unit.name], unit, GRAPHS["number"].public_facts(unit))
 
 

@@ -128,7 +128,7 @@ class Tuned(CuratorMethod):
         """
         if public.target is not None:
             raise UnsupportedTargetError(
-                f"Expected classes to choose settings by, got a target of kind {public.target}: trials are compared by their right "
+                f"Expected classes to choose settings by, got a target of kind {public.target}: trials are compared by right "
                 "answers. Train with settings of your choice."
             )
         if not unit.private:
