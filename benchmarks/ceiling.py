@@ -85,7 +85,7 @@ def accuracy(method: str, graphs: list[sf.graph.Graph]) -> tuple[str, float]:
         for seed, graph in enumerate(graphs)
     ]
     seconds = (time.perf_counter() - start) / len(graphs)
-    found = Summary.of([score(fit, graph)[0] for fit, graph in zip(fits, graphs, strict=True)])
+    found = Summary.of([score(fit, graph)["accuracy"] for fit, graph in zip(fits, graphs, strict=True)])
     ends = "" if found.low is None else f" [{100 * found.low:.1f}, {100 * found.high:.1f}]"
     return f"{100 * found.mean:.1f}{ends}", seconds
 

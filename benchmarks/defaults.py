@@ -110,7 +110,7 @@ def fit(cell: Cell, data_dir: str) -> float:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # implausible promises are said of small graphs
         plan = method_named(method).calibrate(budget, kind, graph.public_facts(kind))
-        return score(plan.fit(graph, seed=seed), graph)[0]
+        return score(plan.fit(graph, seed=seed), graph)["accuracy"]
 
 
 def unit_of(name: str, graph: Graph, method: str) -> Unit:

@@ -157,7 +157,7 @@ def embedded(cell: Cell, data_dir: str) -> Embedded:
     nodes = np.flatnonzero(graph.train_mask)
     roots = method.roots(plan.public)
     roots = roots if len(roots) < len(nodes) else np.empty(0, np.int64)
-    return Embedded(hidden[nodes].astype(np.float64), nodes, roots, score(fitted, graph)[0])
+    return Embedded(hidden[nodes].astype(np.float64), nodes, roots, score(fitted, graph)["accuracy"])
 
 
 def attacked(cell: Cell, data_dir: str) -> dict[str, Any]:

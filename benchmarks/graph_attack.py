@@ -79,7 +79,7 @@ def attacked(name: str, method: str, epsilon: float | None, seed: int, data_dir:
     whole, hidden = (attack.run(fitted, graph, seed=seed) for attack in (WholeGraph(), Attributes()))
     (imputed,), (alike,) = hidden.baselines.values(), whole.baselines.values()
     return {
-        "accuracy": score(fitted, graph)[0],
+        "accuracy": score(fitted, graph)["accuracy"],
         "AUC": whole.scores.auc().value,
         "precision": whole.measures["precision"],
         "features AUC": alike.auc().value,

@@ -112,7 +112,7 @@ def fit(cell: Cell, data_dir: str) -> float:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # implausible promises are said of small graphs
         plan = method_named(method).calibrate(Budget(epsilon, DELTA), unit, graph.public_facts(unit))
-        return score(plan.fit(graph, seed=seed), graph)[0]
+        return score(plan.fit(graph, seed=seed), graph)["accuracy"]
 
 
 def promise(name: str, graph: Graph) -> int:

@@ -105,7 +105,7 @@ def attacked(cell: Cell, data_dir: str) -> dict[str, Any]:
     unit = NoPrivacy() if epsilon is None else UNIT
     budget = None if epsilon is None else Budget(max(epsilon, 1.0), 0.0 if method == "edgerand" else DELTA)
     fitted = method_named(method).calibrate(budget, unit, graph.public_facts(unit)).fit(graph, seed=seed)
-    found: dict[str, Any] = {"accuracy": score(fitted, graph)[0], "epsilon": fitted.plan.epsilon}
+    found: dict[str, Any] = {"accuracy": score(fitted, graph)["accuracy"], "epsilon": fitted.plan.epsilon}
     for word, attack in ATTACKS.items():
         one = attack.run(fitted, graph, seed=seed)
         found[word], found[f"{word} {FEATURES}"] = one.scores.auc().value, one.baselines[FEATURES].auc().value

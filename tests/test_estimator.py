@@ -2,13 +2,15 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import sfumato as sf
 from sfumato.errors import BudgetExceededError, InputError
-from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.graph.synthetic import campus, stochastic_block_model
+from sfumato.graph.targets import Targets
 
 sklearn = pytest.importorskip("sklearn")
 checks = pytest.importorskip("sklearn.utils.estimator_checks")
@@ -160,3 +162,10 @@ def test_it_needs_no_scikit_learn():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "(1,)\n", done.stderr
+
+
+def test_targets_that_are_no_classes_are_refused():
+    graph = campus(60)
+    numbers = replace(graph, y=None, classes=(), targets=Targets("number", graph.y, limits=(0, 10)))
+    with pytest.raises(InputError, match="Use a plan"):
+        sf.PrivateGraphClassifier(numbers).fit(np.arange(40))

@@ -5,7 +5,8 @@
     │   ├── DataError            a file, table or graph is wrong
     │   ├── MemoryLimitError     tables need more memory than they may take
     │   ├── SchemaError          the public schema is wrong, or the data contradicts it
-    │   └── UnsupportedUnitError no proof for this method under this privacy unit
+    │   ├── UnsupportedUnitError no proof for this method under this privacy unit
+    │   └── UnsupportedTargetError this method learns no targets of this kind
     ├── BudgetExceededError      a release would cost more than the plan or the data set's budget allows
     ├── LedgerError              the ledger is damaged, or disagrees with the plan
     ├── CollectionError          the server of a collection refuses, or does not answer
@@ -50,6 +51,10 @@ class SchemaError(InputError):
 
 class UnsupportedUnitError(InputError):
     """A method has no proof of privacy under the requested unit."""
+
+
+class UnsupportedTargetError(InputError):
+    """A method cannot learn several labels of a node, or a number, or not under the requested unit."""
 
 
 class BudgetExceededError(SfumatoError):

@@ -96,6 +96,10 @@ class PrivateGraphClassifier:
             InputError: an id is not in the graph or stands twice, a label is of no class, or a parameter does not fit.
             BudgetExceededError: the ledger has less left than a fit costs. Nothing was released.
         """
+        if self.graph.targets is not None:
+            raise InputError(
+                "Expected a graph with classes, got one with other targets. Use a plan: sf.GAP().calibrate(...).fit(graph)."
+            )
         rows = _rows(nodes, self.graph)
         if len(set(rows.tolist())) < len(rows):
             raise InputError("Expected every training node once, got one twice. Remove the second.")

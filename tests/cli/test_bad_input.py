@@ -63,7 +63,7 @@ BAD_TABLES = [
     ("label-all-missing", {"nodes": column(NODES, 3, lambda i: "")}, "all are missing"),
     ("one-class", {"nodes": column(NODES, 3, lambda i: "2004")}, "at least 2 classes"),
     ("no-labeled-training-node", {"nodes": column(NODES, 3, lambda i: "2004" if i == 11 else "")}, "classes"),
-    ("regression-target", {"nodes": column(NODES, 3, lambda i: f"{i + 0.5}")}, "Regression targets are not supported"),
+    ("regression-target", {"nodes": column(NODES, 3, lambda i: f"{i + 0.5}")}, "To learn a number declare"),
     ("ragged-row", {"nodes": NODES + "13,30\n"}, "row 14 has 2"),
     ("one-edge-column", {"edges": "source\n1\n"}, "two columns of node ids"),
     ("no-header", {"edges": "1,2\n2,3\n"}, "to name the columns"),
@@ -205,7 +205,7 @@ def test_a_multi_label_target_is_refused(refused, tmp_path):
     pq.write_table(pa.table({"id": [1, 2], "year": [[0, 1], [1]]}), tmp_path / "nodes.parquet")
     pq.write_table(pa.table({"source": [1], "target": [2]}), tmp_path / "edges.parquet")
     options = ["--nodes", tmp_path / "nodes.parquet", "--edges", tmp_path / "edges.parquet", "--label", "year"]
-    refused("Multi-label targets are not supported", "train", "gap", *options, *EDGE, "--out", tmp_path / "run")
+    refused("For several labels of a node", "train", "gap", *options, *EDGE, "--out", tmp_path / "run")
 
 
 def test_an_existing_output_folder_is_refused_and_kept(files, refused, tmp_path):

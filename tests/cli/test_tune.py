@@ -34,7 +34,7 @@ def contents(run):
     for path in sorted(run.rglob("*")):
         if path.suffix == ".json":
             values = json.loads(path.read_text())
-            for key in ("settings", "files", "test_accuracy", "test_macro_f1", "out"):
+            for key in ("settings", "files", "test_scores", "test_accuracy", "test_macro_f1", "out"):
                 values.pop(key, None)
             values.get("tuning", {}).pop("chosen", None)
             found[path.name] = values

@@ -30,8 +30,8 @@ CEILINGS = tuple(Control("ceiling", "ceiling", "sage", {"epochs": epochs}, priva
 @pytest.mark.parametrize("order", [CEILINGS, CEILINGS[::-1]])
 def test_the_better_candidate_is_shown_and_said(monkeypatch, order):
     found = evaluated(monkeypatch, order)
-    each = [evaluated(monkeypatch, (one,)).controls["ceiling"].accuracy.mean for one in order]
-    assert found.controls["ceiling"].accuracy.mean == max(each) > min(each)
+    each = [evaluated(monkeypatch, (one,)).controls["ceiling"].score.mean for one in order]
+    assert found.controls["ceiling"].score.mean == max(each) > min(each)
     values = found.to_dict("edge")
     assert (values["ceiling_method"], values["floor_method"], values["floor"]) == ("sage", None, None)
 

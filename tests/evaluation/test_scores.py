@@ -44,11 +44,11 @@ def test_the_interval_of_a_share_stays_between_0_and_1(values):
 
 def test_scores_read_labeled_test_nodes_alone():
     graph = path_of_four([0, 1, 0, 1], [0, 2, 2, 2])
-    accuracy, macro_f1 = score(Says(1, 1, 0, 0), graph)
+    accuracy, macro_f1 = score(Says(1, 1, 0, 0), graph).values()
     assert accuracy == pytest.approx(2 / 3)
     assert macro_f1 == pytest.approx(2 / 3)
-    assert score(Says(1, 1, 0, 0), path_of_four([0, 1, -1, -1], [0, 2, 2, 2]))[0] == 1
-    assert score(Says(0, 1, 0, 0), path_of_four([0, 1, 0, 1], [0, 0, 1, 2]))[0] == 0
+    assert score(Says(1, 1, 0, 0), path_of_four([0, 1, -1, -1], [0, 2, 2, 2]))["accuracy"] == 1
+    assert score(Says(0, 1, 0, 0), path_of_four([0, 1, 0, 1], [0, 0, 1, 2]))["accuracy"] == 0
 
 
 def test_the_majority_is_that_of_training():

@@ -168,7 +168,7 @@ def test_records_do_not_choose_how_features_are_stored(read, columns, sparse):
         ),
         (
             {"label": "age", "features": ["dorm"]},
-            "'age' to hold classes, but node 'bob' has a number with a fraction. Regression",
+            "'age' to hold classes, but node 'bob' has a number with a fraction. To learn a number",
         ),
         ({"nodes": "id,year\na,\nb,\n", "edges": "s,t\n", "label": "year"}, "'year' .* all are missing"),
         ({"edges": EDGES + "ann,zed,1\n"}, r"row 7 of .*edges.csv has an unknown node in column 'target'"),
@@ -284,10 +284,14 @@ def test_parquet_and_sql_agree(tables, tmp_path):
 @pytest.mark.parametrize(
     ("query", "how", "message"),
     [
-        ("SELECT 1 AS id, [1, 2] AS y", {"label": "y"}, "one class a node, got list.*Multi-label"),
+        ("SELECT 1 AS id, [1, 2] AS y", {"label": "y"}, "one class a node, got list.*several labels"),
         ("SELECT 1 AS id, [1, 2] AS v", {}, "column 'v' to hold numbers, text or booleans, got list"),
         ("SELECT 1 AS id, DATE '2020-01-01' AS d", {"label": "d"}, "label column 'd' .* got date32"),
-        ("SELECT 1 AS id, 1.5::DECIMAL(4, 2) AS y", {"label": "y"}, "node 1 has a number with a fraction. Regression"),
+        (
+            "SELECT 1 AS id, 1.5::DECIMAL(4, 2) AS y",
+            {"label": "y"},
+            "node 1 has a number with a fraction. To learn a number",
+        ),
         ("SELECT 1.5 AS id", {}, "column 'id' of the nodes query to hold whole"),
         ("SELECT DATE '2020-01-01' AS id", {}, "to hold integers or text, got date32"),
         ("SELECT 1 AS id FROM nope", {}, "the nodes query to be readable, got .*nope"),

@@ -8,7 +8,7 @@ import pytest
 import sfumato as sf
 from sfumato.central.graph_free import GraphFree
 from sfumato.errors import InputError
-from sfumato.graph import stochastic_block_model
+from sfumato.graph import Targets, stochastic_block_model
 from sfumato.record.release_folder import read_release
 from sfumato.serving.onnx_model import onnx_model
 
@@ -108,3 +108,21 @@ def test_a_run_without_privacy_is_refused(graph, tmp_path):
     plan = sf.GAP(epochs=1).calibrate(None, sf.NoPrivacy(), graph.public_facts(sf.NoPrivacy()))
     with pytest.raises(InputError, match="Without privacy nothing was released"):
         onnx_model(read_release(plan.fit(graph).save(tmp_path / "run")))
+
+
+def labeled(graph, kind, values, **how):
+    targets = Targets(kind, values, **how)
+    return replace(graph, y=None, classes=(), targets=targets, assumed_public=())
+
+
+def test_several_labels_have_a_chance_each(graph, runtime, tmp_path):
+    one = labeled(graph, "multilabel", np.stack([graph.y == 0, graph.y < 2], axis=1))
+    run = sf.GAP(epochs=2).calibrate(BUDGET, EDGE, one.public_facts(EDGE)).fit(one)
+    agrees(run, one, runtime, tmp_path / "run")
+
+
+def test_a_number_is_refused(graph, tmp_path):
+    one = labeled(graph, "number", graph.y, limits=(0, 2))
+    run = sf.GAP(epochs=2).calibrate(BUDGET, EDGE, one.public_facts(EDGE)).fit(one)
+    with pytest.raises(InputError, match="A number has no probabilities"):
+        onnx_model(read_release(run.save(tmp_path / "run")))

@@ -121,18 +121,18 @@ def test_sensitivity_is_never_above_the_claim_and_reached(case):
     assert_sound(steps.result(case), case.claim, case.coordinates)
 
 
-def skipped(model, inputs, targets, clip):
+def skipped(model, inputs, targets, clip, _=None):
     """No clip."""
     return in_steps(per_example(model, *inputs, targets).sum(0), clip)
 
 
-def by_layer(model, inputs, targets, clip):
+def by_layer(model, inputs, targets, clip, _=None):
     """Every layer clipped on its own, and the sum instead of the examples."""
     parts = per_example(model, *inputs, targets).sum(0).split([p.numel() for p in model.parameters()])
     return in_steps(torch.cat([s * min(1.0, clip / max(float(s.norm()), 1e-300)) for s in parts]), clip)
 
 
-def without_bias(model, inputs, targets, clip):
+def without_bias(model, inputs, targets, clip, _=None):
     """Norms that count weights alone: the + 1 of the norm trick forgotten."""
     grads = per_example(model, *inputs, targets)
     weights = torch.cat([torch.full((p.numel(),), float(p.ndim == 2)) for p in model.parameters()])

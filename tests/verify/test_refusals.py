@@ -32,6 +32,7 @@ def certificate(unit=EDGE, facts=(), settings=(), **others):
             "names 3 columns, but public_facts.num_features is 2",
         ),
         (certificate(NODE, assumed_public=["classes"]), certificate(assumed_public=["classes"]), "is not protected"),
+        (certificate(NODE), certificate(NODE, assumed_public=["target range"]), "is no fact that is read off data"),
         (
             certificate(NODE, assumed_public=["classes"]),
             certificate(NODE, {"num_classes": 0}, assumed_public=["classes"]),

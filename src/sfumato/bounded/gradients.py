@@ -49,7 +49,7 @@ from torch import Tensor, nn
 from sfumato._validate import check_int, check_real, fail
 from sfumato.bounded.exact import GRADIENT_BITS, MOST_ROWS, ROW_BITS, ExactLinear, WholeRows, check_rows
 from sfumato.errors import UnsupportedUnitError
-from sfumato.nn.steady import softmax
+from sfumato.nn.losses import Slope, class_slope
 from sfumato.nn.training import Adam
 from sfumato.noise.coins import coins
 from sfumato.noise.gaussian import rounded_gaussian
@@ -133,21 +133,26 @@ def to_grid(sums: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def clipped_gradient_sum(
-    model: nn.Module, inputs: Sequence[Tensor | WholeRows], targets: Tensor, l2_clip_norm: float
+    model: nn.Module,
+    inputs: Sequence[Tensor | WholeRows],
+    targets: Tensor,
+    l2_clip_norm: float,
+    slope: Slope = class_slope,
 ) -> NDArray[np.int64]:
-    """Sum the cross-entropy gradients of all examples, each clipped to ``l2_clip_norm`` over all parameters jointly.
+    """Sum the gradients of the losses of all examples, each clipped to ``l2_clip_norm`` over all parameters jointly.
 
     **Formal guarantee.** The result is exact: whole numbers of steps of ``l2_clip_norm`` / 2^38, of which an example adds a
-    vector of norm at most 2^38. An example with target -1 (an empty record) has zero loss and adds zero, and so does an
-    example whose gradient overflows.
+    vector of norm at most 2^38, whatever its loss and however many targets it has. An example whose targets are missing (an
+    empty record) has zero loss and adds zero, and so does an example whose gradient overflows.
 
     Args:
         model: a network in which every parameter belongs to an ``nn.Linear`` that an example meets once. Batch norm and
             shared weights are refused. A ``forward`` that mixes rows in other ways cannot be detected here: pass networks
             of `nn/`.
         inputs: what the network reads, [batch, ...].
-        targets: class of each example, int64 [batch].
+        targets: class of each example, int64 [batch], or what ``slope`` reads.
         l2_clip_norm: the clipping threshold C > 0.
+        slope: the gradient of the loss in the scores, row by row (:mod:`~sfumato.nn.losses`); that of cross-entropy.
 
     Shapes: the result is [num_parameters], in the order of ``model.parameters()``.
 
@@ -163,8 +168,7 @@ def clipped_gradient_sum(
     layers = _linear_layers(model)
     with _exact(layers) as met:
         scores = model(*inputs)
-    missed = softmax(scores.detach()) - nn.functional.one_hot(targets.clamp_min(0), scores.shape[1])
-    missed = missed.masked_fill_((targets < 0)[:, None], 0.0)  # the gradient of cross-entropy in the scores
+    missed = slope(scores.detach(), targets)
     grads = torch.autograd.grad(scores, [met[layer][1] for layer in layers], missed)
     squares = torch.zeros(len(targets), dtype=torch.float64)
     for layer, grad in zip(layers, grads, strict=True):
@@ -233,6 +237,7 @@ def private_steps(
     key: Key,
     progress: Callable[[int, int], None] | None = None,
     block: int = MOST_ROWS,
+    slope: Slope = class_slope,
 ) -> bytes:
     """Train ``model`` in place with DP-Adam. The result is the last iterate. Return a secret MAC of all sums that were read.
 
@@ -246,6 +251,7 @@ def private_steps(
         key: the key of this release; the sampling coins and all noise derive from it.
         progress: called with (step, steps) after each step.
         block: how many examples are read at a time. It changes no bit of the sums, but few wide rows stay in fast memory.
+        slope: the gradient of the loss in the scores, as :func:`clipped_gradient_sum` takes it.
 
     Raises:
         InputError: the model is not float64 or has other layers than linear ones, there is no id, or a sample holds more than
@@ -270,7 +276,7 @@ def private_steps(
         for at in range(0, max(len(chosen), 1), block):
             *inputs, targets = batch(chosen[at : at + block])
             assert isinstance(targets, Tensor)
-            total += clipped_gradient_sum(model, inputs, targets, settings.l2_clip_norm)
+            total += clipped_gradient_sum(model, inputs, targets, settings.l2_clip_norm, slope)
         return to_grid(total)
 
     margin = rounding_margin(size)

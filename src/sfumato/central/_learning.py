@@ -14,11 +14,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from sfumato._validate import check_int, check_real
+from sfumato._validate import check_int, check_real, fail
 from sfumato.bounded.exact import MOST_ROWS, WholeRows
 from sfumato.bounded.gradients import PrivateSGD, check_examples, private_steps
-from sfumato.central._rows import features_of, labeled_nodes
+from sfumato.central._rows import features_of
+from sfumato.graph.facts import labeled_mask
 from sfumato.method.curator import CuratorMethod
+from sfumato.nn.losses import LOSSES, Loss, class_slope
 from sfumato.nn.models import SparseRows
 from sfumato.nn.stored import StoredRows
 from sfumato.nn.training import Steps, train_full_batch
@@ -146,6 +148,8 @@ def train(
     """
     told = session.watch.stage(stage)
     if session.watch.accuracies is not None:
+        if graph.targets is not None:
+            raise fail("measure", True, "to be False for targets that are no classes", "They have no accuracy.")
         told = _measuring(session.watch.accuracies.setdefault(stage, {}), network, graph, rows, told)
     if "labels" in plan.unit.public:
         _train_public(settings, session, stage, network, graph, rows, told)
@@ -201,6 +205,7 @@ def _train_public(
         validate=partial(_joined, _scorers(network, rows, val)) if len(val) else None,
         validation_targets=y[val],
         progress=told,
+        loss=loss_of(graph),
     )
 
 
@@ -272,7 +277,7 @@ def train_charged(
         progress: called with (step, steps) after each step.
         block: how many rows are asked for at a time.
     """
-    ids, y = np.flatnonzero(graph.train_mask), torch.from_numpy(graph.y)
+    ids, y, loss = np.flatnonzero(graph.train_mask), torch.from_numpy(_learned(graph)), loss_of(graph)
     sgd = PrivateSGD(
         event.sampling_prob, event.steps, settings.l2_clip_norm, event.noise_multiplier, settings.learning_rate
     )
@@ -281,7 +286,8 @@ def train_charged(
     def batch(chosen: NDArray[np.int64]) -> tuple[Tensor | WholeRows, ...]:
         return *map(_double, _inputs(rows(ids[chosen]))), y[ids[chosen]]
 
-    operands = private_steps(network, batch, ids, sgd, key, progress, block)
+    slope = class_slope if loss is None else loss.slope
+    operands = private_steps(network, batch, ids, sgd, key, progress, block, slope)
     network.float().eval()
     return operands
 
@@ -303,6 +309,19 @@ def _double(rows: Input) -> Tensor | WholeRows:
 
 
 def labeled(graph: Graph) -> tuple[Tensor, NDArray[np.int64], NDArray[np.int64]]:
-    """Return all labels, and the labeled training and validation nodes; called only where labels are public."""
-    y, train_ids, val = labeled_nodes(graph)
-    return torch.from_numpy(y), train_ids, val
+    """Return all labels or targets, and the labeled training and validation nodes; called only where labels are public."""
+    train_ids, val = (np.flatnonzero(mask & labeled_mask(graph)) for mask in (graph.train_mask, graph.val_mask))
+    return torch.from_numpy(_learned(graph)), train_ids, val
+
+
+def loss_of(graph: Graph) -> Loss | None:
+    """Return the loss of the targets of a graph; None for classes, which have cross-entropy."""
+    return None if graph.targets is None else LOSSES[graph.targets.kind]
+
+
+def _learned(graph: Graph) -> NDArray[Any]:
+    """What the scores are compared with: classes int64 [num_nodes], or targets float32 [num_nodes, k]."""
+    if graph.targets is not None:
+        return graph.targets.scaled
+    assert graph.y is not None
+    return graph.y

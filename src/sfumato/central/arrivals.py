@@ -54,6 +54,7 @@ from sfumato.central.counts import NAME, Counter, one_hot, stored_weight
 from sfumato.central.shares import Routed, release_hop, simplex
 from sfumato.errors import InputError
 from sfumato.graph.newcomers import Newcomers, node_names
+from sfumato.graph.targets import probabilities
 from sfumato.method.contract import Arrays, Origin, Planned, Session
 from sfumato.method.graph_key import GraphKey
 from sfumato.method.inference import Inference
@@ -284,7 +285,7 @@ def graph_free(fitted: Fitted, graph: Graph) -> NDArray[np.float32]:
         graph: nodes with the columns of training.
 
     Raises:
-        InputError: the method needs messages, or the columns differ.
+        InputError: the method needs messages, or the columns differ, or the target is a number.
     """
     method, plan, inference = fitted.ran.method, fitted.ran, _label_inference(fitted)
     if not (inference or method.predicts_alone(plan.unit)) or plan.unit.trust != "curator":
@@ -294,7 +295,7 @@ def graph_free(fitted: Fitted, graph: Graph) -> NDArray[np.float32]:
     fitted.graph_key.check_columns(graph)
     if inference is not None:
         return inference.head.before_messages(plan, fitted.weights, graph)
-    return softmax(method.scores(plan, fitted.weights, {}, graph))
+    return probabilities(plan.public.target, method.scores(plan, fitted.weights, {}, graph))
 
 
 def reads_features_alone(fitted: Fitted, graph: Graph) -> bool:

@@ -27,6 +27,9 @@ promise. It reads no data and costs nothing.
 
   with :math:`\tau` the share of training nodes.
 * *Other units*: features.
+
+Targets that are no classes (:class:`~sfumato.graph.targets.Targets`) have no messages of labels: at edge level and
+without privacy gap learns them, and elsewhere the whole budget goes to the graph-free network.
 """
 
 from __future__ import annotations
@@ -88,6 +91,11 @@ class Auto(Listed):
             unit: the unit of privacy.
             public: facts of the graph.
         """
+        if public.target is not None:
+            from sfumato.central.baselines import MLP
+            from sfumato.central.gap import GAP
+
+            return GAP() if "labels" in unit.public or not unit.private else MLP()
         routed = public.num_classes > 1 and (can_route(unit) or not unit.private)
         if routed and (budget is None or "labels" in unit.public):
             return LabelMessages()

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from sfumato._validate import check_int, check_real
-from sfumato.central._learning import Features, NetworkMethod, labeled, of_all, sgd_event, train
+from sfumato.central._learning import Features, NetworkMethod, labeled, loss_of, of_all, sgd_event, train
 from sfumato.errors import UnsupportedUnitError
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
@@ -54,6 +54,7 @@ class MLP(NetworkMethod):
         name="mlp",
         summary="graph-free network",
         units=("edge", "node", "record"),
+        targets=("multilabel", "number"),
         candidates=({"learning_rate": 0.003}, {"learning_rate": 0.01}, {"learning_rate": 0.03}),
         audience=Audience(("weights",), predictions="predictions"),
         reads_links=False,
@@ -122,7 +123,12 @@ class SAGE(CuratorMethod):
     width: int = 32
     epochs: int = 100
     learning_rate: float = 0.01
-    card: ClassVar[Card] = Card(name="sage", summary="GraphSAGE without privacy", citations=("hamilton2017inductive",))
+    card: ClassVar[Card] = Card(
+        name="sage",
+        summary="GraphSAGE without privacy",
+        targets=("multilabel", "number"),
+        citations=("hamilton2017inductive",),
+    )
 
     def __post_init__(self) -> None:
         check_int(low=1, width=self.width)
@@ -162,6 +168,7 @@ class SAGE(CuratorMethod):
             validate=(lambda: network(x, adjacency)[val]) if len(val) else None,
             validation_targets=y[val],
             progress=session.watch.stage("network"),
+            loss=loss_of(graph),
         )
         return Outcome(network_arrays("network", network), {})
 

@@ -105,6 +105,7 @@ class GAP(NetworkMethod):
         options={"hops": "num_hops"},
         defaults={"hops": "2, without privacy 5"},
         units=("edge", "node"),
+        targets=("multilabel", "number"),
         candidates=({"num_hops": 1}, {"num_hops": 2}, {"num_hops": 3}),
         citations=("sajadmanesh2023gap",),
         audience=Audience(

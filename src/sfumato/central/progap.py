@@ -99,6 +99,7 @@ class ProGAP(NetworkMethod):
         options={"hops": "depth"},
         defaults={"hops": "5, node level 4"},
         units=("edge", "node"),
+        targets=("multilabel", "number"),
         candidates=({"depth": 1}, {"depth": 2}, {"depth": 4}),
         citations=("sajadmanesh2024progap",),
         audience=Audience(

@@ -30,8 +30,9 @@ from torch import Tensor, nn
 
 from sfumato._optional import require
 from sfumato._validate import check_int, check_real
-from sfumato.central._learning import Features, labeled
+from sfumato.central._learning import Features, labeled, loss_of
 from sfumato.errors import UnsupportedUnitError
+from sfumato.graph.facts import labeled_mask
 from sfumato.method.card import Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
@@ -56,7 +57,8 @@ Rows = Tensor | SparseRows
 class Reference(CuratorMethod):
     """The best of a few decoupled networks, by validation accuracy, is the ceiling. It refuses every privacy unit.
 
-    It predicts the nodes of the graph that it learned from. Scores are log-probabilities, float32 [num_nodes, num_classes].
+    It predicts the nodes of the graph that it learned from. Scores are log-probabilities, float32 [num_nodes, num_classes]; of
+    targets that are no classes they are the scores of the networks, and the least loss chooses in place of accuracy.
 
     **Formal guarantee.** None: training reads every arc, feature and label in the clear.
 
@@ -79,7 +81,9 @@ class Reference(CuratorMethod):
     width: int = 64
     epochs: int = 300
     learning_rate: float = 0.01
-    card: ClassVar[Card] = Card(name="reference", summary="the best of a few graph networks, without privacy")
+    card: ClassVar[Card] = Card(
+        name="reference", summary="the best of a few graph networks, without privacy", targets=("multilabel", "number")
+    )
 
     def __post_init__(self) -> None:
         check_int(low=1, width=self.width)
@@ -117,7 +121,14 @@ class Reference(CuratorMethod):
             found.append(self._fit_blocks("wiring", [*blocks, *map(_mean, hops)], graph, session))
         found.append(torch.stack(found).mean(0))
         y, _, val = labeled(graph)
-        best = max(found, key=lambda scores: int((scores[val].argmax(1) == y[val]).sum()))
+        loss = loss_of(graph)
+
+        def merit(scores: Tensor) -> float:
+            if loss is not None:
+                return -float(loss.mean(scores[val], y[val])) if len(val) else 0.0
+            return int((scores[val].argmax(1) == y[val]).sum())
+
+        best = max(found, key=merit)
         return Outcome({"scores": best.numpy()}, {})
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
@@ -156,9 +167,11 @@ class Reference(CuratorMethod):
                 validation_targets=y[val],
                 patience=_PATIENCE,
                 progress=session.watch.stage(stage),
+                loss=loss_of(graph),
             )
         with torch.no_grad():
-            return torch.log_softmax(network(*inputs(np.arange(graph.num_nodes))), 1)
+            scores: Tensor = network(*inputs(np.arange(graph.num_nodes)))
+            return torch.log_softmax(scores, 1) if graph.targets is None else scores
 
 
 def directions(graph: Graph) -> list[sp.csr_matrix]:
@@ -198,6 +211,8 @@ def neighborhoods(graph: Graph, hops: list[sp.csr_matrix], x: Any) -> NDArray[np
 def label_histograms(graph: Graph, hops: list[sp.csr_matrix]) -> NDArray[np.float64]:
     """Compute histograms of the training labels one and two hops away; a node's own label is part of none of its columns.
 
+    Of targets that are no classes these are sums and means around the mean of the training nodes.
+
     Args:
         graph: holds labels and roles.
         hops: adjacency matrices without arcs from a node to itself, one for each direction.
@@ -207,11 +222,15 @@ def label_histograms(graph: Graph, hops: list[sp.csr_matrix]) -> NDArray[np.floa
     >>> label_histograms(path, directions(path))[0].tolist()  # counts and shares of node 1, then of node 2
     [-0.5, 0.5, -0.5, 0.5, -0.25, 0.25]
     """
-    assert graph.y is not None
-    known = graph.train_mask & (graph.y >= 0)
+    known = graph.train_mask & labeled_mask(graph)
     labels = np.zeros((graph.num_nodes, graph.num_classes))
-    labels[known] = -1 / graph.num_classes
-    labels[np.flatnonzero(known), graph.y[known]] += 1
+    if graph.targets is not None:
+        values = graph.targets.scaled[known]
+        labels[known] = np.nan_to_num(values - np.nanmean(values, axis=0))
+    else:
+        assert graph.y is not None
+        labels[known] = -1 / graph.num_classes
+        labels[np.flatnonzero(known), graph.y[known]] += 1
     columns = []
     for hop in hops:
         counts = hop @ labels

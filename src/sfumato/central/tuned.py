@@ -25,7 +25,7 @@ from scipy.optimize import brentq
 
 from sfumato._validate import fail
 from sfumato.bounded.engine import engine, training_threads
-from sfumato.errors import DataError, SfumatoError, UnsupportedUnitError
+from sfumato.errors import DataError, SfumatoError, UnsupportedTargetError, UnsupportedUnitError
 from sfumato.method.contract import Arrays, Method, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
 from sfumato.noise.gaussian import rounded_gaussian
@@ -124,7 +124,13 @@ class Tuned(CuratorMethod):
 
         Raises:
             InputError: without privacy, or with so little budget that only noise would be left.
+            UnsupportedTargetError: no classes are learned.
         """
+        if public.target is not None:
+            raise UnsupportedTargetError(
+                f"Expected classes to choose settings by, got a target of kind {public.target}: trials are compared by right "
+                "answers. Train with settings of your choice."
+            )
         if not unit.private:
             raise fail("unit", "none", "to be a unit of privacy", "Without one, train each setting and compare.")
         if budget is not None and not budget.delta:

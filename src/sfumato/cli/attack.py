@@ -64,6 +64,8 @@ def attack(
 
     chosen = _attack(name, setting or [])
     fitted = load(run)
+    if fitted.plan.public.target is not None:
+        raise fail("run", str(run), "to have learned classes", "Attacks on other targets are not supported.")
     paths = {"data_dir": data_dir, "graph": graph, "nodes": nodes, "edges": edges, "schema": schema}
     named = {"dataset": dataset, "label": label, **paths}
     source = _source(run, {key: value if value is None else str(value) for key, value in named.items()}, context)

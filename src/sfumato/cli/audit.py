@@ -157,7 +157,10 @@ def _graph(dataset: str | None, data_dir: Path | None, graph: Path | None) -> Gr
 
     folder, store = (None if path is None else str(path) for path in (data_dir, graph))
     source = Source(dataset, folder, graph=store).check()
-    return source.with_roles(source.load(), 0)
+    found = source.load()
+    if found.targets is not None:
+        raise fail("graph", str(graph), "to hold classes", "Audits plant records with a class, not with other targets.")
+    return source.with_roles(found, 0)
 
 
 def _problems(folder: Path) -> list[str]:

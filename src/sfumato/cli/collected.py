@@ -11,7 +11,7 @@ import typer
 
 from sfumato._files import write_json
 from sfumato._optional import TRAIN, check_installed
-from sfumato._validate import check_choice, check_int
+from sfumato._validate import check_choice, check_int, fail
 from sfumato.cli.options import set_threads
 from sfumato.cli.output import plain_console, stage_bars, tell
 from sfumato.cli.scores import show_guarantee, write_words
@@ -75,6 +75,8 @@ def train_collected(context: typer.Context, values: dict[str, Any], *, as_json: 
     """
     start = time.perf_counter()
     _refuse(context, values)
+    if isinstance(values["label"], list):
+        raise fail("label", values["label"], "to be one column of classes beside a collection", "Name one.")
     check_installed(*TRAIN)
     from sfumato.collect.graph import Tables
     from sfumato.collect.reading import read_closed

@@ -35,6 +35,12 @@ GRAPH = typer.Option(
 NODES = typer.Option(None, "--nodes", help="The table of nodes, as CSV or Parquet.")
 EDGES = typer.Option(None, "--edges", help="The table of edges, as CSV or Parquet. Each row is one edge.")
 LABEL = typer.Option(None, "--label", help="The column of the node table that holds the classes to learn.")
+LABELS = typer.Option(
+    None,
+    "--label",
+    help="The column of the node table that holds the classes to learn, or the number, if the schema says so. Repeat it for "
+    "several columns of 0 and 1, one for each label that a node may have.",
+)
 SCHEMA = typer.Option(
     None, "--schema", help="A public schema (TOML), which declares classes, categories, ranges, roles and degrees."
 )
@@ -66,6 +72,15 @@ IMAGE_SIZE = typer.Option(
     help="WIDTHxHEIGHT in pixels, such as 60x70, to which the images of orl_faces or of a folder are scaled (default: their own "
     "size, which all have to share).",
 )
+
+
+def one_or_more(labels: list[str] | None) -> str | list[str] | None:
+    """Return the column that ``--label`` names, or the columns; None for none.
+
+    >>> one_or_more(["year"]), one_or_more(["hiking", "chess"])
+    ('year', ['hiking', 'chess'])
+    """
+    return None if not labels else labels[0] if len(labels) == 1 else list(labels)
 
 
 def datasets(

@@ -179,7 +179,7 @@ class Options:
     graph: Path | None = None
     nodes: Path | None = None
     edges: Path | None = None
-    label: str | None = None
+    label: str | list[str] | None = None
     schema: Path | None = None
     directed: bool | None = None
     text: tuple[str, ...] = ()

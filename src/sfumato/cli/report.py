@@ -92,6 +92,8 @@ def _with_graph(folder: Path, run: Run) -> Run:
     try:
         source = Source.of_run(folder)
         graph = source.with_roles(source.load(), 0)
+        if fitted.plan.public.target is not None:
+            return replace(run, missing="they are for classes alone, and this run learned other targets")
         predicted = fitted.predict(graph)
     except (InputError, OSError) as error:
         return replace(run, missing=str(error))

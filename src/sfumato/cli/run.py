@@ -17,7 +17,7 @@ from sfumato.cli.arrivals import Arriving, check_trained, predict_newcomers, sou
 from sfumato.cli.collected import graph_of_run
 from sfumato.cli.output import free_file, tell
 from sfumato.cli.pairs import answer_rows
-from sfumato.cli.scores import write_words
+from sfumato.cli.scores import shown, write_words
 from sfumato.cli.stopped import leaving
 from sfumato.errors import InputError
 from sfumato.evaluation.source import Source
@@ -46,7 +46,7 @@ def predict(
     graph: Path | None = data.GRAPH,
     nodes: Path | None = data.NODES,
     edges: Path | None = data.EDGES,
-    label: str | None = data.LABEL,
+    label: list[str] | None = data.LABELS,
     schema: Path | None = data.SCHEMA,
     directed: bool | None = data.DIRECTED,
     text: list[str] | None = data.TEXT,
@@ -88,7 +88,7 @@ def predict(
     composition: str | None = options.COMPOSITION,
     as_json: bool = JSON,
 ) -> None:
-    """Predict the class of every node, score pairs of nodes (--pairs), or write released rows (--embeddings).
+    """Predict the class (or labels, or number) of every node, score pairs (--pairs), or write released rows (--embeddings).
 
     On the graph of the run this spends nothing. Another graph is a new release, which is charged. Nodes that arrived later
     (--new-nodes, --new-edges) cost nothing more at edge level, since each edge pays once; at node level they are charged.
@@ -106,7 +106,7 @@ def predict(
     private = fitted.plan.epsilon is not None
     shared = options.shared_ledger(ledger, total_epsilon, total_delta, composition, private=private)
     paths = {"data_dir": data_dir, "graph": graph, "nodes": nodes, "edges": edges, "schema": schema}
-    named: dict[str, Any] = {"dataset": dataset, "label": label, "directed": directed}
+    named: dict[str, Any] = {"dataset": dataset, "label": data.one_or_more(label), "directed": directed}
     named |= {option: _text(path) for option, path in paths.items()}
     elsewhere = (new_nodes, new_edges, epsilon, delta, new_run, ledger, sign_key, fitted.collection)
     if (pairs is not None or embeddings is not None) and any(value is not None for value in elsewhere):
@@ -304,7 +304,7 @@ def evaluate(run: Path = RUN, as_json: bool = JSON) -> None:
     """
     check_installed(*LIGHT)
     from sfumato.catalog import load
-    from sfumato.evaluation.scores import majority_share, score
+    from sfumato.evaluation.scores import TITLES, majority_share, score, target_kind, without_information
 
     fitted = load(run)
     if fitted.collection is not None:
@@ -314,22 +314,24 @@ def evaluate(run: Path = RUN, as_json: bool = JSON) -> None:
         )
     source = Source.of_run(run)
     graph = source.with_roles(source.load(), 0)
-    accuracy, macro_f1 = score(fitted, graph)
-    most_frequent = majority_share(graph)
+    scores = score(fitted, graph)
+    nothing = {"accuracy": majority_share(graph)} if graph.targets is None else without_information(graph)
     result = {
         "method": fitted.plan.method.name,
-        "test_accuracy": accuracy,
-        "test_macro_f1": macro_f1,
-        "majority": most_frequent,
+        "target": target_kind(graph),
+        "test_scores": scores,
+        "test_accuracy": scores.get("accuracy"),
+        "test_macro_f1": scores.get("macro_f1"),
+        "majority": nothing.get("accuracy"),
+        "without_information": nothing,
         "evaluation_private": False,
     }
     if as_json:
         typer.echo(json.dumps(result))
     else:
-        typer.echo(
-            f"Test accuracy {100 * accuracy:.1f} %, macro-F1 {100 * macro_f1:.1f} % "
-            f"(most frequent class: {100 * most_frequent:.1f} %). Not covered by the guarantee."
-        )
+        told = ", ".join(f"{TITLES[name]} {shown(name, value)}" for name, value in scores.items())
+        beside = ", ".join(f"{TITLES[name]} {shown(name, value)}" for name, value in nothing.items())
+        typer.echo(f"On test nodes: {told} (the same answer for all nodes: {beside}). Not covered by the guarantee.")
 
 
 def verify(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sfumato.cli.parse import Job
     from sfumato.evaluation.links import LinkEvaluation
     from sfumato.evaluation.request import Evaluation
+    from sfumato.evaluation.scores import Summary
     from sfumato.record.certificate import Certificate
 
 
@@ -53,14 +54,17 @@ def show(result: dict[str, Any], evaluation: Evaluation, out: Path) -> None:
     from rich.table import Table
 
     from sfumato.evaluation.controls import titles
+    from sfumato.evaluation.scores import TITLES
 
-    seeds, outcome = result["test_accuracy"]["seeds"], evaluation.outcome
-    table = Table("", "test accuracy", "macro-F1", box=box.SIMPLE_HEAD, title=f"{result['dataset']} ({seeds} seed(s))")
+    outcome = evaluation.outcome
+    columns = [TITLES[name] for name in outcome.scores]
+    title = f"{result['dataset']} ({outcome.score.seeds} seed(s))"
+    table = Table("", f"test {columns[0]}", *columns[1:], box=box.SIMPLE_HEAD, title=title)
     shown = {name: (title, evaluation.controls.get(name)) for name, title in titles(result["method"], result).items()}
     rows = (*list(shown.values())[:-1], (f"{result['method']} (unit {result['unit']})", outcome), shown["ceiling"])
     for title, row in rows:
         if row is not None:
-            table.add_row(title, str(row.accuracy), str(row.macro_f1))
+            table.add_row(title, *(_cell(name, one) for name, one in row.scores.items()))
     console = plain_console()
     console.print(table)
     if evaluation.controls:
@@ -73,30 +77,47 @@ def show(result: dict[str, Any], evaluation: Evaluation, out: Path) -> None:
     show_guarantee(outcome.first.certificate, out, "The scores above read true labels, and must stay.")
 
 
+def shown(name: str, value: float) -> str:
+    """Return a score in words: shares in percent, others as they are. ``name`` is that of the score.
+
+    >>> shown("accuracy", 0.7), shown("mae", 0.7)
+    ('70.0 %', '0.7')
+    """
+    from sfumato.evaluation.scores import ERRORS
+
+    return f"{value:.4g}" if name in ERRORS else f"{100 * value:.1f} %"
+
+
+def _cell(name: str, one: Summary) -> str:
+    interval = "" if one.low is None or one.high is None else f" [{shown(name, one.low)}, {shown(name, one.high)}]"
+    return shown(name, one.mean) + interval
+
+
 def price_line(result: dict[str, Any]) -> Text:
     """Return floor, run and ceiling on a line: the colored part is what the run keeps of what the graph adds.
 
     ``result`` is what metrics.json holds.
 
-    >>> ends = {"floor": {"mean": 0.5}, "test_accuracy": {"mean": 0.7}, "ceiling": {"mean": 0.75}}
-    >>> print(price_line({**ends, "graph_gain_recovered": 0.8}))
+    >>> ends = {"floor": {"mean": 0.5}, "test_scores": {"accuracy": {"mean": 0.7}}, "ceiling": {"mean": 0.75}}
+    >>> print(price_line({**ends, "score": "accuracy", "graph_gain_recovered": 0.8}))
     floor 50.0 % ━━━━━━━━━━━━━━━━━━━ this run 70.0 % ━━━━━ 75.0 % ceiling
     80 % of what the graph adds is kept.
     """
     from rich.text import Text
 
-    ends = {name: result[name]["mean"] for name in ("floor", "test_accuracy", "ceiling") if result.get(name)}
-    words = {name: f"{100 * value:.1f} %" for name, value in ends.items()}
+    name = result["score"]
+    found = {"floor": result["floor"], "this run": result["test_scores"][name], "ceiling": result["ceiling"]}
+    words = {end: shown(name, one["mean"]) for end, one in found.items() if one}
     kept = result["graph_gain_recovered"]
     if kept is None:
-        found = ", ".join(f"{name.replace('test_accuracy', 'this run')} {words[name]}" for name in words)
-        return Text(f"{found}. Which share of what the graph adds is kept cannot be said here.")
+        ends = ", ".join(f"{end} {words[end]}" for end in words)
+        return Text(f"{ends}. Which share of what the graph adds is kept cannot be said here.")
     done = round(_TRACK * min(max(kept, 0.0), 1.0))
     told = f"{100 * kept:.0f} % of what the graph adds is kept."
     return Text.assemble(
         f"floor {words['floor']} ",
         ("━" * done, "bold green"),
-        (f" this run {words['test_accuracy']} ", "bold"),
+        (f" this run {words['this run']} ", "bold"),
         ("━" * (_TRACK - done), "dim"),
         f" {words['ceiling']} ceiling\n{told if kept >= 0 else _BELOW}",
     )

@@ -30,7 +30,7 @@ def import_store(
         ..., "--edges", help="A table of edges, as CSV or Parquet. Each row is one edge. May be repeated."
     ),
     out: Path = typer.Option(..., "--out", help="A new folder for the stored graph."),
-    label: str | None = data.LABEL,
+    label: list[str] | None = data.LABELS,
     schema: Path | None = data.SCHEMA,
     directed: bool | None = data.DIRECTED,
     memory_limit: str = typer.Option(
@@ -58,7 +58,7 @@ def import_store(
                 out,
                 memory_limit=memory_limit,
                 report=report,
-                label=label,
+                label=data.one_or_more(label),
                 schema=schema,
                 directed=directed,
             )

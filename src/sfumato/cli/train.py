@@ -48,7 +48,7 @@ def train(
     graph: Path | None = data.GRAPH,
     nodes: Path | None = data.NODES,
     edges: Path | None = data.EDGES,
-    label: str | None = data.LABEL,
+    label: list[str] | None = data.LABELS,
     schema: Path | None = data.SCHEMA,
     directed: bool | None = data.DIRECTED,
     text: list[str] | None = data.TEXT,
@@ -113,6 +113,7 @@ def train(
     The run is saved with its certificate.
     """
     values = {name: value for name, value in locals().items() if name not in ("context", "engine", "ray_address")}
+    values["label"] = data.one_or_more(label)
     if collection is not None:
         collected.train_collected(context, values, as_json=as_json, verbose=verbose)
         return

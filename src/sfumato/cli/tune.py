@@ -58,7 +58,7 @@ def tune(
     graph: Path | None = data.GRAPH,
     nodes: Path | None = data.NODES,
     edges: Path | None = data.EDGES,
-    label: str | None = data.LABEL,
+    label: list[str] | None = data.LABELS,
     schema: Path | None = data.SCHEMA,
     directed: bool | None = data.DIRECTED,
     text: list[str] | None = data.TEXT,
@@ -90,7 +90,7 @@ def tune(
 
     A secret number of trials is run, and the best one is kept. All of them together are charged as one event.
     """
-    values = dict(locals())
+    values = {**locals(), "label": data.one_or_more(label)}
     shared = {name: values[name] for name in values.keys() - _OWN}
     if method is None:
         raise InputError(f"Expected METHOD with tune, got none. Name one of {', '.join(_METHODS)}.")

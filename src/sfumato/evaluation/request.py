@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from sfumato.catalog import WORDS, words_under
-from sfumato.errors import InputError, UnsupportedUnitError
+from sfumato.errors import InputError, UnsupportedTargetError, UnsupportedUnitError
 from sfumato.evaluation.controls import controls, names, repeats
-from sfumato.evaluation.scores import Summary, check_scorable, graph_gain_recovered, score
+from sfumato.evaluation.scores import SCORES, Summary, check_scorable, graph_gain_recovered, score, target_kind
 from sfumato.graph.declared import with_public_degrees
+from sfumato.graph.targets import CLASS, NUMBER
 from sfumato.privacy.units import Declared, Unit, class_for, unit_named
 
 if TYPE_CHECKING:
@@ -95,15 +96,18 @@ class Outcome:
 
     Args:
         first: the first fit, which is kept.
-        accuracy: the accuracy over all seeds.
-        macro_f1: the macro-F1 over all seeds.
+        scores: each score over all seeds, by its name in :data:`~sfumato.evaluation.scores.SCORES`.
         seconds: the time of the first fit; 0 if it was given.
     """
 
     first: Fitted
-    accuracy: Summary
-    macro_f1: Summary
+    scores: dict[str, Summary]
     seconds: float
+
+    @property
+    def score(self) -> Summary:
+        """*The* score, by which runs are compared: of classes, the accuracy."""
+        return next(iter(self.scores.values()))
 
 
 @dataclass(frozen=True)
@@ -125,19 +129,22 @@ class Evaluation:
     def to_dict(self, unit: str) -> dict[str, Any]:
         """Return what metrics.json holds of scores and privacy; ``unit`` is the word that was asked for."""
         plan, outcome, beside = self.plan, self.outcome, self.controls
-        low, high = (beside[name].accuracy.mean if name in beside else None for name in _ENDS)
-        shares = plan.method.shares
+        low, high = (beside[name].score.mean if name in beside else None for name in _ENDS)
+        shares, scores = plan.method.shares, {name: one.to_dict() for name, one in outcome.scores.items()}
         low = None if "epsilon_y" in shares else low  # features that tell nothing still have the graph
         return {
             "method": plan.method.name,
             "unit": unit,
             "task": "node",
-            "test_accuracy": outcome.accuracy.to_dict(),
-            "test_macro_f1": outcome.macro_f1.to_dict(),
+            "target": plan.public.target or CLASS,
+            "score": next(iter(scores)),
+            "test_scores": scores,
+            "test_accuracy": scores.get("accuracy"),
+            "test_macro_f1": scores.get("macro_f1"),
             **dict.fromkeys(("floor", "label_control", "ceiling")),
-            **{name: beside[name].accuracy.to_dict() if name in beside else None for name in names(plan.method.name)},
+            **{name: beside[name].score.to_dict() if name in beside else None for name in names(plan.method.name)},
             **{f"{name}_method": beside[name].first.plan.method.name if name in beside else None for name in _ENDS},
-            "graph_gain_recovered": graph_gain_recovered(outcome.accuracy.mean, low, high),
+            "graph_gain_recovered": graph_gain_recovered(outcome.score.mean, low, high),
             "privacy": {
                 "unit": unit,
                 "relation": plan.unit.relation,
@@ -190,8 +197,9 @@ class Prepared:
                 first, seconds = fitted, time.perf_counter() - start
             scores.append(score(fitted, split))
         assert first is not None
-        accuracy, macro_f1 = (Summary.of(values) for values in zip(*scores, strict=True))
-        return Outcome(first, accuracy, macro_f1, seconds)
+        kind = target_kind(self.graph)
+        found = {name: Summary.of([one[name] for one in scores], share=kind != NUMBER) for name in SCORES[kind]}
+        return Outcome(first, found, seconds)
 
     def _beside(self, own: Outcome, report: Progress | None) -> tuple[dict[str, Outcome], tuple[str, ...]]:
         """Fit the candidates for each control, but those without a proof under the unit, and those that repeat the method.
@@ -204,7 +212,7 @@ class Prepared:
             label = name.replace("_", " ")
             try:
                 control: Plan = method.calibrate(budget, unit, self.first.public_facts(unit))
-            except UnsupportedUnitError:
+            except (UnsupportedUnitError, UnsupportedTargetError):
                 continue
             except InputError as error:
                 left_out[name] = f"{label} is left out. {error}"
@@ -212,7 +220,7 @@ class Prepared:
             if repeats(control, self.plan):
                 continue
             found = own if control == self.plan else self._repeat(control, None, _prefixed(report, title))
-            if name not in outcomes or found.accuracy.mean > outcomes[name].accuracy.mean:
+            if name not in outcomes or found.score.mean > outcomes[name].score.mean:
                 outcomes[name] = found
         return outcomes, tuple(left_out[name] for name in left_out if name not in outcomes)
 

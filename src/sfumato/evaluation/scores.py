@@ -14,21 +14,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import DataError
-from sfumato.nn.metrics import accuracy, macro_f1
+from sfumato.graph.facts import labeled_mask
+from sfumato.graph.targets import CLASS, MULTILABEL, NUMBER
+from sfumato.nn.metrics import accuracy, label_scores, macro_f1, number_scores
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph
 
 
-class Predictor(Protocol):
-    """Any object that predicts a class for every node of a graph."""
+SCORES = {
+    CLASS: ("accuracy", "macro_f1"),
+    MULTILABEL: ("micro_f1", "macro_f1", "roc_auc"),
+    NUMBER: ("r2", "mae", "rmse"),
+}
+"""The scores of each kind of target. The first is *the* score, by which runs are compared: more is better."""
 
-    def predict(self, graph: Graph) -> NDArray[np.int64]: ...
+TITLES = {
+    "accuracy": "accuracy", "macro_f1": "macro-F1", "micro_f1": "micro-F1", "roc_auc": "ROC-AUC", "r2": "R2", "mae": "MAE",
+    "rmse": "RMSE",
+}  # fmt: skip
+"""How tables call each score."""
+ERRORS = ("mae", "rmse")
+"""Scores in units of the number that is learned; the others are shares, of which R2 may be negative."""
+
+
+class Predictor(Protocol):
+    """Any object that predicts a class, labels or a number for every node of a graph."""
+
+    def predict(self, graph: Graph) -> NDArray[Any]: ...
+    def predict_proba(self, graph: Graph) -> NDArray[np.float32]: ...
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The mean of a score over seeds, with its 95 % t-interval. Scores are shares, so the interval ends at 0 and 1.
+    """The mean of a score over seeds, with its 95 % t-interval, which ends at 0 and 1 if the score is a share.
 
     Args:
         mean: the mean over all seeds.
@@ -49,15 +68,16 @@ class Summary:
     seeds: int
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Summary:
-        """Make the summary of a score that each seed has one value of."""
+    def of(cls, values: Sequence[float], *, share: bool = True) -> Summary:
+        """Make the summary of a score that each seed has one value of; ``share`` says that it is from 0 to 1."""
         mean = float(np.mean(values))
         if len(values) < 2:
             return cls(mean, None, None, len(values))
         from scipy.special import stdtrit
 
         half = float(stdtrit(len(values) - 1, 0.975) * np.std(values, ddof=1) / math.sqrt(len(values)))
-        return cls(mean, max(mean - half, 0.0), min(mean + half, 1.0), len(values))
+        low, high = (0.0, 1.0) if share else (-math.inf, math.inf)
+        return cls(mean, max(mean - half, low), min(mean + half, high), len(values))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form, in which scores are fractions."""
@@ -68,12 +88,38 @@ class Summary:
         return f"{100 * self.mean:.1f} %{interval}"
 
 
-def score(fitted: Predictor, graph: Graph) -> tuple[float, float]:
-    """Return accuracy and macro-F1 of a fitted model on the graph's labeled test nodes."""
-    assert graph.y is not None
+def target_kind(graph: Graph) -> str:
+    """Return what is learned of a graph, a key of :data:`SCORES`."""
+    return CLASS if graph.targets is None else graph.targets.kind
+
+
+def score(fitted: Predictor, graph: Graph) -> dict[str, float]:
+    """Return the :data:`SCORES` of a fitted model on the graph's labeled test nodes, by name."""
     test = graph.test_mask
+    if graph.targets is not None:
+        truth = graph.targets.values[test]
+        if graph.targets.kind == NUMBER:
+            return number_scores(truth[:, 0], fitted.predict(graph)[test])
+        return label_scores(truth, fitted.predict_proba(graph)[test])
+    assert graph.y is not None
     predicted = fitted.predict(graph)[test]
-    return accuracy(graph.y[test], predicted), macro_f1(graph.y[test], predicted, graph.num_classes)
+    return {
+        "accuracy": accuracy(graph.y[test], predicted),
+        "macro_f1": macro_f1(graph.y[test], predicted, graph.num_classes),
+    }
+
+
+def without_information(graph: Graph) -> dict[str, float]:
+    """Return the scores on test nodes of one answer for all, which no feature and no arc has a part in.
+
+    That answer is each label's share of the training nodes, or the middle of the range of a number.
+    """
+    assert graph.targets is not None
+    truth = graph.targets.values[graph.test_mask]
+    if graph.targets.limits is not None:
+        return number_scores(truth[:, 0], np.full(len(truth), sum(graph.targets.limits) / 2))
+    shares = np.nan_to_num(np.nanmean(graph.targets.values[graph.train_mask], axis=0))
+    return label_scores(truth, np.broadcast_to(shares, truth.shape))
 
 
 def check_scorable(graph: Graph) -> None:
@@ -82,8 +128,7 @@ def check_scorable(graph: Graph) -> None:
     Raises:
         DataError: no test node has a label.
     """
-    assert graph.y is not None
-    if not (graph.test_mask & (graph.y >= 0)).any():
+    if not (graph.test_mask & labeled_mask(graph)).any():
         raise DataError(
             f"Expected graph {graph.name!r} to have a labeled test node, got none. Check the label column and the split."
         )

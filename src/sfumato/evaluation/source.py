@@ -28,7 +28,7 @@ class Source:
         data_dir: the folder of the named data sets.
         nodes: the file of the node table.
         edges: the file of the edge table.
-        label: the column of the label.
+        label: the column of the label, or the columns of several labels.
         schema: the file of the public schema.
         directed: whether edges are directed; None if the data set or the schema says it.
         min_class_size: classes of a named data set with fewer nodes are left out.
@@ -44,7 +44,7 @@ class Source:
     data_dir: str | None = None
     nodes: str | None = None
     edges: str | None = None
-    label: str | None = None
+    label: str | list[str] | None = None
     schema: str | None = None
     directed: bool | None = None
     min_class_size: int | None = None
@@ -115,7 +115,7 @@ class Source:
             parse_fractions(self.split)
         return self
 
-    def _declared_label(self) -> str | None:
+    def _declared_label(self) -> str | tuple[str, ...] | None:
         from sfumato.graph.schema import Schema
 
         return None if self.schema is None else Schema.read(self.schema).label

@@ -146,8 +146,8 @@ def run_cell(cell: Cell, data_dir: str | None) -> Row:
         "seconds": {"train": outcome.seconds, "total": time.perf_counter() - start},
         "peak_mb": peak_mb(),
         "metrics": {
-            "accuracy": outcome.accuracy.mean,
-            "macro_f1": outcome.macro_f1.mean,
+            "accuracy": outcome.scores["accuracy"].mean,
+            "macro_f1": outcome.scores["macro_f1"].mean,
             **({"curves": _rounded(outcome.first.accuracies)} if cell.curves else {}),
         },
         "certificate": None if evaluation.plan.epsilon is None else dict(outcome.first.certificate.values),

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from sfumato.graph.synthetic import interests as interests
     from sfumato.graph.synthetic import rmat as rmat
     from sfumato.graph.synthetic import stochastic_block_model as stochastic_block_model
+    from sfumato.graph.targets import Targets as Targets
 
 _HOME = {
     "campus": "synthetic",
@@ -57,6 +58,7 @@ _HOME = {
     "Schema": "schema",
     "stochastic_block_model": "synthetic",
     "stratified_roles": "splits",
+    "Targets": "targets",
     "to_networkx": "convert",
     "to_pyg": "convert",
 }

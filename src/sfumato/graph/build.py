@@ -15,7 +15,7 @@ from sfumato.graph._tables import FileTable, known
 from sfumato.graph.bounds import bounds_in
 from sfumato.graph.graph import Graph
 from sfumato.graph.runs import Packing, arc_keys, merge_runs, sort_keys
-from sfumato.graph.schema import Schema
+from sfumato.graph.schema import Schema, label_columns
 
 if TYPE_CHECKING:
     from sfumato.graph.documents import Report
@@ -37,7 +37,7 @@ class Reading:
         InputError: ``text`` or ``text_features`` is given without the other.
     """
 
-    label: str | None = None
+    label: str | Sequence[str] | None = None
     schema: Schema | Mapping[str, Any] | str | Path | None = None
     directed: bool | None = None
     id_column: str | None = None
@@ -130,21 +130,25 @@ def read_facts(nodes: Any, how: Reading, place: str, first_row: int) -> Nodes:
     _check_unique(ids, id_column, place, first_row)
     id_array = ids.to_numpy(zero_copy_only=False)
     id_array = id_array.astype(str) if id_array.dtype == object else id_array
-    label, role = (known(names, column, place) for column in (how.label or schema.label, how.role or schema.role))
-    named = next((column for column in how.text if column in (id_column, label, role)), None)
+    labels = [name for name in label_columns(how.label or schema.label) if known(names, name, place)]
+    role = known(names, how.role or schema.role, place)
+    named = next((column for column in how.text if column in (id_column, *labels, role)), None)
     if named is not None:
         raise DataError(f"Expected texts in columns other than id, label and role, got {named!r}. Remove it from text.")
     bound = known(names, schema.degree_column, place)
-    columns = _feature_names(names, how, schema, (id_column, label, role, bound, *how.text), place)
+    columns = _feature_names(names, how, schema, (id_column, *labels, role, bound, *how.text), place)
     layout = lay_out({name: nodes.schema.field(name).type for name in columns}, nodes.column, schema, id_array)
     check_num_features(layout.names, schema)
     assumed = list(layout.assumed)
     if schema.num_features is None and not set(columns) <= set(schema.columns):
         assumed.insert(0, "num_features")
     fields: dict[str, Any] = {"classes": schema.classes or (), "outside": {}}
-    if label is not None:
-        labels = encode.encode_labels(label, nodes.column(label), schema, id_array)
-        fields = {"y": labels.y, "classes": labels.classes, "outside": labels.outside}
+    if len(labels) > 1 or (labels and schema.target):
+        targets, beyond = encode.encode_targets({name: nodes.column(name) for name in labels}, schema, id_array)
+        fields = {"targets": targets, "outside": {labels[0]: beyond} if beyond else {}}
+    elif labels:
+        classes = encode.encode_labels(labels[0], nodes.column(labels[0]), schema, id_array)
+        fields = {"y": classes.y, "classes": classes.classes, "outside": classes.outside}
         assumed += ["classes"] * (schema.classes is None)
     fields |= {
         "node_ids": id_array,

@@ -92,14 +92,14 @@ def check_labels(y: Any, num_nodes: int, num_classes: int) -> np.ndarray | None:
     if labels.ndim != 1:
         raise DataError(
             f"Expected y to be one class a node, shape [{num_nodes}], got shape {labels.shape}. "
-            "Multi-label targets are not supported: choose one column."
+            "For several labels of a node pass targets=Targets('multilabel', y) in place of y."
         )
     if len(labels) != num_nodes or labels.dtype.kind not in "iubf":
         raise DataError(
             f"Expected y to be {num_nodes} class numbers, got {len(labels)} values of {labels.dtype}. Give one a node."
         )
     if labels.dtype.kind == "f":
-        _refuse_regression(labels)
+        _refuse_fractions(labels)
     labels = labels.astype(np.int64, copy=False)
     if labels.min() < -1 or (num_classes and labels.max() >= num_classes):
         row = int(np.argmax((labels < -1) | ((labels >= num_classes) if num_classes else False)))
@@ -112,7 +112,7 @@ def check_labels(y: Any, num_nodes: int, num_classes: int) -> np.ndarray | None:
     return labels
 
 
-def _refuse_regression(y: np.ndarray) -> None:
+def _refuse_fractions(y: np.ndarray) -> None:
     if not np.isfinite(y).all():
         row = int(np.argmin(np.isfinite(y)))
         raise DataError(f"Expected y to be class numbers, but y[{row}] is not finite. Write -1 for a missing label.")
@@ -121,7 +121,7 @@ def _refuse_regression(y: np.ndarray) -> None:
         row = int(np.argmax(fractional))
         raise DataError(
             f"Expected y to be class numbers, but y[{row}] has a fraction. "
-            "Regression targets are not supported: bin them into classes."
+            "For a number pass targets=Targets('number', y, limits=...) in place of y."
         )
 
 

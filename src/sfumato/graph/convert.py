@@ -15,7 +15,8 @@ from sfumato.errors import DataError, SchemaError
 from sfumato.graph.checks import ROLES
 from sfumato.graph.dropped import tell_dropped
 from sfumato.graph.graph import Graph
-from sfumato.graph.schema import Schema
+from sfumato.graph.schema import Schema, label_columns
+from sfumato.graph.targets import MULTILABEL, Targets
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -24,7 +25,15 @@ if TYPE_CHECKING:
 _MASKS = ("train_mask", "val_mask", "test_mask")
 
 
-def from_pyg(data: Data, directed: bool, *, self_loops: str = "remove", name: str = "graph") -> Graph:
+def from_pyg(
+    data: Data,
+    directed: bool,
+    *,
+    self_loops: str = "remove",
+    name: str = "graph",
+    target: str | None = None,
+    target_range: tuple[float, float] | None = None,
+) -> Graph:
     """Read a PyTorch Geometric ``Data``: ``edge_index``, ``x``, ``y`` and the three masks.
 
     ``directed`` must be said: what ``data.is_directed()`` finds is a fact about the private arcs. With
@@ -32,13 +41,16 @@ def from_pyg(data: Data, directed: bool, *, self_loops: str = "remove", name: st
     :class:`~sfumato.errors.DroppedWarning` names them. A node in no mask has no role; without masks the graph is not split yet.
 
     Shapes: ``edge_index`` [2, num_arcs], ``x`` [num_nodes, num_features] dense or sparse, ``y`` [num_nodes] or
-    [num_nodes, 1], masks bool [num_nodes]. Errors: :class:`~sfumato.errors.DataError`.
+    [num_nodes, 1], or [num_nodes, num_labels] of 0, 1 and NaN for several labels, masks bool [num_nodes].
+    Errors: :class:`~sfumato.errors.DataError`.
 
     Args:
         data: a homogeneous graph.
         directed: whether arcs have a direction.
         self_loops: "remove" (and count), "keep" or "error".
         name: the name of the graph, in messages and certificates.
+        target: "number" where ``y`` is a number to learn.
+        target_range: the least and the largest such number; None reads them off the data, and assumes them public.
 
     Raises:
         DataError: ``data`` has another form, or its arrays do not fit.
@@ -63,6 +75,8 @@ def from_pyg(data: Data, directed: bool, *, self_loops: str = "remove", name: st
     if edge_index.ndim != 2 or edge_index.shape[0] != 2:
         raise DataError(f"Expected edge_index of shape [2, num_arcs], got {edge_index.shape}. Transpose it.")
     x, y = _torch_features(data.x), None if data.y is None else data.y.detach().cpu().numpy()
+    several = target is None and y is not None and y.ndim == 2 and y.shape[1] > 1
+    kind = MULTILABEL if several else target
     return Graph.from_arcs(
         edge_index[0],
         edge_index[1],
@@ -70,7 +84,8 @@ def from_pyg(data: Data, directed: bool, *, self_loops: str = "remove", name: st
         directed=directed,
         self_loops=self_loops,
         x=x,
-        y=y[:, 0] if y is not None and y.ndim == 2 and y.shape[1] == 1 else y,
+        y=None if kind else y[:, 0] if y is not None and y.ndim == 2 else y,
+        targets=Targets(kind, y, limits=target_range) if kind else None,
         roles=_roles(data, num_nodes),
         name=name,
         assumed_public=() if x is None else ("num_features",),
@@ -88,8 +103,8 @@ def to_pyg(graph: Graph) -> Data:
     data = pyg.Data(edge_index=torch.tensor(np.stack([source, graph.indices])), num_nodes=graph.num_nodes)
     if graph.x is not None:
         data.x = torch.tensor(graph.x.toarray() if isinstance(graph.x, sp.csr_matrix) else graph.x)
-    if graph.y is not None:
-        data.y = torch.tensor(graph.y)
+    if graph.y is not None or graph.targets is not None:
+        data.y = torch.tensor(graph.y if graph.targets is None else graph.targets.values)
     if graph.roles is not None:
         for mask in _MASKS:
             data[mask] = torch.tensor(getattr(graph, mask))
@@ -99,7 +114,7 @@ def to_pyg(graph: Graph) -> Data:
 def from_networkx(
     g: nx.Graph,
     *,
-    label: str | None = None,
+    label: str | Sequence[str] | None = None,
     features: str | Sequence[str] = (),
     role: str | None = None,
     schema: Schema | Mapping[str, Any] | str | Path | None = None,
@@ -115,7 +130,7 @@ def from_networkx(
 
     Args:
         g: the graph; its class declares the direction.
-        label: attribute that holds one class for each node.
+        label: attribute that holds one class for each node, or attributes of several labels (0 or 1).
         features: attributes that hold features.
         role: attribute that holds train, val, test or none.
         schema: declares what is public, see :class:`~sfumato.graph.schema.Schema`.
@@ -151,7 +166,7 @@ def from_networkx(
 def to_networkx(graph: Graph) -> nx.Graph:
     """Write a NetworkX ``DiGraph`` or ``Graph`` with node attributes ``x`` (a list), ``label`` and ``role``.
 
-    Nodes carry their original ids; a missing label is left out.
+    Nodes carry their original ids; a missing label is left out. Other targets are attributes by the names of their columns.
 
     >>> sorted(to_networkx(Graph.from_edges([0, 1], [1, 2], 3, directed=False)).edges)
     [(0, 1), (1, 2)]
@@ -170,6 +185,10 @@ def to_networkx(graph: Graph) -> nx.Graph:
         for node, value in zip(ids, graph.y.tolist(), strict=True):
             if value >= 0:
                 g.nodes[node]["label"] = graph.classes[value]
+    if graph.targets is not None:
+        for node, values in zip(ids, graph.targets.values.tolist(), strict=True):
+            known = zip(graph.targets.names, values, strict=True)
+            g.nodes[node].update({name: value for name, value in known if value == value})  # NaN is missing
     if graph.roles is not None:
         for node, value in zip(ids, graph.roles.tolist(), strict=True):
             g.nodes[node]["role"] = ROLES[value]
@@ -214,7 +233,12 @@ def _networkx_ids(g: nx.Graph) -> tuple[np.ndarray, dict[Any, int]]:
 
 
 def _networkx_fields(
-    g: nx.Graph, ids: np.ndarray, label: str | None, features: str | Sequence[str], role: str | None, schema: Schema
+    g: nx.Graph,
+    ids: np.ndarray,
+    label: str | Sequence[str] | None,
+    features: str | Sequence[str],
+    role: str | None,
+    schema: Schema,
 ) -> dict[str, Any]:
     pa = require("pyarrow")
     from sfumato.graph import encode
@@ -245,8 +269,12 @@ def _networkx_fields(
         assumed += ["num_features"] * (not declared) + list(encoded.assumed)
         fields |= {"x": encoded.x, "feature_names": encoded.names}
         outside |= encoded.outside
-    if label is not None:
-        labels = encode.encode_labels(label, column(label), schema, ids)
+    named = label_columns(label or schema.label)
+    if len(named) > 1 or (named and schema.target):
+        fields["targets"], beyond = encode.encode_targets({name: column(name) for name in named}, schema, ids)
+        outside |= {named[0]: beyond} if beyond else {}
+    elif named:
+        labels = encode.encode_labels(named[0], column(named[0]), schema, ids)
         fields |= {"y": labels.y, "classes": labels.classes}
         outside |= labels.outside
         assumed += ["classes"] * (schema.classes is None)

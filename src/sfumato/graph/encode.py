@@ -5,6 +5,7 @@ Features and labels are protected under some units: no error here holds a value,
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +30,7 @@ from sfumato.graph._arrow import (
 )
 from sfumato.graph.checks import ROLES
 from sfumato.graph.schema import Schema, contradiction
+from sfumato.graph.targets import MULTILABEL, Targets
 
 _ROLE_NAMES = {name: code for code, name in enumerate(ROLES)} | {"valid": 1, "validation": 1}
 _ROLE_NAMES |= {str(code): code for code in range(4)}
@@ -89,7 +91,7 @@ def encode_labels(name: str, column: pa.ChunkedArray, schema: Schema, ids: np.nd
     if pt.is_nested(kind):
         raise DataError(
             f"Expected label column {name!r} to hold one class a node, got {kind}. "
-            "Multi-label targets are not supported: choose one column."
+            "For several labels of a node write a column of 0 and 1 for each, and name them all."
         )
     if pt.is_floating(kind) or pt.is_decimal(kind):
         column = _whole_labels(name, column, ids)
@@ -110,6 +112,33 @@ def encode_labels(name: str, column: pa.ChunkedArray, schema: Schema, ids: np.nd
             "names of the classes, or choose another column."
         )
     return Labels(codes, classes, counted({name: unlisted(values, codes)}))
+
+
+def encode_targets(columns: Mapping[str, pa.ChunkedArray], schema: Schema, ids: np.ndarray) -> tuple[Targets, int]:
+    """Encode columns of labels (0, 1, false, true or missing), or one of numbers; count the numbers beyond the schema's range.
+
+    Args:
+        columns: the columns by name.
+        schema: says whether they are labels or a number, and may declare its range.
+        ids: the ids of the nodes, for messages.
+
+    Raises:
+        DataError: a column holds something else, or all of them are missing everywhere.
+    """
+    kind, values = schema.target or MULTILABEL, np.empty((len(ids), len(columns)))
+    for at, (name, column) in enumerate(columns.items()):
+        found = plain(column.type)
+        if not (is_number(found) or pt.is_boolean(found) or pt.is_null(found)):
+            wanted = "numbers" if schema.target else "0 and 1, or false and true"
+            raise DataError(f"Expected column {name!r} to hold {wanted}, got {found}. Name another column.")
+        if pt.is_boolean(found):
+            column = column.cast(pa.int8())
+        values[:, at] = column.cast(pa.float64()).to_numpy()
+        wrong = np.isinf(values[:, at]) if schema.target else ~np.isin(np.nan_to_num(values[:, at]), (0, 1))
+        if wrong.any():
+            raise contradiction(name, ids[np.argmax(wrong)], "finite numbers" if schema.target else "0, 1 or nothing")
+    low, high = schema.target_range or (-np.inf, np.inf)
+    return Targets(kind, values, tuple(columns), schema.target_range), int(((values < low) | (values > high)).sum())
 
 
 def encode_roles(name: str, column: pa.ChunkedArray, ids: np.ndarray) -> np.ndarray:
@@ -154,5 +183,5 @@ def _whole_labels(name: str, column: pa.ChunkedArray, ids: np.ndarray) -> pa.Chu
         row = int(np.argmax((values != np.floor(values)) & ~np.isnan(values)))
         raise DataError(
             f"Expected label column {name!r} to hold classes, but node {ids[row].item()!r} has a number with a fraction. "
-            "Regression targets are not supported: bin them into classes."
+            'To learn a number declare target = "number" in the schema; else bin it into classes.'
         ) from None

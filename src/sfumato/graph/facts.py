@@ -9,11 +9,13 @@ import numpy as np
 
 from sfumato.graph.checks import check_promises
 from sfumato.graph.splits import DEFAULT_FRACTIONS, split_sizes
+from sfumato.graph.targets import RANGE
 
 Ranges: TypeAlias = tuple[tuple[str, float | None, float | None], ...]
 """Columns of numbers with their declared ends: name, min and max. Numbers were clipped, and with both ends scaled to [0, 1]."""
 
-_WHERE_KNOWN = ("num_arcs", "untrained_classes", "degree_bounds", "image_shape")
+_WHERE_KNOWN = ("num_arcs", "untrained_classes", "degree_bounds", "image_shape", "target", "target_range")
+_OF_LABELS = ("classes", RANGE)
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,9 @@ class PublicFacts:
     ``num_train`` counts train roles, which are public because roles are fixed over public ids. ``num_arcs`` is there where
     arcs are public, ``untrained_classes`` (classes without a labeled training node) where labels and roles are. ``image_shape``
     is the form of images whose pixels are the features: channels, height and width; None for other features. ``assumed``
-    names the facts that were read off protected data because no schema declared them.
+    names the facts that were read off protected data because no schema declared them. ``target`` is ``multilabel`` or ``number``
+    where no class is learned, and None otherwise: ``num_classes`` then counts labels, or is 1; ``target_range`` holds
+    the limits of a number.
 
     Errors: :class:`~sfumato.errors.InputError` for a promised degree above ``num_nodes``.
 
@@ -46,6 +50,8 @@ class PublicFacts:
     assumed: tuple[str, ...] = ()
     degree_bounds: bool = False
     image_shape: tuple[int, int, int] | None = None
+    target: str | None = None
+    target_range: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         check_promises(self.num_nodes, self.max_degree, self.mean_degree)
@@ -53,7 +59,7 @@ class PublicFacts:
     def to_dict(self) -> dict[str, Any]:
         """Return the form that certificates keep; facts that only some data sets have are there only where they are known."""
         return {
-            name: list(value) if name == "image_shape" else value
+            name: list(value) if isinstance(value, tuple) and name != "assumed" else value
             for name, value in asdict(self).items()
             if (value is not None and value is not False) or name not in _WHERE_KNOWN
         }
@@ -62,7 +68,7 @@ class PublicFacts:
 def public_facts(graph: Any, unit: Any) -> PublicFacts:
     """Return what calibration may know about ``graph`` under ``unit``; see :meth:`Graph.public_facts`."""
     protected = [
-        fact for fact in graph.assumed_public if ("labels" if fact == "classes" else "features") not in unit.public
+        fact for fact in graph.assumed_public if ("labels" if fact in _OF_LABELS else "features") not in unit.public
     ]
     drawn = int(among(graph, "labels" in unit.public).sum())
     train = split_sizes(drawn, unit.split or DEFAULT_FRACTIONS)[0]
@@ -79,13 +85,23 @@ def public_facts(graph: Any, unit: Any) -> PublicFacts:
         assumed=tuple(protected),
         degree_bounds=graph.degree_bounds is not None,
         image_shape=graph.image_shape,
+        target=None if graph.targets is None else graph.targets.kind,
+        target_range=None if graph.targets is None else graph.targets.limits,
     )
 
 
 def among(graph: Any, labeled: bool) -> np.ndarray:
     """Mark the nodes that a split of ``graph`` is drawn over, those with a label if ``labeled``; all, if none has one."""
-    known = np.zeros(graph.num_nodes, dtype=bool) if graph.y is None or not labeled else graph.y >= 0
+    known = labeled_mask(graph) if labeled else np.zeros(graph.num_nodes, dtype=bool)
     return known if known.any() else ~known
+
+
+def labeled_mask(graph: Any) -> np.ndarray:
+    """Mark the nodes of ``graph`` with a label or target: bool [num_nodes]."""
+    if graph.targets is not None:
+        known: np.ndarray = graph.targets.known
+        return known
+    return np.zeros(graph.num_nodes, dtype=bool) if graph.y is None else graph.y >= 0
 
 
 def _untrained_classes(graph: Any) -> int | None:

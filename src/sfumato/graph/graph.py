@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sfumato._shown import html_table
 from sfumato._validate import fail
 from sfumato.errors import DataError, InputError, SchemaError
 from sfumato.graph.arcs import (
@@ -39,8 +38,10 @@ from sfumato.graph.checks import (
 )
 from sfumato.graph.facts import PublicFacts as PublicFacts
 from sfumato.graph.facts import Ranges, among, public_facts
+from sfumato.graph.shown import ShownGraph
 from sfumato.graph.splits import DEFAULT_FRACTIONS, random_roles
 from sfumato.graph.storage import load_arrays, save_arrays, stored_rows
+from sfumato.graph.targets import RANGE, Targets
 
 _STORED = (
     "directed",
@@ -55,11 +56,12 @@ _STORED = (
     "num_features",
     "image_shape",
     "ranges",
+    "target",
 )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Graph:
+class Graph(ShownGraph):
     """A graph is directed or undirected, holds its arcs in compressed form, and carries features, labels and roles of nodes.
 
     The targets of node ``v`` are ``indices[indptr[v]:indptr[v+1]]``, sorted and unique; ``v`` owns these arcs. An
@@ -77,7 +79,7 @@ class Graph:
 
     Raises:
         DataError: a shape is wrong, an index is out of range, a value is not finite, an arc or id is repeated, a label is
-            outside the classes, targets are multi-label or regression targets, or a reverse arc is missing.
+            outside the classes, there are targets beside them, or a reverse arc is missing.
         SchemaError: a node is above the promised ``max_degree``, or above its own of the ``degree_bounds``.
         InputError: a promise is above the number of nodes, or an argument is wrong. Messages name a place, never a value.
 
@@ -85,6 +87,8 @@ class Graph:
     ``image_shape`` says that the columns of ``x`` are the pixels of images: channels, height and width. ``cells`` declares the
     cell of each node for :class:`~sfumato.privacy.units.SubclassLevel`, such as its user: int64 [num_nodes], -1 for none, public.
     ``ranges`` are the declared ends of columns of numbers, by which these were clipped and scaled.
+    ``targets`` stand in place of ``y`` where several labels of a node or a number are learned
+    (:class:`~sfumato.graph.targets.Targets`); then ``classes`` are the names of their columns.
 
     >>> graph = Graph.from_edges([0, 1, 2], [1, 2, 3], 4, directed=False, y=[0, 0, 1, 1])
     >>> graph
@@ -112,6 +116,7 @@ class Graph:
     image_shape: tuple[int, int, int] | None = None
     cells: np.ndarray | None = None
     ranges: Ranges = ()
+    targets: Targets | None = None
     _checked: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
@@ -127,6 +132,8 @@ class Graph:
             self._set(x=x, node_ids=node_ids)
         if self.degree_bounds is not None and not (self._passed(0, 2) and self._passed(6, 7)):
             self._set(degree_bounds=check_degree_bounds(self.degree_bounds, self.indptr, self.indices))
+        if self.targets is not None:
+            self._take_targets(self.targets)
         self._check_classes()
         self._set(y=check_labels(self.y, self.num_nodes, len(self.classes)))
         self._set(roles=check_roles(self.roles, self.num_nodes), cells=check_cells(self.cells, self.num_nodes))
@@ -177,22 +184,14 @@ class Graph:
         if len(set(self.classes)) < len(self.classes):
             raise fail("classes", self.classes, "to be distinct names", "Remove the repeated class.")
 
-    def __repr__(self) -> str:
-        kind = "arcs" if self.directed else "undirected edges"
-        return (
-            f"Graph({self.name!r}, {self.num_nodes} nodes, {self.num_edges} {kind}, {self.num_features} features, "
-            f"{self.num_classes} classes)"
-        )
-
-    def _repr_html_(self) -> str:
-        kind = "arcs" if self.directed else "undirected edges"
-        counts = {
-            "nodes": self.num_nodes,
-            kind: self.num_edges,
-            "features": self.num_features,
-            "classes": self.num_classes,
-        }
-        return html_table(f"Graph {self.name}", {name: f"{count:,}" for name, count in counts.items()})
+    def _take_targets(self, targets: Targets) -> None:
+        if self.y is not None or self.classes not in ((), targets.names) or len(targets.values) != self.num_nodes:
+            raise DataError(
+                f"Expected targets for {self.num_nodes} nodes in place of y and classes, got {targets!r} beside them or for "
+                "other nodes. Pass y, or targets."
+            )
+        assumed = (RANGE,) if targets.assumed and RANGE not in self.assumed_public else ()
+        self._set(classes=targets.names, assumed_public=(*self.assumed_public, *assumed))
 
     @classmethod
     def from_edges(
@@ -281,7 +280,7 @@ class Graph:
 
     @property
     def num_classes(self) -> int:
-        """Count the classes; 0 without labels."""
+        """Count the classes, or the columns of the targets; 0 without labels."""
         return len(self.classes)
 
     @property
@@ -355,6 +354,7 @@ class Graph:
         """Write the graph as .npy files and graph.json into a new directory, whole or not at all."""
         plain = ("indptr", "indices", "y", "node_ids", "roles", "degree_bounds", "cells")
         arrays: dict[str, Any] = {name: getattr(self, name) for name in plain}
+        arrays["targets"] = None if self.targets is None else self.targets.values
         if isinstance(self.x, sp.csr_matrix):
             arrays |= {"x_data": self.x.data, "x_indices": self.x.indices, "x_indptr": self.x.indptr}
         else:
@@ -364,7 +364,8 @@ class Graph:
 
     def stored_facts(self) -> dict[str, Any]:
         """Return what graph.json says beside the arrays."""
-        return {name: getattr(self, name) for name in _STORED}
+        facts = {name: getattr(self, name) for name in _STORED if name != "target"}
+        return facts | {"target": None if self.targets is None else self.targets.facts()}
 
     @classmethod
     def load(cls, directory: str | Path, mmap: bool = True, check: bool = True) -> Graph:
@@ -377,22 +378,19 @@ class Graph:
         Raises:
             DataError: a file is missing or damaged.
         """
-        arrays, facts = load_arrays(Path(directory), _STORED, {"outside": {}, "image_shape": None, "ranges": ()}, mmap)
+        absent: dict[str, Any] = {"outside": {}, "image_shape": None, "ranges": (), "target": None}
+        arrays, facts = load_arrays(Path(directory), _STORED, absent, mmap)
         if "x_data" in arrays:
             shape = (len(arrays["indptr"]) - 1, facts["num_features"])
             arrays["x"] = stored_rows(arrays.pop("x_data"), arrays.pop("x_indices"), arrays.pop("x_indptr"), shape)
         indptr, indices = (check_arcs if check else check_range)(arrays.pop("indptr"), arrays.pop("indices"))
-        fields: dict[str, Any] = {name: facts[name] for name in _STORED if name != "num_features"}
+        fields: dict[str, Any] = {name: facts[name] for name in _STORED if name not in ("num_features", "target")}
         fields |= {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
         fields["ranges"] = tuple(map(tuple, fields["ranges"]))
-        checked: tuple[Any, ...] = (
-            indptr,
-            indices,
-            fields["directed"],
-            fields["max_degree"],
-            arrays.get("x"),
-            arrays.get("node_ids"),
-        )
+        if facts["target"] is not None:
+            fields["targets"] = Targets(values=arrays.pop("targets"), names=fields["classes"], **facts["target"])
+        checked: tuple[Any, ...] = (indptr, indices, fields["directed"], fields["max_degree"])
+        checked += (arrays.get("x"), arrays.get("node_ids"))
         if not check:
             checked = (*checked, arrays.get("degree_bounds"))
         return cls(indptr, indices, **arrays, **fields, _checked=checked)

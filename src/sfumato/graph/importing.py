@@ -265,6 +265,8 @@ class _Import:
         for name in ("y", "node_ids", "roles", "degree_bounds"):
             if getattr(graph, name) is not None:
                 arrays[name] = write_array(self.graph, name, getattr(graph, name))
+        if graph.targets is not None:
+            arrays["targets"] = write_array(self.graph, "targets", graph.targets.values)
         facts = {**graph.stored_facts(), "feature_names": names, "num_features": len(names)}
         write_facts(self.graph, facts, arrays)
         finish_folder(self.graph, self.out)

@@ -15,7 +15,7 @@ from sfumato._optional import require
 from sfumato.graph._tables import FileTable, documents_of, existing, file_table, guarded, table
 from sfumato.graph.build import Reading, build_graph, edge_names, id_name
 from sfumato.graph.dropped import tell_dropped
-from sfumato.graph.schema import Schema
+from sfumato.graph.schema import Schema, label_columns
 from sfumato.graph.text import with_texts
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def read_csv(
     nodes: str | Path,
     edges: str | Path,
     *,
-    label: str | None = None,
+    label: str | Sequence[str] | None = None,
     schema: Schema | Mapping[str, Any] | str | Path | None = None,
     directed: bool | None = None,
     id_column: str | None = None,
@@ -44,9 +44,10 @@ def read_csv(
     r"""Read a graph from a node file and an edge file, both CSV with a header row.
 
     Node file: one row for each node. ``id_column`` (default: a column called id or node, else the first) holds integers or
-    text; ``label`` one class for each node, missing allowed; ``role`` train, val, test or none; ``features`` (default: all
-    other columns) numbers, or text and booleans that become one-hot columns, all zero where missing. A missing number becomes the
-    middle of its declared range, else 0 (:attr:`~sfumato.graph.schema.Column.default`).
+    text; ``label`` one class for each node, missing allowed, or several columns of 0 and 1
+    (:class:`~sfumato.graph.targets.Targets`); ``role`` train, val, test or none; ``features`` (default: all other columns)
+    numbers, or text and booleans that become one-hot columns, all zero where missing. A missing number becomes the middle of its
+    declared range, else 0 (:attr:`~sfumato.graph.schema.Column.default`).
     Edge file: one row for each edge; ``source`` and ``target`` default to columns of such names, else the first two. Other
     columns, weights among them, are not read, and a :class:`~sfumato.errors.DroppedWarning` names them. Undirected (the default,
     unless the schema says otherwise): a row beside its reverse is merged and counted in ``Graph.merged``.
@@ -60,7 +61,7 @@ def read_csv(
     Args:
         nodes: path of the node file.
         edges: path of the edge file.
-        label: column of the classes; None reads no labels.
+        label: column of the classes, or columns of several labels; None takes the schema's word, else reads no labels.
         schema: declares what is public.
         directed: whether arcs have a direction; None takes the schema's word, else undirected.
         id_column: column of the ids.
@@ -120,8 +121,8 @@ def node_texts(path: str | Path, how: Reading) -> Callable[[list[str]], set[str 
     public = Schema.read(how.schema)
 
     def texts(names: list[str]) -> set[str | None]:
-        declared_label = (how.label or public.label) if public.classes else None
-        return {*public.columns, id_name(names, how, public, str(path)), declared_label, *how.text}
+        declared_labels = label_columns(how.label or public.label) if public.classes else ()
+        return {*public.columns, id_name(names, how, public, str(path)), *declared_labels, *how.text}
 
     return texts
 

@@ -16,7 +16,7 @@ import numpy as np
 from sfumato.errors import DataError
 from sfumato.graph.arcs import pack_arcs, pack_edges
 from sfumato.graph.graph import Graph, PublicFacts
-from sfumato.graph.schema import Column, Schema
+from sfumato.graph.schema import Column, Schema, label_columns
 from sfumato.graph.text import of_texts, with_texts
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def read_new_nodes(
     trained: Graph,
     nodes: str | Path,
     *,
-    label: str | None = None,
+    label: str | Sequence[str] | None = None,
     schema: Schema | Mapping[str, Any] | str | Path | None = None,
     text: Sequence[str] = (),
     text_features: str | None = None,
@@ -135,7 +135,7 @@ def read_new_nodes(
     Args:
         trained: the graph that they come to.
         nodes: path of the node file.
-        label: column of the classes in the trained graph's table.
+        label: column of the classes (or columns of the labels) in the trained graph's table.
         schema: the schema that the trained graph was read with.
         text: columns of texts.
         text_features: names their encoder. A vocabulary that was read off the trained graph's texts is taken from there.
@@ -158,7 +158,10 @@ def read_new_nodes(
     how = Reading(
         schema=public, directed=trained.directed, features=[*seen] or None, text=text, text_features=text_features
     )
-    table, unread = read_nodes(nodes, how), {label or declared.label, declared.role, declared.degree_column}
+    table, unread = (
+        read_nodes(nodes, how),
+        {*label_columns(label or declared.label), declared.role, declared.degree_column},
+    )
     lacking = next((name for name in seen if name not in table.column_names), None)
     if lacking is not None:
         raise DataError(

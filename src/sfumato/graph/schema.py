@@ -25,7 +25,7 @@ counts as missing. ``Graph.outside`` counts such values, for evaluation only. A 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
@@ -35,6 +35,7 @@ import numpy as np
 
 from sfumato._validate import check_int, check_real
 from sfumato.errors import SchemaError
+from sfumato.graph.targets import check_limits
 
 CATEGORIES = "categories of column "
 """How a fact begins that was read off a column; the column's name follows."""
@@ -98,6 +99,8 @@ class Column:
 class Schema:
     """A schema declares public facts about a graph's tables before the data is read.
 
+    ``label`` names one column of classes, or several columns of labels that a node has or has not. With ``target`` "number" it
+    names a column of numbers, from the first to the second of ``target_range``.
     ``columns`` are feature columns; ``id``, ``label``, ``role`` and ``degree_column`` name special columns of the node table;
     ``num_features`` counts columns after one-hot encoding; ``max_degree`` bounds the out-arcs and in-arcs of every
     node, ``mean_degree`` is a public estimate; a graph refuses either above its number of nodes. Errors:
@@ -117,28 +120,49 @@ class Schema:
     classes: tuple[str, ...] | None = None
     columns: Mapping[str, Column] = field(default_factory=dict)
     id: str | None = None
-    label: str | None = None
+    label: str | tuple[str, ...] | None = None
     role: str | None = None
     num_features: int | None = None
     max_degree: int | None = None
     mean_degree: float | None = None
     directed: bool | None = None
     degree_column: str | None = None
+    target: str | None = None
+    target_range: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         if self.classes is not None:
             object.__setattr__(self, "classes", _names("classes", self.classes))
-        for name in ("id", "label", "role", "degree_column"):
+        for name in ("id", "role", "degree_column"):
             _expect(name, getattr(self, name), str, "a column name")
+        self._check_target()
         _expect("directed", self.directed, bool, "true or false")
         for name in ("num_features", "max_degree"):
             if getattr(self, name) is not None:
                 check_int(low=0 if name == "num_features" else 1, **{name: getattr(self, name)})
         if self.mean_degree is not None:
             check_real(low=0, high=self.max_degree or np.inf, mean_degree=self.mean_degree)
-        special = {name for name in (self.id, self.label, self.role, self.degree_column) if name is not None}
+        special = {*filter(None, (self.id, *label_columns(self.label), self.role, self.degree_column))}
         for name in special & set(self.columns):
             raise SchemaError(f"Expected columns to hold features only, got {name!r}. Remove [columns.{name}].")
+
+    def _check_target(self) -> None:
+        if isinstance(self.label, list | tuple):
+            object.__setattr__(self, "label", _names("label", self.label))
+        else:
+            _expect("label", self.label, str, "a column name, or a list of them")
+        if self.target not in (None, "number"):
+            raise SchemaError(
+                f'Expected target to be "number", got {self.target!r}. Leave it out for classes and labels.'
+            )
+        if (self.target or len(label_columns(self.label)) > 1) and self.classes:
+            raise SchemaError("Expected classes for one column of classes, got another target. Remove classes.")
+        if self.target_range is not None:
+            if self.target is None or not isinstance(self.target_range, list | tuple):
+                raise SchemaError(
+                    'Expected target_range to be [least, largest] beside target = "number". Correct the schema.'
+                )
+            object.__setattr__(self, "target_range", check_limits(self.target_range))
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Schema:
@@ -169,6 +193,15 @@ class Schema:
         except ValueError as error:
             reason = str(error).replace("\n", " ")
             raise SchemaError(f"In schema {path}: {reason}") from None
+
+
+def label_columns(label: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Return the columns that a ``label`` names: one, several, or none.
+
+    >>> label_columns("year"), label_columns(["hiking", "chess"])
+    (('year',), ('hiking', 'chess'))
+    """
+    return () if label is None else (label,) if isinstance(label, str) else tuple(label)
 
 
 def contradiction(column: str, row_id: Any, expected: str) -> SchemaError:

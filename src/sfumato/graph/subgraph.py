@@ -43,6 +43,7 @@ def induced(graph: Graph, nodes: Sequence[int] | NDArray[np.integer]) -> Graph |
         indices=indices,
         x=x,
         y=y,
+        targets=None if graph.targets is None else graph.targets.take(chosen),
         roles=roles,
         node_ids=ids,
         max_degree=most,

@@ -25,6 +25,7 @@ class Face:
             empty for one that sets several (:meth:`~sfumato.method.contract.Listed.from_options`).
         defaults: the default in words, for an option that means another thing for each method.
         units: names of the privacy units under which the method has a proof.
+        targets: kinds of :class:`~sfumato.graph.targets.Targets` that it learns, beside classes.
         candidates: settings that tuning chooses from unless told others; None where the method cannot be tuned.
         citations: keys in ``report/references.bib`` of the works that it rests on.
 
@@ -38,6 +39,7 @@ class Face:
     options: Mapping[str, str] = field(default_factory=dict)
     defaults: Mapping[str, str] = field(default_factory=dict)
     units: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
     candidates: tuple[Mapping[str, Any], ...] | None = None
     citations: tuple[str, ...] = ()
 

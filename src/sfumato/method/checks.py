@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato._validate import fail
-from sfumato.errors import DataError, InputError, LedgerError
+from sfumato.errors import DataError, InputError, LedgerError, UnsupportedTargetError
+from sfumato.graph.facts import labeled_mask
 from sfumato.graph.schema import CATEGORIES
+from sfumato.graph.targets import MULTILABEL, RANGE
 from sfumato.privacy.events import MOST
 from sfumato.record.ledger import OWN
 
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 
 _LONGEST_NAME = 200
 _MOST_ASSUMED = 10_000
+LEARNERS = ("gap", "progap", "mlp")
+"""Methods that learn several labels of a node, or a number; a test compares it with the cards."""
+_READS = dict.fromkeys(("label-messages", "piloted-messages", "promised-messages", "lpgnet"), "messages are")
 
 
 def check_spec(spec: dict[str, Any], certificate: dict[str, Any]) -> None:
@@ -94,6 +99,37 @@ def check_settings(method: Method) -> None:
             raise fail(name, value, expected, "Write it as a float, or lower it.")
 
 
+def check_target(method: Method, unit: Unit, public: PublicFacts) -> None:
+    """Refuse targets that a ``method`` does not learn, and limits of a number that a ``unit`` lets nobody read off the data.
+
+    ``public`` are the facts of the graph.
+
+    Raises:
+        UnsupportedTargetError: the method learns classes alone, or the limits of the number are not public.
+
+    >>> from sfumato.graph.facts import PublicFacts
+    >>> from sfumato.privacy.units import NodeLevel
+    >>> facts = PublicFacts(100, 75, 8, 1, False, assumed=("target range",), target="number", target_range=(0.0, 1.0))
+    >>> from sfumato.central.gap import GAP
+    >>> check_target(GAP(), NodeLevel(max_out_degree=5), facts)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    sfumato.errors.UnsupportedTargetError: Expected a range of the number that is known without this data under unit node...
+    """
+    if public.target is None or method.origin is not None:
+        return
+    if public.target not in method.card.targets:
+        what = "several labels of a node" if public.target == MULTILABEL else "a number"
+        raise UnsupportedTargetError(
+            f"Method {method.name!r} cannot learn {what}: its {_READS.get(method.name, 'loss is')} made for one class a node. "
+            f"Use one of {', '.join(LEARNERS)}, or make classes of the target."
+        )
+    if RANGE in public.assumed and "labels" not in unit.public:
+        raise UnsupportedTargetError(
+            f"Expected a range of the number that is known without this data under unit {unit.name}, got one that was read off "
+            "protected numbers. Declare it: limits=(least, largest), or target_range in the schema."
+        )
+
+
 def check_same(planned: PublicFacts, found: PublicFacts, *, learns: bool) -> None:
     """Refuse a graph with other public counts than those that a plan was calibrated for.
 
@@ -103,7 +139,8 @@ def check_same(planned: PublicFacts, found: PublicFacts, *, learns: bool) -> Non
     Raises:
         DataError: a count differs.
     """
-    names = ("num_nodes", "num_features", "image_shape", "directed", *(("num_train", "num_classes") if learns else ()))
+    learned = ("num_train", "num_classes", "target", "target_range") if learns else ()
+    names = ("num_nodes", "num_features", "image_shape", "directed", *learned)
     for name in names:
         expected, got = getattr(planned, name), getattr(found, name)
         if expected != got:
@@ -111,6 +148,20 @@ def check_same(planned: PublicFacts, found: PublicFacts, *, learns: bool) -> Non
                 f"Expected a graph with {name}={expected} as the plan was calibrated for, got {got}. "
                 "Calibrate with this graph's public_facts(unit)."
             )
+
+
+def check_as_trained(trained: PublicFacts, public: PublicFacts) -> None:
+    """Refuse to apply a model to a graph with other features or another target than it was trained with.
+
+    ``trained`` are the facts of the plan of training, ``public`` those of the other graph.
+
+    Raises:
+        InputError: a fact differs.
+    """
+    for name in ("num_features", "num_classes", "target", "target_range"):
+        expected, found = getattr(trained, name), getattr(public, name)
+        if expected != found:
+            raise fail(f"public.{name}", found, f"to be {expected} as in training", "Read both with one schema.")
 
 
 def check_stated(planned: PublicFacts, found: PublicFacts) -> None:
@@ -143,15 +194,15 @@ def check_learnable(graph: Graph, unit: Unit, *, labeled: bool = True) -> None:
     ``unit`` says whether labels are public. A graph that is not ``labeled`` needs classes alone: reports tell of the labels.
 
     Raises:
-        DataError: the graph has no training nodes, fewer than two classes, or too few public labels.
+        DataError: the graph has no training nodes, fewer than two classes and no targets, or too few public labels.
     """
     if not graph.train_mask.any():
         raise DataError(f"Expected graph {graph.name!r} to have nodes in the training role, got none. Check roles.")
-    if (labeled and graph.y is None) or graph.num_classes < 2:
+    if graph.targets is None and ((labeled and graph.y is None) or graph.num_classes < 2):
         raise DataError(f"Expected graph {graph.name!r} to have labels of at least 2 classes. Name a label column.")
-    if graph.y is None or "labels" not in unit.public:
+    if (graph.y is None and graph.targets is None) or "labels" not in unit.public:
         return
-    known = int((graph.train_mask & (graph.y >= 0)).sum())
+    known = int((graph.train_mask & labeled_mask(graph)).sum())
     if known < 2:
         raise DataError(f"Expected at least two labeled training nodes, got {known}. Check the label column and roles.")
 

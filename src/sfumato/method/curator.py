@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sfumato._validate import fail
 from sfumato.errors import UnsupportedUnitError
+from sfumato.method.checks import check_target
 from sfumato.method.contract import Method
 from sfumato.method.plan import Plan
 from sfumato.noise.exact import round_up
@@ -49,7 +50,9 @@ class CuratorMethod(Method):
         Raises:
             InputError: a budget is missing, or one is given without privacy, or it is too small for DP-SGD.
             UnsupportedUnitError: the method has no proof under this unit.
+            UnsupportedTargetError: the method does not learn such targets.
         """
+        check_target(self, unit, public)
         if not unit.private:
             if budget is not None:
                 raise fail(

@@ -20,6 +20,7 @@ from sfumato._validate import check_int, fail
 from sfumato.errors import LedgerError, UnsupportedUnitError
 from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.graph.splits import DEFAULT_FRACTIONS
+from sfumato.graph.targets import answers, probabilities
 from sfumato.method import checks
 from sfumato.method.contract import Accuracies, Arrays, Method, Origin, Planned, Progress, Watch
 from sfumato.method.engine import PlanEntry
@@ -57,6 +58,7 @@ class Plan(ShownPlan, Planned):
     Raises:
         InputError: a number of the plan has a form that no certificate holds.
         UnsupportedUnitError: the method's card does not name the unit.
+        UnsupportedTargetError: the method does not learn such targets.
     """
 
     def __post_init__(self) -> None:
@@ -65,6 +67,7 @@ class Plan(ShownPlan, Planned):
                 f"Method {self.method.name!r} has no proof under unit {self.unit.name}. Use one of its units: "
                 f"{', '.join(self.method.card.units) or 'none'}."
             )
+        checks.check_target(self.method, self.unit, self.public)
         for method in (self.method, *self.method.choices):
             checks.check_settings(method)
 
@@ -245,22 +248,21 @@ class Fitted(ReleasedRows, ShownFit):
     collection: bytes | None = None
 
     def predict_proba(self, graph: Graph) -> NDArray[np.float32]:
-        """Compute class probabilities of the fitted graph, float32 [num_nodes, num_classes]; this spends nothing.
+        """Compute probabilities of the classes, or of each label, float32 [num_nodes, num_classes]; this spends nothing.
 
         Raises:
             InputError: the graph has other node ids, so that its arcs would have to be read, which needs a new plan; or it
-                has other feature columns.
+                has other feature columns; or the target is a number.
         """
-        self.check_fitted(graph)
-        scores = self.ran.method.scores(self.ran, self.weights, self.released, graph)
-        scores = np.exp(scores - scores.max(axis=1, keepdims=True))
-        probabilities: NDArray[np.float32] = scores / scores.sum(axis=1, keepdims=True)
-        return probabilities
+        return probabilities(self.plan.public.target, self._scores(graph))
 
-    def predict(self, graph: Graph) -> NDArray[np.int64]:
-        """Return the most probable class of every node, int64 [num_nodes]; this spends nothing."""
-        classes: NDArray[np.int64] = self.predict_proba(graph).argmax(axis=1)
-        return classes
+    def predict(self, graph: Graph) -> NDArray[Any]:
+        """Return the class of every node, its labels (0 or 1) [num_nodes, num_labels], or its number; this spends nothing."""
+        return answers(self.plan.public.target, self.plan.public.target_range, self._scores(graph))
+
+    def _scores(self, graph: Graph) -> NDArray[np.float32]:
+        self.check_fitted(graph)
+        return self.ran.method.scores(self.ran, self.weights, self.released, graph)
 
     def calibrate_inference(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
         """Make a plan for the private aggregation of *another* graph with this model.
@@ -278,14 +280,12 @@ class Fitted(ReleasedRows, ShownFit):
         origins = self.origins()
         inference = self.plan.method.inductive(Origin(self.weights, self.graph_key, origins))
         if public.num_classes == 0:
-            public = replace(public, num_classes=self.plan.public.num_classes, num_train=0)
+            known = {name: getattr(self.plan.public, name) for name in ("num_classes", "target", "target_range")}
+            public = replace(public, num_train=0, **known)
         if unit != self.plan.unit:
             remedy = "Weights trained under another unit would be certified for more than they protect."
             raise fail("unit", unit, f"to be the unit of training, {self.plan.unit}", remedy)
-        for name in ("num_features", "num_classes"):
-            trained, found = getattr(self.plan.public, name), getattr(public, name)
-            if trained != found:
-                raise fail(f"public.{name}", found, f"to be {trained} as in training", "Read both with one schema.")
+        checks.check_as_trained(self.plan.public, public)
         if len(origins) > MOST_ORIGINS:
             remedy = "Infer with the model that was trained, not with one that was inferred."
             raise fail("builds_on", len(origins), f"to hold at most {MOST_ORIGINS} runs", remedy)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from sfumato.method.graph_key import GraphKey
     from sfumato.record.certificate import Certificate
 
+_LEARNED = {"multilabel": "labels", "number": "numbers"}
+
 
 class ShownPlan(Shown):
     """A plan shows its method, what it protects, its cost and what it releases."""
@@ -40,7 +42,7 @@ class ShownFit(Shown):
         return {
             "method": self.plan.method.name,
             "graph": f"{self.graph_key.name}, {self.graph_key.num_nodes:,} nodes",
-            "classes": f"{len(self.graph_key.classes)}",
+            _LEARNED.get(self.plan.public.target or "", "classes"): f"{len(self.graph_key.classes)}",
             "protects": self.plan.unit.describe(),
             "cost": claim_words(self.certificate.epsilon, self.certificate.delta),
         }

@@ -1,4 +1,4 @@
-"""These scores compare predictions with known labels; rows with a missing label (-1) do not count."""
+"""These scores compare predictions with known labels; a missing one (-1 of classes, NaN of other targets) does not count."""
 
 from __future__ import annotations
 
@@ -40,6 +40,78 @@ def macro_f1(y: NDArray[np.integer], predicted: NDArray[np.integer], num_classes
     np.add.at(confusion, (y[labeled], predicted[labeled]), 1)
     total = confusion.sum(0) + confusion.sum(1)
     return float((2 * np.diag(confusion)[total > 0] / total[total > 0]).mean())
+
+
+def label_scores(y: NDArray[np.floating], chances: NDArray[np.floating]) -> dict[str, float]:
+    """Compute micro-F1 and macro-F1 at a probability of one half, and the mean area under the ROC curve of each label.
+
+    A label that neither occurs nor is predicted has no F1, and one that all nodes have, or none, has no area: they do not count.
+
+    Args:
+        y: 0, 1 or NaN [n, k].
+        chances: predicted probabilities [n, k].
+
+    Raises:
+        InputError: no label is known.
+
+    >>> found = label_scores(np.array([[0, 1], [1, 1], [1, 0]]), np.array([[0.1, 0.9], [0.8, 0.4], [0.6, 0.2]]))
+    >>> {name: round(value, 3) for name, value in found.items()}
+    {'micro_f1': 0.857, 'macro_f1': 0.833, 'roc_auc': 1.0}
+    """
+    known = _there(y)
+    true, said = (y == 1) & known, (chances > 0.5) & known
+    right, total = (true & said).sum(0), true.sum(0) + said.sum(0)
+    each = 2 * right[total > 0] / total[total > 0]
+    areas = [_area(y[rows, at], chances[rows, at]) for at, rows in enumerate(known.T)]
+    return {
+        "micro_f1": float(2 * right.sum() / max(total.sum(), 1)),
+        "macro_f1": float(each.mean()) if len(each) else 0.0,
+        "roc_auc": float(np.nanmean(areas)) if not np.isnan(areas).all() else 0.5,
+    }
+
+
+def number_scores(y: NDArray[np.floating], said: NDArray[np.floating]) -> dict[str, float]:
+    """Compute the share of the variance that is explained (R2), the mean absolute error and the root of the mean squared error.
+
+    Args:
+        y: numbers [n], NaN for missing.
+        said: predicted numbers [n].
+
+    Raises:
+        InputError: no number is known.
+
+    >>> found = number_scores(np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 4.0]))
+    >>> {name: round(value, 3) for name, value in found.items()}
+    {'r2': 0.5, 'mae': 0.333, 'rmse': 0.577}
+    """
+    known = _there(y)
+    truth = y[known].astype(np.float64)
+    error = said[known].astype(np.float64) - truth
+    spread = float(np.var(truth))
+    mean_square = float(np.mean(error**2))
+    return {
+        "r2": 1 - mean_square / spread if spread else float(mean_square == 0),
+        "mae": float(np.abs(error).mean()),
+        "rmse": mean_square**0.5,
+    }
+
+
+def _area(y: NDArray[np.floating], chances: NDArray[np.floating]) -> float:
+    """The share of pairs of a node with the label and one without whose order is right; ties count half."""
+    positive = int((y == 1).sum())
+    pairs = positive * (len(y) - positive)
+    if not pairs:
+        return float("nan")
+    _, place, count = np.unique(chances, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(count) - (count - 1) / 2)[place]
+    return float((ranks[y == 1].sum() - positive * (positive + 1) / 2) / pairs)
+
+
+def _there(y: NDArray[np.floating]) -> NDArray[np.bool_]:
+    known: NDArray[np.bool_] = ~np.isnan(y)
+    if not known.any():
+        raise fail("y", "no known target", "to hold at least one target to score against", "Check the roles.")
+    return known
 
 
 def _labeled(y: NDArray[np.integer]) -> NDArray[np.bool_]:

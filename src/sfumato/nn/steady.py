@@ -53,6 +53,16 @@ def softmax(scores: Tensor) -> Tensor:
     return raised / reduce(torch.add, raised.unbind(1))[:, None]
 
 
+def sigmoid(scores: Tensor) -> Tensor:
+    """Compute 1 / (1 + e^-s) for each of float64 scores.
+
+    >>> sigmoid(torch.tensor([0.0, -800.0], dtype=torch.float64)).tolist() == [0.5, math.exp(-700)]
+    True
+    """
+    raised = exp(-scores.abs())
+    return torch.where(scores >= 0, 1.0, raised) / (1.0 + raised)
+
+
 def attention(scores: Tensor, rows: Tensor) -> Tensor:
     """Compute the mean of the rows of each example [n, K, width] weighted by the softmax of its scores [n, K]; [n, width].
 

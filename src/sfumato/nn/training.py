@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
+
+if TYPE_CHECKING:
+    from sfumato.nn.losses import Loss
 
 Steps = Callable[[int, int], None]
 """Told how many steps are done, and of how many."""
@@ -143,8 +148,11 @@ def train_full_batch(
     validation_targets: Tensor,
     patience: int | None = None,
     progress: Steps | None = None,
+    loss: Loss | None = None,
 ) -> list[float]:
     """Train by Adam on the cross-entropy, in place; with ``validate``, keep the epoch with the best accuracy there.
+
+    With another ``loss`` the epoch with the least of it is kept.
 
     Choosing an epoch reads the validation labels: callers pass ``validate`` only where labels are public.
 
@@ -152,40 +160,43 @@ def train_full_batch(
         model: the network, changed in place.
         scores: scores of the training rows, [num_train, num_classes], in training mode; or several such functions, each for
             one of the equal parts that ``torch.tensor_split`` makes of the rows. Their gradients are added up before a step.
-        targets: int64 [num_train]; -1 has no loss.
+        targets: int64 [num_train], where -1 has no loss; or what ``loss`` compares with scores.
         num_classes: how many there are.
         epochs: passes over the training rows.
         learning_rate: step size of Adam.
         weight_decay: multiple of the parameters that is added to the gradient.
         validate: scores of the validation rows, in evaluation mode.
-        validation_targets: classes of the validation rows, int64 [num_val].
+        validation_targets: targets of the validation rows.
         patience: epochs without a better accuracy on the validation rows after which training ends; None never ends it.
         progress: a function, called with (epoch, epochs).
+        loss: of targets that are no classes; None is the cross-entropy.
 
     Returns:
         The training loss of each epoch.
     """
     optimizer = Adam(model.parameters(), learning_rate, weight_decay)
-    labeled = targets >= 0
     parts = [scores] if callable(scores) else scores
-    mass = functional.one_hot(targets.clamp_min(0), num_classes).T * (labeled / labeled.sum())
-    masses = mass.tensor_split(len(parts), dim=1)
-    best, best_epoch, best_state, losses = -1.0, 0, None, []
+    measures = _measures(loss, targets, num_classes, len(parts))
+    best, best_epoch, best_state, losses = -math.inf, 0, None, []
     for epoch in range(epochs):
         model.train()
-        loss = torch.zeros(())
-        for part, own in zip(parts, masses, strict=True):
-            found = _CrossEntropy.apply(part(), own)
+        total = torch.zeros(())
+        for part, measure in zip(parts, measures, strict=True):
+            found = measure(part())
             found.backward()
-            loss += found.detach()
+            total += found.detach()
         optimizer.step()
-        losses.append(loss)
+        losses.append(total)
         if validate is not None:
             model.eval()
             with torch.no_grad():
-                accuracy = float(torch.eq(validate().argmax(1), validation_targets).double().mean())
-            if accuracy > best:
-                best, best_epoch = accuracy, epoch
+                held_out = validate()
+                if loss is None:
+                    merit = float(torch.eq(held_out.argmax(1), validation_targets).double().mean())
+                else:
+                    merit = -float(loss.mean(held_out, validation_targets))
+            if merit > best:
+                best, best_epoch = merit, epoch
                 best_state = {key: value.clone() for key, value in model.state_dict().items()}
         if progress is not None:
             progress(epoch + 1, epochs)
@@ -194,7 +205,27 @@ def train_full_batch(
     if best_state is not None:
         model.load_state_dict(best_state)
     model.eval()
-    return [float(loss) for loss in losses]
+    return [float(one) for one in losses]
+
+
+def _measures(loss: Loss | None, targets: Tensor, num_classes: int, num_parts: int) -> list[Callable[[Tensor], Tensor]]:
+    """For each part of the rows, what its scores add to the mean loss."""
+    if loss is None:
+        labeled = targets >= 0
+        mass = functional.one_hot(targets.clamp_min(0), num_classes).T * (labeled / labeled.sum())
+        return [partial(_cross_entropy, own) for own in mass.tensor_split(num_parts, dim=1)]
+    known = (~targets.isnan()).sum()
+    return [partial(_share_of, loss, own, known) for own in targets.tensor_split(num_parts)]
+
+
+def _cross_entropy(mass: Tensor, scores: Tensor) -> Tensor:
+    found: Tensor = _CrossEntropy.apply(scores, mass)
+    return found
+
+
+def _share_of(loss: Loss, targets: Tensor, known: Tensor, scores: Tensor) -> Tensor:
+    own = (~targets.isnan()).sum()
+    return loss.mean(scores, targets) * (own / known) if own else 0 * scores.sum()
 
 
 def train_in_batches(

@@ -94,7 +94,7 @@ def implausible(
         found.append(Caveat("few-nodes", text + "accuracy on. Collect more."))
     if reads_links:
         found += _links(facts)
-    if learns and facts["num_classes"]:
+    if learns and facts["num_classes"] and not facts.get("target"):
         found += [*_classes(facts), *_hidden(unit, epsilon, delta, facts, settings)]
     return tuple(found)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from sfumato.catalog import METHODS
 from sfumato.evaluation.controls import titles
-from sfumato.evaluation.scores import Summary
+from sfumato.evaluation.scores import ERRORS, TITLES, Summary
 from sfumato.report.page import Facts, Section, Table
 from sfumato.report.run_figures import THIS_RUN, price_figure
 from sfumato.report.words import interval, percent
@@ -23,7 +23,7 @@ def price_sections(metrics: Mapping[str, Any] | None, method: str) -> tuple[Sect
     >>> price_sections(None, "gap")
     ()
     """
-    found = [] if metrics is None else _accuracies(metrics, method)
+    found = [] if metrics is None else _scores(metrics, method)
     if metrics is None or len(found) < 2:
         return ()
     text, gain = "What this run reaches beside its controls.", metrics.get("graph_gain_recovered")
@@ -39,14 +39,17 @@ def scores_section(metrics: Mapping[str, Any], method: str) -> Section:
         metrics: what metrics.json holds.
         method: the name of the method.
     """
-    found = _accuracies(metrics, method)
+    found = _scores(metrics, method)
+    score = "AUC" if metrics.get("task") == "link" else TITLES[metrics.get("score", "accuracy")]
     rows = tuple((title, percent(one.mean), interval(one.low, one.high), str(one.seeds)) for title, one in found)
-    score = _score(metrics)
-    columns = ("Accuracy of" if score == "Test accuracy" else "AUC of", "Percent", "95 % interval", "Seeds")
-    table = Table("metrics", f"{score} beside its controls; only the fit of seed 0 is saved", columns, rows)
-    facts = []
-    if metrics.get("test_macro_f1"):
-        facts.append(("Macro-F1 of this run", f"{percent(metrics['test_macro_f1']['mean'])} %"))
+    columns = (f"{score[:1].upper()}{score[1:]} of", "Percent", "95 % interval", "Seeds")
+    table = Table("metrics", f"{_score(metrics)} beside its controls; only the fit of seed 0 is saved", columns, rows)
+    others = metrics.get("test_scores") or {"macro_f1": metrics.get("test_macro_f1")}
+    facts = [
+        (f"{TITLES[name]} of this run", f"{one['mean']:.4g}" if name in ERRORS else f"{percent(one['mean'])} %")
+        for name, one in others.items()
+        if one and name != metrics.get("score")
+    ]
     if metrics.get("graph_gain_recovered") is not None:
         gain = f"{100 * metrics['graph_gain_recovered']:.0f} % = (this run - floor) / (ceiling - floor)"
         facts.append(("Graph gain kept", gain))
@@ -58,11 +61,13 @@ def scores_section(metrics: Mapping[str, Any], method: str) -> Section:
 
 
 def _score(metrics: Mapping[str, Any]) -> str:
-    return "AUC of held-out links" if metrics.get("task") == "link" else "Test accuracy"
+    if metrics.get("task") == "link":
+        return "AUC of held-out links"
+    return f"Test {TITLES[metrics.get('score', 'accuracy')]}"
 
 
-def _accuracies(metrics: Mapping[str, Any], method: str) -> list[tuple[str, Summary]]:
-    """The test accuracies (of links: the AUC) of controls and run; the run is second to last."""
+def _scores(metrics: Mapping[str, Any], method: str) -> list[tuple[str, Summary]]:
+    """The test scores (of links: the AUC) of controls and run, by which they are compared; the run is second to last."""
     if metrics.get("task") == "link":
         found = (
             ("Floor: public likeness, no edge", "floor"),
@@ -72,5 +77,7 @@ def _accuracies(metrics: Mapping[str, Any], method: str) -> list[tuple[str, Summ
         return [(title, Summary(**metrics[key])) for title, key in found if metrics.get(key)]
     beside = titles(method, metrics).items() if method in METHODS else ()
     names = [(key, title[:1].upper() + title[1:]) for key, title in beside]
-    names.insert(-1 if names else 0, ("test_accuracy", THIS_RUN))
-    return [(title, Summary(**metrics[key])) for key, title in names if metrics.get(key)]
+    names.insert(-1 if names else 0, ("test", THIS_RUN))
+    own = metrics["test_scores"][metrics["score"]] if "test_scores" in metrics else metrics.get("test_accuracy")
+    values = {**metrics, "test": own}
+    return [(title, Summary(**values[key])) for key, title in names if values.get(key)]

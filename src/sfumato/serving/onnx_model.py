@@ -16,6 +16,7 @@ from sfumato._optional import require
 from sfumato._validate import fail
 from sfumato.bounded.counting import count_sensitivity
 from sfumato.bounded.kernels import UNIT
+from sfumato.graph.targets import MULTILABEL, NUMBER
 from sfumato.privacy.units import unit_from_dict
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ def onnx_model(stored: StoredRun) -> bytes:
     """Return the ONNX file of a run. It spends nothing: all of it was released.
 
     Inputs are ``features``, float32 [nodes, columns], and ``aggregate_1``, ``aggregate_2`` and so on, int64, the rows of these
-    nodes in ``releases.safetensors``. The output is ``probabilities``, float32 [nodes, classes]. Nodes are not mixed, so any
-    rows may be given. Classes and the sentence of the certificate stand in the metadata.
+    nodes in ``releases.safetensors``. The output is ``probabilities``, float32 [nodes, classes], of several labels one each.
+    Nodes are not mixed, so any rows may be given. Classes and the sentence of the certificate stand in the metadata.
 
     Args:
         stored: what :func:`~sfumato.record.release_folder.read_release` returns.
@@ -48,9 +49,15 @@ def onnx_model(stored: StoredRun) -> bytes:
         raise fail("unit", unit.name, "to be a unit of privacy", "Without privacy nothing was released.")
     if method == "label-messages" and "labels" not in unit.public:
         raise fail("unit", unit.name, "to be edge for label-messages", "Predict with `sfumato predict`.")
+    target = stored.spec["public"].get("target")
+    if target == NUMBER:
+        raise fail("target", target, "to be classes or labels", "A number has no probabilities: use `sfumato predict`.")
     graph = _Graph(stored)
     scores = {"label-messages": _label_messages, "graph-free": _features_alone, "gap": _gap}[method](graph, stored)
-    graph.add("Softmax", scores, output="probabilities", axis=1)
+    if target == MULTILABEL:
+        graph.add("Sigmoid", scores, output="probabilities")
+    else:
+        graph.add("Softmax", scores, output="probabilities", axis=1)
     return graph.file(stored)
 
 

@@ -82,8 +82,8 @@ def _add_public(data: Data, graph: Graph, public: tuple[str, ...], ids_digest: s
         raise fail("graph", graph.name, "to have the node ids of the run", "Pass the graph that was fitted.")
     if "features" in public and data.x is None and graph.x is not None:
         data.x = torch.tensor(graph.x if isinstance(graph.x, np.ndarray) else graph.x.toarray())
-    if "labels" in public and graph.y is not None:
-        data.y = torch.tensor(graph.y)
+    if "labels" in public and (graph.y is not None or graph.targets is not None):
+        data.y = torch.tensor(graph.y if graph.targets is None else graph.targets.values)
     if "roles" in public and graph.roles is not None:
         for mask in _MASKS:
             data[mask] = torch.tensor(getattr(graph, mask))

@@ -32,6 +32,7 @@ class MLP(Central):
         "record": _OF_RECORDS,
     }
     reads_links = False
+    targets: ClassVar[tuple[str, ...]] = ("multilabel", "number")
 
     def layers(self, certificate: Certificate) -> dict[str, Sizes]:
         """Return two linear layers, and a batch norm."""
@@ -43,6 +44,7 @@ class Linear(MLP):
     """The rules of method linear: a center of features, where their matrix may be dense, and logistic regression."""
 
     settings: ClassVar = {"epochs": "count", "learning_rate": "positive up to 10", "l2_clip_norm": "positive"}
+    targets: ClassVar[tuple[str, ...]] = ()
 
     def releases(self, certificate: Certificate) -> list[Planned]:
         """Return the center and the head where labels are private, and nothing otherwise."""
@@ -85,6 +87,7 @@ class SAGE(Rules):
     """The rules of methods sage and reference, which have no proof and run without privacy only."""
 
     settings: ClassVar = {"width": "count", "epochs": "count", "learning_rate": "positive up to 10"}
+    targets: ClassVar[tuple[str, ...]] = ("multilabel", "number")
 
 
 class GraphFree(Rules):

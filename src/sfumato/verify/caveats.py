@@ -45,7 +45,7 @@ def of_the_graph(certificate: dict[str, Any], reads_links: bool) -> Found:
     """
     facts, learns = certificate["public_facts"], not certificate["composition"]["builds_on"]
     yield from _sizes(facts, reads_links, learns)
-    if learns and facts["num_classes"]:
+    if learns and facts["num_classes"] and not facts.get("target"):
         yield from _classes(facts)
         yield from _hidden(certificate, facts, certificate["settings"].get("epsilon_y"))
 

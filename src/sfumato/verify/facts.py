@@ -41,6 +41,25 @@ def fact_faults(certificate: Certificate) -> Iterator[str]:
     yield from _assumed_faults(certificate)
 
 
+def target_faults(certificate: Certificate, rules: Rules) -> Iterator[str]:
+    """Yield a problem for a target that the method does not learn, or whose range does not fit it.
+
+    A range can only be known without the data, or read off public labels: no fact that is assumed public may be one.
+    """
+    facts, where = certificate["public_facts"], "certificate.json: public_facts."
+    target, limits = facts.get("target"), facts.get("target_range")
+    if target is not None and target not in rules.targets:
+        yield f"{where}target: method {plain(certificate['method'])} learns no target of kind {target}"
+    if (limits is not None) != (target == "number"):
+        yield f"{where}target_range: expected with target number, and with no other"
+    elif limits is not None and not (len(limits) == 2 and limits[0] < limits[1]):
+        yield f"{where}target_range: expected two numbers, the smaller one first"
+    if target == "number" and facts["num_classes"] != 1:
+        yield f"{where}num_classes: expected 1, since one number is learned, got {facts['num_classes']}"
+    if target is not None and "untrained_classes" in facts:
+        yield f"{where}untrained_classes: expected none, since no class is learned"
+
+
 def _assumed_faults(certificate: Certificate) -> Iterator[str]:
     """Yield a problem for wrong facts read off protected data.
 

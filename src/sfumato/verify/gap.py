@@ -31,6 +31,7 @@ class GAP(Central):
         },
     }
     inductive = True
+    targets: ClassVar[tuple[str, ...]] = ("multilabel", "number")
 
     def setting_faults(self, certificate: Certificate) -> Iterator[str]:
         """Yield a problem for settings that are not exactly those of the method; concatenation is not named."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .arrivals import arrival_faults
 from .copies import graph_faults, ledger_faults, spec_faults
 from .documents import form_faults, forms, plain
-from .facts import fact_faults, origin_faults
+from .facts import fact_faults, origin_faults, target_faults
 from .releases import Tensors, output_faults, release_faults
 from .selection import is_tuned, selection_faults
 from .words import words_faults
@@ -70,6 +70,7 @@ def method_faults(
     yield from arrival_faults(certificate, rules)
     if rules.on_graph:
         yield from fact_faults(certificate)
+        yield from target_faults(certificate, rules)
     yield from rules.faults(certificate)
     if not is_tuned(certificate):
         yield from release_faults(certificate, rules)

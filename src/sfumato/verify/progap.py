@@ -30,6 +30,7 @@ class ProGAP(Central):
         },
     }
     inductive = True
+    targets: ClassVar[tuple[str, ...]] = ("multilabel", "number")
     epochs = 5
 
     def hops(self, certificate: Certificate) -> int:

@@ -28,7 +28,8 @@ class Rules:
     ``settings`` are the kinds of its settings (``values.py``). ``audience`` says who may see what, by the name of each unit
     under which the method has a proof. ``trust`` replaces the unit's trust model (``sentences.py``). ``facts`` is the form of
     its public facts in the JSON Schema. ``inductive`` says whether weights may come from another run, ``reads_links``
-    whether it learns from neighbors, and ``arrives`` whether it has releases for nodes that arrive later.
+    whether it learns from neighbors, ``arrives`` whether it has releases for nodes that arrive later, and ``targets`` which kinds
+    of targets it learns beside classes.
     """
 
     settings: ClassVar[Mapping[str, str]] = {}
@@ -38,6 +39,7 @@ class Rules:
     inductive: ClassVar[bool] = False
     reads_links: ClassVar[bool] = True
     arrives: ClassVar[bool] = False
+    targets: ClassVar[tuple[str, ...]] = ()
 
     @property
     def on_graph(self) -> bool:
