@@ -97,7 +97,7 @@ def test_a_ledger_file_is_written_as_releases_happen(original, tmp_path):
     fitted = sf.GAP().calibrate(sf.Budget(1, 1e-7), UNIT, graph.public_facts(UNIT)).fit(
         graph, ledger=path, progress=progress
     )  # fmt: skip
-    assert dict(seen) == {"encoder": 1, "classifier": 3}
+    assert dict(seen) == {"fitting a network on features": 1, "fitting the classifier": 3}
     assert path.read_text() == fitted.ledger.text()
 
 

@@ -182,7 +182,7 @@ def test_the_schema_uses_only_what_the_verifier_reads():
                 "deployment": {"curator_type", "sector", "region", "implementation"},
                 "release": {"arc_change"},
                 "plan": {"arrival"},
-                "graph_facts": {"num_arcs", "untrained_classes", "degree_bounds", "image_shape"},
+                "graph_facts": {"num_arcs", "untrained_classes", "degree_bounds", "image_shape", "target", "target_range"},
                 "graph_spec": {"own"},
                 "graph_key": {"ranges"},
                 "asked": {"features", "label", "links"},

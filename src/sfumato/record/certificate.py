@@ -20,7 +20,7 @@ from sfumato.privacy.units import Unit, class_named, unit_to_dict
 from sfumato.record import arrivals, collected, deployment
 from sfumato.record.ledger import Ledger, Release, canonical_json
 from sfumato.record.prices import MOST, prices
-from sfumato.record.shown import ShownCertificate
+from sfumato.record.shown import ShownCertificate, factor_words
 from sfumato.record.shown import round_up as round_up
 
 FORMAT = 2
@@ -130,6 +130,8 @@ class Certificate(ShownCertificate):
             f"Protects {self.values['protects']}.",
             f"Whoever sees the release learns at most epsilon = {round_up(claim['epsilon'])}, delta = {claim['delta']:.3g} "
             f"about it (unit {unit['name']}, relation {unit['relation']}).",
+            *factor_words(claim),
+            self.not_protected,
             *_shares(self.values),
             *price_words(self.values),
             f"Trust model: {self.values['trust_model']}.",

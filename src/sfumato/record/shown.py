@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 from sfumato._shown import Shown
+from sfumato.privacy.units import unit_from_dict
+
+_MOST_IN_WORDS = 10.0
 
 
 class ShownCertificate(Shown):
@@ -20,6 +24,12 @@ class ShownCertificate(Shown):
     """
 
     values: Mapping[str, Any]
+
+    @property
+    def not_protected(self) -> str:
+        """What the unit leaves open, in one sentence: parts of the data that a release may tell."""
+        parts = ", ".join(part.replace("_", " ") for part in unit_from_dict(self.values["unit"]).public)
+        return f"Not protected, since the unit takes them for public: {parts}."
 
     def facts(self) -> Mapping[str, str]:
         """Return the claim: what it protects, its cost, and whom it trusts."""
@@ -51,3 +61,21 @@ def round_up(epsilon: float) -> str:
     '10'
     """
     return f"{Decimal(epsilon).quantize(Decimal('0.000001'), ROUND_CEILING).normalize():f}"
+
+
+def factor_words(claim: Mapping[str, Any]) -> list[str]:
+    """Say a claim in everyday words, as long as the factor e^epsilon is one that a reader can imagine.
+
+    >>> factor_words({"epsilon": 1.0, "delta": 0.0})[0][:75]
+    'So nothing that anybody can see becomes more than 2.72 times as likely beca'
+    """
+    epsilon, delta = claim["epsilon"], claim["delta"]
+    if epsilon > _MOST_IN_WORDS:
+        return []
+    times = math.ceil(100 * math.exp(epsilon)) / 100
+    apart = f", apart from an added probability of at most {delta:.3g}" if delta else ""
+    several = "k of them at k times this epsilon" + (", and with a larger delta" if delta else "")
+    return [
+        f"So nothing that anybody can see becomes more than {times:g} times as likely because of it{apart}. Several of them "
+        f"together are protected less: {several}."
+    ]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sfumato.privacy.units import Unit
 
 NOT_PROTECTED = {
     "node_ids": "who is in the data",
@@ -142,6 +145,16 @@ def _link(certificate: Mapping[str, Any]) -> Person:
     what = "one entry in your list of links: whether one certain person is in it"
     belief = "one certain person is in your list"
     return Person(what, "whether one certain person is in your list", belief, how=how, limits=(_SEVERAL,), twice=True)
+
+
+def num_records(unit: Unit, facts: Mapping[str, Any]) -> int | None:
+    """Return how many records there are under a unit, if that is public: nodes, users or cells; else None.
+
+    ``facts`` are the public facts of a certificate.
+    """
+    if unit.name in ("node", "local"):
+        return int(facts["num_nodes"])
+    return unit.num_cells(facts["num_classes"])
 
 
 _PEOPLE: Mapping[str, Callable[[Mapping[str, Any]], Person]] = {

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.privacy.units import Unit, unit_from_dict
 from sfumato.record.certificate import price_words
 from sfumato.record.deployment import ASKED, FLAVORS
+from sfumato.report.person import num_records
 from sfumato.report.words import ACCOUNTING, claim_words, event_words, plain, settings_words
 
 if TYPE_CHECKING:
@@ -180,9 +181,7 @@ def _guarantee(certificate: Mapping[str, Any], record: Mapping[str, str], unit: 
     yield Field("privacy_loss.privacy_unit", f"{level.capitalize()}-level: {certificate['protects']}", 2)
     differ = f"Two data sets are neighbors if {_RELATIONS[unit.relation]}. A record is: {certificate['protects']}."
     yield Field("privacy_loss.privacy_unit_details", " ".join([differ, *certificate["caveats"]]), 3)
-    counted = {"node": facts["num_nodes"], "local": facts["num_nodes"]}.get(unit.name) or unit.num_cells(
-        facts["num_classes"]
-    )
+    counted = num_records(unit, facts)
     asked = "about how many records there are, if that is public; never count protected records for it"
     yield Field("privacy_loss.number_of_privacy_units", counted or None, 0, asked)
     yield Field("privacy_loss.privacy_parameters.epsilon", claim["epsilon"], 2)
