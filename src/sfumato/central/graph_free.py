@@ -199,7 +199,7 @@ def grown(public: PublicFacts, graph: Graph, session: Session, most_work: int = 
     if not len(val) or len(np.unique(y[ids])) < 2:
         return []
     told, rows = session.watch.stage("trees"), (x[ids], y[ids], x[val], y[val])
-    read = b"".join(hashlib.sha256(np.ascontiguousarray(part)).digest() for part in rows)
+    read = b"".join(hashlib.sha256(part.tobytes()).digest() for part in rows)
     key = read, graph.num_classes, session.seed
     trees = _kept.get(key)
     if trees is None:
