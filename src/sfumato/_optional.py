@@ -17,6 +17,7 @@ EXTRAS = {
     "torch_geometric": "pyg",
     "numba": "train",
     "sklearn": "train",
+    "threadpoolctl": "train",
     "duckdb": "train",
     "pyarrow": "train",
     "safetensors": "train",

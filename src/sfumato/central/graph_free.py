@@ -31,7 +31,7 @@ _ROWS_AT_ONCE = 1 << 16
 _MOST_COLUMNS = 1000  # of trees
 _ROUNDS, _AT_ONCE, _LEAVES = 100, 20, 31
 _NODES = 2 * _LEAVES - 1
-_MOST_KEPT = 8
+_MOST_KEPT, _LEAST_SHARED = 8, 10_000_000  # with less work threads take longer than one alone
 _kept: dict[
     tuple[bytes, int, int], Arrays
 ] = {}  # a run, its floor and its ceiling grow the same trees from public rows
@@ -243,7 +243,9 @@ def grown(public: PublicFacts, graph: Graph, session: Session, most_work: int = 
     key = read, graph.num_classes, session.seed
     trees = _kept.get(key)
     if trees is None:
-        trees = _fitted_trees(*rows, graph.num_classes, session.seed, told)
+        require("sklearn.ensemble")  # whose threads are limited only once they are loaded
+        with require("threadpoolctl").threadpool_limits(1 if work < _LEAST_SHARED else None, "openmp"):
+            trees = _fitted_trees(*rows, graph.num_classes, session.seed, told)
         if len(_kept) == _MOST_KEPT:
             del _kept[next(iter(_kept))]
         _kept[key] = trees
