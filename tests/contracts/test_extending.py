@@ -148,7 +148,7 @@ def test_everything_knows_the_method(copy):
         "verify grouped": "unit: most 3, name group, relation add-remove",
         "train --help": "neighbor-labels",
         "tune --help": "neighbor-labels",
-        "docs": "| `neighbor-labels` | undirected edge |",
+        "docs": "| `neighbor-labels` | ",
     }.items():
         (found,) = (output for line, output in shown.items() if command in line)
         assert words in found

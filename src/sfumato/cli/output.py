@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato._files import whole_file
+from sfumato._validate import fail
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,8 +34,9 @@ def write_page(path: Path, text: str) -> None:
     """Write a text file. It gets its name once it is whole, and nothing else is left behind.
 
     Raises:
-        InputError: the folder or the disk refuses the file.
+        InputError: the folder or the disk refuses the file, or it would lie among certified files.
     """
+    check_outside(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(path) as file:
@@ -43,6 +45,19 @@ def write_page(path: Path, text: str) -> None:
         raise InputError(
             f"Cannot write {str(path)!r}: {error.strerror or error}. Make room, or name another file with --out."
         ) from error
+
+
+def check_outside(path: Path) -> None:
+    """Refuse a file below the folder of a release, whose manifest lists all that may be there.
+
+    Raises:
+        InputError: a folder above the file holds a manifest and a certificate.
+    """
+    for folder in path.resolve().parents:
+        if (folder / "manifest.json").is_file() and (folder / "certificate.json").is_file():
+            raise fail(
+                "out", str(path), "to be outside release/", "Only certified files belong there. Give another --out."
+            )
 
 
 def tell(caveats: Iterable[Caveat]) -> None:
@@ -103,8 +118,9 @@ def free_file(out: Path, force: bool) -> Path:
         force: whether predictions that are in it are replaced.
 
     Raises:
-        InputError: the file exists, and is not replaced.
+        InputError: the file exists, and is not replaced; or it would lie among certified files.
     """
+    check_outside(out)
     if out.exists() and not (force and _holds_predictions(out)):
         raise InputError(
             f"Expected out to be a new file, got {str(out)!r}, which exists. Read the predictions there, name another file "

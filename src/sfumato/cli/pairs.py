@@ -76,7 +76,7 @@ def write_scores(fitted: Fitted, graph: Graph, pairs: Path, out: Path) -> dict[s
         InputError: the run scores nodes, or the file does not exist.
     """
     header, lines = _read(pairs)
-    scores = fitted.score_pairs(graph, _rows(graph, pairs, lines))
+    scores = fitted.score_pairs(graph, _rows(graph, pairs, header, lines))
     _write(out, (*header, "score"), ((*ids, f"{score:.6f}") for ids, score in zip(lines, scores, strict=True)))
     return {"out": str(out), "pairs": len(lines), "epsilon_spent": 0.0}
 
@@ -105,8 +105,15 @@ def _ids(graph: Graph) -> list[Any]:
 def _read(path: Path) -> tuple[tuple[str, ...], list[tuple[str, str]]]:
     if not path.is_file():
         raise fail("pairs", str(path), "to be a CSV file with two columns of node ids", "Check the path.")
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        table = [line for line in csv.reader(file) if line]
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            table = [line for line in csv.reader(file) if line]
+    except UnicodeDecodeError:
+        raise DataError(f"Expected {str(path)!r} to be UTF-8 text, got other bytes. Save it as UTF-8.") from None
+    except csv.Error:
+        raise DataError(
+            f"Expected {str(path)!r} to be CSV, got a cell that is too long or not closed. Check its quotes."
+        ) from None
     for number, line in enumerate(table, 1):
         if len(line) < 2:
             raise DataError(
@@ -116,8 +123,12 @@ def _read(path: Path) -> tuple[tuple[str, ...], list[tuple[str, str]]]:
     return header, lines
 
 
-def _rows(graph: Graph, path: Path, lines: Sequence[tuple[str, str]]) -> NDArray[np.int64]:
+def _rows(graph: Graph, path: Path, header: tuple[str, ...], lines: Sequence[tuple[str, str]]) -> NDArray[np.int64]:
     places = {str(node): row for row, node in enumerate(_ids(graph))}
+    if {*header} <= places.keys():
+        raise DataError(
+            f"Expected the first line of {str(path)!r} to name the columns, got two node ids. Add a header."
+        )
     for number, ids in enumerate(lines, 2):
         for node in ids:
             if node not in places:

@@ -11,7 +11,7 @@ import typer
 
 from sfumato._optional import LIGHT, check_installed
 from sfumato._validate import check_choice, fail
-from sfumato.cli.output import write_page
+from sfumato.cli.output import check_outside, write_page
 from sfumato.cli.verified import verified
 from sfumato.errors import InputError
 from sfumato.evaluation.source import Source
@@ -47,8 +47,7 @@ def report(
     out = out or run / "reports" / _PAGES[audience]
     if out.suffix.lower() != ".html":
         raise fail("out", str(out), "to end in .html")
-    if (run / "release").resolve() in out.resolve().parents:
-        raise fail("out", str(out), "to be outside release/", "Only certified files belong there.")
+    check_outside(out)
     if audience == "owner":
         check_installed(*LIGHT, "matplotlib", "jinja2")
         from sfumato.report import read_run, run_page

@@ -71,6 +71,12 @@ def check_names(graph: Graph, assumed: Sequence[str]) -> None:
                 f"Expected names of graph, classes and columns to have at most {_LONGEST_NAME} characters, all printable, "
                 f"since the release holds them; got {text[:20]!r}, of length {len(text)}. Rename it."
             )
+    named = [name for name, _, _ in graph.ranges]
+    if named != [name for name in dict.fromkeys(graph.feature_names) if name in set(named)]:
+        raise DataError(
+            "Expected the ranges of a graph to be those of some of its feature_names, each once and in their order, got others. "
+            "Readers fill them from a schema: leave them as they are."
+        )
     if len(assumed) > _MOST_ASSUMED:
         raise DataError(
             f"Expected at most {_MOST_ASSUMED} facts to be read off the data, got {len(assumed)}. Declare columns in a schema."
@@ -115,9 +121,9 @@ def check_target(method: Method, unit: Unit, public: PublicFacts) -> None:
     Traceback (most recent call last):
     sfumato.errors.UnsupportedTargetError: Expected a range of the number that is known without this data under unit node...
     """
-    if public.target is None or method.origin is not None:
+    if public.target is None:
         return
-    if public.target not in method.card.targets:
+    if method.origin is None and public.target not in method.card.targets:
         what = "several labels of a node" if public.target == MULTILABEL else "a number"
         raise UnsupportedTargetError(
             f"Method {method.name!r} cannot learn {what}: its {_READS.get(method.name, 'loss is')} made for one class a node. "

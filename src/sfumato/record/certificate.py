@@ -20,7 +20,7 @@ from sfumato.privacy.units import Unit, class_named, unit_to_dict
 from sfumato.record import arrivals, collected, deployment
 from sfumato.record.ledger import Ledger, Release, canonical_json
 from sfumato.record.prices import MOST, prices
-from sfumato.record.shown import ShownCertificate, factor_words
+from sfumato.record.shown import ShownCertificate, delta_up, factor_words
 from sfumato.record.shown import round_up as round_up
 
 FORMAT = 2
@@ -113,7 +113,7 @@ class Certificate(ShownCertificate):
         claim, unit = self.values["claim"], self.values["unit"]
         words = (
             f"Protects {self.values['protects']}: whoever sees the release learns at most epsilon = "
-            f"{round_up(claim['epsilon'])}, delta = {claim['delta']:.3g} about it (unit {unit['name']}, relation "
+            f"{round_up(claim['epsilon'])}, delta = {delta_up(claim['delta'])} about it (unit {unit['name']}, relation "
             f"{unit['relation']}; {self.values['trust_model']})."
         )
         return " ".join([words, *price_words(self.values)])
@@ -128,9 +128,9 @@ class Certificate(ShownCertificate):
             return "No privacy: this run was trained without any guarantee; nothing of it may be released."
         lines = [
             f"Protects {self.values['protects']}.",
-            f"Whoever sees the release learns at most epsilon = {round_up(claim['epsilon'])}, delta = {claim['delta']:.3g} "
+            f"Whoever sees the release learns at most epsilon = {round_up(claim['epsilon'])}, delta = {delta_up(claim['delta'])} "
             f"about it (unit {unit['name']}, relation {unit['relation']}).",
-            *factor_words(claim),
+            *([] if self.values["composition"]["builds_on"] else factor_words(claim)),
             self.not_protected,
             *_shares(self.values),
             *price_words(self.values),

@@ -49,7 +49,11 @@ def claim_words(epsilon: float | None, delta: float | None) -> str:
     >>> claim_words(1.0, 1e-6)
     'epsilon = 1, delta = 1e-06'
     """
-    return "no privacy" if epsilon is None or delta is None else f"epsilon = {round_up(epsilon)}, delta = {delta:.3g}"
+    return (
+        "no privacy"
+        if epsilon is None or delta is None
+        else f"epsilon = {round_up(epsilon)}, delta = {delta_up(delta)}"
+    )
 
 
 def round_up(epsilon: float) -> str:
@@ -67,15 +71,25 @@ def factor_words(claim: Mapping[str, Any]) -> list[str]:
     """Say a claim in everyday words, as long as the factor e^epsilon is one that a reader can imagine.
 
     >>> factor_words({"epsilon": 1.0, "delta": 0.0})[0][:75]
-    'So nothing that anybody can see becomes more than 2.72 times as likely beca'
+    'So no outcome of what this run released to everybody becomes more than 2.72'
     """
     epsilon, delta = claim["epsilon"], claim["delta"]
     if epsilon > _MOST_IN_WORDS:
         return []
-    times = math.ceil(100 * math.exp(epsilon)) / 100
-    apart = f", apart from an added probability of at most {delta:.3g}" if delta else ""
+    times = math.ceil(100 * math.exp(epsilon) * (1 + 1e-12)) / 100
+    apart = f", apart from an added probability of at most {delta_up(delta)}" if delta else ""
     several = "k of them at k times this epsilon" + (", and with a larger delta" if delta else "")
     return [
-        f"So nothing that anybody can see becomes more than {times:g} times as likely because of it{apart}. Several of them "
-        f"together are protected less: {several}."
+        f"So no outcome of what this run released to everybody becomes more than {times:.2f} times as likely because of one such "
+        f"record{apart}. Several of them together are protected less: {several}."
     ]
+
+
+def delta_up(delta: float) -> str:
+    """Print a delta with three digits, never below its value.
+
+    >>> delta_up(1.2349e-05), delta_up(1e-6), delta_up(0.0)
+    ('1.24e-05', '1e-06', '0')
+    """
+    exact = Decimal(repr(delta))
+    return f"{float(exact.quantize(Decimal(1).scaleb(exact.adjusted() - 2), ROUND_CEILING)):.3g}" if delta else "0"

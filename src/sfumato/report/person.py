@@ -78,6 +78,15 @@ def _asked(unit: Mapping[str, Any], entry: str, there: str, absent: str) -> tupl
 
 
 def _edge(certificate: Mapping[str, Any]) -> Person:
+    if certificate["unit"]["directed"] and not certificate["public_facts"]["directed"]:
+        what = (
+            "one half of a link between you and one other person: that the link leads from you to them, or from them to you. "
+            "Links here always go both ways, so whoever knows one half knows the other, and the limits below do not hold for "
+            "the link as a whole"
+        )
+        return Person(
+            what, "whether one half of a link is in the data", "the half of the link is in the data", limits=(_SEVERAL,)
+        )
     if certificate["unit"]["directed"]:
         what = "one link from you to one other person, or from them to you, for example that you follow them"
         return Person(what, "whether a certain link is in the data", "the link is in the data", limits=(_SEVERAL,))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sfumato.privacy.units import short_words
-from sfumato.record.certificate import round_up
+from sfumato.record.shown import delta_up, round_up
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
 ROLES = {
@@ -21,7 +21,7 @@ ACCOUNTING = {
     "gaussian": "closed form of the Gaussian mechanism",
     "pld": "privacy loss distributions",
     "renyi": "Renyi divergences",
-    "sum": "sum over a user's reports",
+    "sum": "sum of the epsilons of all parts",
     "none": "none",
 }
 IMAGE_ROLES = {"method": "method", "floor": "floor: answered images alone", "ceiling": "ceiling: true labels"}
@@ -116,7 +116,7 @@ def claim_words(claim: Mapping[str, float | None]) -> str:
     epsilon, delta = claim["epsilon"], claim["delta"]
     if epsilon is None or delta is None:
         return "no guarantee"
-    return f"epsilon = {round_up(epsilon)}, delta = {delta:.3g}"
+    return f"epsilon = {round_up(epsilon)}, delta = {delta_up(delta)}"
 
 
 def event_words(event: Mapping[str, Any]) -> str:

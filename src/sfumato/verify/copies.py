@@ -6,6 +6,7 @@ Part of the verifier: it needs the standard library.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from .claim import NULLS
@@ -65,6 +66,21 @@ def graph_faults(spec: dict[str, Any], certificate: Certificate, rules: Rules) -
         if len(graph["feature_names"]) not in (0, public["num_features"]):
             yield f"spec.json: graph.feature_names: expected {public['num_features']} names or none"
         yield from _column_faults(graph["feature_names"], certificate["assumed_public"])
+        yield from _range_faults(graph["feature_names"], graph.get("ranges"))
+
+
+def _range_faults(names: list[str], ranges: list[dict[str, Any]] | None) -> Iterator[str]:
+    """Yield a problem for ``ranges`` that are not those of some columns of numbers, each once, in the order of the columns."""
+    if ranges is None:
+        return
+    places = {name: place for place, name in enumerate(names)}
+    found = [places.get(one["name"], -1) for one in ranges]
+    if not found or found[0] < 0 or any(later <= one for one, later in pairwise(found)):
+        yield "spec.json: graph.ranges: expected some of feature_names, each once and in their order"
+    for one in ranges:
+        low, high = one["min"], one["max"]
+        if (low is None and high is None) or (low is not None and high is not None and low > high):
+            yield f"spec.json: graph.ranges: expected ends of {plain(one['name'])} with min at most max, or one of them"
 
 
 def _column_faults(names: list[str], facts: list[str]) -> Iterator[str]:

@@ -6,6 +6,7 @@ Part of the verifier: it needs the standard library.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date
 from typing import Any
 
 from .documents import plain
@@ -19,6 +20,10 @@ def deployment_faults(certificate: dict[str, Any]) -> Iterator[str]:
     if delta is None:
         yield "certificate.json: deployment: not expected, since nothing is claimed"
         return
+    try:
+        date.fromisoformat(certificate["deployment"]["publication_date"])
+    except ValueError:
+        yield "certificate.json: deployment.publication_date: expected a day that there is"
     if delta > 0 and certificate["deployment"]["flavor"] == "Pure DP":
         yield "certificate.json: deployment.flavor: expected Approximate DP, since delta is above 0, got Pure DP"
 
