@@ -51,7 +51,7 @@ def public_page(run: Run) -> str:
     person, record = person_of(values), values.get("deployment")
     sections = (
         _about(record),
-        _protected(person),
+        _protected(person, _public(values), noise=bool(values["releases"])),
         _epsilon(values, person),
         _delta(values["claim"]["delta"]),
         _uncovered(values, person),
@@ -75,11 +75,12 @@ def _about(record: Mapping[str, str] | None) -> Section:
     return Section("about", "What was published", (text, lines, why))
 
 
-def _protected(person: Person) -> Section:
+def _protected(person: Person, public: str, *, noise: bool) -> Section:
     texts = (
         f"The protection is for {person.what}. The rest of this page calls it “your part”. “The model” stands for all files that "
         "were published together.",
-        *person.how,
+        *(person.how if noise else ("The model was made without reading your part.",)),
+        f"Not protected, because the publisher takes it for known already: {public}.",
         "If the data is not about people, read “person” as one of the things that it is about.",
     )
     return Section("protected", "What is protected", texts)
@@ -135,11 +136,13 @@ def _delta(delta: float) -> Section:
     return Section("delta", "What the number delta means", texts)
 
 
+def _public(values: Mapping[str, Any]) -> str:
+    return "; ".join(NOT_PROTECTED[part] for part in unit_from_dict(dict(values["unit"])).public)
+
+
 def _uncovered(values: Mapping[str, Any], person: Person) -> Section:
-    unit = unit_from_dict(dict(values["unit"]))
-    public = "; ".join(NOT_PROTECTED[part] for part in unit.public)
     items = [
-        f"What counts as public: {public}.",
+        f"What counts as public: {_public(values)}.",
         *person.limits,
         "What the data of other people says about you. If most people with your habits belong to one group, anyone may guess "
         "that you belong to it too, even if you are not in the data.",
@@ -149,8 +152,11 @@ def _uncovered(values: Mapping[str, Any], person: Person) -> Section:
         *_read(values["assumed_public"]),
         *["Earlier models, on which this one builds. Their own certificates say what they reveal."]
         * bool(values["composition"]["builds_on"]),
-        "The random numbers follow from a secret key. The protection ends if somebody learns the key, or breaks the encryption "
-        "that makes them (AES-256 and HMAC-SHA256).",
+        *[
+            "The random numbers follow from a secret key. The protection ends if somebody learns the key, or breaks the "
+            "encryption that makes them (AES-256 and HMAC-SHA256)."
+        ]
+        * bool(values["releases"]),
     ]
     parts: list[Part] = [Items(tuple(items))]
     if values.get("prices"):

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from sfumato.privacy.units import unit_from_dict
 from sfumato.record.certificate import price_words
 from sfumato.record.deployment import ASKED
 from sfumato.report.html import to_html
@@ -81,6 +82,7 @@ def _accounting(values: Mapping[str, Any]) -> Section:
     facts = (
         ("Allowed", allowed),
         ("Spent", claim_words(values["claim"])),
+        ("Not protected", ", ".join(part.replace("_", " ") for part in unit_from_dict(dict(values["unit"])).public)),
         ("Composed by", ACCOUNTING[accounting["method"]]),
         ("Noise sampler", f"{accounting['delta_sampler']:.3g} of delta, which the claim includes"),
         ("Covers", values["composition"]["covers"]),

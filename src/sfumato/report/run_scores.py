@@ -27,8 +27,10 @@ def price_sections(metrics: Mapping[str, Any] | None, method: str) -> tuple[Sect
     if metrics is None or len(found) < 2:
         return ()
     text, gain = "What this run reaches beside its controls.", metrics.get("graph_gain_recovered")
-    if gain is not None:
+    if gain is not None and gain >= 0:
         text += f" It keeps {100 * gain:.0f} % of what the graph adds without privacy."
+    elif gain is not None:
+        text += " It is below the floor, which reads no graph and costs the same: release the floor instead."
     return (Section("price", "The price of privacy", (text, price_figure(found, _score(metrics))), kind="outside"),)
 
 
