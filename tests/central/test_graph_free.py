@@ -147,7 +147,7 @@ def test_the_unit_of_a_column_changes_no_prediction(kind, monkeypatch):
     graph, found = lines(), []
     for factor in (1, 365):
         x = graph.x.copy()
-        x[:, :5] = (x[:, :5] + 20) * factor
+        x[:, :5] = (x[:, :5] + 8) * factor
         own = replace(graph, x=x)
         found.append(fitted_on(own).predict_proba(own))
     np.testing.assert_allclose(found[0], found[1], atol=1e-3)

@@ -165,9 +165,9 @@ class GraphFree(CuratorMethod):
     def _trained(self, name: str, public: PublicFacts, graph: Graph, session: Session) -> Arrays:
         (y, ids, val), coins = labeled_nodes(graph), np.random.default_rng(session.seed)
         x = features_of(graph)
-        mean, scale = _moments(x, ids)
-        scaled = mean.any() or (scale != 1).any()
-        rows, taken = (_scaled(x[ids], mean, scale), None) if scaled else (x, ids)
+        scale = _scales(x, ids)
+        scaled = bool((scale > 1).any())
+        rows, taken = (_scaled(x[ids], scale), None) if scaled else (x, ids)
         model = self._model(name, public, coins)
         session.watch.curves[name] = train(
             model,
@@ -176,48 +176,34 @@ class GraphFree(CuratorMethod):
             ids=taken,
             epochs=self.epochs,
             learning_rate=self.learning_rate,
-            held_out=(_scaled(x[val], mean, scale) if scaled else x[val], y[val]),
+            held_out=(_scaled(x[val], scale) if scaled else x[val], y[val]),
             coins=coins,
             batch_size=min(_BATCH, max(_LEAST_BATCH, len(ids) // _LEAST_STEPS)),
             weight_decay=0.0 if name == "linear" else 5e-4,
             patience=_PATIENCE,
             progress=session.watch.stage(name),
         )
-        return {f"{name}.{part}": array for part, array in _unscaled(model.state, mean, scale).items()}
+        return {f"{name}.{part}": array for part, array in _unscaled(model.state, scale).items()}
 
 
-def _moments(x: Matrix, ids: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Mean and deviation, over the rows that train, of dense columns with numbers beyond -1 to 1, such as ages.
-
-    Other columns have mean 0 and deviation 1: they stay as they are.
-    """
-    width = x.shape[1]
-    mean, scale = np.zeros(width, np.float32), np.ones(width, np.float32)
-    if not len(ids) or sp.issparse(x):
-        return mean, scale
-    most, total, square = np.zeros(width), np.zeros(width), np.zeros(width)
-    for part in np.array_split(ids, -(-len(ids) // _ROWS_AT_ONCE)):
-        rows = x[part].astype(np.float64)
-        most = np.maximum(most, np.maximum(rows.max(axis=0), -rows.min(axis=0)))
-        total += rows.sum(axis=0)
-        square += np.square(rows).sum(axis=0)
-    wide = most > 1
-    mean[wide] = total[wide] / len(ids)
-    deviation = np.sqrt(np.maximum(square / len(ids) - np.square(total / len(ids)), 0))
-    scale[wide] = np.where(deviation > 1e-6 * most, deviation, most)[wide]
-    return mean, scale
+def _scales(x: Matrix, ids: NDArray[np.int64]) -> NDArray[np.float32]:
+    """The largest number of each column among the rows that train, where it is beyond -1 to 1, as ages are; else 1."""
+    most = np.ones(x.shape[1], np.float32)
+    for part in np.array_split(ids, -(-len(ids) // _ROWS_AT_ONCE) or 1):
+        if len(part):
+            ends = (x[part].max(axis=0), -x[part].min(axis=0))
+            most = np.maximum(most, np.maximum(*(np.ravel(end.toarray() if sp.issparse(end) else end) for end in ends)))
+    return most
 
 
-def _scaled(rows: Matrix, mean: NDArray[np.float32], scale: NDArray[np.float32]) -> Matrix:
-    return (rows - mean) / scale
+def _scaled(rows: Matrix, scale: NDArray[np.float32]) -> Matrix:
+    return sp.csr_matrix(rows @ sp.diags(1 / scale), dtype=np.float32) if sp.issparse(rows) else rows / scale
 
 
-def _unscaled(state: State, mean: NDArray[np.float32], scale: NDArray[np.float32]) -> State:
+def _unscaled(state: State, scale: NDArray[np.float32]) -> State:
     """The state of a model that reads rows as they are, for one that learned on scaled rows."""
-    first, shifted = ("maps.0.weight", "norm.running_mean") if "maps.0.weight" in state else ("weight", "bias")
-    weight = state[first] / scale
-    moved = weight @ mean
-    return {**state, first: weight, shifted: state[shifted] + (moved if first == "maps.0.weight" else -moved)}
+    first = "maps.0.weight" if "maps.0.weight" in state else "weight"
+    return {**state, first: state[first] / scale}
 
 
 def grown(public: PublicFacts, graph: Graph, session: Session, most_work: int = 100_000_000) -> list[Arrays]:

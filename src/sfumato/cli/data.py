@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sfumato._validate import fail
 from sfumato.cli.output import plain_console
 
 if TYPE_CHECKING:
@@ -81,9 +80,8 @@ def one_or_more(labels: list[str] | None) -> str | list[str] | None:
     >>> one_or_more(["year"]), one_or_more(["hiking", "chess"])
     ('year', ['hiking', 'chess'])
     """
-    if labels and len(set(labels)) < len(labels):
-        raise fail("--label", labels, "to name each column once", "Drop the second.")
-    return None if not labels else labels[0] if len(labels) == 1 else list(labels)
+    found = list(dict.fromkeys(labels or ()))
+    return found[0] if len(found) == 1 else found or None
 
 
 def datasets(

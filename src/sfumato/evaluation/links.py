@@ -19,7 +19,6 @@ from sfumato.central.evidence import cosines, public_rows
 from sfumato.evaluation.scores import Summary, graph_gain_recovered
 from sfumato.graph.arcs import owners
 from sfumato.graph.subgraph import adjacency
-from sfumato.local.link_prediction import auc, average_precision, non_edges
 from sfumato.privacy.units import NoPrivacy
 
 if TYPE_CHECKING:
@@ -52,6 +51,8 @@ class HeldOut:
 
     def score(self, scorer: Scorer) -> tuple[float, float]:
         """Return AUC and average precision of what ``scorer`` says about both kinds of pairs."""
+        from sfumato.local.link_prediction import auc, average_precision
+
         links, others = scorer(self.links), scorer(self.others)
         return auc(links, others), average_precision(links, others)
 
@@ -78,6 +79,8 @@ def hold_out(graph: Graph, seed: int) -> HeldOut:
     links = ends[:, held & forward]
     if links.shape[1] < _FEWEST:
         raise fail("graph", graph.name, f"to have {_FEWEST} edges or more to hold out", "Bring a larger graph.")
+    from sfumato.local.link_prediction import non_edges
+
     others = non_edges(np.random.default_rng(seed), graph.num_nodes, ends[:, forward], links.shape[1])
     indptr = np.concatenate(([0], np.cumsum(np.bincount(ends[0][~held], minlength=graph.num_nodes))))
     return HeldOut(replace(graph, indptr=indptr, indices=graph.indices[~held]), links, others)
