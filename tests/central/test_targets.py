@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,9 +11,10 @@ import sfumato as sf
 from sfumato.catalog import METHODS, load, method_named
 from sfumato.central.arrivals import graph_free
 from sfumato.errors import InputError, LedgerError, UnsupportedTargetError
+from sfumato.graph.graph import PublicFacts
 from sfumato.graph.synthetic import stochastic_block_model
 from sfumato.graph.targets import Targets
-from sfumato.method.checks import LEARNERS
+from sfumato.method.checks import LEARNERS, check_target
 from sfumato.privacy.units import NoPrivacy, RecordLevel
 from sfumato.verify import verify
 
@@ -202,3 +204,12 @@ def test_a_certificate_with_another_target_does_not_verify(tmp_path):
     assert "smaller one first" in faults(target="number", target_range=[1, 1])[0]
     assert "expected 1" in faults(**number | {"num_classes": 2})[0]
     assert "untrained_classes" in faults(target="multilabel", untrained_classes=0)[0]
+
+
+@pytest.mark.parametrize("origin", [None, object()], ids=["training", "inference"])
+def test_a_range_that_was_read_off_protected_numbers_is_refused(origin):
+    method = SimpleNamespace(name="gap", origin=origin, card=sf.GAP.card)
+    facts = PublicFacts(100, 75, 8, 1, False, assumed=("target range",), target="number", target_range=(0.0, 1.0))
+    check_target(method, sf.EdgeLevel(directed=False), facts)
+    with pytest.raises(UnsupportedTargetError, match="known without this data"):
+        check_target(method, sf.NodeLevel(max_out_degree=5), facts)
