@@ -186,26 +186,6 @@ def test_a_stopped_fit_does_not_go_on_with_other_targets(tmp_path):
         plan.fit(other, ledger=ledger, state=FitState.open(tmp_path / "private"))
 
 
-def test_a_certificate_with_another_target_does_not_verify(tmp_path):
-    from sfumato.verify.facts import target_faults
-    from sfumato.verify.gap import GAP
-    from sfumato.verify.labels import LabelMessages
-
-    def faults(rules=None, **facts):
-        return [*target_faults({"method": "m", "public_facts": {"num_classes": 1, **facts}}, rules or GAP())]
-
-    number = {"target": "number", "target_range": [0, 1]}
-    assert not faults()
-    assert not faults(**number)
-    assert not faults(target="multilabel", num_classes=4)
-    assert "learns no target of kind number" in faults(LabelMessages(), **number)[0]
-    assert "target_range" in faults(target="number")[0]
-    assert "target_range" in faults(target_range=[0, 1])[0]
-    assert "smaller one first" in faults(target="number", target_range=[1, 1])[0]
-    assert "expected 1" in faults(**number | {"num_classes": 2})[0]
-    assert "untrained_classes" in faults(target="multilabel", untrained_classes=0)[0]
-
-
 @pytest.mark.parametrize("origin", [None, object()], ids=["training", "inference"])
 def test_a_range_that_was_read_off_protected_numbers_is_refused(origin):
     method = SimpleNamespace(name="gap", origin=origin, card=sf.GAP.card)
