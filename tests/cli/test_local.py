@@ -70,7 +70,7 @@ def test_what_follows_training_works(trained, sfumato, tmp_path):
     text = page.read_text()
     assert "users trust nobody" in text
     assert "delta = 0" in text
-    assert "sum over a user" in text
+    assert "sum of the epsilons of all parts" in text
     assert "trusted curator" not in text
     assert "kondor2002diffusion" in sfumato("cite", trained).out
 

@@ -111,8 +111,10 @@ def test_a_second_prediction_is_free_and_says_where(sfumato, refused, other, tmp
     (tmp_path / "q.csv").write_text("node,predicted,old\n")
     assert sfumato("predict", tmp_path / "new", "--out", tmp_path / "q.csv", "--force").code == 0
     assert (tmp_path / "q.csv").read_bytes() == (tmp_path / "p.csv").read_bytes()
-    ledger = tmp_path / "new" / "release" / "ledger.jsonl"
-    refused("which replaces predictions only", "predict", tmp_path / "new", "--out", ledger, "--force")
+    private, ledger = (tmp_path / "new" / name for name in ("guarantee.txt", "release/ledger.jsonl"))
+    assert private.exists()
+    refused("which replaces predictions only", "predict", tmp_path / "new", "--out", private, "--force")
+    refused("outside release/", "predict", tmp_path / "new", "--out", ledger, "--force")
 
 
 def test_predictions_that_cannot_be_written_are_not_paid_again(sfumato, other, tmp_path, monkeypatch):
