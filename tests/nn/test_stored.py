@@ -1,22 +1,24 @@
 import numpy as np
 import pytest
 import torch
+from torch.nn.functional import cross_entropy
 
 from sfumato.central import _learning
 from sfumato.nn import stored
 from sfumato.nn.models import MLP, Linear
 from sfumato.nn.stored import StoredRows
-from sfumato.nn.training import train_full_batch
+from sfumato.nn.training import Adam, train_full_batch
 
 X = np.random.default_rng(0).normal(size=(40, 5)).astype(np.float32)
 DENSE = [None, np.arange(40), np.arange(0, 40, 2), np.array([3, 1, 2, 2])]
 SPARSE = [np.array([0, 39]), np.array([39, 5])]
 
 
-@pytest.mark.parametrize("block", [7, 1 << 16])
+@pytest.mark.parametrize(("block", "kept"), [(35, 0), (35, 100), (1 << 22, 100)])
 @pytest.mark.parametrize("ids", DENSE + SPARSE)
-def test_products_and_gradients_are_those_of_a_copy(ids, block, monkeypatch):
+def test_products_and_gradients_are_those_of_a_copy(ids, block, kept, monkeypatch):
     monkeypatch.setattr(stored, "_BLOCK", block)
+    monkeypatch.setattr(stored, "_KEPT", kept)
     rows, copy = StoredRows(X, ids), torch.from_numpy(X if ids is None else X[ids])
     assert rows.shape == tuple(copy.shape)
     assert len(rows) == len(copy)
@@ -42,27 +44,39 @@ def test_a_layer_takes_stored_rows():
     torch.testing.assert_close(layer(StoredRows(X)), layer(torch.from_numpy(X)))
 
 
-def test_parts_train_as_the_whole_does():
+def test_each_step_takes_the_next_part():
     targets = torch.from_numpy(np.arange(40) % 3)
     targets[5] = -1
+    parts = torch.from_numpy(X).tensor_split(3)
 
-    def trained(num_parts):
+    def network():
         torch.manual_seed(0)
-        network = MLP((5, 4, 3))
-        parts = torch.from_numpy(X).tensor_split(num_parts)
-        losses = train_full_batch(
-            network,
-            [lambda part=part: network(part) for part in parts],
-            targets,
-            num_classes=3,
-            epochs=20,
-            learning_rate=0.1,
-            validation_targets=targets[:0],
-        )
-        return torch.tensor(losses), network.layers[0].weight.detach()
+        return MLP((5, 4, 3))
 
-    for mine, theirs in zip(trained(3), trained(1), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
+    mine, theirs = network(), network()
+    settings = {"num_classes": 3, "learning_rate": 0.1, "validation_targets": targets[:0]}
+    losses = train_full_batch(mine, [lambda part=part: mine(part) for part in parts], targets, epochs=5, **settings)
+    optimizer, expected = Adam(theirs.parameters(), 0.1), []
+    for step in range(5):
+        loss = cross_entropy(theirs(parts[step % 3]), targets.tensor_split(3)[step % 3], ignore_index=-1)
+        loss.backward()
+        optimizer.step()
+        expected.append(loss.item())
+    np.testing.assert_allclose(losses, expected, rtol=1e-5)
+    torch.testing.assert_close(mine.layers[0].weight, theirs.layers[0].weight, rtol=1e-4, atol=1e-5)
+
+
+def test_many_nodes_are_divided_at_random_and_few_are_left_alone(monkeypatch):
+    ids = np.arange(0, 200, 2)
+    (own,) = _learning._drawn(ids, 3)
+    assert own is ids
+    monkeypatch.setattr(_learning, "MOST_IN_STEP", 30)
+    parts = _learning._drawn(ids, 3)
+    assert [len(part) for part in parts] == [25] * 4
+    assert np.array_equal(np.sort(np.concatenate(parts)), ids)
+    assert all(np.all(np.diff(part) > 0) and part[-1] - part[0] > 100 for part in parts)
+    for mine, again in zip(parts, _learning._drawn(ids, 3), strict=True):
+        assert np.array_equal(mine, again)
 
 
 def test_what_all_nodes_get_does_not_depend_on_the_parts(monkeypatch):

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 
 _PUBLIC_EPOCHS, _PRIVATE_EPOCHS = 100, 10
 MOST_AT_ONCE = 1 << 18
-"""Most nodes whose activations are held at a time. Of more, batch norm takes the moments of each part by itself."""
+"""Most nodes whose scores are computed at a time."""
+MOST_IN_STEP = 1 << 15
+"""Most nodes that one step reads where labels are public, and most that an epoch is chosen by."""
 
 Input = Tensor | SparseRows | StoredRows | WholeRows
 Rows = Callable[[NDArray[np.integer]], Input | tuple[Input, ...]]
@@ -58,7 +60,8 @@ class NetworkMethod(CuratorMethod):
 
     Args:
         width: number of units in each hidden layer.
-        epochs: passes of each network over the training nodes; None takes the default of the method and unit.
+        epochs: passes of each network over the training nodes; None takes the default of the method and unit. Where labels are
+            public, a pass reads at most :data:`MOST_IN_STEP` nodes: of more, it takes the next part of a random division.
         learning_rate: step size of Adam, in (0, 10].
         batch_size: expected number of nodes in a Poisson sample (private labels only).
         l2_clip_norm: largest L2 norm of one example's gradient (private labels only).
@@ -195,31 +198,37 @@ def _train_public(
     told: Steps | None,
 ) -> None:
     y, ids, val = labeled(graph)
+    parts, held_out = _drawn(ids, session.seed), _drawn(val, session.seed)[0]
     session.watch.curves[stage] = train_full_batch(
         network,
-        _scorers(network, rows, ids),
-        y[ids],
+        _scorers(network, rows, parts),
+        y[np.concatenate(parts)],
         num_classes=graph.num_classes,
         epochs=settings.epochs or _PUBLIC_EPOCHS,
         learning_rate=settings.learning_rate,
-        validate=partial(_joined, _scorers(network, rows, val)) if len(val) else None,
-        validation_targets=y[val],
+        validate=_scorers(network, rows, [held_out])[0] if len(held_out) else None,
+        validation_targets=y[held_out],
         progress=told,
         loss=loss_of(graph),
     )
 
 
-def _scorers(network: Callable[..., Tensor], rows: Rows, ids: NDArray[np.integer]) -> list[Callable[[], Tensor]]:
+def _drawn(ids: NDArray[np.integer], seed: int) -> list[NDArray[np.integer]]:
+    """Divide nodes at random into equal parts of at most :data:`MOST_IN_STEP`."""
+    num_parts = -(-len(ids) // MOST_IN_STEP)
+    if num_parts < 2:
+        return [ids]
+    return [np.sort(part) for part in np.array_split(np.random.default_rng(seed).permutation(ids), num_parts)]
+
+
+def _scorers(
+    network: Callable[..., Tensor], rows: Rows, parts: list[NDArray[np.integer]]
+) -> list[Callable[[], Tensor]]:
     """What gives the scores of each part of the nodes. The inputs of a single part are kept; of many they are made anew."""
-    parts = np.array_split(ids, max(1, -(-len(ids) // MOST_AT_ONCE)))
     if len(parts) > 1:
         return [partial(lambda part: network(*_inputs(rows(part))), part) for part in parts]
-    inputs = _inputs(rows(ids))
+    inputs = _inputs(rows(parts[0]))
     return [lambda: network(*inputs)]
-
-
-def _joined(parts: list[Callable[[], Tensor]]) -> Tensor:
-    return torch.cat([part() for part in parts])
 
 
 def of_all(network: Callable[..., Tensor], rows: Rows, num_nodes: int) -> NDArray[np.float32]:
@@ -230,8 +239,9 @@ def of_all(network: Callable[..., Tensor], rows: Rows, num_nodes: int) -> NDArra
         rows: gives these inputs for an array of node numbers.
         num_nodes: how many there are.
     """
+    parts = np.array_split(np.arange(num_nodes), max(1, -(-num_nodes // MOST_AT_ONCE)))
     with torch.no_grad():
-        return _joined(_scorers(network, rows, np.arange(num_nodes))).numpy()
+        return torch.cat([part() for part in _scorers(network, rows, parts)]).numpy()
 
 
 def _train_private(

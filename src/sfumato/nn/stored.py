@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,14 +11,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-_BLOCK = 1 << 16
-"""Rows of one product: what is held beside the matrix has so many rows."""
+_BLOCK = 1 << 22
+"""Most numbers of one copied block. A much larger one is new memory of the system each time: slower than the copy itself."""
+_KEPT = 1 << 16
+"""Most rows whose blocks are kept for the next product."""
+
+
+Block = tuple[slice, Tensor, Tensor | None]
 
 
 class StoredRows:
     """Chosen rows of a dense matrix can be multiplied by a thin one, with a gradient for it, without copying them all.
 
-    A block of chosen rows that lie close together is read as one slice, and the product leaves out the rows between them.
+    A block of chosen rows that lie close together is read as one slice, and the product leaves out the rows between them. Others
+    are copied: once if they are few, and otherwise for each product.
 
     Args:
         matrix: float32 [n, d], in memory or mapped from a file.
@@ -42,21 +49,33 @@ class StoredRows:
 
     def dense(self) -> Tensor:
         """Copy the chosen rows into a tensor."""
-        return torch.from_numpy(self.matrix if self.ids is None else self.matrix[self.ids])
+        return torch.from_numpy(self.matrix) if self.ids is None else _chosen(self.matrix, self.ids)
 
-    def blocks(self) -> Iterator[tuple[slice, Tensor, Tensor | None]]:
-        """Yield places among the chosen rows, rows that hold theirs, and where these lie among them (None: all, in order)."""
-        for start in range(0, len(self), _BLOCK):
-            at = slice(start, min(start + _BLOCK, len(self)))
+    def blocks(self) -> Iterable[Block]:
+        """Give the places among the chosen rows, rows that hold theirs, and where these lie among them (None: all, in order)."""
+        return self._kept if len(self) <= _KEPT else self._blocks()
+
+    @cached_property
+    def _kept(self) -> list[Block]:
+        return list(self._blocks())
+
+    def _blocks(self) -> Iterator[Block]:
+        step = max(1, _BLOCK // max(1, self.shape[1]))
+        for start in range(0, len(self), step):
+            at = slice(start, min(start + step, len(self)))
             if self.ids is None:
                 yield at, torch.from_numpy(self.matrix[at]), None
                 continue
             ids = self.ids[at]
             first, last = int(ids.min()), int(ids.max()) + 1
             if last - first > 2 * len(ids):
-                yield at, torch.from_numpy(self.matrix[ids]), None
+                yield at, _chosen(self.matrix, ids), None
             else:
                 yield at, torch.from_numpy(self.matrix[first:last]), torch.from_numpy(ids - first)
+
+
+def _chosen(matrix: NDArray[np.float32], ids: NDArray[np.integer]) -> Tensor:
+    return torch.from_numpy(matrix).index_select(0, torch.from_numpy(ids))
 
 
 class _Product(torch.autograd.Function):

@@ -1,4 +1,4 @@
-"""Full-batch training is one plain loop. Nothing here is private; private training lives in `bounded/gradients.py`."""
+"""Training without noise is one plain loop. Nothing here is private; private training lives in `bounded/gradients.py`."""
 
 from __future__ import annotations
 
@@ -159,10 +159,10 @@ def train_full_batch(
     Args:
         model: the network, changed in place.
         scores: scores of the training rows, [num_train, num_classes], in training mode; or several such functions, each for
-            one of the equal parts that ``torch.tensor_split`` makes of the rows. Their gradients are added up before a step.
+            one of the equal parts that ``torch.tensor_split`` makes of the rows. Each step then takes the next part.
         targets: int64 [num_train], where -1 has no loss; or what ``loss`` compares with scores.
         num_classes: how many there are.
-        epochs: passes over the training rows.
+        epochs: how many steps are taken.
         learning_rate: step size of Adam.
         weight_decay: multiple of the parameters that is added to the gradient.
         validate: scores of the validation rows, in evaluation mode.
@@ -172,7 +172,7 @@ def train_full_batch(
         loss: of targets that are no classes; None is the cross-entropy.
 
     Returns:
-        The training loss of each epoch.
+        The training loss of each step.
     """
     optimizer = Adam(model.parameters(), learning_rate, weight_decay)
     parts = [scores] if callable(scores) else scores
@@ -180,13 +180,10 @@ def train_full_batch(
     best, best_epoch, best_state, losses = -math.inf, 0, None, []
     for epoch in range(epochs):
         model.train()
-        total = torch.zeros(())
-        for part, measure in zip(parts, measures, strict=True):
-            found = measure(part())
-            found.backward()
-            total += found.detach()
+        found = measures[epoch % len(parts)](parts[epoch % len(parts)]())
+        found.backward()
         optimizer.step()
-        losses.append(total)
+        losses.append(found.detach())
         if validate is not None:
             model.eval()
             with torch.no_grad():
@@ -209,13 +206,15 @@ def train_full_batch(
 
 
 def _measures(loss: Loss | None, targets: Tensor, num_classes: int, num_parts: int) -> list[Callable[[Tensor], Tensor]]:
-    """For each part of the rows, what its scores add to the mean loss."""
+    """For each part of the rows, the mean loss of its scores."""
     if loss is None:
-        labeled = targets >= 0
-        mass = functional.one_hot(targets.clamp_min(0), num_classes).T * (labeled / labeled.sum())
-        return [partial(_cross_entropy, own) for own in mass.tensor_split(num_parts, dim=1)]
-    known = (~targets.isnan()).sum()
-    return [partial(_share_of, loss, own, known) for own in targets.tensor_split(num_parts)]
+        return [partial(_cross_entropy, _mass(own, num_classes)) for own in targets.tensor_split(num_parts)]
+    return [partial(_mean_of, loss, own) for own in targets.tensor_split(num_parts)]
+
+
+def _mass(targets: Tensor, num_classes: int) -> Tensor:
+    labeled = targets >= 0
+    return functional.one_hot(targets.clamp_min(0), num_classes).T * (labeled / labeled.sum())
 
 
 def _cross_entropy(mass: Tensor, scores: Tensor) -> Tensor:
@@ -223,9 +222,8 @@ def _cross_entropy(mass: Tensor, scores: Tensor) -> Tensor:
     return found
 
 
-def _share_of(loss: Loss, targets: Tensor, known: Tensor, scores: Tensor) -> Tensor:
-    own = (~targets.isnan()).sum()
-    return loss.mean(scores, targets) * (own / known) if own else 0 * scores.sum()
+def _mean_of(loss: Loss, targets: Tensor, scores: Tensor) -> Tensor:
+    return loss.mean(scores, targets)
 
 
 def train_in_batches(
