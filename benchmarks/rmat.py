@@ -5,12 +5,13 @@ python benchmarks/rmat.py FOLDER --like-46m
 
 Each row is one undirected edge; `sfumato data import --directed` reads the same rows as arcs. Labels are uniform and features
 Gaussian around a mean of the label: such a graph measures cost, and its accuracies mean nothing. --like-46m writes 116,713 nodes,
-23 million edges (46 million arcs) and 602 features. --texts writes ids as texts.
+23 million different edges (46 million arcs) and 602 features; without it, some rows are the same. --texts writes ids as texts.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -58,9 +59,26 @@ def _write_nodes(path: Path, options: argparse.Namespace, generator: np.random.G
 
 def _write_edges(path: Path, options: argparse.Namespace, generator: np.random.Generator) -> None:
     kind = pa.string() if options.texts else pa.int64()
+    pairs = (
+        _different(options, generator)
+        if options.like_46m
+        else rmat_pairs(options.nodes, options.rows, generator, BLOCK)
+    )
     with pq.ParquetWriter(path, pa.schema([("source", kind), ("target", kind)]), use_dictionary=False) as file:
-        for source, target in rmat_pairs(options.nodes, options.rows, generator, BLOCK):
+        for source, target in pairs:
             file.write_table(pa.table({"source": _ids(source, options.texts), "target": _ids(target, options.texts)}))
+
+
+def _different(options: argparse.Namespace, generator: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """So many different edges, in random order, held in memory."""
+    keys = np.empty(0, np.int64)
+    for source, target in rmat_pairs(options.nodes, 100 * options.rows, generator, options.rows):
+        low, high = np.minimum(source, target).astype(np.int64), np.maximum(source, target)
+        keys = np.unique(np.concatenate([keys, (low * options.nodes + high)[low < high]]))
+        if len(keys) >= options.rows:
+            break
+    for some in np.array_split(generator.permutation(keys)[: options.rows], max(1, options.rows // BLOCK)):
+        yield np.divmod(some, options.nodes)
 
 
 def _ids(numbers: np.ndarray, texts: bool) -> pa.Array:

@@ -239,7 +239,7 @@ def of_all(network: Callable[..., Tensor], rows: Rows, num_nodes: int) -> NDArra
         rows: gives these inputs for an array of node numbers.
         num_nodes: how many there are.
     """
-    parts = np.array_split(np.arange(num_nodes), max(1, -(-num_nodes // MOST_AT_ONCE)))
+    parts: list[NDArray[np.integer]] = [*np.array_split(np.arange(num_nodes), max(1, -(-num_nodes // MOST_AT_ONCE)))]
     with torch.no_grad():
         return torch.cat([part() for part in _scorers(network, rows, parts)]).numpy()
 
