@@ -34,7 +34,7 @@ class Rows:
         embeddings: the new file of released rows.
 
     >>> Rows(None, 5, None).asked
-    True
+    1
     """
 
     pairs: Path | None
