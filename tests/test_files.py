@@ -4,7 +4,10 @@ import ast
 import errno
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
+from subprocess import PIPE
 
 import numpy as np
 import pytest
@@ -53,7 +56,7 @@ def save(path):
 
 def test_a_file_is_on_disk_before_it_has_its_name_and_its_name_before_it_returns(tmp_path, calls):
     write(tmp_path / "state", b"new")
-    assert calls == [("sync", "state.partial"), ("name", "state"), ("sync", tmp_path.name)]
+    assert calls == [("sync", f"state.{os.getpid()}.partial"), ("name", "state"), ("sync", tmp_path.name)]
     calls.clear()
     save(tmp_path / "graph")
     *members, folder, name, above = calls
@@ -105,13 +108,29 @@ def test_a_full_disk_leaves_no_folder_or_a_whole_one(tmp_path, monkeypatch, call
 
 def test_rights_are_those_asked_for_even_after_a_writer_that_was_killed(tmp_path):
     """What it left behind has other rights; a key written into it would be read by all."""
-    stale = tmp_path / "key.partial"
-    stale.write_bytes(b"longer than the key")
-    stale.chmod(0o644)
+    for stale in (tmp_path / f"key.{number}.partial" for number in (os.getpid(), 2**40)):
+        stale.write_bytes(b"longer than the key")
+        stale.chmod(0o644)
     write(tmp_path / "key", b"secret", 0o600)
     assert stat.S_IMODE((tmp_path / "key").stat().st_mode) == 0o600
     assert (tmp_path / "key").read_bytes() == b"secret"
-    assert not stale.exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["key"]
+
+
+def test_two_processes_that_write_one_file_leave_one_of_them_whole(tmp_path):
+    path = tmp_path / "state"
+    code = (
+        "import sys, pathlib\nfrom sfumato._files import whole_file\n"
+        "with whole_file(pathlib.Path(sys.argv[1])) as file:\n"
+        "    file.write(b'theirs'); file.flush(); print('open', flush=True); input()"
+    )
+    with subprocess.Popen([sys.executable, "-c", code, str(path)], stdin=PIPE, stdout=PIPE) as other:
+        assert other.stdout.readline() == b"open\n"
+        write(path, b"mine")
+        assert path.read_bytes() == b"mine"
+        other.communicate(b"\n")
+    assert other.returncode == 0
+    assert {one.name: one.read_bytes() for one in tmp_path.iterdir()} == {"state": b"theirs"}
 
 
 @pytest.mark.parametrize("new", [True, False])

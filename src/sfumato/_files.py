@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -22,6 +23,8 @@ PARTIAL = ".partial"
 def whole_file(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
     """Write under another name; the file gets its own once all of it is on disk, and nothing is left behind otherwise.
 
+    Processes that write one file at the same time each have a name of their own: the last of them wins, whole.
+
     Args:
         path: replaced if it exists.
         mode: rights of the file, less what the process masks.
@@ -35,10 +38,11 @@ def whole_file(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
     ...     [path.name for path in Path(folder).iterdir()]
     ['key']
     """
-    partial = path.with_name(path.name + PARTIAL)
+    partial = path.with_name(f"{path.name}.{os.getpid()}{PARTIAL}")
     try:
-        partial.unlink(missing_ok=True)  # of a writer that was killed: its rights may be others
+        partial.unlink(missing_ok=True)  # of a writer that was killed and had this number: its rights may be others
         with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            _remove_dead(path)
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -49,6 +53,27 @@ def whole_file(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
             partial.unlink()
         name_file(error, path)
         raise
+
+
+def left_behind(name: str, file: str) -> bool:
+    """Say whether a file of this name is what a process leaves that is killed while it writes ``file``.
+
+    >>> left_behind("state.json.17.partial", "state.json"), left_behind("other.json.17.partial", "state.json")
+    (True, False)
+    """
+    return re.fullmatch(rf"{re.escape(file)}\.\d+{re.escape(PARTIAL)}", name) is not None
+
+
+def _remove_dead(path: Path) -> None:
+    """Remove what processes that are gone left of a file; where nobody can tell (Windows), it stays."""
+    for found in path.parent.iterdir() if os.name == "posix" else ():
+        if left_behind(found.name, path.name):
+            try:
+                os.kill(int(found.name.split(".")[-2]), 0)
+            except (ProcessLookupError, OverflowError):
+                found.unlink(missing_ok=True)
+            except PermissionError:  # it is there, and belongs to another user
+                pass
 
 
 def write_json(path: Path, values: object) -> None:

@@ -164,6 +164,20 @@ def test_another_graph_is_predicted_with_the_range_of_training(tmp_path):
         model.calibrate_inference(BUDGETS["edge"], EDGE, wrong.public_facts(EDGE))
 
 
+def test_no_message_names_a_range_that_was_read_off_protected_numbers():
+    unseen = replace(BASE, y=None, classes=(), targets=Targets("number", BASE.y * 10.0 + 4), assumed_public=())
+    other = replace(unseen, name="other", node_ids=np.arange(300, 600))
+    said = "target_range.*got .*others, which are protected"
+    model = fitted(sf.GAP(epochs=1), NODE, "number")
+    with pytest.raises(InputError, match=said) as inferred:
+        model.calibrate_inference(BUDGETS["node"], NODE, other.public_facts(NODE))
+    with pytest.raises(InputError, match=said) as trained:
+        model.plan.fit(unseen.with_split())
+    assert "24" not in f"{inferred.value}{trained.value}"
+    with pytest.raises(InputError, match=r"target_range.*24"):  # at edge level labels are public
+        fitted(sf.GAP(epochs=1), EDGE, "number").plan.fit(unseen.with_split())
+
+
 def test_nodes_alone_get_a_chance_for_each_label():
     model = fitted(sf.MLP(epochs=3), EDGE, "multilabel")
     found = graph_free(model, GRAPHS["multilabel"])

@@ -98,6 +98,18 @@ def test_no_labeled_test_node_is_refused_before_anything_is_spent(files, refused
     refused("labeled test node", "train", "gap", *options, *EDGE, "--out", tmp_path / "run")
 
 
+def test_a_split_beside_declared_roles_is_refused(files, refused, sfumato, tmp_path):
+    rows = [f"{row},{'role' if not i else 'train' if i < 9 else 'test'}" for i, row in enumerate(NODES.splitlines())]
+    options = files("\n".join(rows), schema='role = "role"')
+    out = (*EDGE, "--no-controls", "--out", tmp_path / "run")
+    said = "Expected no --split, since the {} has roles, got '60/20/20'. Drop it"
+    refused(said.format(f"schema {str(options[-1])!r}"), "train", "gap", *options, "--split", "60/20/20", *out)
+    store = tmp_path / "store"
+    assert sfumato("data", "import", *options, "--out", store).code == 0
+    refused(said.format(f"store {str(store)!r}"), "train", "gap", "--graph", store, "--split", "60/20/20", *out)
+    assert sfumato("train", "gap", *options, "--split", "public", *out).code == 0
+
+
 BAD_ARGUMENTS = [
     ("epsilon-0", ("--unit", "edge", "--epsilon", "0", "--delta", "1e-5"), "epsilon to be a finite number"),
     ("epsilon-nan", ("--unit", "edge", "--epsilon", "nan", "--delta", "1e-5"), "epsilon to be a finite number"),

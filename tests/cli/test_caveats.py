@@ -28,10 +28,27 @@ def weak(tables, tmp_path_factory):
     return out
 
 
+def test_numbers_without_a_declared_range_are_named_where_features_are_protected(sfumato, tmp_path):
+    nodes, edges, schema = (tmp_path / name for name in ("n.csv", "e.csv", "s.toml"))
+    rows = "".join(f"{i},{20 + i % 40},{i % 3},{i % 7},{'ab'[i % 2]},{'xy'[i % 3 == 0]}\n" for i in range(120))
+    nodes.write_text("id,age,height,steps,dorm,year\n" + rows)
+    edges.write_text("source,target\n" + "".join(f"{i},{i + 1}\n" for i in range(119)))
+    schema.write_text("[columns.height]\nmin = 0\nmax = 3\n[columns.steps]\nmin = 0\n")
+    tables = ("--nodes", nodes, "--edges", edges, "--label", "year", "--schema", schema)
+    budget = ("--epsilon", "4", "--delta", "1e-5", "--no-controls", "--out")
+    said = sfumato("train", "mlp", *tables, "--unit", "node", *budget, tmp_path / "node").err
+    assert "Warning: No range is declared for age, steps. These numbers are used as they are" in said
+    assert "[columns.age] min = 0, max = 100." in said
+    assert "range-undeclared" not in sfumato("train", "mlp", *tables, "--unit", "edge", *budget, tmp_path / "edge").err
+    with schema.open("a") as file:
+        file.write("max = 9\n[columns.age]\nmin = 0\nmax = 120\n")
+    assert "range-undeclared" not in sfumato("train", "mlp", *tables, "--unit", "node", *budget, tmp_path / "all").err
+
+
 def test_train_and_tune_warn_before_anything_is_spent(sfumato, tables, tmp_path):
     run = sfumato("train", "mlp", *tables["first"], *WEAK[:2], *WEAK[4:], "--out", tmp_path / "run", "--json")
     assert run.code == 0
-    assert codes(run.err) == CODES
+    assert codes(run.err) == [*CODES, "range-undeclared"]
     assert "SfumatoWarning" not in run.err
     asked = ("--delta", "0.5", "--unit", "edge", "--epsilon", "4", "--dry-run")
     tuned = sfumato("tune", "gap", *tables["first"], *asked)
@@ -62,7 +79,7 @@ def test_a_label_column_of_ids_is_questioned(sfumato, tables, tmp_path):
     header, *rows = Path(tables["first"][1]).read_text().splitlines()
     nodes.write_text("\n".join([f"{header},id2", *(f"{row},{i}" for i, row in enumerate(rows))]) + "\n")
     asked = ("--nodes", nodes, *tables["first"][2:4], "--label", "id2", "--epsilon", "1", "--delta", "1e-6")
-    for unit, more in (("edge", ["untrained-class"]), ("node", ["hidden-classes"])):
+    for unit, more in (("edge", ["untrained-class"]), ("node", ["hidden-classes", "range-undeclared"])):
         result = sfumato("train", "mlp", *asked, "--unit", unit, "--out", tmp_path / unit, "--json", "--no-controls")
         assert result.code == 0
         assert codes(result.err) == ["many-classes", *more]

@@ -2,7 +2,9 @@
 
 import csv
 import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 ASKED = ("--task", "link", "--unit", "edge", "--epsilon", "2", "--delta", "0")
@@ -65,6 +67,48 @@ def test_rows_are_written_for_other_tools(sfumato, run, tmp_path):
     assert [line[0] for line in lines] == [str(node) for node in range(len(lines))]
 
 
+def test_the_best_others_of_each_node_are_written_whether_linked_or_not(sfumato, refused, run, tmp_path):
+    from sfumato import load
+    from sfumato.graph import Graph, campus
+
+    out = tmp_path / "best.csv"
+    told = json.loads(sfumato("predict", run, "--top", 3, "--out", out, "--json").out)
+    header, *lines = read(out)
+    fitted, graph = load(run), campus()
+    count = graph.num_nodes
+    assert (header, told["pairs"], len(lines)) == (["node", "other", "score"], 3 * count, 3 * count)
+    others = np.delete(np.arange(count), 7)
+    scores = fitted.score_pairs(graph, np.stack([np.full(count - 1, 7), others]))
+    best = np.argsort(-scores, kind="stable")[:3]
+    wanted = [["7", str(others[at]), f"{scores[at]:.6f}"] for at in best]
+    assert lines[21:24] == wanted
+    linked = [graph.indices[graph.indptr[int(a)] : graph.indptr[int(a) + 1]].tolist() for a, _, _ in lines]
+    assert any(int(line[1]) in near for line, near in zip(lines, linked, strict=True))
+    arcs = Graph.from_edges([0], [1], count, directed=False)
+    bare = replace(graph, indptr=arcs.indptr, indices=arcs.indices, merged=arcs.merged)
+    assert np.array_equal(fitted.best_pairs(bare, 3)[0], fitted.best_pairs(graph, 3)[0])
+    refused("Expected top to be from 1 to", "predict", run, "--top", 0, "--out", tmp_path / "none.csv")
+    refused("Expected top to be from 1 to", "predict", run, "--top", count, "--out", tmp_path / "none.csv")
+
+
+def test_force_replaces_what_the_command_wrote_and_nothing_else(sfumato, refused, run, tmp_path):
+    pairs, scores, rows = tmp_path / "pairs.csv", tmp_path / "scores.csv", tmp_path / "rows.csv"
+    pairs.write_text("from,to\n3,7\n")
+    score, embed = ("predict", run, "--pairs", pairs, "--out"), ("predict", run, "--embeddings")
+    for command, file in ((score, scores), (embed, rows)):
+        assert sfumato(*command, file).code == 0
+        before = file.read_bytes()
+        refused("with --force, which replaces only what this command wrote", *command, file)
+        assert sfumato(*command, file, "--force").code == 0
+        assert file.read_bytes() == before
+    assert sfumato(*score, rows, "--force").code == 0
+    for text in ("from,to,score\n3,7,high\n", "from,to,score\n3,7,0.5\n", "node\n3\n", "node,e0,e2\n1,2,3\n", ""):
+        scores.write_text(text)
+        refused("which replaces only what this command wrote", *score, scores, "--force")
+        assert scores.read_text() == text
+    refused("which replaces only what this command wrote", *score, pairs, "--force")
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -84,7 +128,15 @@ def test_pairs_that_cannot_be_read_are_refused(text, said, refused, run, tmp_pat
 def test_what_a_link_run_cannot_do_is_refused(refused, run, tables, tmp_path):
     refused("Expected task to be link", "predict", run, "--out", tmp_path / "classes.csv")
     refused("Expected task to be link", "evaluate", run)
-    refused("--pairs or --embeddings, got both", "predict", run, "--pairs", "a.csv", "--embeddings", tmp_path / "b.csv")
+    refused(
+        "--pairs, --top and --embeddings, got several",
+        "predict",
+        run,
+        "--pairs",
+        "a.csv",
+        "--embeddings",
+        tmp_path / "b.csv",
+    )
     refused("for the graph of the run alone", "predict", run, "--pairs", "a.csv", "--epsilon", "1")
     out = ("--out", tmp_path / "run")
     edge = ("--unit", "edge", "--epsilon", "1", "--delta", "0")

@@ -102,7 +102,7 @@ def test_a_run_without_privacy_takes_no_ledger(sfumato, refused, tables, ledger,
 
 def test_a_second_prediction_is_free_and_says_where(sfumato, refused, other, tmp_path):
     assert sfumato(*other()).code == 0
-    refused("or replace them with --force, which replaces predictions only.", *other())
+    refused("or replace it with --force, which replaces only what this command wrote.", *other())
     refused(f"predict from it for free: sfumato predict {tmp_path / 'new'} --out FILE.", *other(out="q.csv"))
     again = sfumato("predict", tmp_path / "new", "--out", tmp_path / "q.csv", "--json")
     assert json.loads(again.out)["epsilon_spent"] == 0
@@ -113,7 +113,7 @@ def test_a_second_prediction_is_free_and_says_where(sfumato, refused, other, tmp
     assert (tmp_path / "q.csv").read_bytes() == (tmp_path / "p.csv").read_bytes()
     private, ledger = (tmp_path / "new" / name for name in ("guarantee.txt", "release/ledger.jsonl"))
     assert private.exists()
-    refused("which replaces predictions only", "predict", tmp_path / "new", "--out", private, "--force")
+    refused("which replaces only what this command wrote", "predict", tmp_path / "new", "--out", private, "--force")
     refused("outside release/", "predict", tmp_path / "new", "--out", ledger, "--force")
 
 

@@ -59,6 +59,7 @@ def test_labeled_training_nodes_of_label_messages_get_their_known_label(predicte
         assert row["predicted"] == (labels[row["node"]] if known else model_says(row))
     assert any(row["predicted"] != model_says(row) for row in rows)
     assert "Training nodes have their known label (source: known)" in said
+    assert "Anyone may see the file. Its known_label holds true labels, which are public under this unit." in said
     _, again, _ = predicted("label-messages", on=options, file="named.csv")  # tables that do not name the split
     assert again.read_bytes() == file.read_bytes()
 
@@ -70,10 +71,15 @@ def test_private_labels_are_not_in_the_file(predicted, tables):
     assert counts(rows, "source") == {"model": 200}
     assert all(row["predicted"] == model_says(row) for row in rows)
     assert "Lines of training nodes lean on features." in said
+    assert "shown to its own node only: it reads that node's features. The file must not be published." in said
+    assert "Anyone" not in said
     rows, _, said = predicted("label-only", *tables["first"], "--epsilon-y", "1", out="local", file="local.csv")
     assert counts(rows, "known_label") == {"": 200}
     assert counts(rows, "role") == {"train": 100, "val": 50, "test": 50}
     assert "raining nodes" not in said
+    assert "Anyone may see the file.\n" in said
+    _, _, said = predicted("gap", *tables["first"], "--unit", "none", out="open", file="open.csv")
+    assert "This run has no privacy: the file must stay." in said
 
 
 def test_a_method_that_learns_no_less_about_training_nodes_answers_for_all(predicted, tables):

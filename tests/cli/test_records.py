@@ -14,6 +14,7 @@ from sfumato.verify import verify
 
 EDGE = ("--unit", "edge", "--epsilon", "2", "--delta", "1e-5")
 RECORD = {name: f"{name} in words" for name in ASKED} | {"publication_date": "2026-12-01", "flavor": "Approximate DP"}
+RECORD |= {"curator_type": "Nonprofit", "sector": "Education"}
 
 
 @pytest.fixture

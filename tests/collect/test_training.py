@@ -307,6 +307,7 @@ def test_the_command_line_trains_predicts_and_verifies(folder, tmp_path, capsys)
     collection(USERS[:140], features=features(), label=label()).write(tmp_path / "closed.sfumato")
     run = tmp_path / "run"
     record = dict.fromkeys(ASKED, "words") | {"publication_date": "2026-12-01", "flavor": "Approximate DP"}
+    record |= {"curator_type": "Nonprofit", "sector": "Education"}
     deployment = tmp_path / "deployment.toml"
     deployment.write_text("".join(f'{name} = "{text}"\n' for name, text in record.items()))
     options = ("--collection", tmp_path / "closed.sfumato", "--edges", folder / "edges.csv", "--deployment", deployment)

@@ -1,6 +1,8 @@
 """Readers: CSV, Parquet and SQL through one path."""
 
 import gzip
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -226,6 +228,16 @@ def test_infinite_numbers_are_clipped_to_a_declared_range(read):
     assert graph.outside == {"age": 2}
     with pytest.raises(DataError, match=r"'age' to be finite .* node 'cyd' is not.*known without this data"):
         read(nodes, schema={"columns": {"age": {"min": 0}}}, features=["age"])
+
+
+def test_a_database_that_another_process_writes_to_is_named(tmp_path):
+    path = tmp_path / "busy.db"
+    code = f"import duckdb\nopened = duckdb.connect({str(path)!r})\nprint('open', flush=True)\ninput()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline() == b"open\n"
+        with pytest.raises(DataError, match=r"busy\.db not to be in use, but another process .* or read a copy\.$"):
+            read_sql(path, "SELECT 1", "SELECT 1")
+        other.communicate(b"\n")
 
 
 def test_missing_files_are_named(tmp_path):

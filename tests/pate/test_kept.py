@@ -261,7 +261,7 @@ def test_a_run_stopped_before_its_answers_is_charged_once(images, votes, shared,
         0o600,
     ]
     name = json.loads((out / "private" / "run.json").read_text())["run"]
-    (out / "private" / "run.json.partial").write_text("{")
+    (out / "private" / f"run.json.{2**40}.partial").write_text("{")
     with pytest.raises(InputError, match="Expected epsilon 20"):
         run(replace(SETTINGS, epsilon=10.0), images, out, votes=votes, dataset_ledger=shared)
     with pytest.raises(InputError, match="Expected dataset_ledger '"):

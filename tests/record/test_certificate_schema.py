@@ -24,7 +24,7 @@ from sfumato.privacy.units import (
 from sfumato.record import arrivals, collected
 from sfumato.record.arrivals import Arrival, marks
 from sfumato.record.certificate import COVERS, FIXED, FORMAT, LINK, LOCAL, Statement, certify
-from sfumato.record.deployment import ASKED, FLAVORS, Deployment
+from sfumato.record.deployment import ASKED, FLAVORS, KNOWN, Deployment
 from sfumato.record.ledger import Ledger, Release
 from sfumato.verify import collection, documents
 from sfumato.verify.arrivals import ALONE, TOGETHER, caveats
@@ -95,6 +95,7 @@ def test_the_writer_names_a_collection_as_the_schema_says():
 
 def test_the_schema_asks_a_deployment_record_for_what_the_library_asks():
     record = dict.fromkeys(ASKED, "a") | {"publication_date": "2026-12-01", "flavor": "Pure DP"}
+    record |= {name: words[0] for name, words in KNOWN.items()}
     assert faults(written(EdgeLevel(directed=True), EVENTS[0], deployment=record)) == []
     assert FORMS["deployment"]["properties"].keys() == ASKED.keys()
     assert tuple(FORMS["deployment"]["properties"]["flavor"]["enum"]) == FLAVORS

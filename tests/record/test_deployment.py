@@ -8,6 +8,7 @@ from sfumato.errors import InputError
 from sfumato.record.deployment import ASKED, Deployment
 
 FILLED = {**ASKED} | {"publication_date": "2026-12-01", "flavor": "Pure DP"}
+FILLED |= {"curator_type": "Nonprofit", "sector": "Education"}
 
 
 def test_a_record_keeps_what_was_written(tmp_path):
@@ -35,6 +36,8 @@ def test_a_record_keeps_what_was_written(tmp_path):
         ({"publication_date": "1.12.2026"}, "to be a day such as 2026-12-01, got '1.12.2026'"),
         ({"publication_date": "2026-02-30"}, "to be a day such as"),
         ({"publication_date": datetime.datetime(2026, 12, 1)}, "publication_date"),
+        ({"sector": "Sports"}, "to be Technology, Healthcare, Education, Government, Energy, Finance: the registry"),
+        ({"curator_type": "nonprofit"}, "to be Government, Industry, Nonprofit: the registry of deployments takes no other"),
         ({"flavor": "pure"}, "Pure DP or Approximate DP, got 'pure'"),
     ],
 )  # fmt: skip

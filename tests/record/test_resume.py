@@ -92,7 +92,7 @@ def test_an_existing_folder_is_refused(state, folder):
     assert (folder / "state.json").read_bytes() == content
 
 
-@pytest.mark.parametrize("left", [(), ("lock",), ("lock", "state.json.partial")])
+@pytest.mark.parametrize("left", [(), ("lock",), ("lock", f"state.json.{2**40}.partial")])
 def test_a_folder_whose_state_was_never_written_counts_as_new(folder, left):
     folder.mkdir(parents=True, mode=0o755)
     for name in left:

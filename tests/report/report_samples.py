@@ -152,6 +152,8 @@ def claimed_run(unit, events=GAUSSIAN, *, record=None, signed=False, **stated):
 
 RECORD = {
     **dict.fromkeys(ASKED, "in words"),
+    "curator_type": "Nonprofit",
+    "sector": "Education",
     "product": "Dorm groups",
     "curator": "A University",
     "contact": "privacy@university.example",

@@ -7,9 +7,15 @@ import pytest
 from report_samples import GAUSSIAN, HOSTILE, RECORD, assert_sound, claimed_run
 
 import sfumato as sf
+from sfumato.catalog import METHODS, method_named
 from sfumato.errors import InputError
+from sfumato.pate.folder import WHO_MAY_SEE
+from sfumato.privacy.events import PoissonGaussianEvent
 from sfumato.privacy.units import UNITS
+from sfumato.record.certificate import caveats
+from sfumato.record.ledger import Release
 from sfumato.report import public_page, reviewer_page
+from sfumato.report.everyday import LIMITS, SEEN
 from sfumato.report.person import NOT_PROTECTED, person_of
 
 CLAIMED = [
@@ -33,7 +39,7 @@ def test_pages_are_sound_under_every_unit(unit):
     assert "epsilon is at most 1." in public
     assert "right in at most 73.2 of 100" in public
     for text in (*run.certificate["caveats"], *(NOT_PROTECTED[part] for part in unit.public)):
-        assert text in public
+        assert LIMITS.get(text, text) in public
     for text in (*run.certificate["assumptions"], *run.certificate["side_channels"], "VALID: runs/first"):
         assert text in reviewer
     assert json.dumps(run.certificate["ledger_head"]) in reviewer
@@ -44,10 +50,38 @@ def test_every_unit_that_claims_something_has_words():
     assert len({person_of(claimed_run(unit).certificate).what for unit in CLAIMED}) >= 10
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_what_a_method_shows_and_hides_has_everyday_words(method):
+    shown = [
+        method_named(method).who_may_see(unit).values()
+        for unit in CLAIMED
+        if unit.name in method_named(method).card.units
+    ]
+    assert {phrase for one in shown for phrases in one for phrase in phrases} <= {*SEEN}
+
+
+def test_what_pate_shows_and_hides_has_everyday_words():
+    assert {phrase for phrases in WHO_MAY_SEE.values() for phrase in phrases} <= {*SEEN}
+
+
+def test_limits_of_a_node_are_in_everyday_words():
+    unit, event = sf.NodeLevel(max_out_degree=3), PoissonGaussianEvent(0.1, 2.0, 10)
+    found = caveats(unit, False, [Release("head", event, (1,), 1)])
+    assert (len(found), {*found}) == (3, {*LIMITS})
+    run = claimed_run(unit, record=RECORD)
+    values = {**run.certificate, "caveats": [*found, "A sentence for experts."]}
+    text = words(public_page(type(run)(run.folder, values, run.graph, run.classes, {}, False)))
+    for expert in (*found, "joint DP", "aggregates", "noise", "AES", "hop", "DP-SGD"):
+        assert expert not in text
+    assert all(text.count(plain) == 1 for plain in LIMITS.values())
+    assert "written for experts: A sentence for experts." in text
+
+
 def test_the_record_is_said_to_be_unchecked():
     run = claimed_run(sf.EdgeLevel(directed=False), record=RECORD)
     public = words(public_page(run))
-    assert "No program has checked what they say. Published by A University" in public
+    assert "“The publisher” is A University." in public
+    assert "No program has checked what they say. Name Dorm groups Published by A University" in public
     assert "Questions about this model go to: privacy@university.example" in public
     assert "Nobody checked what they say" in words(reviewer_page(run, ""))
 
@@ -93,7 +127,7 @@ def test_earlier_models_and_read_facts_are_named():
     runs = [{"ledger_head": "0" * 64, "epsilon": 2.0, "delta": 1e-6}]
     text = words(public_page(claimed_run(sf.EdgeLevel(directed=False), builds_on=runs)))
     assert "Earlier models, on which this one builds." in text
-    assert "read from the data and count as public: num_features." in text
+    assert "read from the data and count as public: how many properties of a person there are." in text
     assert "Earlier models" not in words(public_page(claimed_run(sf.EdgeLevel(directed=False))))
 
 

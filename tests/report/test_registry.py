@@ -26,7 +26,7 @@ def test_what_the_certificate_implies_is_taken_from_it():
     assert "num_features" in found["dp_variant"]["unprotected_quantities"]
     assert "Gaussian noise, standard deviation 5.5" in found["implementation"]["mechanisms"]
     assert "closed form of the Gaussian mechanism" in found["implementation"]["composition"]
-    assert found["basic"]["data_curators"] == [{"data_curator_name": "A University", "data_curator_type": "in words"}]
+    assert found["basic"]["data_curators"] == [{"data_curator_name": "A University", "data_curator_type": "Nonprofit"}]
     assert found["administrative"] == {"status": "Draft", "tier": 3}
 
 

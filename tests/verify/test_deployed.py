@@ -24,6 +24,12 @@ def test_a_flavor_is_no_stronger_than_the_claim():
     assert "expected Approximate DP" in faults(1e-6, flavor="Pure DP")[0]
 
 
+@pytest.mark.parametrize("text", [" ", "\t \n", "\u3000"])
+def test_a_text_has_words(text):
+    said = "certificate.json: deployment.product: expected words, got spaces alone"
+    assert faults(1e-6, product=text) == [said]
+
+
 @pytest.mark.parametrize("day", ["2026-02-31", "2026-13-01", "0000-01-01"])
 def test_the_day_is_one_that_there_is(day):
     assert "publication_date" in faults(1e-6, publication_date=day)[0]

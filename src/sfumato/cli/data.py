@@ -13,6 +13,9 @@ from sfumato.cli.output import plain_console
 
 if TYPE_CHECKING:
     from sfumato.evaluation.source import Source
+    from sfumato.graph.graph import Graph
+    from sfumato.privacy.promises import Caveat
+    from sfumato.privacy.units import Unit
 
 DATASET = typer.Option(
     None,
@@ -55,6 +58,7 @@ MIN_CLASS = typer.Option(
     help="Drop the classes of a named data set that have fewer nodes than this (default: the bound of the data set itself).",
 )
 
+_MOST_NAMED = 5
 TEXT = typer.Option(
     None,
     "--text",
@@ -82,6 +86,33 @@ def one_or_more(labels: list[str] | None) -> str | list[str] | None:
     """
     found = list(dict.fromkeys(labels or ()))
     return found[0] if len(found) == 1 else found or None
+
+
+def undeclared(graph: Graph, source: Source, unit: Unit) -> tuple[Caveat, ...]:
+    """Name the columns of numbers without a declared range, where features are protected. Names are public, values are not read.
+
+    Args:
+        graph: was read from ``source``.
+        source: tables or a store; the preparation of a named data set is public.
+        unit: the unit of the plan.
+    """
+    from sfumato.graph.text import of_texts
+    from sfumato.privacy.promises import Caveat
+
+    if source.named or not unit.private or unit.trust != "curator" or "features" in unit.public:
+        return ()
+    scaled = {name for name, low, high in graph.ranges if low is not None and high is not None}
+    found = [name for name in graph.feature_names if "=" not in name and name not in scaled]
+    found = [name for name in found if not of_texts(name, source.text)]
+    if not found:
+        return ()
+    more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+    text = (
+        f"No range is declared for {', '.join(found[:_MOST_NAMED])}{more}. These numbers are used as they are, since protected "
+        "features give no scale: large ones drown other columns. Declare min and max in the schema, if they are known without "
+        f"this data: [columns.{found[0]}] min = 0, max = 100. Numbers are then cut to this range and scaled to 0 to 1."
+    )
+    return (Caveat("range-undeclared", text),)
 
 
 def datasets(

@@ -91,7 +91,7 @@ SPLIT = typer.Option(
     None,
     "--split",
     help="Percentages of training, validation and test nodes (default: 75/10/15, for local methods 50/25/25). Or public: the "
-    "published split of a named data set.",
+    "published split of a named data set. Tables and stores with roles keep them, and take no --split.",
 )
 CONTROLS = typer.Option(
     None,

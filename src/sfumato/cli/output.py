@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -12,10 +13,13 @@ from sfumato._files import whole_file
 from sfumato._validate import fail
 from sfumato.errors import InputError
 
+_SCORED = re.compile(rb",-?\d+\.\d{6}\r?\n\Z")
+
 if TYPE_CHECKING:
     from rich.console import Console
 
     from sfumato.method.contract import Progress
+    from sfumato.method.plan import Fitted
     from sfumato.privacy.promises import Caveat
 
 
@@ -110,27 +114,44 @@ def _log_stages() -> Progress:
     return report
 
 
+def readers(fitted: Fitted) -> str:
+    """Say who may see a file of predictions of a run, as its certificate does, and that known labels are true ones."""
+    unit = fitted.plan.unit
+    if not unit.private:
+        return "This run has no privacy: the file must stay."
+    if fitted.plan.method.who_may_see(unit)["the node itself"]:
+        return "Each line may be shown to its own node only: it reads that node's features. The file must not be published."
+    known = " Its known_label holds true labels, which are public under this unit." if "labels" in unit.public else ""
+    return f"Anyone may see the file.{known}"
+
+
 def free_file(out: Path, force: bool) -> Path:
     """Return the path of a file that may be written.
 
     Args:
         out: the file to be written.
-        force: whether predictions that are in it are replaced.
+        force: whether predictions, scores or rows that are in it are replaced.
 
     Raises:
         InputError: the file exists, and is not replaced; or it would lie among certified files.
     """
     check_outside(out)
-    if out.exists() and not (force and _holds_predictions(out)):
+    if out.exists() and not (force and _written_here(out)):
         raise InputError(
-            f"Expected out to be a new file, got {str(out)!r}, which exists. Read the predictions there, name another file "
-            "with --out, or replace them with --force, which replaces predictions only."
+            f"Expected out to be a new file, got {str(out)!r}, which exists. Read it, name another file with --out, or replace "
+            "it with --force, which replaces only what this command wrote."
         )
     return out
 
 
-def _holds_predictions(path: Path) -> bool:
+def _written_here(path: Path) -> bool:
+    """Whether the header is one of predictions or rows, or every line one of scores."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
-        return file.readline().startswith(b"node,predicted,")
+        header = file.readline().rstrip()
+        if header.startswith(b"node,predicted,"):
+            return True
+        if header == b",".join([b"node", *(b"e%d" % column for column in range(header.count(b",")))]):
+            return b"," in header
+        return header.endswith(b",score") and all(_SCORED.search(line) for line in file)

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,16 +24,31 @@ if TYPE_CHECKING:
     from sfumato.method.plan import Fitted
 
 
+@dataclass(frozen=True)
+class Rows:
+    """Rows are what is asked for instead of classes; at most one of them.
+
+    Args:
+        pairs: a file of pairs to score.
+        top: for how many others of each node the best scores are written.
+        embeddings: the new file of released rows.
+
+    >>> Rows(None, 5, None).asked
+    1
+    """
+
+    pairs: Path | None
+    top: int | None
+    embeddings: Path | None
+
+    @property
+    def asked(self) -> int:
+        """How many of them are asked for."""
+        return sum(value is not None for value in (self.pairs, self.top, self.embeddings))
+
+
 def answer_rows(
-    run: Path,
-    fitted: Fitted,
-    graph: Graph,
-    pairs: Path | None,
-    embeddings: Path | None,
-    out: Path | None,
-    *,
-    force: bool,
-    as_json: bool,
+    run: Path, fitted: Fitted, graph: Graph, rows: Rows, out: Path | None, *, force: bool, as_json: bool
 ) -> None:
     """Write scores of pairs or embeddings, and say who may see them.
 
@@ -40,26 +56,50 @@ def answer_rows(
         run: the run folder.
         fitted: the run, as it was loaded.
         graph: the graph of the run; its edges are not read.
-        pairs: the file of pairs, or None.
-        embeddings: the new file of rows, or None.
+        rows: what is asked for.
         out: the new file of scores; None takes scores.csv in the run folder.
-        force: whether predictions that are in that file are replaced.
+        force: whether a file that this command wrote is replaced.
         as_json: whether one JSON object is printed instead of a sentence.
 
     Raises:
-        InputError: both are asked for, or the run cannot give them.
+        InputError: more than one is asked for, or the run cannot give them.
     """
-    if pairs is not None and embeddings is not None:
-        raise InputError("Expected --pairs or --embeddings, got both. Run the command twice.")
-    if pairs is not None:
-        told = write_scores(fitted, graph, pairs, free_file(out or run / "scores.csv", force))
-        wrote = f"scores of {told['pairs']:,} pairs"
-    else:
-        assert embeddings is not None
-        told = write_embeddings(fitted, graph, free_file(embeddings, force))
+    if rows.asked > 1:
+        raise InputError("Expected one of --pairs, --top and --embeddings, got several. Run the command for each.")
+    if rows.embeddings is not None:
+        told = write_embeddings(fitted, graph, free_file(rows.embeddings, force))
         wrote = f"rows of {told['nodes']:,} nodes"
+    else:
+        file = free_file(out or run / "scores.csv", force)
+        told = (
+            write_best(fitted, graph, rows.top, file)
+            if rows.pairs is None
+            else write_scores(fitted, graph, rows.pairs, file)
+        )
+        wrote = f"scores of {told['pairs']:,} pairs"
     seen = "This run has no privacy: they must stay." if fitted.plan.epsilon is None else "Anyone may see them."
     typer.echo(json.dumps(told) if as_json else f"Wrote {wrote} to {told['out']}. This spent nothing. {seen}")
+
+
+def write_best(fitted: Fitted, graph: Graph, top: int | None, out: Path) -> dict[str, Any]:
+    """Write the best-scored others of each node, linked or not, and return what was written.
+
+    Args:
+        fitted: a run that learned links.
+        graph: the graph of the run; its edges are not read.
+        top: how many others of each node.
+        out: the new CSV file.
+
+    Raises:
+        InputError: the run scores nodes, or ``top`` is below 1 or above the number of other nodes.
+    """
+    pairs, scores = fitted.best_pairs(graph, top)
+    ids = _ids(graph)
+    lines = (
+        (ids[node], ids[other], f"{score:.6f}") for (node, other), score in zip(pairs.T.tolist(), scores, strict=True)
+    )
+    _write(out, ("node", "other", "score"), lines)
+    return {"out": str(out), "pairs": len(scores), "epsilon_spent": 0.0}
 
 
 def write_scores(fitted: Fitted, graph: Graph, pairs: Path, out: Path) -> dict[str, Any]:

@@ -67,6 +67,8 @@ def given(values: dict[str, Any], command: str = "train") -> Options:
     Raises:
         InputError: the method, the unit or the run folder is missing. (Only ``--resume`` takes them from a run.)
     """
+    if values["split"] not in (None, "public"):
+        _check_no_roles(values)
     values = {**values, **local.implied(values)} if values["method"] in local.WORDS else values
     from sfumato.graph.datasets import default_split
 
@@ -82,6 +84,20 @@ def given(values: dict[str, Any], command: str = "train") -> Options:
             raise InputError(f"Expected {shown} with {command}, got none. {remedy}.")
     record = values.get("deployment")
     return Options(**{**values, "deployment": None if record is None else Deployment.read(record)})
+
+
+def _check_no_roles(values: dict[str, Any]) -> None:
+    """Refuse a split of tables or of a store that say which nodes train: those roles stay."""
+    from sfumato.graph.schema import Schema
+
+    schema, graph = values["schema"], values["graph"]
+    place = f"the schema {str(schema)!r}" if schema is not None and Schema.read(schema).role else ""
+    if graph is not None and (Path(graph) / "roles.npy").is_file():
+        place = f"the store {str(graph)!r}"
+    if place:
+        raise InputError(
+            f"Expected no --split, since {place} has roles, got {values['split']!r}. Drop it, or read the tables without roles."
+        )
 
 
 def with_arcs(values: dict[str, Any]) -> dict[str, Any]:

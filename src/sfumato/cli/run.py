@@ -15,8 +15,8 @@ from sfumato._optional import LIGHT, check_installed
 from sfumato.cli import data, options
 from sfumato.cli.arrivals import Arriving, check_trained, predict_newcomers, source_of
 from sfumato.cli.collected import graph_of_run
-from sfumato.cli.output import free_file, tell
-from sfumato.cli.pairs import answer_rows
+from sfumato.cli.output import free_file, readers, tell
+from sfumato.cli.pairs import Rows, answer_rows
 from sfumato.cli.scores import shown, write_words
 from sfumato.cli.stopped import leaving
 from sfumato.errors import InputError
@@ -56,10 +56,15 @@ def predict(
     pairs: Path | None = typer.Option(
         None, "--pairs", help="Score links: a CSV file of node pairs (a header, then two columns of node ids)."
     ),
+    top: int | None = typer.Option(
+        None,
+        "--top",
+        help="Score links: write for each node so many others with the best scores, linked already or not.",
+    ),
     embeddings: Path | None = typer.Option(
         None, "--embeddings", help="Write the released row of each node to this new CSV file, for other tools."
     ),
-    force: bool = typer.Option(False, "--force", help="Replace the predictions that are in the file already."),
+    force: bool = typer.Option(False, "--force", help="Replace the file, if this command wrote it."),
     epsilon: float | None = typer.Option(
         None, "--epsilon", help="The privacy budget for reading ANOTHER private graph."
     ),
@@ -88,7 +93,7 @@ def predict(
     composition: str | None = options.COMPOSITION,
     as_json: bool = JSON,
 ) -> None:
-    """Predict the class (or labels, or number) of every node, score pairs (--pairs), or write released rows (--embeddings).
+    """Predict the class (or labels, or number) of every node, score links (--pairs, --top), or write rows (--embeddings).
 
     On the graph of the run this spends nothing. Another graph is a new release, which is charged. Nodes that arrived later
     (--new-nodes, --new-edges) cost nothing more at edge level, since each edge pays once; at node level they are charged.
@@ -96,6 +101,9 @@ def predict(
     Each line of the file ends with the node's role, with its known label where labels are public, and with the source of the
     prediction: model, or known for a training node that label messages answer by its known label, since their own answer
     leans on features.
+
+    The command says who may see the file, as the certificate does. At edge level anyone may: features and labels, which stand in
+    it, are public there. At node level each line is for its own node alone, and the file must not be published.
     """
     check_installed(*LIGHT)
     from sfumato.catalog import load
@@ -108,11 +116,12 @@ def predict(
     paths = {"data_dir": data_dir, "graph": graph, "nodes": nodes, "edges": edges, "schema": schema}
     named: dict[str, Any] = {"dataset": dataset, "label": data.one_or_more(label), "directed": directed}
     named |= {option: _text(path) for option, path in paths.items()}
+    rows = Rows(pairs, top, embeddings)
     elsewhere = (new_nodes, new_edges, epsilon, delta, new_run, ledger, sign_key, fitted.collection)
-    if (pairs is not None or embeddings is not None) and any(value is not None for value in elsewhere):
+    if rows.asked and any(value is not None for value in elsewhere):
         raise InputError(
-            "Expected --pairs or --embeddings for the graph of the run alone, which is free and no collection. Drop the options "
-            "of other graphs."
+            "Expected --pairs, --top or --embeddings for the graph of the run alone, which is free and no collection. Drop the "
+            "options of other graphs."
         )
     if new_nodes is not None or new_edges is not None:
         asked = Arriving(run, fitted, new_nodes, new_edges, out, epsilon, delta, new_run, shared, sign_key, as_json)
@@ -129,8 +138,8 @@ def predict(
         return
     source = Source(**named, **_kept(run, dataset, text, graph)).check(labeled=False) if given else Source.of_run(run)
     found = source.with_roles(source.load(), 0)
-    if pairs is not None or embeddings is not None:
-        answer_rows(run, fitted, found, pairs, embeddings, out, force=force, as_json=as_json)
+    if rows.asked:
+        answer_rows(run, fitted, found, rows, out, force=force, as_json=as_json)
         return
     if given and not as_json and _same_graph(fitted, found) and fitted.plan.unit.trust != "local":
         typer.echo("These are the node ids of the run: its cached releases are used, the edges are not read.", err=True)
@@ -178,8 +187,7 @@ def _say(told: dict[str, Any], fitted: Fitted, as_json: bool, trained: bool = Fa
         typer.echo(json.dumps(told))
         return
     typer.echo(f"Wrote {told['nodes']:,} predictions to {told['out']}.")
-    if fitted.plan.method.who_may_see(fitted.plan.unit)["the node itself"]:
-        typer.echo("Each line may be shown to its own node only: it reads that node's features.", err=True)
+    typer.echo(readers(fitted), err=True)
     if trained and fitted.plan.method.card.returns_known:
         typer.echo(_OF_TRAINING["labels" in fitted.plan.unit.public], err=True)
 

@@ -187,7 +187,7 @@ def _run(
         print(f"{job.word}: {plan.method.name}, by unit, budget and promised mean degree.", file=sys.stderr)
         if protects_every_arc(plan.unit) and not can_promise(plan.unit, plan.public):
             print(f"{job.word}: {_NO_BOUND}", file=sys.stderr)
-    tell(plan.caveats)
+    tell((*plan.caveats, *data.undeclared(prepared.graph, request.source, plan.unit)))
     if verbose:
         print(plan, f"Neighborhoods are summed in {language()}.", sep="\n", file=sys.stderr)
     note_uncharged(job)

@@ -148,9 +148,10 @@ def _planned(job: Job, tuned: Tuned) -> tuple[Prepared, dict[str, Any]]:
     threads = set_threads(job.threads)
     prepared = prepare(job.request, look=job.look)
     set_threads(threads)  # also those of what the method has loaded
-    tell(prepared.plan.caveats)
-    cost = _cost(tuned, prepared.plan)
-    print(_words(tuned, prepared.plan, cost), file=sys.stderr)
+    plan = prepared.plan
+    tell((*plan.caveats, *data.undeclared(prepared.graph, job.request.source, plan.unit)))
+    cost = _cost(tuned, plan)
+    print(_words(tuned, plan, cost), file=sys.stderr)
     return prepared, cost
 
 

@@ -24,7 +24,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato._files import PARTIAL, make_folders, sync_folder, whole_file
+from sfumato._files import left_behind, make_folders, sync_folder, whole_file
 from sfumato._validate import check_real, fail
 from sfumato.collect.checks import moment
 from sfumato.collect.connection import JSON, Connection, RefusedError
@@ -361,5 +361,6 @@ def _check_unused(folder: Path) -> None:
     """Refuse a folder that holds anything but what a process left that died while it made a device."""
     if not folder.exists():
         return
-    if {path.name for path in folder.iterdir()} - {LOCK, LEDGER, _DEVICE + PARTIAL} or read_entries(folder)[1:]:
+    names = {path.name for path in folder.iterdir()} - {LOCK, LEDGER}
+    if any(not left_behind(name, _DEVICE) for name in names) or read_entries(folder)[1:]:
         raise fail("state", str(folder), "to be a new or empty folder", "Name another one.")

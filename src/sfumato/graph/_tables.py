@@ -117,6 +117,10 @@ def guarded(read: Callable[[], Any], place: str) -> Any:
                 f"Expected {place} to be read within the limit of memory, but more is needed. Allow more memory, or close "
                 "other programs."
             ) from None
+        if "Could not set lock" in text or "being used by another process" in text:
+            raise DataError(
+                f"Expected {place} not to be in use, but another process has it open for writing. Close it there, or read a copy."
+            ) from None
         raise DataError(f"Expected {place} to be readable, got {_reason(kind, text)}. Correct the input.") from None
 
 

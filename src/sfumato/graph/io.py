@@ -49,8 +49,9 @@ def read_csv(
     numbers, or text and booleans that become one-hot columns, all zero where missing. A missing number becomes the middle of its
     declared range, else 0 (:attr:`~sfumato.graph.schema.Column.default`).
     Edge file: one row for each edge; ``source`` and ``target`` default to columns of such names, else the first two. Other
-    columns, weights among them, are not read, and a :class:`~sfumato.errors.DroppedWarning` names them. Undirected (the default,
-    unless the schema says otherwise): a row beside its reverse is merged and counted in ``Graph.merged``.
+    columns, weights among them, are not read, and a :class:`~sfumato.errors.DroppedWarning` names them. A row that is there twice
+    counts once; so does, if undirected (the default, unless the schema says otherwise), a row beside its reverse. How many were
+    merged is in ``Graph.merged``, which is as private as the edges.
     ``schema`` declares what is public (see :class:`Schema`); what it leaves open is read off the data and listed in
     ``Graph.assumed_public``. Numbers beyond a declared range are clipped to it; a category or class that is not declared
     counts as missing; ``Graph.outside`` counts both.

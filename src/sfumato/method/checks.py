@@ -151,7 +151,7 @@ def check_same(planned: PublicFacts, found: PublicFacts, *, learns: bool) -> Non
         expected, got = getattr(planned, name), getattr(found, name)
         if expected != got:
             raise DataError(
-                f"Expected a graph with {name}={expected} as the plan was calibrated for, got {got}. "
+                f"Expected a graph with {name}={expected} as the plan was calibrated for, got {_told(found, name)}. "
                 "Calibrate with this graph's public_facts(unit)."
             )
 
@@ -167,7 +167,13 @@ def check_as_trained(trained: PublicFacts, public: PublicFacts) -> None:
     for name in ("num_features", "num_classes", "target", "target_range"):
         expected, found = getattr(trained, name), getattr(public, name)
         if expected != found:
-            raise fail(f"public.{name}", found, f"to be {expected} as in training", "Read both with one schema.")
+            told = _told(public, name)
+            raise fail(f"public.{name}", told, f"to be {expected} as in training", "Read both with one schema.")
+
+
+def _told(facts: PublicFacts, name: str) -> Any:
+    """A fact as a message may name it: limits that were read off protected numbers are two of these numbers."""
+    return "others, which are protected" if name == "target_range" and RANGE in facts.assumed else getattr(facts, name)
 
 
 def check_stated(planned: PublicFacts, found: PublicFacts) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sfumato.record.certificate import Certificate
 
 _ROWS = "noisy aggregates"
+_PAIRS_AT_ONCE = 1 << 22
 _ALONE = "Features alone predict here: use sfumato.central.arrivals.graph_free(fitted, graph), which spends nothing."
 _SPENDS = "Predicting on another private graph spends budget: use calibrate_inference(budget, unit, public).fit(graph)."
 
@@ -76,6 +77,33 @@ class ReleasedRows:
         if pairs.size and not 0 <= int(pairs.min()) <= int(pairs.max()) < graph.num_nodes:
             raise fail("pairs", f"{pairs.min()} to {pairs.max()}", f"to be rows from 0 to {graph.num_nodes - 1}")
         return self.ran.method.pair_scores(self.ran, self.weights, self.released, graph, pairs)
+
+    def best_pairs(self, graph: Graph, top: int | None) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return for each node the others with the best scores, int64 [2, n * top], and the scores. This spends nothing.
+
+        Links that are there already are among them. To leave them out would tell which pairs are linked, and that is protected.
+        Of equal scores the lower row comes first. All n (n - 1) pairs are scored.
+
+        Args:
+            graph: the graph that was fitted; its edges are not read.
+            top: how many others of each node, from 1 to n - 1.
+
+        Raises:
+            InputError: the method scores nodes, the graph is another, or there are not so many other nodes.
+        """
+        self.check_fitted(graph)
+        most = graph.num_nodes - 1
+        if top is None or not 1 <= top <= most:
+            raise fail("top", top, f"to be from 1 to {most}, the number of other nodes")
+        found, best = [], []
+        for nodes in np.array_split(np.arange(most + 1), -(-(most + 1) * most // _PAIRS_AT_ONCE)):
+            others = np.arange(most) + (np.arange(most) >= nodes[:, None])  # all nodes but the one of the row
+            pairs = np.stack([np.repeat(nodes, most), others.ravel()])
+            scores = self.ran.method.pair_scores(self.ran, self.weights, self.released, graph, pairs)
+            first = np.argsort(-scores.reshape(others.shape), axis=1, kind="stable")[:, :top]
+            found.append(np.take_along_axis(others, first, 1).ravel())
+            best.append(np.take_along_axis(scores.reshape(others.shape), first, 1).ravel())
+        return np.stack([np.repeat(np.arange(most + 1), top), np.concatenate(found)]), np.concatenate(best)
 
     def embeddings(self, graph: Graph) -> NDArray[np.float32]:
         """Return the released row of each node as features for other tools, float32 [num_nodes, columns]. This spends nothing.

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato._files import PARTIAL, remove_empty, sync_folder
+from sfumato._files import left_behind, remove_empty, sync_folder
 from sfumato.errors import InputError, SfumatoError
 from sfumato.method.engine import Spending
 from sfumato.pate.aggregation import REFUSED, Answers
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 PRIVATE = "private"
 _ANSWERS = "answers.json"
 _RUN = "run.json"
-_BEFORE_ANSWERS = {LOCK, PRIVATE, f"{PRIVATE}/{_RUN}", f"{PRIVATE}/{_RUN}{PARTIAL}"}
+_BEFORE_ANSWERS = {LOCK, PRIVATE, f"{PRIVATE}/{_RUN}"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +120,8 @@ def check_folder(run: Path) -> None:
 
     >>> check_folder(Path("no-such-run"))
     """
-    begun = run.is_dir() and all(path.relative_to(run).as_posix() in _BEFORE_ANSWERS for path in run.rglob("*"))
+    names = [path.relative_to(run).as_posix() for path in run.rglob("*")]
+    begun = run.is_dir() and all(name in _BEFORE_ANSWERS or left_behind(name, f"{PRIVATE}/{_RUN}") for name in names)
     if begun or holds_answers(run):
         return
     if (run / LEDGER).exists() and not (run / "release").exists():

@@ -33,11 +33,16 @@ ASKED: Mapping[str, str] = {
     "epsilon_rationale": "why epsilon is as large as it is",
     "delta_rationale": "why delta is as large as it is",
     "curator_type": "what the curator is: Government, Industry or Nonprofit",
-    "sector": "the field of life, such as Education, Finance or Healthcare",
+    "sector": "the field of life: Technology, Healthcare, Education, Government, Energy or Finance",
     "region": "the region that the data describe, or whose laws apply",
     "implementation": "what else a reader should know of how it was made",
 }
 """What to write in each field; the last four may be left out."""
+KNOWN: Mapping[str, tuple[str, ...]] = {
+    "curator_type": ("Government", "Industry", "Nonprofit"),
+    "sector": ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance"),
+}
+"""The words that the registry's schema knew in November 2026; it takes no others."""
 _UNCHECKED = "written by a person, and checked by nobody"
 
 
@@ -56,13 +61,13 @@ class Deployment:
         flavor: ``Pure DP`` where delta is 0, or ``Approximate DP``.
         epsilon_rationale: why epsilon is as large as it is.
         delta_rationale: why delta is as large as it is.
-        curator_type: what the curator is.
-        sector: the field of life that the data are about.
+        curator_type: what the curator is, one of the words in ``KNOWN``.
+        sector: the field of life that the data are about, one of the words in ``KNOWN``.
         region: the region that the data describe, or whose laws apply.
         implementation: what else a reader should know of how it was made.
 
     Raises:
-        InputError: a field is no text of 1 to 500 printable characters, or no such day or flavor.
+        InputError: a field is no text of 1 to 500 printable characters, or no such day, flavor, type or sector.
 
     >>> Deployment.from_dict({"product": "Friends", "flavour": "Pure DP"})
     Traceback (most recent call last):
@@ -93,6 +98,9 @@ class Deployment:
             if not (text.isprintable() and 0 < len(text) <= MOST_CHARACTERS):
                 expected = f"to be a text of 1 to {MOST_CHARACTERS} printable characters"
                 raise fail(_called(name), value, expected, f"Write {asked}.")
+            if text not in KNOWN.get(name, (text,)):
+                expected = f"to be {', '.join(KNOWN[name])}: the registry of deployments takes no other word"
+                raise fail(_called(name), value, expected, "Choose one, or leave the field out.")
             object.__setattr__(self, name, text)
         if not _is_day(self.publication_date):
             raise fail(_called("publication_date"), self.publication_date, "to be a day such as 2026-12-01")

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato._files import PARTIAL, remove_empty, whole_file
+from sfumato._files import left_behind, remove_empty, whole_file
 from sfumato._optional import require
 from sfumato.errors import DataError, InputError
 from sfumato.record.collected import FILE
@@ -40,7 +40,7 @@ OWN_ROWS = "own/rows.safetensors"
 _SALT = "salt"
 LOCK = ".sfumato.lock"
 """Held, in the run folder, by the process that makes the run (:mod:`sfumato.record.owned`)."""
-_BEGUN = {LOCK, "private", "private/lock", "private/state.json" + PARTIAL, "release", f"release/{LEDGER}"}
+_BEGUN = {LOCK, "private", "private/lock", "release", f"release/{LEDGER}"}
 _TYPES = ("U64", "I64", "F64", "F32", "U32", "I32", "F16", "U16", "I16", "I8", "U8")
 
 
@@ -95,8 +95,10 @@ def check_new_run(directory: Path) -> None:
     >>> check_new_run(Path("/nonexistent/run"))
     """
     begun = directory.is_dir() and all(
-        path.relative_to(directory).as_posix() in _BEGUN and not (path.name == LEDGER and path.stat().st_size)
+        (name in _BEGUN and not (path.name == LEDGER and path.stat().st_size))
+        or left_behind(name, "private/state.json")
         for path in directory.rglob("*")
+        for name in [path.relative_to(directory).as_posix()]
     )
     if not begun:
         check_new_folder(directory)

@@ -29,7 +29,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from sfumato import __version__
-from sfumato._files import PARTIAL, sync_folder, whole_file
+from sfumato._files import left_behind, sync_folder, whole_file
 from sfumato.errors import InputError, LedgerError
 from sfumato.noise.keys import Key, derive_key, new_key
 from sfumato.record.ledger import canonical_json
@@ -252,7 +252,9 @@ def _differences(kept: Any, found: Any, name: str = "") -> list[str]:
 
 def _check_new(directory: Path) -> None:
     """Refuse a folder that holds more than a lock and a state that was never whole."""
-    if not directory.is_dir() or {path.name for path in directory.iterdir()} - {_LOCK, _FILE + PARTIAL}:
+    if not directory.is_dir() or any(
+        path.name != _LOCK and not left_behind(path.name, _FILE) for path in directory.iterdir()
+    ):
         raise InputError(
             f"Expected a new folder for the private state, got {str(directory)!r}, which exists. Resume that run."
         )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.privacy.units import unit_from_dict
 from sfumato.record.certificate import round_up
+from sfumato.report.everyday import LIMITS, OTHERS, READ, SEEN
 from sfumato.report.html import to_html
 from sfumato.report.page import Code, Facts, Items, Page, Part, Section, Table
 from sfumato.report.person import NOT_PROTECTED, Person, person_of
@@ -23,6 +24,7 @@ _LEAD = (
     "reveal about one of them, and what it cannot hide."
 )
 _ABOUT = {
+    "product": "Name",
     "curator": "Published by",
     "publication_date": "Published on",
     "description": "What it is",
@@ -71,7 +73,7 @@ def _about(record: Mapping[str, str] | None) -> Section:
         for titles in (_ABOUT, _WHY)
     )
     why = Section("why", "Why the publisher chose these numbers", ("The sections below explain the numbers.", reasons))
-    text = "The publisher wrote the following lines. No program has checked what they say."
+    text = f"“The publisher” is {record['curator']}. The lines below are the publisher's. No program has checked what they say."
     return Section("about", "What was published", (text, lines, why))
 
 
@@ -144,8 +146,8 @@ def _uncovered(values: Mapping[str, Any], person: Person) -> Section:
     items = [
         f"What counts as public: {_public(values)}.",
         *person.limits,
-        "What the data of other people says about you. If most people with your habits belong to one group, anyone may guess "
-        "that you belong to it too, even if you are not in the data.",
+        OTHERS,
+        *(LIMITS[text] for text in values["caveats"] if LIMITS.get(text, OTHERS) != OTHERS),
         "Other things that are published about the same data. Each of them reveals a little more, and the numbers add up.",
         "How the data was collected and stored, and who else can read it.",
         "How long the computer worked, and which error messages it showed.",
@@ -154,22 +156,24 @@ def _uncovered(values: Mapping[str, Any], person: Person) -> Section:
         * bool(values["composition"]["builds_on"]),
         *[
             "The random numbers follow from a secret key. The protection ends if somebody learns the key, or breaks the "
-            "encryption that makes them (AES-256 and HMAC-SHA256)."
+            "encryption that makes them."
         ]
         * bool(values["releases"]),
     ]
     parts: list[Part] = [Items(tuple(items))]
     if values.get("prices"):
         parts.append(_prices(values))
-    if values["caveats"]:
+    expert = tuple(text for text in values["caveats"] if text not in LIMITS)
+    if expert:
         words = "The certificate adds these sentences, which are written for experts:"
-        parts.append(Section("limits", "In the words of the certificate", (words, Items(tuple(values["caveats"])))))
+        parts.append(Section("limits", "In the words of the certificate", (words, Items(expert))))
     return Section("uncovered", "What is not covered", tuple(parts), kind="warning")
 
 
 def _read(assumed: list[str]) -> list[str]:
     """Say which facts were read from the data as if they were public."""
-    return [f"Some facts that were read from the data and count as public: {'; '.join(assumed)}."] if assumed else []
+    told = "; ".join(READ.get(fact, fact) for fact in assumed)
+    return [f"Some facts that were read from the data and count as public: {told}."] if assumed else []
 
 
 def _prices(values: Mapping[str, Any]) -> Table:
@@ -187,16 +191,12 @@ def _seen(values: Mapping[str, Any]) -> Section:
         values["who_may_see"],
         {"anyone": "Anyone", "the node itself": "You alone, about yourself", "never": "Nobody"},
     )
-    rows = tuple((titles[who], "; ".join(shown[who])) for who in titles if shown[who])
-    text = (
-        "The list uses the words of the certificate. Weights are the numbers that the model consists of. A node is one person. "
-        "Predictions are what the model says about a node. “Noisy” means that random numbers were added on purpose. The "
-        "guarantee holds only if the publisher keeps to this list."
-    )
+    rows = tuple((titles[who], "; ".join(SEEN.get(what, what) for what in shown[who])) for who in titles if shown[who])
+    text = "The certificate says the same in the words of experts. The guarantee holds only if the publisher keeps to this list."
     return Section(
         "seen",
         "Who may see what",
-        (text, Table("who", "In the words of the certificate", ("Who", "What"), rows, text=("What",))),
+        (text, Table("who", "Who may see what", ("Who", "What"), rows, text=("What",))),
     )
 
 

@@ -13,7 +13,7 @@ from .documents import plain
 
 
 def deployment_faults(certificate: dict[str, Any]) -> Iterator[str]:
-    """Yield a problem for a record of a run that claims nothing, and for a flavor that is stronger than the claim."""
+    """Yield a problem for a record of a run that claims nothing, for texts without words, and for too strong a flavor."""
     if "deployment" not in certificate:
         return
     delta = certificate["claim"]["delta"]
@@ -24,6 +24,9 @@ def deployment_faults(certificate: dict[str, Any]) -> Iterator[str]:
         date.fromisoformat(certificate["deployment"]["publication_date"])
     except ValueError:
         yield "certificate.json: deployment.publication_date: expected a day that there is"
+    for name, text in certificate["deployment"].items():
+        if not text.strip():
+            yield f"certificate.json: deployment.{name}: expected words, got spaces alone"
     if delta > 0 and certificate["deployment"]["flavor"] == "Pure DP":
         yield "certificate.json: deployment.flavor: expected Approximate DP, since delta is above 0, got Pure DP"
 
