@@ -15,7 +15,6 @@ import os
 import platform
 import sys
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 os.environ["OMP_WAIT_POLICY"] = "passive"  # or idle threads of one library would take turns of another
@@ -26,6 +25,7 @@ import torch
 from bench_rows import ROWS, Call, Row
 
 from sfumato.bounded.kernels import language
+from sfumato.experiments.pages import stamped
 from sfumato.report.markdown import to_markdown
 from sfumato.report.page import Code, Facts, Items, Page, Section, Table
 
@@ -57,7 +57,7 @@ def main() -> None:
             say(row, found[row.key])
     recorded["machine"] = machine()
     RESULTS.joinpath("bench.json").write_text(json.dumps(recorded, indent=1, sort_keys=True) + "\n")
-    RESULTS.joinpath("bench.md").write_text(to_markdown(page(recorded)))
+    RESULTS.joinpath("bench.md").write_text(stamped(to_markdown(page(recorded)), []))
 
 
 def check(rows: list[Row], recorded: dict[str, Measured], rounds: int) -> int:
@@ -122,7 +122,6 @@ def machine() -> dict[str, str]:
     ]
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
-        "date": datetime.now(UTC).date().isoformat(),
         "processor": f"{model[0] if model else platform.processor()}, {os.cpu_count()} cores, 2 threads used",
         "memory": f"{memory:.0f} GiB",
         "system": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}, "

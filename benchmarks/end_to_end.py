@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
+from sfumato.experiments.pages import stamped
 from sfumato.report.markdown import to_markdown
 from sfumato.report.page import Code, Facts, Items, Page, Section, Table
 
@@ -43,7 +44,7 @@ def main() -> None:
             found.append({"rows": rows, **one})
             print(found[-1], flush=True)
             kept.write_text(json.dumps(found))
-    RESULTS.joinpath("end-to-end.md").write_text(to_markdown(page(found)))
+    RESULTS.joinpath("end-to-end.md").write_text(stamped(to_markdown(page(found)), []))
 
 
 def at_size(folder: Path, rows: int, methods: list[str]):

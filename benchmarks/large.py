@@ -85,6 +85,7 @@ def write_page(found: list[dict]) -> None:
     import numpy as np
     from bench import machine
 
+    from sfumato.experiments.pages import stamped
     from sfumato.report.markdown import to_markdown
     from sfumato.report.page import Code, Facts, Items, Page, Section, Table
 
@@ -115,7 +116,7 @@ def write_page(found: list[dict]) -> None:
             Section("again", "Run it again", (Code("python benchmarks/large.py data/large"),)),
         ),
     )
-    RESULTS.joinpath("large.md").write_text(to_markdown(page))
+    RESULTS.joinpath("large.md").write_text(stamped(to_markdown(page), []))
 
 
 if __name__ == "__main__":
