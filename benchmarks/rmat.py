@@ -1,11 +1,13 @@
 """Write an R-MAT graph of any size as two Parquet files, nodes.parquet and edges.parquet, in bounded memory.
 
 python benchmarks/rmat.py FOLDER [--nodes 5000000] [--rows 50000000] [--features 64] [--classes 8] [--seed 0] [--texts]
+                             [--exact | --codes]
 python benchmarks/rmat.py FOLDER --like-46m
 
 Each row is one undirected edge; `sfumato data import --directed` reads the same rows as arcs. Labels are uniform and features
 Gaussian around a mean of the label: such a graph measures cost, and its accuracies mean nothing. --like-46m writes 116,713 nodes,
 23 million different edges (46 million arcs) and 602 features; without it, some rows are the same. --texts writes ids as texts.
+--exact rounds features to eighths, which float16 holds; --codes writes a column of four categories for each four features.
 """
 
 from __future__ import annotations
@@ -33,6 +35,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--texts", action="store_true")
     parser.add_argument("--like-46m", action="store_true")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--exact", action="store_true")
+    form.add_argument("--codes", action="store_true")
     options = parser.parse_args()
     if options.like_46m:
         options.nodes, options.rows, options.features = 116_713, 23_000_000, 602
@@ -45,15 +50,23 @@ def main() -> None:
 def _write_nodes(path: Path, options: argparse.Namespace, generator: np.random.Generator) -> None:
     means = generator.normal(size=(options.classes, options.features)).astype(np.float32)
     rows = max(1 << 16, BLOCK // max(1, options.features))
-    names = ["id", "label", *(f"f{column}" for column in range(options.features))]
-    kinds = [pa.string() if options.texts else pa.int64(), pa.int16(), *[pa.float32()] * options.features]
+    width = options.features // 4 if options.codes else options.features
+    names = ["id", "label", *(f"f{column}" for column in range(width))]
+    of_feature = pa.string() if options.codes else pa.float32()
+    kinds = [pa.string() if options.texts else pa.int64(), pa.int16(), *[of_feature] * width]
     schema = pa.schema(list(zip(names, kinds, strict=True)))
     with pq.ParquetWriter(path, schema, compression="snappy", use_dictionary=False) as file:
         for start in range(0, options.nodes, rows):
             ids = np.arange(start, min(start + rows, options.nodes))
             labels = generator.integers(options.classes, size=len(ids), dtype=np.int16)
             x = means[labels] + generator.standard_normal((len(ids), options.features), dtype=np.float32)
-            columns = [_ids(ids, options.texts), pa.array(labels), *(pa.array(column) for column in x.T.copy())]
+            x = (x * 8).round() / 8 if options.exact else x
+            if options.codes:
+                largest = x.reshape(len(ids), width, 4).argmax(axis=2)
+                columns = [pa.array(np.array(["a", "b", "c", "d"])[column]) for column in largest.T]
+            else:
+                columns = [pa.array(column) for column in x.T.copy()]
+            columns = [_ids(ids, options.texts), pa.array(labels), *columns]
             file.write_table(pa.table(columns, schema=schema))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -183,7 +182,7 @@ class PrivateGraphClassifier:
         labels = np.full(self.graph.num_nodes, -1)
         labels[rows] = [names.index(name) for name in y.astype(str)]
         assumed = self.graph.assumed_public if declared else (*self.graph.assumed_public, "classes")
-        return replace(self.graph, y=labels, classes=tuple(names), assumed_public=assumed), classes
+        return self.graph.changed(y=labels, classes=tuple(names), assumed_public=assumed), classes
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name; ``deep`` changes nothing, since none of them is an estimator."""

@@ -77,6 +77,22 @@ def test_the_class_is_reconstructed(sfumato, runs, network, tmp_path):
     assert sfumato("verify", run).code == 0
 
 
+def test_images_may_lie_in_a_store(sfumato, runs, folder, network, tmp_path):
+    from sfumato.graph.datasets import load_dataset
+
+    run = Path(shutil.copytree(runs / "first", tmp_path / "first"))
+    store = load_dataset(str(folder), split="public").save(tmp_path / "store")
+    kept = sfumato("invert", run, *SHORT, "--json")
+    given = ("--graph", store)
+    for more in ((), ("--dataset", folder)):
+        assert sfumato("invert", run, *SHORT, *given, *more, "--json").code == (2 if more else 0)
+    shutil.rmtree(run / "evaluation")  # which says where the images were
+    assert sfumato("invert", run, *SHORT, "--json").code == 2
+    result = sfumato("invert", run, *SHORT, *given, "--json")
+    told = [json.loads(one.out) for one in (kept, result)]
+    assert told[0]["classes"] == told[1]["classes"]
+
+
 def test_runs_stand_beside_each_other(sfumato, runs, network, tmp_path):
     out = tmp_path / "page"
     options = ("--attack", "original", "--steps", "5", "--distance", "ssim", "--classes", "c, a", "--out", out)

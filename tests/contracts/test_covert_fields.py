@@ -143,7 +143,7 @@ def test_hops_beyond_those_that_are_verified_are_not_read_as_fewer(honest, tmp_p
 
     rewrite(run, change)
     arrays = {f"aggregate/{k + 1}": np.zeros((60, 3), np.int64) for k in range(number)}
-    (run / "release" / "releases.safetensors").write_bytes(_tensor_file(arrays))
+    (run / "release" / "releases.safetensors").write_bytes(b"".join(_tensor_file(arrays)))
     seal(run / "release")
     assert "settings.num_hops: 1000000 is beyond what can be verified here: at most 2" in problems(run)
 

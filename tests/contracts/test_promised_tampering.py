@@ -120,7 +120,7 @@ def test_bounds_that_are_not_the_promise_are_named(run):
     path = run / "release" / "model.safetensors"
     found = load_file(path)
     found["bounds"][7] = 199
-    path.write_bytes(_tensor_file(found))
+    path.write_bytes(b"".join(_tensor_file(found)))
     rewrite(run, lambda certificate, spec: None)
     assert "model.safetensors: bounds: holds other numbers than public_facts.max_degree, 60" in problems(run)
 

@@ -58,6 +58,7 @@ REPLACED = {
         "sf.graph.to_pyg(sf.graph.campus(400, seed=0))",
         "a download: the generated network",
     ),
+    "/shared/": ("shared-", "a network file system: the folder of the page"),
     "campus(10_000)": ("campus(300)", "half a minute of training"),
     "--teachers 250 --queries 2200": (
         "--teachers 50 --queries 100 --quick",

@@ -28,6 +28,7 @@ from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.noise.keys import Key, derive_key, operand_mac
 
 if TYPE_CHECKING:
+    from sfumato.graph.packed import PackedRows
     from sfumato.privacy.units import NodeLevel, Unit
 
 _BLOCK = 1 << 16
@@ -303,14 +304,15 @@ def _block_sums(
     return sums
 
 
-def normalize_rows(rows: NDArray[np.floating] | NDArray[np.int64]) -> NDArray[np.float32]:
-    """Scale each row to norm 1; zero rows stay zero.
+def normalize_rows(rows: NDArray[np.floating] | NDArray[np.int64] | PackedRows) -> NDArray[np.float32]:
+    """Scale each row to norm 1; zero rows stay zero. Rows that are no array, but give blocks of float32, are read block by block.
 
     >>> normalize_rows(np.array([[3, 4], [0, 0]])).tolist()
     [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
     """
     scaled = np.empty(rows.shape, np.float32)
-    block = _BLOCK if rows.flags.c_contiguous else len(rows) or 1  # the layout decides the order of NumPy's sums
+    in_order = not isinstance(rows, np.ndarray) or rows.flags.c_contiguous
+    block = _BLOCK if in_order else len(rows) or 1  # the layout decides the order of NumPy's sums
     for first in range(0, len(rows), block):
         part = rows[first : first + block].astype(np.float64)
         norms = np.linalg.norm(part, axis=1, keepdims=True)

@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from sfumato.method.contract import Arrays
 
 Matrix: TypeAlias = NDArray[np.float32] | Any
-"""Dense rows, or a sparse matrix of SciPy."""
+"""Dense rows, a sparse matrix of SciPy, or :class:`~sfumato.graph.packed.PackedRows`."""
 
 
 def features_of(graph: Graph) -> Matrix:
-    """Return the features of a graph as they are stored, sparse or dense; without any, rows of no column.
+    """Return the features of a graph as they are stored, sparse, dense or packed; without any, rows of no column.
 
     The number of entries never decides between the two forms. One record could tip that choice, and with it the rounding of
     every other node's message, which the sensitivity of a hop takes for fixed.
     """
-    return graph.x if graph.x is not None else np.zeros((graph.num_nodes, 0), np.float32)
+    return graph.stored_x if graph.stored_x is not None else np.zeros((graph.num_nodes, 0), np.float32)
 
 
 def labeled_nodes(graph: Graph) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:

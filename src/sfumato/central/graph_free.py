@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _PATIENCE = 6
 _BATCH, _LEAST_BATCH, _LEAST_STEPS = 512, 32, 8
 _ROWS_AT_ONCE = 1 << 16
+_MOST_SCORED = 1 << 18  # rows at once
 _MOST_COLUMNS = 1000  # of trees
 _ROUNDS, _AT_ONCE, _LEAVES = 100, 20, 31
 _NODES = 2 * _LEAVES - 1
@@ -149,12 +150,13 @@ class GraphFree(CuratorMethod):
             graph: its features are read.
         """
         if "trees.value" in weights:
-            return tree_scores({name.removeprefix("trees."): part for name, part in weights.items()}, _dense(graph))
+            trees = {name.removeprefix("trees."): part for name, part in weights.items()}
+            return _in_parts(lambda rows: tree_scores(trees, _dense(rows)), features_of(graph))
         (name,) = {key.partition(".")[0] for key in weights}
         model = self._model(name, public)
         model.state = {part: weights[f"{name}.{part}"] for part in model.state}
         with np.errstate(over="ignore", invalid="ignore"):
-            scores = np.nan_to_num(model.scores(features_of(graph)))
+            scores = np.nan_to_num(_in_parts(model.scores, features_of(graph)))
         return np.clip(scores, -_MOST_SCORE, _MOST_SCORE)
 
     def _model(self, name: str, public: PublicFacts, coins: np.random.Generator | None = None) -> Logistic | Hidden:
@@ -221,7 +223,7 @@ def grown(public: PublicFacts, graph: Graph, session: Session, most_work: int = 
     work = public.num_train * public.num_features * public.num_classes
     if not 0 < public.num_features <= _MOST_COLUMNS or work > most_work:
         return []
-    (y, ids, val), x = labeled_nodes(graph), _dense(graph)
+    (y, ids, val), x = labeled_nodes(graph), _dense(features_of(graph))
     if not len(val) or len(np.unique(y[ids])) < 2:
         return []
     told, rows = session.watch.stage("trees"), (x[ids], y[ids], x[val], y[val])
@@ -322,6 +324,12 @@ def tree_scores(arrays: Arrays, x: NDArray[np.float32]) -> NDArray[np.float32]:
     return scores.astype(np.float32)
 
 
-def _dense(graph: Graph) -> NDArray[np.float32]:
-    x: Any = features_of(graph)
+def _in_parts(scores: Callable[[Matrix], NDArray[np.float32]], x: Matrix) -> NDArray[np.float32]:
+    """The scores of all rows; of very many dense ones a part after the other, so that packed ones are never unpacked at once."""
+    if sp.issparse(x) or len(x) <= _MOST_SCORED:
+        return scores(x[:])
+    return np.concatenate([scores(x[start : start + _MOST_SCORED]) for start in range(0, len(x), _MOST_SCORED)])
+
+
+def _dense(x: Any) -> NDArray[np.float32]:
     return np.asarray(x.toarray() if sp.issparse(x) else x, np.float32)

@@ -89,15 +89,17 @@ def attack(
 
 
 def _source(run: Path, named: dict[str, Any], context: typer.Context) -> Source:
-    """Where the graph is: as the run kept it, save for what is named; a data set can be named without that."""
+    """Where the graph is: as the run kept it, save for what is named; a data set or a store can be named without that."""
     try:
         return source_of(run, named, context)
     except InputError:
-        if named["dataset"] is None or (run / "evaluation" / "source.json").exists():
+        given = named["dataset"], named["graph"]
+        if not any(given) or (run / "evaluation" / "source.json").exists():
             raise
         from sfumato.graph.datasets import default_split
 
-        return Source(named["dataset"], named["data_dir"], split=default_split(named["dataset"])).check()
+        folder = named["data_dir"] if named["dataset"] else None
+        return Source(named["dataset"], folder, graph=named["graph"], split=default_split(given[0] or "")).check()
 
 
 def _withheld(fitted: Fitted, chosen: Attack) -> bool:

@@ -30,6 +30,7 @@ def invert(
         None, "--dataset", help="The images that the run was trained on (default: where the run found them)."
     ),
     data_dir: Path | None = data.DATA_DIR,
+    graph: Path | None = data.GRAPH,
     image_size: str | None = data.IMAGE_SIZE,
     attack: str = typer.Option(
         "enhanced", "--attack", help=f"The attack: {' or '.join(ATTACKS)} (gradient descent without a regularizer)."
@@ -81,21 +82,22 @@ def invert(
     check_choice(tuple(DISTANCES), distance=distance)
     chosen = _attack(attack, regularizer, target=target, steps=steps, rate=rate, weight=weight)
     names = [name.strip() for name in classes.split(",")] if classes is not None else []
-    named = {"dataset": dataset, "data_dir": data_dir and str(data_dir), "image_size": image_size}
+    paths = {name: path and str(path) for name, path in (("data_dir", data_dir), ("graph", graph))}
+    named = {"dataset": dataset, "image_size": image_size, **paths}
     source = _source(run, named, context)
     models = {folder: load(folder) for folder in (run, *(beside or ()))}
-    graph = source.with_roles(source.load(), 0)
+    images = source.with_roles(source.load(), 0)
     attacked = []
     with stage_bars(as_json) as report:
         for folder, fitted in models.items():
             stage = None if report is None else _named(report, f"inversion of {folder.resolve().name}")
-            found = reconstruct(fitted, graph, chosen, distance, names, stage)
+            found = reconstruct(fitted, images, chosen, distance, names, stage)
             metrics = read_run(folder).metrics or {}
             accuracy = (metrics.get("test_accuracy") or {}).get("mean")
             attacked.append(Attacked(folder.resolve().name, fitted.certificate.values, found, accuracy))
     told = [_told(folder, one) for folder, one in zip(models, attacked, strict=True)]
     result = {**told[0], "distance": distance, "attack": asdict(chosen), "beside": told[1:], "out": str(out)}
-    write_page(out / "index.html", inversion_page(attacked, graph.name, asdict(chosen), distance))
+    write_page(out / "index.html", inversion_page(attacked, images.name, asdict(chosen), distance))
     write_page(out / "inversion.svg", inversion_figure(attacked).alone())
     write_json(out / "distances.json", result)
     if as_json:
@@ -127,11 +129,15 @@ def _source(run: Path, named: dict[str, Any], context: typer.Context) -> Source:
     try:
         kept = Source.of_run(run)
     except InputError:
-        if named["dataset"] is None:
+        if named["dataset"] is None and named["graph"] is None:
             raise
         from sfumato.graph.datasets import default_split
 
-        kept = Source(named["dataset"], split=default_split(named["dataset"]))
+        kept = Source(split=default_split(named["dataset"] or ""))
+    if named["graph"] is not None:
+        kept = Source(split=kept.split)
+    elif named["dataset"] is not None:
+        kept = replace(kept, graph=None)
     return data.in_place_of(kept, named, context).check()
 
 

@@ -173,8 +173,8 @@ def predict(
 def _predict_collected(run: Path, fitted: Fitted, out: Path, as_json: bool, *, given: bool) -> None:
     if given:
         raise InputError(
-            "Expected no --dataset, --nodes or --edges for a run on a collection, which knows its tables: it predicts its own "
-            "users, for free. Drop them; for others collect and train again."
+            "Expected no --dataset, --graph, --nodes or --edges for a run on a collection, which knows its tables: it "
+            "predicts its own users, for free. Drop them; for others collect and train again."
         )
     graph = graph_of_run(run, fitted)
     _write_predictions(out, graph, fitted)

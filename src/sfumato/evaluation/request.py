@@ -87,7 +87,7 @@ class Request:
             graph = with_public_degrees(graph)
         if self.max_degree is None or self.unit not in class_for(self.unit).takes_promise:
             return graph
-        return replace(graph, max_degree=self.max_degree)
+        return graph.changed(max_degree=self.max_degree)
 
 
 @dataclass(frozen=True)

@@ -247,5 +247,5 @@ class Source:
             return cls(**{**values, "text": tuple(values.get("text", ()))})
         except (OSError, ValueError, TypeError, AttributeError) as error:
             raise InputError(
-                f"Expected {str(path)!r} to say where the graph is, but it cannot be read. Pass --dataset or --nodes."
+                f"Expected {str(path)!r} to say where the graph is, but it cannot be read. Pass --dataset, --graph or --nodes."
             ) from error

@@ -164,20 +164,22 @@ def read_facts(nodes: Any, how: Reading, place: str, first_row: int) -> Nodes:
     return Nodes(ids, layout, fields)
 
 
-def feature_blocks(nodes: Any, found: Nodes) -> Iterator[tuple[Any, dict[str, int]]]:
+def feature_blocks(nodes: Any, found: Nodes, *, packed: bool = False) -> Iterator[tuple[Any, dict[str, int]]]:
     """Yield the features of rows after rows, and the counts of their values beyond the schema.
 
     Args:
         nodes: the node table.
         found: what :func:`read_facts` read of it.
+        packed: give dense rows as :class:`~sfumato.graph.packed.PackedRows`.
     """
+    encode = found.layout.packed if packed and not found.layout.sparse else found.layout.rows
     names, ids = [name for name, _, _ in found.layout.parts], found.fields["node_ids"]
     rows = max(1024, _BATCH // max(1, len(found.layout.names)))
     parts = nodes.batches(names, rows) if isinstance(nodes, FileTable) else (nodes.select(names),)
     start = 0
     for part in parts:
         stop = start + part.num_rows
-        yield found.layout.rows({name: part.column(name) for name in names}, ids[start:stop])
+        yield encode({name: part.column(name) for name in names}, ids[start:stop])
         start = stop
 
 

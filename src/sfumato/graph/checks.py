@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from sfumato._validate import check_int, check_real
 from sfumato.errors import DataError
+from sfumato.graph.packed import PackedRows
 
 ROLES = ("train", "val", "test", "none")
 
@@ -37,14 +38,18 @@ def check_promises(num_nodes: int, max_degree: int | None, mean_degree: float | 
         check_real(remedy, low=0, high=max_degree or num_nodes, mean_degree=mean_degree)
 
 
-def check_features(x: Any, num_nodes: int) -> np.ndarray | sp.csr_matrix | None:
-    """Return features as dense or CSR float32 [num_nodes, num_features], all finite.
+def check_features(x: Any, num_nodes: int) -> np.ndarray | sp.csr_matrix | PackedRows | None:
+    """Return features as dense or CSR float32 [num_nodes, num_features], all finite; packed rows as they are.
 
     Raises:
         DataError: ``x`` has another shape, or a value that is no finite number.
     """
     if x is None:
         return None
+    if isinstance(x, PackedRows):
+        if len(x) == num_nodes:
+            return x
+        x = x.whole
     if not sp.issparse(x):
         x = np.asarray(x)
     if x.ndim != 2 or x.shape[0] != num_nodes or x.dtype.kind not in "fiub":

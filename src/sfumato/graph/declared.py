@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sfumato.graph.bounds import most_arcs
@@ -22,4 +21,4 @@ def with_public_degrees(graph: Graph) -> Graph:
     [2, 1, 1]
     """
     listed = tuple(dict.fromkeys((*graph.assumed_public, DEGREES)))
-    return replace(graph, degree_bounds=most_arcs(graph.indptr, graph.indices), assumed_public=listed)
+    return graph.changed(degree_bounds=most_arcs(graph.indptr, graph.indices), assumed_public=listed)

@@ -24,6 +24,7 @@ from sfumato.graph._arrow import (
     unlisted,
     without_marks,
 )
+from sfumato.graph.packed import PackedRows, Widths, code_type
 from sfumato.graph.schema import CATEGORIES, Column, Schema, contradiction
 
 if TYPE_CHECKING:
@@ -98,33 +99,61 @@ class Layout:
         dense = None if self.sparse else np.zeros((len(ids), width), dtype=np.float32)
         entries: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         outside: dict[str, int] = {}
-        for name, declared, categories in self.parts:
-            if categories is None:
-                numbers = _numbers(name, columns[name], declared, ids)
-                clipped = declared.clip(numbers) if declared else numbers
-                outside[name] = int(np.count_nonzero(clipped != numbers))
-                values = _single(name, _scaled(clipped, declared), ids)
+        for part in self.parts:
+            found, outside[part[0]] = _encoded(part, columns, ids)
+            if part[2] is None:
                 if dense is not None:
-                    dense[:, start] = values
+                    dense[:, start] = found
                 else:
-                    rows = np.flatnonzero(values)
-                    entries.append((values[rows], rows, np.full(len(rows), start)))
+                    rows = np.flatnonzero(found)
+                    entries.append((found[rows], rows, np.full(len(rows), start)))
                 start += 1
                 continue
-            found = categorical(name, columns[name])
-            found = found if declared else without_marks(found)
-            codes = positions(found, pa.array(categories, pa.large_string()))
-            outside[name] = unlisted(found, codes)
-            rows = np.flatnonzero(codes >= 0)
+            rows = np.flatnonzero(found >= 0)
             if dense is not None:
-                dense[rows, codes[rows] + start] = 1
+                dense[rows, found[rows] + start] = 1
             else:
-                entries.append((np.ones(len(rows), dtype=np.float32), rows, codes[rows] + start))
-            start += len(categories)
+                entries.append((np.ones(len(rows), dtype=np.float32), rows, found[rows] + start))
+            start += len(part[2])
         if dense is not None:
             return dense, outside
         values, rows, places = (np.concatenate(part) for part in zip(*entries, strict=True))
         return sp.csr_matrix((values, (rows, places)), shape=(len(ids), width), dtype=np.float32), outside
+
+    @property
+    def widths(self) -> Widths:
+        """Return what each column of the table becomes, as :class:`~sfumato.graph.packed.PackedRows` takes it."""
+        return tuple(None if values is None else len(values) for _, _, values in self.parts)
+
+    def packed(self, columns: Mapping[str, pa.ChunkedArray], ids: np.ndarray) -> tuple[PackedRows, dict[str, int]]:
+        """Encode rows that are not sparse as numbers and codes; what they give and what is refused are those of :meth:`rows`.
+
+        ``columns`` and ``ids`` are those of :meth:`rows`.
+        """
+        numbers, codes, outside = [], [], {}
+        for part in self.parts:
+            found, outside[part[0]] = _encoded(part, columns, ids)
+            if part[2] is None:
+                numbers.append(found)
+            else:
+                codes.append((found + 1).astype(code_type(self.widths)))
+        first, second = (np.stack(side, axis=1) if side else None for side in (numbers, codes))
+        return PackedRows(first, second, self.widths), outside
+
+
+def _encoded(
+    part: tuple[str, Column | None, tuple[str, ...] | None], columns: Mapping[str, pa.ChunkedArray], ids: np.ndarray
+) -> tuple[np.ndarray, int]:
+    """The numbers of a column, float32, or the codes of its categories, -1 for none; and how many values the schema has not."""
+    name, declared, categories = part
+    if categories is None:
+        numbers = _numbers(name, columns[name], declared, ids)
+        clipped = declared.clip(numbers) if declared else numbers
+        return _single(name, _scaled(clipped, declared), ids), int(np.count_nonzero(clipped != numbers))
+    found = categorical(name, columns[name])
+    found = found if declared else without_marks(found)
+    codes = positions(found, pa.array(categories, pa.large_string()))
+    return codes, unlisted(found, codes)
 
 
 def encode_features(columns: dict[str, pa.ChunkedArray], schema: Schema, ids: np.ndarray) -> Features:

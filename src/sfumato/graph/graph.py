@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from sfumato._validate import fail
 from sfumato.errors import DataError, InputError, SchemaError
@@ -38,9 +37,10 @@ from sfumato.graph.checks import (
 )
 from sfumato.graph.facts import PublicFacts as PublicFacts
 from sfumato.graph.facts import Ranges, among, public_facts
+from sfumato.graph.packed import Features, FeaturesHeld
 from sfumato.graph.shown import ShownGraph
 from sfumato.graph.splits import DEFAULT_FRACTIONS, random_roles
-from sfumato.graph.storage import load_arrays, save_arrays, stored_rows
+from sfumato.graph.storage import features_apart, load_arrays, save_arrays, stored_features
 from sfumato.graph.targets import RANGE, Targets
 
 _STORED = (
@@ -57,11 +57,14 @@ _STORED = (
     "image_shape",
     "ranges",
     "target",
+    "widths",
 )
+_DERIVED = ("num_features", "target", "widths")
+"""What graph.json says of arrays."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Graph(ShownGraph):
+class Graph(ShownGraph, FeaturesHeld):
     """A graph is directed or undirected, holds its arcs in compressed form, and carries features, labels and roles of nodes.
 
     The targets of node ``v`` are ``indices[indptr[v]:indptr[v+1]]``, sorted and unique; ``v`` owns these arcs. An
@@ -100,7 +103,7 @@ class Graph(ShownGraph):
     indptr: np.ndarray
     indices: np.ndarray
     directed: bool
-    x: np.ndarray | sp.csr_matrix | None = None
+    x: Features = Features()  # noqa: RUF009 - a descriptor, not a value that graphs would share
     y: np.ndarray | None = None
     classes: tuple[str, ...] = ()
     node_ids: np.ndarray | None = None
@@ -128,7 +131,7 @@ class Graph(ShownGraph):
         if not self._passed(0, 4):
             self._check_promise()
         if not self._passed(4, 6):
-            x, node_ids = check_features(self.x, self.num_nodes), check_node_ids(self.node_ids, self.num_nodes)
+            x, node_ids = check_features(self.stored_x, self.num_nodes), check_node_ids(self.node_ids, self.num_nodes)
             self._set(x=x, node_ids=node_ids)
         if self.degree_bounds is not None and not (self._passed(0, 2) and self._passed(6, 7)):
             self._set(degree_bounds=check_degree_bounds(self.degree_bounds, self.indptr, self.indices))
@@ -152,7 +155,15 @@ class Graph(ShownGraph):
             object.__setattr__(self, name, value)
 
     def _arrays(self) -> tuple[Any, ...]:
-        return self.indptr, self.indices, self.directed, self.max_degree, self.x, self.node_ids, self.degree_bounds
+        return (
+            self.indptr,
+            self.indices,
+            self.directed,
+            self.max_degree,
+            self.stored_x,
+            self.node_ids,
+            self.degree_bounds,
+        )
 
     def _passed(self, start: int, stop: int) -> bool:
         """Say whether these very arrays passed before, so that ``replace(graph, roles=...)`` stays cheap."""
@@ -274,11 +285,6 @@ class Graph(ShownGraph):
         return (self.num_arcs + loops) // 2
 
     @property
-    def num_features(self) -> int:
-        """Count the columns of ``x``; 0 without features."""
-        return 0 if self.x is None else int(self.x.shape[1])
-
-    @property
     def num_classes(self) -> int:
         """Count the classes, or the columns of the targets; 0 without labels."""
         return len(self.classes)
@@ -320,7 +326,7 @@ class Graph(ShownGraph):
 
     def with_roles(self, roles: Any) -> Graph:
         """Return the same graph with these roles: integers [num_nodes], 0 train, 1 val, 2 test, 3 none."""
-        return replace(self, roles=roles)
+        return self.changed(roles=roles)
 
     def with_split(
         self, fractions: Sequence[float] = DEFAULT_FRACTIONS, seed: int = 0, *, labeled: bool = False
@@ -355,17 +361,15 @@ class Graph(ShownGraph):
         plain = ("indptr", "indices", "y", "node_ids", "roles", "degree_bounds", "cells")
         arrays: dict[str, Any] = {name: getattr(self, name) for name in plain}
         arrays["targets"] = None if self.targets is None else self.targets.values
-        if isinstance(self.x, sp.csr_matrix):
-            arrays |= {"x_data": self.x.data, "x_indices": self.x.indices, "x_indptr": self.x.indptr}
-        else:
-            arrays["x"] = self.x
+        arrays |= features_apart(self.stored_x)
         there = {name: array for name, array in arrays.items() if array is not None}
         return save_arrays(Path(directory), there, self.stored_facts())
 
     def stored_facts(self) -> dict[str, Any]:
         """Return what graph.json says beside the arrays."""
-        facts = {name: getattr(self, name) for name in _STORED if name != "target"}
-        return facts | {"target": None if self.targets is None else self.targets.facts()}
+        facts = {name: getattr(self, name) for name in _STORED if name not in ("target", "widths")}
+        target, widths = None if self.targets is None else self.targets.facts(), getattr(self.stored_x, "widths", None)
+        return facts | {"target": target, "widths": widths}
 
     @classmethod
     def load(cls, directory: str | Path, mmap: bool = True, check: bool = True) -> Graph:
@@ -378,19 +382,17 @@ class Graph(ShownGraph):
         Raises:
             DataError: a file is missing or damaged.
         """
-        absent: dict[str, Any] = {"outside": {}, "image_shape": None, "ranges": (), "target": None}
+        absent: dict[str, Any] = {"outside": {}, "image_shape": None, "ranges": (), "target": None, "widths": None}
         arrays, facts = load_arrays(Path(directory), _STORED, absent, mmap)
-        if "x_data" in arrays:
-            shape = (len(arrays["indptr"]) - 1, facts["num_features"])
-            arrays["x"] = stored_rows(arrays.pop("x_data"), arrays.pop("x_indices"), arrays.pop("x_indptr"), shape)
+        arrays["x"] = stored_features(arrays, len(arrays["indptr"]) - 1, facts["num_features"], facts["widths"])
         indptr, indices = (check_arcs if check else check_range)(arrays.pop("indptr"), arrays.pop("indices"))
-        fields: dict[str, Any] = {name: facts[name] for name in _STORED if name not in ("num_features", "target")}
+        fields: dict[str, Any] = {name: facts[name] for name in _STORED if name not in _DERIVED}
         fields |= {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
         fields["ranges"] = tuple(map(tuple, fields["ranges"]))
         if facts["target"] is not None:
             fields["targets"] = Targets(values=arrays.pop("targets"), names=fields["classes"], **facts["target"])
         checked: tuple[Any, ...] = (indptr, indices, fields["directed"], fields["max_degree"])
-        checked += (arrays.get("x"), arrays.get("node_ids"))
+        checked += (arrays["x"], arrays.get("node_ids"))
         if not check:
             checked = (*checked, arrays.get("degree_bounds"))
         return cls(indptr, indices, **arrays, **fields, _checked=checked)

@@ -26,6 +26,7 @@ from sfumato.graph._tables import FileTable, existing, is_parquet
 from sfumato.graph.build import Nodes, Places, Reading, direction, edge_batches, edge_names, feature_blocks, read_facts
 from sfumato.graph.graph import Graph
 from sfumato.graph.io import node_texts
+from sfumato.graph.packed_files import PackedFiles, SparseFiles
 from sfumato.graph.runs import Packing, arc_keys, merge_runs, sort_keys
 from sfumato.graph.schema import Schema
 from sfumato.graph.storage import ArrayFile, write_array, write_facts
@@ -171,27 +172,14 @@ class _Import:
         """Write the features row after row, and return what the files hold."""
         layout, outside, done = found.layout, Counter[str](), 0
         if not layout.names:
-            return {"outside": {}, "arrays": {}}
-        kinds: dict[str, Any] = (
-            {"x_data": np.float32, "x_indices": np.int32, "x_indptr": np.int64} if layout.sparse else {"x": np.float32}
-        )
-        columns = () if layout.sparse else (len(layout.names),)
-        files = {name: ArrayFile(self.graph / f"{name}.npy", kind, columns) for name, kind in kinds.items()}
-        entries = 0
-        if layout.sparse:
-            files["x_indptr"].append(np.zeros(1, np.int64))
-        for block, beyond in feature_blocks(table, found):
+            return {"outside": {}, "arrays": {}, "widths": None}
+        files = (SparseFiles if layout.sparse else PackedFiles)(self.graph, layout.widths)
+        for block, beyond in feature_blocks(table, found, packed=True):
             outside.update(beyond)
-            if layout.sparse:
-                files["x_data"].append(block.data)
-                files["x_indices"].append(block.indices)
-                files["x_indptr"].append(block.indptr[1:].astype(np.int64) + entries)
-                entries += block.nnz
-            else:
-                files["x"].append(block)
+            files.append(block)
             done += block.shape[0]
             self.report("write features", done, len(found.ids))
-        return {"outside": counted(outside), "arrays": {name: file.close() for name, file in files.items()}}
+        return {"outside": counted(outside), **files.close()}
 
     def _sort(self, places: Places) -> None:
         """Sort the arcs in runs, each a file. The record says which row of which file comes next."""
@@ -268,6 +256,7 @@ class _Import:
         if graph.targets is not None:
             arrays["targets"] = write_array(self.graph, "targets", graph.targets.values)
         facts = {**graph.stored_facts(), "feature_names": names, "num_features": len(names)}
+        facts["widths"] = features.get("widths")
         write_facts(self.graph, facts, arrays)
         finish_folder(self.graph, self.out)
 

@@ -13,9 +13,10 @@ import scipy.sparse as sp
 
 from sfumato._files import whole_folder
 from sfumato.errors import DataError
+from sfumato.graph.packed import PackedRows
 
-FORMAT = 2
-"""Format 1 had the names of arrays alone; format 2 has their types, shapes and SHA-256 digests as well."""
+FORMAT = 3
+"""Format 1 had the names of arrays alone; format 2 their types, shapes and SHA-256 digests; format 3 may have packed features."""
 _FACTS = "graph.json"
 _BLOCK = 1 << 24
 
@@ -130,6 +131,36 @@ def stored_rows(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape
     return rows
 
 
+def features_apart(x: Any) -> dict[str, Any]:
+    """Return the arrays that features are stored as, by name, of which any may be None."""
+    if isinstance(x, PackedRows):
+        return {"x": x.numbers, "x_codes": x.codes}
+    return {"x_data": x.data, "x_indices": x.indices, "x_indptr": x.indptr} if sp.issparse(x) else {"x": x}
+
+
+def stored_features(arrays: dict[str, Any], num_nodes: int, num_features: int, widths: Any) -> Any:
+    """Take the stored arrays of features out of ``arrays``, and return the features: dense, sparse, packed or None.
+
+    Args:
+        arrays: the arrays of a graph by name.
+        num_nodes: the number of rows.
+        num_features: the number of columns of sparse rows.
+        widths: those of :class:`~sfumato.graph.packed.PackedRows`; None if features are not packed.
+
+    Raises:
+        DataError: the arrays do not fit.
+    """
+    x, codes, data, indices, indptr = (
+        arrays.pop(f"x{part}", None) for part in ("", "_codes", "_data", "_indices", "_indptr")
+    )
+    if widths is not None:
+        return PackedRows(x, codes, tuple(widths))
+    if indices is None:
+        return x
+    data = np.ones(len(indices), np.float32) if data is None else data  # an import leaves out a row of ones
+    return stored_rows(data, indices, indptr, (num_nodes, num_features))
+
+
 def check_digests(directory: Path, report: Callable[[str, int, int], None] | None = None) -> None:
     """Read every array of a saved graph, and refuse one that is not as it was written.
 
@@ -167,9 +198,11 @@ def _facts(path: Path, known: Collection[str], absent: Mapping[str, Any], *, str
         facts = {**absent, **facts}
         if facts.get("format") == 1 and isinstance(facts.get("arrays"), list):
             facts |= {"arrays": dict.fromkeys(facts["arrays"]), "format": FORMAT}
+        if facts.get("format") == 2:
+            facts["format"] = FORMAT
     wrong = not isinstance(facts, dict) or facts.get("format") != FORMAT or not isinstance(facts.get("arrays"), dict)
     if wrong or (strict and set(facts) != {*known, "format", "arrays"}):
-        raise DataError(f"Expected {path} to describe a graph of format 1 or {FORMAT}. Save the graph again.")
+        raise DataError(f"Expected {path} to describe a graph of format 1 to {FORMAT}. Save the graph again.")
     return facts
 
 

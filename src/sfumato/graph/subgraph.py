@@ -31,7 +31,7 @@ def induced(graph: Graph, nodes: Sequence[int] | NDArray[np.integer]) -> Graph |
         return None
     part = adjacency(graph)[chosen][:, chosen]
     part.sort_indices()
-    x, y, roles = (None if rows is None else rows[chosen] for rows in (graph.x, graph.y, graph.roles))
+    x, y, roles = (None if rows is None else rows[chosen] for rows in (graph.stored_x, graph.y, graph.roles))
     y = None if y is None or (y < 0).all() else y
     ids = chosen if graph.node_ids is None else graph.node_ids[chosen]
     indptr, indices = part.indptr.astype(np.int64), part.indices.astype(np.int32)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato._validate import fail
+from sfumato.graph.storage import features_apart
 from sfumato.method.contract import Planned, Session, Watch
 from sfumato.method.engine import PlanEntry, Spending
 from sfumato.noise.keys import Key, derive_key, new_key, operand_mac
@@ -79,9 +80,9 @@ def _terms(plan: Planned, seed: int, key: Key) -> dict[str, Any]:
 
 def _graph_mac(graph: Graph, identity: GraphKey, key: Key) -> bytes:
     """MAC of everything that a fit reads of a graph."""
-    x: Any = graph.x
-    columns = () if x is None else (x,) if isinstance(x, np.ndarray) else (x.data, x.indices, x.indptr)
+    columns = [array for array in features_apart(graph.stored_x).values() if array is not None]
+    packing = getattr(graph.stored_x, "widths", None)
     targets = () if graph.targets is None else (graph.targets.values,)
     arrays = (graph.indptr, graph.indices, graph.y, graph.roles, graph.cells, *columns, *targets)
-    text = np.frombuffer(repr(identity).encode(), np.uint8)
+    text = np.frombuffer((repr(identity) + (repr(packing) if packing else "")).encode(), np.uint8)
     return operand_mac(key, text, *(np.empty(0) if array is None else array for array in arrays))

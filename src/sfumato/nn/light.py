@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 Floats: TypeAlias = NDArray[np.float32]
 Rows: TypeAlias = Floats | Any
-"""Dense rows [n, num_inputs], or a sparse matrix of SciPy; float32."""
+"""Dense rows [n, num_inputs], or a sparse matrix of SciPy; float32. Dense ones may be anything that gives blocks of rows."""
 State = dict[str, NDArray[Any]]
 _MOMENTUM, _EPSILON = np.float32(0.1), np.float32(1e-5)  # of batch norm
 
@@ -176,7 +177,7 @@ def train(
     """
     optimizer = _Adam(model, learning_rate, weight_decay)
     steps = 1 if batch_size is None else -(-len(classes) // batch_size)
-    if ids is not None and (steps == 1 or not isinstance(rows, np.ndarray)):
+    if ids is not None and (steps == 1 or sp.issparse(rows)):
         rows, ids = rows[ids], None
     if steps == 1 and isinstance(rows, np.ndarray):
         rows, held_out = np.asfortranarray(rows), (np.asfortranarray(held_out[0]), held_out[1])
@@ -210,7 +211,7 @@ def _batches(
         yield rows, classes
         return
     order = coins.permutation(len(classes))
-    shuffled = None if isinstance(rows, np.ndarray) else rows[order]  # at once: taking few sparse rows takes as long
+    shuffled = rows[order] if sp.issparse(rows) else None  # at once: taking few sparse rows takes as long
     for part in np.array_split(np.arange(len(order)), steps):
         batch = order[part]
         taken = batch if ids is None else ids[batch]

@@ -27,7 +27,7 @@ class StoredRows:
     are copied: once if they are few, and otherwise for each product.
 
     Args:
-        matrix: float32 [n, d], in memory or mapped from a file.
+        matrix: float32 [n, d], in memory or mapped from a file; or anything that gives blocks of such rows for numbers of rows.
         ids: the numbers of the chosen rows; None takes all.
 
     Shapes: ``rows @ dense`` is float32 [len(ids), m] for a dense tensor [d, m].
@@ -37,8 +37,8 @@ class StoredRows:
     [[2.0, 3.0], [6.0, 7.0]]
     """
 
-    def __init__(self, matrix: NDArray[np.float32], ids: NDArray[np.integer] | None = None) -> None:
-        self.matrix, self.ids = np.asarray(matrix, np.float32), ids
+    def __init__(self, matrix: Any, ids: NDArray[np.integer] | None = None) -> None:
+        self.matrix, self.ids = np.asarray(matrix, np.float32) if isinstance(matrix, np.ndarray) else matrix, ids
         self.shape = (len(matrix) if ids is None else len(ids), matrix.shape[1])
 
     def __len__(self) -> int:
@@ -49,7 +49,7 @@ class StoredRows:
 
     def dense(self) -> Tensor:
         """Copy the chosen rows into a tensor."""
-        return torch.from_numpy(self.matrix) if self.ids is None else _chosen(self.matrix, self.ids)
+        return torch.from_numpy(self.matrix[:]) if self.ids is None else _chosen(self.matrix, self.ids)
 
     def blocks(self) -> Iterable[Block]:
         """Give the places among the chosen rows, rows that hold theirs, and where these lie among them (None: all, in order)."""
@@ -74,7 +74,9 @@ class StoredRows:
                 yield at, torch.from_numpy(self.matrix[first:last]), torch.from_numpy(ids - first)
 
 
-def _chosen(matrix: NDArray[np.float32], ids: NDArray[np.integer]) -> Tensor:
+def _chosen(matrix: Any, ids: NDArray[np.integer]) -> Tensor:
+    if not isinstance(matrix, np.ndarray):
+        return torch.from_numpy(matrix[ids])
     return torch.from_numpy(matrix).index_select(0, torch.from_numpy(ids))
 
 

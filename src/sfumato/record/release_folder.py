@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 Arrays = dict[str, NDArray[Any]]
 LEDGER = "ledger.jsonl"
 IDS = "ids.txt"
+Parts = tuple[bytes | memoryview, ...]
+"""What a file holds, one part after the other: arrays are written and digested where they lie, without a copy."""
 OWN_ROWS = "own/rows.safetensors"
 """The file of rows that are for their own node alone, in the run folder."""
 _SALT = "salt"
@@ -146,24 +148,24 @@ def write_release(
     made = [] if run.exists() else [run]
     if own:
         content = _tensor_file({**own, _SALT: np.frombuffer(secrets.token_bytes(32), np.int64)})
-        spec = {**spec, "own": hashlib.sha256(content).hexdigest()}
+        spec = {**spec, "own": _digest(content)}
         _write_all((run / OWN_ROWS).parent, {Path(OWN_ROWS).name: content}, None)
         (run / OWN_ROWS).chmod(0o600)
-    files = {
-        **({} if certificate is None else {"certificate.json": certificate.to_json().encode()}),
-        LEDGER: ledger.text().encode(),
-        "spec.json": (canonical_json(spec) + "\n").encode(),
+    files: dict[str, Parts] = {
+        **({} if certificate is None else {"certificate.json": (certificate.to_json().encode(),)}),
+        LEDGER: (ledger.text().encode(),),
+        "spec.json": ((canonical_json(spec) + "\n").encode(),),
         "model.safetensors": _tensor_file(weights),
         "releases.safetensors": _tensor_file(released),
-        **({} if collection is None else {FILE: collection}),
-        **({} if ids is None else {IDS: ids.encode()}),
+        **({} if collection is None else {FILE: (collection,)}),
+        **({} if ids is None else {IDS: (ids.encode(),)}),
     }
-    digests = {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())}
+    digests = {name: _digest(content) for name, content in sorted(files.items())}
     manifest = (canonical_json({"format": 1, "files": digests}) + "\n").encode()
     if signer is not None:
-        files["signature.json"] = (canonical_json(signer(manifest)) + "\n").encode()
+        files["signature.json"] = ((canonical_json(signer(manifest)) + "\n").encode(),)
     try:
-        _write_all(release, {**files, "manifest.json": manifest}, ledger.path)
+        _write_all(release, {**files, "manifest.json": (manifest,)}, ledger.path)
     except BaseException:
         with suppress(OSError):
             if own:
@@ -173,14 +175,14 @@ def write_release(
     return run
 
 
-def _write_all(release: Path, files: dict[str, bytes], ledger: Path | None) -> None:
+def _write_all(release: Path, files: dict[str, Parts], ledger: Path | None) -> None:
     """Write the files in order. If one fails, leave nothing but the ledger that was there."""
     made = [folder for folder in (release, release.parent) if not folder.exists()]
     try:
         release.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
             with whole_file(release / name) as file:
-                file.write(content)
+                file.writelines(content)
     except BaseException:
         with suppress(OSError):
             for path in {release / name for name in files} - {ledger}:
@@ -259,14 +261,21 @@ def released_digest(released: Arrays) -> str:
     >>> released_digest({"aggregate/1": np.zeros((1, 2), np.int64)})[:8]
     '3411e9d8'
     """
-    return hashlib.sha256(_tensor_file(released)).hexdigest()
+    return _digest(_tensor_file(released))
 
 
-def _tensor_file(arrays: Arrays) -> bytes:
+def _digest(content: Parts) -> str:
+    found = hashlib.sha256()
+    for part in content:
+        found.update(part)
+    return found.hexdigest()
+
+
+def _tensor_file(arrays: Arrays) -> Parts:
     """Return the safetensors file of these arrays. Its bytes say nothing but their names, types, shapes and numbers."""
     plain = {name: np.ascontiguousarray(value, value.dtype.newbyteorder("<")) for name, value in arrays.items()}
     order = _file_order(plain)
-    return b"".join((_tensor_header(order), *(value.data for value in order.values())))
+    return _tensor_header(order), *(value.reshape(-1).view(np.uint8).data for value in order.values())
 
 
 def _tensors(content: bytes) -> Arrays:
