@@ -82,6 +82,7 @@ def _graph_mac(graph: Graph, identity: GraphKey, key: Key) -> bytes:
     x: Any = graph.x
     columns = () if x is None else (x,) if isinstance(x, np.ndarray) else (x.data, x.indices, x.indptr)
     targets = () if graph.targets is None else (graph.targets.values,)
-    arrays = (graph.indptr, graph.indices, graph.y, graph.roles, graph.cells, *columns, *targets)
+    weights = () if graph.weights is None else (graph.weights.steps,)
+    arrays = (graph.indptr, graph.indices, graph.y, graph.roles, graph.cells, *columns, *targets, *weights)
     text = np.frombuffer(repr(identity).encode(), np.uint8)
     return operand_mac(key, text, *(np.empty(0) if array is None else array for array in arrays))
