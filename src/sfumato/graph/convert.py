@@ -221,7 +221,7 @@ def to_networkx(graph: Graph) -> nx.Graph:
 
 
 def _torch_weights(data: Data, name: str) -> np.ndarray:
-    if name not in data.edge_attrs():
+    if getattr(data, name, None) is None:
         raise DataError(f"Expected data to have {name!r}, one number for each arc, got none. Name another attribute.")
     values: np.ndarray = data[name].detach().cpu().numpy()
     return check_values(values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values, name, "data")
