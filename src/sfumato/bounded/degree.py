@@ -53,7 +53,7 @@ def kept_by_cap(
 ) -> NDArray[np.bool_] | None:
     """Mark the arcs that :func:`cap_out_degree` keeps, bool [num_arcs], so that what belongs to an arc stays with it.
 
-    Arguments are those of :func:`cap_out_degree`. None stands for all arcs.
+    ``indptr``, ``indices``, ``max_out_degree`` and ``key`` are those of :func:`cap_out_degree`. None stands for all arcs.
 
     Raises:
         InputError: ``max_out_degree`` is below 1.

@@ -131,8 +131,8 @@ def check_values(values: np.ndarray, column: str, place: str, first_row: int = 0
 
     Args:
         values: numbers [num_rows]; NaN is missing.
-        column: their name.
-        place: where they stand.
+        column: name of the column or attribute.
+        place: names the table in errors.
         first_row: the number of row 0 in errors.
 
     Raises:
@@ -208,12 +208,15 @@ class Weighed:
         self._parts: list[tuple[np.ndarray, ...]] = []
 
     def append(self, source: np.ndarray, target: np.ndarray, weights: np.ndarray | None) -> None:
-        """Take more rows: the ends of edges and their weights."""
+        """Take more rows: ``source`` and ``target``, the ends of edges, and their ``weights`` (None if there are none)."""
         if weights is not None:
             self._parts.append((source, target, weights))
 
     def of(self, fields: dict[str, Any], indptr: np.ndarray, indices: np.ndarray, *, pairs: bool) -> dict[str, Any]:
-        """Return the ``fields`` of the graph of these arcs, with its weights; ``pairs`` is that of :func:`with_weights`."""
+        """Return the ``fields`` of the graph of the arcs ``indptr`` and ``indices``, with its weights.
+
+        ``pairs`` is that of :func:`with_weights`.
+        """
         if self._declared is None:
             return fields
         none = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
