@@ -94,8 +94,8 @@ def hop_sensitivity(unit: Unit, *, released_messages: bool) -> float:
     So one arc gives 1 and one undirected edge :math:`\sqrt 2`, whether it comes, goes or changes its weight; an emptied node
     :math:`\sqrt D`; a replaced one with t shared targets :math:`t + 2(D - t) \le 2D` with released messages, where without
     weights the t rows would stay, and :math:`4t + 2(D - t) \le 4D` otherwise. Which arcs a cap keeps does not depend on weights
-    (:mod:`~sfumato.bounded.degree`). Weights above 1 or below 0 would break both facts, and so would an edge of several rows whose
-    weights are clipped one by one and then added.
+    (:mod:`~sfumato.bounded.degree`). Weights above 1 or below 0 would break both facts, and so would an edge of several rows
+    whose weights are clipped one by one and then added.
 
     Args:
         unit: the privacy unit, an edge or a node with owned arcs.
