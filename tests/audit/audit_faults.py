@@ -15,7 +15,7 @@ from audit_faults_unseen import UNSEEN as UNSEEN
 import sfumato as sf
 from sfumato.audit.auditor import audit
 from sfumato.audit.evidence import Audit
-from sfumato.bounded.aggregation import to_steps
+from sfumato.bounded.aggregation import Arcs, to_steps
 from sfumato.bounded.degree import cap_out_degree
 from sfumato.bounded.exact import ROW_BITS, WholeRows
 from sfumato.bounded.kernels import UNIT
@@ -63,6 +63,11 @@ class Fault:
 def patched(home, name, fault):
     """Plant ``fault(real)`` in the place of a name."""
     return lambda: patch.object(home, name, fault(getattr(home, name)))
+
+
+def on_lists(fault):
+    """A fault of the degree cap, as gap calls the cap: on lists of arcs."""
+    return lambda real: lambda lists, cap, key: Arcs(*fault(real)(lists.offsets, lists.sources, cap, key))
 
 
 def sensitivity_of_one_arc(real):
@@ -367,10 +372,10 @@ FAULTS = (
     Fault("replaced accounted as removed", _BARE, REPLACED,
           patched(gap, "hop_sensitivity", sensitivity_of_removal), "bound", 1.0, 20),
     Fault("messages longer than 1", _BARE, NODE, patched(gap, "noisy_neighborhood_sum", longer_messages), "bound", 1.0, 6),
-    Fault("no cap", _BARE, NODE, patched(gap, "cap_out_degree", no_cap), "bound", 1.0, 20),
+    Fault("no cap", _BARE, NODE, patched(gap, "capped", on_lists(no_cap)), "bound", 1.0, 20),
     Fault("arcs to oneself not counted", replace(_BARE, num_hops=1), sf.NodeLevel(max_out_degree=1),
-          patched(gap, "cap_out_degree", loops_not_counted), "bound", 1.0, 30),
-    Fault("cap that refills", _BARE, NODE, patched(gap, "cap_out_degree", refilled_cap), "bound", 1.0, 20),
+          patched(gap, "capped", on_lists(loops_not_counted)), "bound", 1.0, 30),
+    Fault("cap that refills", _BARE, NODE, patched(gap, "capped", on_lists(refilled_cap)), "bound", 1.0, 20),
     Fault("public predictions", OpenPredictions(epochs=1), NODE, nothing, "promise"),
     Fault("raw encodings released", RawFeatures(epochs=1), NODE, nothing, "promise"),
     Fault("head in the clear", _LABELS, NODE, patched(labels, "train", trained_in_the_clear("head", 100)), "bound", 1.0, 3),

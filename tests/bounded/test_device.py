@@ -7,6 +7,7 @@ import torch
 from sfumato.bounded.aggregation import Arcs, neighborhood_sum
 from sfumato.bounded.device import sum_on_device
 from sfumato.bounded.kernels import UNIT
+from sfumato.graph.weights import FULL
 
 GPU = pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")])
 
@@ -20,8 +21,10 @@ def test_sums_have_the_bits_of_the_processor(device, width):
     offsets = np.r_[0, np.cumsum(degrees)].astype(np.int64)
     arcs = Arcs(offsets, (700 * random.random(offsets[-1]) ** 3).astype(np.int32))
     steps = random.choice([-UNIT - 1, -UNIT, 5, UNIT], (700, width)).astype(np.int16)
-    for block in (1 << 24, 1000):
-        assert np.array_equal(sum_on_device(arcs, steps, device, block=block), neighborhood_sum(arcs, steps))
+    weights = random.integers(0, FULL + 1, len(arcs.sources)).astype(np.uint16)
+    for one in (arcs, Arcs(arcs.offsets, arcs.sources, weights)):
+        for block in (1 << 24, 1000):
+            assert np.array_equal(sum_on_device(one, steps, device, block=block), neighborhood_sum(one, steps))
 
 
 def test_no_arcs_sum_to_zero():

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from sfumato.bounded import _native, _numba, kernels
 from sfumato.bounded.kernels import UNIT
+from sfumato.graph.weights import FULL
 
 ROOT = Path(__file__).parents[2]
 
@@ -59,9 +60,9 @@ def expected(offsets, sources, steps):
     return matrix @ steps.astype(np.int64)
 
 
-def summed(loops, offsets, sources, steps, first=0, last=None):
+def summed(loops, offsets, sources, steps, first=0, last=None, weights=None):
     out = np.full(((len(offsets) - 1 if last is None else last) - first, steps.shape[1]), -7, np.int64)
-    loops.sum_rows(offsets, sources, loops.pack(steps), first, out)
+    loops.sum_rows(offsets, sources, loops.pack(steps), first, out, weights)
     return out
 
 
@@ -76,14 +77,30 @@ def test_sums_are_exact_at_any_width(loops, threads, width):
     assert np.array_equal(summed(loops, offsets, sources, steps, 301, 453), total[301:453])
 
 
+@pytest.mark.parametrize("width", [1, 7, 8, 9, 16, 31, 32, 33, 70])
+def test_weighted_sums_are_exact_and_rounded_toward_zero(loops, threads, width):
+    random = np.random.default_rng(width)
+    offsets, sources = skewed_arcs(random, 700)
+    steps = random.integers(-UNIT - 1, UNIT + 1, (700, width)).astype(np.int16)
+    weights = random.choice([0, 1, FULL - 1, FULL, 12345], len(sources)).astype(np.uint16)
+    shares = np.trunc(weights[:, None] * steps[sources].astype(np.float64) / FULL).astype(np.int64)
+    total = np.zeros((700, width), np.int64)
+    np.add.at(total, np.repeat(np.arange(700), np.diff(offsets)), shares)
+    assert np.array_equal(summed(loops, offsets, sources, steps, weights=weights), total)
+    assert np.array_equal(summed(loops, offsets, sources, steps, 301, 453, weights), total[301:453])
+    full = np.full(len(sources), FULL, np.uint16)
+    assert np.array_equal(summed(loops, offsets, sources, steps, weights=full), expected(offsets, sources, steps))
+
+
 @pytest.mark.parametrize("extreme", [UNIT, -UNIT - 1])
 @pytest.mark.parametrize("degree", [2**16, 2**16 + 1, 2**17 + 3])
 @pytest.mark.parametrize("width", [3, 16, 33])
 def test_a_hub_of_more_terms_than_an_accumulator_holds_is_exact(loops, extreme, degree, width):
     offsets = np.array([0, 1, 1 + degree, 2 + degree])
-    steps = np.full((3, width), extreme, np.int16)
-    total = summed(loops, offsets, np.zeros(degree + 2, np.int32), steps)
-    assert (total == np.array([[1], [degree], [1]]) * extreme).all()
+    steps, full = np.full((3, width), extreme, np.int16), np.full(degree + 2, FULL, np.uint16)
+    for weights in (None, full):
+        total = summed(loops, offsets, np.zeros(degree + 2, np.int32), steps, weights=weights)
+        assert (total == np.array([[1], [degree], [1]]) * extreme).all()
 
 
 @pytest.mark.parametrize("width", [1, 7, 16, 40])

@@ -13,6 +13,7 @@ from sfumato.experiments import runner
 from sfumato.experiments.results import read
 from sfumato.experiments.spec import Spec
 from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.graph.weights import FULL
 from sfumato.method import opening
 from sfumato.pate.ensemble import Ensemble, TorchTeacher
 from sfumato.pate.graph_teachers import GraphTeachers
@@ -48,7 +49,9 @@ settings = { epochs = 1 }
 
 def hop():
     rows = normalize_rows(np.random.default_rng(0).normal(size=(120, 20)))
-    return {"hop": noisy_neighborhood_sum(ARCS, rows, 3.0, KEY)}
+    weights = np.random.default_rng(1).integers(0, FULL + 1, len(ARCS.sources)).astype(np.uint16)
+    weighted = Arcs(ARCS.offsets, ARCS.sources, weights)
+    return {one: noisy_neighborhood_sum(arcs, rows, 3.0, KEY) for one, arcs in (("hop", ARCS), ("weighted", weighted))}
 
 
 def vectors():

@@ -18,6 +18,7 @@ from sfumato.distributed import ray as module
 from sfumato.distributed.ray import RayEngine
 from sfumato.errors import EngineError, InputError
 from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.graph.weights import FULL
 from sfumato.record.dataset_ledger import read_account
 from sfumato.record.ledger import Chain
 
@@ -28,7 +29,8 @@ TRAIN = ("train", "gap", "--dataset", "campus", "--unit", "edge", "--epsilon", "
 
 def hop():
     rows = normalize_rows(np.random.default_rng(0).normal(size=(400, 20)))
-    return noisy_neighborhood_sum(Arcs(GRAPH.indptr, GRAPH.indices), rows, 3.0, KEY)
+    weights = (np.arange(GRAPH.num_arcs) % (FULL + 1)).astype(np.uint16)
+    return noisy_neighborhood_sum(Arcs(GRAPH.indptr, GRAPH.indices, weights), rows, 3.0, KEY)
 
 
 def dying(folder, times, function, *arguments):

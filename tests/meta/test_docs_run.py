@@ -145,6 +145,9 @@ def write_tables(folder):
         edges = ["from,to"] + [f"{p}{i},{p}{(i + step) % 80}" for i in range(80) for step in (3, 6, 7)]
         (folder / f"{start}nodes.csv").write_text("\n".join(rows) + "\n")
         (folder / f"{start}edges.csv").write_text("\n".join(edges) + "\n")
+        if not start:
+            paid = [f"{edge},{5 + 30 * at % 200}" for at, edge in enumerate(edges[1:])]
+            (folder / "payments.csv").write_text("\n".join(["from,to,amount", *paid]) + "\n")
     for day, other in (("monday", "p"), ("tuesday", "monday")):
         rows = [f"{day}{i},south,20,2005" for i in range(3)]
         (folder / f"{day}.csv").write_text("\n".join(["person,dorm,age,year", *rows]) + "\n")

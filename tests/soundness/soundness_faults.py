@@ -6,7 +6,17 @@ from itertools import pairwise
 import numpy as np
 
 from sfumato.bounded import aggregation, degree
+from sfumato.bounded.aggregation import Arcs
 from sfumato.bounded.kernels import UNIT
+
+
+def planted(home, name, fault):
+    """What to plant in ``home`` for a fault in arrays of arcs: gap holds both functions under other names, on lists of arcs."""
+    if name == "cap_out_degree":
+        return home, "capped", lambda lists, cap, key: Arcs(*fault(lists.offsets, lists.sources, cap, key))
+    if name == "by_destination":
+        return home, "regrouped", lambda lists: Arcs(*fault(lists.offsets, lists.sources))
+    return home, name, fault
 
 
 def owners(indptr):

@@ -9,7 +9,7 @@ import soundness_faults as faults
 from soundness_hops import Trace, observed, silence, some_pairs
 from soundness_neighbors import ARC, EDGE, KEY, NODES, WIDTH, messages, node_unit
 
-from sfumato.bounded import aggregation
+from sfumato.bounded import aggregation, degree
 from sfumato.bounded.kernels import UNIT
 from sfumato.central import gap
 from sfumato.central.gap import GAP, aggregate
@@ -85,7 +85,7 @@ def assert_noise_is_there(unit, sampler=aggregation.rounded_gaussian, num_nodes=
     released, trace = aggregate_once(unit, adjacency, rows, sampler)
     indptr, indices = np.r_[0, np.cumsum(adjacency.sum(1))], adjacency.nonzero()[1].astype(np.int32)
     if isinstance(unit, NodeLevel):
-        indptr, indices = gap.cap_out_degree(indptr, indices, CAP, KEY)
+        indptr, indices = degree.cap_out_degree(indptr, indices, CAP, KEY)
     sending = sp.csr_matrix((np.ones(len(indices), np.int64), indices, indptr), shape=adjacency.shape).T
     noises = []
     for hop, (sums, draws) in enumerate(zip(released, trace.draws, strict=True), 1):
@@ -142,7 +142,7 @@ def private_as_released(unit, *, released_messages):
     ],
 )  # fmt: skip
 def test_planted_faults_of_size_are_caught(monkeypatch, unit, name, fault, message):
-    monkeypatch.setattr(gap, name, fault)
+    monkeypatch.setattr(*faults.planted(gap, name, fault))
     with pytest.raises(AssertionError, match=message):
         assert_charged_for_what_is_added(unit, limit=200)
 

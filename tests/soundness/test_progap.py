@@ -117,7 +117,7 @@ UNDER_CHARGED, REMOVE, REPLACE = "sensitivities, charged", UNITS["node, remove"]
     ],
 )  # fmt: skip
 def test_planted_faults_are_caught(monkeypatch, unit, name, fault, message):
-    monkeypatch.setattr(gap, name, fault)
+    monkeypatch.setattr(*faults.planted(gap, name, fault))
     with pytest.raises(AssertionError, match=message):
         assert_charged_for_what_is_added(unit, limit=FEW)
 

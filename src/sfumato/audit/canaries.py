@@ -6,7 +6,8 @@ them. In a release of the form *sum of messages plus noise* they then touch disj
 independent of what it says of another, given earlier releases (:mod:`~sfumato.audit.likelihood`). Weights that were trained on
 all of them mix them; such scores need an estimator that allows any dependence (:mod:`~sfumato.audit.records`).
 
-Edges join nodes of the graph itself, in a perfect matching. Nodes are added beside the graph, with targets of their own:
+Edges join nodes of the graph itself, in a perfect matching. If edges have weights, all arcs of canaries have the largest. Nodes
+are added beside the graph, with targets of their own:
 
 * ``full``: D arcs to targets that D other nodes already fill with the opposite message. A cap that gives freed room to others
   moves these rows twice as far.
@@ -27,6 +28,7 @@ from numpy.typing import NDArray
 
 from sfumato._validate import check_int
 from sfumato.graph.graph import Graph
+from sfumato.graph.weights import FULL
 
 if TYPE_CHECKING:
     from sfumato.privacy.units import Unit
@@ -73,8 +75,8 @@ class Canaries:
         if not self.graph.directed:
             lost = np.concatenate([lost, lost[:, ::-1]])
         n = self.graph.num_nodes
-        left = here[~np.isin(here[:, 0] * n + here[:, 1], lost[:, 0] * n + lost[:, 1])]
-        fields = _fields(self.graph)
+        stays = ~np.isin(here[:, 0] * n + here[:, 1], lost[:, 0] * n + lost[:, 1])
+        left, fields = here[stays], _fields(self.graph) | _weights(self.graph, stays)
         if len(self.nodes):
             out = self.nodes[~coins]
             assert self.graph.y is not None
@@ -114,8 +116,9 @@ def edge_canaries(graph: Graph, *, seed: int, most: int | None = None) -> Canari
     pairs = pairs[free][:most]
     both = pairs if graph.directed else np.concatenate([pairs, pairs[:, ::-1]])
     here = np.concatenate([np.stack([owner, graph.indices], axis=1), both])
+    fields = _fields(graph) | _weights(graph, np.ones(len(here), np.bool_))
     full = Graph.from_arcs(
-        here[:, 0], here[:, 1], graph.num_nodes, directed=graph.directed, self_loops="keep", **_fields(graph)
+        here[:, 0], here[:, 1], graph.num_nodes, directed=graph.directed, self_loops="keep", **fields
     )
     numbered = np.column_stack([pairs, np.arange(len(pairs))])
     none = np.empty((0, 3), np.int64)
@@ -257,7 +260,7 @@ class _Builder:
                     len(y),
                     directed=True,
                     self_loops="keep",
-                    **fields | {"x": rows, "y": labels},
+                    **fields | {"x": rows, "y": labels} | _weights(self.graph, np.ones(len(arcs), np.bool_)),
                 )
             )
         arcs_in, arcs_out = (np.array([a for a in part.tolist() if tuple(a) not in same], np.int64).reshape(-1, 3)
@@ -307,6 +310,15 @@ def _put(x: Any, other: Any, nodes: NDArray[np.int64]) -> Any:
     mixed = sp.csr_matrix(sp.diags_array(keep) @ x + sp.diags_array(1 - keep) @ other, dtype=np.float32)
     mixed.eliminate_zeros()
     return mixed
+
+
+def _weights(graph: Graph, kept: NDArray[np.bool_]) -> dict[str, Any]:
+    """The weights of the kept ones of some arcs: those of the graph come first, and all others weigh as much as an arc can."""
+    if graph.weights is None:
+        return {}
+    weights = np.full(len(kept), graph.weights.bound)
+    weights[: graph.num_arcs] = graph.weights.steps * (graph.weights.bound / FULL)
+    return {"edge_weight": weights[kept], "max_weight": graph.weights.bound}
 
 
 def _fields(graph: Graph) -> dict[str, Any]:

@@ -37,7 +37,11 @@ def few_records(graph: Graph) -> tuple[Graph, Graph]:
     assert graph.y is not None
     labels, rows = graph.y, dense_rows(graph)
     bare = replace(
-        graph, indptr=np.zeros(graph.num_nodes + 1, np.int64), indices=np.zeros(0, np.int32), degree_bounds=None
+        graph,
+        indptr=np.zeros(graph.num_nodes + 1, np.int64),
+        indices=np.zeros(0, np.int32),
+        degree_bounds=None,
+        weights=None,
     )
     trained = np.flatnonzero(graph.train_mask & (labels >= 0))
 

@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 
 from sfumato.bounded.aggregation import Arcs, hop_sensitivity, neighborhood_sum, normalize_rows, to_steps
 from sfumato.bounded.counting import from_senders, to_count_steps, unrouted_sensitivity
-from sfumato.bounded.degree import by_destination
+from sfumato.bounded.incoming import incoming, owned, regrouped
 from sfumato.bounded.routing import (
     needs_one_way,
     one_way,
     outward,
     public_order,
+    receiving,
     routed_sensitivity,
     share,
-    to_receivers,
 )
 from sfumato.central._learning import Features
 from sfumato.central.counts import noise_scale, one_hot
@@ -112,7 +112,7 @@ def _plain(run: Run, graph: Graph, hop: int, rows: NDArray[np.float32]) -> Hop:
     """A hop along all arcs."""
     name, unit = f"aggregate/{hop}", run.plan.unit
     noise = _multiplier(run, name) * hop_sensitivity(unit, released_messages=reads_released(unit, hop))
-    return Hop(name, neighborhood_sum(Arcs(*graph.transpose()), to_steps(rows)), noise)
+    return Hop(name, neighborhood_sum(incoming(graph), to_steps(rows)), noise)
 
 
 def _labels(run: Run, graph: Graph, seed: int) -> Iterator[Hop]:
@@ -123,7 +123,7 @@ def _counts(run: Run, graph: Graph, seed: int) -> Iterator[Hop]:
     """Counts of known labels; those of others follow from a head that is not kept, so they are left out."""
     plan, classes = run.plan, run.plan.public.num_classes
     rows, known = one_hot(graph, classes)
-    arcs, rank = Arcs(*graph.transpose()), public_order(known, seed)
+    arcs, rank = incoming(graph), public_order(known, seed)
     arcs = one_way(arcs, rank) if needs_one_way(plan.unit) else outward(arcs, known)
     sums = neighborhood_sum(from_senders(arcs, known), to_count_steps(rows))
     yield Hop("aggregate/1", sums, float(noise_scale(plan.unit, plan.event("aggregate/1"))), slice(0, classes))
@@ -134,12 +134,12 @@ def _routed(run: Run, graph: Graph, seed: int) -> Iterator[Hop]:
     plan = run.plan
     sends = graph.train_mask
     receives = ~sends | method.learners(plan.unit, sends, public_order(sends, seed))
-    owned = to_receivers(graph.indptr, graph.indices, sends, receives)
+    lists = receiving(owned(graph), sends, receives)
     messages = np.zeros((graph.num_nodes, plan.public.num_classes), np.float32)
     assert graph.y is not None
     known = np.flatnonzero(sends & (graph.y >= 0))
     messages[known] = simplex(plan.public.num_classes)[graph.y[known]]
-    sums = neighborhood_sum(Arcs(*by_destination(*owned)), to_steps(share(messages, np.diff(owned[0]))))
+    sums = neighborhood_sum(regrouped(lists), to_steps(share(messages, np.diff(lists.offsets))))
     for name in sorted(run.released):
         if name.startswith("aggregate/") and run.released[name].any():
             yield Hop(name, sums, _multiplier(run, name) * routed_sensitivity(plan.unit))

@@ -33,7 +33,7 @@ class Compiled:
     def __init__(self, library: ctypes.CDLL) -> None:
         pointer, number = ctypes.c_void_p, ctypes.c_int64
         self._sum_rows, self._quantize = library.sum_rows, library.quantize
-        self._sum_rows.argtypes = [pointer] * 3 + [number] * 4 + [pointer, number]
+        self._sum_rows.argtypes = [pointer] * 3 + [number] * 4 + [pointer, pointer, number]
         self._quantize.argtypes = [pointer, number, number, pointer, pointer, number]
         self._sum_rows.restype = self._quantize.restype = None
 
@@ -57,11 +57,13 @@ class Compiled:
         packed: NDArray[np.int16],
         first: int,
         out: NDArray[np.int64],
+        weights: NDArray[np.uint16] | None = None,
     ) -> None:
-        """Set ``out[i]`` [rows, width] to the sum of the rows that the arcs of row ``first + i`` name."""
+        """Set ``out[i]`` [rows, width] to the sum of the rows that the arcs of row ``first + i`` name, each times its weight."""
         rows, width = out.shape
         arcs, padded = (_at(offsets, np.int64), _at(sources, np.int32)), packed.shape[1]
-        self._sum_rows(*arcs, _at(packed, np.int16), padded, width, first, first + rows, _at(out, np.int64), _threads())
+        written, each = _at(out, np.int64), None if weights is None else _at(weights, np.uint16)
+        self._sum_rows(*arcs, _at(packed, np.int16), padded, width, first, first + rows, written, each, _threads())
 
     def quantize(self, rows: NDArray[np.float32], out: NDArray[np.int16], squares: NDArray[np.float64]) -> None:
         """Write rows to ``out`` in whole steps and their squared norms to ``squares``; rows that are not finite stay out."""

@@ -17,6 +17,7 @@ _LANES = 16
 _FLUSH = 1 << 16
 _SHIFT = 1 << 15
 _EVEN = 0x0000FFFF0000FFFF
+_WEIGHT = 1 << 15
 
 
 def pack(steps: NDArray[np.int16]) -> NDArray[np.uint64]:
@@ -37,14 +38,18 @@ def sum_rows(
     packed: NDArray[np.uint64],
     first: int,
     out: NDArray[np.int64],
+    weights: NDArray[np.uint16] | None = None,
 ) -> None:
-    """Set ``out[i]`` [rows, width] to the sum of the rows that the arcs of row ``first + i`` name.
+    """Set ``out[i]`` [rows, width] to the sum of the rows that the arcs of row ``first + i`` name, each times its weight.
 
     >>> out = np.empty((2, 1), np.int64)
     >>> sum_rows(np.array([0, 1, 2]), np.array([1, 0], np.int32), pack(np.array([[5], [7]], np.int16)), 0, out)
     >>> out.tolist()
     [[7], [5]]
     """
+    if weights is not None:
+        _sum_weighted(offsets, sources, weights, packed, first, out)
+        return
     width = packed.shape[1] * _LANES
     sums = out if out.shape[1] == width else np.empty((len(out), width), np.int64)
     _sum_padded(offsets, sources, packed, first, sums)
@@ -71,6 +76,27 @@ def _sum_padded(
                 stop = min(start + _FLUSH, high)
                 _sum_block(indices, packed, start, stop, block, out[i, base : base + _LANES])
                 start = stop
+
+
+@njit(cache=True, parallel=True, nogil=True)
+def _sum_weighted(
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    weights: NDArray[np.uint16],
+    packed: NDArray[np.uint64],
+    first: int,
+    out: NDArray[np.int64],
+) -> None:
+    for i in prange(out.shape[0]):
+        for c in range(out.shape[1]):
+            out[i, c] = 0
+        for arc in range(indptr[first + i], indptr[first + i + 1]):
+            node, weight = indices[arc], np.int64(weights[arc])
+            for c in range(out.shape[1]):
+                word = packed[node, c // _LANES, c % _LANES // 4]
+                value = np.int64((word >> np.uint64(16 * (c % 4))) & np.uint64(0xFFFF)) - _SHIFT
+                share = abs(value) * weight // _WEIGHT
+                out[i, c] += share if value > 0 else -share
 
 
 @njit(inline="always")

@@ -1,8 +1,9 @@
 r"""Noisy neighborhood sums on a fixed-point grid, with the sensitivity of one hop under each privacy unit.
 
 One hop sends from every node u a message :math:`m_u` with :math:`\|m_u\|_2 \le 1` along each of its arcs:
-:math:`S_v = \sum_{u \to v} m_u`. Messages are held as int16 steps of 1 / 32767, rounded toward zero, with
-:math:`\sum_c q_{u,c}^2 \le 32767^2` checked in integers; sums are exact int64. The released matrix is
+:math:`S_v = \sum_{u \to v} m_u`; with weights of arcs in [0, 1], the share :math:`w_{uv} m_u` of each. Messages are held as
+int16 steps of 1 / 32767, rounded toward zero, with :math:`\sum_c q_{u,c}^2 \le 32767^2` checked in integers, and shares of them
+are rounded toward zero; sums are exact int64. The released matrix is
 :math:`S + \mathrm{round}(\sigma Z)`, so it does not depend on blocking, order or the number of threads.
 
 Source: Sajadmanesh et al. (2023), GAP, algorithm 5, lemmas 6 to 8. The published lemma counts one arc; an undirected
@@ -24,6 +25,7 @@ from sfumato.bounded._native import aligned
 from sfumato.bounded.engine import cut, engine
 from sfumato.bounded.kernels import UNIT, language, pack, quantize, sum_rows
 from sfumato.errors import UnsupportedUnitError
+from sfumato.graph.weights import check_steps
 from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.noise.keys import Key, derive_key, operand_mac
 
@@ -38,7 +40,13 @@ _BLOCK = 1 << 16
 class Arcs:
     """Arcs grouped by destination: ``sources[offsets[v]:offsets[v + 1]]`` send to node v.
 
-    Shapes: ``offsets`` int64 [num_nodes + 1], ``sources`` int32 [num_arcs], ascending within a group.
+    ``weights`` say how much of a message an arc carries, in steps of 1 / 2^15; None carries all of it.
+
+    Shapes: ``offsets`` int64 [num_nodes + 1], ``sources`` int32 [num_arcs], ascending within a group, ``weights`` uint16
+    [num_arcs].
+
+    Raises:
+        DataError: weights are of another type or length, or one is above 1, for which no sensitivity is proved.
 
     >>> Arcs(np.array([0, 1, 2]), np.array([1, 0], np.int32)).num_nodes
     2
@@ -46,6 +54,16 @@ class Arcs:
 
     offsets: NDArray[np.int64]
     sources: NDArray[np.int32]
+    weights: NDArray[np.uint16] | None = None
+
+    def __post_init__(self) -> None:
+        if self.weights is not None:
+            check_steps(self.weights, len(self.sources))
+
+    @property
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """All that these arcs are, for a MAC."""
+        return (self.offsets, self.sources) if self.weights is None else (self.offsets, self.sources, self.weights)
 
     @property
     def num_nodes(self) -> int:
@@ -65,6 +83,20 @@ def hop_sensitivity(unit: Unit, *, released_messages: bool) -> float:
     * the same, record replaced: with released messages the node's message stays and its targets change, at most 2D rows
       by norm 1: :math:`\sqrt{2D}`. Otherwise a target kept in both lists may move from m to -m: D rows by 2:
       :math:`2 \sqrt D` (lists that share t targets give :math:`4t + 2(D - t) \le 4D`).
+
+    **With weights** these bounds stay. An arc of weight w in [0, 1] carries :math:`f_w(q)`, every coordinate of
+    :math:`w q` rounded toward zero, so :math:`f_w(q)_c` lies between 0 and :math:`q_c`. Two facts follow, coordinate by
+    coordinate, for any weights w and w' of one record, or of its neighbor:
+
+    * :math:`\|f_w(q)\| \le \|q\| \le 1`: an arc that is there in one graph alone changes its row by norm at most 1;
+    * :math:`|f_w(q)_c - f_{w'}(q)_c| \le |q_c|`: an arc that is there in both, with another weight, changes its row by norm
+      at most 1 if its message stays, and by :math:`\|f_w(q)\| + \|f_{w'}(q')\| \le 2` if that changes too.
+
+    So one arc gives 1 and one undirected edge :math:`\sqrt 2`, whether it comes, goes or changes its weight; an emptied node
+    :math:`\sqrt D`; a replaced one with t shared targets :math:`t + 2(D - t) \le 2D` with released messages, where without
+    weights the t rows would stay, and :math:`4t + 2(D - t) \le 4D` otherwise. Which arcs a cap keeps does not depend on weights
+    (:mod:`~sfumato.bounded.degree`). Weights above 1 or below 0 would break both facts, and so would an edge of several rows
+    whose weights are clipped one by one and then added.
 
     Args:
         unit: the privacy unit, an edge or a node with owned arcs.
@@ -89,7 +121,8 @@ def hop_arc_change(unit: Unit, *, released_messages: bool) -> float | None:
     **Formal guarantee** (Frobenius norm of the change of S when the arc u -> v of another owner u vanishes, or appears;
     nobody's record changes, so every message stays). Row v loses a message of norm at most 1. If u has more than D arcs,
     another one may come in and a second row gets that message: :math:`\sqrt{1 + 1} = \sqrt 2`. How many arcs u has is not
-    public, so this is the bound for every u. The k arcs of k owners move S by at most k times as much.
+    public, so this is the bound for every u. The k arcs of k owners move S by at most k times as much. With weights both rows
+    move by norm at most 1 as well, and an arc that changes its weight alone moves one row by at most 1.
 
     Args:
         unit: the privacy unit.
@@ -206,7 +239,7 @@ def neighborhood_sum(
     """
     last = arcs.num_nodes if last is None else last
     out = np.empty((last - first, steps.shape[1]), np.int64)
-    sum_rows(arcs.offsets, arcs.sources, pack(steps), first, out)
+    sum_rows(arcs.offsets, arcs.sources, pack(steps), first, out, arcs.weights)
     return out
 
 
@@ -217,8 +250,8 @@ def noisy_neighborhood_sum(
 
     **Formal guarantee.** A :class:`~sfumato.privacy.events.GaussianEvent` with noise multiplier
     ``noise_stddev`` / :func:`hop_sensitivity`, plus ``SAMPLER_TAU`` for each affected coordinate. The noise is a function
-    of ``key``, of a MAC of the exact steps and arcs, and of (row, column). So the same operand gives the same bits; another
-    operand gives independent noise and must be charged as another release.
+    of ``key``, of a MAC of the exact steps, arcs and weights, and of (row, column). So the same operand gives the same bits;
+    another operand, such as other weights, gives independent noise and must be charged as another release.
 
     Args:
         arcs: arcs by destination, at most ``max_out_degree`` for each owner under a node unit.
@@ -245,7 +278,7 @@ def noisy_neighborhood_sum(
         raise fail("rows", "a longer row", "to have norm at most 1", "Normalize rows before sending them.")
     if not noise_stddev:
         return sum_in_blocks(arcs, steps, block=block)
-    release_key = derive_key(key, operand_mac(key, steps, arcs.offsets, arcs.sources))
+    release_key = derive_key(key, operand_mac(key, steps, *arcs.arrays))
     return sum_in_blocks(
         arcs, steps, lambda start, stop: rounded_gaussian(release_key, noise_stddev * UNIT, start, stop), block=block
     )
@@ -283,14 +316,19 @@ def sum_in_blocks(
     return released
 
 
-def _incoming(arcs: Arcs, first: int, last: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """The arcs that reach some rows, counted from the first of them."""
+def _incoming(arcs: Arcs, first: int, last: int) -> tuple[NDArray[Any], ...]:
+    """The arrays of the arcs that reach some rows, counted from the first of them."""
     offsets = arcs.offsets[first : last + 1]
-    return offsets - offsets[0], arcs.sources[offsets[0] : offsets[-1]]
+    return offsets - offsets[0], *(array[offsets[0] : offsets[-1]] for array in arcs.arrays[1:])
 
 
 def _block_sums(
-    packed: NDArray[Any], width: int, packed_for: str, offsets: NDArray[np.int64], sources: NDArray[np.int32]
+    packed: NDArray[Any],
+    width: int,
+    packed_for: str,
+    offsets: NDArray[np.int64],
+    sources: NDArray[np.int32],
+    weights: NDArray[np.uint16] | None = None,
 ) -> NDArray[np.int64]:
     if language() != packed_for:
         raise fail(
@@ -300,7 +338,7 @@ def _block_sums(
             "Install one build of sfumato everywhere.",
         )
     sums = np.empty((len(offsets) - 1, width), np.int64)
-    sum_rows(offsets, sources, packed, 0, sums)
+    sum_rows(offsets, sources, packed, 0, sums, weights)
     return sums
 
 

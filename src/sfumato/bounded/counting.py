@@ -39,6 +39,10 @@ def count_sensitivity(unit: Unit) -> float:
     * one arc, along which a message flows or not: 1;
     * one undirected edge, by :func:`~sfumato.bounded.routing.one_way`: one row changes by one message: 1.
 
+    With weights of arcs in [0, 1] an arc carries a share of its message, every coordinate of :math:`w q` rounded toward zero,
+    of L1 norm at most that of q; and shares of two weights differ by at most :math:`|q_c|` in every coordinate, since both
+    lie between 0 and :math:`q_c`. So an edge that comes, goes or changes its weight changes one row by at most 1.
+
     Raises:
         UnsupportedUnitError: a record may be more than one arc that carries a message.
 
@@ -116,7 +120,7 @@ def noisy_counts(arcs: Arcs, rows: NDArray[np.float32], noise_scale: float | Fra
     **Formal guarantee.** A :class:`~sfumato.privacy.events.PureEvent` of epsilon :func:`count_sensitivity` / ``noise_scale``.
     Proof: the steps of neighboring graphs differ by at most 32767 times the sensitivity in L1 norm, and
     P(N = x) / P(N = x + d) is at most :math:`e^{|d| / b}` in every entry. The noise is a function of ``key``, of a MAC of the
-    exact steps and arcs, and of (row, column), as in :func:`~sfumato.bounded.aggregation.noisy_neighborhood_sum`.
+    exact steps, arcs and weights, and of (row, column), as in :func:`~sfumato.bounded.aggregation.noisy_neighborhood_sum`.
 
     Args:
         arcs: arcs by destination, of which a record is at most one.
@@ -140,6 +144,6 @@ def noisy_counts(arcs: Arcs, rows: NDArray[np.float32], noise_scale: float | Fra
     steps = to_count_steps(rows)
     if not noise_scale:
         return sum_in_blocks(arcs, steps)
-    release_key = derive_key(key, operand_mac(key, steps, arcs.offsets, arcs.sources))
+    release_key = derive_key(key, operand_mac(key, steps, *arcs.arrays))
     scale = Fraction(noise_scale) * UNIT
     return sum_in_blocks(arcs, steps, lambda start, stop: keyed_discrete_laplace(release_key, scale, start, stop))

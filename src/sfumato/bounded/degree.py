@@ -2,7 +2,7 @@ r"""A stable out-degree cap: each owner keeps at most D of its own arcs, chosen 
 
 Arc (u, t) gets the 64-bit word :math:`\mathrm{PRF}_k(u, t)`; owner u keeps the D smallest. What u keeps is a function of
 the key and u's own list alone: there is no shuffle of the whole graph, no refill when another node leaves, and no limit
-on in-arcs.
+on in-arcs. It does not depend on weights; an arc that is kept keeps its own.
 
 **Formal guarantee.** For neighboring graphs that differ in the record of v (owned arcs), the capped graphs differ in
 out-arcs of v only, at most D on each side. (Published degree bounds let other nodes resample when v leaves, which
@@ -40,11 +40,32 @@ def cap_out_degree(
     >>> offsets.tolist(), len(targets)
     ([0, 2, 3], 3)
     """
+    keep = kept_by_cap(indptr, indices, max_out_degree, key)
+    if keep is None:
+        return indptr, indices
+    capped = np.zeros(len(indptr), np.int64)
+    np.cumsum(np.minimum(np.diff(indptr), max_out_degree), out=capped[1:])
+    return capped, indices[keep]
+
+
+def kept_by_cap(
+    indptr: NDArray[np.int64], indices: NDArray[np.int32], max_out_degree: int, key: Key
+) -> NDArray[np.bool_] | None:
+    """Mark the arcs that :func:`cap_out_degree` keeps, bool [num_arcs], so that what belongs to an arc stays with it.
+
+    ``indptr``, ``indices``, ``max_out_degree`` and ``key`` are those of :func:`cap_out_degree`. None stands for all arcs.
+
+    Raises:
+        InputError: ``max_out_degree`` is below 1.
+
+    >>> int(kept_by_cap(np.array([0, 3, 4]), np.array([0, 1, 2, 0], np.int32), 2, bytes(32)).sum())
+    3
+    """
     check_int(low=1, max_out_degree=max_out_degree)
     degree = np.diff(indptr)
     over = degree > max_out_degree
     if not over.any():
-        return indptr, indices
+        return None
     owner = np.repeat(np.arange(len(degree), dtype=np.uint64), degree)
     contested = np.flatnonzero(np.repeat(over, degree))
     label = (owner[contested] << np.uint64(32)) | indices[contested].astype(np.uint64)
@@ -53,9 +74,7 @@ def cap_out_degree(
     starts = np.repeat(np.cumsum(degree[over]) - degree[over], degree[over])
     keep = np.repeat(~over, degree)
     keep[contested[order[np.arange(len(order)) - starts < max_out_degree]]] = True
-    capped = np.zeros(len(indptr), np.int64)
-    np.cumsum(np.minimum(degree, max_out_degree), out=capped[1:])
-    return capped, indices[keep]
+    return keep
 
 
 def by_destination(

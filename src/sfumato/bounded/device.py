@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from numpy.typing import NDArray
 
 from sfumato._optional import require
+from sfumato.graph.weights import FULL
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,6 +41,10 @@ def sum_on_device(arcs: Arcs, steps: NDArray[np.int16], device: str, *, block: i
         sources = torch.tensor(arcs.sources[first : first + block], device=device)
         positions = torch.arange(first, first + len(sources), device=device)
         targets = torch.searchsorted(offsets, positions, right=True) - 1
-        sums.index_add_(0, targets, rows[sources].long())
+        messages = rows[sources].long()
+        if arcs.weights is not None:
+            weights = torch.tensor(arcs.weights[first : first + block].astype("int64"), device=device)
+            messages = torch.div(messages * weights[:, None], FULL, rounding_mode="trunc")
+        sums.index_add_(0, targets, messages)
     total: NDArray[np.int64] = sums.cpu().numpy()
     return total

@@ -1,4 +1,4 @@
-/* Sums of int16 rows over arcs, and rows on the grid of whole steps, in whole numbers. There is no privacy here.
+/* Sums of int16 rows over arcs with weights or without, and rows on the grid of whole steps, in whole numbers. There is no privacy here.
 
    _native.py loads this file compiled, and _numba.py computes the same bits without it. Threads take rows of the result
    in pieces, as they become free; a row of the result is summed by one thread. */
@@ -14,6 +14,7 @@
 
 enum {
   UNIT = 32767,
+  SHIFT = 15,      /* a weight of 1 is 2^15 */
   FLUSH = 1 << 16, /* 2^16 terms of at least -2^15 and below 2^15 stay within an int32 */
   AHEAD = 32,      /* the row of so many arcs later is fetched into the cache */
   PIECE = 128,     /* so many rows of the result are handed to a thread at a time */
@@ -27,16 +28,23 @@ typedef struct {
   const int32_t *sources;
   const int16_t *rows; /* [nodes, padded] */
   int64_t padded, width, first, last;
-  int64_t *out; /* [last - first, width] */
+  int64_t *out;            /* [last - first, width] */
+  const uint16_t *weights; /* of each arc in steps of 2^-15, at most 2^15; not read where there are none */
 } Sums;
 
 /* Eight int16 as four int32: shifts part the even from the odd ones, on every processor that has 16-byte vectors. */
 typedef int32_t Pairs __attribute__((vector_size(16)));
 typedef int32_t Row __attribute__((vector_size(16), aligned(2), may_alias));
 
-/* Sum columns column to column + 8 * BLOCKS of one row. */
-#define DEFINE_SUM_ROW(BLOCKS)                                                                      \
-  static inline void sum_row_##BLOCKS(const Sums *job, int64_t row, int64_t column) {               \
+/* Values times a weight of 0 to 2^15, over 2^15, rounded toward zero; a product is within 2^30. */
+static inline Pairs weigh(Pairs values, int32_t weight) {
+  Pairs product = values * weight;
+  return (product + (product >> 31 & ((1 << SHIFT) - 1))) >> SHIFT;
+}
+
+/* Sum columns column to column + 8 * BLOCKS of one row, each value as TAKE(value, arc) has it. */
+#define DEFINE_SUM_ROW(NAME, BLOCKS, TAKE)                                                          \
+  static inline void NAME##_##BLOCKS(const Sums *job, int64_t row, int64_t column) {                \
     const int16_t *rows = job->rows + column;                                                       \
     const int32_t *sources = job->sources;                                                          \
     int64_t padded = job->padded, arc = job->offsets[row], end = job->offsets[row + 1];             \
@@ -48,8 +56,8 @@ typedef int32_t Row __attribute__((vector_size(16), aligned(2), may_alias));
         __builtin_prefetch(rows + padded * sources[arc + AHEAD < final ? arc + AHEAD : final]);     \
         const Row *values = (const Row *)(rows + padded * sources[arc]);                            \
         for (int block = 0; block < BLOCKS; block++) {                                              \
-          even[block] += values[block] << 16 >> 16;                                                 \
-          odd[block] += values[block] >> 16;                                                        \
+          even[block] += TAKE(values[block] << 16 >> 16, arc);                                      \
+          odd[block] += TAKE(values[block] >> 16, arc);                                             \
         }                                                                                           \
       }                                                                                             \
       for (int lane = 0; lane < 8 * BLOCKS; lane++)                                                 \
@@ -59,21 +67,27 @@ typedef int32_t Row __attribute__((vector_size(16), aligned(2), may_alias));
     for (int64_t lane = 0; lane < 8 * BLOCKS && lane < left; lane++) out[lane] = sums[lane];        \
   }
 
-DEFINE_SUM_ROW(1)
-DEFINE_SUM_ROW(2)
-DEFINE_SUM_ROW(4)
-
-static void sum_piece(const void *argument, int64_t low, int64_t high) {
-  const Sums *job = argument;
-  for (int64_t row = job->first + low; row < job->first + high; row++) {
-    if (job->padded == 8)
-      sum_row_1(job, row, 0);
-    else if (job->padded == 16)
-      sum_row_2(job, row, 0);
-    else
-      for (int64_t column = 0; column < job->width; column += 32) sum_row_4(job, row, column);
+#define DEFINE_SUM(NAME, TAKE)                                                          \
+  DEFINE_SUM_ROW(NAME##_row, 1, TAKE)                                                   \
+  DEFINE_SUM_ROW(NAME##_row, 2, TAKE)                                                   \
+  DEFINE_SUM_ROW(NAME##_row, 4, TAKE)                                                   \
+  static void NAME##_piece(const void *argument, int64_t low, int64_t high) {           \
+    const Sums *job = argument;                                                         \
+    for (int64_t row = job->first + low; row < job->first + high; row++) {              \
+      if (job->padded == 8)                                                             \
+        NAME##_row_1(job, row, 0);                                                      \
+      else if (job->padded == 16)                                                       \
+        NAME##_row_2(job, row, 0);                                                      \
+      else                                                                              \
+        for (int64_t column = 0; column < job->width; column += 32) NAME##_row_4(job, row, column); \
+    }                                                                                   \
   }
-}
+
+#define WHOLE(value, arc) (value)
+#define WEIGHED(value, arc) weigh(value, job->weights[arc])
+
+DEFINE_SUM(sum, WHOLE)
+DEFINE_SUM(weighted_sum, WEIGHED)
 
 typedef struct {
   const float *rows; /* [count, width] */
@@ -135,9 +149,9 @@ static void share(Work *work, int64_t threads) {
 }
 
 void sum_rows(const int64_t *offsets, const int32_t *sources, const int16_t *rows, int64_t padded, int64_t width,
-              int64_t first, int64_t last, int64_t *out, int64_t threads) {
-  Sums job = {offsets, sources, rows, padded, width, first, last, out};
-  Work work = {sum_piece, &job, last - first, 0};
+              int64_t first, int64_t last, int64_t *out, const uint16_t *weights, int64_t threads) {
+  Sums job = {offsets, sources, rows, padded, width, first, last, out, weights};
+  Work work = {weights ? weighted_sum_piece : sum_piece, &job, last - first, 0};
   share(&work, threads);
 }
 

@@ -35,18 +35,23 @@ def sum_rows(
     packed: NDArray[Any],
     first: int,
     out: NDArray[np.int64],
+    weights: NDArray[np.uint16] | None = None,
 ) -> None:
     """Set ``out[i]`` [rows, width] to the sum of the packed rows that the arcs of row ``first + i`` name.
 
-    The arcs of row i are ``sources[offsets[i]:offsets[i + 1]]``, and ``packed`` is what :func:`pack` returns.
+    The arcs of row i are ``sources[offsets[i]:offsets[i + 1]]``, and ``packed`` is what :func:`pack` returns. With ``weights``,
+    one for each arc in steps of 2^-15 and at most 2^15, every entry is multiplied and rounded toward zero first.
 
     >>> import numpy as np
     >>> out, packed = np.empty((2, 1), np.int64), pack(np.array([[5], [7]], np.int16))
     >>> sum_rows(np.array([0, 1, 2]), np.array([1, 0], np.int32), packed, 0, out)
     >>> out.tolist()
     [[7], [5]]
+    >>> sum_rows(np.array([0, 1, 2]), np.array([1, 0], np.int32), packed, 0, out, np.array([1 << 14, 1 << 15], np.uint16))
+    >>> out.tolist()
+    [[3], [5]]
     """
-    _loops().sum_rows(offsets, sources, packed, first, out)
+    _loops().sum_rows(offsets, sources, packed, first, out, weights)
 
 
 def quantize(rows: NDArray[np.float32], out: NDArray[np.int16], squares: NDArray[np.float64]) -> None:
@@ -86,6 +91,7 @@ class _Loops(Protocol):
         packed: NDArray[Any],
         first: int,
         out: NDArray[np.int64],
+        weights: NDArray[np.uint16] | None = None,
     ) -> None: ...
 
     def quantize(self, rows: NDArray[np.float32], out: NDArray[np.int16], squares: NDArray[np.float64]) -> None: ...

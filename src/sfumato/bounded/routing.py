@@ -84,9 +84,21 @@ def to_receivers(
     >>> [part.tolist() for part in to_receivers(np.array([0, 2, 3, 3]), np.array([1, 2, 0], np.int32), both, ~both)]
     [[0, 1, 1, 1], [2]]
     """
-    owners = _heads(Arcs(indptr, indices))
-    left = kept(Arcs(indptr, indices), receives[indices] & sends[owners] & (indices != owners))
+    left = receiving(Arcs(indptr, indices), sends, receives)
     return left.offsets, left.sources
+
+
+def receiving(lists: Arcs, sends: NDArray[np.bool_], receives: NDArray[np.bool_]) -> Arcs:
+    """Keep what :func:`to_receivers` keeps of ``lists``, arcs grouped by owner, with their weights.
+
+    ``sends`` and ``receives`` are those of :func:`to_receivers`, with the same guarantee.
+
+    >>> both = np.array([True, True, False])
+    >>> receiving(Arcs(np.array([0, 2, 3, 3]), np.array([1, 2, 0], np.int32)), both, ~both).sources.tolist()
+    [2]
+    """
+    owners = _heads(lists)
+    return kept(lists, receives[lists.sources] & sends[owners] & (lists.sources != owners))
 
 
 def _heads(arcs: Arcs) -> NDArray[np.int64]:
@@ -95,14 +107,14 @@ def _heads(arcs: Arcs) -> NDArray[np.int64]:
 
 
 def kept(arcs: Arcs, keep: NDArray[np.bool_]) -> Arcs:
-    """Return the arcs that a mask keeps, in their groups.
+    """Return the arcs that a mask keeps, in their groups and with their weights.
 
     >>> both = Arcs(np.array([0, 1, 2]), np.array([1, 0], np.int32))
     >>> kept(both, np.array([False, True])).offsets.tolist()
     [0, 0, 1]
     """
     before = np.concatenate(([0], np.cumsum(keep, dtype=np.int64)))
-    return Arcs(before[arcs.offsets], arcs.sources[keep])
+    return Arcs(before[arcs.offsets], *(array[keep] for array in arcs.arrays[1:]))
 
 
 def share(rows: NDArray[np.float32], out_degree: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -157,6 +169,9 @@ def routed_sensitivity(unit: Unit) -> float:
       list, message or divisor reads this record: 1;
     * the same, record replaced: the copies have joint norm 1 before and after, and may be opposite: 2.
 
+    With weights of arcs in [0, 1] these bounds stay: an arc carries a share of its message, rounded toward zero, which is no
+    longer in any coordinate (:func:`~sfumato.bounded.aggregation.hop_sensitivity`). So are all copies together, before and after.
+
     Raises:
         UnsupportedUnitError: all incident arcs (others' copies would change without bound), or not a graph unit.
 
@@ -186,6 +201,11 @@ def routed_arc_change(unit: Unit) -> float | None:
       :math:`\|q_d\|^2 + (d - 1) (\|q_{d-1}\|^2 - \|q_d\|^2) \le (d - 1) \|q_{d-1}\|^2 \le 1`, since d >= 2.
     * more arcs than a cap D keeps (:mod:`~sfumato.bounded.degree`): another arc may come in, with the same share: two rows
       move by a message of norm at most :math:`1 / \sqrt D`: :math:`\sqrt{2 / D}`.
+
+    With weights row t gets :math:`f_w(q)` for q, with w the weight of its arc: every coordinate of :math:`w q`, rounded toward
+    zero. For whole numbers :math:`0 \le b \le a` with images A and B, :math:`A - B \le \lceil w (a - b) \rceil \le a - b` and
+    :math:`A + B \le a + b`, so :math:`(A - B)^2 \le A^2 - B^2 \le a^2 - b^2`: no bound grows. An arc that only changes its weight
+    moves row v by at most :math:`\|q_d\| \le 1`.
 
     So one arc moves the sums by at most 1, or by :math:`\sqrt 2` with a cap of 1. The k arcs of k owners move them by at most
     k times as much (triangle inequality), which they reach: all may land on row v.

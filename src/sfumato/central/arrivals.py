@@ -41,14 +41,14 @@ from numpy.typing import NDArray
 
 from sfumato._validate import fail
 from sfumato.bounded.aggregation import Arcs
-from sfumato.bounded.degree import by_destination, cap_out_degree
+from sfumato.bounded.incoming import capped, owned, regrouped
 from sfumato.bounded.routing import (
     needs_one_way,
     one_way,
     outward,
     public_order,
+    receiving,
     share,
-    to_receivers,
 )
 from sfumato.central.counts import NAME, Counter, one_hot, stored_weight
 from sfumato.central.shares import Routed, release_hop, simplex
@@ -78,13 +78,12 @@ class LabelHead(Protocol):
 
 
 class _Heard(NamedTuple):
-    """Who sends what to whom: arcs by owner over all nodes, receivers first.
+    """Who sends what to whom: ``lists`` of arcs by owner over all nodes, receivers first.
 
     ``rows`` are messages that are fixed: those of nodes that are ``first`` in the public order. ``sends`` are the training nodes.
     """
 
-    indptr: NDArray[np.int64]
-    indices: NDArray[np.int32]
+    lists: Arcs
     rows: NDArray[np.float32]
     first: NDArray[np.bool_]
     sends: NDArray[np.bool_]
@@ -136,11 +135,11 @@ class LabelInference(Inference):
     def _heard(self, plan: Planned, graph: Graph) -> _Heard:
         """Labeled training nodes come first and send their labels."""
         rows, known = one_hot(graph, plan.public.num_classes)
-        return _Heard(graph.indptr, graph.indices, rows, known, graph.train_mask)
+        return _Heard(owned(graph), rows, known, graph.train_mask)
 
     def _edges(self, plan: Planned, graph: Graph, session: Session, heard: _Heard) -> Arrays:
         """Counts. Receivers that are not first send the posterior of what they heard."""
-        arcs, count = Arcs(*by_destination(heard.indptr, heard.indices)), graph.num_nodes
+        arcs, count = regrouped(heard.lists), graph.num_nodes
         one = needs_one_way(plan.unit)
         arcs = one_way(arcs, public_order(heard.first, session.seed)) if one else outward(arcs, heard.first)
         counter = Counter(plan, session, arcs, heard.first)
@@ -154,11 +153,11 @@ class LabelInference(Inference):
     def _nodes(self, plan: Planned, graph: Graph, session: Session, heard: _Heard) -> Arrays:
         """One hop over arcs that training nodes own, to nodes in other roles; other rows are not released, and zero."""
         receives = ~heard.sends & (np.arange(len(heard.sends)) < graph.num_nodes)
-        owned = to_receivers(heard.indptr, heard.indices, heard.sends, receives)
+        lists = receiving(heard.lists, heard.sends, receives)
         if plan.unit.max_out_degree is not None:
-            owned = cap_out_degree(*owned, plan.unit.max_out_degree, session.key)
+            lists = capped(lists, plan.unit.max_out_degree, session.key)
         codes = heard.rows @ simplex(plan.public.num_classes)
-        sent = Routed(Arcs(*by_destination(*owned)), share(codes, np.diff(owned[0])), receives)
+        sent = Routed(regrouped(lists), share(codes, np.diff(lists.offsets)), receives)
         return {NAME: release_hop(plan, session, sent)[: graph.num_nodes]}
 
 
@@ -241,7 +240,8 @@ class ArrivalInference(LabelInference):
         rows = np.concatenate(parts)
         sends = np.zeros(len(rows), np.bool_)
         sends[graph.num_nodes :][: trained.num_nodes] = trained.train_mask
-        return _Heard(graph.reach_indptr, graph.reach_indices, rows, np.arange(len(rows)) >= graph.num_nodes, sends)
+        reach = Arcs(graph.reach_indptr, graph.reach_indices)
+        return _Heard(reach, rows, np.arange(len(rows)) >= graph.num_nodes, sends)
 
 
 def calibrate_arrival(
@@ -265,6 +265,11 @@ def calibrate_arrival(
     if "arrival" in trained.certificate.values:
         raise InputError("Expected the run that was trained first, got one of its arrivals. Pass the trained run.")
     inference = _label_inference(trained)
+    if trained.plan.public.max_weight is not None:
+        raise InputError(
+            "Expected a run without weights of edges for nodes that arrive later, got one that learned from weights: edges of "
+            "arrivals have none. Predict the grown graph as another graph, which is charged."
+        )
     if inference is None:
         raise InputError(
             f"Method {trained.plan.method.name!r} has no release for nodes that arrive later: only label-messages has, and "

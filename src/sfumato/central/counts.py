@@ -84,7 +84,7 @@ class Counter:
     def _part(self, name: str, bound: str, rows: NDArray[np.float32]) -> NDArray[np.int64]:
         arcs = self._parts.pop(name)  # a part is released once
         if self._private:
-            self._session.bind(bound, rows, arcs.offsets, arcs.sources)
+            self._session.bind(bound, rows, *arcs.arrays)
         return noisy_counts(arcs, rows, self._scale, derive_key(self._key, name))
 
 

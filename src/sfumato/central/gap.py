@@ -34,14 +34,13 @@ from torch import Tensor
 
 from sfumato._validate import check_choice, check_int, fail
 from sfumato.bounded.aggregation import (
-    Arcs,
     affected_coordinates,
     hop_arc_change,
     hop_sensitivity,
     noisy_neighborhood_sum,
     normalize_rows,
 )
-from sfumato.bounded.degree import by_destination, cap_out_degree
+from sfumato.bounded.incoming import capped, incoming, owned, regrouped
 from sfumato.central._learning import Features, NetworkMethod, of_all, sgd_event, train
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Origin, Outcome, Planned, Session
@@ -106,6 +105,7 @@ class GAP(NetworkMethod):
         defaults={"hops": "2, without privacy 5"},
         units=("edge", "node"),
         targets=("multilabel", "number"),
+        reads_weights=True,
         candidates=({"num_hops": 1}, {"num_hops": 2}, {"num_hops": 3}),
         citations=("sajadmanesh2023gap",),
         audience=Audience(
@@ -304,21 +304,19 @@ class Aggregation:
     """
 
     def __init__(self, plan: Planned, graph: Graph, session: Session) -> None:
-        self.plan, self.session, self.arcs = plan, session, graph.transpose()
-        if plan.unit.max_out_degree is not None:
-            capped = cap_out_degree(graph.indptr, graph.indices, plan.unit.max_out_degree, session.key)
-            self.arcs = by_destination(*capped)
+        self.plan, self.session, cap = plan, session, plan.unit.max_out_degree
+        self.arcs = incoming(graph) if cap is None else regrouped(capped(owned(graph), cap, session.key))
 
     def __call__(self, hop: int, rows: NDArray[np.float32]) -> NDArray[np.int64]:
         """Release one hop of these messages, from 1 on, int64 [num_nodes, width] in steps."""
         name, unit = f"aggregate/{hop}", self.plan.unit
         if not unit.private:
-            return noisy_neighborhood_sum(Arcs(*self.arcs), rows, 0.0, new_key())
+            return noisy_neighborhood_sum(self.arcs, rows, 0.0, new_key())
         key, event = self.session.charge(name), self.plan.event(name)
         assert isinstance(event, GaussianEvent)
         stddev = event.noise_multiplier * hop_sensitivity(unit, released_messages=reads_released(unit, hop))
-        self.session.bind(name, rows, *self.arcs)
-        return noisy_neighborhood_sum(Arcs(*self.arcs), rows, stddev, key)
+        self.session.bind(name, rows, *self.arcs.arrays)
+        return noisy_neighborhood_sum(self.arcs, rows, stddev, key)
 
 
 def aggregate(plan: Planned, graph: Graph, session: Session, rows: NDArray[np.float32], num_hops: int) -> Arrays:

@@ -42,7 +42,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import check_int, check_real, fail
-from sfumato.bounded.aggregation import Arcs
+from sfumato.bounded.incoming import incoming
 from sfumato.bounded.routing import (
     needs_one_way,
     one_way,
@@ -126,6 +126,7 @@ class LabelMessages(CuratorMethod):
         candidates=({"learner_share": 0.05}, {"learner_share": 0.1}, {"learner_share": 0.2}),
         audience=Audience(("noisy aggregates", "weights"), never=("sums before noise",)),
         returns_known=True,
+        reads_weights=True,
     )
 
     def __post_init__(self) -> None:
@@ -186,7 +187,7 @@ class LabelMessages(CuratorMethod):
         public, (rows, known) = plan.public, one_hot(graph, plan.public.num_classes)
         prior = _PRIOR.best(public, graph, _PRIOR.trained(public, graph, session))
         own, rank = _posterior(public, prior, graph), public_order(known, session.seed)
-        arcs = Arcs(*graph.transpose())
+        arcs = incoming(graph)
         arcs = one_way(arcs, rank) if needs_one_way(plan.unit) else outward(arcs, known)
         counter = Counter(plan, session, arcs, known)
         counts = counter.of_known(rows)

@@ -113,6 +113,7 @@ class PilotedMessages(LabelMessages):
         units=("node",),
         audience=Audience(("noisy aggregates", "weights"), never=("sums before noise",)),
         returns_known=True,
+        reads_weights=True,
     )
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
@@ -180,7 +181,7 @@ class PilotedMessages(LabelMessages):
         released = {"aggregate/1": pilot, "aggregate/2": np.zeros_like(pilot), "test": test}
         key = session.charge("aggregate/2")
         if pays:
-            session.bind("aggregate/2", routed.messages, routed.arcs.offsets, routed.arcs.sources)
+            session.bind("aggregate/2", routed.messages, *routed.arcs.arrays)
             noise = _rest(plan, _HOP_PART) * routed_sensitivity(plan.unit)
             released["aggregate/2"] = sum_hop(routed, noise, derive_key(key, "hop"))
             _weigh_messages(head, _FIRST_CODE * simplex(classes))

@@ -100,6 +100,7 @@ class ProGAP(NetworkMethod):
         defaults={"hops": "5, node level 4"},
         units=("edge", "node"),
         targets=("multilabel", "number"),
+        reads_weights=True,
         candidates=({"depth": 1}, {"depth": 2}, {"depth": 4}),
         citations=("sajadmanesh2024progap",),
         audience=Audience(

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum
-from sfumato.bounded.degree import by_destination, cap_out_degree
+from sfumato.bounded.incoming import capped, owned, regrouped
 from sfumato.bounded.kernels import UNIT
-from sfumato.bounded.routing import routed_sensitivity, share, to_receivers
+from sfumato.bounded.routing import receiving, routed_sensitivity, share
 from sfumato.central._rows import Matrix, beside
 from sfumato.central.counts import NAME, directions
 from sfumato.noise.keys import new_key
@@ -57,13 +57,13 @@ def shared_labels(plan: Planned, graph: Graph, session: Session, receives: NDArr
         receives: which nodes receive, bool [num_nodes], public.
     """
     assert graph.y is not None
-    owned = to_receivers(graph.indptr, graph.indices, graph.train_mask, receives)
+    lists = receiving(owned(graph), graph.train_mask, receives)
     if plan.unit.max_out_degree is not None:
-        owned = cap_out_degree(*owned, plan.unit.max_out_degree, session.key)
+        lists = capped(lists, plan.unit.max_out_degree, session.key)
     messages = np.zeros((graph.num_nodes, plan.public.num_classes), np.float32)
     known = np.flatnonzero(graph.train_mask & (graph.y >= 0))
     messages[known] = simplex(plan.public.num_classes)[graph.y[known]]
-    return Routed(Arcs(*by_destination(*owned)), share(messages, np.diff(owned[0])), receives)
+    return Routed(regrouped(lists), share(messages, np.diff(lists.offsets)), receives)
 
 
 def release_hop(plan: Planned, session: Session, routed: Routed) -> NDArray[np.int64]:
@@ -77,7 +77,7 @@ def release_hop(plan: Planned, session: Session, routed: Routed) -> NDArray[np.i
     if not plan.unit.private:
         return sum_hop(routed, 0.0, new_key())
     key = session.charge(NAME)
-    session.bind(NAME, routed.messages, routed.arcs.offsets, routed.arcs.sources)
+    session.bind(NAME, routed.messages, *routed.arcs.arrays)
     return sum_hop(routed, _stddev(plan), key)
 
 

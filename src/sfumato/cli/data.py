@@ -52,6 +52,18 @@ DIRECTED = typer.Option(
     "--directed/--undirected",
     help="Whether a row of the edge table is one arc or an undirected edge (default: as the schema says, else undirected).",
 )
+EDGE_WEIGHT = typer.Option(
+    None,
+    "--edge-weight",
+    help="The column of the edge table that holds weights of at least 0 (default: as the schema says, else every edge counts the "
+    "same). Rows of one edge are added.",
+)
+MAX_WEIGHT = typer.Option(
+    None,
+    "--max-weight",
+    help="With --edge-weight: the weight that counts in full, such as 100. Larger ones are clipped to it. It is public: choose "
+    "it without looking at the data.",
+)
 MIN_CLASS = typer.Option(
     None,
     "--min-class-size",

@@ -163,7 +163,8 @@ class Options:
     * what is protected and how much it may cost: ``unit``, ``arcs``, ``max_degree``, ``public_degrees``, ``epsilon``, ``delta``,
       or for local methods ``epsilon_x`` and ``epsilon_y``;
     * the graph: ``dataset``, ``data_dir`` and ``min_class_size``, or the store ``graph``, or ``nodes``, ``edges``, ``label``,
-      ``schema`` and ``directed``; its texts, ``text`` and ``text_features``; its ``image_size``; and its ``split``;
+      ``schema``, ``directed``, ``edge_weight`` and ``max_weight``; its texts, ``text`` and ``text_features``; its
+      ``image_size``; and its ``split``;
     * what is evaluated: ``seeds``, ``controls``;
     * the ledger of the data set: ``ledger``, ``total_epsilon``, ``total_delta``, ``composition``;
     * how it runs and what it leaves: ``device``, ``threads``, ``resumable``, ``sign_key``, ``public_ids``, ``deployment``,
@@ -182,6 +183,8 @@ class Options:
     label: str | list[str] | None = None
     schema: Path | None = None
     directed: bool | None = None
+    edge_weight: str | None = None
+    max_weight: float | None = None
     text: tuple[str, ...] = ()
     text_features: str | None = None
     image_size: str | None = None
@@ -237,6 +240,8 @@ class Options:
             self.text_features,
             self.image_size,
             _text(self.graph),
+            edge_weight=self.edge_weight,
+            max_weight=self.max_weight,
         ).check()
 
     def to_json(self) -> dict[str, Any]:

@@ -280,7 +280,8 @@ def _kept(run: Path, dataset: str | None, text: list[str] | None, graph: Path | 
     drawn: dict[str, Any] = {"split": kept.split, "labeled": kept.labeled} if same else {"split": Source.split}
     if graph is not None:
         return {**drawn, "text": tuple(text or ())}
-    return {**drawn, "text": columns, "text_features": kept.text_features, "image_size": kept.image_size}
+    weights = {} if dataset else {"edge_weight": kept.edge_weight, "max_weight": kept.max_weight}
+    return {**drawn, **weights, "text": columns, "text_features": kept.text_features, "image_size": kept.image_size}
 
 
 def _write_predictions(out: Path, graph: Graph, fitted: Fitted, table: NDArray[np.float32] | None = None) -> None:

@@ -51,6 +51,8 @@ def train(
     label: list[str] | None = data.LABELS,
     schema: Path | None = data.SCHEMA,
     directed: bool | None = data.DIRECTED,
+    edge_weight: str | None = data.EDGE_WEIGHT,
+    max_weight: float | None = data.MAX_WEIGHT,
     text: list[str] | None = data.TEXT,
     text_features: str | None = data.TEXT_FEATURES,
     image_size: str | None = data.IMAGE_SIZE,

@@ -83,7 +83,8 @@ def hold_out(graph: Graph, seed: int) -> HeldOut:
 
     others = non_edges(np.random.default_rng(seed), graph.num_nodes, ends[:, forward], links.shape[1])
     indptr = np.concatenate(([0], np.cumsum(np.bincount(ends[0][~held], minlength=graph.num_nodes))))
-    return HeldOut(graph.changed(indptr=indptr, indices=graph.indices[~held]), links, others)
+    weights = None if graph.weights is None else graph.weights.take(~held)
+    return HeldOut(graph.changed(indptr=indptr, indices=graph.indices[~held], weights=weights), links, others)
 
 
 @dataclass(frozen=True)

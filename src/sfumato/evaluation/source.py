@@ -37,6 +37,8 @@ class Source:
         text_features: names the encoder of the texts (see :mod:`sfumato.graph.text`); None reads none.
         image_size: ``WIDTHxHEIGHT`` in pixels that images of files are scaled to; None keeps their size.
         graph: the folder of a store, which :func:`sfumato.graph.importing.import_tables` or ``Graph.save`` wrote.
+        edge_weight: the column of weights in the edge table; None takes the schema's word, or reads none.
+        max_weight: the public bound that weights are clipped to; None takes the schema's word.
         labeled: whether nodes without a label get no role, which is sound only where labels are public.
     """
 
@@ -54,6 +56,8 @@ class Source:
     image_size: str | None = None
     graph: str | None = None
     labeled: bool = False
+    edge_weight: str | None = None
+    max_weight: float | None = None
 
     @property
     def named(self) -> bool:
@@ -80,6 +84,8 @@ class Source:
         if self.graph is not None:
             self._check_store()
         tables = not self.named and self.graph is None
+        if self.named and (self.edge_weight is not None or self.max_weight is not None):
+            raise InputError("Expected --edge-weight and --max-weight with --nodes and --edges only. Drop them.")
         for option in ("nodes", "edges", *(("label",) if labeled and self._declared_label() is None else ())):
             if tables and getattr(self, option) is None:
                 raise InputError(f"Expected --{option} beside --nodes and --edges, got none. Name the {option}.")
@@ -121,7 +127,16 @@ class Source:
         return None if self.schema is None else Schema.read(self.schema).label
 
     def _check_store(self) -> None:
-        fixed = ("label", "schema", "text", "text_features", "min_class_size", "image_size")
+        fixed = (
+            "label",
+            "schema",
+            "text",
+            "text_features",
+            "min_class_size",
+            "image_size",
+            "edge_weight",
+            "max_weight",
+        )
         option = next((name for name in fixed if getattr(self, name)), None)
         if option is not None:
             raise InputError(
@@ -178,7 +193,7 @@ class Source:
         read = read_parquet if kinds.pop() else read_csv
         return read(
             str(self.nodes), str(self.edges), label=self.label, schema=self.schema, directed=self.directed, text=self.text,
-            text_features=self.text_features, report=report,
+            text_features=self.text_features, report=report, edge_weight=self.edge_weight, max_weight=self.max_weight,
         )  # fmt: skip
 
     def _as_declared(self, graph: Graph, name: str) -> Graph:

@@ -33,9 +33,11 @@ if TYPE_CHECKING:
     from sfumato.graph.synthetic import rmat as rmat
     from sfumato.graph.synthetic import stochastic_block_model as stochastic_block_model
     from sfumato.graph.targets import Targets as Targets
+    from sfumato.graph.weights import EdgeWeights as EdgeWeights
 
 _HOME = {
     "campus": "synthetic",
+    "EdgeWeights": "weights",
     "from_frames": "frames",
     "from_networkx": "convert",
     "from_pyg": "convert",

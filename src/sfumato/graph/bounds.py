@@ -27,6 +27,26 @@ def most_arcs(indptr: np.ndarray, indices: np.ndarray) -> np.ndarray:
     return most
 
 
+def check_promise(most: int | None, indptr: np.ndarray, indices: np.ndarray) -> None:
+    """Refuse a graph in which a node has more out-arcs or in-arcs than ``most``, a promise; None promises nothing.
+
+    Shapes: ``indptr`` [num_nodes + 1], ``indices`` [num_arcs].
+
+    Raises:
+        SchemaError: a node has more.
+
+    >>> check_promise(2, np.array([0, 2, 2, 2]), np.array([1, 2]))
+    """
+    if most is None:
+        return
+    for kind, degrees in (("out", np.diff(indptr)), ("in", most_arcs(indptr, indices))):
+        if degrees.max() > most:
+            raise SchemaError(
+                f"Expected every node to have at most max_degree={most} {kind}-arcs, but the node in row "
+                f"{int(degrees.argmax())} has more. Remove arcs, or promise a bound that is known without this data."
+            )
+
+
 def check_degree_bounds(bounds: Any, indptr: np.ndarray, indices: np.ndarray) -> np.ndarray:
     """Return public bounds as int64 [num_nodes], and refuse a graph that has more arcs.
 

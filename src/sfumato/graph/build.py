@@ -16,6 +16,7 @@ from sfumato.graph.bounds import bounds_in
 from sfumato.graph.graph import Graph
 from sfumato.graph.runs import Packing, arc_keys, merge_runs, sort_keys
 from sfumato.graph.schema import Schema, label_columns
+from sfumato.graph.weights import Weighed, declared_weight
 
 if TYPE_CHECKING:
     from sfumato.graph.documents import Report
@@ -31,7 +32,7 @@ class Reading:
     """A reading says how two tables become a graph: the keyword arguments that all readers share (see :func:`read_csv`).
 
     ``label``, ``schema``, ``directed``, ``id_column``, ``role``, ``features``, ``source``, ``target``, ``self_loops``,
-    ``name``, ``text`` and ``text_features`` are explained there. ``report`` is told how far texts are encoded.
+    ``name``, ``text``, ``text_features``, ``edge_weight`` and ``max_weight`` are explained there. ``report`` is told of texts.
 
     Raises:
         InputError: ``text`` or ``text_features`` is given without the other.
@@ -50,6 +51,8 @@ class Reading:
     text: Sequence[str] = ()
     text_features: str | None = None
     report: Report | None = None
+    edge_weight: str | None = None
+    max_weight: float | None = None
 
     def __post_init__(self) -> None:
         if bool(self.text) != (self.text_features is not None):
@@ -57,6 +60,11 @@ class Reading:
                 f"Expected columns of texts and their encoder together, got text={self.text!r} and "
                 f"text_features={self.text_features!r}. Name both, such as text=['abstract'] and text_features='hashing'."
             )
+
+    @property
+    def weight(self) -> tuple[str, float] | None:
+        """The column of the weights of edges and their public bound; None where edges have none."""
+        return declared_weight(self.edge_weight, self.max_weight, Schema.read(self.schema).edges)
 
 
 @dataclass(frozen=True)
@@ -89,8 +97,9 @@ def build_graph(nodes: Any, edges: Any, how: Reading, places: tuple[str, str], f
     found = read_facts(nodes, how, places[0], first_row)
     x, outside = _features(nodes, found)
     num_nodes, directed = len(found.ids), direction(how)
-    runs, rows, kept = [], 0, 0
-    for source, target in edge_batches(edges, Places(found.ids), how, places, first_row):
+    runs, rows, kept, weighed = [], 0, 0, Weighed(how.weight)
+    for source, target, weights in edge_batches(edges, Places(found.ids), how, places, first_row):
+        weighed.append(source, target, weights)
         keys = arc_keys(source, target, num_nodes, directed=directed, self_loops=how.self_loops, first=rows)
         rows, kept = rows + len(source), kept + len(keys) // (1 if directed else 2)
         runs.append(sort_keys(keys, num_nodes))
@@ -103,7 +112,10 @@ def build_graph(nodes: Any, edges: Any, how: Reading, places: tuple[str, str], f
     indices.resize(stop, refcheck=False)
     outside = found.fields["outside"] | outside
     fields = {**found.fields, "outside": outside, "x": x, "merged": packing.merged(rows, rows - kept)}
-    return Graph.from_sorted(packing.indptr(), indices, directed=directed, **fields)
+    indptr = packing.indptr()
+    return Graph.from_sorted(
+        indptr, indices, directed=directed, **weighed.of(fields, indptr, indices, pairs=not directed)
+    )
 
 
 def read_facts(nodes: Any, how: Reading, place: str, first_row: int) -> Nodes:
@@ -233,8 +245,8 @@ class Places:
 
 def edge_batches(
     edges: Any, nodes: Places, how: Reading, places: tuple[str, str], first_row: int, rows: int = 0, skip: int = 0
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the numbers of both ends of edges, rows after rows.
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
+    """Yield the numbers of both ends of edges and their weights (None where none are declared), rows after rows.
 
     Args:
         edges: an Arrow table, which is one batch, or a :class:`sfumato.graph._tables.FileTable`.
@@ -246,13 +258,18 @@ def edge_batches(
         skip: how many rows are left out.
 
     Raises:
-        DataError: an end is missing, or no node has its id.
+        DataError: an end is missing, or no node has its id, or a weight is none.
     """
     from sfumato.graph import encode
 
     names = edge_names(edges.column_names, how, places[1])
-    one = names[:1] if names[0] == names[1] else names
-    parts = edges.batches(one, rows or _BATCH, skip) if isinstance(edges, FileTable) else (edges,)
+    weight = known(edges.column_names, how.weight and how.weight[0], places[1])
+    if weight in names:
+        raise DataError(
+            f"Expected weights of {places[1]} beside its ends, got the column {weight!r} as both. Name another."
+        )
+    read = list(dict.fromkeys(filter(None, (*names, weight))))
+    parts = edges.batches(read, rows or _BATCH, skip) if isinstance(edges, FileTable) else (edges,)
     for part in parts:
         ends = []
         for column in names:
@@ -267,7 +284,8 @@ def edge_batches(
                     f"the columns {' and '.join(map(repr, names))}: if others are meant, put them first."
                 )
             ends.append(codes)
-        yield ends[0], ends[1]
+        row = skip + first_row
+        yield ends[0], ends[1], encode.encode_weights(weight, part.column(weight), places[1], row) if weight else None
         skip += part.num_rows
 
 
@@ -286,7 +304,7 @@ def endpoints(
     Raises:
         DataError: an end is missing, or no node has its id.
     """
-    return next(edge_batches(edges, Places(ids), how, places, first_row))
+    return next(edge_batches(edges, Places(ids), how, places, first_row))[:2]
 
 
 def _check_unique(ids: Any, column: str, place: str, first_row: int) -> None:

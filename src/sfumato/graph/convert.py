@@ -17,6 +17,7 @@ from sfumato.graph.dropped import tell_dropped
 from sfumato.graph.graph import Graph
 from sfumato.graph.schema import Schema, label_columns
 from sfumato.graph.targets import MULTILABEL, Targets
+from sfumato.graph.weights import check_values, declared_weight
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -33,11 +34,13 @@ def from_pyg(
     name: str = "graph",
     target: str | None = None,
     target_range: tuple[float, float] | None = None,
+    edge_weight: str | None = None,
+    max_weight: float | None = None,
 ) -> Graph:
     """Read a PyTorch Geometric ``Data``: ``edge_index``, ``x``, ``y`` and the three masks.
 
     ``directed`` must be said: what ``data.is_directed()`` finds is a fact about the private arcs. With
-    ``directed=False`` every arc must have its reverse. Edge weights and attributes are not read, and a
+    ``directed=False`` every arc must have its reverse. Attributes of edges other than ``edge_weight`` are not read, and a
     :class:`~sfumato.errors.DroppedWarning` names them. A node in no mask has no role; without masks the graph is not split yet.
 
     Shapes: ``edge_index`` [2, num_arcs], ``x`` [num_nodes, num_features] dense or sparse, ``y`` [num_nodes] or
@@ -51,6 +54,8 @@ def from_pyg(
         name: the name of the graph, in messages and certificates.
         target: "number" where ``y`` is a number to learn.
         target_range: the least and the largest such number; None reads them off the data, and assumes them public.
+        edge_weight: name of the attribute that holds weights >= 0, [num_arcs] or [num_arcs, 1], such as ``"edge_weight"``.
+        max_weight: the public bound that they are clipped to.
 
     Raises:
         DataError: ``data`` has another form, or its arrays do not fit.
@@ -69,7 +74,8 @@ def from_pyg(
             f"Expected data to have edge_index, got {type(data).__name__} without it. "
             "Pass a homogeneous Data (HeteroData.to_homogeneous(), or set edge_index from adj_t)."
         )
-    tell_dropped((name for name in data.edge_attrs() if name != "edge_index"), "data")
+    used = ("edge_index", edge_weight)
+    tell_dropped((name for name in data.edge_attrs() if name not in used), "data", weighted=edge_weight is not None)
     num_nodes = int(data.num_nodes or 0)
     edge_index = data.edge_index.detach().cpu().numpy()
     if edge_index.ndim != 2 or edge_index.shape[0] != 2:
@@ -89,11 +95,15 @@ def from_pyg(
         roles=_roles(data, num_nodes),
         name=name,
         assumed_public=() if x is None else ("num_features",),
+        edge_weight=None if edge_weight is None else _torch_weights(data, edge_weight),
+        max_weight=max_weight,
     )
 
 
 def to_pyg(graph: Graph) -> Data:
     """Write a PyTorch Geometric ``Data`` with ``edge_index`` [2, num_arcs] and copies of ``x`` (dense), ``y``, masks.
+
+    Weights become ``edge_weight`` [num_arcs], as they count: at most the public bound.
 
     >>> to_pyg(Graph.from_edges([0], [1], 2, directed=False)).edge_index.tolist()
     [[0, 1], [1, 0]]
@@ -101,6 +111,8 @@ def to_pyg(graph: Graph) -> Data:
     torch, pyg = require("torch"), require("torch_geometric.data")
     source = np.repeat(np.arange(graph.num_nodes), np.diff(graph.indptr))
     data = pyg.Data(edge_index=torch.tensor(np.stack([source, graph.indices])), num_nodes=graph.num_nodes)
+    if graph.weights is not None:
+        data.edge_weight = torch.tensor(graph.weights.values)
     if graph.x is not None:
         data.x = torch.tensor(graph.x.toarray() if isinstance(graph.x, sp.csr_matrix) else graph.x)
     if graph.y is not None or graph.targets is not None:
@@ -120,12 +132,14 @@ def from_networkx(
     schema: Schema | Mapping[str, Any] | str | Path | None = None,
     self_loops: str = "remove",
     name: str = "graph",
+    edge_weight: str | None = None,
+    max_weight: float | None = None,
 ) -> Graph:
     """Read a NetworkX ``Graph`` (undirected) or ``DiGraph`` (directed); multigraphs are refused.
 
     ``label`` and ``role`` name node attributes; ``features`` is a list of scalar attributes, encoded as
-    :func:`~sfumato.graph.io.read_csv` encodes columns, or one attribute that holds a vector of numbers. Attributes of edges,
-    weights among them, are not read, and a :class:`~sfumato.errors.DroppedWarning` names them. Node ids that are not all
+    :func:`~sfumato.graph.io.read_csv` encodes columns, or one attribute that holds a vector of numbers. Attributes of edges
+    other than ``edge_weight`` are not read, and a :class:`~sfumato.errors.DroppedWarning` names them. Node ids that are not all
     integers are written as text.
 
     Args:
@@ -136,6 +150,8 @@ def from_networkx(
         schema: declares what is public, see :class:`~sfumato.graph.schema.Schema`.
         self_loops: "remove" (and count), "keep" or "error".
         name: the name of the graph, in messages and certificates.
+        edge_weight: attribute of edges that holds a weight >= 0, such as ``"weight"``; None takes the schema's word.
+        max_weight: the public bound that weights are clipped to; None takes the schema's word.
 
     Raises:
         DataError: ``g`` is a multigraph or empty, or an attribute does not fit.
@@ -150,14 +166,18 @@ def from_networkx(
         raise DataError(f"Expected a simple graph, got {type(g).__name__}. Merge parallel edges: nx.Graph(g).")
     ids, index = _networkx_ids(g)
     ends = np.array([(index[u], index[v]) for u, v in g.edges()], dtype=np.int64).reshape(-1, 2)
-    tell_dropped(sorted({str(name) for _, _, facts in g.edges(data=True) for name in facts}), "the edges of g")
     public = Schema.read(schema)
+    weight = declared_weight(edge_weight, max_weight, public.edges)
+    unread = {str(name) for _, _, facts in g.edges(data=True) for name in facts if weight is None or name != weight[0]}
+    tell_dropped(sorted(unread), "the edges of g", weighted=weight is not None)
     if public.directed not in (None, g.is_directed()):
         raise SchemaError(
             f"Expected one direction, got directed={g.is_directed()} in g beside directed={public.directed} in the "
             "schema. Correct one of them."
         )
     fields = _networkx_fields(g, ids, label, features, role, public)
+    if weight is not None:
+        fields |= {"edge_weight": _edge_numbers(g, weight[0]), "max_weight": weight[1]}
     return Graph.from_edges(
         ends[:, 0], ends[:, 1], len(ids), directed=g.is_directed(), self_loops=self_loops, name=name, **fields
     )
@@ -167,6 +187,7 @@ def to_networkx(graph: Graph) -> nx.Graph:
     """Write a NetworkX ``DiGraph`` or ``Graph`` with node attributes ``x`` (a list), ``label`` and ``role``.
 
     Nodes carry their original ids; a missing label is left out. Other targets are attributes by the names of their columns.
+    Edges carry ``weight``, as it counts, if the graph has weights.
 
     >>> sorted(to_networkx(Graph.from_edges([0, 1], [1, 2], 3, directed=False)).edges)
     [(0, 1), (1, 2)]
@@ -176,7 +197,11 @@ def to_networkx(graph: Graph) -> nx.Graph:
     ids = list(range(graph.num_nodes)) if graph.node_ids is None else graph.node_ids.tolist()
     g.add_nodes_from(ids)
     source = np.repeat(np.arange(graph.num_nodes), np.diff(graph.indptr))
-    g.add_edges_from((ids[u], ids[v]) for u, v in zip(source.tolist(), graph.indices.tolist(), strict=True))
+    ends = [ids[u] for u in source.tolist()], [ids[v] for v in graph.indices.tolist()]
+    if graph.weights is None:
+        g.add_edges_from(zip(*ends, strict=True))
+    else:
+        g.add_weighted_edges_from(zip(*ends, graph.weights.values.tolist(), strict=True))
     if graph.x is not None:
         for row, node in enumerate(ids):
             values = graph.x[row]
@@ -193,6 +218,20 @@ def to_networkx(graph: Graph) -> nx.Graph:
         for node, value in zip(ids, graph.roles.tolist(), strict=True):
             g.nodes[node]["role"] = ROLES[value]
     return g
+
+
+def _torch_weights(data: Data, name: str) -> np.ndarray:
+    if getattr(data, name, None) is None:
+        raise DataError(f"Expected data to have {name!r}, one number for each arc, got none. Name another attribute.")
+    values: np.ndarray = data[name].detach().cpu().numpy()
+    return check_values(values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values, name, "data")
+
+
+def _edge_numbers(g: nx.Graph, name: str) -> np.ndarray:
+    """The weights of edges in their order; NaN, which is refused, where there is no number."""
+    found = [facts.get(name) for _, _, facts in g.edges(data=True)]
+    numbers = [value if isinstance(value, int | float | np.number) else np.nan for value in found]
+    return check_values(np.array(numbers, np.float64), name, "the edges of g")
 
 
 def _torch_features(x: Any) -> Any:

@@ -7,14 +7,18 @@ from collections.abc import Iterable
 
 from sfumato.errors import DroppedWarning
 
+UNWEIGHTED = "Not read: the weights of edges. {} has no proof for them, so every edge counts the same."
+"""What is said of a learner that leaves out the weights of a graph; the braces stand for its name."""
 
-def tell_dropped(names: Iterable[str], place: str, above: int = 1) -> None:
+
+def tell_dropped(names: Iterable[str], place: str, above: int = 1, *, weighted: bool = False) -> None:
     """Tell in a warning which columns or attributes are not read.
 
     Args:
         names: of what is left out; without any, nothing is said.
         place: where it stands.
         above: how many functions of this package stand between this one and the line that is warned of.
+        weighted: whether edges have weights that are read.
 
     >>> with warnings.catch_warnings(record=True, action="always") as told:
     ...     tell_dropped(["weight", "since"], "edges.csv")
@@ -23,6 +27,5 @@ def tell_dropped(names: Iterable[str], place: str, above: int = 1) -> None:
     """
     listed = ", ".join(names)
     if listed:
-        warnings.warn(
-            f"Not read: {listed} of {place}. Every edge counts the same.", DroppedWarning, stacklevel=above + 2
-        )
+        counts = "" if weighted else " Every edge counts the same."
+        warnings.warn(f"Not read: {listed} of {place}.{counts}", DroppedWarning, stacklevel=above + 2)

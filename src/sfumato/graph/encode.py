@@ -31,6 +31,7 @@ from sfumato.graph._arrow import (
 from sfumato.graph.checks import ROLES
 from sfumato.graph.schema import Schema, contradiction
 from sfumato.graph.targets import MULTILABEL, Targets
+from sfumato.graph.weights import check_values
 
 _ROLE_NAMES = {name: code for code, name in enumerate(ROLES)} | {"valid": 1, "validation": 1}
 _ROLE_NAMES |= {str(code): code for code in range(4)}
@@ -172,6 +173,24 @@ def encode_texts(name: str, column: pa.ChunkedArray) -> list[str]:
         raise DataError(f"Expected column {name!r} to hold texts, got {kind}. Name another column.")
     texts: list[str] = text(column).fill_null("").to_pylist()
     return texts
+
+
+def encode_weights(name: str, column: pa.ChunkedArray, place: str, first_row: int) -> np.ndarray:
+    """Encode a column of weights of edges as float64 [num_rows], and refuse a row without one.
+
+    Args:
+        name: the name of the column.
+        column: one number >= 0 for each edge.
+        place: names the edge table in errors.
+        first_row: the number of row 0 in errors.
+
+    Raises:
+        DataError: the column holds something else than numbers, or a weight is missing, negative or infinite.
+    """
+    kind = plain(column.type)
+    if not is_number(kind):
+        raise DataError(f"Expected column {name!r} of {place} to hold numbers, got {kind}. Name another column.")
+    return check_values(column.cast(pa.float64()).to_numpy(), name, place, first_row)
 
 
 def _whole_labels(name: str, column: pa.ChunkedArray, ids: np.ndarray) -> pa.ChunkedArray:

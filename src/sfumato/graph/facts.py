@@ -14,7 +14,7 @@ from sfumato.graph.targets import RANGE
 Ranges: TypeAlias = tuple[tuple[str, float | None, float | None], ...]
 """Columns of numbers with their declared ends: name, min and max. Numbers were clipped, and with both ends scaled to [0, 1]."""
 
-_WHERE_KNOWN = ("num_arcs", "untrained_classes", "degree_bounds", "image_shape", "target", "target_range")
+_WHERE_KNOWN = ("num_arcs", "untrained_classes", "degree_bounds", "image_shape", "target", "target_range", "max_weight")
 _OF_LABELS = ("classes", RANGE)
 
 
@@ -30,7 +30,7 @@ class PublicFacts:
     is the form of images whose pixels are the features: channels, height and width; None for other features. ``assumed``
     names the facts that were read off protected data because no schema declared them. ``target`` is ``multilabel`` or ``number``
     where no class is learned, and None otherwise: ``num_classes`` then counts labels, or is 1; ``target_range`` holds
-    the limits of a number.
+    the limits of a number. ``max_weight`` is the declared bound of the edges' weights, if there are any that a method reads.
 
     Errors: :class:`~sfumato.errors.InputError` for a promised degree above ``num_nodes``.
 
@@ -52,6 +52,7 @@ class PublicFacts:
     image_shape: tuple[int, int, int] | None = None
     target: str | None = None
     target_range: tuple[float, float] | None = None
+    max_weight: float | None = None
 
     def __post_init__(self) -> None:
         check_promises(self.num_nodes, self.max_degree, self.mean_degree)
@@ -87,6 +88,7 @@ def public_facts(graph: Any, unit: Any) -> PublicFacts:
         image_shape=graph.image_shape,
         target=None if graph.targets is None else graph.targets.kind,
         target_range=None if graph.targets is None else graph.targets.limits,
+        max_weight=None if graph.weights is None else graph.weights.bound,
     )
 
 

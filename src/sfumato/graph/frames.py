@@ -42,7 +42,14 @@ def from_frames(nodes: Any, edges: Any, **how: Any) -> Graph:
 
 
 def from_scipy(
-    adjacency: Any, x: Any = None, y: Any = None, *, directed: bool, self_loops: str = "remove", **fields: Any
+    adjacency: Any,
+    x: Any = None,
+    y: Any = None,
+    *,
+    directed: bool,
+    self_loops: str = "remove",
+    max_weight: float | None = None,
+    **fields: Any,
 ) -> Graph:
     """Build a graph from a sparse adjacency matrix of SciPy, features and class numbers.
 
@@ -50,8 +57,9 @@ def from_scipy(
     [num_nodes, num_features], dense or sparse; ``y`` [num_nodes], -1 for missing. ``fields`` are other fields of
     :class:`~sfumato.graph.graph.Graph`, such as ``classes`` and ``node_ids``.
 
-    Entries of ``adjacency`` are not read as weights. ``directed`` says whether arcs have a direction; if not, the matrix must be
-    symmetric. ``self_loops`` is "remove" (and count), "keep" or "error".
+    With ``max_weight``, a public bound, entries of ``adjacency`` are weights >= 0 and are clipped to it
+    (:mod:`sfumato.graph.weights`); without it they are not read. ``directed`` says whether arcs have a direction; if not, the
+    matrix must be symmetric. ``self_loops`` is "remove" (and count), "keep" or "error".
 
     Raises:
         InputError: ``adjacency`` is no sparse matrix, or ``directed`` is neither True nor False.
@@ -68,7 +76,9 @@ def from_scipy(
         raise DataError(f"Expected adjacency to be square, got shape {adjacency.shape}. Keep one row for each node.")
     entries = sp.coo_matrix(adjacency)
     there = entries.data != 0
-    if (entries.data[there] != 1).any():
+    if max_weight is not None:
+        fields |= {"edge_weight": entries.data[there], "max_weight": max_weight}
+    elif (entries.data[there] != 1).any():
         tell_dropped(["weights"], "adjacency")
     return Graph.from_arcs(
         entries.row[there],

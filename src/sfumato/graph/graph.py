@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sfumato._validate import fail
-from sfumato.errors import DataError, InputError, SchemaError
+from sfumato.errors import DataError, InputError
 from sfumato.graph.arcs import (
     check_arcs,
     check_node_ids_in_range,
@@ -25,7 +25,7 @@ from sfumato.graph.arcs import (
     pack_edges,
     transpose_arcs,
 )
-from sfumato.graph.bounds import check_degree_bounds, most_arcs
+from sfumato.graph.bounds import check_degree_bounds, check_promise
 from sfumato.graph.checks import (
     check_cells,
     check_features,
@@ -42,6 +42,7 @@ from sfumato.graph.shown import ShownGraph
 from sfumato.graph.splits import DEFAULT_FRACTIONS, random_roles
 from sfumato.graph.storage import features_apart, load_arrays, save_arrays, stored_features
 from sfumato.graph.targets import RANGE, Targets
+from sfumato.graph.weights import EdgeWeights, with_weights
 
 _STORED = (
     "directed",
@@ -58,8 +59,9 @@ _STORED = (
     "ranges",
     "target",
     "widths",
+    "max_weight",
 )
-_DERIVED = ("num_features", "target", "widths")
+_DERIVED = ("num_features", "target", "widths", "max_weight")
 """What graph.json says of arrays."""
 
 
@@ -82,7 +84,7 @@ class Graph(ShownGraph, FeaturesHeld):
 
     Raises:
         DataError: a shape is wrong, an index is out of range, a value is not finite, an arc or id is repeated, a label is
-            outside the classes, there are targets beside them, or a reverse arc is missing.
+            outside the classes, there are targets beside them, a reverse arc is missing, or has another weight.
         SchemaError: a node is above the promised ``max_degree``, or above its own of the ``degree_bounds``.
         InputError: a promise is above the number of nodes, or an argument is wrong. Messages name a place, never a value.
 
@@ -92,6 +94,7 @@ class Graph(ShownGraph, FeaturesHeld):
     ``ranges`` are the declared ends of columns of numbers, by which these were clipped and scaled.
     ``targets`` stand in place of ``y`` where several labels of a node or a number are learned
     (:class:`~sfumato.graph.targets.Targets`); then ``classes`` are the names of their columns.
+    ``weights`` are those of the edges, clipped to a public bound (:class:`~sfumato.graph.weights.EdgeWeights`).
 
     >>> graph = Graph.from_edges([0, 1, 2], [1, 2, 3], 4, directed=False, y=[0, 0, 1, 1])
     >>> graph
@@ -120,6 +123,7 @@ class Graph(ShownGraph, FeaturesHeld):
     cells: np.ndarray | None = None
     ranges: Ranges = ()
     targets: Targets | None = None
+    weights: EdgeWeights | None = None
     _checked: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
@@ -129,12 +133,14 @@ class Graph(ShownGraph, FeaturesHeld):
         if not self._passed(0, 3):
             self._check_arrays()
         if not self._passed(0, 4):
-            self._check_promise()
+            check_promise(self.max_degree, self.indptr, self.indices)
         if not self._passed(4, 6):
             x, node_ids = check_features(self.stored_x, self.num_nodes), check_node_ids(self.node_ids, self.num_nodes)
             self._set(x=x, node_ids=node_ids)
         if self.degree_bounds is not None and not (self._passed(0, 2) and self._passed(6, 7)):
             self._set(degree_bounds=check_degree_bounds(self.degree_bounds, self.indptr, self.indices))
+        if self.weights is not None and not (self._passed(0, 3) and self._passed(7, 8)):
+            self.weights.check(self.indptr, self.indices, directed=self.directed)
         if self.targets is not None:
             self._take_targets(self.targets)
         self._check_classes()
@@ -155,15 +161,8 @@ class Graph(ShownGraph, FeaturesHeld):
             object.__setattr__(self, name, value)
 
     def _arrays(self) -> tuple[Any, ...]:
-        return (
-            self.indptr,
-            self.indices,
-            self.directed,
-            self.max_degree,
-            self.stored_x,
-            self.node_ids,
-            self.degree_bounds,
-        )
+        features = self.stored_x, self.node_ids
+        return self.indptr, self.indices, self.directed, self.max_degree, *features, self.degree_bounds, self.weights
 
     def _passed(self, start: int, stop: int) -> bool:
         """Say whether these very arrays passed before, so that ``replace(graph, roles=...)`` stays cheap."""
@@ -175,16 +174,6 @@ class Graph(ShownGraph, FeaturesHeld):
         self._set(indptr=indptr, indices=indices)
         if not self.directed:
             check_symmetric(indptr, indices)
-
-    def _check_promise(self) -> None:
-        if self.max_degree is None:
-            return
-        for kind, degrees in (("out", np.diff(self.indptr)), ("in", most_arcs(self.indptr, self.indices))):
-            if degrees.max() > self.max_degree:
-                raise SchemaError(
-                    f"Expected every node to have at most max_degree={self.max_degree} {kind}-arcs, but the node in row "
-                    f"{int(degrees.argmax())} has more. Remove arcs, or promise a bound that is known without this data."
-                )
 
     def _check_classes(self) -> None:
         self._set(
@@ -213,13 +202,15 @@ class Graph(ShownGraph, FeaturesHeld):
         ``source`` and ``target`` are integers in [0, num_nodes), shape [num_rows], and ``num_nodes`` is the number of nodes.
         ``directed`` declares whether a row is one arc or an undirected edge. Undirected: both arcs are stored, and a row beside
         its reverse is merged; ``merged`` counts it. ``self_loops`` is ``"remove"`` (and count), ``"keep"`` or ``"error"``;
-        ``fields`` are the other fields of :class:`Graph`. There are no weights.
+        ``fields`` are the other fields of :class:`Graph`; ``edge_weight``, one number >= 0 a row, with the public ``max_weight``
+        becomes its ``weights`` (rows of one edge add up, then they are clipped).
 
         >>> Graph.from_edges([0, 1, 1], [1, 0, 1], 2, directed=False).merged
         {'duplicates': 0, 'reversed': 1, 'self_loops': 1}
         """
         pack = pack_arcs if directed else pack_edges
         indptr, indices, merged = pack(source, target, num_nodes, self_loops)
+        fields = with_weights(fields, (indptr, indices), (source, target), pairs=not directed)
         return cls.from_sorted(indptr, indices, directed=directed, merged=merged, **fields)
 
     @classmethod
@@ -246,6 +237,7 @@ class Graph(ShownGraph, FeaturesHeld):
         1
         """
         indptr, indices, merged = pack_arcs(source, target, num_nodes, self_loops)
+        fields = with_weights(fields, (indptr, indices), (source, target), pairs=False)
         return cls(indptr, indices, directed, merged=merged, **fields)
 
     @classmethod
@@ -360,14 +352,15 @@ class Graph(ShownGraph, FeaturesHeld):
         """Write the graph as .npy files and graph.json into a new directory, whole or not at all."""
         plain = ("indptr", "indices", "y", "node_ids", "roles", "degree_bounds", "cells")
         arrays: dict[str, Any] = {name: getattr(self, name) for name in plain}
-        arrays["targets"] = None if self.targets is None else self.targets.values
+        arrays |= {"targets": self.targets and self.targets.values, "weights": self.weights and self.weights.steps}
         arrays |= features_apart(self.stored_x)
         there = {name: array for name, array in arrays.items() if array is not None}
         return save_arrays(Path(directory), there, self.stored_facts())
 
     def stored_facts(self) -> dict[str, Any]:
         """Return what graph.json says beside the arrays."""
-        facts = {name: getattr(self, name) for name in _STORED if name not in ("target", "widths")}
+        facts = {name: getattr(self, name) for name in _STORED if name == "num_features" or name not in _DERIVED}
+        facts |= {} if self.weights is None else {"max_weight": self.weights.bound}
         target, widths = None if self.targets is None else self.targets.facts(), getattr(self.stored_x, "widths", None)
         return facts | {"target": target, "widths": widths}
 
@@ -382,7 +375,8 @@ class Graph(ShownGraph, FeaturesHeld):
         Raises:
             DataError: a file is missing or damaged.
         """
-        absent: dict[str, Any] = {"outside": {}, "image_shape": None, "ranges": (), "target": None, "widths": None}
+        absent: dict[str, Any] = {"outside": {}, "image_shape": None, "ranges": ()}
+        absent |= dict.fromkeys(("target", "widths", "max_weight"))
         arrays, facts = load_arrays(Path(directory), _STORED, absent, mmap)
         arrays["x"] = stored_features(arrays, len(arrays["indptr"]) - 1, facts["num_features"], facts["widths"])
         indptr, indices = (check_arcs if check else check_range)(arrays.pop("indptr"), arrays.pop("indices"))
@@ -391,8 +385,9 @@ class Graph(ShownGraph, FeaturesHeld):
         fields["ranges"] = tuple(map(tuple, fields["ranges"]))
         if facts["target"] is not None:
             fields["targets"] = Targets(values=arrays.pop("targets"), names=fields["classes"], **facts["target"])
+        if facts["max_weight"] is not None:
+            fields["weights"] = EdgeWeights(arrays.pop("weights"), facts["max_weight"])
         checked: tuple[Any, ...] = (indptr, indices, fields["directed"], fields["max_degree"])
         checked += (arrays["x"], arrays.get("node_ids"))
-        if not check:
-            checked = (*checked, arrays.get("degree_bounds"))
+        checked += () if check else (arrays.get("degree_bounds"), fields.get("weights"))
         return cls(indptr, indices, **arrays, **fields, _checked=checked)

@@ -50,8 +50,9 @@ def import_tables(
     """Write tables as a stored graph, which :meth:`sfumato.graph.Graph.load` opens, without holding the edges in memory.
 
     ``nodes`` is a node file and ``edges`` one edge file or several, each CSV or Parquet; ``out`` is the new folder of the graph.
-    ``how`` says what the columns mean, as for :func:`~sfumato.graph.io.read_csv`; texts cannot be imported. The arrays are those
-    of the readers, bit for bit. Ids of nodes are public, so they come from a table of their own and never from the edges.
+    ``how`` says what the columns mean, as for :func:`~sfumato.graph.io.read_csv`; texts and weights of edges cannot be
+    imported. The arrays are those of the readers, bit for bit. Ids of nodes are public, so they come from a table of their own
+    and never from the edges.
 
     ``memory_limit`` is how much memory sorting may take, such as ``2GB``; about 100 bytes a node come on top. If the import is
     stopped, the same call goes on after the last finished stage. ``report`` is told the stage, and how much of it is done.
@@ -66,6 +67,11 @@ def import_tables(
     if reading.text:
         raise InputError(
             "Expected no text with an import, got a column of texts. Write their features as columns first."
+        )
+    if reading.weight is not None:
+        raise InputError(
+            f"Expected no weights of edges with an import, got the column {reading.weight[0]!r}: they are not sorted on disk. "
+            "Read the tables with read_csv or read_parquet, which hold them in memory, and write the store with Graph.save."
         )
     limit = memory_bytes(memory_limit)
     files = [existing(path).resolve() for path in (nodes, *([edges] if isinstance(edges, str | Path) else edges))]
@@ -211,7 +217,7 @@ class _Import:
             table = FileTable(path, self._id_columns(path), self.config)
             named, row = (str(self.nodes), str(path)), 1 if is_parquet(path) else 2
             done = skip if number == first else 0
-            for source, target in edge_batches(table, places, self.how, named, row, rows, done):
+            for source, target, _ in edge_batches(table, places, self.how, named, row, rows, done):
                 yield number, source, target
                 done += len(source)
                 self.report(f"sort {path.name}", done, table.num_rows or done + 1)

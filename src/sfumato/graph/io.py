@@ -40,6 +40,8 @@ def read_csv(
     text: Sequence[str] = (),
     text_features: str | None = None,
     report: Report | None = None,
+    edge_weight: str | None = None,
+    max_weight: float | None = None,
 ) -> Graph:
     r"""Read a graph from a node file and an edge file, both CSV with a header row.
 
@@ -48,10 +50,11 @@ def read_csv(
     (:class:`~sfumato.graph.targets.Targets`); ``role`` train, val, test or none; ``features`` (default: all other columns)
     numbers, or text and booleans that become one-hot columns, all zero where missing. A missing number becomes the middle of its
     declared range, else 0 (:attr:`~sfumato.graph.schema.Column.default`).
-    Edge file: one row for each edge; ``source`` and ``target`` default to columns of such names, else the first two. Other
-    columns, weights among them, are not read, and a :class:`~sfumato.errors.DroppedWarning` names them. A row that is there twice
-    counts once; so does, if undirected (the default, unless the schema says otherwise), a row beside its reverse. How many were
-    merged is in ``Graph.merged``, which is as private as the edges.
+    Edge file: one row for each edge; ``source`` and ``target`` default to columns of such names, else the first two.
+    ``edge_weight`` names a column of weights >= 0, which are clipped to the public ``max_weight``
+    (:mod:`sfumato.graph.weights`). Other columns are not read, and a :class:`~sfumato.errors.DroppedWarning` names them. A row
+    that is there twice counts once; so does, if undirected (the default, unless the schema says otherwise), a row beside its
+    reverse. Weights of such rows are added. How many were merged is in ``Graph.merged``, which is as private as the edges.
     ``schema`` declares what is public (see :class:`Schema`); what it leaves open is read off the data and listed in
     ``Graph.assumed_public``. Numbers beyond a declared range are clipped to it; a category or class that is not declared
     counts as missing; ``Graph.outside`` counts both.
@@ -75,6 +78,8 @@ def read_csv(
         text: columns of texts, which become features by ``text_features`` and nothing else.
         text_features: names the encoder of the texts, such as ``hashing`` (see :mod:`sfumato.graph.text`).
         report: is told how far texts are encoded.
+        edge_weight: column of the edges' weights; None takes the schema's word, else reads none.
+        max_weight: the weight that counts in full, known without this data; None takes the schema's word.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -86,7 +91,7 @@ def read_csv(
     """
     how = Reading(
         label, Schema.read(schema), directed, id_column, role, features, source, target, self_loops, name, text,
-        text_features, report,
+        text_features, report, edge_weight, max_weight,
     )  # fmt: skip
     return read_tables(read_nodes(nodes, how), read_edges(edges, how), how, (str(nodes), str(edges)), first_row=2)
 
@@ -106,7 +111,10 @@ def read_tables(nodes: Any, edges: Any, how: Reading, places: tuple[str, str], f
     """
     graph = build_graph(nodes, edges, how, places, first_row)
     ends = edge_names(edges.column_names, how, places[1])
-    tell_dropped((column for column in edges.column_names if column not in ends), places[1], above=2)
+    used = {*ends, *(how.weight or ())}
+    tell_dropped(
+        (column for column in edges.column_names if column not in used), places[1], 2, weighted=bool(how.weight)
+    )
     if how.text_features is None:
         return graph
     return with_texts(graph, documents_of(nodes, how.text, places[0]), how.text_features, how.report)

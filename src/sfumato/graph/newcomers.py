@@ -32,7 +32,8 @@ class Newcomers(Graph):
 
     As a graph they have no arcs, no labels, and role test. Nodes have numbers: newcomers first, from 0 on, then those of
     each graph of ``known``, in order. Arcs grouped by source, ``reach_indptr`` int64 [num_known + num_nodes + 1] and
-    ``reach_indices`` int32, lead to newcomers alone. Arcs from newcomers to known nodes are read by nobody, and dropped.
+    ``reach_indices`` int32, lead to newcomers alone. Arcs from newcomers to known nodes are read by nobody, and dropped. Their
+    edges have no weights.
 
     ``known`` holds the trained graph and then those of earlier arrivals.
 
@@ -83,6 +84,7 @@ class Newcomers(Graph):
             "indptr": np.zeros(new + 1, np.int64),
             "indices": np.zeros(0, np.int32),
             "merged": merged,
+            "weights": None,
             "_checked": (),
         }
         values |= {"y": None, "classes": trained.classes, "roles": np.full(new, _TEST, np.uint8), "name": trained.name}

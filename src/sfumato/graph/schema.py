@@ -16,6 +16,10 @@ It is read from a TOML file, such as
     min = 0
     max = 120
 
+    [edges]
+    weight = "amount"           # a column of the edge table
+    max = 100.0                 # larger weights are clipped to it
+
 What a schema does not declare is read off the data, and listed as assumed public. What the data says beyond the schema
 never changes it, and is not told: a number outside ``min`` and ``max`` is clipped, a category or class that is not listed
 counts as missing. ``Graph.outside`` counts such values, for evaluation only. A missing number counts as the middle of its range
@@ -36,6 +40,7 @@ import numpy as np
 from sfumato._validate import check_int, check_real
 from sfumato.errors import SchemaError
 from sfumato.graph.targets import check_limits
+from sfumato.graph.weights import check_bound
 
 CATEGORIES = "categories of column "
 """How a fact begins that was read off a column; the column's name follows."""
@@ -96,6 +101,32 @@ class Column:
 
 
 @dataclass(frozen=True)
+class EdgeColumns:
+    """The columns of the edge table that are read: ``weight``, with the public bound ``max`` that larger weights are clipped to.
+
+    A bound is required. The largest weight of the data is a fact about one private edge.
+
+    Raises:
+        SchemaError: there is no column, or no bound.
+        InputError: the bound is no finite number above 0.
+
+    >>> EdgeColumns("amount", 100).max
+    100.0
+    """
+
+    weight: str | None = None
+    max: float | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.weight, str) or self.max is None:
+            raise SchemaError(
+                "Expected [edges] to have weight, a column name, and max, the largest weight that may count, got one of them. "
+                "Choose max without looking at the data: larger weights are clipped to it."
+            )
+        object.__setattr__(self, "max", check_bound(self.max))
+
+
+@dataclass(frozen=True)
 class Schema:
     """A schema declares public facts about a graph's tables before the data is read.
 
@@ -103,7 +134,8 @@ class Schema:
     names a column of numbers, from the first to the second of ``target_range``.
     ``columns`` are feature columns; ``id``, ``label``, ``role`` and ``degree_column`` name special columns of the node table;
     ``num_features`` counts columns after one-hot encoding; ``max_degree`` bounds the out-arcs and in-arcs of every
-    node, ``mean_degree`` is a public estimate; a graph refuses either above its number of nodes. Errors:
+    node, ``mean_degree`` is a public estimate; a graph refuses either above its number of nodes. ``edges`` declares the weights
+    of edges. Errors:
     :class:`~sfumato.errors.SchemaError` for an unknown key or a malformed value.
 
     Raises:
@@ -129,6 +161,7 @@ class Schema:
     degree_column: str | None = None
     target: str | None = None
     target_range: tuple[float, float] | None = None
+    edges: EdgeColumns | None = None
 
     def __post_init__(self) -> None:
         if self.classes is not None:
@@ -170,7 +203,12 @@ class Schema:
         _check_keys(values, [item.name for item in fields(cls)], "the schema")
         columns = values.get("columns", {})
         _expect("columns", columns, Mapping, "a table of columns")
-        return cls(**{**values, "columns": {name: _column(name, facts) for name, facts in columns.items()}})
+        declared: dict[str, Any] = {"columns": {name: _column(name, facts) for name, facts in columns.items()}}
+        if (edges := values.get("edges")) is not None:
+            _expect("edges", edges, Mapping, "a table with weight and max")
+            _check_keys(edges, [item.name for item in fields(EdgeColumns)], "[edges]")
+            declared["edges"] = EdgeColumns(**edges)
+        return cls(**{**values, **declared})
 
     @classmethod
     def read(cls, source: Schema | Mapping[str, Any] | str | Path | None) -> Schema:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def induced(graph: Graph, nodes: Sequence[int] | NDArray[np.integer]) -> Graph | None:
     """Return the graph on these rows, in this order, without the arcs that leave them; None if there are no rows.
 
-    It has no labels if all of them are missing.
+    Arcs keep their weights. It has no labels if all of them are missing.
 
     >>> from sfumato.graph.graph import Graph
     >>> path = Graph.from_edges([0, 1, 2], [1, 2, 3], 4, directed=False)
@@ -35,6 +35,7 @@ def induced(graph: Graph, nodes: Sequence[int] | NDArray[np.integer]) -> Graph |
     y = None if y is None or (y < 0).all() else y
     ids = chosen if graph.node_ids is None else graph.node_ids[chosen]
     indptr, indices = part.indptr.astype(np.int64), part.indices.astype(np.int32)
+    weights = None if graph.weights is None else graph.weights.take(_places(graph, chosen))
     most = None if graph.max_degree is None else min(graph.max_degree, len(chosen))
     mean = None if graph.mean_degree is None else min(graph.mean_degree, len(chosen))
     return replace(
@@ -50,9 +51,20 @@ def induced(graph: Graph, nodes: Sequence[int] | NDArray[np.integer]) -> Graph |
         mean_degree=mean,
         degree_bounds=None if graph.degree_bounds is None else graph.degree_bounds[chosen],
         cells=None if graph.cells is None else graph.cells[chosen],
+        weights=weights,
         merged={},
         outside={},
     )
+
+
+def _places(graph: Graph, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Which arcs of a graph are those of an induced one, in its order."""
+    numbers = np.arange(graph.num_arcs, dtype=np.int64)
+    part = sp.csr_matrix((numbers, graph.indices, graph.indptr), shape=(graph.num_nodes, graph.num_nodes))
+    part = part[chosen][:, chosen]
+    part.sort_indices()
+    places: NDArray[np.int64] = part.data
+    return places
 
 
 def induced_arcs(indptr: np.ndarray, indices: np.ndarray, keep: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -70,7 +82,7 @@ def induced_arcs(indptr: np.ndarray, indices: np.ndarray, keep: np.ndarray) -> t
 
 
 def adjacency(graph: Graph) -> sp.csr_matrix:
-    """Return the stored arcs as a matrix of ones, float32 [num_nodes, num_nodes].
+    """Return the stored arcs as a matrix of ones, float32 [num_nodes, num_nodes]; weights are not read.
 
     >>> from sfumato.graph.graph import Graph
     >>> adjacency(Graph.from_edges([0, 1], [1, 2], 3, directed=True)).toarray().tolist()

@@ -121,6 +121,7 @@ class Card(Face):
         audience: what the method releases and what it hides.
         controls: runs to compare with, the ceiling last.
         reads_links: whether the method reads links at all.
+        reads_weights: whether the weights of links count, if a graph has any; a proof has to cover them.
         returns_known: whether training nodes are answered by their known labels where these are public, because the
             method's own predictions for them lean on features.
         notes: what certificates say outside the claim, such as which data chose the method's constants.
@@ -132,5 +133,6 @@ class Card(Face):
     audience: Audience = Audience()
     controls: tuple[Control, ...] = CONTROLS
     reads_links: bool = True
+    reads_weights: bool = False
     returns_known: bool = False
     notes: tuple[str, ...] = ()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfumato._validate import fail
-from sfumato.errors import DataError, InputError, LedgerError, UnsupportedTargetError
+from sfumato.errors import DataError, DroppedWarning, InputError, LedgerError, UnsupportedTargetError
+from sfumato.graph.dropped import UNWEIGHTED
 from sfumato.graph.facts import labeled_mask
 from sfumato.graph.schema import CATEGORIES
 from sfumato.graph.targets import MULTILABEL, RANGE
@@ -136,6 +139,23 @@ def check_target(method: Method, unit: Unit, public: PublicFacts) -> None:
         )
 
 
+def as_read(method: Method, public: PublicFacts) -> PublicFacts:
+    """Return the facts of a graph without the bound of weights of edges, if the ``method`` does not read them; then warn of it.
+
+    A method that reads no links at all reads no weights, of which no warning tells. ``public`` are the facts of the graph.
+
+    >>> from sfumato.central.linear import Linear
+    >>> from sfumato.graph.facts import PublicFacts
+    >>> as_read(Linear(), PublicFacts(100, 75, 8, 2, False, max_weight=9.0)).max_weight is None
+    True
+    """
+    if public.max_weight is None or method.card.reads_weights:
+        return public
+    if method.card.reads_links:
+        warnings.warn(UNWEIGHTED.format(f"Method {method.name!r}"), DroppedWarning, stacklevel=2)
+    return replace(public, max_weight=None)
+
+
 def check_same(planned: PublicFacts, found: PublicFacts, *, learns: bool) -> None:
     """Refuse a graph with other public counts than those that a plan was calibrated for.
 
@@ -146,7 +166,7 @@ def check_same(planned: PublicFacts, found: PublicFacts, *, learns: bool) -> Non
         DataError: a count differs.
     """
     learned = ("num_train", "num_classes", "target", "target_range") if learns else ()
-    names = ("num_nodes", "num_features", "image_shape", "directed", *learned)
+    names = ("num_nodes", "num_features", "image_shape", "directed", "max_weight", *learned)
     for name in names:
         expected, got = getattr(planned, name), getattr(found, name)
         if expected != got:
@@ -164,7 +184,7 @@ def check_as_trained(trained: PublicFacts, public: PublicFacts) -> None:
     Raises:
         InputError: a fact differs.
     """
-    for name in ("num_features", "num_classes", "target", "target_range"):
+    for name in ("num_features", "num_classes", "target", "target_range", "max_weight"):
         expected, found = getattr(trained, name), getattr(public, name)
         if expected != found:
             told = _told(public, name)

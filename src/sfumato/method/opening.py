@@ -83,6 +83,7 @@ def _graph_mac(graph: Graph, identity: GraphKey, key: Key) -> bytes:
     columns = [array for array in features_apart(graph.stored_x).values() if array is not None]
     packing = getattr(graph.stored_x, "widths", None)
     targets = () if graph.targets is None else (graph.targets.values,)
-    arrays = (graph.indptr, graph.indices, graph.y, graph.roles, graph.cells, *columns, *targets)
+    weights = () if graph.weights is None else (graph.weights.steps,)
+    arrays = (graph.indptr, graph.indices, graph.y, graph.roles, graph.cells, *columns, *targets, *weights)
     text = np.frombuffer((repr(identity) + (repr(packing) if packing else "")).encode(), np.uint8)
     return operand_mac(key, text, *(np.empty(0) if array is None else array for array in arrays))

@@ -68,6 +68,7 @@ class Plan(ShownPlan, Planned):
                 f"{', '.join(self.method.card.units) or 'none'}."
             )
         checks.check_target(self.method, self.unit, self.public)
+        object.__setattr__(self, "public", checks.as_read(self.method, self.public))
         for method in (self.method, *self.method.choices):
             checks.check_settings(method)
 
@@ -213,8 +214,8 @@ class Plan(ShownPlan, Planned):
         """
         facts = graph.public_facts(self.unit)
         checks.check_names(graph, self.public.assumed)
-        learns = self.method.origin is None
-        checks.check_same(self.public, facts, learns=learns)
+        learns, reads = self.method.origin is None, self.method.card.reads_weights
+        checks.check_same(self.public, facts if reads else replace(facts, max_weight=None), learns=learns)
         if not learns:
             self.method.check(graph)
             return
@@ -285,7 +286,7 @@ class Fitted(ReleasedRows, ShownFit):
         if unit != self.plan.unit:
             remedy = "Weights trained under another unit would be certified for more than they protect."
             raise fail("unit", unit, f"to be the unit of training, {self.plan.unit}", remedy)
-        checks.check_as_trained(self.plan.public, public)
+        checks.check_as_trained(self.plan.public, checks.as_read(self.plan.method, public))
         if len(origins) > MOST_ORIGINS:
             remedy = "Infer with the model that was trained, not with one that was inferred."
             raise fail("builds_on", len(origins), f"to hold at most {MOST_ORIGINS} runs", remedy)

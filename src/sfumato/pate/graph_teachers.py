@@ -10,6 +10,7 @@ drawn for it alone. It predicts on a public graph, never on a private one.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,8 @@ from numpy.typing import NDArray
 
 from sfumato._validate import check_choice, check_int, check_real, fail
 from sfumato.bounded.engine import engine, training_threads
+from sfumato.errors import DroppedWarning
+from sfumato.graph.dropped import UNWEIGHTED
 from sfumato.graph.subgraph import adjacency, induced
 from sfumato.nn.gnn import BACKBONES, GNN, Topology
 from sfumato.nn.models import SparseRows
@@ -84,6 +87,8 @@ class GraphTeachers:
             found = None if graph.y is None else graph.num_classes
             expected = f"to be labels of at most num_classes={self.num_classes} classes"
             raise fail("the graph's classes", found, expected, "Give it labels, or raise num_classes.")
+        if graph.weights is not None:
+            warnings.warn(UNWEIGHTED.format("Graph teachers"), DroppedWarning, stacklevel=2)
         ids = np.arange(graph.num_nodes) if graph.node_ids is None else graph.node_ids
         groups = parts(ids, self.num_teachers, self.seed)
         models: dict[int, GNN | int] = {}

@@ -60,6 +60,13 @@ def target_faults(certificate: Certificate, rules: Rules) -> Iterator[str]:
         yield f"{where}untrained_classes: expected none, since no class is learned"
 
 
+def edge_weight_faults(certificate: Certificate, rules: Rules) -> Iterator[str]:
+    """Yield a problem for a bound of weights of edges, if the method of these ``rules`` reads no weights."""
+    if "max_weight" in certificate["public_facts"] and not rules.reads_weights:
+        said = f"expected none, since method {plain(certificate['method'])} reads no weights of edges"
+        yield f"certificate.json: public_facts.max_weight: {said}"
+
+
 def _assumed_faults(certificate: Certificate) -> Iterator[str]:
     """Yield a problem for wrong facts read off protected data.
 

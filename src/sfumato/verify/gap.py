@@ -31,6 +31,7 @@ class GAP(Central):
         },
     }
     inductive = True
+    reads_weights = True
     targets: ClassVar[tuple[str, ...]] = ("multilabel", "number")
 
     def setting_faults(self, certificate: Certificate) -> Iterator[str]:

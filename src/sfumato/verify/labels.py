@@ -38,6 +38,7 @@ class LabelMessages(Central):
     }
     routed = True
     inductive = True
+    reads_weights = True
     arrives = True
 
     def setting_faults(self, certificate: Certificate) -> Iterator[str]:

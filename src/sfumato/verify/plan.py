@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .arrivals import arrival_faults
 from .copies import graph_faults, ledger_faults, spec_faults
 from .documents import form_faults, forms, plain
-from .facts import fact_faults, origin_faults, target_faults
+from .facts import edge_weight_faults, fact_faults, origin_faults, target_faults
 from .releases import Tensors, output_faults, release_faults
 from .selection import is_tuned, selection_faults
 from .words import words_faults
@@ -71,6 +71,7 @@ def method_faults(
     if rules.on_graph:
         yield from fact_faults(certificate)
         yield from target_faults(certificate, rules)
+        yield from edge_weight_faults(certificate, rules)
     yield from rules.faults(certificate)
     if not is_tuned(certificate):
         yield from release_faults(certificate, rules)

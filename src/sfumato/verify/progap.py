@@ -30,6 +30,7 @@ class ProGAP(Central):
         },
     }
     inductive = True
+    reads_weights = True
     targets: ClassVar[tuple[str, ...]] = ("multilabel", "number")
     epochs = 5
 
