@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sfumato.catalog import words_with
+from sfumato.catalog import FACES, WORDS, words_with
 from sfumato.cli.stopped import PRIVATE
 from sfumato.errors import InputError
 from sfumato.evaluation.source import Source
@@ -237,7 +237,7 @@ class Options:
             self.text_features,
             self.image_size,
             _text(self.graph),
-        ).check()
+        ).check(labeled=self.method not in WORDS or FACES[WORDS[self.method]].reads_labels)
 
     def to_json(self) -> dict[str, Any]:
         """Return the form that the private state keeps: JSON values, with absolute paths."""

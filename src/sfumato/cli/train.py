@@ -131,11 +131,6 @@ def _train(
 ) -> None:
     start = time.perf_counter()
     check_installed(*LIGHT)
-    if options.task == "link" and options.method in local.WORDS:
-        check_installed("torch")
-        check(options)
-        links.train_links(replace(options, threads=set_threads(options.threads)), as_json)
-        return
     job = parse(options)
     if job.request.controls:
         _check_controls()

@@ -147,7 +147,7 @@ class Plan(ShownPlan, Planned):
 
         Whatever stops it carries a note (``__notes__``) of what the ledgers on disk are charged.
         """
-        seed = check_int(low=0, high=2**32 - 1, seed=seed)
+        seed, graph = check_int(low=0, high=2**32 - 1, seed=seed), self.method.view(graph)
         if graph.roles is None:
             graph = graph.with_split(self.unit.split or DEFAULT_FRACTIONS, labeled="labels" in self.unit.public)
         checks.check_collected(self.unit, collected)
@@ -214,13 +214,14 @@ class Plan(ShownPlan, Planned):
         facts = graph.public_facts(self.unit)
         checks.check_names(graph, self.public.assumed)
         learns = self.method.origin is None
-        checks.check_same(self.public, facts, learns=learns)
+        checks.check_same(self.public, facts, learns=learns and self.method.card.reads_labels)
         if not learns:
             self.method.check(graph)
             return
         checks.check_stated(self.public, facts)
-        checks.check_learnable(graph, self.unit, labeled=labeled)
-        if graph.y is not None:
+        if self.method.card.reads_labels:
+            checks.check_learnable(graph, self.unit, labeled=labeled)
+        if graph.y is not None or not self.method.card.reads_labels:
             self.method.check(graph)
 
 
