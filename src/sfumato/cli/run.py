@@ -106,7 +106,7 @@ def predict(
     it, are public there. At node level each line is for its own node alone, and the file must not be published.
     """
     check_installed(*LIGHT)
-    from sfumato.catalog import load
+    from sfumato.catalog import PAIR_METHODS, load
     from sfumato.central.arrivals import graph_free, reads_features_alone
 
     fitted = load(run)
@@ -124,6 +124,11 @@ def predict(
             "options of other graphs."
         )
     if new_nodes is not None or new_edges is not None:
+        if fitted.plan.method.name in PAIR_METHODS:
+            raise InputError(
+                f"Expected a run that predicts classes with --new-nodes, got {fitted.plan.method.name}, which scores pairs of the "
+                "nodes that it learned from. Train again with them."
+            )
         asked = Arriving(run, fitted, new_nodes, new_edges, out, epsilon, delta, new_run, shared, sign_key, as_json)
         told = predict_newcomers(
             asked, source_of(run, {**named, "text": tuple(text) if text else None}, context), _write_predictions

@@ -38,9 +38,9 @@ RUN, FLOOR, CEILING, NEIGHBORS = (
     "common neighbors (Adamic-Adar), no privacy",
 )
 LINKS_ALONE, IN_CLEAR, OF_LINKS = (
-    "floor: the same on links alone, no feature",
-    "ceiling: the same, features in the clear",
-    "common neighbors (Adamic-Adar), links alone",
+    "floor: links alone, no feature",
+    "ceiling: features in the clear",
+    "common neighbors (Adamic-Adar)",
 )
 """Titles beside a run that takes links as public and features as private."""
 _FEWEST, _CHUNK = 5, 1 << 14

@@ -98,7 +98,9 @@ class LinkPrediction(ReportingMethod):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.epsilon_x == 0:
-            raise fail("epsilon_x", 0, "to be above 0, since links are told apart by features", "None reads them in the clear.")
+            raise fail(
+                "epsilon_x", 0, "to be above 0, since links are told apart by features", "None reads them in the clear."
+            )
         if self.epsilon_y is not None:
             raise fail("epsilon_y", self.epsilon_y, "to be None, since no label is asked for", "Drop it.")
         check_real(low=0, high=10, open_low=True, learning_rate=self.learning_rate)
@@ -122,18 +124,18 @@ class LinkPrediction(ReportingMethod):
         return cls(**{**settings, "per_feature": settings["mechanism"] in EACH})
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
-        """Make a plan of the collection, which knows no label; arguments are those of :meth:`ReportingMethod.calibrate`."""
+        """Make a plan of the collection, which knows no label; arguments are those of :meth:`ReportingMethod.calibrate`.
+
+        Raises:
+            InputError: there are no features.
+        """
+        if not public.num_features:
+            raise fail("num_features", 0, "to be 1 or more, since links are told apart by features", "Add columns.")
         unlabeled: dict[str, Any] = {"num_train": 0, "num_classes": 0, "untrained_classes": None}
         return super().calibrate(budget, unit, replace(public, **unlabeled, target=None, target_range=None))
 
     def check(self, graph: Graph) -> None:
-        """Refuse a graph without features, or with too few edges to learn from.
-
-        Raises:
-            InputError: there are no features, or fewer than 20 edges.
-        """
-        if graph.x is None:
-            raise fail("graph", graph.name, "to have features", "Links are told apart by them: add columns.")
+        """Refuse a graph with fewer than 20 edges."""
         split_edges(graph, test_share=0.0)
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
