@@ -178,9 +178,12 @@ def _scorers(fitted: Fitted, graph: Graph, seed: int, *, controls: bool) -> list
     run = RUN, lambda pairs: fitted.score_pairs(graph, pairs)
     if not controls:
         return [run]
-    if not fitted.plan.method.card.reads_labels:
-        return _beside_public_links(fitted, graph, seed)
-    rows, clear = public_rows(graph), _in_clear(fitted.plan.method, graph, seed)
+    from sfumato.local.link_prediction import LinkPrediction
+
+    method = fitted.plan.method
+    if isinstance(method, LinkPrediction):
+        return _beside_public_links(fitted, replace(method, epsilon_x=None), graph, seed)
+    rows, clear = public_rows(graph), _in_clear(method, graph, seed)
     return [
         (FLOOR, lambda pairs: cosines(rows, pairs)),
         run,
@@ -189,10 +192,9 @@ def _scorers(fitted: Fitted, graph: Graph, seed: int, *, controls: bool) -> list
     ]
 
 
-def _beside_public_links(fitted: Fitted, graph: Graph, seed: int) -> list[tuple[str, Scorer]]:
+def _beside_public_links(fitted: Fitted, method: Method, graph: Graph, seed: int) -> list[tuple[str, Scorer]]:
     """The same beside a run whose links are public: the floor gives each node a column of its own for features."""
     alone = replace(graph, x=sp.eye(graph.num_nodes, dtype=np.float32, format="csr"), feature_names=(), ranges=())
-    method = replace(fitted.plan.method, epsilon_x=None)
     floor, clear = (_in_clear(method, one, seed) for one in (alone, graph))
     return [
         (LINKS_ALONE, lambda pairs: floor.score_pairs(alone, pairs)),

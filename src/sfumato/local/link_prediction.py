@@ -19,7 +19,7 @@ from sfumato._validate import check_int, check_real, fail
 from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.local import collection
 from sfumato.local._heat import normalized_adjacency
-from sfumato.local.collection import FEATURES, encode, estimated
+from sfumato.local.collection import encode, estimated
 from sfumato.local.edge_split import EdgeSplit, auc, average_precision, non_edges, split_edges
 from sfumato.local.method import ReportingMethod, coins
 from sfumato.method.card import Audience, Card

@@ -126,7 +126,7 @@ class LinkPrediction(Local):
     audience: ClassVar = {"local": {**SENT, "anyone": ["reports", *_SEEN_WITH_LINKS]}}
 
     def faults(self, certificate: Certificate) -> Iterator[str]:
-        """Yield a problem for a question about labels, for none about features, and for facts about labels, which are not read."""
+        """Yield a problem for a question or fact about labels, which are not read, and for no question about features."""
         yield from super().faults(certificate)
         settings, facts = certificate["settings"], certificate["public_facts"]
         if settings["epsilon_y"] is not None:
