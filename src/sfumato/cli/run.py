@@ -126,8 +126,8 @@ def predict(
     if new_nodes is not None or new_edges is not None:
         if fitted.plan.method.name in PAIR_METHODS:
             raise InputError(
-                f"Expected a run that predicts classes with --new-nodes, got {fitted.plan.method.name}, which scores pairs of nodes "
-                "that it learned from. Train again with them."
+                f"Expected a run that predicts classes with --new-nodes, got {fitted.plan.method.name}, which scores "
+                "pairs of nodes that it learned from. Train again with them."
             )
         asked = Arriving(run, fitted, new_nodes, new_edges, out, epsilon, delta, new_run, shared, sign_key, as_json)
         told = predict_newcomers(

@@ -47,7 +47,7 @@ def split_edges(graph: Graph, seed: int = 0, test_share: float = _TEST) -> EdgeS
     """Split the edges 85/5/10 at random; loops and the direction of arcs do not count.
 
     Args:
-        graph: public edges.
+        graph: its edges are public.
         seed: public seed of the split.
         test_share: share of the edges that are test edges; training edges lack as many more or fewer.
 

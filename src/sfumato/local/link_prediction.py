@@ -62,6 +62,9 @@ class LinkPrediction(ReportingMethod):
     Cost: the reports as one dense float32 [n, d], and O(n d hidden) an epoch.
 
     Args:
+        epsilon_y: must be None, since no label is asked for.
+        mechanism: randomizer of the features; "pgc", "piecewise" and "laplace" may spend ``epsilon_x`` on every feature.
+        per_feature: whether they do; False with any other mechanism.
         learning_rate: step size of Adam.
         weight_decay: of Adam; published 0.01 for Cora and Citeseer, 0.001 for Twitch.
         max_epochs: most epochs of training; published 500.
@@ -259,7 +262,7 @@ def found_again(method: LinkPrediction, graph: Graph, seed: int = 0, source: Sec
     """Split the edges 85/5/10 as published, ask every user once, train, and score the test edges. Nothing is released.
 
     Args:
-        method: the settings.
+        method: the settings of reports and training.
         graph: private features and public edges.
         seed: public seed of the split and of the network.
         source: the users' secret randomness; None takes fresh randomness from the operating system.
