@@ -117,11 +117,11 @@ def predict(
     named: dict[str, Any] = {"dataset": dataset, "label": data.one_or_more(label), "directed": directed}
     named |= {option: _text(path) for option, path in paths.items()}
     rows = Rows(pairs, top, embeddings)
-    elsewhere = (new_nodes, new_edges, epsilon, delta, new_run, ledger, sign_key, fitted.collection)
+    elsewhere = (new_nodes, new_edges, epsilon, delta, new_run, ledger, sign_key)
     if rows.asked and any(value is not None for value in elsewhere):
         raise InputError(
-            "Expected --pairs, --top or --embeddings for the graph of the run alone, which is free and no collection. Drop the "
-            "options of other graphs."
+            "Expected --pairs, --top or --embeddings for the graph of the run alone, which is free. Drop the options of "
+            "other graphs."
         )
     if new_nodes is not None or new_edges is not None:
         if fitted.plan.method.name in PAIR_METHODS:
@@ -139,7 +139,13 @@ def predict(
         raise InputError("Expected --sign-key with --new-nodes only, got it for predictions of a whole graph. Drop it.")
     given = any(value is not None for value in (dataset, graph, nodes, edges))
     if fitted.collection is not None:
-        _predict_collected(run, fitted, free_file(out or run / "predictions.csv", force), as_json, given=given)
+        collected = _graph_of_collection(run, fitted, given=given)
+        if rows.asked:
+            answer_rows(run, fitted, collected, rows, out, force=force, as_json=as_json)
+            return
+        out = free_file(out or run / "predictions.csv", force)
+        _write_predictions(out, collected, fitted)
+        _say({"out": str(out), "nodes": collected.num_nodes, "epsilon_spent": 0.0}, fitted, as_json)
         return
     source = Source(**named, **_kept(run, dataset, text, graph)).check(labeled=False) if given else Source.of_run(run)
     found = source.with_roles(source.load(), 0)
@@ -175,15 +181,13 @@ def predict(
     )
 
 
-def _predict_collected(run: Path, fitted: Fitted, out: Path, as_json: bool, *, given: bool) -> None:
+def _graph_of_collection(run: Path, fitted: Fitted, *, given: bool) -> Graph:
     if given:
         raise InputError(
             "Expected no --dataset, --nodes or --edges for a run on a collection, which knows its tables: it predicts its own "
             "users, for free. Drop them; for others collect and train again."
         )
-    graph = graph_of_run(run, fitted)
-    _write_predictions(out, graph, fitted)
-    _say({"out": str(out), "nodes": graph.num_nodes, "epsilon_spent": 0.0}, fitted, as_json)
+    return graph_of_run(run, fitted)
 
 
 def _say(told: dict[str, Any], fitted: Fitted, as_json: bool, trained: bool = False) -> None:

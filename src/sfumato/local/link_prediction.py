@@ -175,6 +175,19 @@ class LinkPrediction(ReportingMethod):
         codes = weights[CODES].astype(np.float64)
         return np.einsum("mk,mk->m", codes[pairs[0]], codes[pairs[1]])
 
+    def validation_auc(self, weights: Arrays, graph: Graph, seed: int = 0) -> float:
+        """Compute the AUC of the edges that decided when to stop, which no convolution saw, against pairs without an edge.
+
+        Args:
+            weights: the codes of a fit.
+            graph: its public edges.
+            seed: that of the fit.
+        """
+        split = split_edges(graph, seed, test_share=0.0)
+        edges, codes = np.hstack((split.train, split.validation)), weights[CODES]
+        others = non_edges(np.random.default_rng([seed, 2]), graph.num_nodes, edges, split.validation.shape[1])
+        return auc(*((codes[pairs[0]] * codes[pairs[1]]).sum(1) for pairs in (split.validation, others)))
+
     def released_rows(self, plan: Planned, weights: Arrays, released: Arrays) -> NDArray[np.float32]:
         """Return the code of each node, float32 [num_nodes, 16].
 
