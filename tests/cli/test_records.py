@@ -77,7 +77,7 @@ def test_a_tuned_run_keeps_its_record(sfumato, tables, record, tmp_path):
 
 def test_a_run_of_links_from_reports_keeps_its_record(sfumato, tables, record, tmp_path):
     options = ("--task", "link", "--epsilon-x", "1", "--no-controls", "--out", tmp_path / "run")
-    deployed = ("--deployment", record(flavor="local DP"))
+    deployed = ("--deployment", record(flavor="Pure DP"))
     assert sfumato("train", "pgc", *tables["first"], *options, *deployed).code == 0
     assert certificate(tmp_path / "run")["deployment"]["curator"] == RECORD["curator"]
 

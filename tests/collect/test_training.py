@@ -209,7 +209,11 @@ REFUSED = {
     ),
     "lpgnn asks for no links": ("lpgnn", {"links": links()}, "Take one of blink"),
     "blink asks for links": ("blink", {"label": label()}, "links with blink"),
-    "a curator": ("gap", {"label": label()}, "Expected one of lpgnn, label-only, pgc, pgc-links, blink with a collection"),
+    "a curator": (
+        "gap",
+        {"label": label()},
+        "Expected one of lpgnn, label-only, pgc, pgc-links, blink with a collection",
+    ),
     "sets as classes": (
         "lpgnn",
         {"features": features(mechanism="pgc", per_feature=True), "label": label()},
