@@ -20,7 +20,9 @@ from sfumato.errors import SfumatoWarning
 from sfumato.experiments.pages import stamped
 from sfumato.graph.datasets import load_dataset
 from sfumato.local._heat import normalized_adjacency
-from sfumato.local.link_prediction import LinkPrediction, auc, non_edges, received_rows, split_edges
+from sfumato.local.collection import encode
+from sfumato.local.edge_split import auc, non_edges, split_edges
+from sfumato.local.link_prediction import LinkPrediction, received_rows
 from sfumato.nn.models import SparseRows
 from sfumato.nn.vgae import VGAE, log_odds, train_vgae
 from sfumato.noise.coins import SecretWords
@@ -46,7 +48,8 @@ def main() -> None:
     rows = []
     for seed in range(SPLITS):
         split, generator = split_edges(graph, seed), np.random.default_rng([seed, 1])
-        x, _ = received_rows(METHOD.asked, graph, SecretWords())
+        public = graph.public_facts(METHOD.unit)
+        x = received_rows(METHOD, graph, public, encode(METHOD, graph, public, SecretWords()))
         step = SparseRows(normalized_adjacency(split.training_graph))
 
         def absent(count: int, split=split, generator=generator) -> torch.Tensor:

@@ -145,6 +145,8 @@ def plan_of(method: str, unit: Any) -> Plan | None:
     chosen = method_named(method)
     if clear and "local" in FACES[method].units:
         chosen = replace(chosen, epsilon_x=None, epsilon_y=None)
+    if chosen.unit is not None and chosen.unit.name == unit.name:
+        unit = chosen.unit
     budget = None if chosen.unit or clear else sf.Budget(epsilon=1.0, delta=1e-6)
     try:
         plan: Plan = chosen.calibrate(budget, unit, public)

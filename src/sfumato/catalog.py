@@ -47,7 +47,10 @@ _METHODS = (
     "local.label_only:LabelOnly",
     "local.blink:Blink",
 )
-_OF_PAIRS = ("central.link_messages:LinkMessages",)  # score pairs of nodes, and no single nodes
+_OF_PAIRS = (
+    "central.link_messages:LinkMessages",
+    "local.link_prediction:LinkPrediction",
+)  # score pairs of nodes, and no single nodes
 _CHOOSERS = ("central.auto:Auto",)  # become one of the methods when they are calibrated
 NOT_ON_A_GRAPH = {
     "pate": "It learned from no graph. Load its student with sfumato.pate.load_student; check it with `sfumato verify`."

@@ -66,8 +66,11 @@ REFUSED = {
     "another unit": ((*ASKED, "--unit", "edge"), "Expected --unit link with blink, got edge"),
     "unit of values": ((*ASKED, "--unit", "local"), "Expected --unit link with blink, got local"),
     "unit none": (("--unit", "none"), "Expected --unit link with blink, got none"),
-    "features": ((*ASKED, "--epsilon-x", "1"), "--epsilon-x with one of lpgnn, pgc, label-only, got method 'blink'"),
-    "mechanism": ((*ASKED, "--mechanism", "pgc"), "--mechanism with one of lpgnn, pgc, got"),
+    "features": (
+        (*ASKED, "--epsilon-x", "1"),
+        "--epsilon-x with one of lpgnn, pgc, label-only, pgc-links, got method 'blink'",
+    ),
+    "mechanism": ((*ASKED, "--mechanism", "pgc"), "--mechanism with one of lpgnn, pgc, pgc-links, got"),
     "preset": ((*ASKED, "--preset", "lpgnn-2021"), "--preset with lpgnn, got method 'blink'"),
     "task": ((*ASKED, "--task", "link"), "--task link with method link-messages or pgc, got 'blink'"),
     "resumable": ((*ASKED, "--resumable"), "no --resumable with blink"),

@@ -167,16 +167,6 @@ def test_gaussian_noise_takes_a_delta(sfumato, tables, tmp_path):
     assert sfumato("verify", tmp_path / "run").code == 0
 
 
-def test_links_have_scores_and_no_release(sfumato, tables, tmp_path):
-    out = tmp_path / "run"
-    result = sfumato("train", "pgc", "--task", "link", *tables["first"], "--epsilon-x", "1", "--out", out, "--json")
-    assert result.code == 0
-    values = loads(result.out)
-    assert (values["task"], values["privacy"]["epsilon"], values["privacy"]["epsilon_x"]) == ("link", 4.0, 1.0)
-    assert 0 <= values["test_auc"]["mean"] <= 1
-    assert {path.name for path in out.iterdir()} == {"evaluation"}
-
-
 def test_the_ledger_of_a_data_set_counts_local_runs(sfumato, tables, tmp_path):
     ledger = ("--ledger", tmp_path / "ledger.jsonl", "--total-epsilon", "1.5")
     first = sfumato("train", "label-only", *tables["first"], *ASKED, *ledger, "--out", tmp_path / "one")
@@ -283,13 +273,13 @@ def test_another_graph_is_a_new_collection(trained, refused, tables, tmp_path):
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("--epsilon-y", "1"), ("--split", "50/25/25"), ("--controls", None), ("--no-controls", None),
-     ("--preset", "pgc-2020"), ("--sign-key", "key.pem"), ("--public-ids", None)],
-)  # fmt: skip
+    [("--epsilon-y", "1"), ("--split", "50/25/25"), ("--preset", "pgc-2020")],
+)
 def test_link_scores_refuse_what_they_would_ignore(option, value, refused, tables, tmp_path):
-    link = ("--task", "link", "--epsilon-x", "1", option, *([value] if value else []))
-    shown = "--controls" if option == "--no-controls" else option
-    refused(f"Expected no {shown} with --task link", "train", "pgc", *tables["first"], *link, "--out", tmp_path / "run")
+    link = ("--task", "link", "--epsilon-x", "1", option, value)
+    refused(
+        f"Expected no {option} with --task link", "train", "pgc", *tables["first"], *link, "--out", tmp_path / "run"
+    )
 
 
 def test_an_epsilon_of_labels_goes_before_that_of_the_preset():
@@ -353,7 +343,8 @@ def test_the_default_asks_for_no_features(given, epsilon_x):
         ("lpgnn", ("--unit", "link", *BOTH), "Expected --unit local with lpgnn"),
         ("gap", ("--task", "link", "--unit", "edge"), "--task link with method link-messages or pgc, got 'gap'"),
         ("lpgnn", ("--task", "link", *BOTH), "--task link with method link-messages or pgc, got 'lpgnn'"),
-        ("pgc", ("--task", "link", "--epsilon-x", "1", "--ledger", "l.jsonl"), "no --ledger with --task link"),
+        ("pgc-links", ("--epsilon-x", "1"), "Expected --task link with method pgc-links"),
+        ("pgc", ("--task", "link", "--epsilon-x", "0"), "Expected --epsilon-x to be a finite number > 0"),
         ("gap", ("--preset", "pgc-2020", "--unit", "edge"), "--preset with lpgnn, got method 'gap'"),
         ("lpgnn", ("--epsilon-x", "-1", *ASKED), "--epsilon-x to be a finite number >= 0 and <= 10000, got -1.0"),
         ("lpgnn", ("--epsilon-x", "nan", *ASKED), "got nan. For values in the clear pass inf."),

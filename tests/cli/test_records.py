@@ -75,9 +75,11 @@ def test_a_tuned_run_keeps_its_record(sfumato, tables, record, tmp_path):
     assert verify(run).valid
 
 
-def test_scores_that_are_not_released_take_no_record(refused, tables, record, tmp_path):
-    options = ("--task", "link", "--epsilon-x", "1", "--deployment", record(), "--out", tmp_path / "run")
-    refused("Expected no --deployment with --task link", "train", "pgc", *tables["first"], *options)
+def test_a_run_of_links_from_reports_keeps_its_record(sfumato, tables, record, tmp_path):
+    options = ("--task", "link", "--epsilon-x", "1", "--no-controls", "--out", tmp_path / "run")
+    deployed = ("--deployment", record(flavor="Pure DP"))
+    assert sfumato("train", "pgc", *tables["first"], *options, *deployed).code == 0
+    assert certificate(tmp_path / "run")["deployment"]["curator"] == RECORD["curator"]
 
 
 def test_a_resumed_run_keeps_the_record_of_its_start(sfumato, tables, record, tmp_path, monkeypatch):

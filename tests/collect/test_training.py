@@ -209,7 +209,11 @@ REFUSED = {
     ),
     "lpgnn asks for no links": ("lpgnn", {"links": links()}, "Take one of blink"),
     "blink asks for links": ("blink", {"label": label()}, "links with blink"),
-    "a curator": ("gap", {"label": label()}, "Expected one of lpgnn, label-only, pgc, blink with a collection"),
+    "a curator": (
+        "gap",
+        {"label": label()},
+        "Expected one of lpgnn, label-only, pgc, pgc-links, blink with a collection",
+    ),
     "sets as classes": (
         "lpgnn",
         {"features": features(mechanism="pgc", per_feature=True), "label": label()},
@@ -342,6 +346,51 @@ def test_the_command_line_trains_predicts_and_verifies(folder, tmp_path, capsys)
     assert "new folder" in err
 
 
+def test_links_are_learned_from_a_collection_of_features(folder, tmp_path, capsys):
+    asked = {"features": features(mechanism="pgc", per_feature=True)}
+    collection(USERS[:140], **asked).write(tmp_path / "closed")
+    run, pairs = tmp_path / "run", tmp_path / "pairs.csv"
+    options = ("--task", "link", "--collection", tmp_path / "closed", "--edges", folder / "edges.csv", "--out", run)
+    code, out, err = _train(capsys, "pgc", *options, "--label", "class")
+    assert (code, "Expected no --label with --task link" in err) == (2, True)
+    code, out, err = _train(capsys, "pgc", *options, "--preset", "pgc-2020")
+    assert (code, "Expected no --preset with --task link" in err) == (2, True)
+    code, out, _ = _train(capsys, "pgc", *options, "--threads", "1", "--json")
+    found = json.loads(out)
+    assert (code, found["task"], found["validation_accuracy"], found["missing"]) == (0, "link", None, 10)
+    assert 0.5 < found["validation_auc"] <= 1
+    assert verify(run).problems == ()
+    assert "140 reports" in (run / "guarantee.txt").read_text()
+    pairs.write_text(f"a,b\n{USERS[0]},{USERS[149]}\n")
+    for wanted in (("--pairs", pairs), ("--embeddings", tmp_path / "codes.csv")):
+        assert invoke(["predict", str(run), *map(str, wanted)]) == 0
+    assert len((tmp_path / "codes.csv").read_text().splitlines()) == 151
+    assert len((run / "scores.csv").read_text().splitlines()) == 2
+    assert invoke(["report", str(run)]) == 0
+    assert "Validation AUC" in (run / "reports" / "index.html").read_text()
+    capsys.readouterr()
+    for command in ("predict", "evaluate"):
+        assert invoke([command, str(run)]) == 2
+    assert "validation.json" in capsys.readouterr().err
+    clear = prepare(read_closed(str(tmp_path / "closed")), Tables(str(folder / "edges.csv")), "pgc-links")
+    assert (clear.plan.epsilon, clear.plan.unit.labels, clear.graph.num_classes) == (
+        found["privacy"]["epsilon"],
+        False,
+        0,
+    )
+
+
+def test_a_forged_report_of_a_collection_is_refused(folder, tmp_path):
+    asked = {"features": features(mechanism="pgc", per_feature=True)}
+    collection(USERS, **asked).write(tmp_path / "closed")
+    training = prepare(read_closed(str(tmp_path / "closed")), Tables(str(folder / "edges.csv")), "pgc-links")
+    fitted = training.fit()
+    fitted.released[FEATURES][3] = 1 - fitted.released[FEATURES][3]
+    found = verify(fitted.save(tmp_path / "run")).problems
+    assert len(found) == 1
+    assert "row 3 differs from the report of its user" in found[0]
+
+
 def test_mostly_silent_nodes_are_told(folder, tmp_path, capsys):
     def trained(count, name):
         collection(USERS[:count], label=label()).write(tmp_path / f"{name}.closed")
@@ -401,6 +450,7 @@ def test_the_method_is_shown_as_it_was_typed(folder, tmp_path, capsys):
         (("--split", "50/25/25"), "roles follow from the collection"),
         (("--controls",), "no true value is here"),
         (("--dataset", "campus"), "no meaning"),
+        (("--task", "link"), "Expected --task link with pgc beside a collection, and with no other, got 'label-only'"),
     ],
 )
 def test_options_beside_a_collection_are_refused(folder, tmp_path, capsys, given, why):

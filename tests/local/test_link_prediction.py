@@ -9,8 +9,11 @@ from sfumato.errors import InputError
 from sfumato.graph.datasets import load_dataset
 from sfumato.graph.graph import Graph
 from sfumato.graph.synthetic import stochastic_block_model
-from sfumato.local.link_prediction import LinkPrediction, auc, average_precision, non_edges, split_edges
+from sfumato.local.edge_split import auc, average_precision, non_edges, split_edges
+from sfumato.local.link_prediction import CODES, LIMITS, LinkPrediction, found_again
+from sfumato.method.contract import Watch
 from sfumato.noise.coins import SecretWords
+from sfumato.privacy.units import LocalLevel
 
 
 def keys(pairs):
@@ -71,15 +74,15 @@ def test_scores_agree_with_scikit_learn():
 
 @pytest.mark.parametrize(("mechanism", "total"), [("pgc", 12), ("piecewise", 12), ("laplace", 12)])
 def test_a_user_spends_the_budget_of_every_feature(blocks, mechanism, total):
-    result = LinkPrediction(2.0, mechanism, max_epochs=1).fit(blocks, seed=0)
-    assert result.epsilon_per_feature == 2.0
-    assert 0.99 * total < result.epsilon_total <= total
-    assert result.epochs == 1
+    method = LinkPrediction(2.0, mechanism=mechanism, max_epochs=1)
+    plan = method.calibrate(None, method.unit, blocks.public_facts(method.unit))
+    assert 0.99 * total < plan.epsilon <= total
+    assert found_again(method, blocks).epochs == 1
 
 
 def test_reports_are_all_that_is_read_of_features(blocks):
     def fitted(graph, epsilon):
-        return LinkPrediction(epsilon, max_epochs=20).fit(graph, seed=0, source=SecretWords(bytes(32)))
+        return found_again(LinkPrediction(epsilon, max_epochs=20), graph, source=SecretWords(bytes(32)))
 
     hidden = replace(blocks, y=None, classes=())
     assert fitted(blocks, 1.0) == fitted(blocks, 1.0) == fitted(hidden, 1.0)
@@ -89,15 +92,87 @@ def test_reports_are_all_that_is_read_of_features(blocks):
 
 
 def test_without_privacy_nothing_is_claimed(blocks):
-    result = LinkPrediction(None).fit(blocks, seed=0)
-    assert result.epsilon_total is None
-    assert result.auc > 0.6
+    method = LinkPrediction(None)
+    plan = method.calibrate(None, method.unit, blocks.public_facts(method.unit))
+    assert (plan.epsilon, plan.releases, method.limits) == (None, (), ())
+    assert found_again(method, blocks).auc > 0.6
+
+
+def fitted(graph, epsilon=1.0, **settings):
+    method = LinkPrediction(epsilon, max_epochs=3, **settings)
+    return method.calibrate(None, method.unit, graph.public_facts(method.unit)).fit(graph)
+
+
+def test_reports_and_codes_are_released_and_score_pairs_alone(blocks):
+    run = fitted(blocks)
+    assert (set(run.weights), set(run.released)) == ({CODES}, {"feature-reports"})
+    codes, pairs = run.weights[CODES], np.array([[0, 3, 5], [3, 0, 9]])
+    scores = run.score_pairs(blocks, pairs)
+    np.testing.assert_allclose(scores, (codes[pairs[0]] * codes[pairs[1]]).sum(1), rtol=1e-5)
+    assert scores[0] == scores[1]
+    ring = np.arange(150)
+    bare = Graph.from_edges(ring, (ring + 1) % 150, 150, directed=False)
+    bare = replace(bare, x=0 * blocks.x, feature_names=blocks.feature_names)
+    np.testing.assert_array_equal(run.score_pairs(bare, pairs), scores)
+    np.testing.assert_array_equal(run.embeddings(bare), codes)
+
+
+def test_the_codes_follow_from_reports_links_and_seed_alone(blocks):
+    """The reports of a run, given again beside other features and labels, lead to the same codes."""
+    run = fitted(blocks)
+    other = replace(blocks, x=1 - blocks.x, y=None, classes=())
+    outcome = run.plan.method.run(run.plan, other, _Again(run.released))
+    np.testing.assert_array_equal(outcome.weights[CODES], run.weights[CODES])
+    fewer = run.plan.method.run(run.plan, split_edges_removed(other), _Again(run.released))
+    assert (fewer.weights[CODES] != run.weights[CODES]).any()  # links do move them: they are not protected
+
+
+class _Again:
+    """A session in which devices reported already."""
+
+    seed, watch = 0, Watch()
+
+    def __init__(self, reports):
+        self.reports = reports
+
+    def charge(self, name):
+        assert name == "feature-reports"
+
+
+def split_edges_removed(graph):
+    kept = split_edges(graph, seed=1).train
+    return replace(
+        Graph.from_edges(*kept, graph.num_nodes, directed=False), x=graph.x, feature_names=graph.feature_names
+    )
+
+
+def test_labels_are_given_to_nobody_and_named_nowhere(blocks):
+    run, kind = fitted(blocks), LocalLevel(features=True, labels=False)
+    facts = run.certificate.values["public_facts"]
+    assert (run.plan.unit, facts["num_classes"], facts["num_train"]) == (kind, 0, 0)
+    assert run.graph_key.classes == ()
+    assert LIMITS[1] in run.certificate.values["caveats"]
+    unknown = replace(blocks, y=np.where(np.arange(150) % 2, blocks.y, -1))
+    assert fitted(unknown).plan.epsilon == fitted(replace(blocks, y=None, classes=())).plan.epsilon == 6.0
+
+
+def test_a_graph_without_features_or_edges_is_refused_before_anyone_is_asked(blocks):
+    ring = Graph.from_edges(np.arange(4), (np.arange(4) + 1) % 4, 4, directed=False, x=np.eye(4, dtype=np.float32))
+    for graph, said in (
+        (replace(blocks, x=None, feature_names=()), "num_features to be 1 or more"),
+        (ring, "at least 20 edges"),
+    ):
+        with pytest.raises(InputError, match=said):
+            fitted(graph)
+    with pytest.raises(InputError, match="task to be link for method 'pgc-links'"):
+        fitted(blocks).predict(blocks)
 
 
 @pytest.mark.parametrize(
     ("settings", "argument"),
     [
         ({"epsilon_x": 0.0}, "epsilon_x"),
+        ({"epsilon_y": 1.0}, "epsilon_y"),
         ({"mechanism": "multi-bit"}, "per_feature"),
         ({"weight_decay": -1.0}, "weight_decay"),
         ({"max_epochs": 0}, "max_epochs"),
@@ -121,6 +196,6 @@ def test_too_few_edges_are_refused():
 @pytest.mark.data
 def test_more_budget_finds_more_links_of_cora(data_dir):
     graph = load_dataset("planetoid/cora", data_dir=data_dir)
-    low, high = (LinkPrediction(epsilon).fit(graph, seed=0).auc for epsilon in (0.5, 9.0))
+    low, high = (found_again(LinkPrediction(epsilon), graph).auc for epsilon in (0.5, 9.0))
     assert 0.78 < low < 0.88  # published 85.4 at epsilon 1 a feature
     assert 0.89 < high < 0.95  # published 92.1

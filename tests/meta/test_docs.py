@@ -15,7 +15,7 @@ import typer
 from typer.testing import CliRunner
 
 import sfumato
-from sfumato.catalog import METHODS, PAIR_METHODS
+from sfumato.catalog import METHODS, PAIR_METHODS, WORDS
 from sfumato.privacy.units import UNITS
 
 ROOT = Path(__file__).parents[2]
@@ -85,7 +85,7 @@ def command_faults(words: list[str]) -> list[str]:
     known = {"--help"} | {option for p in command.params for option in [*p.opts, *p.secondary_opts]}
     used = [word.split("=")[0] for word in rest if word.startswith("--")]
     faults = [f"{' '.join(path)} has no option {option}" for option in used if option not in known]
-    if path == ["train"] and (not rest or rest[0] not in ("auto", *METHODS, *PAIR_METHODS)):
+    if path == ["train"] and (not rest or rest[0] not in WORDS):
         faults.append(f"no method {rest[:1]}")
     return faults
 

@@ -149,10 +149,10 @@ class LinkMessages(CuratorMethod):
         found: NDArray[np.float64] = _evidence(plan, graph, self._counts(plan, released)).of(pairs) @ weights[WEIGHT]
         return found
 
-    def released_rows(self, plan: Planned, released: Arrays) -> NDArray[np.float32]:
+    def released_rows(self, plan: Planned, weights: Arrays, released: Arrays) -> NDArray[np.float32]:
         """Return the noisy counts of neighbors by class, float32 [num_nodes, num_classes].
 
-        ``plan`` and ``released`` are those of :meth:`~sfumato.method.contract.Method.released_rows`.
+        ``plan``, ``weights`` and ``released`` are those of :meth:`~sfumato.method.contract.Method.released_rows`.
         """
         return (self._counts(plan, released) / UNIT).astype(np.float32)
 

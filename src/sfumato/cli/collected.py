@@ -12,6 +12,7 @@ import typer
 from sfumato._files import write_json
 from sfumato._optional import TRAIN, check_installed
 from sfumato._validate import check_choice, check_int, fail
+from sfumato.cli.local import LINKS
 from sfumato.cli.options import set_threads
 from sfumato.cli.output import plain_console, stage_bars, tell
 from sfumato.cli.scores import show_guarantee, write_words
@@ -35,8 +36,8 @@ COLLECTION = typer.Option(
     "--nodes and --label where labels are public.",
 )
 _TAKES = {
-    "method", "collection", "edges", "nodes", "label", "schema", "preset", "threads", "device", "sign_key", "deployment", "out",
-    "as_json", "verbose",
+    "method", "task", "collection", "edges", "nodes", "label", "schema", "preset", "threads", "device", "sign_key",
+    "deployment", "out", "as_json", "verbose",
 }  # fmt: skip
 _FIXED = "the schema of the collection fixes it, and devices answered by it already"
 _WHY = {
@@ -59,6 +60,7 @@ _READ = {
     "public": "on public labels that training did not read. No label is private here; there is no test accuracy.",
 }
 """What the validation accuracy was computed from."""
+_OF_EDGES = "of public links that decided when to stop, against pairs without a link. No true value was read."
 
 
 def train_collected(context: typer.Context, values: dict[str, Any], *, as_json: bool, verbose: bool) -> None:
@@ -75,6 +77,13 @@ def train_collected(context: typer.Context, values: dict[str, Any], *, as_json: 
     """
     start = time.perf_counter()
     _refuse(context, values)
+    check_choice(("node", "link"), task=values["task"])
+    if values["task"] == "link":
+        values = {**values, "method": LINKS if values["method"] == "pgc" else values["method"]}
+    if (values["task"] == "link") != (values["method"] == LINKS):
+        raise InputError(
+            f"Expected --task link with pgc beside a collection, and with no other, got {values['method']!r}."
+        )
     if isinstance(values["label"], list):
         raise fail("label", values["label"], "to be one column of classes beside a collection", "Name one.")
     check_installed(*TRAIN)
@@ -129,7 +138,9 @@ def graph_of_run(run: Path, fitted: Fitted) -> Graph:
     from sfumato.record.collected import FILE
 
     assert fitted.collection is not None
-    return graph_of(Closed.read(run / "release" / FILE), Tables.of_run(run))
+    return graph_of(
+        Closed.read(run / "release" / FILE), Tables.of_run(run), labeled=fitted.plan.method.card.reads_labels
+    )
 
 
 def _refuse(context: typer.Context, values: dict[str, Any]) -> None:
@@ -171,9 +182,9 @@ def _result(training: Training, fitted: Fitted) -> dict[str, Any]:
     return {
         "method": plan.method.name,
         "unit": plan.unit.name,
-        "task": "node",
+        "task": "node" if plan.method.card.reads_labels else "link",
         **dict.fromkeys(unknown),
-        "validation_accuracy": dict(zip(("mean", "low", "high"), training.validation(fitted), strict=True)),
+        **_validation(training, fitted),
         "privacy": {
             "unit": plan.unit.name,
             "relation": plan.unit.relation,
@@ -189,11 +200,22 @@ def _result(training: Training, fitted: Fitted) -> dict[str, Any]:
     }
 
 
+def _validation(training: Training, fitted: Fitted) -> dict[str, Any]:
+    low_to_high = dict(zip(("mean", "low", "high"), training.validation(fitted), strict=True))
+    if fitted.plan.method.card.reads_labels:
+        return {"validation_accuracy": low_to_high}
+    return {"validation_accuracy": None, "validation_auc": low_to_high["mean"]}
+
+
 def _show(typed: str, result: dict[str, Any], fitted: Fitted, out: Path) -> None:
     console, found, facts = plain_console(), result["validation_accuracy"], result["collection"]
-    low, mean, high = (f"{100 * found[name]:.1f}" for name in ("low", "mean", "high"))
     nodes = f"{facts['reports']:,} users reported; {result['missing']:,} nodes have no report."
     method = typed if typed == result["method"] else f"{typed} ({result['method']})"
     console.print(f"{method} from collection {facts['name']}: {nodes}", soft_wrap=True)
+    if found is None:
+        console.print(f"Validation AUC {100 * result['validation_auc']:.1f} %, {_OF_EDGES}\n", soft_wrap=True)
+        show_guarantee(fitted.certificate, out, "The validation AUC was computed from reports and public links alone.")
+        return
+    low, mean, high = (f"{100 * found[name]:.1f}" for name in ("low", "mean", "high"))
     console.print(f"Validation accuracy {mean} % [{low}, {high}], {_READ[result['labels']]}\n", soft_wrap=True)
     show_guarantee(fitted.certificate, out, "The validation accuracy was computed from reports alone.")

@@ -1,77 +1,16 @@
-"""`sfumato train --task link`: link prediction from feature reports, and the scores of link prediction."""
+"""`sfumato train --task link`: the scores of link prediction."""
 
 from __future__ import annotations
 
-import json
-import time
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from sfumato._files import write_json
-from sfumato.cli.local import in_clear, look
 from sfumato.cli.output import plain_console
 from sfumato.cli.scores import show_guarantee
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sfumato.cli.options import Options
     from sfumato.evaluation.links import LinkEvaluation
-
-
-def train_links(options: Options, as_json: bool) -> None:
-    """Score held-out links from feature reports, and print and store the scores. Nothing is released.
-
-    Every feature of a user costs ``epsilon_x``.
-
-    Args:
-        options: the checked options of the command, whose ``out`` must be a new folder.
-        as_json: whether one JSON object is printed instead of sentences.
-    """
-    from sfumato.evaluation.scores import Summary
-    from sfumato.local.link_prediction import LinkPrediction
-    from sfumato.record.release_folder import check_new_folder
-
-    check_new_folder(options.out)
-    epsilon = None if in_clear(options.epsilon_x) else options.epsilon_x
-    task = LinkPrediction(epsilon, options.mechanism or "pgc")
-    source = options.source()
-    graph, start = source.load(), time.perf_counter()
-    look(graph, task.asked, links=True)
-    results = [task.fit(graph, seed) for seed in range(options.seeds)]
-    total = results[0].epsilon_total
-    relation = "none" if total is None else "replace"
-    result: dict[str, Any] = {
-        "method": options.method,
-        "dataset": source.place,
-        "task": "link",
-        "unit": "none" if total is None else "local",
-        "test_auc": asdict(Summary.of([one.auc for one in results])),
-        "test_average_precision": asdict(Summary.of([one.average_precision for one in results])),
-        "privacy": {
-            "unit": "none" if total is None else "local",
-            "relation": relation,
-            "epsilon": total,
-            "delta": None if total is None else 0.0,
-            "epsilon_x": epsilon,
-            "epsilon_y": None,
-            "per_feature": True,
-        },
-        "evaluation_private": False,
-        "seconds": {"train": time.perf_counter() - start},
-        "out": str(options.out),
-    }
-    source.write(options.out)
-    write_json(options.out / "evaluation" / "metrics.json", result)
-    if as_json:
-        typer.echo(json.dumps(result))
-        return
-    for name in ("auc", "average_precision"):
-        typer.echo(f"Test {name.replace('_', ' ')}: {Summary(**result[f'test_{name}'])}")
-    cost = "features were read in the clear" if total is None else f"epsilon = {total:g} a user ({epsilon:g} a feature)"
-    typer.echo(f"Links are public, and {cost}. Scores alone: {options.out} holds nothing to release.")
 
 
 def show(result: dict[str, Any], evaluation: LinkEvaluation, out: Path) -> None:

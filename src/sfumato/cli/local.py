@@ -18,7 +18,8 @@ OF_VALUES, OF_LINKS = words_under("local"), words_under("link")
 OF_TRUST = {"local": OF_VALUES, "link": OF_LINKS}
 WORDS = (*OF_VALUES, *OF_LINKS)
 _OWN = {option: words_with(option) for option in ("epsilon_x", "epsilon_y", "preset", "mechanism")}
-_NOT_OF_LINKS = ("epsilon_y", "split", "controls", "preset", "sign_key", "public_ids", "deployment")
+LINKS = "pgc-links"
+_NOT_OF_LINKS = ("epsilon_y", "split", "preset")
 
 
 def implied(values: dict[str, Any]) -> dict[str, Any]:
@@ -33,14 +34,14 @@ def implied(values: dict[str, Any]) -> dict[str, Any]:
     Raises:
         InputError: an option has no meaning with ``--task link``.
     """
-    if values.get("task") == "link" and values["method"] == "pgc":
+    if values["method"] == LINKS:
         _refuse_beside_links(values)
     found = {"split": values["split"] or "50/25/25"}
     if values["method"] in OF_LINKS:
         return {**found, "unit": values["unit"] or "link"}
     labels_only, published = (
         values["method"] == "label-only",
-        "pgc" in (values["method"], (values.get("preset") or "")[:3]),
+        "pgc" in (values["method"][:3], (values.get("preset") or "")[:3]),
     )
     in_clear = math.inf if values["unit"] is not None and not class_for(values["unit"]).private else None
     about_features = in_clear is not None or any(values.get(name) is not None for name in ("preset", "mechanism"))
@@ -71,26 +72,22 @@ def refuse(options: Options) -> None:
 
 
 def _refuse_beside_links(values: dict[str, Any]) -> None:
-    given = {**values, "public_ids": values.get("public_ids") or None}
     for name in _NOT_OF_LINKS:
-        if given.get(name) is not None:
+        if values.get(name) is not None:
             raise InputError(
-                f"Expected no {_option(name)} with --task link: it reads no labels, splits edges 85/5/10 and releases "
-                "nothing. Drop it."
+                f"Expected no {_option(name)} with --task link: no label is read, and nodes have no roles. Drop it."
             )
 
 
 def _check_task(options: Options) -> None:
     check_choice(("node", "link"), task=options.task)
-    if options.task == "link" and options.method not in ("pgc", *PAIR_METHODS):
-        words = " or ".join((*PAIR_METHODS, "pgc"))
+    if options.task == "link" and options.method not in PAIR_METHODS:
+        words = " or ".join(word if word != LINKS else "pgc" for word in PAIR_METHODS)
         raise InputError(
             f"Expected --task link with method {words}, got {options.method!r}. Drop it, or name one of them."
         )
     if options.task != "link" and options.method in PAIR_METHODS:
         raise InputError(f"Expected --task link with method {options.method}, which scores pairs of nodes. Add it.")
-    if options.task == "link" and options.method == "pgc" and options.ledger is not None:
-        raise InputError("Expected no --ledger with --task link, whose scores are not released. Drop it.")
 
 
 def check(options: Options) -> None:
@@ -162,7 +159,7 @@ def _check_form(options: Options) -> None:
 
 
 def _check_range(options: Options) -> None:
-    published = options.method == "pgc" or options.preset is not None
+    published = options.method in ("pgc", LINKS) or options.preset is not None
     without = " To ask for no features take lpgnn without --preset." * published
     for name, none_allowed, more in (("epsilon_x", not published, without), ("epsilon_y", False, "")):
         value = getattr(options, name)

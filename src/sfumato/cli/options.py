@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sfumato.catalog import words_with
+from sfumato.catalog import FACES, WORDS, words_with
 from sfumato.cli.stopped import PRIVATE
 from sfumato.errors import InputError
 from sfumato.evaluation.source import Source
@@ -242,7 +242,7 @@ class Options:
             _text(self.graph),
             edge_weight=self.edge_weight,
             max_weight=self.max_weight,
-        ).check()
+        ).check(labeled=self.method not in WORDS or FACES[WORDS[self.method]].reads_labels)
 
     def to_json(self) -> dict[str, Any]:
         """Return the form that the private state keeps: JSON values, with absolute paths."""

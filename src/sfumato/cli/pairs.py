@@ -77,7 +77,10 @@ def answer_rows(
             else write_scores(fitted, graph, rows.pairs, file)
         )
         wrote = f"scores of {told['pairs']:,} pairs"
-    seen = "This run has no privacy: they must stay." if fitted.plan.epsilon is None else "Anyone may see them."
+    seen = (
+        "Anyone who may know every link may see them." if "arcs" in fitted.plan.unit.public else "Anyone may see them."
+    )
+    seen = "This run has no privacy: they must stay." if fitted.plan.epsilon is None else seen
     typer.echo(json.dumps(told) if as_json else f"Wrote {wrote} to {told['out']}. This spent nothing. {seen}")
 
 

@@ -69,6 +69,8 @@ def given(values: dict[str, Any], command: str = "train") -> Options:
     """
     if values["split"] not in (None, "public"):
         _check_no_roles(values)
+    if values["method"] == "pgc" and values.get("task") == "link":
+        values = {**values, "method": local.LINKS}
     values = {**values, **local.implied(values)} if values["method"] in local.WORDS else values
     from sfumato.graph.datasets import default_split
 
@@ -185,7 +187,7 @@ def parse(options: Options) -> Job:
         partition=options.partition,
     )
     look = (
-        partial(local.look, asked=method, features=options.epsilon_x != 0)
+        partial(local.look, asked=method, features=options.epsilon_x != 0, links=not method.card.reads_labels)
         if options.method in local.OF_VALUES
         else None
     )

@@ -106,7 +106,7 @@ def predict(
     it, are public there. At node level each line is for its own node alone, and the file must not be published.
     """
     check_installed(*LIGHT)
-    from sfumato.catalog import load
+    from sfumato.catalog import PAIR_METHODS, load
     from sfumato.central.arrivals import graph_free, reads_features_alone
 
     fitted = load(run)
@@ -117,13 +117,18 @@ def predict(
     named: dict[str, Any] = {"dataset": dataset, "label": data.one_or_more(label), "directed": directed}
     named |= {option: _text(path) for option, path in paths.items()}
     rows = Rows(pairs, top, embeddings)
-    elsewhere = (new_nodes, new_edges, epsilon, delta, new_run, ledger, sign_key, fitted.collection)
+    elsewhere = (new_nodes, new_edges, epsilon, delta, new_run, ledger, sign_key)
     if rows.asked and any(value is not None for value in elsewhere):
         raise InputError(
-            "Expected --pairs, --top or --embeddings for the graph of the run alone, which is free and no collection. Drop the "
-            "options of other graphs."
+            "Expected --pairs, --top or --embeddings for the graph of the run alone, which is free. Drop the options of "
+            "other graphs."
         )
     if new_nodes is not None or new_edges is not None:
+        if fitted.plan.method.name in PAIR_METHODS:
+            raise InputError(
+                f"Expected a run that predicts classes with --new-nodes, got {fitted.plan.method.name}, which scores "
+                "pairs of nodes that it learned from. Train again with them."
+            )
         asked = Arriving(run, fitted, new_nodes, new_edges, out, epsilon, delta, new_run, shared, sign_key, as_json)
         told = predict_newcomers(
             asked, source_of(run, {**named, "text": tuple(text) if text else None}, context), _write_predictions
@@ -134,7 +139,13 @@ def predict(
         raise InputError("Expected --sign-key with --new-nodes only, got it for predictions of a whole graph. Drop it.")
     given = any(value is not None for value in (dataset, graph, nodes, edges))
     if fitted.collection is not None:
-        _predict_collected(run, fitted, free_file(out or run / "predictions.csv", force), as_json, given=given)
+        collected = _graph_of_collection(run, fitted, given=given)
+        if rows.asked:
+            answer_rows(run, fitted, collected, rows, out, force=force, as_json=as_json)
+            return
+        out = free_file(out or run / "predictions.csv", force)
+        _write_predictions(out, collected, fitted)
+        _say({"out": str(out), "nodes": collected.num_nodes, "epsilon_spent": 0.0}, fitted, as_json)
         return
     source = Source(**named, **_kept(run, dataset, text, graph)).check(labeled=False) if given else Source.of_run(run)
     found = source.with_roles(source.load(), 0)
@@ -170,15 +181,13 @@ def predict(
     )
 
 
-def _predict_collected(run: Path, fitted: Fitted, out: Path, as_json: bool, *, given: bool) -> None:
+def _graph_of_collection(run: Path, fitted: Fitted, *, given: bool) -> Graph:
     if given:
         raise InputError(
             "Expected no --dataset, --graph, --nodes or --edges for a run on a collection, which knows its tables: it "
             "predicts its own users, for free. Drop them; for others collect and train again."
         )
-    graph = graph_of_run(run, fitted)
-    _write_predictions(out, graph, fitted)
-    _say({"out": str(out), "nodes": graph.num_nodes, "epsilon_spent": 0.0}, fitted, as_json)
+    return graph_of_run(run, fitted)
 
 
 def _say(told: dict[str, Any], fitted: Fitted, as_json: bool, trained: bool = False) -> None:

@@ -6,7 +6,6 @@ import json
 import sys
 import time
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ from sfumato.cli.engine import running
 from sfumato.cli.methods import METHOD
 from sfumato.cli.options import HOPS, Options, set_threads, take_up
 from sfumato.cli.output import stage_bars, tell
-from sfumato.cli.parse import Job, check, given, parse, with_arcs
+from sfumato.cli.parse import Job, given, parse, with_arcs
 from sfumato.cli.scores import note_left_out, note_uncharged, show, write_words
 from sfumato.cli.stopped import PRIVATE, leaving
 from sfumato.errors import MissingDependencyError
@@ -133,11 +132,6 @@ def _train(
 ) -> None:
     start = time.perf_counter()
     check_installed(*LIGHT)
-    if options.task == "link" and options.method in local.WORDS:
-        check_installed("torch")
-        check(options)
-        links.train_links(replace(options, threads=set_threads(options.threads)), as_json)
-        return
     job = parse(options)
     if job.request.controls:
         _check_controls()

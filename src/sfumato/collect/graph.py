@@ -45,8 +45,12 @@ class Tables:
     label: str | None = None
     schema: str | None = None
 
-    def check(self, asked: Schema) -> Tables:
+    def check(self, asked: Schema, *, labeled: bool = True) -> Tables:
         """Refuse tables that do not fit what users were ``asked``.
+
+        Args:
+            asked: the schema of the collection.
+            labeled: whether the method reads labels.
 
         Raises:
             InputError: a table or the label is missing, or too much is given.
@@ -57,7 +61,9 @@ class Tables:
             raise InputError("Expected --edges FILE with this collection, got none. Name the table of public links.")
         if asked.label and self.label is not None:
             raise InputError("Expected no --label with this collection, whose users report their label. Drop it.")
-        if not asked.label and (self.nodes is None or self.label is None):
+        if not labeled and self.label is not None:
+            raise InputError("Expected no --label with --task link, which reads none. Drop it.")
+        if labeled and not asked.label and (self.nodes is None or self.label is None):
             raise InputError(
                 "Expected --nodes FILE --label COLUMN with this collection, whose users report no label: labels are public then. "
                 "Name both."
@@ -82,7 +88,7 @@ class Tables:
             raise InputError(f"Expected {str(run / _STORED)!r} to name the tables of the run, got none.") from error
 
 
-def graph_of(closed: Closed, tables: Tables) -> Graph:
+def graph_of(closed: Closed, tables: Tables, *, labeled: bool = True) -> Graph:
     """Build the public graph: a node for each id in the tables and in the collection, in the order of the ids.
 
     Where links are reported the nodes are the users of the roster, in its order, without links.
@@ -93,12 +99,13 @@ def graph_of(closed: Closed, tables: Tables) -> Graph:
     Args:
         closed: the closed collection.
         tables: what is read beside it.
+        labeled: whether the method reads labels; without them there are no roles.
 
     Raises:
         InputError: the tables do not fit what users were asked.
         DataError: the tables cannot be read, or too few users have a label.
     """
-    nodes = tables.check(closed.schema).nodes
+    nodes = tables.check(closed.schema, labeled=labeled).nodes
     if closed.schema.links:
         listed = read_alone(str(tables.nodes), label=tables.label, schema=tables.schema)
         _check_roster(closed.schema, ids_of(listed))
@@ -110,7 +117,7 @@ def graph_of(closed: Closed, tables: Tables) -> Graph:
     reported = {report.user: report.answers for report in closed.reports}
     ids = sorted({*sources, *targets, *reported, *(ids_of(alone) if alone else ())})
     places = {one: place for place, one in enumerate(ids)}
-    classes, y = _labels(closed.schema, alone, places)
+    classes, y = _labels(closed.schema, alone, places) if labeled else ((), None)
     known = y >= 0 if y is not None else np.array(["label" in reported.get(one, ()) for one in ids])
     names = tuple(closed.schema.features.columns) if closed.schema.features else ()
     graph = Graph.from_edges(
@@ -125,7 +132,7 @@ def graph_of(closed: Closed, tables: Tables) -> Graph:
         feature_names=names,
         name=closed.schema.collection,
     )
-    return _with_roles(graph, closed, known)
+    return _with_roles(graph, closed, known) if labeled else graph
 
 
 def ids_of(graph: Graph) -> list[str]:

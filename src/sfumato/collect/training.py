@@ -20,6 +20,7 @@ from sfumato.errors import DataError, InputError
 from sfumato.local.blink import BITS, DEGREES, Blink
 from sfumato.local.collection import ANSWERED, FEATURES, LABELS, USERS, packed, received
 from sfumato.local.drop import Agreement
+from sfumato.local.link_prediction import LinkPrediction
 from sfumato.local.method import LocalMethod
 from sfumato.noise.coins import SecretWords
 from sfumato.record.collected import Collected
@@ -34,6 +35,7 @@ _WANTED = {
     "lpgnn": "features or a label",
     "label-only": "a label and no features",
     "pgc": "features and no label",
+    "pgc-links": "features and no label",
     "blink": "links",
 }
 
@@ -57,8 +59,13 @@ class Training:
         return self.plan.fit(self.graph, collected=self.collected, **how)
 
     def validation(self, fitted: Fitted) -> tuple[float, float, float]:
-        """Estimate the accuracy of a ``fitted`` model from validation reports alone, without bias, and its 95 % interval."""
+        """Estimate the accuracy of a ``fitted`` model from validation reports alone, without bias, and its 95 % interval.
+
+        Of links it is the AUC of the public edges that decided when to stop, without an interval.
+        """
         method = fitted.plan.method
+        if isinstance(method, LinkPrediction):
+            return (method.validation_auc(fitted.weights, self.graph),) * 3
         if isinstance(method, LocalMethod):
             held = received(method, self.graph, fitted.plan.public, fitted.released)
             return method.validation(fitted.weights, held)
@@ -82,7 +89,7 @@ def prepare(closed: Closed, tables: Tables, word: str, preset: str | None = None
         DataError: the tables cannot be read, too few users reported, or no edge joins two of them.
     """
     method = method_of(word, closed.schema, preset)
-    graph = graph_of(closed, tables)
+    graph = graph_of(closed, tables, labeled=method.card.reads_labels)
     plan: Plan = method.calibrate(None, method.unit, graph.public_facts(method.unit))
     reports = collected(closed, graph)
     if not closed.schema.links:
@@ -120,6 +127,7 @@ def method_of(word: str, asked: Schema, preset: str | None = None) -> Any:
         "lpgnn": "links" not in has,
         "label-only": has == {"label"},
         "pgc": has == {"features"},
+        "pgc-links": has == {"features"},
         "blink": "links" in has,
     }
     if word not in fits:
@@ -135,6 +143,8 @@ def method_of(word: str, asked: Schema, preset: str | None = None) -> Any:
     budgets = {name: math.inf if settings[name] is None else settings[name] for name in ("epsilon_x", "epsilon_y")}
     if preset is not None and not asked.features:
         raise InputError(f"Expected no --preset with a collection without features, got {preset!r}. Drop it.")
+    if preset is not None and word == "pgc-links":
+        raise InputError(f"Expected no --preset with --task link, got {preset!r}. Drop it.")
     if word == "label-only":
         del budgets["epsilon_x"]
     return replace(method_for(word, {**budgets, "preset": preset}), **settings)

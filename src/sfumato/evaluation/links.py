@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sfumato._validate import fail
@@ -24,6 +25,7 @@ from sfumato.privacy.units import NoPrivacy
 if TYPE_CHECKING:
     from sfumato.evaluation.request import Prepared
     from sfumato.graph.graph import Graph
+    from sfumato.method.contract import Method
     from sfumato.method.plan import Fitted, Plan
 
 Pairs = NDArray[np.int64]
@@ -35,6 +37,12 @@ RUN, FLOOR, CEILING, NEIGHBORS = (
     "ceiling: the same, no privacy",
     "common neighbors (Adamic-Adar), no privacy",
 )
+LINKS_ALONE, IN_CLEAR, OF_LINKS = (
+    "floor: links alone, no feature",
+    "ceiling: features in the clear",
+    "common neighbors (Adamic-Adar)",
+)
+"""Titles beside a run that takes links as public and features as private."""
 _FEWEST, _CHUNK = 5, 1 << 14
 
 
@@ -51,7 +59,7 @@ class HeldOut:
 
     def score(self, scorer: Scorer) -> tuple[float, float]:
         """Return AUC and average precision of what ``scorer`` says about both kinds of pairs."""
-        from sfumato.local.link_prediction import auc, average_precision
+        from sfumato.local.edge_split import auc, average_precision
 
         links, others = scorer(self.links), scorer(self.others)
         return auc(links, others), average_precision(links, others)
@@ -79,7 +87,7 @@ def hold_out(graph: Graph, seed: int) -> HeldOut:
     links = ends[:, held & forward]
     if links.shape[1] < _FEWEST:
         raise fail("graph", graph.name, f"to have {_FEWEST} edges or more to hold out", "Bring a larger graph.")
-    from sfumato.local.link_prediction import non_edges
+    from sfumato.local.edge_split import non_edges
 
     others = non_edges(np.random.default_rng(seed), graph.num_nodes, ends[:, forward], links.shape[1])
     indptr = np.concatenate(([0], np.cumsum(np.bincount(ends[0][~held], minlength=graph.num_nodes))))
@@ -111,7 +119,7 @@ class LinkEvaluation:
     def to_dict(self, unit: str) -> dict[str, Any]:
         """Return what metrics.json holds of scores and privacy; ``unit`` is the word that was asked for."""
         plan, own = self.plan, self.scores[RUN]
-        floor, ceiling = (self.scores[name].auc if name in self.scores else None for name in (FLOOR, CEILING))
+        floor, ceiling = (self._end(name) for name in ("floor", "ceiling"))
         low, high = (None if one is None else one.mean for one in (floor, ceiling))
         return {
             "method": plan.method.name,
@@ -133,9 +141,13 @@ class LinkEvaluation:
                 "relation": plan.unit.relation,
                 "epsilon": plan.epsilon,
                 "delta": plan.delta,
+                **plan.method.shares,
             },
             "evaluation_private": False,
         }
+
+    def _end(self, name: str) -> Summary | None:
+        return next((one.auc for title, one in self.scores.items() if title.startswith(name)), None)
 
 
 def without_held_out(prepared: Prepared) -> Prepared:
@@ -167,15 +179,35 @@ def _scorers(fitted: Fitted, graph: Graph, seed: int, *, controls: bool) -> list
     run = RUN, lambda pairs: fitted.score_pairs(graph, pairs)
     if not controls:
         return [run]
-    rows = public_rows(graph)
-    plan: Plan = fitted.plan.method.calibrate(None, NoPrivacy(), graph.public_facts(NoPrivacy()))
-    clear = plan.fit(graph, seed=seed)
+    from sfumato.local.link_prediction import LinkPrediction
+
+    method = fitted.plan.method
+    if isinstance(method, LinkPrediction):
+        return _beside_public_links(fitted, replace(method, epsilon_x=None), graph, seed)
+    rows, clear = public_rows(graph), _in_clear(method, graph, seed)
     return [
         (FLOOR, lambda pairs: cosines(rows, pairs)),
         run,
         (CEILING, lambda pairs: clear.score_pairs(graph, pairs)),
         (NEIGHBORS, lambda pairs: adamic_adar(graph, pairs)),
     ]
+
+
+def _beside_public_links(fitted: Fitted, method: Method, graph: Graph, seed: int) -> list[tuple[str, Scorer]]:
+    """The same beside a run whose links are public: the floor gives each node a column of its own for features."""
+    alone = replace(graph, x=sp.eye(graph.num_nodes, dtype=np.float32, format="csr"), feature_names=(), ranges=())
+    floor, clear = (_in_clear(method, one, seed) for one in (alone, graph))
+    return [
+        (LINKS_ALONE, lambda pairs: floor.score_pairs(alone, pairs)),
+        (RUN, lambda pairs: fitted.score_pairs(graph, pairs)),
+        (IN_CLEAR, lambda pairs: clear.score_pairs(graph, pairs)),
+        (OF_LINKS, lambda pairs: adamic_adar(graph, pairs)),
+    ]
+
+
+def _in_clear(method: Method, graph: Graph, seed: int) -> Fitted:
+    plan: Plan = method.calibrate(None, NoPrivacy(), graph.public_facts(NoPrivacy()))
+    return plan.fit(graph, seed=seed)
 
 
 def adamic_adar(graph: Graph, pairs: Pairs) -> NDArray[np.float64]:

@@ -261,7 +261,7 @@ def prepare(
             f"{error} Methods with a proof under unit {unit.name}: {', '.join(words)}."
         ) from None
     plan.check(first)
-    for seed in request.seeds:
+    for seed in request.seeds if request.method.card.reads_labels else ():
         check_scorable(request.source.with_roles(graph, seed))
     return Prepared(request, graph, plan, seconds)
 

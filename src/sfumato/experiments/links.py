@@ -16,7 +16,6 @@ from sfumato.evaluation.source import Source
 from sfumato.experiments import cells
 from sfumato.experiments._tables import known
 from sfumato.experiments.runs import LINKS, constructor
-from sfumato.local.collection import asked_reports
 from sfumato.privacy.promises import weak
 from sfumato.record.certificate import LOCAL, each_feature
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from sfumato.experiments.cells import Cell, Row
     from sfumato.experiments.runs import Run
     from sfumato.graph.graph import Graph
-    from sfumato.local.link_prediction import LinkPrediction, LinkResult
+    from sfumato.local.link_prediction import LinkPrediction
 
 _SPLIT = "85/5/10"
 
@@ -65,36 +64,36 @@ def run_links(cell: Cell, data_dir: str | None) -> Row:
         DataError: the graph cannot be read, or has no features.
     """
     from sfumato.evaluation.memory import peak_mb, reset_peak
-    from sfumato.local.link_prediction import LinkPrediction
+    from sfumato.local.link_prediction import LinkPrediction, found_again
 
     start = time.perf_counter()
     reset_peak()
     task = LinkPrediction(**constructor(cell.settings))
     graph = cells._load(Source(cell.dataset, data_dir))
     began = time.perf_counter()
-    result = task.fit(graph, cell.seed)
+    result = found_again(task, graph, cell.seed)
     now = time.perf_counter()
     return {
         **cells.empty_row("done"),
         "seconds": {"train": now - began, "total": now - start},
         "peak_mb": peak_mb(),
         "metrics": {"auc": result.auc, "average_precision": result.average_precision},
-        "certificate": None if task.epsilon_x is None else _stated(task, graph, result),
+        "certificate": None if task.epsilon_x is None else _stated(task, graph),
     }
 
 
-def _stated(task: LinkPrediction, graph: Graph, result: LinkResult) -> dict[str, Any]:
+def _stated(task: LinkPrediction, graph: Graph) -> dict[str, Any]:
     """What the reports protect, claim and assume, under the names of a certificate."""
     public = graph.public_facts(task.unit)
-    asked = {"per_feature": True, "epsilon_x": task.epsilon_x}
+    plan = task.calibrate(None, task.unit, public)
     return {
         "protects": task.unit.describe(),
-        "claim": {"epsilon": result.epsilon_total, "delta": 0.0},
-        "releases": [release.to_dict() for release in asked_reports(task.asked, public)],
+        "claim": {"epsilon": plan.epsilon, "delta": plan.delta},
+        "releases": [release.to_dict() for release in plan.releases],
         "assumed_public": list(public.assumed),
         "assumptions": LOCAL["assumptions"],
         "caveats": [
-            *each_feature(asked, {"num_features": graph.num_features}),
-            *(text for _, text in weak(result.epsilon_total, 0.0)),
+            *each_feature(task.settings, {"num_features": graph.num_features}),
+            *(text for _, text in weak(plan.epsilon, plan.delta)),
         ],
     }

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sfumato.local.dendrogram import CommunityTrees as CommunityTrees
     from sfumato.local.hybrid import Hybrid as Hybrid
     from sfumato.local.label_only import LabelOnly as LabelOnly
+    from sfumato.local.link_prediction import LinkPrediction as LinkPrediction
     from sfumato.local.lpgnn import LPGNN as LPGNN
     from sfumato.local.method import LocalMethod as LocalMethod
     from sfumato.local.propagation import propagate_labels as propagate_labels
@@ -29,6 +30,7 @@ _HOME = {
     "HeatKernelRidge": "smoothing",
     "Hybrid": "hybrid",
     "LabelOnly": "label_only",
+    "LinkPrediction": "link_prediction",
     "LocalMethod": "method",
     "LPGNN": "lpgnn",
     "propagate_labels": "propagation",

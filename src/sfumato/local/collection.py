@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -136,7 +137,7 @@ def received(asked: Questions, graph: Graph, public: PublicFacts, reports: dict[
     features, labels = asked.features(public), asked.labels(public)
     estimate, noise = None, None
     if features is not None:
-        estimate = _estimate(features, reports)
+        estimate = estimated(features, reports)
         noise = np.sqrt(features.variance())
     elif asked.epsilon_x is None:
         rows = to_csr(_rows(graph))
@@ -150,7 +151,13 @@ def received(asked: Questions, graph: Graph, public: PublicFacts, reports: dict[
     return Collection(topology(graph), estimate, noise, answers, train, val, transition, public.num_features)
 
 
-def _estimate(features: Randomizer, reports: dict[str, NDArray[Any]]) -> Estimate:
+def estimated(features: Randomizer, reports: Mapping[str, NDArray[Any]]) -> Estimate:
+    """Estimate the feature rows of all users from reports.
+
+    Args:
+        features: how each user randomized its features.
+        reports: by release name, as :func:`received` takes them.
+    """
     given = unpacked(reports[FEATURES], features)
     if USERS not in reports:
         return features.estimate(given)

@@ -77,11 +77,8 @@ class AskingMethod(Method):
 
 
 @dataclass(frozen=True)
-class LocalMethod(Questions, AskingMethod):
-    r"""A local method never sees a user's values: it is its own :class:`~sfumato.randomizers.questions.Questions`.
-
-    A subclass is a frozen dataclass of flat public settings with a ``card``, :meth:`learn` and :meth:`predict`. Both get
-    a :class:`~sfumato.local.collection.Collection` and no graph, so whatever they do is post-processing.
+class ReportingMethod(Questions, AskingMethod):
+    r"""A reporting method is its own :class:`~sfumato.randomizers.questions.Questions`: they set what is protected and claimed.
 
     **Formal guarantee.** ``calibrate`` claims :math:`\epsilon = \sum_i \epsilon_i` over a user's reports, exactly, rounded
     upward (with Gaussian noise: its epsilon at ``delta``, and that delta; else delta is 0), under :attr:`unit`.
@@ -134,6 +131,15 @@ class LocalMethod(Questions, AskingMethod):
             asked = f"epsilon_x={self.epsilon_x}, epsilon_y={self.epsilon_y}"
             raise UnsupportedUnitError(f"Method {self.name!r} with {asked} has no proof under {unit}. Use {self.unit}.")
         return asked_reports(self, public)
+
+
+@dataclass(frozen=True)
+class LocalMethod(ReportingMethod):
+    r"""A local method learns the classes of nodes, and never sees a user's values.
+
+    A subclass is a frozen dataclass of flat public settings with a ``card``, :meth:`learn` and :meth:`predict`. Both get
+    a :class:`~sfumato.local.collection.Collection` and no graph, so whatever they do is post-processing.
+    """
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
         """Make a plan of the collection; no data is seen. Arguments are those of :meth:`AskingMethod.calibrate`.

@@ -28,6 +28,7 @@ class Face:
         targets: kinds of :class:`~sfumato.graph.targets.Targets` that it learns, beside classes.
         candidates: settings that tuning chooses from unless told others; None where the method cannot be tuned.
         citations: keys in ``report/references.bib`` of the works that it rests on.
+        reads_labels: whether it reads labels, or other targets; otherwise it is given a graph without them.
 
     >>> Face("gap", "noisy aggregates", options={"hops": "num_hops"}).spoken
     ('gap',)
@@ -42,6 +43,7 @@ class Face:
     targets: tuple[str, ...] = ()
     candidates: tuple[Mapping[str, Any], ...] | None = None
     citations: tuple[str, ...] = ()
+    reads_labels: bool = True
 
     @property
     def spoken(self) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -137,6 +137,10 @@ class Method(Listed):
         """
         return ""
 
+    def view(self, graph: Graph) -> Graph:
+        """Return what the method is given of a graph: all of it, or all but labels where the card says that none is read."""
+        return graph if self.card.reads_labels else replace(graph, y=None, classes=(), targets=None)
+
     def check(self, graph: Graph) -> None:
         """Refuse a graph that the method cannot learn from, before anything is charged."""
         return
@@ -202,12 +206,17 @@ class Method(Listed):
         Raises:
             InputError: the method scores nodes.
         """
-        raise fail("method", self.name, "to score pairs of nodes", "Train link-messages with --task link.")
+        raise fail("method", self.name, "to score pairs of nodes", "Train link-messages or pgc with --task link.")
 
-    def released_rows(self, plan: Planned, released: Arrays) -> NDArray[np.float32]:
+    @property
+    def rows_called(self) -> str:
+        """Return how the audience names what :meth:`released_rows` gives."""
+        return "noisy aggregates"
+
+    def released_rows(self, plan: Planned, weights: Arrays, released: Arrays) -> NDArray[np.float32]:
         """Return the released row of each node, float32 [num_nodes, columns]: all noisy sums, side by side.
 
-        ``plan`` and ``released`` are those of :meth:`scores`.
+        ``plan``, ``weights`` and ``released`` are those of :meth:`scores`.
 
         Raises:
             InputError: the method releases no such rows.

@@ -148,7 +148,7 @@ class Plan(ShownPlan, Planned):
 
         Whatever stops it carries a note (``__notes__``) of what the ledgers on disk are charged.
         """
-        seed = check_int(low=0, high=2**32 - 1, seed=seed)
+        seed, graph = check_int(low=0, high=2**32 - 1, seed=seed), self.method.view(graph)
         if graph.roles is None:
             graph = graph.with_split(self.unit.split or DEFAULT_FRACTIONS, labeled="labels" in self.unit.public)
         checks.check_collected(self.unit, collected)
@@ -214,14 +214,16 @@ class Plan(ShownPlan, Planned):
         """
         facts = graph.public_facts(self.unit)
         checks.check_names(graph, self.public.assumed)
-        learns, reads = self.method.origin is None, self.method.card.reads_weights
-        checks.check_same(self.public, facts if reads else replace(facts, max_weight=None), learns=learns)
+        learns, card = self.method.origin is None, self.method.card
+        known = facts if card.reads_weights else replace(facts, max_weight=None)
+        checks.check_same(self.public, known, learns=learns and card.reads_labels)
         if not learns:
             self.method.check(graph)
             return
         checks.check_stated(self.public, facts)
-        checks.check_learnable(graph, self.unit, labeled=labeled)
-        if graph.y is not None:
+        if self.method.card.reads_labels:
+            checks.check_learnable(graph, self.unit, labeled=labeled)
+        if graph.y is not None or not self.method.card.reads_labels:
             self.method.check(graph)
 
 

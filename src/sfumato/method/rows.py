@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from sfumato.method.graph_key import GraphKey
     from sfumato.record.certificate import Certificate
 
-_ROWS = "noisy aggregates"
 _PAIRS_AT_ONCE = 1 << 22
 _ALONE = "Features alone predict here: use sfumato.central.arrivals.graph_free(fitted, graph), which spends nothing."
 _SPENDS = "Predicting on another private graph spends budget: use calibrate_inference(budget, unit, public).fit(graph)."
@@ -108,7 +107,7 @@ class ReleasedRows:
     def embeddings(self, graph: Graph) -> NDArray[np.float32]:
         """Return the released row of each node as features for other tools, float32 [num_nodes, columns]. This spends nothing.
 
-        Anyone may see them, if the certificate lets anyone see the noisy aggregates; else they are refused.
+        Anyone may see them, if the certificate lets anyone see such rows; else they are refused.
 
         Args:
             graph: the graph that was fitted; its edges and values are not read.
@@ -117,11 +116,12 @@ class ReleasedRows:
             InputError: the rows may not leave, or there are none, or the graph is another.
         """
         self.check_fitted(graph)
-        if _ROWS not in self.certificate.values["who_may_see"]["anyone"]:
+        rows = self.ran.method.rows_called
+        if rows not in self.certificate.values["who_may_see"]["anyone"]:
             raise fail(
                 "run",
                 self.ran.method.name,
-                f"to let anyone see {_ROWS}",
+                f"to let anyone see {rows}",
                 "Its certificate says who may see which rows.",
             )
-        return self.ran.method.released_rows(self.ran, self.released)
+        return self.ran.method.released_rows(self.ran, self.weights, self.released)

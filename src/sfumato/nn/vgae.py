@@ -112,6 +112,7 @@ def train_vgae(
     weight_decay: float = 0.01,
     min_epochs: int = 100,
     max_epochs: int = 500,
+    report: Callable[[int, int], None] | None = None,
 ) -> int:
     """Train by Adam on reconstruction loss + divergence / n, in place, and return the epochs it took.
 
@@ -126,6 +127,7 @@ def train_vgae(
         weight_decay: the weight decay of Adam.
         min_epochs: training does not end before.
         max_epochs: training ends here at the latest.
+        report: is called with the epochs done and ``max_epochs``.
 
     ``non_edges(m)`` draws m fresh pairs [2, m] for each loss. The loss on the validation edges is checked every 10
     epochs; training ends when 10 checks in a row brought no better one, and keeps the last weights, as published.
@@ -139,6 +141,8 @@ def train_vgae(
         (loss + divergence(mean, log_std) / len(mean)).backward()
         optimizer.grad.add_(optimizer.flat, alpha=weight_decay)
         optimizer.step()
+        if report is not None:
+            report(epoch, max_epochs)
         if epoch % _CHECK_EVERY:
             continue
         model.eval()

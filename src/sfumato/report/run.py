@@ -330,7 +330,12 @@ def _pictures(run: Run) -> tuple[Section, ...]:
 
 def _evaluation(run: Run) -> Section:
     parts: list[Part] = [_FROM_REPORTS if run.validation else _FROM_TRUTH]
-    if run.validation is not None:
+    if run.validation is not None and "validation_auc" in run.validation:
+        parts.append(
+            f"Validation AUC: {percent(run.validation['validation_auc'])} %, of public links that decided when to stop, against "
+            "pairs without a link."
+        )
+    elif run.validation is not None:
         found = run.validation["validation_accuracy"]
         noise = " The noise of reports is taken out on average, so it may lie outside 0 to 100 %; the interval is cut there."
         parts.append(

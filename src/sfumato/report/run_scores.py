@@ -12,6 +12,8 @@ from sfumato.report.page import Facts, Section, Table
 from sfumato.report.run_figures import THIS_RUN, price_figure
 from sfumato.report.words import interval, percent
 
+_READS_NOTHING = "reads no graph and costs the same"
+
 
 def price_sections(metrics: Mapping[str, Any] | None, method: str) -> tuple[Section, ...]:
     """Return the section with floor, run and ceiling as bars, which is what a reader wants to know first.
@@ -27,10 +29,14 @@ def price_sections(metrics: Mapping[str, Any] | None, method: str) -> tuple[Sect
     if metrics is None or len(found) < 2:
         return ()
     text, gain = "What this run reaches beside its controls.", metrics.get("graph_gain_recovered")
+    on_links = (
+        metrics.get("task") == "link" and "epsilon_x" in metrics["privacy"]
+    )  # these are public, and features are not
+    added, reads = ("features add", "asks nobody and costs nothing") if on_links else ("the graph adds", _READS_NOTHING)
     if gain is not None and gain >= 0:
-        text += f" It keeps {100 * gain:.0f} % of what the graph adds without privacy."
+        text += f" It keeps {100 * gain:.0f} % of what {added} without privacy."
     elif gain is not None:
-        text += " It is below the floor, which reads no graph and costs the same: release the floor instead."
+        text += f" It is below the floor, which {reads}: release the floor instead."
     return (Section("price", "The price of privacy", (text, price_figure(found, _score(metrics))), kind="outside"),)
 
 
@@ -54,7 +60,7 @@ def scores_section(metrics: Mapping[str, Any], method: str) -> Section:
     ]
     if metrics.get("graph_gain_recovered") is not None:
         gain = f"{100 * metrics['graph_gain_recovered']:.0f} % = (this run - floor) / (ceiling - floor)"
-        facts.append(("Graph gain kept", gain))
+        facts.append(("Gain kept" if metrics.get("task") == "link" else "Graph gain kept", gain))
     seconds = metrics.get("seconds") or {}
     facts += [(f"Seconds, {name}", f"{value:.2f}") for name, value in seconds.items() if value is not None]
     if metrics.get("peak_mb"):
@@ -68,13 +74,18 @@ def _score(metrics: Mapping[str, Any]) -> str:
     return f"Test {TITLES[metrics.get('score', 'accuracy')]}"
 
 
+def _of_pairs(metrics: Mapping[str, Any], name: str) -> str:
+    title = next((title for title in metrics.get("controls") or () if title.startswith(name)), name)
+    return title[:1].upper() + title[1:]
+
+
 def _scores(metrics: Mapping[str, Any], method: str) -> list[tuple[str, Summary]]:
     """The test scores (of links: the AUC) of controls and run, by which they are compared; the run is second to last."""
     if metrics.get("task") == "link":
         found = (
-            ("Floor: public likeness, no edge", "floor"),
+            (_of_pairs(metrics, "floor"), "floor"),
             (THIS_RUN, "test_auc"),
-            ("Ceiling: no privacy", "ceiling"),
+            (_of_pairs(metrics, "ceiling"), "ceiling"),
         )
         return [(title, Summary(**metrics[key])) for title, key in found if metrics.get(key)]
     beside = titles(method, metrics).items() if method in METHODS else ()

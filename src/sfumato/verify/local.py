@@ -13,7 +13,13 @@ from .kinds import Planned, Reports
 from .reports import FEATURES, LABELS, QUESTIONS, SENT, feature_form, label_form, report_faults
 from .rules import Certificate, Rules, Tensors
 
-_COLUMNS, _HEADS = 256, 4
+_COLUMNS, _HEADS, _CODE = 256, 4, 16
+_SEEN_WITH_LINKS = ["codes of nodes (if every link may be known)", "scores of all pairs (if every link may be known)"]
+_OF_LINKS = [
+    "Links are not protected: the server knows them all, and codes and scores were made to tell them. Show the release only to "
+    "those who may know every link.",
+    "No label is read, so none is randomized: there is no epsilon_y. Nothing is claimed about labels.",
+]
 
 
 class Local(Rules):
@@ -109,6 +115,35 @@ class LPGNN(Local):
             **layer("network.second.", heads * width, classes, 1),
         }
         return {**layers, "selection": [4], **({"feature_seed": [1]} if settings["features_in"] == "random" else {})}
+
+
+class LinkPrediction(Local):
+    """The rules of method pgc-links: users report features and no label; each gets a code, and pairs of codes a score."""
+
+    settings: ClassVar = {
+        **QUESTIONS, "learning_rate": "positive up to 10", "weight_decay": "amount", "max_epochs": "count",
+    }  # fmt: skip
+    audience: ClassVar = {"local": {**SENT, "anyone": ["reports", *_SEEN_WITH_LINKS]}}
+
+    def faults(self, certificate: Certificate) -> Iterator[str]:
+        """Yield a problem for a question or fact about labels, which are not read, and for no question about features."""
+        yield from super().faults(certificate)
+        settings, facts = certificate["settings"], certificate["public_facts"]
+        if settings["epsilon_y"] is not None:
+            yield "certificate.json: settings.epsilon_y: expected null, since method pgc-links asks for no label"
+        if settings["epsilon_x"] == 0:
+            yield "certificate.json: settings.epsilon_x: expected a budget or null, since links are told apart by features"
+        for name in ("num_train", "num_classes"):
+            if facts[name]:
+                yield f"certificate.json: public_facts.{name}: expected 0, since method pgc-links reads no label"
+
+    def networks(self, certificate: Certificate, found: Iterable[str] = ()) -> Tensors:
+        """Return the shape of the codes: a row for each node."""
+        return {"codes": [certificate["public_facts"]["num_nodes"], _CODE]}
+
+    def caveats(self, certificate: Certificate) -> list[str]:
+        """Return what is spent on every feature, and that nothing is claimed about links and labels."""
+        return [*super().caveats(certificate), *([] if certificate["unit"]["name"] == "none" else _OF_LINKS)]
 
 
 def _linear(at: str, columns: int, width: int, heads: int) -> Tensors:

@@ -36,6 +36,7 @@ METHODS = {
     "label-only": "local:LabelOnly",
     "hybrid": "local:Hybrid",
     "lpgnn": "local:LPGNN",
+    "pgc-links": "local:LinkPrediction",
     "blink": "links:Blink",
     "pate": "pate:PATE",
 }
