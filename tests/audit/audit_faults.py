@@ -158,7 +158,7 @@ def same_noise_for_all_hops(real):
             unit, released_messages=gap.reads_released(unit, hop)
         )
         self.session.charge(f"aggregate/{hop}")
-        return exact(gap.Arcs(*self.arcs), rows) + noise_of(self.noise, stddev, rows.shape)
+        return exact(self.arcs, rows) + noise_of(self.noise, stddev, rows.shape)
 
     return call
 

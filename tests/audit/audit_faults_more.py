@@ -52,9 +52,9 @@ def turned_for_each_hop(real):
         unit, name = self.plan.unit, f"aggregate/{hop}"
         self.session.charge(name)
         sensitivity = gap.hop_sensitivity(unit, released_messages=gap.reads_released(unit, hop))
-        key = derive_key(derive_key(self.session.key, "one"), operand_mac(self.session.key, *self.arcs))
+        key = derive_key(derive_key(self.session.key, "one"), operand_mac(self.session.key, *self.arcs.arrays))
         noise = noise_of(key, self.plan.event(name).noise_multiplier * sensitivity, rows.shape)
-        return exact(gap.Arcs(*self.arcs), rows) + np.roll(noise, hop, axis=0)
+        return exact(self.arcs, rows) + np.roll(noise, hop, axis=0)
 
     return call
 
