@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.interpolate import make_smoothing_spline
 from scipy.stats import t as student
 
+from sfumato.experiments.pages import stamped
 from sfumato.report.drawing import PALETTE, Figure, canvas, finish, legend, style
 from sfumato.report.markdown import to_markdown
 from sfumato.report.page import Code, Items, Page, Part, Section, Table
@@ -48,7 +49,7 @@ def write(lines: Sequence[Line], out: Path) -> None:
     if not any("trace" in line for line in lines):
         print("No page: the log holds no PATE+ yet.")
         return
-    days, seeds = sorted({line["date"] for line in lines}), {line["seed"] for line in lines if "trace" in line}
+    days = sorted({line["date"] for line in lines})
     regimes = {name: own for name, own in ((name, of(lines, name)) for name in TITLES) if traces(own)}
     page = Page(
         "Disagreements of two discriminators, Fashion-MNIST (thesis figure 3.3)",
@@ -63,10 +64,8 @@ def write(lines: Sequence[Line], out: Path) -> None:
             ),
         ),
     )
-    title, lead, rest = to_markdown(page).split("\n\n", 2)
     out.mkdir(parents=True, exist_ok=True)
-    stamp = f"Date: {days[-1]}. Seeds: {len(seeds)}."
-    (out / "pate-figure-3-3.md").write_text("\n\n".join([title, lead, stamp, rest]))
+    (out / "pate-figure-3-3.md").write_text(stamped(to_markdown(page), date=days[-1]))
     for figure in page.figures():
         (out / f"{figure.name}.svg").write_text(figure.alone())
 

@@ -69,19 +69,20 @@ def stamp(seeds: Iterable[int], date: str | None = None) -> str:
     return f"Date: {date or datetime.now(UTC).date().isoformat()}. Seeds: {words}."
 
 
-def stamped(page: str, seeds: Iterable[int] | None = None) -> str:
+def stamped(page: str, seeds: Iterable[int] | None = None, date: str | None = None) -> str:
     r"""Put the line of :func:`stamp` below the lead of a page.
 
     Args:
         page: a page in Markdown.
         seeds: the numbers of seeds of its rows; None takes those that its tables count.
+        date: the day of the measurement; None is today.
 
     >>> print(stamped("# A table\n\nA lead.\n\nA text.\n", [3]).splitlines()[4][-9:])
     Seeds: 3.
     """
     counts = [row.seeds for row in _rows(page)] if seeds is None else seeds
     title, lead, rest = page.split("\n\n", 2)
-    return "\n\n".join([title, lead, stamp(counts), rest])
+    return "\n\n".join([title, lead, stamp(counts, date), rest])
 
 
 def read_page(text: str) -> Recorded:
