@@ -49,7 +49,8 @@ STARTS = (
 )
 NOTHING = (
     "Columns that tell nothing, and no hops: what is reached is near the largest class, and print spreads by 5.6. The same "
-    "columns with the hops and the choice of epoch of the reports are 50 points higher on the same page, so they are no worse as input."
+    "columns with the hops and the choice of epoch of the reports are 50 points higher on the same page, so they are no worse as "
+    "input."
 )
 REASONS = (
     (".*", "GAP, one node", BERKELEY_ONLY.format("57.4 ± 0.5")),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sfumato.errors import DataError
+from sfumato.errors import DataError, SchemaError
 from sfumato.graph import Graph, _tables, importing, read_csv
 
 EDGE = ("--unit", "edge", "--epsilon", "4", "--delta", "1e-6")
@@ -85,15 +85,13 @@ def test_check_finds_a_changed_value(sfumato, store, tmp_path):
 
 def test_opening_a_store_keeps_arrays_on_disk(store, tmp_path):
     copy = shutil.copytree(store, tmp_path / "copy")
-    np.save(copy / "indices.npy", np.load(copy / "indices.npy")[::-1])  # neither sorted nor symmetric
-    graph = Graph.load(copy, check=False)
+    graph = Graph.load(copy)
     assert all(isinstance(array.base, np.memmap) for array in (graph.indptr, graph.indices, graph.x))
     np.save(copy / "indices.npy", np.load(copy / "indices.npy")[1:])
     with pytest.raises(DataError, match=r"indices\.npy to hold <i4 of shape"):
-        Graph.load(copy, check=False)
+        Graph.load(copy)
 
 
-@pytest.mark.parametrize("check", [True, False])
 @pytest.mark.parametrize(
     ("name", "value", "problem"),
     [
@@ -102,25 +100,88 @@ def test_opening_a_store_keeps_arrays_on_disk(store, tmp_path):
         ("indptr", 3 << 20, "indptr to start at 0, never fall"),
     ],
 )
-def test_arcs_out_of_range_are_never_read(store, tmp_path, check, name, value, problem):
+def test_arcs_out_of_range_are_never_read(store, tmp_path, name, value, problem):
     copy = shutil.copytree(store, tmp_path / "copy")
     array = np.load(copy / f"{name}.npy")
     array[1] = value
     np.save(copy / f"{name}.npy", array)
     with pytest.raises(DataError, match=problem):
-        Graph.load(copy, check=check)
+        Graph.load(copy)
 
 
 @pytest.mark.parametrize(("name", "value"), [("x_indices", 9), ("x_indices", -1), ("x_indptr", 5)])
 def test_sparse_features_out_of_range_are_never_read(tmp_path, name, value):
     rows = sp.csr_matrix(np.eye(3, dtype=np.float32))
     folder = Graph.from_edges([0, 1], [1, 2], 3, directed=False, x=rows).save(tmp_path / "graph")
-    assert Graph.load(folder, check=False).num_features == 3
+    assert Graph.load(folder).num_features == 3
     array = np.load(folder / f"{name}.npy")
     array[1] = value
     np.save(folder / f"{name}.npy", array)
     with pytest.raises(DataError, match="stored features to be sparse rows"):
-        Graph.load(folder, check=False)
+        Graph.load(folder)
+
+
+def edited(folder, **facts):
+    """Change facts of a stored graph by hand, as whoever may write to it can."""
+    path = folder / "graph.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | facts))
+    return folder
+
+
+def star(**fields):
+    return Graph.from_edges([0, 0, 0], [1, 2, 3], 4, directed=False, **fields)
+
+
+def test_what_a_sensitivity_rests_on_is_checked_when_a_store_is_opened(sfumato, tmp_path):
+    kept = star(max_degree=3).save(tmp_path / "promise")
+    assert Graph.load(kept).max_degree == 3
+    with pytest.raises(SchemaError, match="at most max_degree=2"):
+        Graph.load(edited(kept, max_degree=2))
+    result = sfumato("data", "check", edited(kept, max_degree=4))
+    assert (result.code, "graph.json to be as it was written" in result.out) == (1, True)
+
+    kept = star(degree_bounds=[3, 1, 1, 1]).save(tmp_path / "bounds")
+    np.save(kept / "degree_bounds.npy", np.array([2, 1, 1, 1]))
+    with pytest.raises(SchemaError, match="its declared bound"):
+        Graph.load(kept)
+
+    kept = star().save(tmp_path / "repeated")
+    np.save(kept / "indices.npy", np.array([1, 1, 3, 0, 0, 0], np.int32))
+    with pytest.raises(DataError, match="sorted and unique"):
+        Graph.load(kept)
+
+    kept = star(edge_weight=[1.0, 2.0, 3.0], max_weight=4.0).save(tmp_path / "weights")
+    np.save(kept / "weights.npy", np.load(kept / "weights.npy") * np.uint16(2))
+    with pytest.raises(DataError, match="clipped to their public bound"):
+        Graph.load(kept)
+
+    kept = edited(star(y=[0, 1, 0, 1], x=np.eye(4)).save(tmp_path / "rows"))
+    np.save(kept / "x.npy", np.eye(4, dtype=np.float32)[:2])
+    facts = json.loads((kept / "graph.json").read_text())
+    facts["arrays"]["x"]["shape"] = [2, 4]
+    with pytest.raises(DataError, match="x of every node"):
+        Graph.load(edited(kept, arrays=facts["arrays"]))
+
+
+def test_a_table_that_changes_during_an_import_is_refused(first, tmp_path, monkeypatch):
+    merge, nodes = importing._Import._merge, shutil.copy(first[1], tmp_path / "nodes.csv")
+
+    def changing(*given):
+        nodes.write_text(nodes.read_text() + "\n")
+        return merge(*given)
+
+    monkeypatch.setattr(importing._Import, "_merge", changing)
+    with pytest.raises(DataError, match="stay as they are during an import"):
+        importing.import_tables(nodes, first[3], tmp_path / "store", label="year")
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_folder_of_somebody_else_is_left_alone(first, tmp_path):
+    (tmp_path / "store.partial").mkdir()
+    (tmp_path / "store.partial" / "thesis.txt").write_text("mine")
+    with pytest.raises(DataError, match="the work of a stopped import"):
+        importing.import_tables(first[1], first[3], tmp_path / "store", label="year")
+    assert (tmp_path / "store.partial" / "thesis.txt").read_text() == "mine"
 
 
 def test_a_store_stands_wherever_a_data_set_does(sfumato, store, tmp_path):

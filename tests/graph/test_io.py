@@ -330,3 +330,28 @@ def test_one_hundred_thousand_edges_of_text_ids(read):
     distinct = {(a, b) for a, b in ends.tolist() if a != b}
     assert graph.num_arcs == len(distinct)
     assert graph.num_arcs + sum(graph.merged.values()) == 100_000
+
+
+def test_no_sign_of_an_id_starts_a_comment(tmp_path):
+    (tmp_path / "nodes.csv").write_text("id,y\n#1,a\n#2,b\n3,a\n4,b\n")
+    (tmp_path / "edges.csv").write_text("source,target\n#1,3\n3,4\n#2,4\n")
+    graph = read_csv(tmp_path / "nodes.csv", tmp_path / "edges.csv", label="y")
+    assert (graph.node_ids.tolist(), graph.num_edges) == (["#1", "#2", "3", "4"], 3)
+
+
+def test_the_path_of_a_file_says_nothing_of_its_contents(tmp_path):
+    folder = tmp_path / "y=7"
+    folder.mkdir()
+    (folder / "nodes.csv").write_text("id,y\na,x\nb,z\nc,x\n")
+    (folder / "edges[1].csv").write_text("source,target\na,b\nb,c\n")
+    (folder / "edges1.csv").write_text("source,target\na,c\n")
+    graph = read_csv(folder / "nodes.csv", folder / "edges[1].csv", label="y")
+    assert (graph.classes, graph.num_edges, graph.num_features) == (("x", "z"), 2, 0)
+
+
+@pytest.mark.parametrize("low", [-(2**63) + 5, -5])
+def test_numbers_too_far_from_all_ids_are_no_nodes(tmp_path, low):
+    (tmp_path / "nodes.csv").write_text("id,y\n" + "".join(f"{low + i},a\n" for i in range(20)))
+    (tmp_path / "edges.csv").write_text(f"source,target\n{low},{2**63 - 1}\n")
+    with pytest.raises(DataError, match="has an unknown node in column .target."):
+        read_csv(tmp_path / "nodes.csv", tmp_path / "edges.csv", label="y")

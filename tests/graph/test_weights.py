@@ -195,10 +195,9 @@ def test_other_forms_of_pyg_and_networkx_are_refused():
 def test_a_store_keeps_weights(tmp_path):
     graph = payments()
     graph.save(tmp_path / "store")
-    for check in (False, True):
-        found = Graph.load(tmp_path / "store", check=check)
-        assert np.array_equal(found.weights.steps, graph.weights.steps)
-        assert found.weights.bound == 100
+    found = Graph.load(tmp_path / "store")
+    assert np.array_equal(found.weights.steps, graph.weights.steps)
+    assert found.weights.bound == 100
     replace(graph, weights=None).save(tmp_path / "plain")
     assert "max_weight" not in (tmp_path / "plain" / "graph.json").read_text()
     assert Graph.load(tmp_path / "plain").weights is None

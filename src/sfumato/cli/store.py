@@ -66,7 +66,7 @@ def import_store(
         if out.with_name(out.name + PARTIAL).exists():
             error.add_note("The same command goes on after the last finished stage.")
         raise
-    graph = Graph.load(out, check=False)
+    graph = Graph.load(out)
     told = {
         "out": str(out),
         "nodes": graph.num_nodes,

@@ -184,7 +184,7 @@ class Source:
         if self.graph is not None:
             from sfumato.graph.graph import Graph
 
-            return self._as_declared(Graph.load(self.graph, check=False), f"Graph {self.graph!r}")
+            return self._as_declared(Graph.load(self.graph), f"Graph {self.graph!r}")
         from sfumato.graph.io import read_csv, read_parquet
 
         kinds = {Path(str(path)).suffix.lower() in (".parquet", ".pq") for path in (self.nodes, self.edges)}

@@ -32,7 +32,7 @@ def file_table(path: str | Path, texts: Callable[[list[str]], set[str | None]]) 
     """Read a CSV or Parquet file as an Arrow table; ``texts`` names the columns that stay text."""
     with require("duckdb").connect() as connection:
         if is_parquet(path):
-            return table(partial(connection.read_parquet, str(existing(path))), str(path))
+            return table(partial(connection.read_parquet, _literal(path)), str(path))
         return table(partial(csv_relation, connection, path, texts), str(path))
 
 
@@ -85,7 +85,7 @@ class FileTable:
         duckdb = require("duckdb")
         with duckdb.connect(config=self._config) as connection:
             if is_parquet(self.path):
-                relation = guarded(partial(connection.read_parquet, self.place), self.place)
+                relation = guarded(partial(connection.read_parquet, _literal(self.path)), self.place)
             else:
                 relation = csv_relation(connection, self.path, self._texts)
             yield relation.project(", ".join(map(_quoted, names))) if names else relation
@@ -100,6 +100,11 @@ def existing(path: str | Path) -> Path:
     if not Path(path).is_file():
         raise DataError(f"Expected {path} to be a file, but there is none. Check the path.")
     return Path(path)
+
+
+def _literal(path: str | Path) -> str:
+    """The path of a file that is there, in the form in which DuckDB takes no sign of it for a pattern."""
+    return re.sub(r"[*?\[]", r"[\g<0>]", str(existing(path)))
 
 
 def guarded(read: Callable[[], Any], place: str) -> Any:
@@ -171,7 +176,10 @@ def documents_of(nodes: Any, columns: Sequence[str], place: str) -> Documents:
 def csv_relation(connection: Any, path: str | Path, texts: Callable[[list[str]], set[str | None]]) -> Any:
     """Open a CSV file; ids and declared columns, which ``texts`` names, stay text, so that 007 is not 7."""
     place, mark = str(existing(path)), _delimiter(Path(path))
-    read = partial(connection.read_csv, place, header=True, sep=mark, quotechar='"', skiprows=0)
+    read = partial(
+        connection.read_csv, _literal(path), header=True, sep=mark, quotechar='"', skiprows=0,
+        comment="", hive_partitioning=False,
+    )  # fmt: skip
     try:
         names = list(guarded(read, place).columns)
     except DataError:

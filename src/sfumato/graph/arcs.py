@@ -140,24 +140,15 @@ def check_node_ids_in_range(name: str, values: Any, num_nodes: int) -> np.ndarra
     return nodes
 
 
-def check_range(indptr: Any, indices: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the arrays as int64 and int32 if rows and targets are in range. Compiled loops over arcs rely on this.
-
-    Raises:
-        DataError: they are not.
-    """
-    indices = np.asarray(indices)
-    indptr = check_pointers(indptr, len(indices) if indices.ndim else 0)
-    return indptr, check_node_ids_in_range("indices", indices, len(indptr) - 1).astype(np.int32, copy=False)
-
-
 def check_arcs(indptr: Any, indices: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the arrays as int64 and int32 if targets are in range, sorted in each row and never repeated.
 
     Raises:
         DataError: they are not.
     """
-    indptr, indices = check_range(indptr, indices)
+    indices = np.asarray(indices)
+    indptr = check_pointers(indptr, len(indices) if indices.ndim else 0)
+    indices = check_node_ids_in_range("indices", indices, len(indptr) - 1).astype(np.int32, copy=False)
     falls = indices[1:] <= indices[:-1]
     starts = indptr[1:-1]
     falls[starts[(starts > 0) & (starts < len(indices))] - 1] = False

@@ -113,9 +113,8 @@ def build_graph(nodes: Any, edges: Any, how: Reading, places: tuple[str, str], f
     outside = found.fields["outside"] | outside
     fields = {**found.fields, "outside": outside, "x": x, "merged": packing.merged(rows, rows - kept)}
     indptr = packing.indptr()
-    return Graph.from_sorted(
-        indptr, indices, directed=directed, **weighed.of(fields, indptr, indices, pairs=not directed)
-    )
+    fields = weighed.of(fields, indptr, indices, pairs=not directed)
+    return Graph.from_sorted(indptr, indices, directed=directed, **fields)
 
 
 def read_facts(nodes: Any, how: Reading, place: str, first_row: int) -> Nodes:
@@ -237,7 +236,7 @@ class Places:
         numbers = values.to_numpy()
         if not len(numbers):
             return numbers.astype(np.int32)
-        if numbers.min() < self._low or numbers.max() - self._low >= len(self._table):
+        if numbers.min() < self._low or int(numbers.max()) - self._low >= len(self._table):
             return positions(values, self.ids)
         codes: np.ndarray = self._table[numbers - self._low]
         return codes

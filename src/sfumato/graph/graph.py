@@ -17,7 +17,6 @@ from sfumato.graph.arcs import (
     check_arcs,
     check_node_ids_in_range,
     check_pointers,
-    check_range,
     check_symmetric,
     nothing_merged,
     owners,
@@ -42,7 +41,7 @@ from sfumato.graph.shown import ShownGraph
 from sfumato.graph.splits import DEFAULT_FRACTIONS, random_roles
 from sfumato.graph.storage import features_apart, load_arrays, save_arrays, stored_features
 from sfumato.graph.targets import RANGE, Targets
-from sfumato.graph.weights import EdgeWeights, with_weights
+from sfumato.graph.weights import EdgeWeights, check_steps, with_weights
 
 _STORED = (
     "directed",
@@ -365,21 +364,22 @@ class Graph(ShownGraph, FeaturesHeld):
         return facts | {"target": target, "widths": widths}
 
     @classmethod
-    def load(cls, directory: str | Path, mmap: bool = True, check: bool = True) -> Graph:
+    def load(cls, directory: str | Path, mmap: bool = True) -> Graph:
         """Read the ``directory`` that :meth:`save` or :func:`~sfumato.graph.importing.import_tables` wrote.
 
-        With ``mmap`` arrays stay on disk until they are read. Types, shapes and the ranges of arcs and of sparse features are
-        checked. With ``check`` the order of arcs and bounds on degrees are, too. Values of features, ids and the reverse of every
-        arc are trusted as saved.
+        With ``mmap`` arrays stay on disk until they are read. Whatever a sensitivity rests on is checked: arcs are in order, none
+        is there twice, promises and bounds on degrees hold, weights are clipped. So are types, shapes and the columns of sparse
+        features. Values of features, ids and the reverse of every arc are trusted as saved.
 
         Raises:
             DataError: a file is missing or damaged.
+            SchemaError: a node has more arcs than graph.json promises.
         """
         absent: dict[str, Any] = {"outside": {}, "image_shape": None, "ranges": ()}
         absent |= dict.fromkeys(("target", "widths", "max_weight"))
         arrays, facts = load_arrays(Path(directory), _STORED, absent, mmap)
         arrays["x"] = stored_features(arrays, len(arrays["indptr"]) - 1, facts["num_features"], facts["widths"])
-        indptr, indices = (check_arcs if check else check_range)(arrays.pop("indptr"), arrays.pop("indices"))
+        indptr, indices = check_arcs(arrays.pop("indptr"), arrays.pop("indices"))
         fields: dict[str, Any] = {name: facts[name] for name in _STORED if name not in _DERIVED}
         fields |= {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
         fields["ranges"] = tuple(map(tuple, fields["ranges"]))
@@ -387,7 +387,12 @@ class Graph(ShownGraph, FeaturesHeld):
             fields["targets"] = Targets(values=arrays.pop("targets"), names=fields["classes"], **facts["target"])
         if facts["max_weight"] is not None:
             fields["weights"] = EdgeWeights(arrays.pop("weights"), facts["max_weight"])
-        checked: tuple[Any, ...] = (indptr, indices, fields["directed"], fields["max_degree"])
-        checked += (arrays["x"], arrays.get("node_ids"))
-        checked += () if check else (arrays.get("degree_bounds"), fields.get("weights"))
-        return cls(indptr, indices, **arrays, **fields, _checked=checked)
+            check_steps(fields["weights"].steps, len(indices))
+        for name in ("x", "node_ids"):
+            if arrays.get(name) is not None and arrays[name].shape[0] != len(indptr) - 1:
+                raise DataError(
+                    f"Expected {directory} to hold {name} of every node, got others. Import or save it again."
+                )
+        check_promise(fields["max_degree"], indptr, indices)
+        checked = indptr, indices, fields["directed"], fields["max_degree"], arrays["x"], arrays.get("node_ids")
+        return cls(indptr, indices, **arrays, **fields, _checked=(*checked, None, fields.get("weights")))

@@ -81,6 +81,10 @@ def import_tables(
     work = out.with_name(out.name + PARTIAL)
     if out.exists() and not (work / "import.json").exists():
         raise DataError(f"Expected {out} not to exist yet. Choose another folder or remove it first.")
+    if work.exists() and any(work.iterdir()) and not any((work / name).exists() for name in ("lock", "import.json")):
+        raise DataError(
+            f"Expected {work} to be the work of a stopped import, got another folder. Move it, or remove it."
+        )
     work.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(work / "lock", timeout=0):
@@ -119,10 +123,12 @@ class _Import:
         config = {"memory_limit": f"{limit // 2}B", "temp_directory": str(work / "spill")}
         self.config: dict[str, Any] = config
         asked = {**asdict(how), "schema": repr(Schema.read(how.schema)), "report": None}
-        paths = [[str(path), path.stat().st_size, path.stat().st_mtime_ns] for path in (nodes, *edges)]
-        self.asked = json.loads(json.dumps({"files": paths, "options": asked}))
+        self.asked = json.loads(json.dumps({"files": self._files(), "options": asked}))
         self.done: dict[str, Any] = {}
         self._most = min(_KEYS, limit // _BYTES_A_KEY)
+
+    def _files(self) -> list[list[Any]]:
+        return [[str(path), path.stat().st_size, path.stat().st_mtime_ns] for path in (self.nodes, *self.edges)]
 
     def run(self) -> None:
         """Do what is not done yet."""
@@ -247,6 +253,10 @@ class _Import:
 
     def _complete(self, found: Nodes) -> None:
         """Check the whole as a graph, write the rest, and give the folder its name."""
+        if self._files() != self.asked["files"]:
+            raise DataError(
+                "Expected the tables to stay as they are during an import, but one was changed. Import again."
+            )
         features, arcs = self.done["features"], self.done["arcs"]
         indptr, indices = (np.load(self.graph / f"{name}.npy", mmap_mode="r") for name in ("indptr", "indices"))
         outside = {**found.fields["outside"], **features["outside"]}

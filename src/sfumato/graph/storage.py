@@ -84,7 +84,8 @@ def write_array(folder: Path, name: str, array: np.ndarray) -> dict[str, Any]:
 
 def write_facts(folder: Path, facts: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
     """Write graph.json in ``folder``: the ``facts`` of a graph, and what :class:`ArrayFile` says of its ``arrays``."""
-    written = json.dumps({**facts, "format": FORMAT, "arrays": arrays}, sort_keys=True, indent=1) + "\n"
+    said = {**facts, "format": FORMAT, "arrays": arrays}
+    written = json.dumps({**said, "sha256": _digest(said)}, sort_keys=True, indent=1) + "\n"
     (folder / _FACTS).write_text(written, encoding="utf-8")
 
 
@@ -162,7 +163,7 @@ def stored_features(arrays: dict[str, Any], num_nodes: int, num_features: int, w
 
 
 def check_digests(directory: Path, report: Callable[[str, int, int], None] | None = None) -> None:
-    """Read every array of a saved graph, and refuse one that is not as it was written.
+    """Read the facts and every array of a saved graph, and refuse one that is not as it was written.
 
     Args:
         directory: the folder of the graph.
@@ -172,6 +173,10 @@ def check_digests(directory: Path, report: Callable[[str, int, int], None] | Non
         DataError: a file is missing, or not as it was written, or the folder has no digests.
     """
     facts = _facts(directory / _FACTS, (), {}, strict=False)
+    if "sha256" in facts and facts["sha256"] != _digest({name: facts[name] for name in facts if name != "sha256"}):
+        raise DataError(
+            f"Expected {directory / _FACTS} to be as it was written, got other facts. Import the graph again."
+        )
     for name, about in facts["arrays"].items():
         if about is None:
             raise DataError(f"Expected {directory} to hold digests, got a graph of format 1. Load and save it again.")
@@ -185,6 +190,10 @@ def check_digests(directory: Path, report: Callable[[str, int, int], None] | Non
             raise DataError(
                 f"Expected {directory / name}.npy to be as it was written, got other values. Import or save the graph again."
             )
+
+
+def _digest(facts: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 def _facts(path: Path, known: Collection[str], absent: Mapping[str, Any], *, strict: bool = True) -> dict[str, Any]:
@@ -201,7 +210,7 @@ def _facts(path: Path, known: Collection[str], absent: Mapping[str, Any], *, str
         if facts.get("format") == 2:
             facts["format"] = FORMAT
     wrong = not isinstance(facts, dict) or facts.get("format") != FORMAT or not isinstance(facts.get("arrays"), dict)
-    if wrong or (strict and set(facts) != {*known, "format", "arrays"}):
+    if wrong or (strict and set(facts) - {"sha256"} != {*known, "format", "arrays"}):
         raise DataError(f"Expected {path} to describe a graph of format 1 to {FORMAT}. Save the graph again.")
     return facts
 

@@ -84,6 +84,7 @@ def _graph_mac(graph: Graph, identity: GraphKey, key: Key) -> bytes:
     packing = getattr(graph.stored_x, "widths", None)
     targets = () if graph.targets is None else (graph.targets.values,)
     weights = () if graph.weights is None else (graph.weights.steps,)
-    arrays = (graph.indptr, graph.indices, graph.y, graph.roles, graph.cells, *columns, *targets, *weights)
+    bounds = () if graph.degree_bounds is None else (graph.degree_bounds,)
+    arrays = (graph.indptr, graph.indices, graph.y, graph.roles, graph.cells, *columns, *targets, *weights, *bounds)
     text = np.frombuffer((repr(identity) + (repr(packing) if packing else "")).encode(), np.uint8)
     return operand_mac(key, text, *(np.empty(0) if array is None else array for array in arrays))
