@@ -353,5 +353,5 @@ def test_the_path_of_a_file_says_nothing_of_its_contents(tmp_path):
 def test_numbers_too_far_from_all_ids_are_no_nodes(tmp_path, low):
     (tmp_path / "nodes.csv").write_text("id,y\n" + "".join(f"{low + i},a\n" for i in range(20)))
     (tmp_path / "edges.csv").write_text(f"source,target\n{low},{2**63 - 1}\n")
-    with pytest.raises(DataError, match="has an unknown node in column .target."):
+    with pytest.raises(DataError, match="has an unknown node in column"):
         read_csv(tmp_path / "nodes.csv", tmp_path / "edges.csv", label="y")
