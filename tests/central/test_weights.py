@@ -93,9 +93,7 @@ def test_a_method_that_reads_links_alone_says_so_once(graph, name):
         warnings.simplefilter("always")
         plan = method_named(name).calibrate(sf.Budget(8.0, 1e-4), unit, facts)
     said = [str(one.message) for one in told if one.category is DroppedWarning]
-    assert said == [
-        f"Not read: the weights of edges. Method {name!r} has no proof for them, so every edge counts the same."
-    ]
+    assert said == [f"Not read: the weights of edges. Method {name!r}: every edge counts the same."]
     assert plan.public.max_weight is None
     with warnings.catch_warnings():
         warnings.simplefilter("error", DroppedWarning)
@@ -114,7 +112,7 @@ def test_the_default_reads_weights_where_its_method_does(graph):
 
 
 def test_graph_teachers_say_that_they_read_no_weights(graph):
-    with pytest.warns(DroppedWarning, match="Graph teachers has no proof"):
+    with pytest.warns(DroppedWarning, match="Graph teachers: every edge counts"):
         GraphTeachers(2, 4, 3, epochs=1).fit(graph)
 
 

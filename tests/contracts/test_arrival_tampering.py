@@ -159,6 +159,18 @@ def test_an_arrival_that_is_sound_alone_but_does_not_belong_to_its_run(run, forg
     assert f"arrivals/1: certificate.json: {problem}" in problems(run)
 
 
+def test_nodes_do_not_arrive_where_weights_count(run):
+    def weigh(certificate, spec):
+        certificate["public_facts"]["max_weight"] = spec["public"]["max_weight"] = 9.0
+        certificate["protects"] += ", and its weight"
+
+    late = run / "arrivals" / "1"
+    rewrite(run, weigh)
+    assert "arrivals/1: certificate.json: public_facts.max_weight: expected none" in problems(run)
+    rewrite(late, weigh)
+    assert "public_facts.max_weight: expected none" in problems(late)
+
+
 def test_an_arrival_with_other_noise_than_its_run(run):
     """More noise claims no less, but rows are of another law than the head learned on."""
 

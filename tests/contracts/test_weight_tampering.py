@@ -62,3 +62,15 @@ def test_a_spec_with_another_bound_is_a_problem_and_is_not_loaded(tmp_path):
     assert "max_weight" in problems(run)
     with pytest.raises(LedgerError, match="Field 'public'"):
         sf.load(run)
+
+
+def test_the_weight_is_part_of_what_is_protected_and_words_without_it_are_a_problem(tmp_path):
+    run = run_of("label-messages", tmp_path)
+    words = sf.load(run).certificate.values["protects"]
+    assert words == "the presence of any one undirected edge, and its weight"
+
+    def forget(certificate, _):
+        certificate["protects"] = words.removesuffix(", and its weight")
+
+    rewrite(run, forget)
+    assert "certificate.json: protects" in problems(run)

@@ -199,3 +199,10 @@ def test_more_budget_finds_more_links_of_cora(data_dir):
     low, high = (found_again(LinkPrediction(epsilon), graph).auc for epsilon in (0.5, 9.0))
     assert 0.78 < low < 0.88  # published 85.4 at epsilon 1 a feature
     assert 0.89 < high < 0.95  # published 92.1
+
+
+def test_a_directed_graph_is_refused():
+    ring = np.arange(40)
+    graph = Graph.from_edges(ring, (ring + 1) % 40, 40, directed=True, x=np.eye(40, dtype=np.float32))
+    with pytest.raises(InputError, match="link prediction"):
+        LinkPrediction(epsilon_x=1.0).check(graph)

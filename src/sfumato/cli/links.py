@@ -30,6 +30,8 @@ def show(result: dict[str, Any], evaluation: LinkEvaluation, out: Path) -> None:
         table.add_row(name, str(found.auc), str(found.average_precision))
     console = plain_console()
     console.print(table)
+    if result["floor"] is not None and result["test_auc"]["mean"] < result["floor"]["mean"]:
+        console.print("This run is below the floor: it is no better than scores that asked for nothing protected.")
     if len(evaluation.scores) == 1:
         console.print("What privacy costs: --controls also scores pairs without edges, and without privacy.")
     console.print()

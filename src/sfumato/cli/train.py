@@ -180,7 +180,7 @@ def _run(
     set_threads(threads)  # also those of what the method has loaded
     plan, request = prepared.plan, job.request
     if plan.method.name != request.method.name:
-        print(f"{job.word}: {plan.method.name}, by unit, budget and promised mean degree.", file=sys.stderr)
+        print(f"{job.word}: {plan.method.name}, by unit, budget and public facts.", file=sys.stderr)
         if protects_every_arc(plan.unit) and not can_promise(plan.unit, plan.public):
             print(f"{job.word}: {_NO_BOUND}", file=sys.stderr)
     tell((*plan.caveats, *data.undeclared(prepared.graph, request.source, plan.unit)))

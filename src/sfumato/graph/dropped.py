@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from sfumato.errors import DroppedWarning
 
-UNWEIGHTED = "Not read: the weights of edges. {} has no proof for them, so every edge counts the same."
+UNWEIGHTED = "Not read: the weights of edges. {}: every edge counts the same."
 """What is said of a learner that leaves out the weights of a graph; the braces stand for its name."""
 
 

@@ -123,7 +123,7 @@ def check_bound(bound: Any) -> float:
     """
     if bound is None:
         raise fail("max_weight", None, "to be declared beside edge weights", _UNDECLARED)
-    return check_real(_UNDECLARED, low=0, high=1e300, open_low=True, max_weight=bound)
+    return check_real(_UNDECLARED, low=1e-30, high=1e30, max_weight=bound)
 
 
 def check_values(values: np.ndarray, column: str, place: str, first_row: int = 0) -> np.ndarray:

@@ -47,6 +47,7 @@ class Unit(ABC):
         trust: who sees the values before noise: a trusted ``curator``; nobody, because users randomize their values
             (``local``) or their links (``link``).
         private: whether anything is claimed.
+        weighed: what is added to the words of what is protected where weights of edges count; empty if they never do.
         budget: the numbers that state a budget under this unit.
         takes_max_degree: the words of which a bound on the arcs of an owner is a part.
         arc_words: the word of each choice of arcs, by the word of ``--arcs``; empty for units without such a choice.
@@ -64,6 +65,7 @@ class Unit(ABC):
     parameter: ClassVar[str] = ""
     trust: ClassVar[Trust] = "curator"
     private: ClassVar[bool] = True
+    weighed: ClassVar[str] = ""
     budget: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
     takes_max_degree: ClassVar[tuple[str, ...]] = ()
     arc_words: ClassVar[Mapping[str, str]] = {}

@@ -65,6 +65,7 @@ class EdgeLevel(Unit):
     directed: bool
     name: ClassVar[str] = "edge"
     words: ClassVar[Mapping[str, str]] = {"arc": "one directed arc", "edge": "one edge"}
+    weighed: ClassVar[str] = ", and its weight"
     relation: ClassVar[str] = "add-remove"
     public: ClassVar[tuple[str, ...]] = EDGE_PUBLIC
 
@@ -134,6 +135,7 @@ class NodeLevel(Unit):
     arcs: Literal["owned", "incident"] = "owned"
     relation: Literal["remove", "replace"] = "remove"
     name: ClassVar[str] = "node"
+    weighed: ClassVar[str] = ", and their weights"
     words: ClassVar[Mapping[str, str]] = {
         "node": "one node: its features, its label and the arcs it owns",
         "node-incident": "one node: its features, its label and every arc in or out of it",

@@ -246,7 +246,7 @@ def certify(stated: Statement) -> Certificate:
             **({} if stated.collection is None else {"collection": dict(stated.collection)}),
             **({} if stated.deployment is None else {"deployment": dict(stated.deployment)}),
             "unit": unit_to_dict(unit),
-            "protects": unit.describe(),
+            "protects": unit.describe() + unit.weighed * ("max_weight" in facts),
             "claim": plan["claim"],
             **({} if known is None else {"prices": known}),
             "budget": dict(stated.budget) if stated.budget else {"epsilon": None, "delta": None},

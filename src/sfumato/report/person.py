@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 NOT_PROTECTED = {
     "node_ids": "who is in the data",
-    "roles": "who served for learning, and who for testing",
+    "roles": "which people the model learned from, and which were kept back to test it",
     "features": "the properties of each person in the data",
     "labels": "the group that each person belongs to",
     "arcs": "who is linked to whom",
@@ -77,6 +77,10 @@ def _asked(unit: Mapping[str, Any], entry: str, there: str, absent: str) -> tupl
     return f"whether {entry} {there} {absent}", f"{entry} {there}"
 
 
+def _weighed(certificate: Mapping[str, Any]) -> bool:
+    return "max_weight" in certificate.get("public_facts", {})
+
+
 def _edge(certificate: Mapping[str, Any]) -> Person:
     if certificate["unit"]["directed"] and not certificate["public_facts"]["directed"]:
         what = (
@@ -91,6 +95,7 @@ def _edge(certificate: Mapping[str, Any]) -> Person:
         what = "one link from you to one other person, or from them to you, for example that you follow them"
         return Person(what, "whether a certain link is in the data", "the link is in the data", limits=(_SEVERAL,))
     what = "one link between you and one other person, for example that you are friends"
+    what += ", and how much it counts (its weight, such as how often you met)" * _weighed(certificate)
     return Person(what, "whether you two are linked", "you two are linked", limits=(_SEVERAL,))
 
 
@@ -102,6 +107,7 @@ def _node(certificate: Mapping[str, Any]) -> Person:
         return Person(what, *asked, limits=(_TWO_ENTRIES,))
     most = unit["max_out_degree"]
     links = f"at most {most} of the links that start at you" if most else "the links that start at you"
+    links += ", with their weights" * _weighed(certificate)
     what = f"your whole entry in the data: your properties, your group, and {links}"
     others = (
         "Links that start at other people and lead to you. They belong to the entries of those people. "

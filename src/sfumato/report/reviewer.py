@@ -91,12 +91,17 @@ def _accounting(values: Mapping[str, Any]) -> Section:
     parts: list[Part] = [Facts(facts)]
     if values["releases"]:
         rows = tuple(
-            (one["name"], f"{one['affected_coordinates']:,}", plain(one.get("arc_change")), event_words(one["event"]))
+            (one["name"], _count(one["affected_coordinates"]), plain(one.get("arc_change")), event_words(one["event"]))
             for one in values["releases"]
         )
         columns = ("Release", "Numbers one record can change", "Change by one arc of others", "Mechanism")
         parts.append(Table("events", "What the accountant was told", columns, rows, text=("Mechanism",)))
     return Section("accounting", "The accounting", tuple(parts))
+
+
+def _count(numbers: int) -> str:
+    """How many numbers one record can change; pure mechanisms do not use it, and state 0."""
+    return f"{numbers:,}" if numbers else "-"
 
 
 def _verdict(run: Run, verdict: str) -> Section:

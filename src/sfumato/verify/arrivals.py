@@ -109,6 +109,8 @@ def _pair_faults(trained: dict[str, Any], late: dict[str, Any]) -> Iterator[str]
         "graph": {key: late["spec"]["graph"][key] for key in ("classes", "feature_names", "name")},
         "weights": late["manifest"]["files"].get("model.safetensors") if run["releases"] else None,
     }
+    if "max_weight" in {**run["public_facts"], **arrived["public_facts"]}:
+        yield "public_facts.max_weight: expected none, since nodes cannot arrive where weights of edges count"
     covered = run["unit"]["name"] != "none" and "labels" in public_parts(run)
     if covered != ("arrival" in arrived):
         yield f"arrival: is {'missing' if covered else 'not expected'}, under the unit of the run"

@@ -18,6 +18,8 @@ from .units import UNITS, unit_rules
 if TYPE_CHECKING:
     from .rules import Audience, Certificate, Rules
 
+_WEIGHED = {"edge": ", and its weight", "node": ", and their weights"}
+"""What is added where weights of edges count: they are part of the record."""
 EVERYTHING: Audience = {"anyone": [], "the node itself": [], "never": ["everything in this run"]}  # under unit none
 _SUMS = (
     "DP-SGD takes for granted that what one example adds comes out as the same bits wherever in a batch it stands. "
@@ -48,8 +50,9 @@ def words_faults(certificate: Certificate, rules: Rules) -> Iterator[str]:
     sums = next((text for text in _SUMS if text in held), _SUMS[0])
     limits = [*rules.caveats(certificate), *arrivals.caveats(certificate)]
     caveats = [*UNITS[unit["name"]].caveats(certificate), *_of_events(certificate, sums), *limits]
+    weighed = _WEIGHED.get(unit["name"], "") if "max_weight" in certificate["public_facts"] else ""
     expected: dict[str, Any] = {
-        "protects": UNITS[unit["name"]].protects(unit),
+        "protects": UNITS[unit["name"]].protects(unit) + weighed,
         "caveats": [*caveats, *stated(rules.doubts(certificate), held, may_be_old="collection" not in certificate)],
         "who_may_see": EVERYTHING if unit["name"] == "none" else rules.audience[unit["name"]],
     }
