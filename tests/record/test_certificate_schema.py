@@ -190,6 +190,7 @@ def test_the_schema_uses_only_what_the_verifier_reads():
                     "image_shape",
                     "target",
                     "target_range",
+                    "max_weight",
                 },
                 "graph_spec": {"own"},
                 "graph_key": {"ranges"},

@@ -138,7 +138,11 @@ class LinkPrediction(ReportingMethod):
         return super().calibrate(budget, unit, replace(public, **unlabeled, target=None, target_range=None))
 
     def check(self, graph: Graph) -> None:
-        """Refuse a directed graph, whose links held out would be found among the others, or one with fewer than 20 edges."""
+        """Refuse a directed graph, whose links held out would be found among the others, or one with fewer than 20 edges.
+
+        Raises:
+            InputError: ``graph`` is such a graph.
+        """
         if graph.directed:
             raise fail("directed", True, "to be False with link prediction", "Declare an undirected graph.")
         split_edges(graph, test_share=0.0)
