@@ -87,6 +87,25 @@ def check_int(remedy: str = "", *, low: int | None = None, high: int | None = No
     return number
 
 
+def check_kind(kind: type, remedy: str = "", **kwargs: Any) -> None:
+    """Refuse the one keyword argument if it is no ``kind``; the message names its type and not its value, which may be private.
+
+    Args:
+        kind: the expected class.
+        remedy: what to do, as a sentence for the message.
+        kwargs: the argument to check, by its name.
+
+    Raises:
+        InputError: it is of another class.
+    """
+    name, value = _single(kwargs)
+    if not isinstance(value, kind):
+        found = type(value).__name__
+        raise InputError(
+            f"Expected {name} to be of class {kind.__name__}, got {found}." + (f" {remedy}" if remedy else "")
+        )
+
+
 def check_choice(choices: tuple[str, ...], remedy: str = "", **kwargs: Any) -> str:
     """Return the one keyword argument if it is among ``choices``. The ``remedy`` says what to do, as a sentence for the message.
 

@@ -42,6 +42,7 @@ from sfumato.bounded.promise import protects_every_arc
 from sfumato.bounded.routing import can_route
 from sfumato.central.labels import LabelMessages
 from sfumato.method.card import Card
+from sfumato.method.checks import check_asked
 from sfumato.method.contract import Listed
 from sfumato.privacy.calibration import gaussian_noise_multiplier
 
@@ -81,6 +82,7 @@ class Auto(Listed):
 
         ``unit`` and ``public`` are those of :meth:`~sfumato.method.contract.Method.calibrate`.
         """
+        check_asked(budget, unit, public)
         return self.choose(budget, unit, public).calibrate(budget, unit, public)
 
     def choose(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Method:

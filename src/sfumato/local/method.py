@@ -17,7 +17,7 @@ from sfumato.errors import DataError, UnsupportedUnitError
 from sfumato.local._smoothed import MOST_CONDITION
 from sfumato.local.collection import Collection, asked_reports, encode, received
 from sfumato.local.drop import Agreement
-from sfumato.method.checks import check_target
+from sfumato.method.checks import check_asked, check_target
 from sfumato.method.contract import Arrays, Method, Outcome, Planned, Session
 from sfumato.method.plan import Plan
 from sfumato.noise.coins import SecretWords
@@ -63,6 +63,7 @@ class AskingMethod(Method):
             UnsupportedUnitError: another unit than :attr:`unit`.
             InputError: the reports cost more than ``budget``, or one is given where nothing is private.
         """
+        check_asked(budget, unit, public)
         check_target(self, unit, public)
         releases = self.releases(unit, public, 1.0)
         if not unit.private:
@@ -147,6 +148,7 @@ class LocalMethod(ReportingMethod):
         Raises:
             InputError: label reports would say next to nothing, so that no server could use them.
         """
+        check_asked(budget, unit, public)
         check_target(self, unit, public)
         labels = self.labels(public)
         if labels is not None and np.linalg.cond(labels.transition) > MOST_CONDITION:

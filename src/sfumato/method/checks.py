@@ -9,22 +9,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato._validate import fail
+from sfumato._validate import check_kind, fail
 from sfumato.errors import DataError, DroppedWarning, InputError, LedgerError, UnsupportedTargetError
 from sfumato.graph.dropped import UNWEIGHTED
-from sfumato.graph.facts import labeled_mask
+from sfumato.graph.facts import PublicFacts, labeled_mask
+from sfumato.graph.graph import Graph
 from sfumato.graph.schema import CATEGORIES
 from sfumato.graph.targets import MULTILABEL, RANGE
+from sfumato.privacy.budget import Budget
 from sfumato.privacy.events import MOST
+from sfumato.privacy.units import Unit
 from sfumato.record.ledger import OWN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sfumato.graph.graph import Graph, PublicFacts
     from sfumato.method.contract import Method
     from sfumato.method.graph_key import GraphKey
-    from sfumato.privacy.units import Unit
     from sfumato.record.collected import Collected
     from sfumato.record.ledger import Release
 
@@ -106,6 +107,31 @@ def check_settings(method: Method) -> None:
         if isinstance(value, int) and abs(value) > MOST:
             expected = "to be an integer of at most 2**53, the longest that a certificate holds"
             raise fail(name, value, expected, "Write it as a float, or lower it.")
+
+
+def check_graph(graph: Graph) -> None:
+    """Refuse what is no graph, such as a table of nodes; ``graph`` is the argument of ``fit`` or ``predict``.
+
+    Raises:
+        InputError: it is of another class.
+    """
+    check_kind(Graph, "Make one with sf.graph.from_frames or sf.graph.read_csv.", graph=graph)
+
+
+def check_asked(budget: Budget | None, unit: Unit, public: PublicFacts) -> None:
+    """Refuse what stands in the place of another argument of ``calibrate``; ``budget``, ``unit`` and ``public`` are its own.
+
+    Raises:
+        InputError: one of them is of another class.
+
+    >>> check_asked(1.0, None, None)
+    Traceback (most recent call last):
+    sfumato.errors.InputError: Expected budget to be of class Budget, got float. Use sf.Budget(epsilon, delta).
+    """
+    if budget is not None:
+        check_kind(Budget, "Use sf.Budget(epsilon, delta).", budget=budget)
+    check_kind(Unit, "Use a unit such as sf.EdgeLevel(directed=False).", unit=unit)
+    check_kind(PublicFacts, "Use graph.public_facts(unit).", public=public)
 
 
 def check_target(method: Method, unit: Unit, public: PublicFacts) -> None:

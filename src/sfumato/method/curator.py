@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sfumato._validate import fail
 from sfumato.errors import UnsupportedUnitError
-from sfumato.method.checks import check_target
+from sfumato.method.checks import check_asked, check_target
 from sfumato.method.contract import Method
 from sfumato.method.plan import Plan
 from sfumato.noise.exact import round_up
@@ -52,6 +52,7 @@ class CuratorMethod(Method):
             UnsupportedUnitError: the method has no proof under this unit.
             UnsupportedTargetError: the method does not learn such targets.
         """
+        check_asked(budget, unit, public)
         check_target(self, unit, public)
         if not unit.private:
             if budget is not None:

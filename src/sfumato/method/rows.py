@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from sfumato._validate import fail
 from sfumato.errors import InputError
+from sfumato.method.checks import check_graph
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph
@@ -37,6 +38,7 @@ class ReleasedRows:
         Raises:
             InputError: it has other node ids or columns.
         """
+        check_graph(graph)
         key = self.graph_key.of(graph)
         if (key.num_nodes, key.ids_digest) != (self.graph_key.num_nodes, self.graph_key.ids_digest):
             remedy = _ALONE if self.ran.method.predicts_alone(self.plan.unit) else _SPENDS
