@@ -33,6 +33,6 @@ def test_a_table_is_no_graph_and_is_not_shown():
     plan = sf.LabelMessages().calibrate(sf.Budget(1.0, 0.0), UNIT, FACTS)
     fitted = plan.fit(GRAPH)
     for call in (plan.fit, fitted.predict, fitted.predict_proba):
-        with pytest.raises(InputError, match="Expected graph to be of class Graph, got ndarray. Make one") as raised:
+        with pytest.raises(InputError, match=r"Expected graph to be of class Graph, got ndarray\. Make one") as raised:
             call(TABLE)
         assert "71" not in str(raised.value)
