@@ -15,44 +15,60 @@ from sfumato.report.page import Code, Items, Page, Section, Table
 
 LEAST = 2.0  # points below print from which a row needs a reason
 LAYERWISE = (
-    "Not run with the published code layer by layer. Its progressive form falls from print to this graph by as much as ours does "
-    "(second table)."
+    "Not explained: the published code was not run layer by layer. Its progressive form falls from print to this graph by "
+    "as much as ours does (second table)."
 )
-SUMS = "The source sums over neighbors, here are means. The third table has sums, at the depth that validation chooses."
+SUMS = (
+    "The source sums over neighbors, here are means. The third table has sums, at the depth of 1 to 3 that validation "
+    "chooses: within 2 points of print."
+)
+DEPTH = (
+    "Not explained in full. A stored version of the published code takes means over neighbors, as this row does, and the "
+    "source chooses 1 to 5 layers on validation nodes; this row has 2. Sums with 1 to 3 layers stay more than 3 "
+    "points below print (third table). More layers were not tried."
+)
 EDGERAND = (
-    "The published code takes means over neighbors where this row has sums. At this epsilon released arcs are nearly all noise: "
-    "their sum drowns a node's own row, their mean leaves it. With means (third table) the distance is less than 2 points. "
-    "Neither reaches a network that reads no arc."
+    "A stored version of the published code takes means over neighbors where this row has sums. At this epsilon released "
+    "arcs are nearly all noise: their sum drowns the row of a node, their mean leaves it. With means (third table) the "
+    "distance is less than 2 points. Neither is better than a network that reads no arc."
 )
 RATES = (
-    "The published code stops where the loss of validation nodes no longer falls; this row makes 500 steps with Adam and learns "
-    "training nodes by heart. With steps and rate chosen on validation nodes, and the public test nodes of the source (third "
-    "table), both optimizers are within 2 points of print or above it."
+    "The published code stops where the loss of validation nodes no longer falls; this row makes 500 steps and learns "
+    "training nodes by heart. With steps and rate chosen on validation nodes, and the public test nodes of the source "
+    "(third table), it is within 2 points of print."
+)
+PUBLIC = (
+    "The source has the public test nodes and chooses the rate on validation nodes. With both (third table) the row is above "
+    "print; with that rate and random test nodes it is not."
 )
 DRAWN = (
-    "The published runs share one split: the last table has three splits, each with fresh reports. Some of these rows lie inside "
-    "the printed interval."
+    "Explained in part. The published runs share one split, and the published code itself reaches 65.7 where 69.3 is "
+    "printed (second table). The last table has three splits, for epsilon of features 1 and two epsilons of labels alone: "
+    "at 1 they differ by up to 5 points, at 0.5 all are below print. Other settings were not tried."
 )
 BERKELEY_ONLY = (
     "Another graph: the published code with its own script reaches {} on Berkeley13 (second table), so this distance is that "
     "of the graph."
 )
 STATED = (
-    "Their loop clips nothing and sends messages across the cuts, so that no unit has the printed epsilon: see below."
+    "Not explained. Their loop clips nothing and sends messages across the cuts, so that no unit has the printed epsilon. "
+    "But as published, at its default rate, it reaches 38.9 on Cora at a stated 6.16 (below the second table), which is "
+    "below print as well. The source chose a rate for each number, up to 100; that was not tried with their loop."
 )
 RANDOM = (
-    "Another input: the features of this graph are not in the data here, and random columns stand for them, for which users are "
-    "asked nothing."
+    "Another input and another task, by which the distance was not measured: the features of this graph are not in the data "
+    "here, and random columns stand for them, for which users are asked nothing; print has the ten largest of 18 classes, "
+    "here are all."
 )
 STARTS = (
-    "Of the five recorded fits two end below 60 %, the others near 77 %. Fitted again with fresh reports, the same starts have "
-    "67 % on one split and 76 to 79 % on the others; three other starts have 72 to 81 % everywhere ([starts](vgae-starts.md)). "
-    "The source keeps one start, so do we."
+    "Not explained. Of the five recorded fits two end below 60 %, the others near 77 %. Fitted again with fresh reports, no "
+    "fit of 20 ends below 66 % ([starts](vgae-starts.md)): those with the recorded starts have 75.3 on average, all "
+    "together 76.6, which is 2 points below print."
 )
 NOTHING = (
-    "Columns that tell nothing, and no hops: what is reached is near the largest class, and print spreads by 5.6. The same "
-    "columns with the hops and the choice of epoch of the reports are 50 points higher on the same page, so they are no worse as "
-    "input."
+    "Explained in part. Columns that tell nothing, and no hops: accuracy is below the share of the largest class (30.6 %), "
+    "and print spreads by 5.6; three seeds. The same columns with the hops and the choice of epoch of the reports are 58 "
+    "points higher on the same page, so they are no worse as input."
 )
 REASONS = (
     (".*", "GAP, one node", BERKELEY_ONLY.format("57.4 ± 0.5")),
@@ -63,9 +79,11 @@ REASONS = (
     (".*", "ProGAP, one arc", BERKELEY_ONLY.format("72.6 ± 0.2")),
     (".*", "ProGAP, one node", BERKELEY_ONLY.format("64.4 ± 0.3")),
     (".*", "ProGAP without privacy", BERKELEY_ONLY.format("80.9 ± 1.0")),
+    ("progap-.*", "GraphSAGE without privacy", DEPTH),
     (".*", "GraphSAGE without privacy", SUMS),
     ("perturbed-topology", "EdgeRand", EDGERAND),
-    ("graph-split-table-1-.*", "No privacy", RATES),
+    ("graph-split-table-1-.*", "No privacy, SGD", PUBLIC),
+    ("graph-split-table-1-.*", "No privacy, Adam", RATES),
     ("graph-split-.*", "(One graph|10 splits)", STATED),
     ("pgc-table-2-3-citeseer-links", "VGAE, Piecewise", STARTS),
     ("lpgnn-(table|figure)-3-[2345]-(.*-)?cora", "LPGNN", DRAWN),
@@ -160,8 +178,9 @@ def page(found: list[dict[str, Any]], folder: Path) -> Page:
     )
     return Page(
         "Rows below print, and why",
-        "Every row of a page here whose mean is more than 2 points below the printed number, with the reason. Figures are in "
-        "percent. Nothing here changes a default.",
+        "Every row of a specification whose mean is more than 2 points below the printed number, with the reason, or what is "
+        "known of it. Figures are in percent. Pages that scripts write (digits by lot size, membership, DP-SGD, figure 3.3, "
+        "faces) have printed numbers beside theirs and are not read here. Nothing here changes a default.",
         (
             Section("rows", "The rows", (Table("below", "Ours and printed", ROWS, rows, text=("at", "why")),)),
             Section("peers", "The published code on our stand-in", (peers, *PEERS_SAY)),

@@ -100,7 +100,8 @@ def _summary(documents: Sequence[Document], pages: dict[str, Recorded]) -> Itera
     asked = sum(map(_rows_of, names))
     yield (
         f"* The full profiles of the {len(names)} specifications whose data are at hand ask for {asked:,} rows. "
-        f"{_share(enough, asked)} of these are recorded with so many seeds."
+        f"{_share(enough, asked)} of these are recorded with so many seeds. Rows that scripts alone write are not in this sum; "
+        "most of them have fewer."
     )
     timed = [name for name in names if name in pages and any(row.seconds for row in pages[name].rows)]
     hours = sum(_fits_of(name) * _seconds_of(pages[name]) for name in timed) / 3600
