@@ -4,8 +4,8 @@ from dataclasses import FrozenInstanceError, fields, replace
 
 import pytest
 
-from sfumato.errors import InputError
-from sfumato.experiments.cells import Cell
+from sfumato.errors import DataError, InputError
+from sfumato.experiments.cells import Cell, run_cell
 from sfumato.experiments.spec import SPECS, Spec, find
 from sfumato.privacy.units import Declared, unit_named
 
@@ -150,6 +150,27 @@ def test_on_another_data_set():
     assert {cell.seed for cell in other.cells("quick")} == {cell.seed for cell in other.cells()} == {0, 1}
     with pytest.raises(InputError, match="seeds"):
         spec.on(seeds=0)
+
+
+def test_small_classes_are_left_out(small):
+    """Campus has classes of 415 to 842 students."""
+    plain = Spec.read(small)
+    assert "min_class_size" not in plain.cells()[0].to_dict()
+    small.write_text(small.read_text().replace('dataset = "campus"', 'dataset = "campus"\nmin_class_size = 900'))
+    spec = Spec.read(small)
+    assert spec.digest != plain.digest
+    assert {cell.min_class_size for cell in spec.cells()} == {900}
+    assert spec.cells()[0].id != plain.cells()[0].id
+    assert spec.on("planetoid/cora").min_class_size is None
+    with pytest.raises(DataError, match="min_class_size=900"):
+        run_cell(spec.cells()[0], None)
+    for name, keys in (
+        ("pate-evaluation", {}),
+        ("pgc-table-2-3-cora-links", {}),
+        ("gap-table-4-2", {"dataset": "graph:x"}),
+    ):
+        with pytest.raises(InputError, match="Expected min_class_size to be left out here, got 5"):
+            replace(find(name), min_class_size=5, **keys)
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,7 @@ class Cell:
         seed: the seed of the split and of the fit.
         at: the value of what its run varies; None if nothing varies.
         curves: whether its line holds the accuracies after every step of training.
+        min_class_size: classes of the data set with fewer nodes are left out; None takes the data set's default.
     """
 
     spec: str
@@ -62,11 +63,13 @@ class Cell:
     seed: int
     at: Any
     curves: bool = False
+    min_class_size: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form, in which settings are an object, and ``curves`` is named only where they are kept."""
+        """Return the JSON form; ``settings`` are an object, and ``curves`` and ``min_class_size`` are named only where set."""
         values = {**asdict(self), "settings": dict(self.settings)}
-        return values if self.curves else {name: value for name, value in values.items() if name != "curves"}
+        defaults = {"curves": False, "min_class_size": None}
+        return {name: value for name, value in values.items() if name not in defaults or value != defaults[name]}
 
     @cached_property
     def id(self) -> str:
@@ -103,7 +106,7 @@ def _source(cell: Cell, data_dir: str | None) -> Source:
     if store is not None:
         return Source(graph=store, split=cell.split)
     name, texts = parts_of(cell.dataset)
-    return Source(name, data_dir, split=cell.split, text_features=texts)
+    return Source(name, data_dir, split=cell.split, text_features=texts, min_class_size=cell.min_class_size)
 
 
 def digest(value: Any) -> str:

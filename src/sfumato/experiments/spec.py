@@ -105,6 +105,7 @@ class Spec:
         runs: the curves and table rows.
         published: the published numbers.
         stands_in_for: the published data set, if ``dataset`` is another.
+        min_class_size: classes of the data set with fewer nodes are left out; None takes the data set's default.
 
     Raises:
         InputError: a name is unknown, or parts contradict each other.
@@ -122,6 +123,7 @@ class Spec:
     runs: tuple[Run, ...]
     published: tuple[Published, ...] = ()
     stands_in_for: str | None = None
+    min_class_size: int | None = None
 
     def __post_init__(self) -> None:
         if not self.name or set(self.name) - set("abcdefghijklmnopqrstuvwxyz0123456789-"):
@@ -129,6 +131,11 @@ class Spec:
                 "name", self.name, "to be lower-case letters, digits and hyphens", "It names the results folder."
             )
         check_int(low=1, seeds=self.seeds)
+        if self.min_class_size is not None:
+            check_int(low=0, min_class_size=self.min_class_size)
+            if self.images or self.links or store_of(self.dataset) is not None:
+                remedy = "It filters the nodes of a named data set, for methods that classify nodes."
+                raise fail("min_class_size", self.min_class_size, "to be left out here", remedy)
         check_int("The quick profile is part of the full one.", low=1, high=self.seeds, quick_seeds=self.quick.seeds)
         if self.images:
             self._check_images()
@@ -231,16 +238,19 @@ class Spec:
 
     @cached_property
     def digest(self) -> str:
-        """The SHA-256 of the canonical JSON form."""
-        return digest(asdict(self))
+        """The SHA-256 of the canonical JSON form, which names ``min_class_size`` only where it is set."""
+        values = asdict(self)
+        if self.min_class_size is None:
+            del values["min_class_size"]
+        return digest(values)
 
     def on(self, dataset: str | None = None, seeds: int | None = None) -> Spec:
         """Return the specification on another data set, or with another number of seeds in both profiles."""
-        stands_in_for = self.stands_in_for if dataset in (None, self.dataset) else None
         quick = self.quick if seeds is None else replace(self.quick, seeds=seeds)
-        return replace(
-            self, dataset=dataset or self.dataset, stands_in_for=stands_in_for, seeds=seeds or self.seeds, quick=quick
-        )
+        spec = replace(self, seeds=seeds or self.seeds, quick=quick)
+        if dataset in (None, self.dataset):
+            return spec
+        return replace(spec, dataset=str(dataset), stands_in_for=None, min_class_size=None)
 
     def shrunk(self) -> Spec:
         """Return what ``--quick`` runs if it is small, without published numbers; else the specification itself."""
@@ -264,7 +274,8 @@ class Spec:
                 settings, max_degree = run.at(at, epsilon)
                 settings = run.completed(settings, self.dataset)
                 where = self.name, run.label, run.method, self.dataset, self.split, run.unit
-                yield Cell(*where, epsilon, run.delta, max_degree, settings, run.first_seed + seed, at, run.curves)
+                what = settings, run.first_seed + seed, at, run.curves, self.min_class_size
+                yield Cell(*where, epsilon, run.delta, max_degree, *what)
 
 
 def find(name: str) -> Spec:
