@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from below_print_page import page
+from graph_split_published import Loop
 
 import sfumato as sf
 from sfumato.catalog import method_named
@@ -42,6 +43,12 @@ if TYPE_CHECKING:
 
 BERKELEY = "facebook100/Berkeley13"
 MEANS = "edgerand by means"
+SPLITS = {1: "one graph", 10: "10 splits"}
+ELSEWHERE = (
+    ("multi-bit", 0.01, 1.0), ("multi-bit", 0.1, 1.0), ("multi-bit", 0.1, float("inf")), ("one-bit", 0.01, float("inf")),
+    ("gaussian", 0.01, float("inf")), ("gaussian", 1.0, float("inf")),
+)  # fmt: skip
+"""Mechanism, epsilon of features and of labels of other rows of LPGNN that are below print on Cora."""
 
 
 class Means:
@@ -100,9 +107,12 @@ class Trial:
 def trials() -> Iterator[Trial]:
     """Everything that is fitted, but the reports of LPGNN."""
     yield Trial("GraphSAGE by means", "2 layers", BERKELEY, "sage", {})
-    for layers in (1, 2, 3):
+    for layers in (1, 2, 3, 4, 5):
         options = {"num_layers": layers}
         yield Trial("GraphSAGE by sums, true arcs", f"{layers} layers", BERKELEY, "edgerand", options)
+        for rate in (0.003, 0.01):
+            setting, options = f"{layers} layers, rate {rate}", {"num_layers": layers, "learning_rate": rate}
+            yield Trial("GraphSAGE by means, true arcs", setting, BERKELEY, MEANS, options)
     for layers in (1, 2):
         for rate in (0.001, 0.003, 0.01):
             setting, options = f"{layers} layers, rate {rate}", {"num_layers": layers, "learning_rate": rate}
@@ -122,14 +132,28 @@ def trials() -> Iterator[Trial]:
                     yield Trial(group, setting, f"planetoid/{name}", "graph-split", options, None, split)
 
 
+def loops() -> Iterator[tuple[str, str, str, Loop]]:
+    """Row, setting, data set and loop of graph splits as published; noise is that of the stated epsilon."""
+    noises = {(1, 2): (112, 56), (10, 1): (22, 11.1), (10, 2): (11.3, 5.8)}
+    rates = {"sgd": (0.01, 0.1, 1.0), "adam": (0.1, 1.0, 10.0, 100.0)}
+    for name, ((splits, stated), pair) in product(("cora", "citeseer"), noises.items()):
+        for noise, (optimizer, steps) in zip(pair, (("sgd", 2000), ("adam", 500)), strict=True):
+            for rate in rates[optimizer]:
+                group = f"Loop of the source, {name}, {SPLITS[splits]}, {optimizer}, stated epsilon {stated}"
+                loop = Loop(noise, splits, steps // splits, optimizer, rate)
+                yield group, f"rate {rate:g}", f"planetoid/{name}", loop
+
+
 def public_split(graph: Graph) -> Graph:
     """The public split, with all nodes that it gives no role among the training nodes."""
     return graph.with_roles(np.where(graph.test_mask, 2, np.where(graph.val_mask, 1, 0)).astype(np.uint8))
 
 
-def reports(graph: Graph, epsilon_y: float, split: int, seed: int) -> dict[str, float]:
+def reports(
+    graph: Graph, epsilon_y: float, split: int, seed: int, epsilon_x: float = 1.0, mechanism: str = "multi-bit"
+) -> dict[str, float]:
     """Test accuracy of LPGNN in its published form on fresh reports of one split."""
-    method = LPGNN(**preset("lpgnn-2021", "planetoid/cora", 1.0, epsilon_y))
+    method = LPGNN(**(preset("lpgnn-2021", "planetoid/cora", epsilon_x, epsilon_y) | {"mechanism": mechanism}))
     graph = graph.with_split((0.5, 0.25, 0.25), seed=split)
     fitted = method.calibrate(None, method.unit, graph.public_facts(method.unit)).fit(graph, seed=seed)
     return {"test": float((fitted.predict(graph) == graph.y)[graph.test_mask].mean())}
@@ -154,11 +178,20 @@ def work(options: argparse.Namespace) -> None:
         for one in trials():
             key = [one.group, one.setting, seed]
             note(key, lambda one=one, seed=seed: one.fit(graph_of(one.dataset, one.split is None), seed))
+        for group, setting, name, loop in loops():
+            note([group, setting, seed], lambda loop=loop, name=name, seed=seed: loop.fit(graph_of(name, True), seed))
         for split in range(3):
             for epsilon in (0.5, 1.0):
                 for again in (2 * seed, 2 * seed + 1):
                     key = ["LPGNN", epsilon, split, again]
                     note(key, lambda e=epsilon, s=split, n=again: reports(graph_of("planetoid/cora", False), e, s, n))
+        for (mechanism, x, y), again in product(ELSEWHERE, range(4)):
+            note(
+                ["LPGNN", mechanism, x, str(y), seed, again],
+                lambda m=mechanism, x=x, y=y, s=seed, n=again: reports(
+                    graph_of("planetoid/cora", False), y, s, n, x, m
+                ),
+            )
 
 
 def lines(log: Path) -> list[dict[str, Any]]:
