@@ -1,6 +1,6 @@
 """Every recorded row that is more than 2 points below print has a reason, and the page that lists them is up to date."""
 
-import importlib.util
+import importlib
 import sys
 from pathlib import Path
 
@@ -13,14 +13,19 @@ RESULTS = ROOT / "docs" / "results"
 
 
 @pytest.fixture(scope="module")
-def script():
-    path = ROOT / "benchmarks" / "below_print_page.py"
-    spec = importlib.util.spec_from_file_location("below_print_page", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["below_print_page"] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules["below_print_page"]
+def benchmarks():
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    before = set(sys.modules)
+    yield importlib.import_module
+    sys.path.remove(str(ROOT / "benchmarks"))
+    for name in set(sys.modules) - before:
+        if "benchmarks" in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+
+
+@pytest.fixture(scope="module")
+def script(benchmarks):
+    return benchmarks("below_print_page")
 
 
 def test_every_row_below_print_has_a_reason_on_the_page(script):
@@ -46,3 +51,40 @@ def test_a_row_that_nothing_was_written_about_is_refused(script, tmp_path):
 def test_a_row_near_print_or_without_it_is_none(script, tmp_path, published):
     (tmp_path / "new.md").write_text(f"| Run | Ours | Published |\n| --- | --- | --- |\n| A | 50.0 | {published} |\n")
     assert list(script.below(tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    ("head", "row", "at"),
+    [
+        ("lot | noise | accuracy (printed) | accuracy (here) | seeds", "600 | 4 | 90 ± 2 | 83.1 | 1", "noise 4"),
+        (
+            "model | network | sigma | accuracy (published) | accuracy (here)",
+            "A | cnn | - | 100 | 90 ± 1",
+            "network cnn",
+        ),
+        (
+            "data set | epsilon | accuracy (printed) | method | study in float32",
+            "A | 1.2 | 98.1 | - | 95.0",
+            "epsilon 1.2",
+        ),
+        ("method | AUC (printed) | AUC | runs", "A | 81.67 | 64.0 ± 2 | 5", ""),
+        ("Student | Accuracy | Seeds | Printed", "A | 68.3 (48.0 to 88.6) | 2 | 74.8", ""),
+    ],
+)
+def test_rows_of_scripts_are_read(script, tmp_path, head, row, at):
+    columns = head.count("|") + 1
+    (tmp_path / "new.md").write_text(f"| {head} |\n|{' --- |' * columns}\n| {row} |\n")
+    (found,) = script.below(tmp_path)
+    assert found.at == at
+
+
+def test_a_number_of_another_form_is_compared_too(script, tmp_path):
+    head = "| Run | Ours | Published |\n| --- | --- | --- |\n"
+    (tmp_path / "progap-table-5-2.md").write_text(head + "| DP-GNN, own features at inference | 46.3 | - |\n")
+    (found,) = script.below(tmp_path)
+    assert (found.ours, found.printed) == (46.3, 62.6)
+
+
+def test_loops_have_the_noise_of_their_stated_epsilon(benchmarks):
+    for group, _, _, loop in benchmarks("below_print").loops():
+        assert loop.stated == pytest.approx(float(group[-1]), rel=0.02)

@@ -98,10 +98,17 @@ def _summary(documents: Sequence[Document], pages: dict[str, Recorded]) -> Itera
     names = dict.fromkeys(name for entry in entries for name in entry.specs)
     enough = sum(row.enough for name in names if name in pages for row in pages[name].rows)
     asked = sum(map(_rows_of, names))
+    scripts = [
+        row
+        for page in dict.fromkeys(page for e in entries for page in e.pages)
+        for row in pages[page].rows
+        if row.seeds
+    ]
+    both = _share(enough + sum(row.enough for row in scripts), asked + len(scripts))
     yield (
         f"* The full profiles of the {len(names)} specifications whose data are at hand ask for {asked:,} rows. "
-        f"{_share(enough, asked)} of these are recorded with so many seeds. Rows that scripts alone write are not in this sum; "
-        "most of them have fewer."
+        f"{_share(enough, asked)} of these are recorded with so many seeds. With the {len(scripts):,} rows that scripts record "
+        f"it is {both} of {asked + len(scripts):,}."
     )
     timed = [name for name in names if name in pages and any(row.seconds for row in pages[name].rows)]
     hours = sum(_fits_of(name) * _seconds_of(pages[name]) for name in timed) / 3600
