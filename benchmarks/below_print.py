@@ -153,7 +153,8 @@ def reports(
     graph: Graph, epsilon_y: float, split: int, seed: int, epsilon_x: float = 1.0, mechanism: str = "multi-bit"
 ) -> dict[str, float]:
     """Test accuracy of LPGNN in its published form on fresh reports of one split."""
-    method = LPGNN(**(preset("lpgnn-2021", "planetoid/cora", epsilon_x, epsilon_y) | {"mechanism": mechanism}))
+    private = None if epsilon_y == float("inf") else epsilon_y
+    method = LPGNN(**(preset("lpgnn-2021", "planetoid/cora", epsilon_x, private) | {"mechanism": mechanism}))
     graph = graph.with_split((0.5, 0.25, 0.25), seed=split)
     fitted = method.calibrate(None, method.unit, graph.public_facts(method.unit)).fit(graph, seed=seed)
     return {"test": float((fitted.predict(graph) == graph.y)[graph.test_mask].mean())}
