@@ -1,8 +1,9 @@
 """Why rows are below print; below_print_page.py puts them beside the rows."""
 
 LAYERWISE = (
-    "Not explained: the published code was not run layer by layer. Its progressive form falls from print to this graph by "
-    "as much as ours does (second table)."
+    "Another graph, as far as is known. From print to Berkeley13 the published code falls by 4.6, 4.9 and 3.6 points in its "
+    "progressive form (second table), and the layer-wise form here by 3.9, 3.8 and 2.7. The published code was not run layer "
+    "by layer."
 )
 SUMS = (
     "The source sums over neighbors, here are means. The third table has sums, at the depth of 1 to 3 that validation "
@@ -36,15 +37,23 @@ BERKELEY_ONLY = (
     "Another graph: the published code with its own script reaches {} on Berkeley13 (second table), so this distance is that "
     "of the graph."
 )
-STATED = (
-    "Not explained. Their loop clips nothing and sends messages across the cuts, so that no unit has the printed epsilon. "
-    "But as published, at its default rate, it reaches 38.9 on Cora at a stated 6.16 (below the second table), which is "
-    "below print as well. The source chose a rate for each number, up to 100; that was not tried with their loop."
+UNCLIPPED = "Their loop clips nothing and sends messages across the cuts, so that no unit has the printed epsilon. "
+STATED = UNCLIPPED + (
+    "Trained so, at the printed number of steps and the rate that is best on validation nodes, it reaches what is printed to "
+    "within {} points (third table). The distance is the price of a guarantee."
+)
+STATED_IN_PART = UNCLIPPED + (
+    "Explained in part. Trained so, at the rate that is best on validation nodes, it reaches 38 to 42 (third table), and the "
+    "published code itself 40.9 with 10 splits at a stated 6.16 (three seeds). From there to print is not explained: neither "
+    "more steps nor another rate closed the gap."
+)
+STATED_ON_TEXTS = UNCLIPPED + (
+    "Trained so on these texts, with noise for a stated 2, it reaches 64 to 65 (third table), above print. With a guarantee "
+    "1,326 papers in one graph are too few. The default, 1,000 groups, is above print at the same epsilon."
 )
 RANDOM = (
-    "Another input and another task, by which the distance was not measured: the features of this graph are not in the data "
-    "here, and random columns stand for them, for which users are asked nothing; print has the ten largest of 18 classes, "
-    "here are all."
+    "Random columns, for which users are asked nothing, stand for features that are not in the data. With them the rows at 1 "
+    "and 2 are within 2 points of print. At 0.5 five splits reach from 60.2 to 73.0, and print has one split."
 )
 STARTS = (
     "Not explained. Of the five recorded fits two end below 60 %, the others near 77 %. Fitted again with fresh reports, no "
@@ -55,6 +64,34 @@ NOTHING = (
     "Explained in part. Columns that tell nothing, and no hops: accuracy is below the share of the largest class (30.6 %), "
     "and print spreads by 5.6; three seeds. The same columns with the hops and the choice of epoch of the reports are 58 "
     "points higher on the same page, so they are no worse as input."
+)
+COLUMNS = (
+    "Columns that tell nothing, and no hops. The data here have no features, and made-up ones have 256 columns; with as many "
+    "columns as print (500) the same settings reach {} (third table), above print."
+)
+LOTS = (
+    "The authors' code (mnist_baseline.py, commit 29b5a9f) takes the gradient of the mean loss of a lot, clips nothing, and adds "
+    "the noise to that mean. Trained so, the same lots reach print or more (second table of the page). The distance is that of "
+    "clipping each image."
+)
+FACES = (
+    "Other images: 40 people of ORL with 7 training images each, where print has 153 people of Faces94. Without noise the same "
+    "networks reach 90 to 96 %, so the distance is that of the noise: a step sums over a quarter of the classes, under the same "
+    "noise. With Faces94 itself nothing could be run."
+)
+ATTACKED = (
+    "Explained in part. The attack finds as much as a model has learned by heart: the same models trained for 1,000 steps, "
+    "without a choice of the step, have {} (GAP) and {} (MLP) on the same page. How long the printed ones were trained is not "
+    "known, and the graph is another."
+)
+REDUCED = (
+    "Explained in part. Reduced for two cores: images of 14 x 14 pixels and a twelfth of the channels. The printed size was not "
+    "run. Our own students (table 3.1) are above print on the whole images."
+)
+CLEAR = (
+    "Printed for a form whose predictions read neighbors in the clear, with an accounting that does not hold (the page says "
+    "why). Read so, these weights reach 48.9 ± 1.0, and trained without noise on 1, 3 and 10 arcs an owner 58.6, 61.2 and 68.3 "
+    "(python benchmarks/dpgnn.py, Berkeley13): the distance is that of the noise."
 )
 REASONS = (
     (".*", "GAP, one node", BERKELEY_ONLY.format("57.4 ± 0.5")),
@@ -70,7 +107,15 @@ REASONS = (
     ("perturbed-topology", "EdgeRand", EDGERAND),
     ("graph-split-table-1-.*", "No privacy, SGD", PUBLIC),
     ("graph-split-table-1-.*", "No privacy, Adam", RATES),
-    ("graph-split-.*", "(One graph|10 splits)", STATED),
+    ("graph-split-table-1-citeseer", "(One graph|10 splits)", STATED.format(5)),
+    ("graph-split-table-1-cora", "One graph, SGD", STATED.format(2)),
+    ("graph-split-table-1-cora", "(One graph|10 splits)", STATED_IN_PART),
+    ("graph-split-table-2-.*", "One graph", STATED_ON_TEXTS),
+    ("lots", ".*", LOTS),
+    ("class-level-faces", ".*", FACES),
+    ("membership", ".*", ATTACKED),
+    ("pate-figure-3-3", "PATE", REDUCED),
+    ("progap-table-5-2(-fb100)?", "DP-GNN", CLEAR),
     ("pgc-table-2-3-citeseer-links", "VGAE, Piecewise", STARTS),
     ("lpgnn-(table|figure)-3-[2345]-(.*-)?cora", "LPGNN", DRAWN),
     ("lpgnn-table-3-3-facebook", "LPGNN, random features", NOTHING),
