@@ -91,7 +91,7 @@ FACES = ORL + (
 )
 ATTACKED = (
     "Explained in part. The attack finds as much as a model has learned by heart: the same models trained for 1,000 steps, "
-    "without a choice of the step, have {} (GAP) and {} (MLP) on the same page. How long the printed ones were trained is "
+    "without a choice of the step, have 77.1 (GAP) and 74.1 (MLP) on the same page. How long the printed ones were trained is "
     "not known, and the graph is another."
 )
 REDUCED = (
