@@ -13,17 +13,18 @@ FINDINGS: dict[str, tuple[str, ...]] = {
         "success.",
         "Every attack on these networks ends with confidence 1. Distances to as many training images and to held-out "
         "images differ by 0.1 or less under the enhanced attack on softmax regression, without privacy, too. On the "
-        "convolutional network without privacy (one seed) held-out images are nearer, by 0.25. So no model here shows that "
+        "convolutional network without privacy held-out images are nearer, by 0.23. So no model here shows that "
         "it remembers single images.",
-        "At equal validation accuracy (84 %) the distance of subclass-DP is 18.2, that of record-DP 17.6; at 78 % they are "
-        "18.3 and 18.0. So the order that was published comes out. But the distance to held-out images differs by as much: "
-        "pictures are noisier, as weights are. This is no evidence that training images are protected better.",
+        "At nearly equal validation accuracy (84 to 85 %) the distance of subclass-DP is 18.1, that of record-DP 17.6; "
+        "at 78 to 79 % they are 18.5 and 18.1. So the order that was published comes out. But the distance to held-out "
+        "images differs by as much: pictures are noisier, as weights are. This is no evidence that training images are "
+        "protected better.",
         "The published claim that a smaller epsilon goes with a larger distance for subclass-DP but not for record-DP does "
-        "not come out for softmax regression: the rank correlation is -1 over the noise levels of record-DP and -0.8 over "
+        "not come out for softmax regression: the rank correlation is -1 over the noise levels of record-DP and -0.9 over "
         "those of subclass-DP, whose distances are all near to that of random pixels. More noise, noisier weights.",
         "With more cells of a class the accuracy rises at the same epsilon, and the distance falls (figure 4.9): a cell "
         "then holds fewer records, so that less is protected. One cell a class is class-DP, and learns little.",
-        "On the convolutional network (one seed) the attack ends at 5.1 without privacy, near a blank image, at 12.6 for "
+        "On the convolutional network the attack ends at 5.3 without privacy, near a blank image, at 12.5 for "
         "record-DP at sigma 1.8 and at 17.0 for subclass-DP at sigma 3.65: the private models give noise. The network sets "
         "each image to mean 0 and spread 1 and reads differences of pixels, so poor pictures are no evidence of protection.",
     ),

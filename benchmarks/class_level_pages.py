@@ -63,7 +63,8 @@ def write_page(out: Path, dataset: str, rows: Rows, found: Found) -> None:
         grid = pictures(FILES[dataset], attacked, found, attack)
         (out / f"{grid.name}.svg").write_text(grid.alone())
         sections.append(Section("inversion", "Model inversion", (*parts, grid)))
-    command = f"python benchmarks/class_level.py --dataset {dataset} --seeds 3 --log LOG"
+    seeds = max(len(fits) for fits in found.values())
+    command = f"python benchmarks/class_level.py --dataset {dataset} --seeds {seeds} --log LOG"
     sections.append(Section("again", "Run it again", (Code(command),)))
     lead = SOURCE + "Every fit is the method with its secret noise; epsilon is exact. Means with 95 % t-intervals."
     text = to_markdown(Page(f"Class-level privacy: {dataset}", lead, tuple(sections)))
