@@ -6,8 +6,9 @@ LAYERWISE = (
     "not run layer by layer."
 )
 SUMS = (
-    "The source sums over neighbors, here are means. The section on settings has sums, at the depth of 1 to 5 that "
-    "validation chooses: within 2 points of print."
+    "The source sums over neighbors, in a network with layers before and after the hops; here are means, without them. With"
+    " sums in such a network, at the depth that validation chooses, the distance is less than 2 points (settings, below); "
+    "means in it reach 80.1."
 )
 DEPTH = (
     "Another graph, as far as is known. The source chooses 1 to 5 layers on validation nodes, this row has 2. With depth "
@@ -31,8 +32,8 @@ PUBLIC = (
 )
 DRAWN = (
     "Print has one split, and results spread with splits and reports. Fitted again with fresh reports (last two tables), "
-    "the best of three splits is within 2 points of print at every one of these settings, and the mean of all fits at 6 of "
-    "8. The published code itself reaches 65.7 where 69.3 is printed (published code, below)."
+    "the mean of all fits is within 2 points of print at 6 of 8 of these settings, and the best of three splits at every "
+    "one; a best of three flatters. The published code itself reaches 65.7 where 69.3 is printed (published code, below)."
 )
 BERKELEY_ONLY = (
     "Another graph: the published code with its own script reaches {} on Berkeley13 (published code, below), so this "
@@ -40,18 +41,21 @@ BERKELEY_ONLY = (
 )
 UNCLIPPED = "Their loop clips nothing and sends messages across the cuts, so that no unit has the printed epsilon. "
 STATED = UNCLIPPED + (
-    "Trained so, with 2,000 steps of SGD or 500 of Adam, at the rate that is best on validation nodes, it reaches what is "
-    "printed to within {} (settings, below). The distance is the price of a guarantee."
+    "Explained in part. Trained so, at the rate that is best on validation nodes, it reaches what is printed to within {} "
+    "(settings, below): without a guarantee, with the public test nodes, and with neighbors at prediction. With a "
+    "guarantee, in one graph or in 10 splits and at fixed rates, these rows stay near a guess. At epsilon 2 the default, "
+    "1,000 groups, is above print."
 )
 STATED_IN_PART = UNCLIPPED + (
-    "Explained in part. Trained so, at the rate that is best on validation nodes, it reaches 38 to 40 (settings, below), "
-    "and the published code itself 40.9 with 10 splits at a stated 6.16 (three seeds). From there to print is not "
-    "explained: neither ten times as many steps (35.1 and 34.8 in one run each) nor another rate closed the gap."
+    "Explained in part. Trained so, at the rate that is best on validation nodes, it reaches 38 to 40 (settings, below); "
+    "the published code itself reaches 40.9 with 10 splits by SGD (published code, below). From there to print is not "
+    "explained. Ten times as many steps did not help (35.1 and 34.8: graph_split_published.py with --epochs 2000, noise 12 "
+    "and 35, one seed each)."
 )
 STATED_ON_TEXTS = UNCLIPPED + (
-    "Trained so on the words of these texts, with noise for a stated 2, it reaches 63 (settings, below), which is what is "
-    "printed for the words of Pokec. With a guarantee, 597 papers in one graph are too few. The default, 1,000 groups, is "
-    "above print at the same epsilon."
+    "Explained in part. Trained so on the words of these texts, with noise for a stated 2, it reaches 63 (settings, below),"
+    " which is what is printed for the words of Pokec; other epsilons were not tried. With a guarantee, one graph of 597 "
+    "papers at a fixed rate stays near a guess. The default, 1,000 groups, is above print at the same epsilon."
 )
 ONE_SPLIT = (
     "One of the five splits ends at 75.2, the others at 86.4 to 88.4, which is print to within 2 points. The texts are "
@@ -64,7 +68,7 @@ RANDOM = (
 STARTS = (
     "Not explained. Of the five recorded fits two end below 60 %, the others near 77 %. Fitted again with fresh reports, no"
     " fit of 20 ends below 66 % (python benchmarks/vgae_starts.py): those with the recorded starts have 75.3 on average, "
-    "all together 76.6, which is 2 points below print."
+    "all together 76.6, which is still 2.2 points below print."
 )
 NOTHING = (
     "Explained in part. Columns that tell nothing, and no hops: accuracy is below the share of the largest class (30.6 %), "
@@ -76,32 +80,53 @@ COLUMNS = (
     "many columns as print, {}, the same settings reach {} (settings, below)."
 )
 LOTS = (
-    "The authors' code (mnist_baseline.py, commit 29b5a9f) takes the gradient of the mean loss of a lot, clips nothing, and"
-    " adds the noise to that mean. Trained so, the same lots reach print or more (second table of the page). The distance "
-    "is that of clipping each image."
+    "Explained in part. The authors' code (mnist_baseline.py, commit 29b5a9f) takes the gradient of the mean loss of a lot,"
+    " clips nothing, and adds the noise to that mean. Trained so (second table of the page, one seed), lots of 600 and "
+    "6,000 come within 2 points of print, and lots of 60,000 are 8 and 14 points above it at noise 4 and 50. At noise 100 "
+    "print has 10, and this 53."
 )
 PIXELS = (
     "500 steps on raw pixels. With 60 noisy principal components and up to 40,000 steps, as in print, the next rows of the "
     "page are within 2 points of print (one seed)."
 )
-ORL = "Other images: 40 people of ORL with 7 training images each, where print has 153 people of Faces94. "
-FACES = ORL + (
-    "Without noise the same networks reach 90 to 96 %, so most of the distance is that of the noise: a step sums over a "
-    "quarter of the classes, under the same noise. With Faces94 itself nothing could be run."
+ORL = (
+    "Other images: 40 people of ORL with 7 training images each. Print has 153 people of Faces94, 20 photographs each, from"
+    " which 220 changed copies are made before they are divided into 190 and 30: its test images are copies of what was "
+    "learned. Explained in part: no experiment tells what each difference costs."
+)
+FACES = (
+    "Other images: 40 people of ORL with 7 training images each. Print has 153 people of Faces94, 20 photographs each, from"
+    " which 220 changed copies are made before they are divided into 190 and 30: its test images are copies of what was "
+    "learned. Explained in part. Without noise the same network reaches 95.8 %, so most of the distance comes with noise "
+    "and its number of steps: the published numbers of steps would have larger epsilons than printed (page). A class step "
+    "sums over a third of 40 people here and of 153 there, under the same noise."
 )
 ATTACKED = (
-    "Explained in part. The attack finds as much as a model has learned by heart: the same models trained for 1,000 steps, "
-    "without a choice of the step, have 77.1 (GAP) and 74.1 (MLP) on the same page. How long the printed ones were trained is "
-    "not known, and the graph is another."
+    "Explained in part. The attack finds more where a model has learned more by heart: the last step of 100 in place of the"
+    " best on validation labels has 72.0 (GAP) and 74.4 (MLP), and 1,000 steps have 77.1 (GAP) and 74.1 (MLP) on the same "
+    "page. How long the printed ones were trained is not known, and the graph is another."
 )
 REDUCED = (
-    "Explained in part. Reduced for two cores: images of 14 x 14 pixels and a twelfth of the channels. The printed size was"
-    " not run. Our own students (table 3.1) are above print on the whole images."
+    "Explained in part: two seeds. Reduced for two cores: images of 14 x 14 pixels and a twelfth of the channels. The "
+    "printed size was not run. Our own students (table 3.1) are above print on the whole images."
 )
 CLEAR = (
     "Printed for a form whose predictions read neighbors in the clear, with an accounting that does not hold (the page says"
     " why). Read so, these weights reach 48.9 ± 1.0, and trained without noise on 1, 3 and 10 arcs an owner 58.6, 61.2 and "
     "68.3 (python benchmarks/dpgnn.py, Berkeley13): the distance is that of the noise."
+)
+STATED_ON_HASHES = (
+    "Explained in part, by the same loop on bags of words (the page of bag-of-words); on hashed words it was not run. Print"
+    " has word vectors here. The default, 1,000 groups, is above print at the same epsilon."
+)
+CLEAR_ELSEWHERE = (
+    "Printed for a form whose predictions read neighbors in the clear, with an accounting that does not hold (the page says"
+    " why). Explained on Berkeley13 alone (the row of table 5.2 without FB-100): on these schools nothing else was run."
+)
+FEW_COLUMNS = (
+    "Explained in part. Columns that tell nothing, and no hops. The data here have no features, and made-up ones have 256 "
+    "columns. With as many columns as print, 7,842, fits with the same settings reach from 17.2 to 46.8 (settings, below), a "
+    "range that holds print."
 )
 REASONS = (
     (".*", "GAP, one node", BERKELEY_ONLY.format("57.4 ± 0.5")),
@@ -120,17 +145,19 @@ REASONS = (
     ("graph-split-table-1-citeseer", "(One graph|10 splits)", STATED.format("4 points")),
     ("graph-split-table-1-cora", "One graph, SGD", STATED.format("1 point")),
     ("graph-split-table-1-cora", "(One graph|10 splits)", STATED_IN_PART),
-    ("graph-split-table-2-.*", "One graph", STATED_ON_TEXTS),
+    ("graph-split-table-2-bag-of-words", "One graph", STATED_ON_TEXTS),
+    ("graph-split-table-2-hashing", "One graph", STATED_ON_HASHES),
     ("graph-split-table-2-bag-of-words", "No privacy, SGD", ONE_SPLIT),
     ("lpgnn-table-3-3-pubmed", "LPGNN, random features", COLUMNS.format("500", "55.1")),
-    ("lpgnn-table-3-3-lastfm", "LPGNN, random features", COLUMNS.format("7,842", "37.0")),
+    ("lpgnn-table-3-3-lastfm", "LPGNN, random features", FEW_COLUMNS),
     ("lots", ".*", LOTS),
     ("dpsgd", ".*", PIXELS),
-    ("class-level-faces", "vanilla", ORL + "Explained in part: no experiment tells what each difference costs."),
+    ("class-level-faces", "vanilla", ORL),
     ("class-level-faces", ".*", FACES),
     ("membership", ".*", ATTACKED),
     ("pate-figure-3-3", "PATE", REDUCED),
-    ("progap-table-5-2(-fb100)?", "DP-GNN", CLEAR),
+    ("progap-table-5-2", "DP-GNN", CLEAR),
+    ("progap-table-5-2-fb100", "DP-GNN", CLEAR_ELSEWHERE),
     ("pgc-table-2-3-citeseer-links", "VGAE, Piecewise", STARTS),
     ("lpgnn-(table|figure)-3-[2345]-(.*-)?cora", "LPGNN", DRAWN),
     ("lpgnn-table-3-3-facebook", "LPGNN, random features", NOTHING),

@@ -198,11 +198,12 @@ NOTES = Items(
         "With the learning rate in proportion to the lot, 100 steps of 60,000 images reach what 10,000 steps of 600 do, at noise "
         "4 and at noise 100. So a large lot with large noise has the smaller epsilon here at the same accuracy: the reverse of "
         "what the printed table says.",
-        "The authors' code (mnist_baseline.py, commit 29b5a9f) takes the gradient of the mean loss of a lot, clips nothing, and "
-        "adds noise to that mean. Trained so, lots of 600 and 6,000 images come within 2 points of print, and lots of 60,000 are "
-        "above it, alike at every noise: noise makes the weights large, and then their gradients, so that its size does not "
-        "matter. That code has a second hidden layer, and stops by the loss of the test images; neither is so here, which may be "
-        "why the score does not fall at noise 100. No unit has the printed epsilon of such a training.",
+        "The authors' code (mnist_baseline.py, commit 29b5a9f) takes the gradient of the mean loss of a lot, clips "
+        "nothing, and adds noise to that mean. Trained so, lots of 600 and 6,000 images come within 2 points of print, "
+        "and lots of 60,000 are above it, alike at every noise. It may be that noise makes the weights large, and then "
+        "their gradients, so that its size does not matter. That code has a second hidden layer, and stops by the loss of"
+        " the test images; neither is so here, which may be why the score does not fall at noise 100. No unit has the "
+        "printed epsilon of such a training.",
         "The printed epsilon of the last row, 0.50, is not that of 100 passes (0.48).",
     )
 )

@@ -162,6 +162,8 @@ def test_small_classes_are_left_out(small):
     assert {cell.min_class_size for cell in spec.cells()} == {900}
     assert spec.cells()[0].id != plain.cells()[0].id
     assert spec.on("planetoid/cora").min_class_size is None
+    texts = find("graph-split-table-2-hashing")
+    assert texts.on("text/citeseer_text+bag-of-words").min_class_size == texts.min_class_size
     with pytest.raises(DataError, match="min_class_size=900"):
         run_cell(spec.cells()[0], None)
     for name, keys in (

@@ -108,7 +108,7 @@ def _summary(documents: Sequence[Document], pages: dict[str, Recorded]) -> Itera
     yield (
         f"* The full profiles of the {len(names)} specifications whose data are at hand ask for {asked:,} rows. "
         f"{_share(enough, asked)} of these are recorded with so many seeds. With the {len(scripts):,} rows that scripts record "
-        f"it is {both} of {asked + len(scripts):,}."
+        f"it is {both} of {asked + len(scripts):,}; rows that scripts could still record are not counted."
     )
     timed = [name for name in names if name in pages and any(row.seconds for row in pages[name].rows)]
     hours = sum(_fits_of(name) * _seconds_of(pages[name]) for name in timed) / 3600

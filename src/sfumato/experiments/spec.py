@@ -250,7 +250,9 @@ class Spec:
         spec = replace(self, seeds=seeds or self.seeds, quick=quick)
         if dataset in (None, self.dataset):
             return spec
-        return replace(spec, dataset=str(dataset), stands_in_for=None, min_class_size=None)
+        same = parts_of(str(dataset))[0] == parts_of(self.dataset)[0]
+        least = self.min_class_size if same else None
+        return replace(spec, dataset=str(dataset), stands_in_for=None, min_class_size=least)
 
     def shrunk(self) -> Spec:
         """Return what ``--quick`` runs if it is small, without published numbers; else the specification itself."""

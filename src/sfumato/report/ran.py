@@ -32,7 +32,7 @@ def compared_section(spec: Spec, rows: Sequence[Row], date: str | None) -> Secti
     )
     facts = [
         ("Data set", spec.dataset + stands_in),
-        *([("Classes", f"those of at least {spec.min_class_size:,} nodes")] if spec.min_class_size else []),
+        *([("Classes", f"those of at least {spec.min_class_size:,} nodes")] if spec.min_class_size is not None else []),
         (
             "Split",
             f"{spec.split}, train/validation/test percent{' of links' * spec.links}"
