@@ -125,7 +125,7 @@ CLEAR_ELSEWHERE = (
 )
 FEW_COLUMNS = (
     "Explained in part. Columns that tell nothing, and no hops. The data here have no features, and made-up ones have 256 "
-    "columns. With as many columns as print, 7,842, fits with the same settings reach from 17.2 to 46.8 (settings, below), a "
+    "columns. With as many columns as print, 7,842, fits with the same settings reach from 17.2 to 48.3 (settings, below), a "
     "range that holds print."
 )
 REASONS = (
