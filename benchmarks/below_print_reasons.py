@@ -48,7 +48,7 @@ STATED = UNCLIPPED + (
 )
 STATED_IN_PART = UNCLIPPED + (
     "Explained in part. Trained so, at the rate that is best on validation nodes, it reaches 38 to 40 (settings, below); "
-    "the published code itself reaches 40.9 with 10 splits by SGD (published code, below). From there to print is not "
+    "the published code itself reaches 40.9 ± 1.8 with 10 splits by SGD (published code, below). From there to print is not "
     "explained. Ten times as many steps did not help (35.1 and 34.8: graph_split_published.py with --epochs 2000, noise 12 "
     "and 35, one seed each)."
 )

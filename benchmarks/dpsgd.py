@@ -3,7 +3,8 @@
     OMP_NUM_THREADS=1 python benchmarks/dpsgd.py [--seeds 1] [--out docs/results] [--log FILE] [--data-dir DIR]
     OMP_NUM_THREADS=1 python benchmarks/dpsgd.py --rates
 
-The network is 784-1000-10 with ReLU. A lot holds each of the 60,000 images with probability 0.01; gradients are clipped to C over
+The network has 1,000 hidden units with ReLU. It reads pixels, or 60 noisy principal components of the training images, as in the
+paper. A lot holds each of the 60,000 images with probability 0.01; gradients are clipped to C over
 all parameters jointly. Plain descent has the learning rate 0.05 of the paper, Adam 0.001; runs whose noise is calibrated to an
 epsilon have the rate that was best of three with ``--rates``, at epsilon 2 on the last 10,000 training images, learning from the
 other 50,000. No epoch is chosen: the last iterate is scored. Coins and noise come from Torch's generator, and sums are rounded in
@@ -41,7 +42,8 @@ from sfumato.report.page import Code, Items, Page, Section, Table
 ROWS, PIXELS, WIDTH, CLASSES, LOT = 60_000, 784, 1000, 10, 600
 RATE, RATES = 0.5, (0.1, 0.25, 0.5)
 COMPONENTS, PROJECTION = 60, GaussianEvent(16.0)
-"""Principal components that the paper keeps, and what they cost: noise over the norm of an image's outer product."""
+"""Principal components that the paper keeps, and what they cost: the upper triangle of the sum of outer products, with noise of
+this deviation. A row of norm 1 changes the sum by its own outer product, whose norm is 1, and the triangle by no more."""
 DELTAS = (1e-5, 1e-4, 1e-3, 1e-2)
 EPOCHS = (1, 5, 10, 20, 50, 100, 200, 300, 400)
 METHODS = ("strong composition", "moments", "exact")

@@ -294,9 +294,8 @@ READING = (
     "Whether the printed figures come from that version is not known.",
     "Without privacy AUC is larger where the gap between training and test accuracy is, by and large, in our order and not in"
     " the printed one: SAGE is the easiest to attack here and the hardest in print. For the MLP it matters that the step is "
-    "not chosen (71.7 to 74.4), and more steps add nothing; for GAP both matter (64.9, 72.0, 77.1). No model of own features "
-    "can learn more than 82 % of the training nodes of run 0 by heart, since others have the same features. An attack network"
-    " that learned from the target itself gains little more.",
+    "not chosen (71.7 to 74.4), and more steps add nothing; for GAP both matter (64.9, 72.0, 77.1). An attack network that "
+    "learned from the target itself gains little more.",
     "A mean over all nodes hides those that are told with certainty. Against the MLP without privacy, LiRA finds about ten times "
     "as many members as confidence does at 1 % false positives.",
     "One run has a standard error of about 0.8 points of AUC at 50 %, with 2,400 nodes on each side: differences below 2 points "

@@ -47,9 +47,7 @@ def test_a_loose_budget_is_enough_to_learn(method, unit, tmp_path):
         order = np.argsort(np.arange(len(Y)) % EACH, kind="stable")
         graph = replace(GRAPH, x=GRAPH.x[order], y=GRAPH.y[order], roles=ROLES[order])
     made = fitted(method, unit, graph=graph)
-    least = (
-        0.3 if isinstance(unit, sf.ClassLevel) else 0.5
-    )  # guessing reaches 0.1; fits of class-dp spread from 0.5 to 0.9
+    least = 0.3 if isinstance(unit, sf.ClassLevel) else 0.5  # guessing reaches 0.1; class-dp spreads from 0.5 to 0.9
     assert accuracy(made, graph) > least
     run = made.save(tmp_path / "run")
     assert verify(run).valid

@@ -86,6 +86,7 @@ def test_the_index(tmp_path):
     assert "4 tables and figures, of which 3 report a measurement: 1 done, 1 in part, 1 skipped." in text
     assert "5 rows are recorded in tables that count seeds or runs. 3 (60 %) of them" in text
     assert "The full profiles of the 1 specifications whose data are at hand ask for 19 rows. 2 (11 %)" in text
+    assert "With the 2 rows that scripts record it is 3 (14 %) of 21; rows that" in text
     assert "| Table 1 | A table | done | 3 to 5 |  | [`gap-combine`](gap-combine.md) | 2026-11-22 |" in text
     assert "| Table 3 | A third | skipped | - | No data. | `none` | - |" in text
     assert (

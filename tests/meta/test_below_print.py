@@ -59,28 +59,35 @@ def test_a_row_near_print_or_without_it_is_none(script, tmp_path, published):
 
 
 @pytest.mark.parametrize(
-    ("head", "row", "at"),
+    ("head", "row", "at", "numbers"),
     [
-        ("lot | noise | accuracy (printed) | accuracy (here) | seeds", "600 | 4 | 90 ± 2 | 83.1 | 1", "noise 4"),
+        (
+            "lot | noise | accuracy (printed) | accuracy (here) | seeds",
+            "600 | 4 | 90 ± 2 | 83.1 | 1",
+            "noise 4",
+            (83.1, 90),
+        ),
         (
             "model | network | sigma | accuracy (published) | accuracy (here)",
             "A | cnn | - | 100 | 90 ± 1",
             "network cnn",
+            (90, 100),
         ),
         (
             "data set | epsilon | accuracy (printed) | method | study in float32",
             "A | 1.2 | 98.1 | - | 95.0",
             "epsilon 1.2",
+            (95.0, 98.1),
         ),
-        ("method | AUC (printed) | AUC | runs", "A | 81.67 | 64.0 ± 2 | 5", ""),
-        ("Student | Accuracy | Seeds | Printed", "A | 68.3 (48.0 to 88.6) | 2 | 74.8", ""),
+        ("method | AUC (printed) | AUC | runs", "A | 81.67 | 64.0 ± 2 | 5", "", (64.0, 81.67)),
+        ("Student | Accuracy | Seeds | Printed", "A | 68.3 (48.0 to 88.6) | 2 | 74.8", "", (68.3, 74.8)),
     ],
 )
-def test_rows_of_scripts_are_read(script, tmp_path, head, row, at):
+def test_rows_of_scripts_are_read(script, tmp_path, head, row, at, numbers):
     columns = head.count("|") + 1
     (tmp_path / "new.md").write_text(f"| {head} |\n|{' --- |' * columns}\n| {row} |\n")
     (found,) = script.below(tmp_path)
-    assert found.at == at
+    assert (found.at, found.ours, found.printed) == (at, *numbers)
 
 
 def test_a_number_of_another_form_is_compared_too(script, tmp_path):

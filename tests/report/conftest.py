@@ -27,7 +27,7 @@ def spec():
         comments=("The paper leaves out its seeds.",),
         dataset="facebook100/Toy1",
         stands_in_for="facebook100/Other2",
-        min_class_size=None,
+        min_class_size=1234,
         split="75/10/15",
         axis="epsilon",
         runs=(

@@ -101,7 +101,13 @@ def test_page_shows_ours_beside_published(spec, rows):
     assert "5.5 times the L2 sensitivity" in privacy[1][4]
     assert privacy[-1][2:] == ("nothing: no guarantee", "no guarantee", "none")
     assert "sfumato experiment run toy.toml --quick --dataset facebook100/Toy1 --seeds 4 --data-dir DATA" in page
-    for text in ("stands in for facebook100/Other2", "leaves out its seeds", "Not covered by the guarantee", "3.11"):
+    for text in (
+        "those of at least 1,234 nodes",
+        "stands in for facebook100/Other2",
+        "leaves out its seeds",
+        "Not covered by the guarantee",
+        "3.11",
+    ):
         assert text in page
 
 
