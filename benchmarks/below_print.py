@@ -22,15 +22,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 import torch
-from below_print_page import page
+from below_print_page import OTHERS, page
 from graph_split_published import Loop
 
 import sfumato as sf
 from sfumato.catalog import method_named
 from sfumato.central.edgerand import EdgeRand
 from sfumato.errors import SfumatoWarning
+from sfumato.experiments.cells import parts_of
 from sfumato.experiments.pages import stamped
+from sfumato.experiments.runs import constructor
+from sfumato.experiments.spec import find
 from sfumato.graph import Graph, load_dataset
+from sfumato.graph.splits import parse_fractions
 from sfumato.local.lpgnn import LPGNN
 from sfumato.local.presets import preset
 from sfumato.report.markdown import to_markdown
@@ -43,19 +47,12 @@ if TYPE_CHECKING:
 
 BERKELEY = "facebook100/Berkeley13"
 MEANS = "edgerand by means"
-TEXTS = "two classes of texts"
-"""The stand-in of table 2 of graph splits."""
+TEXTS, TEXTS_SPEC = "two classes of texts", "graph-split-table-2-bag-of-words"
+"""The stand-in of table 2 of graph splits, and the specification that describes it."""
 SPLITS = {1: "one graph", 10: "10 splits"}
-COLUMNS: dict[str, tuple[int, int | None, tuple[float, float, float]]] = {
-    "planetoid/pubmed": (500, None, (0.001, 0.001, 0.5)),
-    "lastfm_asia": (7842, 100, (0.0001, 0.0001, 0.5)),
-}
-"""Columns of the features that are not in the data, least size of a class, and published learning rate, decay and dropout."""
-ELSEWHERE = (
-    ("multi-bit", 0.01, 1.0), ("multi-bit", 0.1, 1.0), ("multi-bit", 0.1, float("inf")), ("one-bit", 0.01, float("inf")),
-    ("gaussian", 0.01, float("inf")), ("gaussian", 1.0, float("inf")),
-)  # fmt: skip
-"""Mechanism, epsilon of features and of labels of other rows of LPGNN that are below print on Cora."""
+COLUMNS = {"lpgnn-table-3-3-pubmed": 500, "lpgnn-table-3-3-lastfm": 7842}
+"""By specification: columns of the published features, which are not in the data."""
+RANDOM = "LPGNN, random features, no hops"
 
 
 class Means:
@@ -171,15 +168,13 @@ def reports(
 
 
 def random_columns(name: str, data_dir: str, seed: int) -> dict[str, float]:
-    """Accuracy of LPGNN on as many random columns as the published features have, without hops of features."""
-    columns, least, tuned = COLUMNS[name]
-    read = load_dataset(name, data_dir, min_class_size=least)
-    nothing = sp.csr_matrix((read.num_nodes, columns), dtype=np.float32)
+    """Accuracy of a specification's LPGNN on as many random columns as the published features have, without hops."""
+    cell = next(cell for cell in find(name).cells() if cell.label == RANDOM)
+    read = load_dataset(cell.dataset, data_dir, min_class_size=cell.min_class_size)
+    nothing = sp.csr_matrix((read.num_nodes, COLUMNS[name]), dtype=np.float32)
     graph = Graph.from_csr(read.indptr, read.indices, directed=False, x=nothing, y=read.y)
-    graph = graph.with_split((0.5, 0.25, 0.25), seed=seed)
-    made_up = {"features_in": "random", "steps_x": 0, "steps_y": 2}
-    settings = dict(zip(("learning_rate", "weight_decay", "dropout"), tuned, strict=True))
-    method = LPGNN(**(preset("lpgnn-2021", name, 1.0, 1.0) | made_up | settings))
+    graph = graph.with_split(parse_fractions(cell.split), seed=seed)
+    method = LPGNN(**constructor(cell.settings))
     fitted = method.calibrate(None, method.unit, graph.public_facts(method.unit)).fit(graph, seed=seed)
     right = fitted.predict(graph) == graph.y
     return {"validation": float(right[graph.val_mask].mean()), "test": float(right[graph.test_mask].mean())}
@@ -189,17 +184,21 @@ def work(options: argparse.Namespace) -> None:
     """Add the missing lines to the log."""
     done = {json.dumps(line["key"]) for line in lines(options.log)}
     graphs: dict[tuple[str, bool], Graph] = {}
+    texts = find(TEXTS_SPEC)
 
     def graph_of(name: str, public: bool) -> Graph:
         if (name, public) not in graphs:
-            texts = {"name": "text/citeseer_text", "text_features": "bag-of-words", "min_class_size": 600}
-            given = texts if name == TEXTS else {"name": name, "split": "public" if public else None}
-            graphs[name, public] = load_dataset(data_dir=options.data_dir, **given)
+            if name == TEXTS:
+                (dataset, encoder), least = parts_of(texts.dataset), texts.min_class_size
+                graph = load_dataset(dataset, options.data_dir, text_features=encoder, min_class_size=least)
+            else:
+                graph = load_dataset(name, options.data_dir, split="public" if public else None)
+            graphs[name, public] = graph
         return graphs[name, public]
 
     def looped(loop: Loop, name: str, seed: int) -> dict[str, float]:
         graph = graph_of(name, True)
-        return loop.fit(graph.with_split((0.45, 0.18, 0.37), seed=seed) if name == TEXTS else graph, seed)
+        return loop.fit(graph.with_split(parse_fractions(texts.split), seed=seed) if name == TEXTS else graph, seed)
 
     def note(key: list[Any], found: Any) -> None:
         if json.dumps(key) not in done:
@@ -213,20 +212,17 @@ def work(options: argparse.Namespace) -> None:
         for group, setting, name, loop in loops():
             note([group, setting, seed], lambda loop=loop, name=name, seed=seed: looped(loop, name, seed))
         for name in COLUMNS:
-            key = [f"LPGNN, random columns, no hops, {name}", f"{COLUMNS[name][0]:,} columns", seed]
+            key = [f"LPGNN, random columns, no hops, {find(name).dataset}", f"{COLUMNS[name]:,} columns", seed]
             note(key, lambda name=name, seed=seed: random_columns(name, options.data_dir, seed))
         for split in range(3):
             for epsilon in (0.5, 1.0):
                 for again in (2 * seed, 2 * seed + 1):
                     key = ["LPGNN", epsilon, split, again]
                     note(key, lambda e=epsilon, s=split, n=again: reports(graph_of("planetoid/cora", False), e, s, n))
-        for (mechanism, x, y), again in product(ELSEWHERE, range(4)):
-            note(
-                ["LPGNN", mechanism, x, str(y), seed, again],
-                lambda m=mechanism, x=x, y=y, s=seed, n=again: reports(
-                    graph_of("planetoid/cora", False), y, s, n, x, m
-                ),
-            )
+        for (mechanism, x, y), again in product(OTHERS, range(4)):
+            given = {"epsilon_y": float(y), "split": seed, "seed": again, "epsilon_x": x, "mechanism": mechanism}
+            key = ["LPGNN", mechanism, x, y, seed, again]
+            note(key, lambda given=given: reports(graph_of("planetoid/cora", False), **given))
 
 
 def lines(log: Path) -> list[dict[str, Any]]:

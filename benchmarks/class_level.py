@@ -135,43 +135,19 @@ def face_rows() -> list[Row]:
     for network, size in (("cnn", (42, 36)), ("softmax", (28, 24)), ("softmax", (70, 60))):
         printed = size == (70, 60)
         plain, both = CNN(network=network, width=64), ("faces",) + ("original",) * (network == "softmax")
-        rows.append(
-            Row("accuracy", "vanilla", plain, published=(100.0,) * printed, attacks=both, quick=True, size=size)
-        )
+        whole = (100.0,) * printed
+        rows.append(Row("accuracy", "vanilla", plain, published=whole, attacks=both, quick=True, size=size))
+        more: dict[str, Any] = {"size": size, "attacks": ("faces",)}
         for noise, steps, known in ((0.8, 104, (99.5, 62)), (1.2, 215, (99.2, 45.5)), (1.6, 316, (99, 40.5))):
             cells = ClassDP(
                 network=network, width=64, steps=steps, sampling_prob=0.33, l2_clip_norm=10.0, learning_rate=0.1
             )
-            rows.append(
-                Row(
-                    "accuracy",
-                    "class-DP",
-                    cells,
-                    ClassLevel(),
-                    noise,
-                    1e-2,
-                    known * printed,
-                    ("faces",),
-                    noise == 0.8,
-                    size,
-                )
-            )
+            more |= {"published": known * printed, "quick": noise == 0.8}
+            rows.append(Row("accuracy", "class-DP", cells, ClassLevel(), noise, 1e-2, **more))
         for noise, steps, known in ((0.8, 72, (99.5, 9.1)), (1.1, 52, (99.2, 4.2)), (1.4, 49, (99, 2.7))):
             records = CNN(network=network, width=64, steps=steps, batch_size=32, learning_rate=100.0)
-            rows.append(
-                Row(
-                    "accuracy",
-                    "record-DP",
-                    records,
-                    RecordLevel(),
-                    noise,
-                    1e-4,
-                    known * printed,
-                    ("faces",),
-                    noise == 0.8,
-                    size,
-                )
-            )
+            more |= {"published": known * printed, "quick": noise == 0.8}
+            rows.append(Row("accuracy", "record-DP", records, RecordLevel(), noise, 1e-4, **more))
     return rows
 
 
