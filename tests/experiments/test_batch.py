@@ -7,7 +7,8 @@ import pytest
 from sfumato.errors import InputError
 from sfumato.experiments import cells, runner
 from sfumato.experiments.batch import Left, quickest_first, run_all, what_is_left
-from sfumato.experiments.spec import Quick, Spec, find
+from sfumato.experiments.parts import Quick
+from sfumato.experiments.spec import Spec, find
 
 
 @pytest.fixture

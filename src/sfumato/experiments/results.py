@@ -14,8 +14,9 @@ from sfumato.evaluation.scores import Summary
 
 if TYPE_CHECKING:
     from sfumato.experiments.cells import Row
+    from sfumato.experiments.parts import Published
     from sfumato.experiments.runs import Run
-    from sfumato.experiments.spec import Published, Spec
+    from sfumato.experiments.spec import Spec
 
 FILE = "results.jsonl"
 _KEYS = {
