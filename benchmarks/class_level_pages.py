@@ -199,9 +199,8 @@ def by_class(rows: Rows, found: Found, faces: bool) -> Table:
                 [[one["train"] for one in run["attacks"][name]["classes"].values()] for run in found[row.key].values()]
             ).mean(0)
             shown = (f"{one:.{digits}f}" for one in classes[:width])
-            lines.append(
-                (f"{row.method.network}, {TITLES.get(name, name)}", *shown, f"{classes[:width].mean():.{digits}f}")
-            )
+            network = " ".join(filter(None, (row.method.network, " x ".join(map(str, row.size or ())))))
+            lines.append((f"{network}, {TITLES.get(name, name)}", *shown, f"{classes[:width].mean():.{digits}f}"))
     columns = ("attack", *(str(one) for one in range(1 if faces else 0, width + (1 if faces else 0))), "mean")
     caption = f"Table 4.{2 if faces else 1}: smallest distance to training images of the class, models without privacy"
     return Table("by-class", caption, columns, tuple(lines))

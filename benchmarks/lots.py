@@ -226,11 +226,12 @@ def section(title: str, runs: list[Run], found: Found, passes: int) -> Section:
         costs = (epsilon, run.epsilon(passes, "moments"), run.epsilon(passes, "best"))
         rows.append((*cells, *costs, score, mean([*found[run].values()]), str(len(found[run]))))
     kept = tuple(row for row in rows if row[-1] != "0")
-    table = Table(title, CAPTION, ("lot", "noise", "learning rate", "steps", *printed), kept)
+    caption = PRIVATE if any(run.private for run in runs) else "Nothing is clipped, so no unit has an epsilon"
+    table = Table(title, caption, ("lot", "noise", "learning rate", "steps", *printed), kept)
     return Section(title, title, (table.without_empty(),))
 
 
-CAPTION = "2016: the accountant of Abadi et al.; exact: Poisson sampling, one image added or removed"
+PRIVATE = "2016: the accountant of Abadi et al.; exact: Poisson sampling, one image added or removed"
 
 
 def mean(values: list[float]) -> str:
