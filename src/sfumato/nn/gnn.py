@@ -102,9 +102,9 @@ class Arcs:
         place = self.target[:, None].expand_as(scores)
         empty = scores.new_full((self.shape[0], scores.shape[1]), -torch.inf)
         peaks = empty.scatter_reduce(0, place, scores.detach(), "amax")
-        raised = (scores - peaks[self.target]).exp()
+        raised = (scores - peaks.index_select(0, self.target)).exp()
         sums = torch.zeros_like(empty).index_add(0, self.target, raised)
-        return raised / sums[self.target]
+        return raised / sums.index_select(0, self.target)
 
 
 def _symmetric(adjacency: sp.csr_matrix, degrees: NDArray[np.floating]) -> Tensor:
@@ -218,7 +218,8 @@ class _GATLayer(nn.Module):
         arcs = topology.arcs
         values = (x @ self.weight.T).unflatten(1, self.to_source.shape)
         source, target = (values * self.to_source).sum(2), (values * self.to_target).sum(2)
-        scores = functional.leaky_relu(source[arcs.source] + target[arcs.target], _SLOPE)
+        reached = source.index_select(0, arcs.source) + target.index_select(0, arcs.target)
+        scores = functional.leaky_relu(reached, _SLOPE)
         return _Attend.apply(arcs.softmax(scores), values, arcs).flatten(1) + self.bias
 
 
@@ -235,10 +236,12 @@ class _Attend(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
         weights, values = ctx.saved_tensors
         arcs = ctx.arcs
+        heads = zip(grad.unbind(1), values.unbind(1), strict=True)
         by_arc = [
-            (grad[:, h][arcs.target] * values[:, h][arcs.source]).sum(1, keepdim=True) for h in range(weights.shape[1])
+            (into.contiguous().index_select(0, arcs.target) * sent.contiguous().index_select(0, arcs.source)).sum(1)
+            for into, sent in heads
         ]
-        return torch.cat(by_arc, 1), _head_products(arcs, weights[arcs.reverse], grad), None
+        return torch.stack(by_arc, 1), _head_products(arcs, weights.index_select(0, arcs.reverse), grad), None
 
 
 def _head_products(arcs: Arcs, weights: Tensor, values: Tensor) -> Tensor:
