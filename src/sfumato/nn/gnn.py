@@ -25,6 +25,7 @@ ACTIVATIONS = ("selu", "relu")
 _HEADS = 4
 _SLOPE = 0.2
 _FORMED = 4  # entries an arc and hop
+_AT_ONCE = 4096  # arcs whose rows fit a cache
 
 
 class Topology:
@@ -236,12 +237,10 @@ class _Attend(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
         weights, values = ctx.saved_tensors
         arcs = ctx.arcs
-        heads = zip(grad.unbind(1), values.unbind(1), strict=True)
-        by_arc = [
-            (into.contiguous().index_select(0, arcs.target) * sent.contiguous().index_select(0, arcs.source)).sum(1)
-            for into, sent in heads
-        ]
-        return torch.stack(by_arc, 1), _head_products(arcs, weights.index_select(0, arcs.reverse), grad), None
+        grad = grad.contiguous()
+        ends = zip(arcs.target.split(_AT_ONCE), arcs.source.split(_AT_ONCE), strict=True)
+        by_arc = [(grad.index_select(0, to) * values.index_select(0, by)).sum(2) for to, by in ends]
+        return torch.cat(by_arc), _head_products(arcs, weights.index_select(0, arcs.reverse), grad), None
 
 
 def _head_products(arcs: Arcs, weights: Tensor, values: Tensor) -> Tensor:
