@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato._threads import set_threads
 from sfumato.attacks.listing import attack_named
 from sfumato.audit.frequencies import audit_randomizer
 from sfumato.catalog import method_named
-from sfumato.cli.options import set_threads
 from sfumato.evaluation.source import Source
 from sfumato.experiments.pages import stamped
 from sfumato.privacy.budget import Budget

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "audit"))
 from audit_faults import FAULTS, UNSEEN
 
+from sfumato._threads import set_threads
 from sfumato.audit.auditor import audit
 from sfumato.catalog import METHODS, method_named
 from sfumato.central.gap import GAP
-from sfumato.cli.options import set_threads
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.experiments.pages import stamp
 from sfumato.privacy.budget import Budget

@@ -31,11 +31,11 @@ import numpy as np
 import torch
 from class_level_pages import write_page
 
+from sfumato._threads import set_threads
 from sfumato.attacks.inversion import Inversion
 from sfumato.attacks.reconstruction import reconstruct
 from sfumato.classlevel.class_dp import ClassDP, SubclassDP
 from sfumato.classlevel.record import CNN
-from sfumato.cli.options import set_threads
 from sfumato.graph.images import load_images
 from sfumato.privacy import accounting
 from sfumato.privacy.budget import Budget

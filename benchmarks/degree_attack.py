@@ -36,13 +36,13 @@ from links_attack import put_tables, read
 from scipy.special import stdtrit
 
 from sfumato._optional import require
+from sfumato._threads import set_threads
 from sfumato.attacks.degree import degrees_of, errors
 from sfumato.attacks.pairs import dense
 from sfumato.attacks.regression import regress
 from sfumato.bounded.splits import unit_rows
 from sfumato.central._two_layers import hidden_rows
 from sfumato.central.dpar import DPAR
-from sfumato.cli.options import set_threads
 from sfumato.evaluation.scores import score
 from sfumato.graph import load_dataset
 from sfumato.privacy.budget import Budget

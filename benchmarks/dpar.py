@@ -24,6 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import stdtrit
 
+from sfumato._threads import set_threads
 from sfumato.bounded.appr_release import gaussian_row_event, gaussian_rows, largest_entries
 from sfumato.bounded.gradients import PrivateSGD
 from sfumato.bounded.pagerank import Walk
@@ -31,7 +32,6 @@ from sfumato.bounded.split_gradients import split_steps
 from sfumato.central._appr import exact_rows, loss_weights
 from sfumato.central._two_layers import first_weights, own_scores, train_plainly, weight_arrays
 from sfumato.central.dpar import DPAR, power_iteration
-from sfumato.cli.options import set_threads
 from sfumato.graph import load_dataset
 from sfumato.nn.training import Adam
 from sfumato.noise.coins import coins

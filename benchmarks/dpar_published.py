@@ -30,13 +30,13 @@ from scipy.optimize import brentq
 from scipy.special import stdtrit
 from torch import nn
 
+from sfumato._threads import set_threads
 from sfumato.bounded.occurrences import readers, root_examples
 from sfumato.bounded.pagerank import Walk, approximate_pagerank
 from sfumato.bounded.split_gradients import SplitNetwork
 from sfumato.central._appr import random_rows
 from sfumato.central._two_layers import first_weights, own_scores, weight_arrays
 from sfumato.central.dpar import power_iteration
-from sfumato.cli.options import set_threads
 from sfumato.graph import load_dataset
 from sfumato.graph.subgraph import adjacency, induced
 from sfumato.nn.training import Adam

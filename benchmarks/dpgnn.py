@@ -17,10 +17,10 @@ import numpy as np
 from scipy.special import stdtrit
 
 import sfumato as sf
+from sfumato._threads import set_threads
 from sfumato.bounded.subgraphs import read_arcs
 from sfumato.central.dpgnn import rows_of
 from sfumato.central.linear import Linear
-from sfumato.cli.options import set_threads
 from sfumato.graph import load_dataset
 
 

@@ -28,7 +28,7 @@ import torch
 from scipy.stats import t as student
 from torch import Tensor, nn
 
-from sfumato.cli.options import set_threads
+from sfumato._threads import set_threads
 from sfumato.experiments.pages import stamped
 from sfumato.graph.images import load_images
 from sfumato.nn.training import SGD, Adam

@@ -19,10 +19,10 @@ from typing import Any
 
 from links_attack import DELTA, UNIT, put_tables, read, told
 
+from sfumato._threads import set_threads
 from sfumato.attacks.attributes import Attributes
 from sfumato.attacks.graphs import WholeGraph
 from sfumato.catalog import method_named
-from sfumato.cli.options import set_threads
 from sfumato.evaluation.scores import score
 from sfumato.graph import load_dataset
 from sfumato.privacy.budget import Budget

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import stdtrit
 
+from sfumato._threads import set_threads
 from sfumato.catalog import method_named
-from sfumato.cli.options import set_threads
 from sfumato.graph import load_dataset
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import NodeLevel

@@ -22,8 +22,8 @@ import torch
 from scipy.special import stdtrit
 from torch.nn import functional
 
+from sfumato._threads import set_threads
 from sfumato.central.reference import directions
-from sfumato.cli.options import set_threads
 from sfumato.graph import load_dataset
 from sfumato.nn.gnn import GNN, Topology
 from sfumato.nn.models import SparseRows

@@ -20,10 +20,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from sfumato._threads import set_threads
 from sfumato.bounded.gradients import PrivateSGD
 from sfumato.bounded.split_gradients import SplitNetwork, split_steps
 from sfumato.bounded.splits import split_graph
-from sfumato.cli.options import set_threads
 from sfumato.graph import load_dataset
 from sfumato.nn.models import SparseRows
 from sfumato.nn.training import Adam

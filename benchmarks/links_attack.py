@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato._threads import set_threads
 from sfumato.attacks.influence import Influence
 from sfumato.attacks.links import FEATURES, Links
 from sfumato.attacks.pairs import DISTANCES
 from sfumato.catalog import method_named
-from sfumato.cli.options import set_threads
 from sfumato.evaluation.scores import Summary, score
 from sfumato.graph import load_dataset
 from sfumato.privacy.budget import Budget

@@ -29,10 +29,10 @@ import torch
 from scipy.stats import t as student
 from torch.nn import functional
 
+from sfumato._threads import set_threads
 from sfumato.bounded.gradients import PrivateSGD, private_steps
 from sfumato.central.linear import zero_head
 from sfumato.central.scattering import _AT_ONCE, Coefficients, Scattering, coefficients
-from sfumato.cli.options import set_threads
 from sfumato.experiments.pages import stamped
 from sfumato.graph.images import load_images
 from sfumato.nn.training import Adam

@@ -15,8 +15,8 @@ import statistics
 from scipy.optimize import brentq
 
 import sfumato as sf
+from sfumato._threads import set_threads
 from sfumato.central import gap
-from sfumato.cli.options import set_threads
 from sfumato.privacy import accounting, splitting
 from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent

@@ -10,8 +10,8 @@ import torch
 
 import sfumato as sf
 from sfumato import verify
+from sfumato._threads import set_threads
 from sfumato.central import gap
-from sfumato.cli.options import set_threads
 from sfumato.errors import InputError, LedgerError
 from sfumato.graph.synthetic import stochastic_block_model
 from sfumato.record.dataset_ledger import DatasetLedger, read_account

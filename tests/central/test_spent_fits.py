@@ -10,9 +10,9 @@ import torch
 
 import sfumato as sf
 from sfumato import verify
+from sfumato._threads import set_threads
 from sfumato.central import gap
 from sfumato.central.tuned import Tuned
-from sfumato.cli.options import set_threads
 from sfumato.errors import LedgerError
 from sfumato.graph.synthetic import stochastic_block_model
 from sfumato.local import LabelOnly

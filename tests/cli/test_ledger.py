@@ -235,7 +235,7 @@ THREADS = """
 import numpy as np
 import torch
 from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum
-from sfumato.cli.options import set_threads
+from sfumato._threads import set_threads
 assert set_threads(THREADS) == WANTED
 noisy_neighborhood_sum(Arcs(np.zeros(3, np.int64), np.zeros(0, np.int32)), np.zeros((2, 4), np.float32), 1.0, bytes(32))
 print(torch.get_num_threads())

@@ -48,7 +48,7 @@ def test_its_report_is_written_without_torch(tmp_path):
 def test_what_needs_torch_loads_it_with_the_number_of_threads_that_was_asked_for():
     code = """
 import sys
-from sfumato.cli.options import set_threads
+from sfumato._threads import set_threads
 assert set_threads(1) == 1
 assert "torch" not in sys.modules
 import torch
@@ -59,7 +59,7 @@ print(torch.get_num_threads(), set_threads(None), set_threads(2), torch.get_num_
 
 
 def test_without_a_number_of_threads_the_environment_decides_and_then_the_cores():
-    code = "from sfumato.cli.options import set_threads; print(set_threads(None))"
+    code = "from sfumato._threads import set_threads; print(set_threads(None))"
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     for told, expected in (("5", 5), ("", cores), ("many", cores), ("0", cores)):
         environment = {**os.environ, "OMP_NUM_THREADS": told}

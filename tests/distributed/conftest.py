@@ -6,7 +6,7 @@ import random
 import pytest
 
 from sfumato._optional import require
-from sfumato.cli.options import set_threads
+from sfumato._threads import set_threads
 from sfumato.errors import MissingDependencyError
 
 

@@ -267,6 +267,17 @@ def test_a_line_that_is_written_when_ctrl_c_comes_is_counted(small, tmp_path, in
     assert (outcome.interrupted, outcome.done, len(read(outcome.path))) == (True, 1, 1)
 
 
+def test_a_cell_that_starts_numba_leaves_the_threads_of_the_next_alone():
+    code = (
+        "import torch\nfrom numba.np.ufunc.parallel import _launch_threads\nfrom sfumato.experiments.runner import _results\n"
+        "work = lambda cell: _launch_threads() or torch.get_num_threads()\nprint([found for _, found in _results('ab', work, 1)])"
+    )
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    environment.pop("NUMBA_NUM_THREADS", None)
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    assert told.stdout == "[1, 1]\n"
+
+
 def start(small, results, *options):
     """The command line in a process group of its own, which takes signals even where the tests' own process ignores them."""
     code = (

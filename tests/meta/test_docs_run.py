@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sfumato._threads import set_threads
 from sfumato.cli import invoke
-from sfumato.cli.options import set_threads
 from sfumato.experiments import cells
 from sfumato.graph.synthetic import campus
 from sfumato.pate import plan as pate_plan

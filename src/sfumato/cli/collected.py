@@ -11,9 +11,9 @@ import typer
 
 from sfumato._files import write_json
 from sfumato._optional import TRAIN, check_installed
+from sfumato._threads import set_threads
 from sfumato._validate import check_choice, check_int, fail
 from sfumato.cli.local import LINKS
-from sfumato.cli.options import set_threads
 from sfumato.cli.output import plain_console, stage_bars, tell
 from sfumato.cli.scores import show_guarantee, write_words
 from sfumato.cli.stopped import leaving

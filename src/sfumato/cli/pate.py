@@ -117,7 +117,7 @@ def run(
     The student learns from the noisy answers. It may leave, except where --accounting says otherwise.
     """
     check_installed(*TRAIN)
-    from sfumato.cli.options import set_threads as use_threads
+    from sfumato._threads import set_threads as use_threads
     from sfumato.pate.images import load_images
     from sfumato.pate.plan import Settings, make_plan
     from sfumato.pate.run import run as run_pate

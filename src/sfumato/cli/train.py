@@ -13,11 +13,12 @@ import typer
 
 from sfumato._files import write_json
 from sfumato._optional import LIGHT, check_installed
+from sfumato._threads import set_threads
 from sfumato.catalog import FACES, PAIR_METHODS, WORDS
 from sfumato.cli import collected, data, images, links, local, options
 from sfumato.cli.engine import running
 from sfumato.cli.methods import METHOD
-from sfumato.cli.options import HOPS, Options, set_threads, take_up
+from sfumato.cli.options import HOPS, Options, take_up
 from sfumato.cli.output import stage_bars, tell
 from sfumato.cli.parse import Job, given, parse, with_arcs
 from sfumato.cli.scores import note_left_out, note_uncharged, show, write_words

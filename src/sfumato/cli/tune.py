@@ -19,11 +19,11 @@ import typer
 
 from sfumato._files import write_json
 from sfumato._optional import TRAIN, check_installed
+from sfumato._threads import set_threads
 from sfumato._validate import check_choice
 from sfumato.catalog import FACES, WORDS
 from sfumato.cli import data, options
 from sfumato.cli.engine import running
-from sfumato.cli.options import set_threads
 from sfumato.cli.output import stage_bars, tell
 from sfumato.cli.parse import Job, given, parse
 from sfumato.cli.scores import note_left_out, note_uncharged, show, write_words

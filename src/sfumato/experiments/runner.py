@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 from filelock import FileLock, Timeout
 
 from sfumato._files import append_line, whole_file
+from sfumato._threads import set_threads
 from sfumato._validate import check_int, fail
 from sfumato.bounded.engine import LOCAL, engine
 from sfumato.errors import InputError, SfumatoError, SfumatoWarning
@@ -171,6 +172,9 @@ def _skipped(cells: Sequence[Cell], reason: str) -> Iterator[tuple[Cell, _Result
 def _results(cells: Sequence[Cell], work: Callable[[Cell], _Result], jobs: int) -> Iterator[tuple[Cell, _Result]]:
     """Cells with their results, as they finish."""
     if jobs == 1:
+        import torch
+
+        set_threads(torch.get_num_threads())  # or Numba's start in one cell would change them for the cells that follow
         for cell in cells:
             yield cell, _named(cell, partial(work, cell))
         return
