@@ -85,7 +85,7 @@ LOTS = (
 )
 PIXELS = (
     "500 steps on raw pixels. With 60 noisy principal components and up to 40,000 steps, as in print, the next rows of the "
-    "page are within 2 points of print (one seed)."
+    "page are within 2 points of print (five seeds)."
 )
 OTHER_IMAGES = (
     "Other images: 40 people of ORL with 7 training images each. Print has 153 people of Faces94, 20 photographs each, from"
