@@ -91,7 +91,9 @@ def test_rows_give_the_scores_and_gradients_of_formed_ones(backbone, steps, dens
     assert all(other.abs().max() > 0 for other in results[1][1:3])
 
 
-def test_gradients_are_those_of_finite_differences():
+@pytest.mark.parametrize("at_once", [4, 4096])
+def test_gradients_are_those_of_finite_differences(at_once, monkeypatch):
+    monkeypatch.setattr("sfumato.nn.gnn._AT_ONCE", at_once)
     """In attention, whose gradient is written by hand, and one network deep."""
     network = GNN("gat", 6, 4, 3)
     rows = propagated(2)[0]
