@@ -9,27 +9,41 @@ import sys
 def set_threads(threads: int | None) -> int:
     """Use this many threads (None: as many as now) from here on, and return the number.
 
-    Numba sets the number for the whole process when it starts its threads, so it starts them here, before Torch is told.
     Without Torch none is loaded here: what is loaded later reads the number from its environment variable. Call it again where
-    a method has loaded Torch since, because Numba would change the number of Torch's threads, and with it the bits of a fit.
+    a method has loaded Torch since.
     """
     torch = sys.modules.get("torch")
-    threads = threads or (_default_threads() if torch is None else torch.get_num_threads())
+    threads = threads or (default_threads() if torch is None else torch.get_num_threads())
     if torch is None:
         os.environ["OMP_NUM_THREADS"] = str(threads)
         if "numba" not in sys.modules:  # it refuses another number once it is loaded
             os.environ["NUMBA_NUM_THREADS"] = str(threads)
         return threads
+    numba_threads()
     import numba
-    from numba.np.ufunc.parallel import _launch_threads, get_thread_count
+    from numba.np.ufunc.parallel import get_thread_count
 
-    _launch_threads()  # which changes the number of Torch's threads, so it comes first
     numba.set_num_threads(min(threads, get_thread_count()))
     torch.set_num_threads(threads)
     return threads
 
 
-def _default_threads() -> int:
+def numba_threads() -> int:
+    """Start Numba's threads, leave the number of Torch's as it is, and return how many Numba computes with.
+
+    Every use of Numba's threads goes through here, because Numba changes the number of Torch's threads when it starts.
+    """
+    import numba
+
+    torch = sys.modules.get("torch")
+    before = None if torch is None else torch.get_num_threads()
+    of_numba = int(numba.get_num_threads())
+    if torch is not None and torch.get_num_threads() != before:
+        torch.set_num_threads(before)
+    return of_numba
+
+
+def default_threads() -> int:
     """As many as the environment says, or as there are cores for this process."""
     told = os.environ.get("OMP_NUM_THREADS", "")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

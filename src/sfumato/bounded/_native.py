@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato._threads import default_threads, numba_threads
+
 SOURCE = Path(__file__).with_name("hop.c")
 LIBRARY = SOURCE.with_suffix(".native")
 _LINE = 64
@@ -105,10 +107,4 @@ def _at(array: NDArray[Any], kind: type[np.generic]) -> int:
 
 def _threads() -> int:
     """Return how many threads Numba would use if it is loaded; else OMP_NUM_THREADS, or one a processor."""
-    numba = sys.modules.get("numba")
-    if numba is not None:
-        return int(numba.get_num_threads())
-    wanted = os.environ.get("OMP_NUM_THREADS", "")
-    if wanted.isdecimal() and int(wanted):
-        return int(wanted)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return numba_threads() if "numba" in sys.modules else default_threads()

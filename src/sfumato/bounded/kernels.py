@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from numpy.typing import NDArray
 
+from sfumato._threads import numba_threads
 from sfumato.bounded import _native
 
 if TYPE_CHECKING:
@@ -104,4 +105,5 @@ def _loops() -> _Loops:
         return compiled
     from sfumato.bounded import _numba
 
+    numba_threads()
     return _numba

@@ -44,12 +44,12 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
 
+from sfumato._threads import numba_threads
 from sfumato._validate import check_real, fail
 from sfumato.bounded.engine import cut, engine
 
@@ -89,7 +89,7 @@ def approximate_pagerank(
     r"""Return the approximate personalized PageRank vector of each root. Not private: the caller must add noise.
 
     A root is computed by itself, in a fixed order, so the bits do not depend on other roots or on the number of threads
-    (``numba.get_num_threads()`` of them). A root without arcs has the one entry :math:`1 - \rho`, up to :math:`\gamma`.
+    (as many as Numba has). A root without arcs has the one entry :math:`1 - \rho`, up to :math:`\gamma`.
 
     Args:
         indptr: arcs grouped by owner, int64 [num_nodes + 1]; undirected graphs hold both arcs of an edge.
@@ -129,7 +129,7 @@ def _all_vectors(
         )
         return part
 
-    with ThreadPoolExecutor(numba.get_num_threads()) as pool:
+    with ThreadPoolExecutor(numba_threads()) as pool:
         parts = list(pool.map(vectors, range(0, max(len(roots), 1), _ROOTS)))
     sizes, columns, values = zip(*parts, strict=True)
     return np.concatenate(sizes), np.concatenate(columns), np.concatenate(values)

@@ -39,6 +39,7 @@ from mpmath import mp, mpf
 from numpy.typing import NDArray
 
 from sfumato._optional import require
+from sfumato._threads import numba_threads
 
 if TYPE_CHECKING:
     from sfumato.noise.keys import Stream
@@ -169,10 +170,10 @@ def draw(law: Law, scale: float, stream: Stream, start: int, stop: int) -> IntAr
     >>> draw(GAUSSIAN, 2.0, Stream(bytes(32)), 0, 5).tolist()
     [0, 0, -1, 0, 1]
     """
-    numba = require("numba")
+    require("numba")
     out = np.empty(stop - start, np.int64)
     step = scale * layers(law).half_width * 2.0**-53
-    spans = max(1, min(int(numba.get_num_threads()), out.size // _SPAN))
+    spans = max(1, min(numba_threads(), out.size // _SPAN))
     cuts = [out.size * part // spans for part in range(spans + 1)]
 
     def fill(part: int) -> tuple[IntArray, Words]:

@@ -30,6 +30,7 @@ from filelock import FileLock, Timeout
 
 from sfumato import __version__
 from sfumato._files import left_behind, sync_folder, whole_file
+from sfumato._threads import numba_threads
 from sfumato.errors import InputError, LedgerError
 from sfumato.noise.keys import Key, derive_key, new_key
 from sfumato.record.ledger import canonical_json
@@ -59,12 +60,9 @@ def threads() -> dict[str, int | None]:
     >>> sorted(threads())
     ['numba', 'torch']
     """
-    torch, numba = sys.modules.get("torch"), sys.modules.get("numba")
-    of_torch = None if torch is None else int(torch.get_num_threads())
-    of_numba = None if numba is None else int(numba.get_num_threads())
-    if torch is not None and torch.get_num_threads() != of_torch:  # Numba starts its threads when asked
-        torch.set_num_threads(of_torch)
-    return {"numba": of_numba, "torch": of_torch}
+    of_numba = numba_threads() if "numba" in sys.modules else None
+    torch = sys.modules.get("torch")
+    return {"numba": of_numba, "torch": None if torch is None else int(torch.get_num_threads())}
 
 
 @dataclass
