@@ -25,8 +25,9 @@ from torch.nn import functional
 from sfumato._threads import set_threads
 from sfumato.central.reference import directions
 from sfumato.graph import load_dataset
-from sfumato.nn.gnn import GNN, Topology
+from sfumato.nn.gnn import GNN
 from sfumato.nn.models import SparseRows
+from sfumato.nn.topology import Topology
 from sfumato.privacy import accounting
 from sfumato.privacy.events import PoissonGaussianEvent
 

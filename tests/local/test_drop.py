@@ -10,7 +10,7 @@ import torch
 from sfumato.errors import InputError
 from sfumato.local.collection import Collection
 from sfumato.local.drop import Agreement, Epoch, Objective, Selection, forward_loss, targets
-from sfumato.nn.gnn import Topology
+from sfumato.nn.topology import Topology
 from sfumato.randomizers.subset import SubsetSelection
 
 ARCS = np.array([[0, 1, 1, 0, 0], [1, 0, 1, 0, 0], [1, 1, 0, 1, 0], [0, 0, 1, 0, 0], [0, 0, 0, 0, 0]], np.float32)

@@ -7,7 +7,8 @@ import torch
 from torch.nn import functional
 
 from sfumato.errors import InputError
-from sfumato.nn.gnn import BACKBONES, GNN, PropagatedRows, Topology
+from sfumato.nn.gnn import BACKBONES, GNN
+from sfumato.nn.topology import PropagatedRows, Topology
 
 ARCS = np.array([[0, 1, 1, 0, 0], [1, 0, 1, 0, 0], [1, 1, 0, 1, 0], [0, 0, 1, 0, 0], [0, 0, 0, 0, 0]], np.float32)
 TOPOLOGY = Topology(sp.csr_matrix(ARCS))
@@ -80,7 +81,7 @@ def propagated(steps, density=0.4, missing=None):
 @pytest.mark.parametrize("entries", [0, 4])
 @pytest.mark.parametrize("missing", [None, np.array([False, True, False, True, False])])
 def test_rows_give_the_scores_and_gradients_of_formed_ones(backbone, steps, density, entries, missing, monkeypatch):
-    monkeypatch.setattr("sfumato.nn.gnn._FORMED", entries)
+    monkeypatch.setattr("sfumato.nn.topology._FORMED", entries)
     network, results = GNN(backbone, 6, 4, 3), []
     assert propagated(steps, density)[0].steps == (0 if entries else steps)
     for x in propagated(steps, density, missing):

@@ -277,8 +277,9 @@ class _Task:
         import torch
         from torch.nn import functional
 
-        from sfumato.nn.gnn import GNN, Topology
+        from sfumato.nn.gnn import GNN
         from sfumato.nn.models import SparseRows
+        from sfumato.nn.topology import Topology
         from sfumato.nn.training import Adam
 
         torch.manual_seed(self.seed)

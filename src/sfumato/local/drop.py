@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from sfumato.local._heat import Floats
     from sfumato.local.collection import Collection
-    from sfumato.nn.gnn import Topology
+    from sfumato.nn.topology import Topology
 
 LOSSES = ("cross-entropy", "forward", "drop")
 SELECTIONS = ("published", "algorithm-4", "debiased", "last")

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from sfumato.local.collection import Collection
     from sfumato.method.contract import Arrays, Session
-    from sfumato.nn.gnn import GNN, PropagatedRows, Topology
+    from sfumato.nn.gnn import GNN
+    from sfumato.nn.topology import PropagatedRows, Topology
 
 FEATURES_IN = ("reports", "random", "ones", "degree")
 _CHOICES = {
@@ -191,7 +192,7 @@ class LPGNN(LocalMethod):
 
     def _inputs(self, collection: Collection, seed: int) -> tuple[Topology, PropagatedRows]:
         """What the first layer takes: unpropagated rows, their offset, and how many hops they are moved."""
-        from sfumato.nn.gnn import PropagatedRows, Topology
+        from sfumato.nn.topology import PropagatedRows, Topology
 
         topology, missing, shift = Topology(collection.adjacency), None, None
         if self.features_in == "reports":

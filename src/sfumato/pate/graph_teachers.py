@@ -24,8 +24,9 @@ from sfumato.bounded.engine import engine, training_threads
 from sfumato.errors import DroppedWarning
 from sfumato.graph.dropped import UNWEIGHTED
 from sfumato.graph.subgraph import adjacency, induced
-from sfumato.nn.gnn import BACKBONES, GNN, Topology
+from sfumato.nn.gnn import BACKBONES, GNN
 from sfumato.nn.models import SparseRows
+from sfumato.nn.topology import Topology
 from sfumato.nn.training import Steps, train_full_batch
 from sfumato.pate.teachers import Teachers, parts
 
