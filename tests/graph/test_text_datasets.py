@@ -9,6 +9,7 @@ import pytest
 from sfumato.errors import DataError, InputError
 from sfumato.graph import list_datasets, load_dataset
 from sfumato.graph._text_parsers import NO_TEXT, POKEC_COLUMNS, favorite
+from sfumato.privacy.units import NodeLevel
 
 CATS, DOGS, BOTH = "mam macku", "Mám psa", "mam psa, mam macku"
 
@@ -155,6 +156,19 @@ def test_documents_stay_beside_their_nodes(tmp_path):
     (folder / "data.txt").write_text("apple\nbanana\n")
     with pytest.raises(DataError, match="2 texts for 4 labels"):
         load_dataset("text/cora_cane", tmp_path)
+
+
+def test_words_read_off_documents_are_of_the_kept_ones_and_stay_assumed(tmp_path):
+    folder = tmp_path / "text" / "cora_cane"
+    folder.mkdir(parents=True)
+    (folder / "group.txt").write_text("\n".join(["5"] * 12 + ["3"] * 11))
+    (folder / "graph.txt").write_text("0\t1\n1\t3\n")
+    (folder / "data.txt").write_text("apple\n" * 12 + "banana\n" * 11)
+    whole = load_dataset("text/cora_cane", tmp_path, text_features="bag-of-words")
+    large = load_dataset("text/cora_cane", tmp_path, text_features="bag-of-words", min_class_size=12)
+    assert (whole.feature_names, large.feature_names) == (("text=apple", "text=banana"), ("text=apple",))
+    assert large.assumed_public == whole.assumed_public == ("num_features", "categories of column text")
+    assert large.public_facts(NodeLevel(arcs="incident")).assumed == large.assumed_public
 
 
 @pytest.mark.data

@@ -14,15 +14,17 @@ from sfumato._validate import check_choice, check_int, fail
 from sfumato.errors import DataError, InputError
 from sfumato.graph import _large_parsers, _parsers, _text_parsers
 from sfumato.graph._facebook import facebook100
-from sfumato.graph.graph import Graph
 from sfumato.graph.images import IMAGE_DATASETS, from_folder, load_images
 from sfumato.graph.listing import EVERY_SCHOOL, GENERATED, KNOWN
-from sfumato.graph.subgraph import induced_arcs
+from sfumato.graph.subgraph import induced
 from sfumato.graph.synthetic import campus, interests
 from sfumato.graph.text import with_texts
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from sfumato.graph.documents import Documents, Report
+    from sfumato.graph.graph import Graph
 
 _FACEBOOK_MIN_CLASS_SIZE = 1000
 _SMALL_SCHOOLS = ("Caltech36", "Haverford76", "Reed98", "Simmons81")
@@ -121,7 +123,7 @@ def load_dataset(
             "text_features", text_features, f"to be None for {name}", "Only the data sets under text/ have documents."
         )
     if name in GENERATED:
-        return _drop_small_classes(campus() if name == "campus" else interests(), min_class_size or 0)
+        return _of_large_classes(campus() if name == "campus" else interests(), min_class_size or 0)[0]
     folder = _folder(name, family, item, data_dir)
     try:
         if family == "facebook100":
@@ -129,12 +131,12 @@ def load_dataset(
             graph = facebook100(folder, item, default if min_class_size is None else min_class_size)
         elif family == "text":
             graph, documents = _text_parsers.text(folder, item)
+            graph, rows = _of_large_classes(graph, min_class_size or 0)
             if text_features is not None:
-                graph = with_texts(graph, _documents(name, documents), text_features, report)
-            graph = _drop_small_classes(graph, min_class_size or 0)
+                graph = with_texts(graph, _documents(name, documents).of(rows), text_features, report)
         else:
             least = _MIN_CLASS_SIZES.get(name, 0) if min_class_size is None else min_class_size
-            graph = _drop_small_classes(_FAMILIES[family](folder, item), least)
+            graph = _of_large_classes(_FAMILIES[family](folder, item), least)[0]
     except DataError as error:
         raise DataError(f"Cannot load {name}: {error}") from error
     return replace(graph, name=name, roles=graph.roles if split else None)
@@ -193,28 +195,19 @@ def _documents(name: str, documents: Documents | None) -> Documents:
     return documents
 
 
-def _drop_small_classes(graph: Graph, min_class_size: int) -> Graph:
+def _of_large_classes(graph: Graph, min_class_size: int) -> tuple[Graph, NDArray[np.int64]]:
+    """The graph without the nodes of small classes, and the rows that it keeps; what else the graph says of itself stays."""
+    every = np.arange(graph.num_nodes)
     if graph.y is None or min_class_size == 0:
-        return graph
+        return graph, every
     labelled = graph.y >= 0
     large = np.bincount(graph.y[labelled], minlength=graph.num_classes) >= min_class_size
     keep = ~labelled | large[graph.y]
     _parsers.require_nodes(keep & labelled, min_class_size)
     if large.all():
-        return graph
-    source, target = induced_arcs(graph.indptr, graph.indices, keep)
+        return graph, every
+    part = induced(graph, every[keep])
+    assert part is not None
+    assert part.y is not None
     renumbered = np.append(np.cumsum(large) - 1, -1)
-    return Graph.from_arcs(
-        source,
-        target,
-        int(keep.sum()),
-        directed=graph.directed,
-        self_loops="keep",
-        x=None if graph.x is None else graph.x[keep],
-        y=renumbered[graph.y[keep]],
-        classes=tuple(np.asarray(graph.classes)[large]),
-        node_ids=np.flatnonzero(keep) if graph.node_ids is None else graph.node_ids[keep],
-        feature_names=graph.feature_names,
-        roles=None if graph.roles is None else graph.roles[keep],
-        name=graph.name,
-    )
+    return replace(part, y=renumbered[part.y], classes=tuple(np.asarray(graph.classes)[large])), every[keep]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     import numpy as np
     import scipy.sparse as sp
+    from numpy.typing import NDArray
 
 Report = Callable[[str, int, int], None]
 """Called with the name of a stage, the steps done, and all steps."""
@@ -33,6 +34,10 @@ class Documents:
     def name(self) -> str:
         """The first part of the names of feature columns: the columns of texts, joined by plus signs."""
         return "+".join(self.columns)
+
+    def of(self, nodes: NDArray[np.int64]) -> Documents:
+        """Return the texts of these nodes alone."""
+        return Documents(self.columns, [self.rows[node] for node in nodes])
 
     def joined(self) -> list[str]:
         """Join the texts of each node, with a space between columns."""
