@@ -64,6 +64,14 @@ def test_seeds_below_the_first_of_a_run_do_not_count(small, path, instant):
     assert (mlp.label, mlp.seeds, round(mlp.mean, 6)) == ("MLP", 3, 0.53)
 
 
+def test_fits_on_other_classes_do_not_count(small, path):
+    rows, text = read(path), small.read_text()
+    small.write_text(text.replace("seeds = 3", "seeds = 3\nmin_class_size = 1000", 1))
+    spec = Spec.read(small)
+    assert spec.min_class_size == 1000
+    assert belonging(rows, spec) == []
+
+
 def test_torn_line_does_not_count(path):
     whole = read(path)
     path.write_bytes(path.read_bytes()[:-2])

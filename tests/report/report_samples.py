@@ -56,7 +56,7 @@ def certificate(unit="edge", epsilon=1.0, events=GAUSSIAN, own=()):
     }
 
 
-def make_run(label, unit, role="method", epsilons=(), vary=None, values=(), first_seed=0):
+def make_run(label, unit, role="method", epsilons=(), vary=None, values=(), first_seed=0, settings=()):
     """One run of a specification."""
     return SimpleNamespace(
         label=label,
@@ -68,6 +68,7 @@ def make_run(label, unit, role="method", epsilons=(), vary=None, values=(), firs
         vary=vary,
         values=values,
         first_seed=first_seed,
+        settings=settings,
     )
 
 

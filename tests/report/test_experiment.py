@@ -29,6 +29,10 @@ def table(page, words):
     return rows
 
 
+def replaced(spec, **fields):
+    return SimpleNamespace(**{**vars(spec), **fields})
+
+
 def markdown_rows(text):
     """Cells of all table rows of a Markdown page."""
     lines = [line for line in text.splitlines() if line.startswith("| ") and not line.startswith("| ---")]
@@ -225,6 +229,20 @@ def test_one_budget_each_is_a_list_of_points(spec, rows):
     spec = SimpleNamespace(**{**vars(spec), "runs": runs, "published": ()})
     page = experiment_page(spec, [row for row in rows if row["label"] != "GAP edge"])
     assert "Accuracy on facebook100/Toy1. GAP node, epsilon 4: 60.0 %" in page
+
+
+def test_published_accounting_protects_nothing_whether_it_was_run_or_not(spec):
+    made = make_run("PATE", "record", epsilons=(4.0,), settings=(("accounting", "as-published"),))
+    page = experiment_page(replaced(spec, runs=(made,), min_class_size=None), [])
+    assert table(page, "under which privacy unit")[1][:3] == ("PATE", "gap", "nothing: no guarantee")
+
+
+def test_classes_that_the_data_set_leaves_out_are_named(spec):
+    def classes(**fields):
+        return re.findall("those of at least ([0-9,]*) nodes", experiment_page(replaced(spec, **fields), []))
+
+    assert classes(min_class_size=None) == ["1,000"]
+    assert classes(min_class_size=0) == classes(min_class_size=None, dataset="planetoid/cora") == []
 
 
 def test_nothing_done_yet(spec, rows):

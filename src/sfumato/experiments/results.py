@@ -228,4 +228,5 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _key(values: Mapping[str, Any]) -> str:
-    return json.dumps([*(values[name] for name in _CELL), values.get("curves", False)], sort_keys=True)
+    optional = values.get("curves", False), values.get("min_class_size")
+    return json.dumps([*(values[name] for name in _CELL), *optional], sort_keys=True)

@@ -126,16 +126,15 @@ def load_dataset(
         return _of_large_classes(campus() if name == "campus" else interests(), min_class_size or 0)[0]
     folder = _folder(name, family, item, data_dir)
     try:
+        least = default_min_class_size(name) if min_class_size is None else min_class_size
         if family == "facebook100":
-            default = None if item == EVERY_SCHOOL else 0 if item in _SMALL_SCHOOLS else _FACEBOOK_MIN_CLASS_SIZE
-            graph = facebook100(folder, item, default if min_class_size is None else min_class_size)
+            graph = facebook100(folder, item, None if item == EVERY_SCHOOL and min_class_size is None else least)
         elif family == "text":
             graph, documents = _text_parsers.text(folder, item)
-            graph, rows = _of_large_classes(graph, min_class_size or 0)
+            graph, rows = _of_large_classes(graph, least)
             if text_features is not None:
                 graph = with_texts(graph, _documents(name, documents).of(rows), text_features, report)
         else:
-            least = _MIN_CLASS_SIZES.get(name, 0) if min_class_size is None else min_class_size
             graph = _of_large_classes(_FAMILIES[family](folder, item), least)[0]
     except DataError as error:
         raise DataError(f"Cannot load {name}: {error}") from error
@@ -150,6 +149,18 @@ def default_split(name: str) -> str:
     """
     split_there = _is_folder(name) and Path(name, "train").is_dir()
     return "public" if name in IMAGE_DATASETS or split_there else _DRAWN_SPLIT
+
+
+def default_min_class_size(name: str) -> int:
+    """Return how many nodes a class of a named data set has at least, unless told; nodes of smaller classes are left out.
+
+    >>> default_min_class_size("facebook100/Berkeley13"), default_min_class_size("planetoid/cora")
+    (1000, 0)
+    """
+    family, _, item = name.partition("/")
+    if family == "facebook100" and item not in (EVERY_SCHOOL, *_SMALL_SCHOOLS):
+        return _FACEBOOK_MIN_CLASS_SIZE
+    return _MIN_CLASS_SIZES.get(name, 0)
 
 
 def _is_folder(name: str) -> bool:

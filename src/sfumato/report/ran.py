@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sfumato.experiments.spec import SPECS, Spec
+from sfumato.graph.datasets import default_min_class_size
 from sfumato.report.page import Code, Facts, Section, Table
 from sfumato.report.words import AXES, IMAGE_ROLES, ROLES, clean, plain, unit_words
 
@@ -30,9 +31,14 @@ def compared_section(spec: Spec, rows: Sequence[Row], date: str | None) -> Secti
     drawn = (
         "its own teachers, queries" if spec.images else "its own reports" if spec.split == "public" else "a fresh split"
     )
+    least = default_min_class_size(spec.dataset) if spec.min_class_size is None else spec.min_class_size
     facts = [
         ("Data set", spec.dataset + stands_in),
-        *([("Classes", f"those of at least {spec.min_class_size:,} nodes")] if spec.min_class_size is not None else []),
+        *(
+            [("Classes", f"those of at least {least:,} nodes; the others are left out before, outside any claim")]
+            if least
+            else []
+        ),
         (
             "Split",
             f"{spec.split}, train/validation/test percent{' of links' * spec.links}"
@@ -116,6 +122,8 @@ def _protects(run: Run, done: Sequence[Row]) -> str:
     """What the certificates of a run protect; what its unit does, if nothing was run or nothing is private."""
     certificates = [row["certificate"] for row in done if row["label"] == run.label]
     words = unit_words(run.unit)
+    if dict(run.settings).get("accounting") == "as-published":
+        return "nothing: no guarantee"
     if not certificates or words.startswith("nothing"):
         return words
     found = dict.fromkeys(one["protects"] if one else "nothing: no guarantee" for one in certificates)
