@@ -2,7 +2,7 @@
 
     python benchmarks/graph_split_data.py [--datasets planetoid/cora planetoid/citeseer] [--seeds 5]
 
-Figures 1, 2, 5 and 6 of Igamberdiev and Habernal (2022), which have no printed numbers, after their experiments A and B.
+Figures 1, 2, 5 and 6 of Igamberdiev and Habernal (2022), after their experiments A and B, by Adam; theirs are of one graph.
 Splits are 45/18/37, one a seed. A part of the training nodes keeps its labels; messages flow over the whole graph. *Hard cases*
 are test nodes that the network without privacy and with all training nodes gets wrong; shown is the part of them that another
 network gets wrong as well, beside what a guess by that network's class frequencies would. The last table has, for each class,

@@ -1,4 +1,4 @@
-"""Membership inference on node-level methods (Table 4.3 of Sajadmanesh, 2024), and LiRA; writes docs/results/membership.md.
+"""Membership inference on node-level methods (Table 4.3 of Sajadmanesh, 2023), and LiRA; writes docs/results/membership.md.
 
     python benchmarks/membership.py --log FILE [--runs 10] [--targets thousand all] [--lira 1] [--out docs/results]
 

@@ -121,7 +121,7 @@ TITLES = {
     "all": "Target trained on 75 % of all nodes, as the text says; others are 15 %",
 }
 ABOUT_TABLE = (
-    "The printed figures are those of S. Sajadmanesh's thesis (2024), table 4.3, Facebook. The attacker holds 1,000 nodes a "
+    "The printed figures are those of S. Sajadmanesh's thesis (2023), table 4.3, Facebook. The attacker holds 1,000 nodes a "
     "class, drawn uniformly, trains one shadow model like the target on them, and an attack network of 64 units in two hidden "
     "layers on the shadow's predictions and true labels. AUC is over all training and test nodes of the target.",
     "Two columns stand beside it. 'Confidence' needs no shadow model: the logit of the true label. 'Without the model' is an "
@@ -153,7 +153,9 @@ READING = (
     "as many members as confidence does at 1 % false positives.",
     "One run has a standard error of about 0.8 points of AUC at 50 %, with 2,400 nodes on each side: differences below 2 points "
     "in rows of one run mean nothing.",
-    "Roles are public under our units: which node trains is drawn over public ids. The attacks take them for secret, as the "
+    "Roles are public under our units. This target, as published, draws them with the labels (1,000 nodes a class), so roles "
+    "tell of labels, and the epsilons here hold given the roles alone; `train` draws roles over public ids. The attacks take "
+    "them for secret, as the "
     "literature does. What the guarantee covers is a record's features, label and own arcs, and for every record: neither "
     "these means nor a low AUC at epsilon 8 stand for that.",
 )

@@ -198,7 +198,8 @@ def accuracy_table(name: str, lines: Sequence[Line]) -> Table:
         )
     return Table(
         f"{name}-accuracy",
-        "Test accuracy in percent, and which labels were taken away before the second training; printed is table 3.1 at 4.05",
+        "Test accuracy in percent, and which labels were taken away before the second training; printed is table 3.1 at 4.05 "
+        "(labels under noise 94 of our teachers cost 3.64 as published)",
         ("Student", "Accuracy", "Seeds", "Labels removed", "Wrong among them, %", "Printed"),
         tuple(rows),
     )

@@ -7,6 +7,8 @@ import pytest
 from sfumato.experiments.index import index_page
 from sfumato.experiments.pages import Recorded, Row, read_page, stamp, stamped
 from sfumato.experiments.sources import Document, Entry
+from sfumato.experiments.spec import SPECS, Spec
+from sfumato.report import experiment_markdown
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 SPECIFICATION = """# A table (table 1)
@@ -70,6 +72,23 @@ def test_recorded_pages_have_a_date_and_the_seeds_of_their_tables(path):
     assert page.date
     counts = [row.seeds for row in page.rows if row.seeds]
     assert not counts or (page.seeds[0] <= min(counts) and max(counts) <= page.seeds[1])
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted(path for path in SPECS.glob("*.toml") if (RESULTS / f"{path.stem}.md").exists()),
+    ids=lambda path: path.stem,
+)
+def test_a_recorded_page_says_what_its_specification_says(path):
+    said = experiment_markdown(Spec.read(path), [])
+    page = (RESULTS / f"{path.stem}.md").read_text()
+    *_, comments = said.partition("## What differs")
+    assert comments.partition("\n## ")[0] in page
+    assert [
+        line
+        for line in said.splitlines()
+        if line.startswith(("- Data set", "- Classes", "- Split")) and line not in page
+    ] == []
 
 
 def test_the_index(tmp_path):
