@@ -25,7 +25,7 @@ In the ledger the rest is one Gaussian event, ``aggregate/2``; its matrix is zer
 row of norm at most 1, of the three numbers that read its features and label, weighed by
 :math:`w_1^2 + w_2^2 + w_3^2 = 1`. Rows of other nodes do not read the record but through earlier releases.
 
-Chosen on: Rutgers89, UCSC68, Cornell5, Cora-ML, Citeseer, Amazon Computers and co-author CS (docs/decisions/0018).
+What chose constants: docs/decisions/0018.
 """
 
 from __future__ import annotations
@@ -114,6 +114,10 @@ class PilotedMessages(LabelMessages):
         audience=Audience(("noisy aggregates", "weights"), never=("sums before noise",)),
         returns_known=True,
         reads_weights=True,
+        notes=(
+            "Constants of the method were chosen on Rutgers89, UCSC68, Cornell5, Cora-ML, Citeseer, Amazon Computers and "
+            "co-author CS.",
+        ),
     )
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
