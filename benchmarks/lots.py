@@ -167,7 +167,7 @@ def page(found: Found, passes: int) -> Page:
         "T. Igamberdiev and I. Habernal (2022), Privacy-Preserving Graph Convolutional Networks for Text Classification, "
         "table 4. A study of accuracy in float32, with noise of a common generator: it certifies nothing, and its accuracies "
         f"read the test labels. {passes} passes over 60,000 images, delta 1e-5, accuracies in percent on the 10,000 test images: "
-        "means with 95 % t-intervals where there are several seeds.",
+        "means with 95 % t-intervals where there are several seeds; the printed ± is a standard deviation.",
         (
             *(
                 section(title, runs, found, passes)

@@ -1,7 +1,7 @@
 """Cells of method "pate": votes that are trained once and kept (:mod:`~sfumato.experiments.pate_votes`), one student a cell.
 
 **Accounting.** With ``accounting = "as-published"`` the epsilon of a cell bounds the papers' data-dependent one, computed
-from clean votes: a cell whose votes cost more fails. It is no guarantee and comes without a certificate.
+from clean votes to within half a percent: a cell whose votes cost more fails. It is no guarantee and comes without a certificate.
 """
 
 from __future__ import annotations
