@@ -28,9 +28,11 @@ RATES = (
     "(settings, below), it is within 2 points of print."
 )
 PUBLIC = (
-    "The source has the public test nodes, a rate of 0.01 on rows that are not scaled, and stops early. With the "
-    "public test nodes and a rate that is chosen on validation nodes (settings, below) the row is above print; with "
-    "that rate and random test nodes it is not. Explained in part: the rate of the source was not run."
+    "The source has the public test nodes and rows that are not scaled, learns at a rate of 0.01 and stops early. Its"
+    " loop, without noise, at that rate and for all 2,000 passes, reaches 77.4 ± 0.5, as printed (python "
+    "benchmarks/graph_split_published.py --noise 0 --splits 1 --epochs 2000 --seeds 3; on Cora 78.8 ± 5.6, printed "
+    "77). At rates chosen on validation nodes (settings, below) ours is above print on these test nodes, and below it"
+    " on random ones."
 )
 DRAWN = (
     "Print has one split, and results spread with splits and reports. Fitted again with fresh reports (last two "
@@ -74,11 +76,6 @@ ONE_SPLIT = (
     "Explained in part. One of the five splits ends at 75.2, the others at 86.4 to 88.4, which is print to within 2 "
     "points. The texts are others. Steps and rate are fixed here, where the source stops by the loss of validation "
     "nodes."
-)
-RANDOM = (
-    "Explained in part. Random columns, for which users are asked nothing, stand for features that are not in the "
-    "data. With them the rows at 1 and 2 are within 2 points of print. At 0.5 results spread with the split, and "
-    "print has one split."
 )
 STARTS = (
     "Not explained. Of the five recorded fits two end below 60 %, the others near 77 %. Fitted again with fresh reports, no"
@@ -182,6 +179,5 @@ REASONS = (
     ("lpgnn-table-3-2-cora", "LPGNN, analytic Gaussian.*epsilon of features 1$", DRAWN_LOW),
     ("lpgnn-(table|figure)-3-[2345]-(.*-)?cora", "LPGNN", DRAWN),
     ("lpgnn-table-3-3-facebook", "LPGNN, random features", NOTHING),
-    ("lpgnn-table-3-4-(lastfm|pubmed)", ".*random features", RANDOM),
 )
 """Page, run, and why: the first that fits."""

@@ -48,7 +48,9 @@ class Loop:
 
     @property
     def stated(self) -> float:
-        """The epsilon that the authors would state; no unit has it."""
+        """The epsilon that the authors would state, infinite without noise; no unit has it."""
+        if self.noise == 0:
+            return np.inf
         event = PoissonGaussianEvent(1 / self.splits, self.noise, self.epochs * self.splits)
         return accounting.epsilon([event], 1e-5, method="moments")
 
