@@ -237,6 +237,14 @@ def test_published_accounting_protects_nothing_whether_it_was_run_or_not(spec):
     assert table(page, "under which privacy unit")[1][:3] == ("PATE", "gap", "nothing: no guarantee")
 
 
+def test_stored_votes_are_the_same_for_every_seed(spec):
+    def taught(*settings):
+        runs = tuple(make_run(f"PATE {one}", "record", settings=((one, "official"),)) for one in settings)
+        return "its own teachers" in experiment_page(replaced(spec, images=True, runs=runs), [])
+
+    assert [taught("votes"), taught("votes", "labels"), taught("votes", "teacher")] == [False, False, True]
+
+
 def test_classes_that_the_data_set_leaves_out_are_named(spec):
     def classes(**fields):
         return re.findall("those of at least ([0-9,]*) nodes", experiment_page(replaced(spec, **fields), []))

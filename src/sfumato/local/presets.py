@@ -1,9 +1,9 @@
 """Presets hold published forms of the local methods as settings of :class:`~sfumato.local.lpgnn.LPGNN`.
 
 ``lpgnn-2021``: multi-bit with the printed number of bits, randomized response, GraphSAGE, Drop, the published rule of
-keeping an epoch, unscaled inputs, and the hops and hyper-parameters of the reference code. How those hops were chosen is
-not in that code; they were used for every mechanism. They are known for each pair of five epsilon_x and four epsilon_y, and
-for values in the clear; other budgets take the nearest. Other data sets take Cora's.
+keeping an epoch, unscaled inputs, and the hops and hyper-parameters of the reference code. The thesis chose
+those hops by the validation loss of GraphSAGE with Drop; they were used for every mechanism. They are known for each pair of
+five epsilon_x and four epsilon_y, and for values in the clear; other budgets take the nearest. Other data sets take Cora's.
 
 ``pgc-2020``: the private graph convolution of the preprint: one bit about *every* feature, so a user spends d times
 ``epsilon_x``; labels in the clear; GCN of width 16 with ReLU, no extra hops, Adam, patience 20 on the validation loss after 10

@@ -28,9 +28,6 @@ def compared_section(spec: Spec, rows: Sequence[Row], date: str | None) -> Secti
         f" (stands in for {spec.stands_in_for}, on which the numbers were published)" if spec.stands_in_for else ""
     )
     done, roles = [row for row in rows if row["status"] == "done"], IMAGE_ROLES if spec.images else ROLES
-    drawn = (
-        "its own teachers, queries" if spec.images else "its own reports" if spec.split == "public" else "a fresh split"
-    )
     least = default_min_class_size(spec.dataset) if spec.min_class_size is None else spec.min_class_size
     facts = [
         ("Data set", spec.dataset + stands_in),
@@ -47,7 +44,7 @@ def compared_section(spec: Spec, rows: Sequence[Row], date: str | None) -> Secti
         ),
         (
             "Seeds",
-            f"{_seeds(done)}, each {drawn} and initialization",
+            f"{_seeds(done)}, each {_drawn(spec)} and initialization",
         ),
         *[(f"First seed of {run.label}", str(run.first_seed)) for run in spec.runs if run.first_seed],
         ("Fits", f"{len(done)} done, {len(rows) - len(done)} skipped"),
@@ -116,6 +113,14 @@ def reproduce_section(spec: Spec, rows: Sequence[Row]) -> Section:
     }
     facts = tuple((name, ", ".join(sorted(values))) for name, values in versions.items() if values)
     return Section("reproduce", "Reproduce", (Code(command), Facts(facts)))
+
+
+def _drawn(spec: Spec) -> str:
+    """What is new in every seed, beside the initialization."""
+    if spec.images:
+        taught = any(not {"votes", "labels"} & dict(run.settings).keys() for run in spec.runs)
+        return "its own teachers, queries" if taught else "its own noise"
+    return "its own reports" if spec.split == "public" else "a fresh split"
 
 
 def _protects(run: Run, done: Sequence[Row]) -> str:
