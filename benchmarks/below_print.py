@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 import torch
-from below_print_page import OTHERS, page
+from below_print_page import OTHERS, SPREAD, page
 from graph_split_published import Loop
 
 import sfumato as sf
@@ -47,12 +47,18 @@ if TYPE_CHECKING:
 
 BERKELEY = "facebook100/Berkeley13"
 MEANS = "edgerand by means"
-TEXTS, TEXTS_SPEC = "two classes of texts", "graph-split-table-2-bag-of-words"
-"""The stand-in of table 2 of graph splits, and the specification that describes it."""
+TEXTS = {
+    "two classes of texts": "graph-split-table-2-bag-of-words",
+    "hashed words of two classes of texts": "graph-split-table-2-hashing",
+}
+"""The stand-ins of table 2 of graph splits, and the specifications that describe them."""
 SPLITS = {1: "one graph", 10: "10 splits"}
 COLUMNS = {"lpgnn-table-3-3-pubmed": 500, "lpgnn-table-3-3-lastfm": 7842}
 """By specification: columns of the published features, which are not in the data."""
 RANDOM = "LPGNN, random features, no hops"
+RATED, RATES, RATED_SEEDS = "lpgnn-table-3-3-facebook", (0.0001, 0.001), 3
+"""The specification whose row of random features is fitted at several learning rates, these, and on how many seeds."""
+MANY_SPLITS = 10
 
 
 class Means:
@@ -123,6 +129,7 @@ def trials() -> Iterator[Trial]:
             yield Trial("EdgeRand, epsilon 1", setting, BERKELEY, "edgerand", options, 1.0)
             yield Trial("EdgeRand by means, epsilon 1", setting, BERKELEY, MEANS, options, 1.0)
     yield Trial("MLP, no arcs", "", BERKELEY, "mlp", {})
+    yield Trial("GAP without privacy", "5 hops", BERKELEY, "gap", {"num_hops": 5})
     for name in ("cora", "citeseer"):
         adam, sgd = (0.003, 0.01, 0.03), (0.3, 1.0, 3.0)
         for optimizer, rates, steps in (("adam", adam, (25, 50, 100, 200, 500)), ("sgd", sgd, (2000,))):
@@ -139,16 +146,24 @@ def trials() -> Iterator[Trial]:
 def loops() -> Iterator[tuple[str, str, str, Loop]]:
     """Row, setting, data set and loop of graph splits as published; noise is that of the stated epsilon."""
     noises = {(1, 2): (112, 56), (10, 1): (22, 11.1), (10, 2): (11.3, 5.8)}
+    of_texts = {(1, 2): (112, 56), (1, 5): (48, 24), (1, 10): (26, 13)}
     rates = {"sgd": (0.01, 0.1, 1.0), "adam": (0.1, 1.0, 10.0, 100.0)}
     for name, ((splits, stated), pair) in (
         *product(("cora", "citeseer"), noises.items()),
-        (TEXTS, ((1, 2), noises[1, 2])),
+        *product(TEXTS, of_texts.items()),
     ):
         for noise, (optimizer, steps) in zip(pair, (("sgd", 2000), ("adam", 500)), strict=True):
             for rate in rates[optimizer]:
                 group = f"Loop of the source, {name}, {SPLITS[splits]}, {optimizer}, stated epsilon {stated}"
                 loop = Loop(noise, splits, steps // splits, optimizer, rate)
-                yield group, f"rate {rate:g}", name if name == TEXTS else f"planetoid/{name}", loop
+                yield group, f"rate {rate:g}", name if name in TEXTS else f"planetoid/{name}", loop
+    for (splits, optimizer, steps), noise in product(
+        ((10, "sgd", 2000), (10, "adam", 500), (1, "adam", 500)), (2, 1, 0.3)
+    ):
+        for rate in rates[optimizer]:
+            loop = Loop(noise, splits, steps // splits, optimizer, rate)
+            group = f"Loop of the source, cora, {SPLITS[splits]}, {optimizer}, noise {noise}, stated epsilon {loop.stated:.0f}"
+            yield group, f"rate {rate:g}", "planetoid/cora", loop
 
 
 def public_split(graph: Graph) -> Graph:
@@ -167,14 +182,15 @@ def reports(
     return {"test": float((fitted.predict(graph) == graph.y)[graph.test_mask].mean())}
 
 
-def random_columns(name: str, data_dir: str, seed: int) -> dict[str, float]:
-    """Accuracy of a specification's LPGNN on as many random columns as the published features have, without hops."""
+def random_columns(name: str, data_dir: str, seed: int, rate: float | None = None) -> dict[str, float]:
+    """Accuracy of a specification's LPGNN on random columns without hops: on as many as print has, or at another rate."""
     cell = next(cell for cell in find(name).cells() if cell.label == RANDOM)
-    read = load_dataset(cell.dataset, data_dir, min_class_size=cell.min_class_size)
-    nothing = sp.csr_matrix((read.num_nodes, COLUMNS[name]), dtype=np.float32)
-    graph = Graph.from_csr(read.indptr, read.indices, directed=False, x=nothing, y=read.y)
+    graph = load_dataset(cell.dataset, data_dir, min_class_size=cell.min_class_size)
+    if name in COLUMNS:
+        nothing = sp.csr_matrix((graph.num_nodes, COLUMNS[name]), dtype=np.float32)
+        graph = Graph.from_csr(graph.indptr, graph.indices, directed=False, x=nothing, y=graph.y)
     graph = graph.with_split(parse_fractions(cell.split), seed=seed)
-    method = LPGNN(**constructor(cell.settings))
+    method = LPGNN(**(constructor(cell.settings) | ({} if rate is None else {"learning_rate": rate})))
     fitted = method.calibrate(None, method.unit, graph.public_facts(method.unit)).fit(graph, seed=seed)
     right = fitted.predict(graph) == graph.y
     return {"validation": float(right[graph.val_mask].mean()), "test": float(right[graph.test_mask].mean())}
@@ -184,11 +200,11 @@ def work(options: argparse.Namespace) -> None:
     """Add the missing lines to the log."""
     done = {json.dumps(line["key"]) for line in lines(options.log)}
     graphs: dict[tuple[str, bool], Graph] = {}
-    texts = find(TEXTS_SPEC)
 
     def graph_of(name: str, public: bool) -> Graph:
         if (name, public) not in graphs:
-            if name == TEXTS:
+            if name in TEXTS:
+                texts = find(TEXTS[name])
                 (dataset, encoder), least = parts_of(texts.dataset), texts.min_class_size
                 graph = load_dataset(dataset, options.data_dir, text_features=encoder, min_class_size=least)
             else:
@@ -198,7 +214,9 @@ def work(options: argparse.Namespace) -> None:
 
     def looped(loop: Loop, name: str, seed: int) -> dict[str, float]:
         graph = graph_of(name, True)
-        return loop.fit(graph.with_split(parse_fractions(texts.split), seed=seed) if name == TEXTS else graph, seed)
+        if name in TEXTS:
+            graph = graph.with_split(parse_fractions(find(TEXTS[name]).split), seed=seed)
+        return loop.fit(graph, seed)
 
     def note(key: list[Any], found: Any) -> None:
         if json.dumps(key) not in done:
@@ -214,6 +232,9 @@ def work(options: argparse.Namespace) -> None:
         for name in COLUMNS:
             key = [f"LPGNN, random columns, no hops, {find(name).dataset}", f"{COLUMNS[name]:,} columns", seed]
             note(key, lambda name=name, seed=seed: random_columns(name, options.data_dir, seed))
+        for rate in RATES if seed < RATED_SEEDS else ():
+            key = [f"LPGNN, random columns, no hops, {find(RATED).dataset}", f"rate {rate:g}", seed]
+            note(key, lambda rate=rate, seed=seed: random_columns(RATED, options.data_dir, seed, rate))
         for split in range(3):
             for epsilon in (0.5, 1.0):
                 for again in (2 * seed, 2 * seed + 1):
@@ -223,6 +244,10 @@ def work(options: argparse.Namespace) -> None:
             given = {"epsilon_y": float(y), "split": seed, "seed": again, "epsilon_x": x, "mechanism": mechanism}
             key = ["LPGNN", mechanism, x, y, seed, again]
             note(key, lambda given=given: reports(graph_of("planetoid/cora", False), **given))
+    for (mechanism, x, y), split, again in product(SPREAD if options.seeds else (), range(MANY_SPLITS), range(2)):
+        given = {"epsilon_y": float(y), "split": split, "seed": again, "epsilon_x": x, "mechanism": mechanism}
+        key = ["LPGNN", mechanism, x, y, split, again]
+        note(key, lambda given=given: reports(graph_of("planetoid/cora", False), **given))
 
 
 def lines(log: Path) -> list[dict[str, Any]]:
