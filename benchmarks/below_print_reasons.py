@@ -80,7 +80,7 @@ TEXTS = (
 STARTS = (
     "One of ten fits ends at 60.8; the mean of the other nine is 84.3, as printed. Fitted again on the same ten splits "
     "(python benchmarks/vgae_starts.py --mechanism laplace --epsilon 9 --splits 10 --starts 3, page), the mean of 30 fits is "
-    "84.5, and the lowest 80.8. Why a fit ends so low is not known; its validation edges show it."
+    "84.5, and the lowest 80.8. Why one ended so low is not known."
 )
 LINKS = (
     "Some fits end low, and not because of their split: splits 0 and 2, with 70.2 and 68.9 in this row, have 75.7 and 79.7 "
