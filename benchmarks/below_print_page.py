@@ -57,13 +57,15 @@ SETTINGS_SAY = (
 )
 SPLITS_TITLE = "LPGNN with Drop as published, Cora, epsilon of features 1: fits with fresh reports on three splits"
 OTHERS_TITLE = "LPGNN as published, Cora: two or four fits with fresh reports on each split"
-OTHERS = {
+DROP_LOW = ("multi-bit", 1.0, "0.5")
+PRINTED = {
     ("multi-bit", 0.01, "1.0"): 63.0, ("multi-bit", 0.1, "1.0"): 62.4, ("multi-bit", 0.1, "inf"): 64.6,
-    ("one-bit", 0.01, "inf"): 45.8, ("gaussian", 0.01, "inf"): 59.7, ("gaussian", 1.0, "inf"): 67.5,
+    ("one-bit", 0.01, "inf"): 45.8, ("gaussian", 0.01, "inf"): 59.7, ("gaussian", 1.0, "inf"): 67.5, DROP_LOW: 42.9,
 }  # fmt: skip
 """Printed accuracy by mechanism, epsilon of features, and epsilon of labels."""
-SPREAD = {("gaussian", 1.0, "inf"): 67.5, ("multi-bit", 0.1, "inf"): 64.6, ("multi-bit", 1.0, "0.5"): 42.9}
-"""The same, for settings that are fitted on many splits."""
+OTHERS = tuple(setting for setting in PRINTED if setting != DROP_LOW)
+SPREAD = (("gaussian", 1.0, "inf"), ("multi-bit", 0.1, "inf"), DROP_LOW)
+"""Settings that are fitted on many splits."""
 SPLITS_SAY = (
     "Epochs are chosen on reported labels of validation users. At epsilon 0.5 that choice is nearly a draw: with the corrected "
     "choice, table 3.4 here has 48.0.",
@@ -228,6 +230,6 @@ def others(found: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
         means = [100 * float(np.mean(test)) for test in splits.values()]
         every = str(Summary.of([mean / 100 for mean in means]))
         ends = f"{min(means):.1f}", f"{max(means):.1f}"
-        printed = (OTHERS | SPREAD)[mechanism, x, y]
+        printed = PRINTED[mechanism, x, y]
         reached = str(sum(mean >= printed for mean in means))
         yield mechanism, f"{x:g}", f"{float(y):g}", f"{printed:.1f}", every, str(len(splits)), *ends, reached
