@@ -88,13 +88,6 @@ LINKS = (
     "have 75.6 on average; without two that end at 57.0 and 60.8, which validation edges show, 77.5. Why they end there is "
     "not known. An earlier record of this row on five of these splits had 77.7."
 )
-EIGHTS = (
-    "Of the first 100 rows two show an 8, and in three of the five draws of noise the student reaches 89 to 90, as if it "
-    "knew nine digits alone: regression on the answers, with which it starts, loses a class of one or two right answers "
-    "(note 0012). From the stored answers to the first 100 rows, among which one 8 is right, the same student reaches 90.7, "
-    "where its form of before note 0012 had 98.3; from those to the stored rows that a published student used it reaches "
-    "98.9, which is above print (python benchmarks/pate_student.py --seeds 3)."
-)
 NOTHING = (
     "Random columns and no hops: accuracy depends on the rate. The row has 0.0001; at 0.001, which is better on validation "
     "nodes, three fits reach 30.2, 30.7 and 38.4 (settings, below). Print is 35.2, with an interval of 5.6 to each side; "
@@ -129,9 +122,8 @@ OTHER_IMAGES = (
     "are copies of what was learned, and a record is one copy. "
 )
 PLAIN_FACES = OTHER_IMAGES + (
-    "With as many copies of the people of ORL, class steps without noise reach 100 where copies are changed a little and 88 "
-    "where they are changed as much as this library changes images (python benchmarks/faces_copies.py, page). Plain training "
-    "was not run on copies."
+    "With as many copies of the people of ORL, changed a little, plain training reaches 100.0, as printed, on prepared pixels "
+    "and on raw ones; where other photographs test, it reaches 96.2 (python benchmarks/faces_copies.py, page)."
 )
 RECORD_FACES = OTHER_IMAGES + (
     "With as many copies of the people of ORL, each a record, and the printed noise, softmax regression reaches 99 where copies "
@@ -197,14 +189,13 @@ REASONS = (
     ("lots", "60,000", PART, LOTS.format(LARGE_LOTS)),
     ("lots", ".*", YES, LOTS.format(SMALL_LOTS)),
     ("dpsgd", ".*", YES, PIXELS),
-    ("class-level-faces", "vanilla", PART, PLAIN_FACES),
+    ("class-level-faces", "vanilla", YES, PLAIN_FACES),
     ("class-level-faces", "record-DP", PART, RECORD_FACES),
     ("class-level-faces", ".*sigma 0.8", PART, CLASS_FACES.format("85.4", "13.1", "99.0")),
     ("class-level-faces", ".*sigma 1.2", PART, CLASS_FACES.format("66.2", "7.4", "95.7")),
     ("class-level-faces", ".*sigma 1.6", PART, CLASS_FACES.format("61.0", "7.2", "90.9")),
     ("membership", ".*", PART, ATTACKED),
     ("pate-figure-3-3", "PATE", PART, REDUCED),
-    ("pate-evaluation", "LNMax, 100 queries", YES, EIGHTS),
     ("progap-table-5-2", "DP-GNN", PART, CLEAR),
     ("progap-table-5-2-fb100", "DP-GNN", PART, CLEAR_ELSEWHERE),
     ("pgc-table-2-3-citeseer-links", "VGAE, Laplace.*features 9", YES, STARTS),

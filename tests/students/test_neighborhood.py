@@ -36,6 +36,35 @@ def test_one_answer_and_a_class_without_answers():
     assert label_all(rows, torch.tensor([2]), 4).tolist() == [2] * 8
 
 
+def crowded(seed):
+    """1,200 unit rows around three axes that are near each other, and 81 answers, of which one names the third class."""
+    draw = np.random.default_rng(seed)
+    truth = draw.permutation(np.repeat([0, 1, 2], 400))
+    truth = np.concatenate([[2], draw.permutation(np.repeat([0, 1], 40)), truth])
+    rows = draw.normal(size=(len(truth), 6)) * 0.25 + 0.5
+    rows[np.arange(len(truth)), truth] += 1
+    return torch.nn.functional.normalize(torch.from_numpy(rows).float()), torch.from_numpy(truth)
+
+
+def test_a_class_with_one_answer_is_found_since_imagined_answers_are_added(monkeypatch):
+    found = {}
+    for prior in (neighborhood.PRIOR, 0.0):
+        monkeypatch.setattr(neighborhood, "PRIOR", prior)
+        shares = []
+        for seed in range(5):
+            rows, truth = crowded(seed)
+            classes = label_all(rows, truth[:81], 3, seed=seed)
+            shares.append(float((classes == 2)[truth == 2].double().mean()))
+        found[prior] = shares
+    assert min(found[10.0]) > 0.7, found
+    assert max(found[0.0]) < min(found[10.0]), found
+
+
+def test_a_class_without_answers_is_given_to_no_image():
+    rows, truth = crowded(0)
+    assert set(label_all(rows[1:], truth[1:81], 3).tolist()) == {0, 1}
+
+
 def test_folds_come_from_the_seed(monkeypatch):
     rows, truth = circles(40)
     seen = []
@@ -44,7 +73,7 @@ def test_folds_come_from_the_seed(monkeypatch):
         seen.append(tuple(shown))
         return kernel @ answers
 
-    monkeypatch.setattr(neighborhood, "_scores", watched)
+    monkeypatch.setattr(neighborhood, "_regress", watched)
     for seed in (0, 0, 1):
         label_all(rows, truth[:20], 2, seed=seed)
     third = len(seen) // 3

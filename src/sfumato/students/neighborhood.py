@@ -1,15 +1,19 @@
-r"""Every public image gets a class from few noisy answers: by regression on all answers, then by agreement among neighbors.
+r"""Every public image gets a class from few noisy answers: by regression on all answers, and by agreement among neighbors.
 
-With unit rows h(x) (:func:`sfumato.students.histograms.edge_histograms`), kernel ridge regression gives every image
-scores
+Two score matrices say what class an image has. With unit rows h(x) (:func:`sfumato.students.histograms.edge_histograms`) and
+Y the one-hot answers to K classes, one is kernel ridge regression, the other the answers themselves, 0 where none was given:
 
-.. math:: R = G (G_a + \lambda I)^{-1} (Y - 1 / K) D^{-1/2}, \qquad G(x, x') = e^{-|h(x) - h(x')|^2},
+.. math:: R_1 = G (G_a + \lambda I)^{-1} (Y - 1 / K), \quad G(x, x') = e^{-|h(x) - h(x')|^2}, \qquad R_2 = (Y; 0).
 
-with Y the one-hot answers to K classes, and D how often each class was answered (its root is halfway to equal mass for all).
-The scores spread over the graph of nearest neighbors, :math:`Z \leftarrow \alpha S Z + (1 - \alpha) R`, with S its
-symmetrically normalized similarities. Wrong answers are outvoted twice: by all images alike, and by the neighborhood. Where
-classes are clusters it helps to spread far; where they overlap, to spread little or not at all. Of ``RIDGES`` and ``SPREADS``
-the lambda and alpha are taken that best predict answers left out.
+Both spread over the graph of nearest neighbors, :math:`Z \leftarrow \alpha S Z + (1 - \alpha) R`, with S its symmetrically
+normalized similarities. Wrong answers are outvoted twice: by all images alike, and by the neighborhood. Where classes are
+clusters it helps to spread far; where they overlap, to spread little or not at all. Of ``RIDGES`` and ``SPREADS`` the lambda
+and alpha are taken that best predict answers left out.
+
+A class with few answers has small scores wherever it lies. So the scores of each class are shifted and scaled until they have
+mean :math:`p_k` and variance :math:`p_k (1 - p_k)` over all images, as the indicator of a class has that holds a share
+:math:`p_k` of them, and both matrices are added. The share is estimated from the :math:`n_k` answers and ``PRIOR`` imagined
+ones of each class, :math:`p_k = (n_k + m) / (n + m K)`; a class without answers is given to no image.
 
 **Formal guarantee.** Post-processing: public images, noisy answers and a public seed go in, and nothing else.
 
@@ -29,6 +33,8 @@ RIDGES = (0.1, 1.0)
 """Candidates of lambda."""
 SPREADS = (0.99, 0.97, 0.9, 0.8, 0.5, 0.0)
 """Candidates of alpha; the first of equals is taken, of both."""
+PRIOR = 10.0
+"""Imagined answers of each class, m; chosen on training images of MNIST and Fashion-MNIST (benchmarks/pate_few_answers.py)."""
 
 _AT_ONCE = 500
 _ROUNDS = 60  # of spreading
@@ -56,16 +62,15 @@ def label_all(rows: Tensor, y: Tensor, num_classes: int, *, neighbors: int = 5, 
     kernel = torch.exp(2 * (rows @ rows[: len(y)].T - 1)).numpy()
     answers = np.eye(num_classes, dtype=np.float32)[y.numpy()]
     fold = np.random.default_rng(seed).permutation(len(y)) % min(_FOLDS, len(y))
-    best, found = -1, answers
-    for ridge in RIDGES:
-        held = [_scores(kernel, answers, np.flatnonzero(fold != i), ridge) for i in range(fold.max() + 1)]
-        starts = np.stack([*held, _scores(kernel, answers, np.arange(len(y)), ridge)], 1)
-        for alpha in SPREADS:
-            ends = _spread(graph, starts, alpha)
-            right = int((ends[np.arange(len(y)), fold].argmax(1) == y.numpy()).sum())
-            if right > best:
-                best, found = right, ends[:, -1]
-    return torch.from_numpy(found.argmax(1))
+    parts = [*(np.flatnonzero(fold != i) for i in range(fold.max() + 1)), np.arange(len(y))]
+    regressed = [np.stack([_regress(kernel, answers, part, ridge) for part in parts], 1) for ridge in RIDGES]
+    given = np.zeros_like(regressed[0])
+    for way, part in enumerate(parts):
+        given[part, way] = answers[part]
+    by_all, by_neighbors = (
+        _scaled(_best(graph, starts, fold, y.numpy()), answers.sum(0)) for starts in (regressed, [given])
+    )
+    return torch.from_numpy((by_all + by_neighbors).argmax(1))
 
 
 def similarities(rows: Tensor, neighbors: int) -> sparse.csr_matrix:
@@ -93,13 +98,39 @@ def similarities(rows: Tensor, neighbors: int) -> sparse.csr_matrix:
     return (scale @ graph @ scale).tocsr()
 
 
-def _scores(kernel: Floats, answers: Floats, shown: NDArray[np.int64], ridge: float) -> Floats:
-    """R of all images from the answers shown."""
+def _regress(kernel: Floats, answers: Floats, shown: NDArray[np.int64], ridge: float) -> Floats:
+    """R_1 of all images from the answers shown."""
     system = kernel[np.ix_(shown, shown)]
     system[np.diag_indices(len(shown))] += ridge
-    known = answers[shown]
-    wanted = (known - 1 / known.shape[1]) / np.sqrt(np.maximum(known.sum(0), 1))
+    wanted = answers[shown] - 1 / answers.shape[1]
     return np.asarray(kernel[:, shown] @ linalg.solve(system, wanted, assume_a="pos"))
+
+
+def _best(graph: sparse.csr_matrix, candidates: list[Floats], fold: NDArray[np.int64], y: NDArray[np.int64]) -> Floats:
+    """Scores of all images, from the starts and the spread that best predict the answers left out of each fold.
+
+    A start is [images, ways, classes]: a way for each fold, without its answers, and one with all.
+    """
+    most, found = -1, candidates[0][:, -1]
+    for starts in candidates:
+        for alpha in SPREADS:
+            ends = _spread(graph, starts, alpha)
+            right = int((ends[np.arange(len(y)), fold].argmax(1) == y).sum())
+            if right > most:
+                most, found = right, ends[:, -1]
+    return found
+
+
+def _scaled(scores: Floats, counts: Floats) -> Floats:
+    """Scores with mean and variance of the indicators of classes, whose shares follow from the counts of answers.
+
+    >>> _scaled(np.array([[2.0, 0.0, 0.0], [2.0, 2.0, 0.0]]), np.array([30.0, 10.0, 0.0])).round(3).tolist()
+    [[0.571, -0.166, -inf], [0.571, 0.737, -inf]]
+    """
+    share = (counts + PRIOR) / (counts + PRIOR).sum()
+    least = 1e-5 * np.abs(scores).max(0) + np.finfo(np.float32).tiny  # below it, what differs is rounding
+    scores = (scores - scores.mean(0)) / np.maximum(scores.std(0), least)
+    return np.where(counts > 0, share + scores * np.sqrt(share * (1 - share)), -np.inf)
 
 
 def _spread(graph: sparse.csr_matrix, starts: Floats, alpha: float) -> Floats:

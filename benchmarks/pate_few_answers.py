@@ -1,0 +1,106 @@
+"""Classes that neighbors give to all images when answers are few, or a class has one right answer: how much is PRIOR worth?
+
+python benchmarks/pate_few_answers.py [--data-dir DIR] [--datasets NAME ...] [--priors 0 10 1000] [--seeds 3]
+
+Four sets of images, none of them test images of PATE: training rows 0 to 8999 of MNIST and Fashion-MNIST, on which PRIOR was
+chosen, and as other families the 1,797 digits of scikit-learn, enlarged to 28 x 28, and 400 faces of 40 people (ORL), reduced
+to it. Answers are true classes, some replaced by a class drawn uniformly:
+
+* `100`: 100 answers, 3 % wrong;
+* `100, one of a class`: as before, but of one class, drawn anew each time, one right answer is left;
+* `300, skewed`: 300 answers, 3 % wrong, from a pool in which each class has 0.7 times as many images as the one before;
+* `2200, noisy`: 2,200 answers, 30 % wrong.
+
+A line has the accuracy on images without an answer, and the share of the class with one answer that is found (mean over seeds).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+import numpy as np
+import torch
+from sklearn.datasets import load_digits
+from torch.nn import functional
+
+from sfumato.evaluation.source import Source
+from sfumato.pate.images import load_images
+from sfumato.pate.plan import POOL
+from sfumato.students import neighborhood
+from sfumato.students.histograms import edge_histograms, upright
+
+ASKED = {"100": (100, 0.03), "100, one of a class": (100, 0.03), "300, skewed": (300, 0.03), "2200, noisy": (2200, 0.3)}
+
+
+def main() -> None:
+    """Print a line for each set of images, situation and prior."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-dir", default=os.environ.get("SFUMATO_DATA", "../shared/data"))
+    parser.add_argument("--datasets", nargs="+", default=["mnist", "fashion_mnist", "digits", "faces"])
+    parser.add_argument("--priors", nargs="+", type=float, default=[0.0, 10.0, 1000.0])
+    parser.add_argument("--seeds", type=int, default=3)
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    for name in given.datasets:
+        rows, y = described(name, given.data_dir)
+        for title, (count, wrong) in ASKED.items():
+            if count > len(y) / 2:
+                continue
+            found: dict[float, list[tuple[float, float]]] = {prior: [] for prior in given.priors}
+            for seed in range(given.seeds):
+                draw = np.random.default_rng(seed)
+                pool = skewed(y, draw) if "skewed" in title else draw.permutation(len(y))
+                rare = int(draw.integers(y.max() + 1)) if "one" in title else None
+                asked = chosen(pool, y, count, rare)
+                rest = np.setdiff1d(pool, asked)
+                labels = np.where(
+                    draw.random(len(asked)) < wrong, draw.integers(y.max() + 1, size=len(asked)), y[asked]
+                )
+                if rare is not None:
+                    labels = np.where(y[asked] == rare, rare, labels)
+                for prior in given.priors:
+                    neighborhood.PRIOR = prior
+                    ids = np.concatenate([asked, rest])
+                    got = neighborhood.label_all(
+                        rows[ids], torch.from_numpy(labels), int(y.max()) + 1, seed=seed
+                    ).numpy()
+                    right = got[len(asked) :] == y[rest]
+                    found[prior].append((right.mean(), right[y[rest] == rare].mean() if rare is not None else np.nan))
+            for prior, scores in found.items():
+                mean, part = 100 * np.mean(scores, 0)
+                class_found = "" if np.isnan(part) else f", of the class {part:.1f}"
+                print(f"{name:13} {title:20} prior {prior:6g}: {mean:.1f}{class_found}", flush=True)
+
+
+def described(name: str, data_dir: str) -> tuple[torch.Tensor, np.ndarray]:
+    """Histograms of edges and classes of a set of images."""
+    if name in ("mnist", "fashion_mnist"):
+        images = load_images(name, data_dir)
+        x, y = torch.from_numpy(images.train_x[:POOL]), images.train_y[:POOL]
+    elif name == "digits":
+        images = load_digits()
+        x, y = torch.from_numpy(images.images / 16).float()[:, None], images.target
+    else:
+        graph = Source("orl_faces", data_dir=data_dir, image_size="28x28").load()
+        assert graph.y is not None
+        x, y = torch.from_numpy(np.asarray(graph.x, np.float32)).reshape(-1, 1, 28, 28), graph.y
+    x = functional.interpolate(x, size=(28, 28), mode="bilinear") if x.shape[-1] != 28 else x
+    return edge_histograms(upright(x) if name in ("mnist", "digits") else x), np.asarray(y, np.int64)
+
+
+def skewed(y: np.ndarray, draw: np.random.Generator) -> np.ndarray:
+    """Ids of a pool in which each class, in a random order, has 0.7 times as many images as the one before, at least 20."""
+    ids = [draw.permutation(np.flatnonzero(y == one)) for one in draw.permutation(y.max() + 1)]
+    return draw.permutation(np.concatenate([part[: max(int(len(part) * 0.7**k), 20)] for k, part in enumerate(ids)]))
+
+
+def chosen(pool: np.ndarray, y: np.ndarray, count: int, rare: int | None) -> np.ndarray:
+    """The first ids of the pool, or one of the rare class and the first of the others."""
+    if rare is None:
+        return pool[:count]
+    return np.concatenate([pool[y[pool] == rare][:1], pool[y[pool] != rare][: count - 1]])
+
+
+if __name__ == "__main__":
+    main()
