@@ -43,10 +43,10 @@ check: .venv/dev.stamp ## lint, formatting and types
 	$(BIN)/mypy
 
 soak: .venv/dev.stamp ## run the long tests
-	$(BIN)/python -m pytest -m soak tests || test $$? -eq 5
+	SFUMATO_TEST_KEYS=fresh $(BIN)/python -m pytest -m soak tests || test $$? -eq 5
 
 audit: .venv/dev.stamp ## attack the claims of every method and find planted faults; write docs/results/audit.md
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m audit tests
+	SFUMATO_TEST_KEYS=fresh OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m audit tests
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/audit.py
 
 SPEC ?= --all

@@ -1,8 +1,11 @@
 """Fixtures shared by all tests."""
 
+import hashlib
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 # Before torch is imported, which some tests do before the library: with several test processes, threads that wait for each
 # other spin away every core.
@@ -17,6 +20,62 @@ def _no_disk_is_waited_for() -> Iterator[None]:
     """Syncs that reach no disk: what a killed process wrote stays, and no test cuts the power."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: os.fstat(descriptor) and None)
+        yield
+
+
+class _Keys:
+    """Stands in for the operating system where the library draws keys: each test and each shared fixture has its own bytes.
+
+    So a test finds the same noise in every run, and one that noise misleads now and then is seen when it is written.
+    """
+
+    def __init__(self) -> None:
+        self.name, self.drawn = "", 0
+
+    @contextmanager
+    def of(self, name: str) -> Iterator[None]:
+        """Draw for one test or fixture, then go on where the other was."""
+        before = self.name, self.drawn
+        self.name, self.drawn = name, 0
+        try:
+            yield
+        finally:
+            self.name, self.drawn = before
+
+    def urandom(self, count: int) -> bytes:
+        """Never twice the same."""
+        self.drawn += 1
+        return hashlib.shake_256(f"{self.name} {self.drawn}".encode()).digest(count)
+
+
+_KEYS = _Keys()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Keys of a test and of its own fixtures follow from its name."""
+    with _KEYS.of(item.nodeid):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest) -> Iterator[None]:
+    """Keys of a fixture that tests share follow from its own name: which test asks first is left to chance."""
+    if fixturedef.scope == "function":
+        return (yield)
+    with _KEYS.of(f"{fixturedef.baseid} {fixturedef.argname} {getattr(request, 'param_index', 0)}"):
+        return (yield)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _keys_are_repeatable() -> Iterator[None]:
+    """Keys from ``_Keys``, unless ``SFUMATO_TEST_KEYS=fresh`` asks for those of the operating system, as long tests do."""
+    from sfumato.noise import coins, keys
+
+    with pytest.MonkeyPatch.context() as patch:
+        if os.environ.get("SFUMATO_TEST_KEYS") != "fresh":
+            for module in (keys, coins):
+                patch.setattr(module, "os", SimpleNamespace(urandom=_KEYS.urandom))
         yield
 
 
