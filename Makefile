@@ -42,7 +42,8 @@ check: .venv/dev.stamp ## lint, formatting and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-soak: .venv/dev.stamp ## run the long tests
+soak: .venv/dev.stamp ## run the long tests, and the others once with fresh keys
+	SFUMATO_TEST_KEYS=fresh $(PYTEST) tests
 	SFUMATO_TEST_KEYS=fresh $(BIN)/python -m pytest -m soak tests || test $$? -eq 5
 
 audit: .venv/dev.stamp ## attack the claims of every method and find planted faults; write docs/results/audit.md

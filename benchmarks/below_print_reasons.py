@@ -122,8 +122,9 @@ OTHER_IMAGES = (
     "are copies of what was learned, and a record is one copy. "
 )
 PLAIN_FACES = OTHER_IMAGES + (
-    "With as many copies of the people of ORL, changed a little, plain training reaches 100.0, as printed, on prepared pixels "
-    "and on raw ones; where other photographs test, it reaches 96.2 (python benchmarks/faces_copies.py, page)."
+    "Plain training on as many copies of the people of ORL reaches 100.0, as printed, where copies are changed a little, and "
+    "96.3 where they are changed as much as this library changes images; where other photographs test, unchanged, 96.2 and 98.8 "
+    "(python benchmarks/faces_copies.py, page). So the number of copies and whose copies test both add to the distance."
 )
 RECORD_FACES = OTHER_IMAGES + (
     "With as many copies of the people of ORL, each a record, and the printed noise, softmax regression reaches 99 where copies "
@@ -189,7 +190,7 @@ REASONS = (
     ("lots", "60,000", PART, LOTS.format(LARGE_LOTS)),
     ("lots", ".*", YES, LOTS.format(SMALL_LOTS)),
     ("dpsgd", ".*", YES, PIXELS),
-    ("class-level-faces", "vanilla", YES, PLAIN_FACES),
+    ("class-level-faces", "vanilla", PART, PLAIN_FACES),
     ("class-level-faces", "record-DP", PART, RECORD_FACES),
     ("class-level-faces", ".*sigma 0.8", PART, CLASS_FACES.format("85.4", "13.1", "99.0")),
     ("class-level-faces", ".*sigma 1.2", PART, CLASS_FACES.format("66.2", "7.4", "95.7")),

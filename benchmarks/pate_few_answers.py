@@ -4,14 +4,18 @@ python benchmarks/pate_few_answers.py [--data-dir DIR] [--datasets NAME ...] [--
 
 Four sets of images, none of them test images of PATE: training rows 0 to 8999 of MNIST and Fashion-MNIST, on which PRIOR was
 chosen, and as other families the 1,797 digits of scikit-learn, enlarged to 28 x 28, and 400 faces of 40 people (ORL), reduced
-to it. Answers are true classes, some replaced by a class drawn uniformly:
+to it. Answers are true classes, some replaced by a class drawn uniformly, which may be the true one:
 
-* `100`: 100 answers, 3 % wrong;
+* `100`: 100 answers, 3 % replaced;
 * `100, one of a class`: as before, but of one class, drawn anew each time, one right answer is left;
-* `300, skewed`: 300 answers, 3 % wrong, from a pool in which each class has 0.7 times as many images as the one before;
-* `2200, noisy`: 2,200 answers, 30 % wrong.
+* `100, half the classes`: 100 answers, 10 % replaced, from a pool that has images of half the classes alone;
+* `300, skewed`: 300 answers, 3 % replaced, from a pool in which each class has 0.7 times as many images as the one before, at
+  least 20;
+* `300, skewed and noisy`: the same with 20 % replaced;
+* `2200, noisy`: 2,200 answers, 30 % replaced.
 
-A line has the accuracy on images without an answer, and the share of the class with one answer that is found (mean over seeds).
+A line has the accuracy on images without an answer and on those with one, and the share that is found of the class with one right
+answer (means over seeds).
 """
 
 from __future__ import annotations
@@ -30,7 +34,14 @@ from sfumato.pate.plan import POOL
 from sfumato.students import neighborhood
 from sfumato.students.histograms import edge_histograms, upright
 
-ASKED = {"100": (100, 0.03), "100, one of a class": (100, 0.03), "300, skewed": (300, 0.03), "2200, noisy": (2200, 0.3)}
+ASKED = {
+    "100": (100, 0.03),
+    "100, one of a class": (100, 0.03),
+    "100, half the classes": (100, 0.1),
+    "300, skewed": (300, 0.03),
+    "300, skewed and noisy": (300, 0.2),
+    "2200, noisy": (2200, 0.3),
+}
 
 
 def main() -> None:
@@ -45,12 +56,13 @@ def main() -> None:
     for name in given.datasets:
         rows, y = described(name, given.data_dir)
         for title, (count, wrong) in ASKED.items():
-            if count > len(y) / 2:
+            if count > len(y) / 2 or ("half" in title and count > len(y) / 4):
                 continue
-            found: dict[float, list[tuple[float, float]]] = {prior: [] for prior in given.priors}
+            found: dict[float, list[tuple[float, float, float]]] = {prior: [] for prior in given.priors}
             for seed in range(given.seeds):
                 draw = np.random.default_rng(seed)
                 pool = skewed(y, draw) if "skewed" in title else draw.permutation(len(y))
+                pool = pool[y[pool] < (y.max() + 1) // 2] if "half" in title else pool
                 rare = int(draw.integers(y.max() + 1)) if "one" in title else None
                 asked = chosen(pool, y, count, rare)
                 rest = np.setdiff1d(pool, asked)
@@ -65,12 +77,16 @@ def main() -> None:
                     got = neighborhood.label_all(
                         rows[ids], torch.from_numpy(labels), int(y.max()) + 1, seed=seed
                     ).numpy()
-                    right = got[len(asked) :] == y[rest]
-                    found[prior].append((right.mean(), right[y[rest] == rare].mean() if rare is not None else np.nan))
+                    right, own = got[len(asked) :] == y[rest], got[: len(asked)] == y[asked]
+                    part = right[y[rest] == rare].mean() if rare is not None else np.nan
+                    found[prior].append((right.mean(), own.mean(), part))
             for prior, scores in found.items():
-                mean, part = 100 * np.mean(scores, 0)
+                mean, answered, part = 100 * np.mean(scores, 0)
                 class_found = "" if np.isnan(part) else f", of the class {part:.1f}"
-                print(f"{name:13} {title:20} prior {prior:6g}: {mean:.1f}{class_found}", flush=True)
+                print(
+                    f"{name:13} {title:21} prior {prior:6g}: {mean:.1f}, answered {answered:.1f}{class_found}",
+                    flush=True,
+                )
 
 
 def described(name: str, data_dir: str) -> tuple[torch.Tensor, np.ndarray]:

@@ -2,6 +2,8 @@
 
 import hashlib
 import os
+import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,13 +26,20 @@ def _no_disk_is_waited_for() -> Iterator[None]:
 
 
 class _Keys:
-    """Stands in for the operating system where the library draws keys: each test and each shared fixture has its own bytes.
+    """Stands in for the operating system where the library draws keys: bytes follow from the name of a test or shared fixture.
 
-    So a test finds the same noise in every run, and one that noise misleads now and then is seen when it is written.
+    So a failure under some noise comes again, but for what helpers keep in a cache for several tests: their keys, and how many
+    are left to the test, depend on which test asks first. A test that noise misleads now and then can stay hidden; ``make soak``
+    runs all tests with fresh keys.
     """
 
     def __init__(self) -> None:
-        self.name, self.drawn = "", 0
+        self.name, self.drawn, self.lock = "", 0, threading.Lock()
+        os.register_at_fork(after_in_child=self.after_fork)
+
+    def after_fork(self) -> None:
+        """Another name and lock in a forked process, or it would draw the keys of its parent."""
+        self.name, self.lock = f"{self.name} {os.getpid()}", threading.Lock()
 
     @contextmanager
     def of(self, name: str) -> Iterator[None]:
@@ -43,12 +52,14 @@ class _Keys:
             self.name, self.drawn = before
 
     def urandom(self, count: int) -> bytes:
-        """Never twice the same."""
-        self.drawn += 1
-        return hashlib.shake_256(f"{self.name} {self.drawn}".encode()).digest(count)
+        """Never twice the same under one name."""
+        with self.lock:
+            self.drawn += 1
+            return hashlib.shake_256(f"{self.name} {self.drawn}".encode()).digest(count)
 
 
 _KEYS = _Keys()
+_SETUPS: Counter[str] = Counter()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -63,7 +74,8 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object], request: pytest.
     """Keys of a fixture that tests share follow from its own name: which test asks first is left to chance."""
     if fixturedef.scope == "function":
         return (yield)
-    with _KEYS.of(f"{fixturedef.baseid} {fixturedef.argname} {getattr(request, 'param_index', 0)}"):
+    _SETUPS[name := f"{fixturedef.baseid} {fixturedef.argname} {getattr(request, 'param_index', 0)}"] += 1
+    with _KEYS.of(f"{name} {_SETUPS[name]}"):
         return (yield)
 
 

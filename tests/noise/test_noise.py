@@ -1,11 +1,14 @@
 """Noise depends on key, law, scale and position alone."""
 
+import os
+
 import numba
 import numpy as np
 import pytest
 
 from sfumato.errors import InputError
-from sfumato.noise import rectangles
+from sfumato.noise import coins as coins_module
+from sfumato.noise import keys, rectangles
 from sfumato.noise.coins import coins
 from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.noise.keys import Stream, derive_key, law_stream, new_key, operand_mac
@@ -151,6 +154,14 @@ def test_derived_keys_are_stable_and_depend_on_the_key():
 
 def test_new_keys_differ():
     assert new_key() != new_key()
+
+
+def test_keys_and_coins_are_drawn_from_the_operating_system(monkeypatch):
+    for module in (keys, coins_module):
+        monkeypatch.setattr(module, "os", os)
+    monkeypatch.setattr(os, "urandom", lambda count: b"7" * count)
+    assert new_key() == b"7" * 32
+    assert coins_module.SecretWords().bytes(8) == coins_module.SecretWords(b"7" * 32).bytes(8)
 
 
 def test_stream_blocks_are_distinct_and_agree_between_both_readings():

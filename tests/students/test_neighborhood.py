@@ -65,6 +65,33 @@ def test_a_class_without_answers_is_given_to_no_image():
     assert set(label_all(rows[1:], truth[1:81], 3).tolist()) == {0, 1}
 
 
+def test_scores_of_both_matrices_are_added(monkeypatch):
+    rows, truth = circles(60)
+    seen = []
+    monkeypatch.setattr(neighborhood, "_scaled", lambda scores, counts: seen.append(scores) or scores)
+    classes = label_all(rows, truth[:12], 2)
+    by_all, by_neighbors = seen
+    assert by_all.min() < 0 <= by_neighbors.min(), "regression is centered, and answers that spread are never negative"
+    assert np.array_equal(classes, (by_all + by_neighbors).argmax(1))
+    monkeypatch.setattr(neighborhood, "_scaled", lambda scores, counts: -scores if scores.min() < 0 else 0 * scores)
+    assert np.array_equal(label_all(rows, truth[:12], 2), by_all.argmin(1))
+
+
+def test_left_out_answers_are_not_seen_by_what_they_judge(monkeypatch):
+    rows, truth = circles(40)
+    starts, best = [], neighborhood._best
+    monkeypatch.setattr(
+        neighborhood, "_best", lambda graph, given, *rest: starts.append((given, rest)) or best(graph, given, *rest)
+    )
+    label_all(rows, truth[:20], 2)
+    (_, (spreads, _, _)), (((answers,), (own, fold, _))) = starts
+    assert spreads == neighborhood.SPREADS
+    assert own == [alpha for alpha in spreads if alpha > 0]
+    assert (answers[np.arange(20), fold] == 0).all(), "a way holds an answer that it is to predict"
+    assert (answers[:20, -1].argmax(1) == truth[:20].numpy()).all()
+    assert answers[:20].sum() == 20 * 5
+
+
 def test_folds_come_from_the_seed(monkeypatch):
     rows, truth = circles(40)
     seen = []

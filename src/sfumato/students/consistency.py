@@ -4,9 +4,9 @@ r"""This student learns from few noisy labels and many public images: neighbors 
 costs nothing beyond its labels. No step reads a teacher, a count of votes or a true label.
 
 **Training.** (1) Every image is described by histograms of its edges' directions; regression on the answers and agreement
-among neighbors give each a class, answered or not (:mod:`sfumato.students.neighborhood`): noise that aggregation added is
-outvoted. (2) A network of one hidden layer on these histograms learns the classes from strongly augmented views s(x) (affine
-map, cut-out),
+among neighbors give each a class, answered or not (:mod:`sfumato.students.neighborhood`): most noise that
+aggregation added is outvoted. (2) A network of one hidden layer on these histograms learns the classes from strongly
+augmented views s(x) (affine map, cut-out),
 
 .. math:: L = \frac{1}{|U|} \sum_U H(\hat y(x), p(s(x))),
 

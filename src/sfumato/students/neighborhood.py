@@ -6,14 +6,16 @@ Y the one-hot answers to K classes, one is kernel ridge regression, the other th
 .. math:: R_1 = G (G_a + \lambda I)^{-1} (Y - 1 / K), \quad G(x, x') = e^{-|h(x) - h(x')|^2}, \qquad R_2 = (Y; 0).
 
 Both spread over the graph of nearest neighbors, :math:`Z \leftarrow \alpha S Z + (1 - \alpha) R`, with S its symmetrically
-normalized similarities. Wrong answers are outvoted twice: by all images alike, and by the neighborhood. Where classes are
-clusters it helps to spread far; where they overlap, to spread little or not at all. Of ``RIDGES`` and ``SPREADS`` the lambda
-and alpha are taken that best predict answers left out.
+normalized similarities. On images without an answer, wrong answers are outvoted twice: by all images alike, and by the
+neighborhood; an image with an answer often keeps its own. Where classes are clusters it helps to spread far; where they overlap,
+to spread little or not at all. Of ``RIDGES`` and ``SPREADS`` the lambda and alpha are taken, for each matrix by itself, that best
+predict answers left out.
 
 A class with few answers has small scores wherever it lies. So the scores of each class are shifted and scaled until they have
 mean :math:`p_k` and variance :math:`p_k (1 - p_k)` over all images, as the indicator of a class has that holds a share
 :math:`p_k` of them, and both matrices are added. The share is estimated from the :math:`n_k` answers and ``PRIOR`` imagined
-ones of each class, :math:`p_k = (n_k + m) / (n + m K)`; a class without answers is given to no image.
+ones of each of the A classes that an answer names, :math:`p_k = (n_k + m) / (n + m A)`; no image gets another class. So a class
+of one right answer is found. The price: where no image has the class of a wrong answer, some are given to it all the same.
 
 **Formal guarantee.** Post-processing: public images, noisy answers and a public seed go in, and nothing else.
 
@@ -21,6 +23,8 @@ Source: Zhou et al. (2004), Learning with Local and Global Consistency; Saunders
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -32,7 +36,7 @@ Floats = NDArray[np.float32]
 RIDGES = (0.1, 1.0)
 """Candidates of lambda."""
 SPREADS = (0.99, 0.97, 0.9, 0.8, 0.5, 0.0)
-"""Candidates of alpha; the first of equals is taken, of both."""
+"""Candidates of alpha; the first of equals is taken, of both. Answers themselves always spread: 0 is left out for them."""
 PRIOR = 10.0
 """Imagined answers of each class, m; chosen on training images of MNIST and Fashion-MNIST (benchmarks/pate_few_answers.py)."""
 
@@ -68,7 +72,8 @@ def label_all(rows: Tensor, y: Tensor, num_classes: int, *, neighbors: int = 5, 
     for way, part in enumerate(parts):
         given[part, way] = answers[part]
     by_all, by_neighbors = (
-        _scaled(_best(graph, starts, fold, y.numpy()), answers.sum(0)) for starts in (regressed, [given])
+        _scaled(_best(graph, starts, spreads, fold, y.numpy()), answers.sum(0))
+        for starts, spreads in ((regressed, SPREADS), ([given], [alpha for alpha in SPREADS if alpha]))
     )
     return torch.from_numpy((by_all + by_neighbors).argmax(1))
 
@@ -106,14 +111,20 @@ def _regress(kernel: Floats, answers: Floats, shown: NDArray[np.int64], ridge: f
     return np.asarray(kernel[:, shown] @ linalg.solve(system, wanted, assume_a="pos"))
 
 
-def _best(graph: sparse.csr_matrix, candidates: list[Floats], fold: NDArray[np.int64], y: NDArray[np.int64]) -> Floats:
+def _best(
+    graph: sparse.csr_matrix,
+    candidates: list[Floats],
+    spreads: Sequence[float],
+    fold: NDArray[np.int64],
+    y: NDArray[np.int64],
+) -> Floats:
     """Scores of all images, from the starts and the spread that best predict the answers left out of each fold.
 
     A start is [images, ways, classes]: a way for each fold, without its answers, and one with all.
     """
     most, found = -1, candidates[0][:, -1]
     for starts in candidates:
-        for alpha in SPREADS:
+        for alpha in spreads:
             ends = _spread(graph, starts, alpha)
             right = int((ends[np.arange(len(y)), fold].argmax(1) == y).sum())
             if right > most:
@@ -125,9 +136,10 @@ def _scaled(scores: Floats, counts: Floats) -> Floats:
     """Scores with mean and variance of the indicators of classes, whose shares follow from the counts of answers.
 
     >>> _scaled(np.array([[2.0, 0.0, 0.0], [2.0, 2.0, 0.0]]), np.array([30.0, 10.0, 0.0])).round(3).tolist()
-    [[0.571, -0.166, -inf], [0.571, 0.737, -inf]]
+    [[0.667, -0.138, -inf], [0.667, 0.805, -inf]]
     """
-    share = (counts + PRIOR) / (counts + PRIOR).sum()
+    share = np.where(counts > 0, counts + PRIOR, 0.0)
+    share = share / share.sum()
     least = 1e-5 * np.abs(scores).max(0) + np.finfo(np.float32).tiny  # below it, what differs is rounding
     scores = (scores - scores.mean(0)) / np.maximum(scores.std(0), least)
     return np.where(counts > 0, share + scores * np.sqrt(share * (1 - share)), -np.inf)
