@@ -55,38 +55,31 @@ def main() -> None:
     torch.set_num_threads(1)
     for name in given.datasets:
         rows, y = described(name, given.data_dir)
-        for title, (count, wrong) in ASKED.items():
+        for title, (count, _) in ASKED.items():
             if count > len(y) / 2 or ("half" in title and count > len(y) / 4):
                 continue
-            found: dict[float, list[tuple[float, float, float]]] = {prior: [] for prior in given.priors}
-            for seed in range(given.seeds):
-                draw = np.random.default_rng(seed)
-                pool = skewed(y, draw) if "skewed" in title else draw.permutation(len(y))
-                pool = pool[y[pool] < (y.max() + 1) // 2] if "half" in title else pool
-                rare = int(draw.integers(y.max() + 1)) if "one" in title else None
-                asked = chosen(pool, y, count, rare)
-                rest = np.setdiff1d(pool, asked)
-                labels = np.where(
-                    draw.random(len(asked)) < wrong, draw.integers(y.max() + 1, size=len(asked)), y[asked]
-                )
-                if rare is not None:
-                    labels = np.where(y[asked] == rare, rare, labels)
-                for prior in given.priors:
-                    neighborhood.PRIOR = prior
-                    ids = np.concatenate([asked, rest])
-                    got = neighborhood.label_all(
-                        rows[ids], torch.from_numpy(labels), int(y.max()) + 1, seed=seed
-                    ).numpy()
-                    right, own = got[len(asked) :] == y[rest], got[: len(asked)] == y[asked]
-                    part = right[y[rest] == rare].mean() if rare is not None else np.nan
-                    found[prior].append((right.mean(), own.mean(), part))
-            for prior, scores in found.items():
+            for prior in given.priors:
+                neighborhood.PRIOR = prior
+                scores = [measured(rows, y, title, seed) for seed in range(given.seeds)]
                 mean, answered, part = 100 * np.mean(scores, 0)
-                class_found = "" if np.isnan(part) else f", of the class {part:.1f}"
-                print(
-                    f"{name:13} {title:21} prior {prior:6g}: {mean:.1f}, answered {answered:.1f}{class_found}",
-                    flush=True,
-                )
+                found = "" if np.isnan(part) else f", of the class {part:.1f}"
+                print(f"{name:13} {title:21} prior {prior:6g}: {mean:.1f}, answered {answered:.1f}{found}", flush=True)
+
+
+def measured(rows: torch.Tensor, y: np.ndarray, title: str, seed: int) -> tuple[float, float, float]:
+    """Accuracy on images without an answer and on those with one, and the share found of a class with one right answer."""
+    (count, wrong), classes, draw = ASKED[title], int(y.max()) + 1, np.random.default_rng(seed)
+    pool = skewed(y, draw) if "skewed" in title else draw.permutation(len(y))
+    pool = pool[y[pool] < classes // 2] if "half" in title else pool
+    rare = int(draw.integers(classes)) if "one" in title else None
+    asked = chosen(pool, y, count, rare)
+    rest = np.setdiff1d(pool, asked)
+    labels = np.where(draw.random(len(asked)) < wrong, draw.integers(classes, size=len(asked)), y[asked])
+    labels = np.where(y[asked] == rare, y[asked], labels)
+    ids = np.concatenate([asked, rest])
+    right = neighborhood.label_all(rows[ids], torch.from_numpy(labels), classes, seed=seed).numpy() == y[ids]
+    own, others = right[: len(asked)], right[len(asked) :]
+    return others.mean(), own.mean(), others[y[rest] == rare].mean() if rare is not None else np.nan
 
 
 def described(name: str, data_dir: str) -> tuple[torch.Tensor, np.ndarray]:
