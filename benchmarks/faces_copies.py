@@ -10,9 +10,9 @@ as a control, copies of 8 photographs train and the other 2 test, unchanged. Cha
 spread 1, less the mean training image. Raw pixels are a control. Class-DP draws each person with probability 0.33 and adds the
 mean gradient of a person, scaled to norm 1; its steps are those that Theorem 5's formula states the printed epsilon for.
 Record-DP draws 256 images on average, scales the gradient of each to norm 1, and takes the most steps whose exact epsilon is at
-most the printed one, if every changed copy is a record. Plain training draws as record-DP does, in as
-many steps as at sigma 0.8, and neither scales gradients nor adds noise. The learning rate is 0.1. Pixels were prepared so because
-this was best on the copies of seed 0, so the study shows what can be reached. With ``--log``, a run that was stopped goes on.
+most the printed one, if every changed copy is a record. Plain training draws as record-DP does, in as many steps as at sigma
+0.8, and neither scales gradients nor adds noise. The learning rate is 0.1. Pixels were prepared so because this was best on the
+copies of seed 0, so the study shows what can be reached. With ``--log``, a run that was stopped goes on.
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ SAYS = (
     "Where the other two photographs test, they are not changed, and no copy of them was learned; 7,040 records take the steps "
     "that 7,600 may.",
     "Pixels are prepared, but where raw is said: each image has mean 0 and spread 1, less the mean training image. This was best "
-    "on the test copies of seed 0, one of the five. A gradient is scaled to norm 1, up or down, but in "
-    "plain training; the learning rate is 0.1; record-DP and plain training draw 256 images on average, class-DP a person with "
+    "on the test copies of seed 0, one of the five. A gradient is scaled to norm 1, up or down, but not in plain "
+    "training; the learning rate is 0.1; record-DP and plain training draw 256 images on average, class-DP a person with "
     "probability 0.33.",
     "Nothing here is a claim: class-DP at the printed numbers of steps has an exact epsilon of 112.5, 71.8 and 61.4, the mean "
-    "image is not charged, and a copy is not a person's photograph. The rows without noise, of class steps "
-    "and of plain ones, are beside the printed model without privacy.",
+    "image is not charged, and a copy is not a person's photograph. The rows without noise, of class "
+    "steps and of plain ones, are beside the printed model without privacy.",
 )
 
 
