@@ -7,13 +7,14 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from sfumato.cli import invoke
-from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.graph.synthetic import campus, stochastic_block_model
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -24,6 +25,14 @@ def _one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def small_campus():
+    """The data set ``campus`` has 300 nodes while the tests of one file run: for commands whose claims need no more."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sfumato.graph.datasets.campus", partial(campus, 300))
+        yield
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from sfumato import verify
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def run(small_campus, tmp_path_factory):
     """A run on the synthetic data set."""
     from sfumato.cli import invoke
 

@@ -9,7 +9,7 @@ CLAIM = ("--unit", "edge", "--epsilon", "1", "--delta", "1e-6")
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def run(small_campus, tmp_path_factory):
     """A run on the synthetic data set."""
     from sfumato.cli import invoke
 

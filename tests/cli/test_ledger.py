@@ -112,7 +112,7 @@ def test_options_of_a_ledger_may_not_change(train, refused, tables, ledger, tmp_
     refused("that data set's own ledger", *command, *tables["second"])
 
 
-def test_controls_are_off_beside_a_ledger_and_said_to_be_uncharged(sfumato, ledger, tmp_path):
+def test_controls_are_off_beside_a_ledger_and_said_to_be_uncharged(small_campus, sfumato, ledger, tmp_path):
     named = ("train", "mlp", "--dataset", "campus", *EDGE, "--ledger", ledger)
     result = sfumato(*named, "--total-epsilon", "1", "--total-delta", "1e-5", "--out", tmp_path / "one")
     assert json.loads(result.out)["floor"] is None

@@ -11,7 +11,7 @@ ASKED = ("--task", "link", "--unit", "edge", "--epsilon", "2", "--delta", "0")
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def run(small_campus, tmp_path_factory):
     from sfumato.cli import invoke
 
     out = tmp_path_factory.mktemp("links") / "run"
@@ -67,14 +67,15 @@ def test_rows_are_written_for_other_tools(sfumato, run, tmp_path):
     assert [line[0] for line in lines] == [str(node) for node in range(len(lines))]
 
 
-def test_the_best_others_of_each_node_are_written_whether_linked_or_not(sfumato, refused, run, tmp_path):
+def test_the_best_others_of_each_node_are_written_whether_linked_or_not(sfumato, refused, run, tmp_path, monkeypatch):
     from sfumato import load
     from sfumato.graph import Graph, campus
 
+    monkeypatch.setattr("sfumato.method.rows._PAIRS_AT_ONCE", 1 << 14)  # in several parts, as those of a large graph
     out = tmp_path / "best.csv"
     told = json.loads(sfumato("predict", run, "--top", 3, "--out", out, "--json").out)
     header, *lines = read(out)
-    fitted, graph = load(run), campus()
+    fitted, graph = load(run), campus(300)
     count = graph.num_nodes
     assert (header, told["pairs"], len(lines)) == (["node", "other", "score"], 3 * count, 3 * count)
     others = np.delete(np.arange(count), 7)

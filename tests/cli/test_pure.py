@@ -7,6 +7,7 @@ import pytest
 from sfumato.record.dataset_ledger import read_account
 
 PURE = ("--dataset", "campus", "--unit", "edge", "--epsilon", "2", "--delta", "0", "--no-controls")
+pytestmark = pytest.mark.usefixtures("small_campus")
 
 
 @pytest.mark.parametrize("word", ["auto", "edgerand", "lapgraph", "lpgnet"])

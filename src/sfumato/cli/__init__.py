@@ -10,7 +10,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import typer
@@ -122,7 +122,7 @@ def invoke(arguments: list[str] | None = None) -> int:
             warnings.simplefilter("ignore", SfumatoWarning)  # commands print these themselves
             warnings.simplefilter("default", DroppedWarning)
             warnings.showwarning = partial(_note, warnings.showwarning)
-            code = typer.main.get_command(app).main(arguments, prog_name="sfumato", standalone_mode=False)
+            code = _parser().main(arguments, prog_name="sfumato", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except (InputError, MissingDependencyError) as error:
         return _fail(error, 2)
@@ -151,6 +151,12 @@ def invoke(arguments: list[str] | None = None) -> int:
             said = error.format_message() or "See --help."
             return _fail(error, int(error.exit_code), f"{said} Expected: {about}" if about else said)
         raise
+
+
+@cache
+def _parser() -> Any:
+    """The parser of all commands: made once in a process, since that takes longer than most refusals."""
+    return typer.main.get_command(app)
 
 
 def _note(
