@@ -17,6 +17,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "src" / "sfumato"
@@ -61,7 +62,7 @@ def _public_names(package: Path) -> Iterator[tuple[str, str, Definition]]:
     for home in FULL:
         for path in [*sorted((package / home).rglob("[!_]*.py")), *package.glob(f"{home}.py")]:
             module = ".".join(path.relative_to(package).with_suffix("").parts)
-            for node in ast.parse(path.read_text()).body:
+            for node in _tree(path.read_text()).body:
                 if not isinstance(node, Definition) or node.name.startswith("_"):
                     continue
                 yield f"{module}.{node.name}", "", node
@@ -72,6 +73,12 @@ def _public_names(package: Path) -> Iterator[tuple[str, str, Definition]]:
                 for inner in node.body if isinstance(node, ast.ClassDef) and not of_protocol else ():
                     if isinstance(inner, Function) and not inner.name.startswith("_") and inner.name != "forward":
                         yield f"{module}.{node.name}.{inner.name}", f"{home}.{node.name}", inner
+
+
+@cache
+def _tree(text: str) -> ast.Module:
+    """Each file is read by three rules."""
+    return ast.parse(text)
 
 
 def _first_line_faults(node: Definition, first: str) -> Iterator[str]:
@@ -133,7 +140,7 @@ def _options(package: Path) -> dict[str, ast.Call]:
     return {
         ".".join([*path.relative_to(package).with_suffix("").parts, ast.unparse(node.targets[0])]): node.value
         for path in package.rglob("*.py")
-        for node in ast.parse(path.read_text()).body
+        for node in _tree(path.read_text()).body
         if isinstance(node, ast.Assign) and _is_option(node.value)
     }
 
@@ -187,7 +194,7 @@ def _methods_of_bases(package: Path) -> dict[str, set[str]]:
     """Methods that the bases of a class define, bases of bases included, by ``package.Class``."""
     classes: dict[str, ast.ClassDef] = {}
     for path in package.rglob("*.py"):
-        nodes = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)]
+        nodes = [node for node in _tree(path.read_text()).body if isinstance(node, ast.ClassDef)]
         classes |= {f"{path.relative_to(package).parts[0]}.{node.name}": node for node in nodes}
 
     def above(name: str) -> set[str]:
