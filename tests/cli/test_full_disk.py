@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from sfumato import _files
+from sfumato.graph import read_csv
 from sfumato.pate import plan
 from sfumato.pate import run as pate_run
 from sfumato.pate.images import Images
@@ -65,12 +66,23 @@ def checked(result, tmp_path, ledger, before):
     return charged
 
 
+@pytest.fixture(scope="module")
+def stores(tables, tmp_path_factory):
+    """Options of the graphs of ``tables``, which were read once."""
+    root, options = tmp_path_factory.mktemp("stores"), {}
+    for name in ("first", "second"):
+        _, nodes, _, edges, _, label = tables[name]
+        read_csv(nodes, edges, label=label).save(root / name)
+        options[name] = ["--graph", str(root / name)]
+    return options
+
+
 @pytest.fixture
-def shared(sfumato, tables, tmp_path):
+def shared(sfumato, stores, tmp_path):
     """A ledger with one claim."""
     path = tmp_path / "l.jsonl"
     start = ("--ledger", path, "--total-epsilon", "900", "--total-delta", "0.1", "--out", tmp_path / "first")
-    assert sfumato("train", "mlp", *tables["first"], *EDGE, *start).code == 0
+    assert sfumato("train", "mlp", *stores["first"], *EDGE, *start).code == 0
     return path
 
 
@@ -88,11 +100,11 @@ def every_failure(disk, ledger, run):
 
 
 @pytest.mark.parametrize("more", [(), ("--resumable",)], ids=["plain", "resumable"])
-def test_training(disk, sfumato, tables, shared, tmp_path, more):
+def test_training(disk, sfumato, stores, shared, tmp_path, more):
     stages = set()
 
     def run(limit):
-        command = ("train", "gap", *tables["first"], *EDGE, *more, "--hops", "1", "--ledger", shared)
+        command = ("train", "gap", *stores["first"], *EDGE, *more, "--hops", "1", "--ledger", shared)
         return sfumato(*command, "--out", tmp_path / f"run{limit}")
 
     for limit, result, before in every_failure(disk, shared, run):
@@ -113,14 +125,14 @@ def test_training(disk, sfumato, tables, shared, tmp_path, more):
     assert stages == {"nothing", "saved", "resumed" if more else "charged"}
 
 
-def test_predicting(disk, sfumato, tables, shared, tmp_path):
+def test_predicting(disk, sfumato, stores, shared, tmp_path):
     ledger, stages = tmp_path / "second.jsonl", set()
-    assert sfumato("train", "gap", *tables["first"], *EDGE, "--hops", "1", "--out", tmp_path / "gap").code == 0
+    assert sfumato("train", "gap", *stores["first"], *EDGE, "--hops", "1", "--out", tmp_path / "gap").code == 0
     budget = ("--epsilon", "2", "--delta", "1e-6", "--ledger", ledger)
 
     def run(limit):
         new, out = tmp_path / f"new{limit}", tmp_path / f"p{limit}.csv"
-        return sfumato("predict", tmp_path / "gap", *tables["second"], *budget, "--new-run", new, "--out", out)
+        return sfumato("predict", tmp_path / "gap", *stores["second"], *budget, "--new-run", new, "--out", out)
 
     budget = (*budget, "--total-epsilon", "900", "--total-delta", "0.1")
     assert run(0).code == 0
@@ -177,7 +189,7 @@ def test_pate(disk, sfumato, tmp_path, monkeypatch):
     assert stages >= {"nothing", "gone on", "lost"}
 
 
-def test_a_report_is_whole_or_absent(disk, sfumato, tables, shared, tmp_path):
+def test_a_report_is_whole_or_absent(disk, sfumato, stores, shared, tmp_path):
     page = tmp_path / "first" / "reports" / "index.html"
     disk.refuse(1)
     result = sfumato("report", tmp_path / "first")
@@ -210,7 +222,7 @@ class Half:
 
 @pytest.mark.parametrize("truncates", [True, False], ids=["taken-back", "stays-torn"])
 def test_half_a_line_of_a_ledger_is_taken_back_or_dropped_by_the_next_run(
-    sfumato, tables, shared, tmp_path, monkeypatch, truncates
+    sfumato, stores, shared, tmp_path, monkeypatch, truncates
 ):
     before = shared.read_bytes()
 
@@ -221,7 +233,7 @@ def test_half_a_line_of_a_ledger_is_taken_back_or_dropped_by_the_next_run(
         patch.setattr(_files, "open", lambda *a, **k: Half(open(*a, **k)), raising=False)  # noqa: SIM115
         if not truncates:
             patch.setattr(os, "ftruncate", refuse)
-        command = ("train", "mlp", *tables["first"], *EDGE, "--ledger", shared)
+        command = ("train", "mlp", *stores["first"], *EDGE, "--ledger", shared)
         result = sfumato(*command, "--out", tmp_path / "run")
     assert (result.code, (tmp_path / "run").exists()) == (2, False)
     assert "Nothing was charged." in result.err
@@ -235,7 +247,7 @@ def test_half_a_line_of_a_ledger_is_taken_back_or_dropped_by_the_next_run(
 
 
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="only root mounts a small disk")
-def test_a_disk_that_is_really_full(sfumato, tables, tmp_path):
+def test_a_disk_that_is_really_full(sfumato, stores, tmp_path):
     small = tmp_path / "small"
     small.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=48k", "none", str(small)]
@@ -243,7 +255,7 @@ def test_a_disk_that_is_really_full(sfumato, tables, tmp_path):
         pytest.skip("this system does not let root mount a small disk")
     try:
         shared = ("--ledger", small / "l.jsonl", "--total-epsilon", "9")
-        result = sfumato("train", "gap", *tables["first"], *EDGE, *shared, "--out", small / "run")
+        result = sfumato("train", "gap", *stores["first"], *EDGE, *shared, "--out", small / "run")
         assert (result.code, result.out) == (2, "")
         assert "No space left on device" in result.err
         assert "stay charged to the ledger" in result.err
