@@ -175,6 +175,28 @@ def test_a_rare_answer_that_did_not_occur_may_still_be_there(parts):
     assert old < hits - 30
 
 
+def test_intervals_of_links_reach_as_far_as_clipping_may_shift():
+    """Half their width is that of a normal law, and the largest shift of the mean: that of a user without links."""
+    from collect_made import links
+
+    asked = schema(links=links(epsilon=0.2)).links
+    keep, flip = map(float, asked.randomizer.bit_law)
+    noise = np.arange(-6000, 6001)
+    law = np.tanh(float(asked.randomizer.degree_epsilon) / 2) * np.exp(
+        -float(asked.randomizer.degree_epsilon) * abs(noise)
+    )
+    assert law.sum() == pytest.approx(1)
+    of_lengths, of_bits = (law * noise**2).sum(), 149 * keep * flip / (keep - flip) ** 2
+    share = of_bits / (of_bits + of_lengths)
+    shift = share * (law * np.clip(noise, -150, 300)).sum()
+    for users in (40, 160):
+        one = module._links(asked, np.tile([70] + [0, 1] * 74 + [0], (users, 1)))[0]
+        half = 1.959963984540054 * (share * of_lengths / users) ** 0.5
+        assert shift <= one.high - one.estimate - half <= 1.06 * shift
+        assert one.estimate - one.low == pytest.approx(one.high - one.estimate)
+        assert one.estimate == pytest.approx(share * 70 + (1 - share) * (74 - 149 * flip) / (keep - flip))
+
+
 def test_clipped_numbers_of_links_are_covered():
     """At this epsilon noise is clipped often, which shifts the mean of small numbers far up."""
     from collect_made import links

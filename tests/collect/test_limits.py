@@ -1,0 +1,179 @@
+"""What a server holds stays bounded, and what is held or forgotten locks nobody out."""
+
+import asyncio
+
+import pytest
+from devices import OPEN, SERVER_KEY, TOKEN, FakeDevice, label_schema
+from starlette.testclient import TestClient
+
+from sfumato.collect import intake as intake_module
+from sfumato.collect import keys
+from sfumato.collect.bodies import Bodies
+from sfumato.collect.intake import Intake
+from sfumato.collect.limits import Buckets
+from sfumato.collect.refusals import RefusalError
+from sfumato.collect.server import create_app
+from sfumato.collect.store import Enrolment, Keys, Store
+
+SCHEMA = label_schema()
+ADA, BOB, EVE = (FakeDevice(name, SCHEMA) for name in ("ada", "bob", "eve"))
+
+
+class Sent:
+    """A request whose body comes in these parts; an error among them is raised."""
+
+    def __init__(self, *parts):
+        self.parts = parts
+
+    async def stream(self):
+        for part in self.parts:
+            if isinstance(part, Exception):
+                raise part
+            yield part
+
+
+async def taken(bodies, *parts, most=8, fail=None):
+    """The body, or the status of its refusal, or the error that ended it."""
+    try:
+        async with bodies.read(Sent(*parts), most) as body:
+            if fail is not None:
+                raise fail
+            return body
+    except RefusalError as refusal:
+        return refusal.status
+    except (ConnectionError, KeyError) as error:
+        return type(error)
+
+
+@pytest.mark.parametrize(
+    ("parts", "fail", "said"),
+    [
+        ((b"abc", b"", b"defgh"), None, b"abcdefgh"),
+        ((b"abc", b"defghi"), None, 413),
+        ((b"abcdefghijklmn",), None, 413),
+        ((b"abc", ConnectionError("gone")), None, ConnectionError),
+        ((b"abc",), KeyError("a fault behind it"), KeyError),
+        ((), None, b""),
+    ],
+)
+def test_a_body_counts_until_it_ends_however_it_ends(parts, fail, said):
+    async def act():
+        bodies = Bodies(most=12)
+        for _ in range(30):
+            assert await taken(bodies, *parts, fail=fail) == said
+        return await taken(bodies, b"abcdef", b"ghijkl", most=12), await taken(bodies, b"abcdef", b"ghijklm", most=13)
+
+    assert asyncio.run(act()) == (b"abcdefghijkl", 503)
+
+
+def test_bodies_together_hold_no_more_than_the_most():
+    async def act():
+        bodies = Bodies(most=12)
+        for _ in range(30):  # a body that is refused gives back what it held too
+            async with bodies.read(Sent(b"abc", b"def"), 8), bodies.read(Sent(b"ghi"), 8):
+                with pytest.raises(RefusalError) as refused:
+                    async with bodies.read(Sent(b"jk", b"lm"), 8):
+                        pytest.fail("more is held than may be")
+                assert (refused.value.status, refused.value.retry_after) == (503, 1)
+                assert await taken(bodies, b"jkl") == b"jkl"
+        return await taken(bodies, b"abcdefghijkl", most=12)
+
+    assert asyncio.run(act()) == b"abcdefghijkl"
+
+
+def test_the_names_that_acted_last_are_kept():
+    now = [0.0]
+    buckets = Buckets(rate=1.0, burst=1, most=2, clock=lambda: now[0])
+    assert [buckets.take(name) for name in ("ada", "bob")] == [0, 0]
+    assert buckets.take("ada") == 1  # to be refused is an act as well
+    assert buckets.take("cleo") == 0  # bob is forgotten
+    assert [buckets.take("cleo"), buckets.take("ada")] == [1, 1]
+    assert buckets.take("bob") == 0
+    for flood in range(100):
+        assert buckets.take(f"name {flood}") == 0
+        assert buckets.take(f"name {flood}") == 1
+    assert list(buckets._kept) == ["name 98", "name 99"]
+
+
+def test_tokens_come_at_the_rate_and_no_more_than_fit():
+    now = [0.0]
+    buckets = Buckets(rate=2.0, burst=3, clock=lambda: now[0])
+    assert [buckets.take("ada") for _ in range(5)] == [0, 0, 0, 0.5, 0.5]
+    now[0] = 0.25
+    assert buckets.take("ada") == 0.25
+    now[0] = 0.5
+    assert [buckets.take("ada"), buckets.take("ada")] == [0, 0.5]
+    now[0] = 100.0
+    assert [buckets.take("ada") for _ in range(4)] == [0, 0, 0, 0.5]
+
+
+@pytest.fixture
+def store(tmp_path):
+    made = Store.create(str(tmp_path / "reports.sqlite"), SCHEMA)
+    yield made
+    made.dispose()
+
+
+@pytest.fixture
+def client(store):
+    app = create_app(SCHEMA, store, SERVER_KEY, TOKEN, clock=lambda: OPEN, uploads_a_second=1.0)
+    with TestClient(app, raise_server_exceptions=False) as client:
+        for device in (ADA, BOB):
+            assert client.post("/users", json=device.code).status_code == 201
+        yield client
+
+
+def test_batches_and_reports_of_one_sender_share_its_turns(client):
+    batch = ADA.batch(BOB.coded())
+    assert [client.post("/batches", content=batch).status_code for _ in range(4)] == [200, 200, 429, 429]
+    assert client.post("/reports", content=ADA.body()).status_code == 429
+    assert client.post("/batches", content=BOB.batch(ADA.coded())).status_code == 200
+    assert client.post("/reports", content=BOB.body()).status_code == 200
+    assert client.post("/reports", content=BOB.body()).status_code == 429
+
+
+def test_a_batch_that_is_forged_or_broken_takes_no_turn_of_its_sender(client):
+    forged = ADA.batch(BOB.coded())[:-64] + BOB.batch(BOB.coded())[-64:]
+    assert [client.post("/batches", content=forged).status_code for _ in range(4)] == [403] * 4
+    assert client.post("/batches", content=ADA.batch(BOB.coded())).status_code == 200
+
+
+def test_whoever_enrols_anew_locks_nobody_out(client, store):
+    """Neither the keys at hand nor the codes derived from them become those of the refused enrolment."""
+    other = {**EVE.code, "user": "ada", "code": ADA.code["code"]}
+    assert client.post("/users", json=other).status_code == 409
+    assert client.post("/batches", content=BOB.batch(ADA.coded(1))).json() == {
+        "stored": 1,
+        "repeated": 0,
+        "refused": [],
+    }
+    assert client.post("/reports", content=ADA.body(1)).json() == {"answer": "repeated"}
+    assert client.post("/reports", content=ADA.message(1) + EVE.keys.sign(ADA.message(1))).status_code == 403
+    started_again = Intake(SCHEMA, store, SERVER_KEY)
+    started_again.enrolment(other)
+    assert len(started_again.batch(BOB.batch(ADA.coded())).uploads) == 1
+
+
+def test_codes_follow_the_user_and_the_key_also_where_keys_are_the_same(store):
+    twin = FakeDevice("bob", SCHEMA)
+    vars(twin)["keys"] = ADA.keys
+    store.enrol([ADA.enrolment, Enrolment("bob", Keys(BOB.keys.sign_key, ADA.keys.agree_key))])
+    intake = Intake(SCHEMA, store, SERVER_KEY)
+    as_ada = twin.message(), keys.mac(ADA.keys.mac_key(SERVER_KEY.public, "ada"), twin.message())
+    found = intake.batch(ADA.batch(ADA.coded(), as_ada, twin.coded()))
+    assert [(place, upload.user) for place, upload in found.uploads] == [(0, "ada"), (2, "bob")]
+    assert [(place, refusal.status) for place, refusal in found.refused] == [(1, 403)]
+
+
+def test_of_too_many_known_the_older_half_is_forgotten_and_read_again(store, monkeypatch):
+    monkeypatch.setattr(intake_module, "MOST_KNOWN", 4)
+    devices = [FakeDevice(f"user {place}", SCHEMA) for place in range(6)]
+    store.enrol([device.enrolment for device in devices])
+    intake = Intake(SCHEMA, store, SERVER_KEY)
+    for device in devices[:4]:
+        intake.learn([device.user])
+    assert [intake.knows(device.user) for device in devices] == [True] * 4 + [False] * 2
+    intake.learn([devices[4].user])
+    assert [intake.knows(device.user) for device in devices] == [False] * 3 + [True] * 2 + [False]
+    found = intake.batch(devices[5].batch(*[device.coded() for device in devices[3:]]))
+    assert len(found.uploads) == 3
