@@ -1,0 +1,201 @@
+"""What every release really draws is what its event says: noise, clipping, sampling, steps and counts, for every method.
+
+The events are those of the certificate. What was drawn is noted where samplers and mechanisms are called, in units of what the
+data can move there: whole steps of a clipped sum, of a message, of a copy. A method or a mechanism that this file does not
+know fails the test: say here what one record can move.
+"""
+
+import math
+import sys
+from contextlib import suppress
+from dataclasses import fields, replace
+from functools import cache
+from itertools import cycle
+
+import numpy as np
+import pytest
+import torch
+from contracts_draws import Recorder, below
+from contracts_events import check, check_reports, check_votes
+
+import sfumato as sf
+from sfumato.catalog import FACES, METHODS, method_named
+from sfumato.central.arrivals import calibrate_arrival
+from sfumato.central.tuned import Tuned
+from sfumato.errors import InputError, SfumatoError, UnsupportedUnitError
+from sfumato.graph.newcomers import Newcomers, node_names
+from sfumato.graph.subgraph import induced
+from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.local.method import AskingMethod
+from sfumato.method.contract import Method
+from sfumato.pate.aggregation import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax
+from sfumato.privacy.units import UNITS
+
+CLIP, BATCH = 1e-3, 8
+BUDGET = sf.Budget(4.0, 1e-5)
+SMALL = {"epochs": 2, "steps": 2, "batch_size": BATCH, "l2_clip_norm": CLIP, "width": 4, "hidden": 4, "max_epochs": 2,
+         "num_groups": 20}  # fmt: skip
+FORMS = {
+    "edgerand": [{}, {"mean_degree": 4.0}],
+    "lapgraph": [{}, {"mean_degree": 4.0}],
+    "dpar": [{"mechanism": kind, "num_roots": 16} for kind in ("none", "random", "gaussian", "exponential")]
+    + [{"mechanism": "exponential-laplace", "num_roots": 16}],
+    "cnn": [{"network": "softmax"}, {"network": "softmax", "augment": 1}, {"learn_filters": True}],
+    "class-dp": [{"network": "softmax"}],
+    "subclass-dp": [{"network": "softmax"}],
+    "dpgnn": [{"max_arcs": 2}],
+}
+"""Settings of a method whose releases differ; methods that are not named here have one form."""
+EDGE, NODE = sf.EdgeLevel(directed=False), sf.NodeLevel(max_out_degree=4)
+CURATOR = [
+    EDGE, sf.EdgeLevel(directed=True), NODE, replace(NODE, relation="replace"),
+    sf.NodeLevel(arcs="incident"), sf.NodeLevel(arcs="incident", relation="replace"), sf.RecordLevel(),
+    sf.RecordLevel(relation="replace"),
+]  # fmt: skip
+CURATOR += [form for unit in UNITS if unit not in {type(one) for one in CURATOR} for form, *_ in unit.forms().values()
+            if form.private and form.trust == "curator"]  # fmt: skip
+ASKED = [{"epsilon_x": 0.8, "epsilon_y": 0.7, "mechanism": kind, "per_feature": False} for kind in
+         ("multi-bit", "one-bit", "laplace", "gaussian", "piecewise", "collision", "direction")]  # fmt: skip
+ASKED += [{"epsilon_x": 0.8, "epsilon_y": 0.7, "mechanism": kind, "per_feature": True} for kind in
+          ("pgc", "piecewise", "laplace")]  # fmt: skip
+ASKED += [{**ASKED[0], "label_mechanism": "randomized-response"}]
+
+
+def graph_of(seed=0, nodes=30, features=144, **how):
+    """Pixels, promised degrees, and training nodes without a label, which only their owners may know of."""
+    graph = stochastic_block_model(nodes, 3, mean_degree=9, num_features=features, seed=seed).with_split(seed=0)
+    y = graph.y.copy()
+    y[np.flatnonzero(graph.train_mask)[:3]] = -1
+    square = math.isqrt(features)
+    return replace(graph, y=y, max_degree=nodes - 1, image_shape=(1, square, square), **how)
+
+
+GRAPH, OTHER = graph_of(), graph_of(1, 28)
+
+
+def made(name, form):
+    known = {one.name for one in fields(type(method_named(name)))}
+    return method_named(name, **{**{key: value for key, value in SMALL.items() if key in known}, **form})
+
+
+@cache
+def calibrated(method, unit):
+    try:
+        return method.calibrate(BUDGET, unit, GRAPH.public_facts(unit))
+    except UnsupportedUnitError:
+        return None
+
+
+CURATORS = [name for name in FACES if not isinstance(method_named(name), AskingMethod)]
+CASES = [(name, form, unit) for name in CURATORS for form in FORMS.get(name, [{}]) for unit in CURATOR
+         if calibrated(made(name, form), unit) is not None]  # fmt: skip
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def _recorder():
+    with pytest.MonkeyPatch.context() as patch:
+        yield Recorder(patch)
+
+
+@pytest.fixture
+def recorder(_recorder):
+    return _recorder.cleared()
+
+
+def title(value):
+    return value if isinstance(value, str) else value.describe() if hasattr(value, "describe") else str(value)
+
+
+@pytest.mark.parametrize(("name", "form", "unit"), CASES, ids=title)
+def test_draws_are_those_of_the_certificate(name, form, unit, recorder):
+    fitted = calibrated(made(name, form), unit).fit(GRAPH)
+    check(recorder, fitted, GRAPH)
+
+
+@pytest.mark.parametrize("pays", [False, True])
+@pytest.mark.parametrize(("name", "rule"), [("piloted-messages", "messages_pay"), ("promised-messages", "hop_pays")])
+def test_whatever_is_chosen_costs_the_rest(name, rule, pays, recorder, monkeypatch):
+    monkeypatch.setattr(sys.modules[METHODS[name].__module__], rule, lambda *_: pays)
+    (*_, unit) = [unit for one, _, unit in CASES if one == name]
+    check(recorder, calibrated(made(name, {}), unit).fit(GRAPH), GRAPH)
+
+
+FIRST = [(name, unit) for name, form, unit in CASES if form == FORMS.get(name, [{}])[0] and name in {*METHODS}]
+INFERS = [(name, unit) for name, unit in FIRST if METHODS[name].inductive is not Method.inductive]
+
+
+@pytest.mark.parametrize(("name", "unit"), INFERS, ids=title)
+def test_inference_on_another_graph_draws_what_it_charges(name, unit, recorder):
+    fitted = calibrated(made(name, {}), unit).fit(GRAPH)
+    try:
+        plan = fitted.calibrate_inference(BUDGET, unit, OTHER.public_facts(unit))
+    except InputError:  # under this unit it predicts from features alone
+        return
+    recorder.cleared()
+    check(recorder, plan.fit(OTHER), OTHER)
+
+
+@pytest.mark.parametrize("unit", [EDGE, NODE, replace(NODE, relation="replace")], ids=title)
+def test_nodes_that_arrive_cost_what_is_charged_for_them(unit, recorder):
+    known, count = induced(GRAPH, range(24)).with_split(seed=0), 6
+    part = induced(GRAPH, range(24, 30))
+    empty = replace(part, indptr=np.zeros(count + 1, np.int64), indices=np.zeros(0, np.int32))
+    late = Newcomers.join(empty, [known], np.repeat(np.arange(count), 3), count + np.arange(3 * count))
+    run = made("label-messages", {}).calibrate(BUDGET, unit, known.public_facts(unit)).fit(known)
+    budget = BUDGET if "labels" not in unit.public else None
+    plan = calibrate_arrival([run], node_names(late), late.public_facts(unit), budget)
+    recorder.cleared()
+    check(recorder, plan.fit(late), late)
+
+
+RULES = cycle(["logarithmic", "geometric", "poisson"])
+TUNED = [(name, unit, next(RULES)) for name, unit in FIRST if METHODS[name].card.candidates]
+TUNED = [case for case in TUNED if getattr(case[1], "relation", None) != "replace"]
+
+
+@pytest.mark.parametrize(("name", "unit", "rule"), TUNED, ids=title)
+def test_a_selection_runs_the_trials_that_it_charges(name, unit, rule, recorder):
+    candidates = [made(name, settings) for settings in METHODS[name].card.candidates[:2]]
+    plan = calibrated(Tuned((*candidates,), rule=rule, mean_trials=2.0), unit)
+    if plan is not None and plan.releases:  # a score has a proof there
+        with suppress(SfumatoError):  # poisson may draw no trial
+            check(recorder, plan.fit(GRAPH), GRAPH)
+
+
+PEOPLE = graph_of(features=4)
+LOCAL = [("blink", {"epsilon": 3.0}), *(("lpgnn", form) for form in ASKED)]
+LOCAL += [(name, {**ASKED[i], "epsilon_x": 0.0}) for name in ("hybrid", "label-only") for i in (0, -1)]
+LOCAL += [("pgc-links", {**form, "epsilon_y": None}) for form in ASKED[5:9]]
+
+
+@pytest.mark.parametrize(("name", "form"), LOCAL, ids=title)
+def test_reports_have_the_law_that_is_claimed(name, form, recorder):
+    method = made(name, form)
+    fitted = method.calibrate(None, method.unit, PEOPLE.public_facts(method.unit)).fit(PEOPLE)
+    check_reports(recorder, fitted, PEOPLE)
+
+
+VOTES = np.random.default_rng(0).multinomial(20, [0.6, 0.3, 0.1], size=25)
+MECHANISMS = [(LNMax(3.0), {}), (GNMax(4.0), {}), (ConfidentGNMax(9.0, 5.0, 3.0), {"max_answers": 7}),
+              (InteractiveGNMax(2.0, 5.0, 3.0), {"max_answers": 7, "student": np.full((25, 3), 1 / 3)})]  # fmt: skip
+
+
+@pytest.mark.parametrize(("mechanism", "asked"), MECHANISMS, ids=title)
+def test_votes_are_answered_with_the_noise_that_is_charged(mechanism, asked, recorder):
+    assert {type(one) for one, _ in MECHANISMS} >= {*below(LNMax), *below(GNMax), *below(ConfidentGNMax)}
+    answers = mechanism.aggregate(VOTES, **asked)
+    most = asked.get("max_answers")
+    check_votes(recorder, mechanism.events(25, *([most] if most else [])), answers, VOTES)
+
+
+def test_every_method_is_here():
+    tried = {name for name, *_ in CASES} | {name for name, _ in LOCAL}
+    assert tried == {name for name, face in FACES.items() if face.units} | {"auto"}
