@@ -13,10 +13,13 @@ from sfumato.privacy.calibration import calibrate, gaussian_noise_multiplier
 from sfumato.privacy.events import (
     RULES,
     ComposedEvent,
+    ExponentialEvent,
     GaussianEvent,
     LaplaceEvent,
     PoissonGaussianEvent,
     PureEvent,
+    RandomizedResponseEvent,
+    RepeatedGaussianEvent,
     SelectionEvent,
     event_from_dict,
     event_to_dict,
@@ -194,41 +197,63 @@ def test_more_trials_and_less_noise_cost_more(rule):
     assert epsilon([LaplaceEvent(4.0)], 1e-6) < costs[0]
 
 
+TRIALS = {
+    "Gaussian": (GaussianEvent(5.0), GaussianEvent(9.0, 2)),
+    "all drawn": (GaussianEvent(9.0), PoissonGaussianEvent(1.0, 50.0, 100)),
+    "sampled": (GaussianEvent(9.0), PoissonGaussianEvent(0.02, 1.1, 500)),
+    "rarely sampled": (GaussianEvent(9.0), PoissonGaussianEvent(0.001, 1.0, 2000)),
+    "exchanged": (GaussianEvent(9.0), PoissonGaussianEvent(0.02, 2.5, 500, "replace")),
+    "repeated": (GaussianEvent(9.0), RepeatedGaussianEvent(0.01, 111, 20.0, 50)),
+    "exchanged terms": (GaussianEvent(9.0), RepeatedGaussianEvent(0.02, 11, 20.0, 100, "replace")),
+    "pure": (PureEvent(0.3),),
+    "strong and pure": (PureEvent(0.1, 3), PureEvent(2.0)),
+    "four answers": (RandomizedResponseEvent(1.0, 4), PureEvent(0.05)),
+    "Laplace": (LaplaceEvent(4.0, 3),),
+    "exponential": (ExponentialEvent(0.2, 5), GaussianEvent(8.0)),
+    "pure and Gaussian": (PureEvent(0.2), GaussianEvent(6.0)),
+}
+
+
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize(
-    "events",
-    [
-        (GaussianEvent(5.0), GaussianEvent(9.0, 2)),
-        (GaussianEvent(9.0), PoissonGaussianEvent(0.02, 1.1, 500)),
-        (GaussianEvent(9.0), PoissonGaussianEvent(0.02, 2.5, 500, "replace")),
-    ],
-)
+@pytest.mark.parametrize("events", TRIALS.values(), ids=TRIALS)
 def test_the_verifier_derives_the_same_bound(rule, events):
-    event = selected(rule, 10, *events)
-    mine = epsilon([event], 1e-6)
-    low, high = epsilon_bracket([event_to_dict(event)], 1e-6)
-    assert low == 0
-    assert mine / 1.001 <= high <= 1.001 * mine
+    """With many trials too, where the bound of poisson depends most on the order."""
+    for mean, delta_ in ((2.5, 1e-9), (200, 1e-5)):
+        event = selected(rule, mean, *events)
+        claimed = epsilon([event], delta_)
+        low, high = epsilon_bracket([event_to_dict(event)], delta_)
+        assert low == 0
+        assert 0.9 * claimed < high <= 1.0005 * claimed
+
+
+def cost_at(p, q, delta_):
+    """The exact epsilon of two laws, the larger direction."""
+    low, high = 0.0, 50.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if hockey_stick(p, q, [middle])[0] > delta_ else (low, middle)
+    return high
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_best_of_randomized_responses_costs_no_more_than_is_claimed_and_confirmed(rule):
+    """A trial answers 0 or 1, and 1 is the better one: exactly the pair that dominates pure trials."""
+    for bound, mean, delta_ in product((0.1, 0.7, 3.0), (1.2, 10, 500), (1e-3, 1e-6)):
+        law = np.array([1.0, math.exp(bound)]) / (1 + math.exp(bound))
+        exact = cost_at(selection_law(rule, mean, law), selection_law(rule, mean, law[::-1]), delta_)
+        event = selected(rule, mean, PureEvent(bound))
+        assert exact <= epsilon([event], delta_)
+        assert exact <= epsilon_bracket([event_to_dict(event)], delta_)[1]
 
 
 @pytest.mark.parametrize(("rule", "times"), [("geometric", 3), ("logarithmic", 2)])
-def test_the_verifier_bounds_pure_bases_as_the_accountant_does(rule, times):
+def test_pure_trials_cost_a_multiple_of_one_at_most(rule, times):
+    """At large orders: 2 + eta, where eta is 1 or 0."""
     for noise in (0.3, 4.0, 50.0):
-        event = selected(rule, 10, LaplaceEvent(noise))
-        claimed, (low, high) = epsilon([event], 1e-6), epsilon_bracket([event_to_dict(event)], 1e-6)
-        assert low == 0
-        assert claimed <= high * 1.001
-        assert high <= claimed * 1.001
-        assert high <= times / noise * 1.000002
+        event = event_to_dict(selected(rule, 10, LaplaceEvent(noise)))
+        assert epsilon_bracket([event], 1e-6)[1] <= times / noise * 1.00001
     both = [event_to_dict(one) for one in (selected(rule, 10, LaplaceEvent(4.0)), PureEvent(0.5))]
     assert epsilon_bracket(both, 1e-6)[1] == pytest.approx(times / 4 + 0.5, rel=1e-5)
-
-
-def test_the_verifier_bounds_a_poisson_number_of_pure_trials():
-    event = selected("poisson", 10, LaplaceEvent(4.0))
-    claimed, (_, high) = epsilon([event], 1e-6), epsilon_bracket([event_to_dict(event)], 1e-6)
-    assert claimed <= high * 1.001
-    assert math.isfinite(high)
 
 
 def test_the_verifier_has_no_bound_for_other_bases():

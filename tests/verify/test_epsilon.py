@@ -7,7 +7,8 @@ import pytest
 from sfumato.privacy import accounting
 from sfumato.privacy.events import GaussianEvent, event_from_dict
 from sfumato.verify.claim import TOLERANCE, claim_faults
-from sfumato.verify.epsilon import KNOWN_EVENTS, epsilon_bracket
+from sfumato.verify.epsilon import epsilon_bracket
+from sfumato.verify.events import KNOWN_EVENTS
 from sfumato.verify.losses import Slight
 
 

@@ -14,7 +14,8 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from .documents import differences
-from .epsilon import SAMPLER_TAU, gaussian_log_delta
+from .epsilon import SAMPLER_TAU
+from .gaussian import gaussian_log_delta
 from .reports import drawn, laplace_grid
 
 PARTS = ("features", "label", "links")

@@ -9,7 +9,8 @@ import math
 from typing import Any
 
 from .documents import differences
-from .epsilon import KNOWN_EVENTS, SAMPLER_TAU, epsilon_bracket, leaves, simple_events
+from .epsilon import SAMPLER_TAU, epsilon_bracket
+from .events import KNOWN_EVENTS, leaves, simple_events
 from .units import unit_rules
 
 TOLERANCE = 1.001

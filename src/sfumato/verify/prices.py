@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from .documents import plain
-from .epsilon import SAMPLER_TAU, epsilon_bracket, simple_events
+from .epsilon import SAMPLER_TAU, epsilon_bracket
+from .events import simple_events
 from .units import owns_arcs
 
 if TYPE_CHECKING:

@@ -92,13 +92,6 @@ class Repeated:
         bound = dominating if upper else dominated
         return bound(self.law(upper=upper), flip, h, lattice(math.floor(low / h), math.ceil(high / h)))
 
-    def renyi(self, orders: np.ndarray) -> np.ndarray:
-        """Return Renyi divergences at ``orders`` if k is seen, an upper bound in both directions."""
-        k, weight = self.counts(upper=True)
-        shift = (1 + self.replace) * k / self.s
-        logs = np.log(weight)[:, None] + np.multiply.outer(shift**2 / 2, orders * (orders - 1))
-        return np.asarray(np.logaddexp.reduce(logs, axis=0) / (orders - 1))
-
 
 @dataclass(frozen=True)
 class Hidden:

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from .epsilon import SAMPLER_TAU, gaussian_log_delta
+from .epsilon import SAMPLER_TAU
+from .gaussian import gaussian_log_delta
 
 if TYPE_CHECKING:
     from .kinds import Form, Values

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from .documents import canonical, plain
-from .epsilon import leaves, simple_events
+from .events import leaves, simple_events
 from .releases import Tensors, output_faults, release_faults
 from .units import public_parts, unit_rules
 

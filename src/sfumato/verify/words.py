@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from . import arrivals
 from .caveats import stated
 from .documents import differences
-from .epsilon import leaves
+from .events import leaves
 from .sentences import SENTENCES
 from .units import UNITS, unit_rules
 

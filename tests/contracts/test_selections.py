@@ -1,0 +1,104 @@
+"""Tuned runs of every method, under every unit and rule: the verifier confirms what is planned and refuses what is refused.
+
+Nothing is trained: plans are charged and certified, and the certificates are checked.
+"""
+
+from dataclasses import fields, replace
+from functools import cache
+
+import pytest
+
+import sfumato as sf
+from sfumato.catalog import METHODS, PAIR_METHODS, method_named
+from sfumato.central.tuned import Tuned
+from sfumato.errors import InputError, SfumatoError, UnsupportedUnitError
+from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.method.contract import Outcome, Planned
+from sfumato.privacy.events import RULES
+from sfumato.privacy.units import UNITS as EVERY_UNIT
+from sfumato.verify.claim import claim_faults
+from sfumato.verify.methods import rules_of
+from sfumato.verify.plan import copied_faults, method_faults, unfit
+from sfumato.verify.verifier import sentence_faults
+
+UNITS = {
+    "edge": sf.EdgeLevel(directed=False), "arc": sf.EdgeLevel(directed=True), "node-incident": sf.NodeLevel(arcs="incident"),
+    "node": sf.NodeLevel(max_out_degree=3), "node-replace": sf.NodeLevel(max_out_degree=3, relation="replace"),
+    "record": sf.RecordLevel(), "record-replace": sf.RecordLevel(relation="replace"),
+}  # fmt: skip
+UNITS |= {title: form for unit in EVERY_UNIT if unit not in {type(one) for one in UNITS.values()}
+          for title, (form, *_) in unit.forms().items()}  # fmt: skip
+GRAPH = stochastic_block_model(40, 3, mean_degree=6, num_features=144, seed=1).with_split(seed=0)
+GRAPH = replace(GRAPH, max_degree=30, image_shape=(1, 12, 12))
+BUDGETS = dict(zip(RULES, [sf.Budget(4.0, 1e-6), sf.Budget(0.8, 1e-5), sf.Budget(9.0, 1e-9)], strict=True))
+TRIALS = dict(zip(RULES, [3.0, 25.0, 12.0], strict=True))
+
+
+@cache
+def candidates_of(name):
+    """The method's own list, or its defaults beside one setting changed."""
+    method = method_named(name)
+    if method.card.candidates is not None:
+        return tuple(type(method)(**settings) for settings in method.card.candidates)
+    for field in sorted(fields(method), key=lambda field: field.name != "learning_rate"):
+        value = getattr(method, field.name)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            for factor in (2, 0.5):
+                try:
+                    other = replace(method, **{field.name: type(value)(value * factor)})
+                    return Tuned((method, other)).candidates
+                except InputError:
+                    continue
+    raise AssertionError(f"no two settings of {name}")
+
+
+def trained(name, unit):
+    """Whether the method alone has a plan under the unit."""
+    try:
+        budget = None if unit.trust != "curator" else BUDGETS["poisson"]
+        candidates_of(name)[0].calibrate(budget, unit, GRAPH.public_facts(unit))
+    except UnsupportedUnitError:
+        return False
+    return True
+
+
+PLANNED = [(name, title) for name in (*METHODS, *PAIR_METHODS) for title, unit in UNITS.items()
+           if unit.private and unit.name in method_named(name).card.units and trained(name, unit)]  # fmt: skip
+
+
+def tuned_plan(name, unit, rule, public=None):
+    tuned = Tuned(candidates_of(name), rule, TRIALS[rule])
+    plan = tuned.calibrate(BUDGETS[rule], unit, GRAPH.public_facts(unit) if public is None else public)
+    tuned.check(GRAPH)
+    return plan
+
+
+def certificate(plan, monkeypatch):
+    """What a run of the plan certifies, with the first candidate as the best one and no weights."""
+
+    def chosen(self, plan, graph, session):
+        for release in plan.releases:
+            session.charge(release.name)
+        return Outcome({}, {}, Planned(self.candidates[0], plan.unit, plan.budget, plan.public, (), None, None))
+
+    monkeypatch.setattr(Tuned, "run", chosen)
+    return plan.fit(GRAPH).certificate.values
+
+
+def faults(values):
+    """All that the verifier finds in a certificate, except for what it says of files."""
+    rules = rules_of(values["method"])
+    strange = [*sentence_faults(values, rules), *copied_faults(values, None, None), *unfit(values, rules)]
+    return [*strange, *method_faults(values, rules, None, None, None), *claim_faults(values)[0]]
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(("name", "title"), PLANNED)
+def test_what_is_tuned_is_confirmed(name, title, rule, monkeypatch):
+    try:
+        plan = tuned_plan(name, UNITS[title], rule)
+    except SfumatoError:
+        pytest.skip("not tuned")
+    values = certificate(plan, monkeypatch)
+    assert faults(values) == []
+    assert not plan.releases or claim_faults(values)[1][1] <= 1.0005 * plan.epsilon
