@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo test coverage check soak audit paper bench bench-short docs lock clean
+.PHONY: help demo test coverage mutants check soak audit paper bench bench-short docs lock clean
 
 PYTHON ?= $(firstword $(foreach name,python3.11 python3,$(shell $(name) -c $(IS_NEW) 2>/dev/null && echo $(name))))
 IS_NEW := 'import sys; sys.exit(sys.version_info < (3, 11))'
@@ -36,6 +36,11 @@ coverage: .venv/dev.stamp ## run the tests of the packages that guarantees rest 
 	$(PYTEST) --cov --cov-report= $(addprefix src/sfumato/,$(GUARDED)) $(GUARDING)
 	@set -e; $(foreach name,$(GUARDED),echo "== branch coverage of $(name), at least $($(name)_floor) percent"; \
 	  $(BIN)/coverage report --include='src/sfumato/$(name)/*' --fail-under=$($(name)_floor);)
+
+MUTANTS ?= --count 150
+
+mutants: .venv/dev.stamp ## change single lines of what guarantees rest on, and tell what no test notices (MUTANTS="--seed 1 noise")
+	OMP_NUM_THREADS=1 $(BIN)/python tools/mutants.py $(MUTANTS)
 
 check: .venv/dev.stamp ## lint, formatting and types
 	$(BIN)/ruff check .
