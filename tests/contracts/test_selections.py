@@ -3,9 +3,11 @@
 Nothing is trained: plans are charged and certified, and the certificates are checked.
 """
 
+import sys
 from dataclasses import fields, replace
 from functools import cache
 
+import numpy as np
 import pytest
 
 import sfumato as sf
@@ -13,9 +15,14 @@ from sfumato.catalog import METHODS, PAIR_METHODS, method_named
 from sfumato.central.tuned import Tuned
 from sfumato.errors import InputError, SfumatoError, UnsupportedUnitError
 from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.graph.targets import Targets
 from sfumato.method.contract import Outcome, Planned
-from sfumato.privacy.events import RULES
+from sfumato.method.plan import Plan
+from sfumato.privacy.accounting import epsilon
+from sfumato.privacy.events import RULES, GaussianEvent, SelectionEvent
 from sfumato.privacy.units import UNITS as EVERY_UNIT
+from sfumato.record.certificate import total_draws
+from sfumato.record.ledger import Release
 from sfumato.verify.claim import claim_faults
 from sfumato.verify.methods import rules_of
 from sfumato.verify.plan import copied_faults, method_faults, unfit
@@ -46,9 +53,10 @@ def candidates_of(name):
             for factor in (2, 0.5):
                 try:
                     other = replace(method, **{field.name: type(value)(value * factor)})
-                    return Tuned((method, other)).candidates
                 except InputError:
                     continue
+                if other.settings != method.settings:
+                    return method, other
     raise AssertionError(f"no two settings of {name}")
 
 
@@ -102,3 +110,62 @@ def test_what_is_tuned_is_confirmed(name, title, rule, monkeypatch):
     values = certificate(plan, monkeypatch)
     assert faults(values) == []
     assert not plan.releases or claim_faults(values)[1][1] <= 1.0005 * plan.epsilon
+
+
+class Forced(Tuned):
+    """A selection among any candidates, whatever the library thinks of it."""
+
+    def __post_init__(self):
+        object.__setattr__(self, "card", self.candidates[0].card)
+
+
+def forced_plan(name, unit, public):
+    """The plan of a tuned run as a forger would write it, with a private score beside each trial's releases."""
+    forced = Forced(candidates_of(name), "logarithmic", 3.0)
+    alone = [one.calibrate(BUDGETS["logarithmic"] if unit.trust == "curator" else None, unit, public).releases
+             for one in forced.candidates]  # fmt: skip
+    score = () if "labels" in unit.public else (Release("score", GaussianEvent(100.0), (1,), 1),)
+    trials = [(*releases, *score) for releases in alone]
+    event = SelectionEvent(tuple(tuple(one.event for one in trial) for trial in trials), "logarithmic", 3.0)
+    release = Release("tuned", event, (1,), 1 + max(map(total_draws, trials)))
+    return Plan(forced, unit, sf.Budget(60.0, 1e-6), public, (release,), epsilon([event], 0.9e-6), 1e-6)
+
+
+def refused(name, unit, public):
+    try:
+        tuned_plan(name, unit, "logarithmic", public)
+    except SfumatoError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize(("name", "title"), PLANNED)
+def test_what_is_not_tuned_does_not_pass(name, title, monkeypatch):
+    """A run that the library refuses to tune, written with its own code, is refused by the verifier too, and no other is."""
+    unit = UNITS[title]
+    public = GRAPH.public_facts(unit)
+    if (
+        not candidates_of(name)[0]
+        .calibrate(BUDGETS["poisson"] if unit.trust == "curator" else None, unit, public)
+        .releases
+    ):
+        pytest.skip("free")
+    found = [
+        text
+        for text in faults(certificate(forced_plan(name, unit, public), monkeypatch))
+        if "claim.epsilon" not in text
+    ]
+    assert bool(found) == refused(name, unit, public), found
+    assert not found or any("selection" in text for text in found), found
+
+
+@pytest.mark.parametrize("name", ["mlp", "gap"])
+def test_targets_that_are_no_classes_are_not_tuned(name, monkeypatch):
+    unit, rng = UNITS["node"], np.random.default_rng(0)
+    targets = Targets("multilabel", rng.integers(0, 2, (40, 2)), ("left", "right"))
+    graph = replace(GRAPH, y=None, classes=(), targets=targets)
+    public = graph.public_facts(unit)
+    assert refused(name, unit, public)
+    plan = forced_plan(name, unit, public)
+    monkeypatch.setattr(sys.modules[__name__], "GRAPH", graph)
+    assert any("targets of kind multilabel" in text for text in faults(certificate(plan, monkeypatch)))

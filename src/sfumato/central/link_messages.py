@@ -79,6 +79,7 @@ class LinkMessages(CuratorMethod):
         name="link-messages",
         summary="scores of pairs of nodes from noisy counts of neighbors (with --task link)",
         units=("edge",),
+        scores_pairs=True,
         citations=("dwork2006calibrating",),
         audience=Audience(
             ("noisy aggregates", "weights"), predictions="scores of all pairs", never=("sums before noise",)

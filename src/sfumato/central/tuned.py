@@ -77,8 +77,8 @@ class Tuned(CuratorMethod):
         mean_trials: expected number of trials, in (1, 10000].
 
     Raises:
-        InputError: candidates of several methods, fewer than 2 or more than 1000, or one twice; an unknown rule; a mean out
-            of range.
+        InputError: candidates of several methods, or of one that scores pairs, fewer than 2 or more than 1000, or one twice; an
+            unknown rule; a mean out of range.
 
     >>> from sfumato.central.gap import GAP
     >>> from sfumato.graph.graph import PublicFacts
@@ -106,6 +106,11 @@ class Tuned(CuratorMethod):
             raise fail("candidates", len(settings), f"to be at most {_MOST_CANDIDATES}", "Trials pick at random.")
         if len({type(candidate) for candidate in self.candidates}) > 1:
             raise fail("candidates", self.candidates, "to be settings of one method", "Tune each method by itself.")
+        if self.candidates[0].card.scores_pairs:
+            name = self.candidates[0].name
+            raise fail(
+                "candidates", name, "to be settings of a method that scores nodes", "Trials count right classes."
+            )
         check_rule(self.rule, self.mean_trials)
         object.__setattr__(self, "card", self.candidates[0].card)  # what leaves is a run of their method
 

@@ -96,6 +96,7 @@ class LinkPrediction(ReportingMethod):
         audience=Audience(("reports", _CODES_SEEN), predictions="scores of all pairs (if every link may be known)"),
         controls=(),
         reads_labels=False,
+        scores_pairs=True,
     )
 
     def __post_init__(self) -> None:

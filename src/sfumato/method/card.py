@@ -29,6 +29,7 @@ class Face:
         candidates: settings that tuning chooses from unless told others; None where the method cannot be tuned.
         citations: keys in ``report/references.bib`` of the works that it rests on.
         reads_labels: whether it reads labels, or other targets; otherwise it is given a graph without them.
+        scores_pairs: whether it scores pairs of nodes, and no single nodes.
 
     >>> Face("gap", "noisy aggregates", options={"hops": "num_hops"}).spoken
     ('gap',)
@@ -44,6 +45,7 @@ class Face:
     candidates: tuple[Mapping[str, Any], ...] | None = None
     citations: tuple[str, ...] = ()
     reads_labels: bool = True
+    scores_pairs: bool = False
 
     @property
     def spoken(self) -> tuple[str, ...]:

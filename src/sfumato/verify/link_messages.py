@@ -18,6 +18,7 @@ class LinkMessages(Rules):
 
     settings: ClassVar = {"learner_share": "part"}
     audience: ClassVar = {"edge": _SEEN}
+    scores_pairs = True
 
     def faults(self, certificate: Certificate) -> Iterator[str]:
         """Yield a problem for arcs, under which there is no proof."""

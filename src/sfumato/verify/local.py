@@ -124,6 +124,7 @@ class LinkPrediction(Local):
         **QUESTIONS, "learning_rate": "positive up to 10", "weight_decay": "amount", "max_epochs": "count",
     }  # fmt: skip
     audience: ClassVar = {"local": {**SENT, "anyone": ["reports", *_SEEN_WITH_LINKS]}}
+    scores_pairs = True
 
     def faults(self, certificate: Certificate) -> Iterator[str]:
         """Yield a problem for a question or fact about labels, which are not read, and for no question about features."""

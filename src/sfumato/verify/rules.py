@@ -28,8 +28,9 @@ class Rules:
     ``settings`` are the kinds of its settings (``values.py``). ``audience`` says who may see what, by the name of each unit
     under which the method has a proof. ``trust`` replaces the unit's trust model (``sentences.py``). ``facts`` is the form of
     its public facts in the JSON Schema. ``inductive`` says whether weights may come from another run, ``reads_links``
-    whether it learns from neighbors, ``reads_weights`` whether weights of edges count, ``arrives`` whether it has releases for
-    nodes that arrive later, and ``targets`` which kinds of targets it learns beside classes.
+    whether it learns from neighbors, ``scores_pairs`` whether it scores pairs of nodes, ``reads_weights`` whether weights of
+    edges count, ``arrives`` whether it has releases for nodes that arrive later, and ``targets`` which kinds of targets it
+    learns beside classes.
     """
 
     settings: ClassVar[Mapping[str, str]] = {}
@@ -38,6 +39,7 @@ class Rules:
     facts: ClassVar[str] = "graph_facts"
     inductive: ClassVar[bool] = False
     reads_links: ClassVar[bool] = True
+    scores_pairs: ClassVar[bool] = False
     reads_weights: ClassVar[bool] = False
     arrives: ClassVar[bool] = False
     targets: ClassVar[tuple[str, ...]] = ()

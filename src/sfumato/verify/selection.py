@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .documents import canonical, plain
 from .events import leaves, simple_events
+from .kinds import Planned
 from .releases import Tensors, output_faults, release_faults
 from .units import public_parts, unit_rules
 
@@ -41,9 +42,7 @@ def selection_faults(certificate: Certificate, rules: Rules, released: Tensors, 
     if found != [("tuned", "selection", [1])] or unit_rules(certificate).reported:
         yield f"{where}releases: expected one selection, named tuned, of shape [1], and nothing beside it"
         return
-    if unit_rules(certificate).many:
-        where_unit = f"{where}unit.name: {certificate['unit']['name']}"
-        yield f"{where_unit} admits no selection, since one record may change the score by more than 1"
+    yield from (f"{where}{text}" for text in _unscored(certificate, rules))
     if certificate["composition"]["builds_on"]:
         yield f"{where}composition.builds_on: expected none, since each trial of a selection trains its own weights"
     own = canonical({"method": certificate["method"], "settings": certificate["settings"]})
@@ -70,6 +69,19 @@ def selection_faults(certificate: Certificate, rules: Rules, released: Tensors, 
     charged = releases[0]["affected_coordinates"]
     if not strange and charged != draws:
         yield f"{where}releases[0].affected_coordinates: expected {draws}, the draws of one trial, got {charged}"
+
+
+def _unscored(certificate: Certificate, rules: Rules) -> Iterator[str]:
+    """Yield why no score can choose among settings: the count of right classes that a trial releases, moved by 1 at most."""
+    unit, method = certificate["unit"]["name"], certificate["method"]
+    if unit_rules(certificate).many:
+        yield f"unit.name: {unit} admits no selection, since one record may change the score by more than 1"
+    if rules.scores_pairs or certificate["public_facts"].get("target") is not None:
+        learned = "pairs of nodes" if rules.scores_pairs else f"targets of kind {certificate['public_facts']['target']}"
+        yield f"releases: {method} admits no selection, since it scores {learned}, and trials are compared by right classes"
+    own = [one.name for one in rules.releases(certificate) if one.seen_by != Planned.seen_by]
+    if own:
+        yield f"releases: {method} admits no selection, since a score would tell others of {own[0]}, which is for its node alone"
 
 
 def _scores(certificate: Certificate) -> int:
