@@ -136,7 +136,7 @@ def test_many_sparse_columns_become_csr(read):
 def test_delimiters_marks_and_compression(read, tmp_path):
     assert repr(read(NODES.replace(",", ";"), EDGES.replace(",", "\t"), label="year")) == repr(read(label="year"))
     assert read("\ufeff" + NODES, EDGES, label="year").node_ids[0] == "ann"
-    assert read('id,name\na,"x, y"\nb,z\n', "a,b\na, b\n").feature_names == ("name=x, y", "name=z")
+    assert read('id,name\na,"x, y"\nb,z\n', "from,to\na, b\n").feature_names == ("name=x, y", "name=z")
     with gzip.open(tmp_path / "nodes.csv.gz", "wt") as file:
         file.write("id,ok\na,true\nb,false\n")
     assert read_csv(tmp_path / "nodes.csv.gz", tmp_path / "edges.csv", features=["ok"]).num_edges == 1
@@ -181,7 +181,7 @@ def test_records_do_not_choose_how_features_are_stored(read, columns, sparse):
         ({"nodes": NODES + ",1,,,\n"}, "row 6 has none in column 'id'"),
         ({"nodes": "id,age\n"}, "at least one row"),
         ({"nodes": ""}, "got an empty row"),
-        ({"edges": "1,2\n2,3\n"}, "first row of .* name the columns, got whole numbers"),
+        ({"edges": "1,2\n2,3\n"}, "first row of .* name the columns, got numbers"),
         ({"nodes": NODES + "eve,1\n"}, "Expected 5 cells .* row 6 has 2"),
         ({"self_loops": "error"}, r"source\[4\] and target\[4\] are one node"),
     ],
@@ -253,9 +253,9 @@ def test_missing_files_are_named(tmp_path):
     assert "\n" not in str(caught.value)
 
 
-def test_a_late_change_of_type_names_its_line(read):
+def test_a_late_change_of_kind_names_its_node(read):
     rows = "".join(f"{i},{i}\n" for i in range(25_000))
-    with pytest.raises(DataError, match="row 25002, column 'age'"):
+    with pytest.raises(DataError, match="numbers beside text at node 'x'"):
         read("id,age\n" + rows + "x,old\n", "a,b\n")
 
 

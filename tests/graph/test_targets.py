@@ -150,9 +150,9 @@ def test_an_import_gives_what_reading_gives(tmp_path):
     ("how", "fragment"),
     [
         ({"label": ["hiking", "x"]}, "column 'x' to hold 0, 1 or nothing, but the row of node 'a'"),
-        ({"label": ["hiking", "id"]}, "column 'id' to hold 0 and 1"),
+        ({"label": ["hiking", "id"]}, "column 'id' to hold 0, 1 or nothing"),
         ({"label": ["hiking", "none"]}, "none"),
-        ({"label": "id", "schema": {"target": "number"}}, "column 'id' to hold numbers"),
+        ({"label": "id", "schema": {"target": "number"}}, "column 'id' to hold finite numbers"),
     ],
 )
 def test_columns_that_are_no_targets_are_refused_without_their_values(how, fragment):

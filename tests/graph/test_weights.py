@@ -120,7 +120,7 @@ def test_a_weight_that_is_none_names_its_row_and_never_the_value(tmp_path, bad):
 
 
 def test_a_column_that_holds_no_numbers_or_is_not_there_is_refused():
-    with pytest.raises(DataError, match="to hold numbers, got"):
+    with pytest.raises(DataError, match="to hold numbers, but row 1 has something else"):
         from_frames(NODES, EDGES.assign(amount=["a", "b", "c", "d"]), **HOW)
     with pytest.raises(DataError, match=r"to have the column 'amuont'.*Did you mean 'amount'"):
         from_frames(NODES, EDGES, edge_weight="amuont", max_weight=1)

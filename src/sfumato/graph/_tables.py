@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,8 +12,10 @@ from typing import Any
 
 from sfumato._optional import require
 from sfumato.errors import DataError, MemoryLimitError
+from sfumato.graph import _csv
 from sfumato.graph.documents import Documents
 
+_ROWS = 1 << 16
 _ABOUT_NAMES = ("Binder", "Catalog", "IO", "Parser", "Permission", "Syntax")
 
 
@@ -28,67 +28,121 @@ def is_parquet(path: str | Path) -> bool:
     return Path(path).suffix.lower() in (".parquet", ".pq")
 
 
-def file_table(path: str | Path, texts: Callable[[list[str]], set[str | None]]) -> Any:
-    """Read a CSV or Parquet file as an Arrow table; ``texts`` names the columns that stay text."""
-    with require("duckdb").connect() as connection:
-        if is_parquet(path):
-            return table(partial(connection.read_parquet, _literal(path)), str(path))
-        return table(partial(csv_relation, connection, path, texts), str(path))
+def file_table(path: str | Path) -> Any:
+    """Read a CSV or Parquet file as an Arrow table; every cell of a CSV file is text."""
+    return FileTable(path).whole()
+
+
+def first_row(path: str | Path) -> int:
+    """Return the number of the first row of values in a file, as errors count: in a CSV file, after the row of names."""
+    return 1 if is_parquet(path) else _csv.form_of(existing(path)).first_row
 
 
 class FileTable:
-    """A CSV or Parquet file that is read by column or in batches of rows, never as a whole.
+    """A CSV or Parquet file that is read by column or in batches of rows. Every cell of a CSV file is text.
 
     Args:
         path: the file.
-        texts: names the columns of a CSV file that stay text.
         config: settings of DuckDB.
+        names: of the columns, where the file itself has others.
     """
 
     def __init__(
-        self,
-        path: str | Path,
-        texts: Callable[[list[str]], set[str | None]] | None = None,
-        config: Mapping[str, Any] | None = None,
+        self, path: str | Path, config: Mapping[str, Any] | None = None, names: Sequence[str] | None = None
     ) -> None:
-        self.path, self._texts, self._config = path, texts or (lambda _: set()), dict(config or {})
+        self.path, self._config = path, dict(config or {})
         self.place = str(existing(path))
-        with self._opened() as relation:
-            head = relation.limit(0).to_arrow_table()
-            self.num_rows = int(relation.count("*").fetchall()[0][0]) if is_parquet(path) else None
-        self.schema = head.schema
-        self.column_names: list[str] = head.column_names
+        self._form = None if is_parquet(path) else _csv.form_of(Path(path))
+        self.num_rows: int | None = None
+        if self._form is not None:
+            import pyarrow as pa
+
+            inner, kinds = self._form.inner, [pa.large_string()] * len(self._form.names)
+            names = self._form.names
+        else:
+            with self._opened() as relation:
+                head = relation.limit(0).to_arrow_table()
+                self.num_rows = int(relation.count("*").fetchall()[0][0])
+            inner, kinds = head.column_names, head.schema.types
+        self.column_names: list[str] = list(names or inner)
+        check_names(self.column_names, self.place)
+        self.types = dict(zip(self.column_names, kinds, strict=True))
+        self._inner = dict(zip(self.column_names, inner, strict=True))
+        self.first_row = 1 if self._form is None else self._form.first_row
+
+    def whole(self) -> Any:
+        """Return all columns as an Arrow table."""
+        return self._read(self.column_names)
 
     def column(self, name: str) -> Any:
         """Return one column as a chunked Arrow array."""
-        with self._opened((name,)) as relation:
-            return guarded(relation.to_arrow_table, self.place).column(0)
+        return self._read([name]).column(0)
+
+    def _read(self, names: Sequence[str]) -> Any:
+        import pyarrow as pa
+
+        if self._form is None or self._form.plain:
+            try:
+                with self._opened(names) as relation:
+                    return guarded(relation.to_arrow_table, self.place, self._form).rename_columns(list(names))
+            except _Irregular:
+                pass
+        assert self._form is not None
+        parts = list(_csv.tables(self._form, names, _ROWS))
+        empty = pa.table({name: pa.array([], pa.large_string()) for name in names})
+        return pa.concat_tables(parts) if parts else empty
 
     def batches(self, names: Sequence[str], rows: int, skip: int = 0) -> Iterator[Any]:
         """Yield columns as Arrow tables of at most so many rows, in order, without the first ``skip`` rows."""
         import pyarrow as pa
 
-        with self._opened(names) as relation:
-            relation = relation.limit(2**62, offset=skip) if skip else relation
-            reader = guarded(partial(relation.to_arrow_reader, rows), self.place)
-            while (batch := guarded(partial(next, reader, None), self.place)) is not None:
-                if batch.num_rows:
-                    yield pa.Table.from_batches([batch]).rename_columns(list(names))
+        if self._form is None or self._form.plain:
+            try:
+                with self._opened(names) as relation:
+                    relation = relation.limit(2**62, offset=skip) if skip else relation
+                    reader = guarded(partial(relation.to_arrow_reader, rows), self.place, self._form)
+                    while (batch := guarded(partial(next, reader, None), self.place, self._form)) is not None:
+                        if batch.num_rows:
+                            skip += batch.num_rows
+                            yield pa.Table.from_batches([batch]).rename_columns(list(names))
+                return
+            except _Irregular:
+                pass
+        assert self._form is not None
+        yield from _csv.tables(self._form, names, rows, skip)
 
     def write_parquet(self, path: Path) -> None:
-        """Write all rows as a Parquet file, in order."""
-        with self._opened() as relation:
-            guarded(partial(relation.write_parquet, str(path)), self.place)
+        """Write all rows as a Parquet file, in order; its columns have the names ``c0``, ``c1`` and so on."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        assert self._form is not None
+        if self._form.plain:
+            try:
+                with self._opened() as relation:
+                    guarded(partial(relation.write_parquet, str(path)), self.place, self._form)
+                return
+            except _Irregular:
+                pass
+        schema = pa.schema([(name, pa.large_string()) for name in self._form.inner])
+        with pq.ParquetWriter(path, schema) as file:
+            for part in _csv.tables(self._form, self.column_names, _ROWS):
+                file.write_table(part.rename_columns(self._form.inner))
 
     @contextmanager
     def _opened(self, names: Sequence[str] = ()) -> Iterator[Any]:
         duckdb = require("duckdb")
         with duckdb.connect(config=self._config) as connection:
-            if is_parquet(self.path):
+            if self._form is None:
                 relation = guarded(partial(connection.read_parquet, _literal(self.path)), self.place)
             else:
-                relation = csv_relation(connection, self.path, self._texts)
-            yield relation.project(", ".join(map(_quoted, names))) if names else relation
+                read = partial(_csv.relation, connection, self._form, _literal(self.path))
+                relation = guarded(read, self.place, self._form)
+            yield relation.project(", ".join(_quoted(self._inner[name]) for name in names)) if names else relation
+
+
+class _Irregular(Exception):  # noqa: N818
+    """DuckDB refuses the rows of a CSV file: they are read one by one, which reads them or says what is wrong."""
 
 
 def _quoted(name: str) -> str:
@@ -107,8 +161,11 @@ def _literal(path: str | Path) -> str:
     return re.sub(r"[*?\[]", r"[\g<0>]", str(existing(path)))
 
 
-def guarded(read: Callable[[], Any], place: str) -> Any:
-    """Run a reader; what DuckDB says of files and columns becomes an error about ``place``."""
+def guarded(read: Callable[[], Any], place: str, form: _csv.Form | None = None) -> Any:
+    """Run a reader; what DuckDB says of files and columns becomes an error about ``place``.
+
+    ``form`` is that of a CSV file, whose rows are read in another way if DuckDB refuses them.
+    """
     duckdb = require("duckdb")
     try:
         return read()
@@ -126,17 +183,16 @@ def guarded(read: Callable[[], Any], place: str) -> Any:
             raise DataError(
                 f"Expected {place} not to be in use, but another process has it open for writing. Close it there, or read a copy."
             ) from None
+        if form is not None and kind not in _ABOUT_NAMES:
+            raise _Irregular from None
         raise DataError(f"Expected {place} to be readable, got {_reason(kind, text)}. Correct the input.") from None
 
 
 def _reason(kind: str, text: str) -> str:
-    """What DuckDB says of files, columns and queries; of anything else, which may quote values, its kind, row and column."""
+    """What DuckDB says of files, columns and queries; of anything else, which may quote values, its kind."""
     if kind in _ABOUT_NAMES:
         return " ".join(line.strip() for line in text.splitlines()[:3]).rstrip(".")
-    row, column = re.match(r"[^\n]*Line: (\d+)", text), re.search(r'^Error when converting column "(\w+)"', text, re.M)
-    kind = "text that is not UTF-8" if "utf-8" in text.lower() else f"an error of kind {kind}"
-    where = (f" in row {row[1]}" if row else "") + (f", column {column[1]!r}" if column else "")
-    return f"{kind}{where}"
+    return "text that is not UTF-8" if "utf-8" in text.lower() else f"an error of kind {kind}"
 
 
 def table(read: Callable[[], Any], place: str) -> Any:
@@ -156,6 +212,24 @@ def known(names: list[str], column: str | None, place: str) -> str | None:
     raise DataError(f"Expected {place} to have the column {column!r}, got the columns {', '.join(names)}. {hint}")
 
 
+def check_names(names: Sequence[str], place: str) -> None:
+    """Refuse a table that has two columns of one name; ``place`` names it.
+
+    Raises:
+        DataError: it has.
+
+    >>> check_names(["", "id", ""], "nodes.csv")
+    """
+    seen: dict[str, int] = {}
+    for number, name in enumerate(names, start=1):
+        if name and name in seen:
+            raise DataError(
+                f"Expected every column of {place} to have a name of its own, got {name!r} for the columns {seen[name]} and "
+                f"{number}. Rename one of them."
+            )
+        seen[name] = number
+
+
 def documents_of(nodes: Any, columns: Sequence[str], place: str) -> Documents:
     """Return the texts of a node table.
 
@@ -171,51 +245,3 @@ def documents_of(nodes: Any, columns: Sequence[str], place: str) -> Documents:
 
     texts = [encode.encode_texts(name, nodes.column(known(nodes.column_names, name, place))) for name in columns]
     return Documents(tuple(columns), list(zip(*texts, strict=True)))
-
-
-def csv_relation(connection: Any, path: str | Path, texts: Callable[[list[str]], set[str | None]]) -> Any:
-    """Open a CSV file; ids and declared columns, which ``texts`` names, stay text, so that 007 is not 7."""
-    place, mark = str(existing(path)), _delimiter(Path(path))
-    read = partial(
-        connection.read_csv, _literal(path), header=True, sep=mark, quotechar='"', skiprows=0,
-        comment="", hive_partitioning=False,
-    )  # fmt: skip
-    try:
-        names = list(guarded(read, place).columns)
-    except DataError:
-        _check_cells(Path(path), mark)
-        raise
-    if all(name.strip().lstrip("-").isdigit() for name in names):
-        raise DataError(
-            f"Expected the first row of {place} to name the columns, got whole numbers. Add a row such as id,..."
-        )
-    types = {name: "VARCHAR" for name in names if name in texts(names)}
-    return guarded(partial(read, dtype=types), place)
-
-
-def _open(path: Path) -> Any:
-    opener: Any = gzip.open if path.suffix == ".gz" else open
-    return opener(path, "rt", encoding="utf-8", errors="replace", newline="")
-
-
-def _delimiter(path: Path) -> str:
-    """The first of comma, tab, semicolon, bar and space that stands in the header row."""
-    with _open(path) as file:
-        header = file.readline().strip()
-    if not header:
-        raise DataError(f"Expected {path} to start with a row of column names, got an empty row. Add a header row.")
-    return next((mark for mark in ",\t;| " if mark in header), ",")
-
-
-def _check_cells(path: Path, mark: str) -> None:
-    """Name the first row that has another number of cells than the header."""
-    csv.field_size_limit(2**31 - 1)  # a document may be one cell
-    with _open(path) as file:
-        rows = csv.reader(file, delimiter=mark)
-        width = len(next(rows))
-        for row, cells in enumerate(rows, start=2):
-            if cells and len(cells) != width:
-                raise DataError(
-                    f"Expected {width} cells in every row of {path}, as in its header, but row {row} has {len(cells)}. "
-                    "Correct the row, its quotes or its delimiters."
-                )

@@ -3,84 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
-from sfumato.errors import DataError, InputError, SchemaError
-from sfumato.graph._tables import FileTable, known
-from sfumato.graph.bounds import bounds_in
+from sfumato.errors import DataError, SchemaError
+from sfumato.graph._tables import FileTable, check_names, known
+from sfumato.graph.columns import check_ends, check_words, edge_names, feature_names, id_name
 from sfumato.graph.graph import Graph
+from sfumato.graph.reading import Nodes as Nodes
+from sfumato.graph.reading import Reading as Reading
 from sfumato.graph.runs import Packing, arc_keys, merge_runs, sort_keys
 from sfumato.graph.schema import Schema, label_columns
-from sfumato.graph.weights import Weighed, declared_weight
-
-if TYPE_CHECKING:
-    from sfumato.graph.documents import Report
+from sfumato.graph.weights import Weighed
 
 _BATCH = 1 << 22
-_ID_NAMES = ("id", "node_id", "node", "nodeid")
-_SOURCE_NAMES = ("source", "src", "from", "u", "node1", "node_1", "source_id", "from_id")
-_TARGET_NAMES = ("target", "dst", "to", "v", "node2", "node_2", "target_id", "to_id")
 
 
-@dataclass(frozen=True)
-class Reading:
-    """A reading says how two tables become a graph: the keyword arguments that all readers share (see :func:`read_csv`).
-
-    ``label``, ``schema``, ``directed``, ``id_column``, ``role``, ``features``, ``source``, ``target``, ``self_loops``,
-    ``name``, ``text``, ``text_features``, ``edge_weight`` and ``max_weight`` are explained there. ``report`` is told of texts.
-
-    Raises:
-        InputError: ``text`` or ``text_features`` is given without the other.
-    """
-
-    label: str | Sequence[str] | None = None
-    schema: Schema | Mapping[str, Any] | str | Path | None = None
-    directed: bool | None = None
-    id_column: str | None = None
-    role: str | None = None
-    features: Sequence[str] | None = None
-    source: str | None = None
-    target: str | None = None
-    self_loops: str = "remove"
-    name: str = "graph"
-    text: Sequence[str] = ()
-    text_features: str | None = None
-    report: Report | None = None
-    edge_weight: str | None = None
-    max_weight: float | None = None
-
-    def __post_init__(self) -> None:
-        if bool(self.text) != (self.text_features is not None):
-            raise InputError(
-                f"Expected columns of texts and their encoder together, got text={self.text!r} and "
-                f"text_features={self.text_features!r}. Name both, such as text=['abstract'] and text_features='hashing'."
-            )
-
-    @property
-    def weight(self) -> tuple[str, float] | None:
-        """The column of the weights of edges and their public bound; None where edges have none."""
-        return declared_weight(self.edge_weight, self.max_weight, Schema.read(self.schema).edges)
-
-
-@dataclass(frozen=True)
-class Nodes:
-    """A read node table: everything but the values of features.
-
-    ``ids`` is an Arrow array in the order of the nodes, ``layout`` says what the columns of features become (see
-    :class:`sfumato.graph.features.Layout`), and ``fields`` are those of :class:`Graph`.
-    """
-
-    ids: Any
-    layout: Any
-    fields: dict[str, Any]
-
-
-def build_graph(nodes: Any, edges: Any, how: Reading, places: tuple[str, str], first_row: int = 1) -> Graph:
+def build_graph(nodes: Any, edges: Any, how: Reading, places: tuple[str, str], rows: tuple[int, int] = (1, 1)) -> Graph:
     """Build a graph from two tables, each an Arrow table or a :class:`sfumato.graph._tables.FileTable`.
 
     Args:
@@ -88,20 +29,25 @@ def build_graph(nodes: Any, edges: Any, how: Reading, places: tuple[str, str], f
         edges: the edge table.
         how: what the columns mean.
         places: name the two tables in errors.
-        first_row: the number of row 0 in errors.
+        rows: the numbers of their first rows in errors.
 
     Raises:
         DataError: a table is empty, lacks a column, or holds what does not fit.
         SchemaError: a table does not fit the schema.
     """
-    found = read_facts(nodes, how, places[0], first_row)
+    found = read_facts(nodes, how, places[0], rows[0])
+    if how.told is not None:
+        from sfumato.graph.described import edge_columns, node_columns
+
+        how.told(places[0], node_columns(nodes, how, places[0], found))
+        how.told(places[1], edge_columns(edges.column_names, how, places[1], found.ids))
     x, outside = _features(nodes, found)
     num_nodes, directed = len(found.ids), direction(how)
-    runs, rows, kept, weighed = [], 0, 0, Weighed(how.weight)
-    for source, target, weights in edge_batches(edges, Places(found.ids), how, places, first_row):
+    runs, read, kept, weighed = [], 0, 0, Weighed(how.weight)
+    for source, target, weights in edge_batches(edges, Places(found.ids), how, places, rows[1]):
         weighed.append(source, target, weights)
-        keys = arc_keys(source, target, num_nodes, directed=directed, self_loops=how.self_loops, first=rows)
-        rows, kept = rows + len(source), kept + len(keys) // (1 if directed else 2)
+        keys = arc_keys(source, target, num_nodes, directed=directed, self_loops=how.self_loops, first=read)
+        read, kept = read + len(source), kept + len(keys) // (1 if directed else 2)
         runs.append(sort_keys(keys, num_nodes))
     packing, indices = Packing(num_nodes, directed=directed), np.empty(sum(map(len, runs)), dtype=np.int32)
     stop = 0
@@ -111,7 +57,7 @@ def build_graph(nodes: Any, edges: Any, how: Reading, places: tuple[str, str], f
         stop += len(targets)
     indices.resize(stop, refcheck=False)
     outside = found.fields["outside"] | outside
-    fields = {**found.fields, "outside": outside, "x": x, "merged": packing.merged(rows, rows - kept)}
+    fields = {**found.fields, "outside": outside, "x": x, "merged": packing.merged(read, read - kept)}
     indptr = packing.indptr()
     fields = weighed.of(fields, indptr, indices, pairs=not directed)
     return Graph.from_sorted(indptr, indices, directed=directed, **fields)
@@ -136,6 +82,7 @@ def read_facts(nodes: Any, how: Reading, place: str, first_row: int) -> Nodes:
     schema, names = Schema.read(how.schema), nodes.column_names
     if nodes.num_rows == 0:
         raise DataError(f"Expected {place} to have at least one row, got none. A graph needs a node.")
+    check_names(names, place)
     id_column = id_name(names, how, schema, place)
     ids = encode.encode_ids(nodes.column(id_column), f"column {id_column!r} of {place}")
     _check_unique(ids, id_column, place, first_row)
@@ -147,9 +94,11 @@ def read_facts(nodes: Any, how: Reading, place: str, first_row: int) -> Nodes:
     if named is not None:
         raise DataError(f"Expected texts in columns other than id, label and role, got {named!r}. Remove it from text.")
     bound = known(names, schema.degree_column, place)
-    columns = _feature_names(names, how, schema, (id_column, *labels, role, bound, *how.text), place)
-    layout = lay_out({name: nodes.schema.field(name).type for name in columns}, nodes.column, schema, id_array)
+    columns = feature_names(names, how, schema, (id_column, *labels, role, bound, *how.text), place)
+    layout = lay_out(types_of(nodes, columns), nodes.column, schema, id_array)
     check_num_features(layout.names, schema)
+    for name, declared, categories in layout.parts:
+        check_words(name, () if declared else categories or (), names, how, schema, place)
     assumed = list(layout.assumed)
     if schema.num_features is None and not set(columns) <= set(schema.columns):
         assumed.insert(0, "num_features")
@@ -160,6 +109,7 @@ def read_facts(nodes: Any, how: Reading, place: str, first_row: int) -> Nodes:
     elif labels:
         classes = encode.encode_labels(labels[0], nodes.column(labels[0]), schema, id_array)
         fields = {"y": classes.y, "classes": classes.classes, "outside": classes.outside}
+        check_words(labels[0], () if schema.classes else classes.classes, names, how, schema, place)
         assumed += ["classes"] * (schema.classes is None)
     fields |= {
         "node_ids": id_array,
@@ -169,10 +119,17 @@ def read_facts(nodes: Any, how: Reading, place: str, first_row: int) -> Nodes:
         "name": how.name,
         "max_degree": schema.max_degree,
         "mean_degree": schema.mean_degree,
-        "degree_bounds": None if bound is None else bounds_in(bound, nodes.column(bound).to_numpy(), id_array),
+        "degree_bounds": None if bound is None else encode.encode_bounds(bound, nodes.column(bound), id_array),
         "assumed_public": tuple(assumed),
     }
     return Nodes(ids, layout, fields)
+
+
+def types_of(table: Any, columns: Sequence[str]) -> dict[str, Any]:
+    """Return the Arrow types of columns of an Arrow table or a :class:`FileTable`, by name."""
+    if isinstance(table, FileTable):
+        return {name: table.types[name] for name in columns}
+    return {name: table.schema.field(name).type for name in columns}
 
 
 def feature_blocks(nodes: Any, found: Nodes, *, packed: bool = False) -> Iterator[tuple[Any, dict[str, int]]]:
@@ -227,6 +184,14 @@ class Places:
                 self._low, self._table = low, np.full(high - low + 1, -1, dtype=np.int32)
                 self._table[numbers - low] = np.arange(len(numbers), dtype=np.int32)
 
+    def holds(self, name: str) -> bool:
+        """Say whether a text is the id of a node."""
+        import pyarrow as pa
+
+        from sfumato.graph._arrow import positions
+
+        return bool(positions(pa.array([name], pa.large_string()), self.ids)[0] >= 0)
+
     def find(self, values: Any) -> np.ndarray:
         """Return the number of the node that each of an Arrow array of ids names, -1 for none."""
         from sfumato.graph._arrow import positions
@@ -261,7 +226,9 @@ def edge_batches(
     """
     from sfumato.graph import encode
 
+    check_names(edges.column_names, places[1])
     names = edge_names(edges.column_names, how, places[1])
+    check_ends(names, edges.column_names, how, places[1], nodes.holds)
     weight = known(edges.column_names, how.weight and how.weight[0], places[1])
     if weight in names:
         raise DataError(
@@ -308,9 +275,12 @@ def endpoints(
 
 def _check_unique(ids: Any, column: str, place: str, first_row: int) -> None:
     if ids.null_count:
+        from sfumato.graph.cells import MISSING
+
         row = int(np.argmax(ids.is_null().to_numpy(zero_copy_only=False)))
         raise DataError(
-            f"Expected an id in every row of {place}, but row {row + first_row} has none in column {column!r}. Fill it."
+            f"Expected an id in every row of {place}, but row {row + first_row} has none in column {column!r}. Fill it; "
+            f"a cell counts as missing if it is empty, or one of {', '.join(MISSING)}."
         )
     from sfumato.graph._arrow import positions
 
@@ -338,63 +308,3 @@ def direction(how: Reading) -> bool:
             "Correct one of them."
         )
     return declared.pop() if declared else False
-
-
-def id_name(names: list[str], how: Reading, schema: Schema, place: str) -> str:
-    """Return the column that holds the ids; ``place`` names the table in errors.
-
-    Args:
-        names: the columns of the table.
-        how: may name the column.
-        schema: may name the column.
-        place: names the table in errors.
-    """
-    named = known(names, how.id_column or schema.id, place)
-    return named or next((name for name in names if name.lower() in _ID_NAMES), names[0])
-
-
-def edge_names(names: list[str], how: Reading, place: str) -> tuple[str, str]:
-    """Return the columns that hold the two ends of an edge.
-
-    Args:
-        names: the columns of the table.
-        how: may name the two.
-        place: names the table in errors.
-
-    Raises:
-        DataError: the table has fewer than two columns, or lacks one that is named.
-    """
-    if len(names) < 2:
-        raise DataError(f"Expected {place} to have two columns of node ids, got {', '.join(names)}. Add the other one.")
-    lower = [name.lower() for name in names]
-    for source, target in zip(_SOURCE_NAMES, _TARGET_NAMES, strict=True):
-        if source in lower and target in lower:
-            found = names[lower.index(source)], names[lower.index(target)]
-            break
-    else:
-        found = names[0], names[1]
-    return known(names, how.source, place) or found[0], known(names, how.target, place) or found[1]
-
-
-def _feature_names(
-    names: list[str], how: Reading, schema: Schema, special: tuple[str | None, ...], place: str
-) -> list[str]:
-    missing = [column for column in schema.columns if column not in names]
-    if missing:
-        raise SchemaError(
-            f"Expected {place} to have the column {missing[0]!r} of the schema, got the columns {', '.join(names)}. "
-            "Add it or remove it from the schema."
-        )
-    declared = [column for column in special if column in schema.columns]
-    if declared:
-        raise SchemaError(
-            f"Expected the columns of the schema to be features, but {declared[0]!r} is read as id, label, role or text. "
-            f"Remove [columns.{declared[0]}]; classes belong under classes."
-        )
-    if how.features is None:
-        return [column for column in names if column not in special]
-    chosen = [column for column in how.features if known(names, column, place)]
-    for column in chosen:
-        if column in special:
-            raise DataError(f"Expected features to leave out ids, labels, roles and texts, got {column!r}. Remove it.")
-    return chosen

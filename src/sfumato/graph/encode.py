@@ -14,20 +14,9 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from sfumato.errors import DataError, SchemaError
-from sfumato.graph._arrow import (
-    categorical,
-    counted,
-    flat,
-    is_number,
-    is_text,
-    plain,
-    positions,
-    sortable,
-    text,
-    unlisted,
-    whole,
-    without_marks,
-)
+from sfumato.graph._arrow import counted, is_number, is_text, plain, unlisted
+from sfumato.graph.bounds import bounds_in
+from sfumato.graph.cells import NUMBER, TRUTH, cells, coded, integers, kind_of, no_number, numbers, settled, words
 from sfumato.graph.checks import ROLES
 from sfumato.graph.schema import Schema, contradiction
 from sfumato.graph.targets import MULTILABEL, Targets
@@ -35,6 +24,7 @@ from sfumato.graph.weights import check_values
 
 _ROLE_NAMES = {name: code for code, name in enumerate(ROLES)} | {"valid": 1, "validation": 1}
 _ROLE_NAMES |= {str(code): code for code in range(4)}
+_TRUE, _FALSE = ("true", "yes", "t", "y"), ("false", "no", "f", "n")
 
 
 @dataclass(frozen=True)
@@ -59,20 +49,30 @@ def encode_ids(column: pa.ChunkedArray, where: str) -> pa.Array:
     """
     kind = plain(column.type)
     if is_number(kind):
-        try:
-            return flat(whole(column).cast(pa.int64()))
-        except pa.ArrowInvalid:
+        whole = integers(column)
+        if whole is None:
             raise DataError(
-                f"Expected {where} to hold whole 64-bit numbers or text. Write ids as text, or put their columns first."
-            ) from None
+                f"Expected {where} to hold whole 64-bit numbers or text. Write ids as text, or put their columns first. Floats "
+                "from 2^53 on are not read as ids, since two whole numbers may have become one of them."
+            )
+        return whole
     if not (is_text(kind) or pt.is_null(kind)):
         raise DataError(f"Expected {where} to hold integers or text, got {kind}. Choose another id column.")
-    texts = pc.utf8_trim_whitespace(text(column))
+    texts = settled(column).cast(pa.large_string())
+    found = _plain_integers(texts)
+    if found is None:
+        texts = cells(texts)
+        found = _plain_integers(texts)
+    return texts if found is None else found
+
+
+def _plain_integers(texts: pa.Array) -> pa.Array | None:
+    """Texts as int64 if every one is written as an integer is printed, so that 007 is not 7."""
     try:
-        numbers = texts.cast(pa.int64())
+        whole = texts.cast(pa.int64())
     except pa.ArrowInvalid:
-        return texts
-    return numbers if numbers.cast(pa.large_string()).equals(texts) else texts
+        return None
+    return whole if whole.cast(pa.large_string()).equals(texts) else None
 
 
 def encode_labels(name: str, column: pa.ChunkedArray, schema: Schema, ids: np.ndarray) -> Labels:
@@ -94,19 +94,22 @@ def encode_labels(name: str, column: pa.ChunkedArray, schema: Schema, ids: np.nd
             f"Expected label column {name!r} to hold one class a node, got {kind}. "
             "For several labels of a node write a column of 0 and 1 for each, and name them all."
         )
-    if pt.is_floating(kind) or pt.is_decimal(kind):
-        column = _whole_labels(name, column, ids)
-    elif not (is_text(kind) or pt.is_integer(kind) or pt.is_boolean(kind) or pt.is_null(kind)):
+    if not (is_text(kind) or is_number(kind) or pt.is_boolean(kind) or pt.is_null(kind)):
         raise DataError(f"Expected label column {name!r} to hold text or integers, got {kind}. Write classes as text.")
-    column = column if schema.classes else without_marks(column)
-    values = text(column)
+    if schema.classes is None:
+        kind_there = kind_of(column)
+        values = _whole_labels(name, column, ids) if kind_there == NUMBER else words(name, column)
+        values = pc.utf8_lower(values) if kind_there == TRUTH else values
+    else:
+        values = words(name, _whole_labels(name, column, ids) if is_number(kind) else column, schema.classes)
     if values.null_count == len(values):
         raise DataError(f"Expected label column {name!r} to hold labels, but all are missing. Choose another column.")
     classes = schema.classes
     if classes is None:
-        seen = pc.unique(column.drop_null()).cast(sortable(plain(column.type))).to_pylist()
-        classes = tuple(str(value).lower() if isinstance(value, bool) else str(value) for value in sorted(seen))
-    codes = positions(values, pa.array(classes, pa.large_string()))
+        seen = pc.unique(values.drop_null()).to_pylist()
+        classes = tuple(map(str, sorted(seen)))
+    values = values.cast(pa.large_string())
+    codes = coded(values, classes)
     if codes.max() < 0:
         raise SchemaError(
             f"Expected label column {name!r} to hold some of the classes {', '.join(classes)}, got none of them. Correct the "
@@ -128,16 +131,17 @@ def encode_targets(columns: Mapping[str, pa.ChunkedArray], schema: Schema, ids: 
     """
     kind, values = schema.target or MULTILABEL, np.empty((len(ids), len(columns)))
     for at, (name, column) in enumerate(columns.items()):
-        found = plain(column.type)
-        if not (is_number(found) or pt.is_boolean(found) or pt.is_null(found)):
+        found = settled(column) if schema.target else _zero_one(settled(column))
+        if not (is_number(found.type) or is_text(found.type) or pt.is_null(found.type)):
             wanted = "numbers" if schema.target else "0 and 1, or false and true"
-            raise DataError(f"Expected column {name!r} to hold {wanted}, got {found}. Name another column.")
-        if pt.is_boolean(found):
-            column = column.cast(pa.int8())
-        values[:, at] = column.cast(pa.float64()).to_numpy()
-        wrong = np.isinf(values[:, at]) if schema.target else ~np.isin(np.nan_to_num(values[:, at]), (0, 1))
+            raise DataError(f"Expected column {name!r} to hold {wanted}, got {found.type}. Name another column.")
+        wanted, read = "finite numbers" if schema.target else "0, 1 or nothing", numbers(found)
+        if read is None:
+            raise contradiction(name, ids[no_number(found)], wanted)
+        wrong = np.isinf(read) if schema.target else ~np.isin(np.nan_to_num(read), (0, 1))
         if wrong.any():
-            raise contradiction(name, ids[np.argmax(wrong)], "finite numbers" if schema.target else "0, 1 or nothing")
+            raise contradiction(name, ids[np.argmax(wrong)], wanted)
+        values[:, at] = read
     low, high = schema.target_range or (-np.inf, np.inf)
     return Targets(kind, values, tuple(columns), schema.target_range), int(((values < low) | (values > high)).sum())
 
@@ -153,8 +157,8 @@ def encode_roles(name: str, column: pa.ChunkedArray, ids: np.ndarray) -> np.ndar
     Raises:
         SchemaError: a value is no role.
     """
-    values = pc.utf8_lower(categorical(name, column))
-    codes = positions(values, pa.array(_ROLE_NAMES, pa.large_string()))
+    values = pc.utf8_lower(words(name, column))
+    codes = coded(values, tuple(_ROLE_NAMES))
     if unlisted(values, codes):
         wrong = (codes < 0) & values.is_valid().to_numpy(zero_copy_only=False)
         raise contradiction(name, ids[np.argmax(wrong)], "a role: train, val, test or none")
@@ -171,7 +175,7 @@ def encode_texts(name: str, column: pa.ChunkedArray) -> list[str]:
     kind = plain(column.type)
     if not (is_text(kind) or pt.is_null(kind)):
         raise DataError(f"Expected column {name!r} to hold texts, got {kind}. Name another column.")
-    texts: list[str] = text(column).fill_null("").to_pylist()
+    texts: list[str] = settled(column).cast(pa.large_string()).fill_null("").to_pylist()
     return texts
 
 
@@ -188,19 +192,65 @@ def encode_weights(name: str, column: pa.ChunkedArray, place: str, first_row: in
         DataError: the column holds something else than numbers, or a weight is missing, negative or infinite.
     """
     kind = plain(column.type)
-    if not is_number(kind):
+    if not (is_number(kind) or is_text(kind) or pt.is_null(kind)):
         raise DataError(f"Expected column {name!r} of {place} to hold numbers, got {kind}. Name another column.")
-    return check_values(column.cast(pa.float64()).to_numpy(), name, place, first_row)
-
-
-def _whole_labels(name: str, column: pa.ChunkedArray, ids: np.ndarray) -> pa.ChunkedArray:
-    numbers = column.cast(pa.float64())
-    try:
-        return whole(numbers)
-    except pa.ArrowInvalid:
-        values = numbers.to_numpy()
-        row = int(np.argmax((values != np.floor(values)) & ~np.isnan(values)))
+    found = numbers(column)
+    if found is None:
         raise DataError(
-            f"Expected label column {name!r} to hold classes, but node {ids[row].item()!r} has a number with a fraction. "
-            'To learn a number declare target = "number" in the schema; else bin it into classes.'
-        ) from None
+            f"Expected column {name!r} of {place} to hold numbers, but row {no_number(column) + first_row} has something else. "
+            "Correct the row, or name another column."
+        )
+    return check_values(found, name, place, first_row)
+
+
+def encode_bounds(name: str, column: pa.ChunkedArray, ids: np.ndarray) -> np.ndarray:
+    """Encode a column of public bounds of degrees as int64 [num_nodes].
+
+    Args:
+        name: the name of the column.
+        column: one whole number for each node.
+        ids: the ids of the nodes, for messages.
+
+    Raises:
+        SchemaError: a value is no whole number from 1 on.
+    """
+    found = numbers(column)
+    return bounds_in(name, np.full(len(ids), np.nan) if found is None else found, ids)
+
+
+def _zero_one(column: pa.Array) -> pa.Array:
+    """Booleans, and the usual words for them, as 0 and 1; what else there is stays."""
+    if pt.is_boolean(column.type):
+        return column.cast(pa.int8())
+    if not is_text(column.type):
+        return column
+    values = cells(column)
+    lower = pc.utf8_lower(values)
+    for word, places in (("1", _TRUE), ("0", _FALSE)):
+        values = pc.if_else(
+            pc.is_in(lower, value_set=pa.array(places, values.type)), pa.scalar(word, values.type), values
+        )
+    return values
+
+
+def _whole_labels(name: str, column: pa.ChunkedArray | pa.Array, ids: np.ndarray) -> pa.Array:
+    """Labels that read as numbers, as integers; the first that is none is named, and why."""
+    whole = integers(column)
+    if whole is not None:
+        return whole
+    read = numbers(column)
+    assert read is not None
+    for wrong, what in (
+        (np.isinf(read), "an infinite number"),
+        (read != np.floor(read), "a number with a fraction"),
+        (np.abs(read) >= 2.0**53, "a number that is too large to be a class"),
+    ):
+        wrong &= ~np.isnan(read)
+        if wrong.any():
+            raise DataError(
+                f"Expected label column {name!r} to hold classes, but node {ids[int(np.argmax(wrong))].item()!r} has {what}. "
+                'To learn a number declare target = "number" in the schema; else bin it into classes.'
+            )
+    raise DataError(
+        f"Expected label column {name!r} to hold classes, got numbers written in another way. Write 1, 2, 3."
+    )

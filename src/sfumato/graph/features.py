@@ -13,17 +13,8 @@ import pyarrow.types as pt
 import scipy.sparse as sp
 
 from sfumato.errors import DataError, SchemaError
-from sfumato.graph._arrow import (
-    MISSING,
-    categorical,
-    counted,
-    flat,
-    is_number,
-    is_text,
-    positions,
-    unlisted,
-    without_marks,
-)
+from sfumato.graph._arrow import counted, is_number, is_text, unlisted
+from sfumato.graph.cells import BOOLEAN, MISSING, NUMBER, TRUTH, coded, kind_of, no_number, numbers, stray, words
 from sfumato.graph.packed import PackedRows, Widths, code_type
 from sfumato.graph.schema import CATEGORIES, Column, Schema, contradiction
 
@@ -150,9 +141,8 @@ def _encoded(
         numbers = _numbers(name, columns[name], declared, ids)
         clipped = declared.clip(numbers) if declared else numbers
         return _single(name, _scaled(clipped, declared), ids), int(np.count_nonzero(clipped != numbers))
-    found = categorical(name, columns[name])
-    found = found if declared else without_marks(found)
-    codes = positions(found, pa.array(categories, pa.large_string()))
+    found = words(name, columns[name], categories if declared else ())
+    codes = coded(found, categories)
     return codes, unlisted(found, codes)
 
 
@@ -207,35 +197,31 @@ def _seen(
 ) -> tuple[tuple[str, ...] | None, bool]:
     """The categories of a column that no schema declares, and whether there are any that were read off the data.
 
-    None stands for a column of numbers, which is text only because of words for missing ones.
+    None stands for a column of numbers.
     """
     if pt.is_boolean(kind):
-        return ("false", "true"), False
-    written = categorical(name, read(name))
-    values = without_marks(written)
+        return BOOLEAN, False
+    column = read(name)
+    found = kind_of(column) if is_text(kind) or pt.is_null(kind) or pt.is_dictionary(kind) else ""
+    if found in (NUMBER, TRUTH):
+        return (None if found == NUMBER else BOOLEAN), False
+    values = words(name, column)
     seen = tuple(sorted(pc.unique(values.drop_null()).to_pylist()))
-    stray = [value for value in seen if not _reads_as_number(value)]
-    if stray and 2 * len(stray) < len(seen):
-        row = pc.index(values, stray[0]).as_py()
+    strange = stray(seen)
+    if strange and 2 * len(strange) < len(seen):
+        row = pc.index(values, strange[0]).as_py()
         raise DataError(
             f"Expected column {name!r} to hold numbers or categories, got numbers beside text at node {ids[row].item()!r}. "
             f"A missing number is empty, or one of {', '.join(MISSING)}. If these are categories, declare them in the schema."
         )
-    if seen and not stray and values.null_count > written.null_count:
-        return None, False
     return seen, bool(seen)
 
 
 def _numbers(name: str, column: pa.ChunkedArray, declared: Column | None, ids: np.ndarray) -> np.ndarray:
     """A number in every row, float64: the public default where none is; infinite ones stay."""
-    cells = flat(column)
-    cells = without_marks(pc.utf8_trim_whitespace(cells)) if is_text(cells.type) else cells
-    try:
-        numbers = cells.cast(pa.float64())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        row = next((i for i in range(len(cells)) if not _is_float(cells[i])), 0)
-        raise contradiction(name, ids[row], (declared or Column()).describe()) from None
-    values: np.ndarray = numbers.to_numpy(zero_copy_only=False)
+    values = numbers(column)
+    if values is None:
+        raise contradiction(name, ids[no_number(column)], (declared or Column()).describe())
     return np.where(np.isnan(values), (declared or Column()).default, values)
 
 
@@ -251,26 +237,11 @@ def _single(name: str, values: np.ndarray, ids: np.ndarray) -> np.ndarray:
     return single
 
 
-def _is_float(value: pa.Scalar) -> bool:
-    try:
-        value.cast(pa.float64())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return False
-    return True
-
-
 def _scaled(values: np.ndarray, declared: Column | None) -> np.ndarray:
     """From a declared range to [0, 1], so that ages do not dwarf one-hot columns."""
     if declared and declared.min is not None and declared.max is not None:
         return (values - declared.min) / ((declared.max - declared.min) or 1.0)
     return values
-
-
-def _reads_as_number(value: Any) -> bool:
-    try:
-        return value is None or float(value) is not None
-    except (TypeError, ValueError):
-        return False
 
 
 def check_num_features(names: Sequence[str], schema: Schema) -> None:

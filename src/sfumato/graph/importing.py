@@ -22,10 +22,10 @@ from sfumato._files import PARTIAL, finish_folder, sync_file, write_json
 from sfumato._validate import fail
 from sfumato.errors import DataError, InputError, MemoryLimitError, SfumatoError
 from sfumato.graph._arrow import counted
-from sfumato.graph._tables import FileTable, existing, is_parquet
-from sfumato.graph.build import Nodes, Places, Reading, direction, edge_batches, edge_names, feature_blocks, read_facts
+from sfumato.graph._tables import FileTable, existing, first_row, is_parquet
+from sfumato.graph.build import Nodes, Places, Reading, direction, edge_batches, feature_blocks, read_facts
+from sfumato.graph.described import edge_columns, node_columns
 from sfumato.graph.graph import Graph
-from sfumato.graph.io import node_texts
 from sfumato.graph.packed_files import PackedFiles, SparseFiles
 from sfumato.graph.runs import Packing, arc_keys, merge_runs, sort_keys
 from sfumato.graph.schema import Schema
@@ -122,7 +122,7 @@ class _Import:
         self.graph, self.record = work / "graph", work / "import.json"
         config = {"memory_limit": f"{limit // 2}B", "temp_directory": str(work / "spill")}
         self.config: dict[str, Any] = config
-        asked = {**asdict(how), "schema": repr(Schema.read(how.schema)), "report": None}
+        asked = {**asdict(how), "schema": repr(Schema.read(how.schema)), "report": None, "told": None}
         self.asked = json.loads(json.dumps({"files": self._files(), "options": asked}))
         self.done: dict[str, Any] = {}
         self._most = min(_KEYS, limit // _BYTES_A_KEY)
@@ -153,7 +153,9 @@ class _Import:
 
     def _stages(self) -> None:
         table = self._table()
-        found = read_facts(table, self.how, str(self.nodes), 1 if is_parquet(self.nodes) else 2)
+        found = read_facts(table, self.how, str(self.nodes), first_row(self.nodes))
+        if self.how.told is not None:
+            self._tell(table, found)
         if "features" not in self.done:
             self._finish("features", self._features(table, found))
         if "sorted" not in self.done:
@@ -161,6 +163,14 @@ class _Import:
         if "arcs" not in self.done:
             self._finish("arcs", self._merge(len(found.ids)))
         self._complete(found)
+
+    def _tell(self, table: FileTable, found: Nodes) -> None:
+        """Tell what the columns of all tables were taken for."""
+        assert self.how.told is not None
+        self.how.told(str(self.nodes), node_columns(table, self.how, str(self.nodes), found))
+        for path in self.edges:
+            names = FileTable(path, self.config).column_names
+            self.how.told(str(path), edge_columns(names, self.how, str(path), found.ids))
 
     def _finish(self, stage: str, facts: Any) -> None:
         for path in self.graph.iterdir():
@@ -171,14 +181,14 @@ class _Import:
     def _table(self) -> FileTable:
         """Return the node table as Parquet, whose columns can be read one by one."""
         if is_parquet(self.nodes):
-            return FileTable(self.nodes, config=self.config)
-        path = self.work / "nodes.parquet"
+            return FileTable(self.nodes, self.config)
+        path, cells = self.work / "nodes.parquet", FileTable(self.nodes, self.config)
         if "table" not in self.done:
             self.report("read nodes", 0, 1)
-            FileTable(self.nodes, node_texts(self.nodes, self.how), self.config).write_parquet(path)
+            cells.write_parquet(path)
             sync_file(path)
             self._finish("table", {})
-        return FileTable(path, config=self.config)
+        return FileTable(path, self.config, cells.column_names)
 
     def _features(self, table: FileTable, found: Nodes) -> dict[str, Any]:
         """Write the features row after row, and return what the files hold."""
@@ -220,16 +230,13 @@ class _Import:
     def _ends(self, places: Places, first: int, skip: int) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         rows = min(_ROWS, self._most // 8)
         for number, path in enumerate(self.edges[first:], start=first):
-            table = FileTable(path, self._id_columns(path), self.config)
-            named, row = (str(self.nodes), str(path)), 1 if is_parquet(path) else 2
+            table = FileTable(path, self.config)
+            named, row = (str(self.nodes), str(path)), table.first_row
             done = skip if number == first else 0
             for source, target, _ in edge_batches(table, places, self.how, named, row, rows, done):
                 yield number, source, target
                 done += len(source)
                 self.report(f"sort {path.name}", done, table.num_rows or done + 1)
-
-    def _id_columns(self, path: Path) -> Callable[[list[str]], set[str | None]]:
-        return lambda names: {*edge_names(names, self.how, str(path))}
 
     def _write_run(self, keys: np.ndarray, num_nodes: int, state: dict[str, Any]) -> None:
         path = self.work / f"run-{state['runs']}"

@@ -6,19 +6,22 @@ columns are public; values and the ends of edges may not be, so errors name thei
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato._optional import require
-from sfumato.graph._tables import FileTable, documents_of, existing, file_table, guarded, table
-from sfumato.graph.build import Reading, build_graph, edge_names, id_name
+from sfumato.graph._tables import FileTable, documents_of, existing, file_table, first_row, guarded, table
+from sfumato.graph.build import Reading, build_graph, read_facts
+from sfumato.graph.columns import edge_names, unread
+from sfumato.graph.described import edge_columns, node_columns
 from sfumato.graph.dropped import tell_dropped
-from sfumato.graph.schema import Schema, label_columns
+from sfumato.graph.schema import Schema
 from sfumato.graph.text import with_texts
 
 if TYPE_CHECKING:
+    from sfumato.graph.cells import ReadColumn, Told
     from sfumato.graph.documents import Report
     from sfumato.graph.graph import Graph
 
@@ -42,14 +45,16 @@ def read_csv(
     report: Report | None = None,
     edge_weight: str | None = None,
     max_weight: float | None = None,
+    told: Told | None = None,
 ) -> Graph:
     r"""Read a graph from a node file and an edge file, both CSV with a header row.
 
     Node file: one row for each node. ``id_column`` (default: a column called id or node, else the first) holds integers or
     text; ``label`` one class for each node, missing allowed, or several columns of 0 and 1
     (:class:`~sfumato.graph.targets.Targets`); ``role`` train, val, test or none; ``features`` (default: all other columns)
-    numbers, or text and booleans that become one-hot columns, all zero where missing. A missing number becomes the middle of its
-    declared range, else 0 (:attr:`~sfumato.graph.schema.Column.default`).
+    numbers, or text and booleans that become one-hot columns, all zero where missing. All rows decide which
+    (:mod:`sfumato.graph.cells` has the rule). A missing number becomes the middle of its declared range, else 0
+    (:attr:`~sfumato.graph.schema.Column.default`).
     Edge file: one row for each edge; ``source`` and ``target`` default to columns of such names, else the first two.
     ``edge_weight`` names a column of weights >= 0, which are clipped to the public ``max_weight``
     (:mod:`sfumato.graph.weights`). Other columns are not read, and a :class:`~sfumato.errors.DroppedWarning` names them. A row
@@ -80,6 +85,7 @@ def read_csv(
         report: is told how far texts are encoded.
         edge_weight: column of the edges' weights; None takes the schema's word, else reads none.
         max_weight: the weight that counts in full, known without this data; None takes the schema's word.
+        told: is told of each table what its columns were taken for (:class:`~sfumato.graph.cells.ReadColumn`).
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -91,9 +97,10 @@ def read_csv(
     """
     how = Reading(
         label, Schema.read(schema), directed, id_column, role, features, source, target, self_loops, name, text,
-        text_features, report, edge_weight, max_weight,
+        text_features, report, edge_weight, max_weight, told,
     )  # fmt: skip
-    return read_tables(read_nodes(nodes, how), read_edges(edges, how), how, (str(nodes), str(edges)), first_row=2)
+    rows = first_row(nodes), first_row(edges)
+    return read_tables(read_nodes(nodes), read_edges(edges), how, (str(nodes), str(edges)), rows)
 
 
 def read_parquet(nodes: str | Path, edges: str | Path, **how: Any) -> Graph:
@@ -104,36 +111,53 @@ def read_parquet(nodes: str | Path, edges: str | Path, **how: Any) -> Graph:
     return read_tables(FileTable(nodes), FileTable(edges), Reading(**how), (str(nodes), str(edges)))
 
 
-def read_tables(nodes: Any, edges: Any, how: Reading, places: tuple[str, str], first_row: int = 1) -> Graph:
+def read_tables(nodes: Any, edges: Any, how: Reading, places: tuple[str, str], rows: tuple[int, int] = (1, 1)) -> Graph:
     """Build a graph from two tables, ``nodes`` and ``edges``, and name the columns of edges that are not read.
 
-    ``how`` says what their columns mean, ``places`` names the tables in messages, and rows are counted from ``first_row``.
+    ``how`` says what their columns mean, ``places`` names the tables in messages, and ``rows`` are the numbers
+    of their first rows there.
     """
-    graph = build_graph(nodes, edges, how, places, first_row)
+    graph = build_graph(nodes, edges, how, places, rows)
     ends = edge_names(edges.column_names, how, places[1])
     used = {*ends, *(how.weight or ())}
-    tell_dropped(
-        (column for column in edges.column_names if column not in used), places[1], 2, weighted=bool(how.weight)
-    )
+    tell_dropped(unread(edges.column_names, [*used]), places[1], 2, weighted=bool(how.weight))
     if how.text_features is None:
         return graph
     return with_texts(graph, documents_of(nodes, how.text, places[0]), how.text_features, how.report)
 
 
-def read_nodes(path: str | Path, how: Reading) -> Any:
-    """Read a node file, CSV or Parquet, as an Arrow table; ``how`` says what its columns mean."""
-    return file_table(path, node_texts(path, how))
+def describe_tables(
+    nodes: Any, edges: Any, how: Reading, places: tuple[str, str], rows: tuple[int, int] = (1, 1)
+) -> tuple[tuple[ReadColumn, ...], tuple[ReadColumn, ...]]:
+    """Return what each column of a node table and of an edge table is taken for, without building features or arcs.
+
+    Args:
+        nodes: an Arrow table, or a :class:`~sfumato.graph._tables.FileTable`.
+        edges: such a table.
+        how: what the columns mean.
+        places: name the two tables in errors.
+        rows: the numbers of their first rows in errors.
+
+    Raises:
+        DataError: a table is empty, lacks a column, or holds what does not fit.
+        SchemaError: a table does not fit the schema.
+
+    >>> import pyarrow as pa
+    >>> table = pa.table({"id": ["a", "b"], "age": ["3", "NA"], "year": ["2004", "2005"]})
+    >>> links = pa.table({"from": ["a"], "to": ["b"]})
+    >>> for column in describe_tables(table, links, Reading(label="year"), ("nodes", "edges"))[0]:
+    ...     print(column.name, column.use, column.kind, column.count, column.missing)
+    id id text None 0
+    age feature number None 1
+    year label category 2 0
+    """
+    found = read_facts(nodes, how, places[0], rows[0])
+    return node_columns(nodes, how, places[0], found), edge_columns(edges.column_names, how, places[1], found.ids)
 
 
-def node_texts(path: str | Path, how: Reading) -> Callable[[list[str]], set[str | None]]:
-    """Return which columns of a CSV node file stay text, by the names of all; ``how`` says what they mean."""
-    public = Schema.read(how.schema)
-
-    def texts(names: list[str]) -> set[str | None]:
-        declared_labels = label_columns(how.label or public.label) if public.classes else ()
-        return {*public.columns, id_name(names, how, public, str(path)), *declared_labels, *how.text}
-
-    return texts
+def read_nodes(path: str | Path) -> Any:
+    """Read a node file, CSV or Parquet, as an Arrow table."""
+    return file_table(path)
 
 
 def read_texts(
@@ -161,12 +185,12 @@ def read_texts(
     declared = Schema(id=Schema.read(schema).id)
     how = Reading(schema=declared, features=(), text=text, text_features=text_features, report=report)
     none = pa.table({name: pa.array([], pa.large_string()) for name in ("source", "target")})
-    return read_tables(read_nodes(nodes, how), none, how, (str(nodes), "no edges"), 2)
+    return read_tables(read_nodes(nodes), none, how, (str(nodes), "no edges"), (first_row(nodes), 1))
 
 
-def read_edges(path: str | Path, how: Reading) -> Any:
-    """Read an edge file, CSV or Parquet, as an Arrow table; ``how`` says what its columns mean."""
-    return file_table(path, lambda names: set(edge_names(names, how, str(path))))
+def read_edges(path: str | Path) -> Any:
+    """Read an edge file, CSV or Parquet, as an Arrow table."""
+    return file_table(path)
 
 
 def read_sql(connection: Any, nodes: str, edges: str, **how: Any) -> Graph:

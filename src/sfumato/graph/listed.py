@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import DataError
-from sfumato.graph import build, io
+from sfumato.graph import build, columns, io
+from sfumato.graph._tables import first_row
 from sfumato.graph.schema import Schema
 
 if TYPE_CHECKING:
@@ -29,9 +30,9 @@ def read_ends(edges: str | Path) -> tuple[list[str], list[str]]:
     from sfumato.graph import encode
 
     how = build.Reading()
-    table = io.read_edges(edges, how)
+    table = io.read_edges(edges)
     ends = []
-    for column in build.edge_names(table.column_names, how, str(edges)):
+    for column in columns.edge_names(table.column_names, how, str(edges)):
         ids = encode.encode_ids(table.column(column), f"column {column!r} of {edges}")
         if ids.null_count:
             raise DataError(f"Expected two ends in every row of {edges}, but column {column!r} lacks one. Fill it.")
@@ -60,6 +61,6 @@ def read_alone(
     declared = declared if features else replace(declared, columns={}, num_features=None)
     how = build.Reading(label=label, schema=declared, features=None if features else ())
     none: Any = pa.table({name: pa.array([], pa.large_string()) for name in ("source", "target")})
-    graph = build.build_graph(io.read_nodes(nodes, how), none, how, (str(nodes), "no edges"), 2)
+    graph = build.build_graph(io.read_nodes(nodes), none, how, (str(nodes), "no edges"), (first_row(nodes), 1))
     ids = graph.node_ids
     return replace(graph, node_ids=None if ids is None else ids.astype(str))

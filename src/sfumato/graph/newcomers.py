@@ -147,7 +147,7 @@ def read_new_nodes(
     """
     import pyarrow as pa
 
-    from sfumato.graph._tables import documents_of, is_parquet
+    from sfumato.graph._tables import documents_of, first_row
     from sfumato.graph.build import Reading, build_graph
     from sfumato.graph.io import read_nodes
 
@@ -161,7 +161,7 @@ def read_new_nodes(
         schema=public, directed=trained.directed, features=[*seen] or None, text=text, text_features=text_features
     )
     table, unread = (
-        read_nodes(nodes, how),
+        read_nodes(nodes),
         {*label_columns(label or declared.label), declared.role, declared.degree_column},
     )
     lacking = next((name for name in seen if name not in table.column_names), None)
@@ -172,7 +172,7 @@ def read_new_nodes(
         )
     table = table.select([name for name in table.column_names if name not in unread])
     no_edges = pa.table({name: pa.array([], pa.large_string()) for name in ("source", "target")})
-    graph = build_graph(table, no_edges, how, (str(nodes), "no edges"), 1 if is_parquet(nodes) else 2)
+    graph = build_graph(table, no_edges, how, (str(nodes), "no edges"), (first_row(nodes), 1))
     if text_features is None:
         return graph
     return with_texts(graph, documents_of(table, text, str(nodes)), text_features, trained=trained.feature_names)
@@ -191,15 +191,15 @@ def read_newcomers(nodes: Graph, known: Sequence[Graph], edges: str | Path) -> N
     """
     import pyarrow as pa
 
-    from sfumato.graph._tables import is_parquet
+    from sfumato.graph._tables import first_row
     from sfumato.graph.build import Reading, endpoints
     from sfumato.graph.io import read_edges
 
     check_first(nodes, known)
-    how, first_row = Reading(), 1 if is_parquet(edges) else 2
+    how, row = Reading(), first_row(edges)
     names = pa.array([name for graph in (nodes, *known) for name in node_names(graph)], pa.large_string())
     places = ("the new nodes, or those that were there before", str(edges))
-    return Newcomers.join(nodes, known, *endpoints(read_edges(edges, how), names, how, places, first_row), first_row)
+    return Newcomers.join(nodes, known, *endpoints(read_edges(edges), names, how, places, row), row)
 
 
 def _categories(feature_names: Sequence[str]) -> dict[str, tuple[str, ...]]:

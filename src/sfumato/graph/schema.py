@@ -288,7 +288,7 @@ def _names(name: str, values: Any) -> tuple[str, ...]:
     """Return distinct names as strings, the way that column values are compared with them."""
     if not isinstance(values, list | tuple) or not values or not all(isinstance(v, str | int) for v in values):
         raise SchemaError(f"Expected {name} to be a list of strings or integers, got {values!r}. Correct the schema.")
-    names = tuple(str(value).lower() if isinstance(value, bool) else str(value) for value in values)
+    names = tuple(str(value).lower() if isinstance(value, bool) else str(value).strip() for value in values)
     if len(set(names)) < len(names):
         raise SchemaError(f"Expected {name} to be distinct, got {list(names)}. Remove the repeated one.")
     return names

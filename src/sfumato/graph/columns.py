@@ -1,0 +1,198 @@
+"""Which columns of two tables mean what: by arguments, by the schema, by usual names, else by their place.
+
+A column without a name (the index of a frame that was saved along) is never taken for ids, ends or features. A table whose
+row of names looks like data is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import DataError, SchemaError
+from sfumato.graph._csv import looks_like_number
+from sfumato.graph._tables import known
+
+if TYPE_CHECKING:
+    from sfumato.graph.reading import Reading
+    from sfumato.graph.schema import Schema
+
+_ID_NAMES = ("id", "node_id", "node", "nodeid")
+_SOURCE_NAMES = ("source", "src", "from", "u", "node1", "node_1", "source_id", "from_id", "fromnodeid", "from_node_id")
+_TARGET_NAMES = ("target", "dst", "to", "v", "node2", "node_2", "target_id", "to_id", "tonodeid", "to_node_id")
+_UNNAMED = re.compile(r"\s*|Unnamed: (?P<pandas>\d+)|column(?P<duckdb>\d+)|__index_level_\d+__")
+_NAMES_FIRST = "If the first row holds values, add a row of names before it, such as "
+
+
+def has_name(names: Sequence[str], place: int) -> bool:
+    """Say whether a column has a name of its own: not that of an index, or one that a tool made of its place.
+
+    >>> [has_name(["Unnamed: 0", "id", "column7"], place) for place in range(3)]
+    [False, True, True]
+    """
+    found = _UNNAMED.fullmatch(names[place])
+    number = found and (found["pandas"] or found["duckdb"])
+    return not found or (number is not None and int(number) != place)
+
+
+def named(names: Sequence[str]) -> list[str]:
+    """Return the names of the columns that have one."""
+    return [name for place, name in enumerate(names) if has_name(names, place)]
+
+
+def id_name(names: list[str], how: Reading, schema: Schema, place: str) -> str:
+    """Return the column that holds the ids; ``place`` names the table in errors.
+
+    Args:
+        names: the columns of the table.
+        how: may name the column.
+        schema: may name the column.
+        place: names the table in errors.
+
+    Raises:
+        DataError: no column has a name, or the names look like values.
+    """
+    said = known(names, how.id_column or schema.id, place) or usual_id(names)
+    if said is not None:
+        return said
+    own = named(names)
+    _check_header(own, 1, place, "id,...", "name the column of ids with id_column (id in the schema)")
+    return own[0]
+
+
+def usual_id(names: Sequence[str]) -> str | None:
+    """Return the column that is called as ids usually are, if there is one."""
+    return next((name for name in names if name.lower() in _ID_NAMES), None)
+
+
+def edge_names(names: list[str], how: Reading, place: str) -> tuple[str, str]:
+    """Return the columns that hold the two ends of an edge.
+
+    Args:
+        names: the columns of the table.
+        how: may name the two.
+        place: names the table in errors.
+
+    Raises:
+        DataError: fewer than two columns have a name, one that is named is not there, or the names look like values.
+    """
+    source, target = known(names, how.source, place), known(names, how.target, place)
+    if source and target:
+        return source, target
+    own = named(names)
+    found = usual_ends(names)
+    if found is None:
+        _check_header(own, 2, place, "source,target", "name the columns of ends with source and target")
+        found = own[0], own[1]
+    return source or found[0], target or found[1]
+
+
+def usual_ends(names: Sequence[str]) -> tuple[str, str] | None:
+    """Return the columns that are called as the ends of edges usually are, if there are such."""
+    lower = [name.lower() for name in names]
+    for source, target in zip(_SOURCE_NAMES, _TARGET_NAMES, strict=True):
+        if source in lower and target in lower:
+            return names[lower.index(source)], names[lower.index(target)]
+    return None
+
+
+def _check_header(own: Sequence[str], least: int, place: str, example: str, hint: str) -> None:
+    if len(own) < least:
+        what = "two columns of node ids" if least == 2 else "a column of ids"
+        raise DataError(
+            f"Expected {place} to have {what}, got {', '.join(own) or 'no column with a name'}. Add what is missing; a column "
+            "without a name is not read."
+        )
+    if any(map(looks_like_number, own)):
+        raise DataError(
+            f"Expected the first row of {place} to name the columns, got numbers. {_NAMES_FIRST}{example}. If they are names, "
+            f"{hint}."
+        )
+
+
+def check_ends(
+    names: tuple[str, str], columns: Sequence[str], how: Reading, place: str, found: Callable[[str], bool]
+) -> None:
+    """Refuse an edge table whose ends were found by place, and whose names of them are both ids: it has no row of names.
+
+    Args:
+        names: of the two ends.
+        columns: all of the table.
+        how: may name the two.
+        place: names the table in errors.
+        found: whether a text is the id of a node.
+
+    Raises:
+        DataError: both names are ids.
+    """
+    if how.source or how.target or usual_ends(columns):
+        return
+    if all(found(name) for name in names):
+        raise DataError(
+            f"Expected the first row of {place} to name the columns, got two ids of nodes. {_NAMES_FIRST}source,target. If they "
+            "are names, name the columns of ends with source and target."
+        )
+
+
+def check_words(name: str, seen: Sequence[str], names: Sequence[str], how: Reading, schema: Schema, place: str) -> None:
+    """Refuse a node table whose ids were found by place, and in which a column has its own name for a value.
+
+    Args:
+        name: of the column.
+        seen: its categories or classes.
+        names: the columns of the table.
+        how: may name the column of ids.
+        schema: may name the column of ids.
+        place: names the table in errors.
+
+    Raises:
+        DataError: it has.
+    """
+    if name in seen and not (how.id_column or schema.id or usual_id(names)):
+        raise DataError(
+            f"Expected the first row of {place} to name the columns, but the name of column {name!r} is also one of its values. "
+            f"{_NAMES_FIRST}id,... If it is a name, name the column of ids with id_column (id in the schema)."
+        )
+
+
+def feature_names(
+    names: list[str], how: Reading, schema: Schema, special: tuple[str | None, ...], place: str
+) -> list[str]:
+    """Return the columns of features: those that are asked for, else all with a name that mean nothing else.
+
+    Args:
+        names: the columns of the table.
+        how: may choose features.
+        schema: may declare columns.
+        special: columns of ids, labels, roles, bounds and texts.
+        place: names the table in errors.
+
+    Raises:
+        DataError: a feature is not there, or means something else.
+        SchemaError: a column of the schema is not there, or means something else.
+    """
+    missing = [column for column in schema.columns if column not in names]
+    if missing:
+        raise SchemaError(
+            f"Expected {place} to have the column {missing[0]!r} of the schema, got the columns {', '.join(names)}. "
+            "Add it or remove it from the schema."
+        )
+    declared = [column for column in special if column in schema.columns]
+    if declared:
+        raise SchemaError(
+            f"Expected the columns of the schema to be features, but {declared[0]!r} is read as id, label, role or text. "
+            f"Remove [columns.{declared[0]}]; classes belong under classes."
+        )
+    if how.features is None:
+        return [column for column in named(names) if column not in special]
+    chosen = [column for column in how.features if known(names, column, place)]
+    for column in chosen:
+        if column in special:
+            raise DataError(f"Expected features to leave out ids, labels, roles and texts, got {column!r}. Remove it.")
+    return chosen
+
+
+def unread(names: Sequence[str], used: Sequence[Any]) -> list[str]:
+    """Return the columns with a name that are not used."""
+    return [name for name in named(names) if name not in used]

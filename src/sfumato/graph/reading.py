@@ -1,0 +1,71 @@
+"""A reading says how two tables become a graph, and what was read of the first one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import InputError
+from sfumato.graph.schema import Schema
+from sfumato.graph.weights import declared_weight
+
+if TYPE_CHECKING:
+    from sfumato.graph.cells import Told
+    from sfumato.graph.documents import Report
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A reading says how two tables become a graph: the keyword arguments that all readers share (see :func:`read_csv`).
+
+    ``label``, ``schema``, ``directed``, ``id_column``, ``role``, ``features``, ``source``, ``target``, ``self_loops``,
+    ``name``, ``text``, ``text_features``, ``edge_weight`` and ``max_weight`` are explained there. ``report`` is told of texts,
+    and ``told`` what each column of a table was taken for.
+
+    Raises:
+        InputError: ``text`` or ``text_features`` is given without the other.
+    """
+
+    label: str | Sequence[str] | None = None
+    schema: Schema | Mapping[str, Any] | str | Path | None = None
+    directed: bool | None = None
+    id_column: str | None = None
+    role: str | None = None
+    features: Sequence[str] | None = None
+    source: str | None = None
+    target: str | None = None
+    self_loops: str = "remove"
+    name: str = "graph"
+    text: Sequence[str] = ()
+    text_features: str | None = None
+    report: Report | None = None
+    edge_weight: str | None = None
+    max_weight: float | None = None
+    told: Told | None = None
+
+    def __post_init__(self) -> None:
+        if bool(self.text) != (self.text_features is not None):
+            raise InputError(
+                f"Expected columns of texts and their encoder together, got text={self.text!r} and "
+                f"text_features={self.text_features!r}. Name both, such as text=['abstract'] and text_features='hashing'."
+            )
+
+    @property
+    def weight(self) -> tuple[str, float] | None:
+        """The column of the weights of edges and their public bound; None where edges have none."""
+        return declared_weight(self.edge_weight, self.max_weight, Schema.read(self.schema).edges)
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """A read node table: everything but the values of features.
+
+    ``ids`` is an Arrow array in the order of the nodes, ``layout`` says what the columns of features become (see
+    :class:`sfumato.graph.features.Layout`), and ``fields`` are those of :class:`Graph`.
+    """
+
+    ids: Any
+    layout: Any
+    fields: dict[str, Any]
