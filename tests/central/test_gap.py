@@ -223,11 +223,11 @@ def test_hop_zero_is_the_encoder_alone(hops):
 
 
 def test_units_without_a_bounded_hop_are_refused():
-    public = small().public_facts(EDGE)
+    incident, uncapped = sf.NodeLevel(arcs="incident"), sf.NodeLevel()
     with pytest.raises(UnsupportedUnitError, match="NodeLevel\\(arcs='owned', max_out_degree=D\\)"):
-        sf.GAP().calibrate(BUDGET, sf.NodeLevel(arcs="incident"), public)
-    with pytest.raises(InputError, match="max_out_degree"):
-        sf.GAP().calibrate(BUDGET, sf.NodeLevel(), public)
+        sf.GAP().calibrate(BUDGET, incident, small().public_facts(incident))
+    with pytest.raises(InputError, match="max_out_degree to be"):
+        sf.GAP().calibrate(BUDGET, uncapped, small().public_facts(uncapped))
 
 
 @pytest.mark.parametrize("unit", [ARC, EDGE])

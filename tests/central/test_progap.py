@@ -53,15 +53,15 @@ def differing(one, two):
 
 
 def test_defaults_follow_the_unit():
-    public = small().public_facts(EDGE)
-    edge, node = (sf.ProGAP().calibrate(BUDGET, unit, public) for unit in (EDGE, NODE))
+    graph = small()
+    edge, node = (sf.ProGAP().calibrate(BUDGET, unit, graph.public_facts(unit)) for unit in (EDGE, NODE))
     assert [release.name for release in edge.releases] == [f"aggregate/{k}" for k in range(1, 6)]
     assert [release.name for release in node.releases] == [
         "stage/0", "aggregate/1", "stage/1", "aggregate/2", "stage/2", "aggregate/3", "stage/3", "aggregate/4", "stage/4",
     ]  # fmt: skip
-    assert node.event("stage/0").steps == 5 * public.num_train // min(256, public.num_train)
+    assert node.event("stage/0").steps == 5 * node.public.num_train // min(256, node.public.num_train)
     assert node.event("stage/4") == node.event("stage/0")
-    arc = sf.ProGAP().calibrate(sf.Budget(1.0, 1e-7), ARC, public)
+    arc = sf.ProGAP().calibrate(sf.Budget(1.0, 1e-7), ARC, graph.public_facts(ARC))
     assert arc.event("aggregate/3").noise_multiplier == pytest.approx(10.4618, abs=6e-5)
 
 
@@ -219,9 +219,9 @@ def test_inference_on_another_graph_charges_its_own_ledger(layerwise, hops, tmp_
 
 
 def test_units_without_a_bounded_hop_are_refused():
-    public = small().public_facts(EDGE)
+    incident = sf.NodeLevel(arcs="incident")
     with pytest.raises(UnsupportedUnitError, match="NodeLevel\\(arcs='owned', max_out_degree=D\\)"):
-        sf.ProGAP().calibrate(BUDGET, sf.NodeLevel(arcs="incident"), public)
+        sf.ProGAP().calibrate(BUDGET, incident, small().public_facts(incident))
 
 
 @BOTH

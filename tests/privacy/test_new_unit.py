@@ -64,7 +64,8 @@ from sfumato.cli import app
 commands = typer.main.get_command(app).commands
 print(*(option.help for option in commands["train"].params if option.name == "unit"))
 """
-FACTS = sf.graph.campus(60, seed=0).public_facts(Households(4))
+GRAPH = sf.graph.campus(60, seed=0)
+FACTS = GRAPH.public_facts(Households(4))
 
 
 @pytest.fixture(autouse=True)
@@ -156,7 +157,7 @@ def test_a_method_has_a_proof_where_its_card_says_so(monkeypatch):
     """A bound of a hop alone lets no method train under a unit that neither card nor verifier names."""
     monkeypatch.setitem(HOPS, "pairs", lambda *_: (3.0, 4))
     with pytest.raises(UnsupportedUnitError, match="Use one of its units"):
-        sf.GAP().calibrate(sf.Budget(1.0, 1e-6), Pairs(directed=False), FACTS)
+        sf.GAP().calibrate(sf.Budget(1.0, 1e-6), Pairs(directed=False), GRAPH.public_facts(Pairs(directed=False)))
 
 
 @dataclass(frozen=True)
@@ -168,7 +169,7 @@ class Answers(Households):
 
 def test_private_features_are_not_read_in_the_clear_where_labels_are_public():
     with pytest.raises(UnsupportedUnitError, match="DP-SGD has no bounded sensitivity"):
-        sf.MLP().calibrate(sf.Budget(1.0, 1e-6), Answers(4), FACTS)
+        sf.MLP().calibrate(sf.Budget(1.0, 1e-6), Answers(4), GRAPH.public_facts(Answers(4)))
 
 
 def test_joint_predictions_are_for_the_node_alone_where_features_are_protected():

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sfumato._validate import fail
 from sfumato.bounded.pairs import public_draws
 from sfumato.central.evidence import cosines, public_rows
+from sfumato.evaluation.request import on_graph
 from sfumato.evaluation.scores import Summary, graph_gain_recovered
 from sfumato.graph.arcs import owners
 from sfumato.graph.subgraph import adjacency
@@ -152,7 +153,8 @@ class LinkEvaluation:
 
 def without_held_out(prepared: Prepared) -> Prepared:
     """Return the prepared request with the graph of its first seed, from which the fit that is kept learns."""
-    return replace(prepared, graph=hold_out(prepared.graph, prepared.request.seeds[0]).graph)
+    graph = hold_out(prepared.graph, prepared.request.seeds[0]).graph
+    return replace(prepared, graph=graph, plan=on_graph(prepared.plan, graph))
 
 
 def evaluate_links(prepared: Prepared, first: Fitted) -> LinkEvaluation:
@@ -166,7 +168,7 @@ def evaluate_links(prepared: Prepared, first: Fitted) -> LinkEvaluation:
     for seed in request.seeds:
         held = hold_out(prepared.graph, seed)
         graph = request.source.with_roles(held.graph, seed)
-        fitted = first if seed == request.seeds[0] else prepared.plan.fit(graph, seed=seed)
+        fitted = first if seed == request.seeds[0] else on_graph(prepared.plan, graph).fit(graph, seed=seed)
         for title, scorer in _scorers(fitted, graph, seed, controls=request.controls):
             found.setdefault(title, []).append(held.score(scorer))
     scores = {

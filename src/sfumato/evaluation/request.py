@@ -192,7 +192,8 @@ class Prepared:
         for number, seed in enumerate(self.request.seeds):
             split, fitted, start = self.split(seed), first, time.perf_counter()
             if number > 0 or fitted is None:
-                fitted = plan.fit(split, seed=seed, progress=report, measure=self.request.measure)
+                ours = plan if number == 0 else on_graph(plan, split)
+                fitted = ours.fit(split, seed=seed, progress=report, measure=self.request.measure)
             if first is None:
                 first, seconds = fitted, time.perf_counter() - start
             scores.append(score(fitted, split))
@@ -264,6 +265,13 @@ def prepare(
     for seed in request.seeds if request.method.card.reads_labels else ():
         check_scorable(request.source.with_roles(graph, seed))
     return Prepared(request, graph, plan, seconds)
+
+
+def on_graph(plan: Plan, graph: Graph) -> Plan:
+    """Return the plan for a ``graph`` with the roles, or without the links, that another seed draws: its counts, where public."""
+    found, stated = graph.public_facts(plan.unit), ("num_arcs", "untrained_classes")
+    counts: dict[str, Any] = {name: getattr(found, name) for name in stated if getattr(plan.public, name) is not None}
+    return replace(plan, public=replace(plan.public, **counts)) if counts else plan
 
 
 def _prefixed(report: Progress | None, title: str) -> Progress | None:

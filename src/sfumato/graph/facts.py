@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from sfumato._validate import fail
+from sfumato.errors import InputError
 from sfumato.graph.checks import check_promises
 from sfumato.graph.splits import DEFAULT_FRACTIONS, split_sizes
 from sfumato.graph.targets import RANGE
@@ -16,6 +18,8 @@ Ranges: TypeAlias = tuple[tuple[str, float | None, float | None], ...]
 
 _WHERE_KNOWN = ("num_arcs", "untrained_classes", "degree_bounds", "image_shape", "target", "target_range", "max_weight")
 _OF_LABELS = ("classes", RANGE)
+_NEEDS = {"num_arcs": ("arcs",), "untrained_classes": ("labels", "roles")}
+"""What has to be public under a unit for a fact to be public: a fact that is missing here is public under every unit."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,12 @@ class PublicFacts:
     where no class is learned, and None otherwise: ``num_classes`` then counts labels, or is 1; ``target_range`` holds
     the limits of a number. ``max_weight`` is the declared bound of the edges' weights, if there are any that a method reads.
 
-    Errors: :class:`~sfumato.errors.InputError` for a promised degree above ``num_nodes``.
+    ``unit`` is the privacy unit under which these facts are public, which certificates name elsewhere: no plan of another unit
+    takes them. Facts that are written by hand may leave it out; then they hold only what every unit makes public, and the graph
+    that is fitted must have the same.
+
+    Raises:
+        InputError: a promised degree is above ``num_nodes``, or a fact is not public under ``unit``.
 
     >>> PublicFacts(num_nodes=4, num_train=3, num_features=2, num_classes=2, directed=False).assumed
     ()
@@ -53,15 +62,24 @@ class PublicFacts:
     target: str | None = None
     target_range: tuple[float, float] | None = None
     max_weight: float | None = None
+    unit: Any = None
 
     def __post_init__(self) -> None:
         check_promises(self.num_nodes, self.max_degree, self.mean_degree)
+        told = () if self.unit is None else _public_parts(self.unit)
+        for name, parts in _NEEDS.items():
+            if getattr(self, name) is not None and not {*parts} <= {*told}:
+                under = "without a unit" if self.unit is None else f"under {self.unit}"
+                raise InputError(
+                    f"Expected public facts without {name} {under}: it is public only where {' and '.join(parts)} are. Use "
+                    "graph.public_facts(unit), which leaves it out there."
+                )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the form that certificates keep; facts that only some data sets have are there only where they are known."""
         return {
             name: list(value) if isinstance(value, tuple) and name != "assumed" else value
-            for name, value in asdict(self).items()
+            for name, value in ((one.name, getattr(self, one.name)) for one in fields(self) if one.name != "unit")
             if (value is not None and value is not False) or name not in _WHERE_KNOWN
         }
 
@@ -81,14 +99,15 @@ def public_facts(graph: Any, unit: Any) -> PublicFacts:
         directed=graph.directed,
         max_degree=graph.max_degree,
         mean_degree=graph.mean_degree,
-        num_arcs=graph.num_arcs if "arcs" in unit.public else None,
-        untrained_classes=_untrained_classes(graph) if {"labels", "roles"} <= {*unit.public} else None,
+        num_arcs=graph.num_arcs if _told("num_arcs", unit) else None,
+        untrained_classes=_untrained_classes(graph) if _told("untrained_classes", unit) else None,
         assumed=tuple(protected),
         degree_bounds=graph.degree_bounds is not None,
         image_shape=graph.image_shape,
         target=None if graph.targets is None else graph.targets.kind,
         target_range=None if graph.targets is None else graph.targets.limits,
         max_weight=None if graph.weights is None else graph.weights.bound,
+        unit=unit,
     )
 
 
@@ -104,6 +123,17 @@ def labeled_mask(graph: Any) -> np.ndarray:
         known: np.ndarray = graph.targets.known
         return known
     return np.zeros(graph.num_nodes, dtype=bool) if graph.y is None else graph.y >= 0
+
+
+def _public_parts(given: Any) -> tuple[str, ...]:
+    parts = getattr(given, "public", None)
+    if not isinstance(parts, tuple):
+        raise fail("unit", type(given).__name__, "to be a unit such as sf.EdgeLevel(directed=False), or None")
+    return parts
+
+
+def _told(fact: str, unit: Any) -> bool:
+    return {*_NEEDS[fact]} <= {*unit.public}
 
 
 def _untrained_classes(graph: Any) -> int | None:

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 
 _LONGEST_NAME = 200
 _MOST_ASSUMED = 10_000
+_ALWAYS = ("num_nodes", "num_features", "image_shape", "directed", "max_weight", "degree_bounds")
+_OF_LABELS = ("num_train", "num_classes", "target", "target_range")
+_IF_STATED = ("num_arcs", "untrained_classes", "max_degree", "mean_degree")
+"""Facts of a plan that are compared with those of a graph; a test tells of one that is in none of the three."""
 LEARNERS = ("gap", "progap", "mlp")
 """Methods that learn several labels of a node, or a number; a test compares it with the cards."""
 _READS = dict.fromkeys(("label-messages", "piloted-messages", "promised-messages", "lpgnet"), "messages are")
@@ -122,7 +126,7 @@ def check_asked(budget: Budget | None, unit: Unit, public: PublicFacts) -> None:
     """Refuse what stands in the place of another argument of ``calibrate``; ``budget``, ``unit`` and ``public`` are its own.
 
     Raises:
-        InputError: one of them is of another class.
+        InputError: one of them is of another class, or the facts are those of another unit.
 
     >>> check_asked(1.0, None, None)
     Traceback (most recent call last):
@@ -132,6 +136,30 @@ def check_asked(budget: Budget | None, unit: Unit, public: PublicFacts) -> None:
         check_kind(Budget, "Use sf.Budget(epsilon, delta).", budget=budget)
     check_kind(Unit, "Use a unit such as sf.EdgeLevel(directed=False).", unit=unit)
     check_kind(PublicFacts, "Use graph.public_facts(unit).", public=public)
+    under(unit, public)
+
+
+def under(unit: Unit, public: PublicFacts) -> PublicFacts:
+    """Return facts as those of a ``unit``, which they must have been made for; facts made by hand become its own.
+
+    What is public under one unit may be protected under another, and a plan states its facts in the certificate. Every plan
+    goes through here, whoever makes it. ``public`` are the facts of the graph.
+
+    Raises:
+        InputError: they were made for another unit, or hold what is protected under this one.
+
+    >>> from sfumato.privacy.units import EdgeLevel, NodeLevel
+    >>> facts = PublicFacts(4, 3, 2, 2, directed=False, untrained_classes=1, unit=EdgeLevel(directed=False))
+    >>> under(NodeLevel(), facts)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    sfumato.errors.InputError: Expected public facts that were made for NodeLevel(max_out_degree=None, ...), got those of EdgeL...
+    """
+    if public.unit is not None and public.unit != unit:
+        raise InputError(
+            f"Expected public facts that were made for {unit}, got those of {public.unit}: what is public there may be protected "
+            "here. Use graph.public_facts(unit) with this very unit."
+        )
+    return replace(public, unit=unit)
 
 
 def check_target(method: Method, unit: Unit, public: PublicFacts) -> None:
@@ -182,24 +210,44 @@ def as_read(method: Method, public: PublicFacts) -> PublicFacts:
     return replace(public, max_weight=None)
 
 
-def check_same(planned: PublicFacts, found: PublicFacts, *, learns: bool) -> None:
-    """Refuse a graph with other public counts than those that a plan was calibrated for.
+def check_same(planned: PublicFacts, found: PublicFacts, *, labels: bool) -> None:
+    """Refuse a graph with other public facts than those that a plan was calibrated for, which its certificate states.
 
-    ``planned`` are the facts of the plan, ``found`` those of the graph; a method that ``learns`` compares training nodes and
-    classes, too.
+    A fact that the plan leaves out, such as a promise, need not be left out by the graph.
+
+    Args:
+        planned: the facts of the plan.
+        found: the facts of the graph, under the same unit.
+        labels: whether the method reads labels; else facts about them are not compared, since it is given none.
 
     Raises:
-        DataError: a count differs.
+        DataError: a fact differs, or something was read off the data that the certificate would not list.
     """
-    learned = ("num_train", "num_classes", "target", "target_range") if learns else ()
-    names = ("num_nodes", "num_features", "image_shape", "directed", "max_weight", *learned)
-    for name in names:
+    remedy = "Calibrate with this graph's public_facts(unit)."
+    for name in (*_ALWAYS, *(_OF_LABELS if labels else ()), *_IF_STATED):
         expected, got = getattr(planned, name), getattr(found, name)
-        if expected != got:
+        if expected != got and not (expected is None and name in _IF_STATED):
             raise DataError(
-                f"Expected a graph with {name}={expected} as the plan was calibrated for, got {_told(found, name)}. "
-                "Calibrate with this graph's public_facts(unit)."
+                f"Expected a graph with {name}={expected} as the plan was calibrated for, got {_told(found, name)}: the "
+                f"certificate states it. {remedy}"
             )
+    hidden = [fact for fact in found.assumed if fact not in planned.assumed]
+    if hidden:
+        raise DataError(
+            f"Expected a graph that assumes no more to be public than the plan was calibrated for, got {hidden[0]!r}, which the "
+            f"certificate would not list. {remedy}"
+        )
+
+
+def as_inferred(trained: PublicFacts, public: PublicFacts) -> PublicFacts:
+    """Return the facts of another graph as an inference states them: one without classes has those of training.
+
+    ``trained`` are the facts of the plan of training, or of that of the inference, and ``public`` those of the other graph.
+    """
+    if public.num_classes:
+        return public
+    known = {name: getattr(trained, name) for name in ("num_classes", "target", "target_range")}
+    return replace(public, num_train=0, untrained_classes=None, **known)
 
 
 def check_as_trained(trained: PublicFacts, public: PublicFacts) -> None:
@@ -220,30 +268,6 @@ def check_as_trained(trained: PublicFacts, public: PublicFacts) -> None:
 def _told(facts: PublicFacts, name: str) -> Any:
     """A fact as a message may name it: limits that were read off protected numbers are two of these numbers."""
     return "others, which are protected" if name == "target_range" and RANGE in facts.assumed else getattr(facts, name)
-
-
-def check_stated(planned: PublicFacts, found: PublicFacts) -> None:
-    """Refuse a graph whose promises are others than a certificate would state, or that assumes more to be public.
-
-    ``planned`` are the facts of the plan, which the certificate states, and ``found`` those of the graph.
-
-    Raises:
-        DataError: bounds on degrees differ, or what was read off the data would not be listed.
-    """
-    remedy = "Calibrate with this graph's public_facts(unit)."
-    for name in ("max_degree", "degree_bounds"):
-        stated, is_there = getattr(planned, name), getattr(found, name)
-        if stated is not None and stated != is_there:
-            raise DataError(
-                f"Expected a graph with {name}={stated} as the plan was calibrated for, got {is_there}: the certificate states "
-                f"it. {remedy}"
-            )
-    hidden = [fact for fact in found.assumed if fact not in planned.assumed]
-    if hidden:
-        raise DataError(
-            f"Expected a graph that assumes no more to be public than the plan was calibrated for, got {hidden[0]!r}, which the "
-            f"certificate would not list. {remedy}"
-        )
 
 
 def check_learnable(graph: Graph, unit: Unit, *, labeled: bool = True) -> None:

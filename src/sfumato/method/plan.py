@@ -56,19 +56,20 @@ class Plan(ShownPlan, Planned):
     ``epsilon`` and ``delta`` are the claim; both are None without privacy.
 
     Raises:
-        InputError: a number of the plan has a form that no certificate holds.
+        InputError: a number of the plan has a form that no certificate holds, or the facts are those of another unit.
         UnsupportedUnitError: the method's card does not name the unit.
         UnsupportedTargetError: the method does not learn such targets.
     """
 
     def __post_init__(self) -> None:
+        public = checks.under(self.unit, self.public)
         if self.unit.private and self.unit.name not in self.method.card.units:
             raise UnsupportedUnitError(
                 f"Method {self.method.name!r} has no proof under unit {self.unit.name}. Use one of its units: "
                 f"{', '.join(self.method.card.units) or 'none'}."
             )
-        checks.check_target(self.method, self.unit, self.public)
-        object.__setattr__(self, "public", checks.as_read(self.method, self.public))
+        checks.check_target(self.method, self.unit, public)
+        object.__setattr__(self, "public", checks.as_read(self.method, public))
         for method in (self.method, *self.method.choices):
             checks.check_settings(method)
 
@@ -94,7 +95,7 @@ class Plan(ShownPlan, Planned):
         """List what is implausible about the plan, from public facts alone; its certificate says so too."""
         claim, method = {"epsilon": self.epsilon, "delta": self.delta}, self.method
         learns, links = method.origin is None, method.card.reads_links
-        return implausible(method.name, self.unit, claim, asdict(self.public), method.settings, learns, links)
+        return implausible(method.name, self.unit, claim, self.public.to_dict(), method.settings, learns, links)
 
     def warned(self) -> Plan:
         """Return the plan after its caveats were given to Python's warnings."""
@@ -217,11 +218,11 @@ class Plan(ShownPlan, Planned):
         checks.check_names(graph, self.public.assumed)
         learns, card = self.method.origin is None, self.method.card
         known = facts if card.reads_weights else replace(facts, max_weight=None)
-        checks.check_same(self.public, known, learns=learns and card.reads_labels)
         if not learns:
             self.method.check(graph)
+            checks.check_same(self.public, checks.as_inferred(self.public, known), labels=card.reads_labels)
             return
-        checks.check_stated(self.public, facts)
+        checks.check_same(self.public, known, labels=card.reads_labels)
         if self.method.card.reads_labels:
             checks.check_learnable(graph, self.unit, labeled=labeled)
         if graph.y is not None or not self.method.card.reads_labels:
@@ -281,11 +282,10 @@ class Fitted(ReleasedRows, ShownFit):
         Raises:
             InputError: the method has no inductive form, the unit is another, or ``public`` does not fit the model.
         """
+        checks.check_asked(budget, unit, public)
         origins = self.origins()
         inference = self.plan.method.inductive(Origin(self.weights, self.graph_key, origins))
-        if public.num_classes == 0:
-            known = {name: getattr(self.plan.public, name) for name in ("num_classes", "target", "target_range")}
-            public = replace(public, num_train=0, **known)
+        public = checks.as_inferred(self.plan.public, public)
         if unit != self.plan.unit:
             remedy = "Weights trained under another unit would be certified for more than they protect."
             raise fail("unit", unit, f"to be the unit of training, {self.plan.unit}", remedy)
@@ -353,9 +353,9 @@ class Fitted(ReleasedRows, ShownFit):
         entries = [json.loads(line) for line in stored.ledger_text.splitlines()]
         plan_entry = entries[0]["plan"]
         releases = tuple(Release.from_dict(release) for release in plan_entry["releases"])
-        public = PublicFacts(**_tuples(spec["public"]))
-        budget = Budget(**spec["budget"]) if spec["budget"] else None
         unit = unit_from_dict(spec["unit"])
+        public = PublicFacts(**_tuples(spec["public"]), unit=unit)
+        budget = Budget(**spec["budget"]) if spec["budget"] else None
         plan = Plan(method, unit, budget, public, releases, certificate.epsilon, certificate.delta)
         ledger = Ledger({k: v for k, v in plan_entry.items() if k != "releases"}, releases).charge_all()
         if ledger.head != entries[-1]["hash"]:
