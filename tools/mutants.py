@@ -1,9 +1,9 @@
 """Change one line at a time in the packages that guarantees rest on, and see whether a test notices.
 
 ``python tools/mutants.py`` copies the tree to ``build/mutants/tree``, runs all tests there once to learn which of them reach
-which line, and then tries a seeded sample of small changes in the copy: for each the tests that reach its line, those of its
-own package first, until one fails or the time is over. What was done is kept, and the next call goes on. The score and the
-changes that no test noticed are printed and written to ``build/mutants/score.md``.
+which line, and then tries a seeded sample of small changes in the copy. For each it runs the examples in its file and the
+tests that reach its line, those of its own package first, until one fails or the time is over. What was done is kept, and the
+next call goes on. The score and the changes that no test noticed are printed and written to ``build/mutants/score.md``.
 """
 
 from __future__ import annotations
@@ -85,6 +85,9 @@ class Tree:
                 elif (root / part).exists():
                     shutil.copy2(root / part, self.path / part)
             (work / "digest").write_text(self.digest)
+        shutil.copytree(
+            root / "src", self.path / "src", ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True
+        )
 
     def reach(self, folders: tuple[str, ...]) -> dict[str, dict[int, set[str]]]:
         """Learn which tests run which line of which file; line 0 stands for any line of a function."""
@@ -119,7 +122,7 @@ class Tree:
         }
 
     def attempt(self, one: Mutation, number: int, tests: list[str], seconds: float) -> str:
-        """Whether these tests notice a change: by which, ``hangs``, or nothing if they pass."""
+        """Whether examples of its file or these tests notice a change: by which, ``hangs``, or nothing if they pass."""
         file = self.path / one.path
         source, before = file.read_bytes(), file.stat()
         sys.stdout.flush()
@@ -128,7 +131,7 @@ class Tree:
             os.utime(file, (10**9 + number, 10**9 + number))  # no bytecode of another change is taken for this one's
             child = os.fork()
             if not child:
-                self._run(tests, seconds)
+                self._run([one.path, *tests], seconds)
             until = time.monotonic() + PATIENCE * seconds
             while not (ended := os.waitpid(child, os.WNOHANG))[0] and time.monotonic() < until:
                 time.sleep(0.02)
@@ -153,6 +156,7 @@ class Tree:
     def _run(self, tests: list[str], seconds: float) -> None:
         """In the child: run tests, and leave without a word."""
         try:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.setsid()
             os.chdir(self.path)
             os.environ.update(self.environment)
@@ -162,7 +166,9 @@ class Tree:
             sys.dont_write_bytecode = True
             sys.path[0] = str(self.path / "src")
             watch = Watch(seconds)
-            code = pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:xdist", *tests], plugins=[watch])
+            code = pytest.main(
+                ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--doctest-modules", *tests], plugins=[watch]
+            )
             if watch.failed or code in (pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR):
                 (self.work / "failed").write_text(watch.failed or "tests are not found any more")
                 os._exit(FAILED)
@@ -234,7 +240,7 @@ def main() -> None:
         name = f"{one} at {one.start}"
         if name not in done:
             tests = chosen(one, reach[one.path], asked.seed)
-            done[name] = tree.attempt(one, number, tests, asked.seconds) if tests else ""
+            done[name] = tree.attempt(one, number, tests, asked.seconds)
             with kept.open("a") as file:
                 file.write(json.dumps({"change": name, "by": done[name], "tests": len(tests)}) + "\n")
             print(f"{one}: {done[name] or 'NOT NOTICED'}", flush=True)
