@@ -1,0 +1,90 @@
+"""Defaults of methods and functions, what cards say, and named constants are those that are written down in defaults.json.
+
+Such a number decides what a run costs and reaches, and hardly another test would see it move. Whoever changes one on
+purpose writes the file anew (``python tests/golden/test_defaults.py``) and says so in the changelog.
+"""
+
+import ast
+import dataclasses
+import inspect
+import json
+from pathlib import Path
+
+import sfumato
+from sfumato.catalog import _HOMES, _import
+
+FILE = Path(__file__).with_name("defaults.json")
+SOURCE = Path(sfumato.__file__).parent
+PACKAGES = (
+    "bounded", "central", "classlevel", "collect", "local", "method", "noise", "pate", "privacy", "randomizers", "record",
+    "verify",
+)  # fmt: skip
+IN_WORDS = {"summary", "citations", "title", "defaults", "options", "words"}  # said elsewhere, or tested there
+
+
+def plain(value):
+    """Literals as they are; a thing of the library by its fields; anything else by its class."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = [one.name for one in dataclasses.fields(value) if one.init and one.name not in IN_WORDS]
+        return {name: plain(getattr(value, name)) for name in fields}
+    if isinstance(value, dict):
+        return {str(name): plain(one) for name, one in value.items()}
+    if isinstance(value, tuple | list):
+        return [plain(one) for one in value]
+    return value if value is None or isinstance(value, bool | int | float | str) else type(value).__name__
+
+
+def defaults(function):
+    """The defaults of the parameters of a function or class; nothing where there is no signature."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return {}
+    return {one.name: plain(one.default) for one in parameters if one.default is not one.empty}
+
+
+def constants(path):
+    """The named constants of a file in which there is a number, as they are written."""
+    found = {}
+    for node in ast.parse(path.read_text()).body:
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        value = getattr(node, "value", None)
+        numbers = value and [one for one in ast.walk(value) if isinstance(getattr(one, "value", None), int | float)]
+        if numbers and isinstance(target, ast.Name) and target.id.isupper():
+            found[target.id] = ast.unparse(value)
+    return found
+
+
+def written():
+    """What the file should hold."""
+    files = sorted(path for name in PACKAGES for path in (SOURCE / name).rglob("*.py"))
+    methods = {name: _import(home) for name, home in _HOMES.items()}
+    functions = {name: defaults(getattr(sfumato, name)) for name in sfumato.__all__ if callable(getattr(sfumato, name))}
+    return {
+        "cards": {name: plain(method.card) for name, method in sorted(methods.items())},
+        "defaults": {name: defaults(method) for name, method in sorted(methods.items())},
+        "functions": {name: found for name, found in sorted(functions.items()) if found},
+        "constants": {path.relative_to(SOURCE).as_posix(): found for path in files if (found := constants(path))},
+    }
+
+
+def test_defaults_are_those_that_are_written_down():
+    """What is new has no line yet, and needs none."""
+    found, kept = json.loads(json.dumps(written())), json.loads(FILE.read_text())
+    for part, entries in kept.items():
+        for name, values in entries.items():
+            there = {key: found[part].get(name, {}).get(key, "gone") for key in values}
+            assert there == values, f"{part} of {name}: write the file anew, and say it in the changelog"
+
+
+def text():
+    """One line for each entry, so that changes of several do not conflict."""
+    parts = []
+    for part, entries in written().items():
+        lines = [f"  {json.dumps(name)}: {json.dumps(values, sort_keys=True)}" for name, values in entries.items()]
+        parts.append(f" {json.dumps(part)}: {{\n" + ",\n".join(lines) + "\n }")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+if __name__ == "__main__":
+    FILE.write_text(text())
