@@ -1,7 +1,11 @@
 """What a server holds stays bounded, and what is held or forgotten locks nobody out."""
 
 import asyncio
+import json
+import threading
+import time
 
+import httpx
 import pytest
 from devices import OPEN, SERVER_KEY, TOKEN, FakeDevice, label_schema
 from starlette.testclient import TestClient
@@ -177,3 +181,30 @@ def test_of_too_many_known_the_older_half_is_forgotten_and_read_again(store, mon
     assert [intake.knows(device.user) for device in devices] == [False] * 3 + [True] * 2 + [False]
     found = intake.batch(devices[5].batch(*[device.coded() for device in devices[3:]]))
     assert len(found.uploads) == 3
+
+
+@pytest.mark.parametrize(("name", "path"), [("enrol", "/users"), ("add", "/reports")])
+def test_a_server_that_stops_commits_what_waits_before_it_lets_go_of_the_store(store, monkeypatch, name, path):
+    store.enrol([BOB.enrolment])
+    seen, real, entered = [], getattr(store, name), threading.Event()
+
+    def slow(items):
+        entered.set()
+        time.sleep(0.05)
+        seen.append("committed")
+        return real(items)
+
+    monkeypatch.setattr(store, name, slow)
+    monkeypatch.setattr(store, "dispose", lambda: seen.append("let go"))
+    app = create_app(SCHEMA, store, SERVER_KEY, TOKEN, clock=lambda: OPEN)
+    content = json.dumps(ADA.code).encode() if path == "/users" else BOB.body()
+
+    async def act():
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
+            async with app.router.lifespan_context(app):
+                sent = asyncio.create_task(client.post(path, content=content))
+                await asyncio.to_thread(entered.wait)
+            assert seen == ["committed", "let go"]
+            return (await sent).status_code
+
+    assert asyncio.run(act()) == 201

@@ -8,7 +8,7 @@ from sfumato.errors import InputError
 from sfumato.graph import campus
 from sfumato.local import LPGNN
 
-GRAPH = campus()
+GRAPH = campus(200)
 UNIT = sf.EdgeLevel(directed=False)
 FACTS = GRAPH.public_facts(UNIT)
 BUDGET = sf.Budget(1.0, 1e-6)
