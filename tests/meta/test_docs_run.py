@@ -262,20 +262,20 @@ def test_every_replaced_or_skipped_line_is_written_somewhere():
 
 
 @pytest.mark.parametrize(
-    "block",
+    ("block", "error", "said"),
     [
-        "```python\nundefined_name\n```\n",
-        "```sh\nrm -r runs\n```\n",
-        "```sh\nsfumato budget noise --epsilon 1\n```\n",
-        "```sh\nsfumato experiment run small.toml\n```\n",
-        "```toml\n[open\n```\n",
-        "```json\n{'a': 1}\n```\n",
-        "```yaml\na: 1\n```\n",
-        "```python\nprint('epsilon 1.5')\n```\n\n```text\ndelta 1.5\n```\n",
+        ("```python\nundefined_name\n```\n", NameError, "undefined_name"),
+        ("```sh\nrm -r runs\n```\n", AssertionError, "list it in NOT_RUN"),
+        ("```sh\nsfumato budget noise --epsilon 1\n```\n", AssertionError, "sfumato budget noise --epsilon 1"),
+        ("```sh\nsfumato experiment run small.toml\n```\n", AssertionError, "sfumato experiment run small.toml"),
+        ("```toml\n[open\n```\n", tomllib.TOMLDecodeError, "at line 1"),
+        ("```json\n{'a': 1}\n```\n", json.JSONDecodeError, "line 1 column 2"),
+        ("```yaml\na: 1\n```\n", pytest.fail.Exception, "a block in 'yaml'"),
+        ("```python\nprint('epsilon 1.5')\n```\n\n```text\ndelta 1.5\n```\n", AssertionError, "delta 1.5"),
     ],
 )
-def test_a_faulty_block_fails(block, run_page):
-    with pytest.raises((Exception, pytest.fail.Exception)):
+def test_a_faulty_block_fails(block, error, said, run_page):
+    with pytest.raises(error, match=re.escape(said)):
         run_page(block, outputs=True)
 
 

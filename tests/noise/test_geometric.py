@@ -148,6 +148,18 @@ def test_keyed_noise_reads_further_bits_of_its_own(monkeypatch):
     assert keyed_discrete_laplace(KEY, Fraction(30), 0, 40).tolist() == whole.tolist()
 
 
+def test_the_two_draws_of_a_difference_read_other_further_bits(monkeypatch):
+    read = []
+
+    def asked(rate, words, extend):
+        read.append([[next(more) for more in [extend(i)] for _ in range(2)] for i in range(len(words))])
+        return geometric(rate, words, extend)
+
+    monkeypatch.setattr(module, "geometric", asked)
+    keyed_discrete_laplace(KEY, Fraction(30), 0, 8)
+    assert len(np.unique(read)) == 2 * 8 * 2
+
+
 @pytest.mark.parametrize("scale", [Fraction(0), Fraction(-1), Fraction(2**50 + 1)], ids=str)
 def test_scales_out_of_range(scale):
     with pytest.raises(InputError, match="Expected scale to be above 0"):

@@ -216,3 +216,34 @@ def test_probability_out_of_range(probability):
 
 def test_guarantee_is_stated():
     assert rectangles.SAMPLER_TAU == 2.0**-100
+
+
+def test_no_block_of_bits_is_read_for_two_purposes(monkeypatch):
+    """With every candidate undecided by floats: its own bits, further bits of U and of Y, and the bits of each retry."""
+    from sfumato.noise import _kernel
+
+    stream, read, decided = Stream(KEY), [], []
+
+    class Noted:
+        counter_mode = stream.counter_mode
+
+        def at(self, index, attempt):
+            read.extend((int(i), int(attempt)) for i in index)
+            return stream.at(index, attempt)
+
+    judge, reference = _kernel.judge, rectangles.exact
+
+    def unsure(words, *rest):
+        values, status = judge(words, *rest)
+        return values, np.full_like(status, _kernel.OPEN)
+
+    def noted(law, scale, word, height, further_u, further_y):
+        decided.append((further_u, further_y))
+        value, kept = reference(law, scale, word, height, further_u, further_y)
+        return value, _kernel.KEPT if kept else _kernel.OPEN
+
+    monkeypatch.setattr(_kernel, "judge", unsure)
+    monkeypatch.setattr(rectangles, "exact", noted)
+    rectangles.draw(rectangles.GAUSSIAN, 50.0, Noted(), 0, 4000)
+    assert len(read) == len(set(read)) >= 3 * len(decided) > 30
+    assert all(u != y for u, y in decided)

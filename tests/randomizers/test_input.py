@@ -18,7 +18,10 @@ from sfumato.randomizers import (
     PrivUnit,
     RandomizedResponse,
     Sketch,
+    SubsetSelection,
+    UnaryEncoding,
 )
+from sfumato.randomizers.randomized_response import Labels
 
 
 @pytest.mark.parametrize(
@@ -73,10 +76,22 @@ def test_values_of_a_wrong_shape_or_kind_are_refused(randomizer):
     assert len(randomizer.encode(np.ones((0, 3)), SecretWords())) == 0
 
 
+def below(kind):
+    return {kind}.union(*map(below, kind.__subclasses__()))
+
+
 def test_labels_outside_the_classes_count_as_the_first():
-    for randomizer in (RandomizedResponse(3, 1.0), LocalHashing(3, 1.0)):
-        for wrong in (-1, 3, 2**62):
-            assert randomizer.pmf(np.array(wrong)) == randomizer.pmf(np.array(0))
+    kinds = {kind for kind in below(Labels) if kind is not Labels}
+    assert {RandomizedResponse, UnaryEncoding, LocalHashing, SubsetSelection} <= kinds
+    for randomizer in (kind(3, 1.0) for kind in kinds):
+        asked = {
+            name: np.full(50, label) for name, label in (("first", 0), ("below", -1), ("above", 3), ("far", 2**62))
+        }
+        sent = {name: randomizer.encode(labels, SecretWords(bytes(32))) for name, labels in asked.items()}
+        for name, reports in sent.items():
+            np.testing.assert_array_equal(reports.values, sent["first"].values)
+            assert randomizer.pmf(asked[name][0]) == randomizer.pmf(np.array(0))
+        assert (randomizer.encode(np.full(50, 2), SecretWords(bytes(32))).values != sent["first"].values).any()
         with pytest.raises(InputError, match="integers"):
             randomizer.encode(np.array([0.5]), SecretWords())
 

@@ -12,6 +12,7 @@ from sfumato.bounded.promise import (
     GRID,
     copies_to,
     load_weight,
+    noisy,
     pair_sums,
     pair_weights,
     promised_sensitivity,
@@ -232,3 +233,22 @@ def test_rounding_is_paid_for_up_to_large_promises():
         assert moved(left, right, 3) <= 3 / bound
     with pytest.raises(InputError, match="Promise less"):
         promise.rounding_slack(np.array([200_000]))
+
+
+def test_more_arcs_in_than_promised_are_refused_as_arcs_out_are():
+    """A receiver with k senders moves k loads: its bound on arcs in is what the proof divides by."""
+    outward, inward = np.zeros((5, 5), bool), np.zeros((5, 5), bool)
+    outward[0, 1:], inward[1:, 0] = True, True
+    receives, classes = np.array([True, False, False, False, False]), np.array([-1, 0, 1, 0, 1])
+    for adjacency in (outward, inward):
+        copies_to(*compressed(adjacency), classes, receives, np.array([4, 1, 1, 1, 1]))
+        with pytest.raises(InputError, match="bounds"):
+            copies_to(*compressed(adjacency), classes, receives, np.array([3, 1, 1, 1, 1]))
+
+
+def test_noise_of_another_sum_is_independent():
+    """Equal noise on two sums would cancel in their difference."""
+    sums = np.arange(64, dtype=np.int64).reshape(8, 8)
+    one, again, other = (noisy(each, 1e6, bytes(32)) for each in (sums, sums, sums + (sums == 3)))
+    assert np.array_equal(one, again)
+    assert (np.abs((one - sums) - (other - sums - (sums == 3))) > 10).mean() > 0.9
