@@ -208,7 +208,7 @@ def test_inference_needs_a_budget_and_the_columns_of_training():
     wider = small(num_features=6)
     with pytest.raises(InputError, match=r"num_features to be 5 as in training, got 6"):
         fitted.calibrate_inference(BUDGET, EDGE, wider.public_facts(EDGE))
-    turned = replace(graph, feature_names=tuple("baced"))
+    turned = replace(graph, feature_names=tuple("xaced"))
     with pytest.raises(InputError, match="feature_names of training"):
         fitted.calibrate_inference(BUDGET, EDGE, turned.public_facts(EDGE)).fit(turned)
 

@@ -76,7 +76,7 @@ def test_campus_end_to_end(sfumato, tmp_path):
     floor, ceiling, reached = (values[name]["mean"] for name in ("floor", "ceiling", "test_accuracy"))
     assert floor < reached
     assert values["graph_gain_recovered"] == pytest.approx((reached - floor) / (ceiling - floor))
-    assert names(out) == {"release", "evaluation", "guarantee.txt"}
+    assert names(out) == {"release", "evaluation", "guarantee.txt", "identity.json"}
     assert names(out / "release") == RELEASE
     assert names(out / "evaluation") == {"metrics.json", "curves.json", "source.json"}
     assert json.loads((out / "evaluation" / "metrics.json").read_text()) == loads(result.out)
@@ -127,7 +127,7 @@ def test_another_graph_needs_the_columns_of_training(trained, tables, refused, t
     budget = ("--epsilon", "2", "--delta", "1e-5", "--new-run", tmp_path / "new", "--out", tmp_path / "p.csv", "--json")
     refused("num_features to be 4", "predict", trained, *tables["wider"], *budget)
     renamed = tmp_path / "nodes.csv"
-    renamed.write_text(Path(tables["second"][1]).read_text().replace("f0,f1", "f1,f0", 1))
+    renamed.write_text(Path(tables["second"][1]).read_text().replace("f0,f1", "f0,g1", 1))
     refused("feature_names", "predict", trained, "--nodes", renamed, *tables["second"][2:], *budget)
 
 

@@ -12,6 +12,7 @@ import sfumato as sf
 from sfumato import verify
 from sfumato.catalog import METHODS
 from sfumato.errors import DataError, InputError, UnsupportedUnitError
+from sfumato.graph.subgraph import induced
 from sfumato.graph.synthetic import campus, stochastic_block_model
 from sfumato.local.method import LocalMethod
 from sfumato.privacy.units import LocalLevel
@@ -117,6 +118,15 @@ class TestEveryLocalMethod:
         if getattr(unit, "labels", False):
             hidden = replace(hidden, y=np.zeros_like(GRAPH.y))
         np.testing.assert_array_equal(fitted.predict_proba(hidden), fitted.predict_proba(GRAPH))
+
+    def test_rows_in_another_order_are_answered_in_that_order(self, name, kind):
+        fitted, order = fitted_of(name, kind), np.random.default_rng(0).permutation(120)
+        np.testing.assert_array_equal(fitted.predict_proba(induced(GRAPH, order)), fitted.predict_proba(GRAPH)[order])
+
+    def test_another_graph_with_the_same_ids_is_refused(self, name, kind):
+        other = stochastic_block_model(120, 3, mean_degree=20, num_features=5, seed=2).with_split(seed=0)
+        with pytest.raises(InputError, match=r"same node ids but other (features|labels|arcs), which are public"):
+            fitted_of(name, kind).predict_proba(other)
 
     def test_saved_run_verifies_and_loads_the_same_predictions(self, name, kind, tmp_path):
         fitted = fitted_of(name, kind)

@@ -14,6 +14,7 @@ from sfumato.catalog import METHODS as EVERY_METHOD
 from sfumato.catalog import method_named
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.graph.graph import PublicFacts
+from sfumato.graph.subgraph import induced
 from sfumato.graph.synthetic import stochastic_block_model
 from sfumato.local.method import AskingMethod
 from sfumato.method.plan import Plan
@@ -53,6 +54,8 @@ def graph_of(seed):
 
 
 GRAPH, OTHER = graph_of(1), graph_of(2)
+ORDER = np.random.default_rng(0).permutation(120)
+TURNED = induced(GRAPH, ORDER)
 PILOTED = {("piloted-messages", "aggregate/2"), ("promised-messages", "aggregate/1")}
 
 
@@ -213,6 +216,8 @@ class TestEveryFit:
         assert verify.verify(run).problems == ()
         loaded = sf.load(run)
         np.testing.assert_array_equal(loaded.predict_proba(GRAPH), fitted.predict_proba(GRAPH))
+        np.testing.assert_array_equal(loaded.predict_proba(TURNED), fitted.predict_proba(GRAPH)[ORDER])
+        assert loaded.difference(OTHER) == fitted.difference(OTHER)
         assert loaded.plan.unit == fitted.plan.unit
         assert loaded.ledger.head == fitted.ledger.head
         assert loaded.certificate == fitted.certificate
@@ -230,6 +235,21 @@ class TestEveryFit:
             fitted.predict_proba(replace(GRAPH, node_ids=np.arange(120) + 7))
         with pytest.raises(InputError, match="feature columns"):
             fitted.predict_proba(replace(GRAPH, x=GRAPH.x[:, :4], image_shape=None))
+
+    def test_rows_in_another_order_are_answered_in_that_order(self, name, unit):
+        fitted = fitted_of(name, unit)
+        answers = fitted.predict_proba(GRAPH)
+        np.testing.assert_array_equal(fitted.predict_proba(TURNED), answers[ORDER])
+        np.testing.assert_array_equal(fitted.predict(TURNED), fitted.predict(GRAPH)[ORDER])
+
+    def test_another_graph_with_the_same_ids_is_refused_where_public_values_tell(self, name, unit):
+        """Where features and labels are protected nothing tells: ids are all that is public of both."""
+        fitted = fitted_of(name, unit)
+        if {"features", "labels"} & {*UNITS[unit].public}:
+            with pytest.raises(InputError, match=r"same node ids but other (features|labels|arcs), which are public"):
+                fitted.predict_proba(OTHER)
+        else:
+            assert fitted.difference(OTHER) is None
 
     @pytest.mark.parametrize("fact", ["num_nodes", "num_train", "num_features", "num_classes", "directed"])
     def test_a_graph_with_other_public_facts_is_refused(self, name, unit, fact):

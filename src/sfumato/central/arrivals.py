@@ -199,8 +199,8 @@ class ArrivalInference(LabelInference):
         super().check(graph)
         if not isinstance(graph, Newcomers) or marks(node_names(graph)) != self.nodes:
             raise InputError("Expected the newcomers that were planned for, got others. Calibrate with their ids.")
-        keys = [run.graph_key.ids_digest for run in self.runs]
-        if [GraphKey.of(known).ids_digest for known in graph.known] != keys:
+        keys = [run.graph_key for run in self.runs]
+        if len(keys) != len(graph.known) or not all(map(GraphKey.has_ids_of, keys, graph.known)):
             raise InputError(
                 "Expected newcomers to the graphs of these runs, in their order, got others. Join them to the trained graph and "
                 "to all earlier arrivals."
@@ -297,6 +297,7 @@ def graph_free(fitted: Fitted, graph: Graph) -> NDArray[np.float32]:
         raise InputError(
             f"Method {method.name!r} cannot predict without a graph. Aggregate that graph, which is charged."
         )
+    graph = fitted.graph_key.in_columns(graph)
     fitted.graph_key.check_columns(graph)
     if inference is not None:
         return inference.head.before_messages(plan, fitted.weights, graph)

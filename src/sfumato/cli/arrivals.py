@@ -122,6 +122,7 @@ def predict_newcomers(asked: Arriving, source: Source, write: Callable[..., None
     """
     from sfumato.central.arrivals import graph_free
     from sfumato.graph.newcomers import node_names, read_new_nodes
+    from sfumato.method.identity import Identity
 
     fitted, trained = asked.fitted, _trained(asked, source)
     if asked.new_nodes is None:
@@ -149,7 +150,7 @@ def predict_newcomers(asked: Arriving, source: Source, write: Callable[..., None
                     asked,
                     "These nodes arrived before: their stored release answers, and spends nothing. No edge is read.",
                 )
-                write(out, before, late)
+                write(out, Identity.of(nodes, ()).ordered(before), late)
                 return {"out": str(out), "nodes": before.num_nodes, "epsilon_spent": 0.0, "arrival": number}
         return _release(asked, trained, nodes, batches, lost, write)
 
@@ -169,7 +170,6 @@ def stored_batches(
     """
     from sfumato.catalog import load
     from sfumato.graph.newcomers import Newcomers, read_new_nodes
-    from sfumato.method.graph_key import GraphKey
     from sfumato.record.ledger import Chain
 
     batches: list[tuple[int, Fitted, Newcomers]] = []
@@ -197,31 +197,31 @@ def stored_batches(
             raise InputError(f"The table of the nodes that arrived before cannot be read: {error}") from error
         known = [trained, *(graph for *_, graph in batches)]
         batches.append((number, late, Newcomers.join(alone, known, [], [])))
-        if GraphKey.of(alone).ids_digest != late.graph_key.ids_digest:
+        other = late.difference(alone)
+        if other is not None:
             raise InputError(
-                f"Expected {table} to hold the nodes that arrived with {folder}, got others. Their messages need them: put the "
+                f"Expected {table} to hold the nodes that arrived with {folder}, got {other}. Their messages need them: put the "
                 "table back as it was."
             )
     return batches, lost
 
 
 def _trained(asked: Arriving, source: Source) -> Graph:
-    """The graph of the run, with roles; anything that does not fit is refused before more is read."""
-    from sfumato.method.graph_key import GraphKey
-
+    """The graph of the run, with roles, in its order; anything that does not fit is refused before more is read."""
     fitted = asked.fitted
     if "arrival" in fitted.certificate.values:
         raise InputError("Expected the run that was trained, got one of its arrivals. Name the folder above arrivals/.")
     if asked.new_run is not None:
         raise InputError("Expected no --new-run for nodes that arrive later: the run keeps them itself. Drop it.")
-    graph = source.with_roles(source.load(), 0)
-    fitted.graph_key.check_columns(graph)
-    if GraphKey.of(graph).ids_digest != fitted.graph_key.ids_digest:
+    graph = source.with_roles_of(source.load(), fitted)
+    fitted.graph_key.check_columns(fitted.graph_key.in_columns(graph))
+    other = fitted.difference(graph)
+    if other is not None:
         raise InputError(
-            "Expected --nodes and --edges to name the graph of the run, as it was then, got other node ids. Nodes that arrived "
+            f"Expected --nodes and --edges to name the graph of the run, as it was then, got {other}. Nodes that arrived "
             "since belong in --new-nodes and --new-edges alone."
         )
-    return graph
+    return fitted.as_fitted(graph).graph
 
 
 def _release(

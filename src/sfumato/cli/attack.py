@@ -69,7 +69,7 @@ def attack(
     paths = {"data_dir": data_dir, "graph": graph, "nodes": nodes, "edges": edges, "schema": schema}
     named = {"dataset": dataset, "label": label, **paths}
     source = _source(run, {key: value if value is None else str(value) for key, value in named.items()}, context)
-    target = source.with_roles(source.load(), 0)
+    target = source.with_roles_of(source.load(), fitted)
     with stage_bars(as_json) as report:
         found = chosen.run(fitted, target, seed=seed, progress=report)
     told = {**found.to_dict(), "withheld": _withheld(fitted, chosen), "run": str(run), "seed": seed}

@@ -86,7 +86,7 @@ def invert(
     named = {"dataset": dataset, "image_size": image_size, **paths}
     source = _source(run, named, context)
     models = {folder: load(folder) for folder in (run, *(beside or ()))}
-    images = source.with_roles(source.load(), 0)
+    images = source.with_roles_of(source.load(), models[run])
     attacked = []
     with stage_bars(as_json) as report:
         for folder, fitted in models.items():

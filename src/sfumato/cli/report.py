@@ -90,7 +90,7 @@ def _with_graph(folder: Path, run: Run) -> Run:
     fitted = load(folder)
     try:
         source = Source.of_run(folder)
-        graph = source.with_roles(source.load(), 0)
+        graph = source.with_roles_of(source.load(), fitted)
         if fitted.plan.public.target is not None:
             return replace(run, missing="they are for classes alone, and this run learned other targets")
         predicted = fitted.predict(graph)

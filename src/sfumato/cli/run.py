@@ -35,6 +35,10 @@ _OF_TRAINING = {
     True: "Training nodes have their known label (source: known): the model's own answers for them lean on features.",
     False: "Lines of training nodes lean on features. Their own labels are private, and are not in this file.",
 }
+_CACHED = (
+    "This is the graph of the run, as far as its node ids and public values tell: cached releases answer, no edge is read. If it "
+    "is another graph with the same ids, name --new-run DIR with --epsilon and --delta: it is then charged."
+)
 JSON = typer.Option(False, "--json", help="Print one JSON object on standard output.")
 
 
@@ -148,15 +152,16 @@ def predict(
         _say({"out": str(out), "nodes": collected.num_nodes, "epsilon_spent": 0.0}, fitted, as_json)
         return
     source = Source(**named, **_kept(run, dataset, text, graph)).check(labeled=False) if given else Source.of_run(run)
-    found = source.with_roles(source.load(), 0)
+    found = source.with_roles_of(source.load(), fitted)
     if rows.asked:
         answer_rows(run, fitted, found, rows, out, force=force, as_json=as_json)
         return
-    if given and not as_json and _same_graph(fitted, found) and fitted.plan.unit.trust != "local":
-        typer.echo("These are the node ids of the run: its cached releases are used, the edges are not read.", err=True)
+    other = fitted.difference(found)
     out = free_file(out or run / "predictions.csv", force)
-    if _same_graph(fitted, found):
-        if any(value is not None for value in (epsilon, delta, new_run, ledger)):
+    if other is None and new_run is None:
+        if given and not as_json and fitted.plan.unit.trust != "local":
+            typer.echo(_CACHED, err=True)
+        if any(value is not None for value in (epsilon, delta, ledger)):
             raise InputError(
                 "Expected --epsilon, --delta, --new-run and --ledger only for another graph: predicting on this one is "
                 "free. Drop them."
@@ -171,7 +176,7 @@ def predict(
         typer.echo("No messages here: features alone predict. No edge is read, and nothing is spent.", err=True)
         _write_predictions(out, found, fitted, graph_free(fitted, found))
     else:
-        fitted = _infer(fitted, found, source, out, epsilon, delta, new_run, shared, as_json)
+        fitted = _infer(fitted, found, other, source, out, epsilon, delta, new_run, shared, as_json)
     spent = fitted.certificate.epsilon if given and new_run else 0.0
     _say(
         {"out": str(out), "nodes": found.num_nodes, "epsilon_spent": spent},
@@ -201,15 +206,10 @@ def _say(told: dict[str, Any], fitted: Fitted, as_json: bool, trained: bool = Fa
         typer.echo(_OF_TRAINING["labels" in fitted.plan.unit.public], err=True)
 
 
-def _same_graph(fitted: Fitted, graph: Graph) -> bool:
-    from sfumato.method.graph_key import GraphKey
-
-    return GraphKey.of(graph).ids_digest == fitted.graph_key.ids_digest
-
-
 def _infer(
     fitted: Fitted,
     graph: Graph,
+    other: str | None,
     source: Source,
     out: Path,
     epsilon: float | None,
@@ -218,26 +218,29 @@ def _infer(
     shared: DatasetLedger | None,
     quiet: bool,
 ) -> Fitted:
-    """Charge the release of another graph, keep it, and predict from it."""
+    """Charge the release of another graph, keep it, and predict from it; ``other`` says in which words it is another one."""
+    from sfumato.method.inference import SAME_IDS
     from sfumato.privacy.budget import Budget
     from sfumato.record.release_folder import LEDGER
 
     if fitted.plan.unit.trust != "curator":
         raise InputError(
-            f"These node ids are not those of the run: {fitted.plan.method.name!r} is a local method, which has no private "
-            "inference on another graph. Collect again: sfumato train on that graph."
+            f"This is another graph than that of the run, with {other or 'the same node ids'}: {fitted.plan.method.name!r} is a "
+            "local method, which has no private inference on another graph. Collect again: sfumato train on that graph."
         )
     private = fitted.plan.epsilon is not None
     if private and (epsilon is None or delta is None or new_run is None):
         raise InputError(
-            "These node ids are not those of the run: aggregating another private graph spends budget. "
-            "Pass --epsilon, --delta and --new-run DIR to plan, charge and keep that release."
+            f"This is another graph than that of the run, with {other or 'the same node ids'}: aggregating another private graph "
+            "spends budget. Pass --epsilon, --delta and --new-run DIR to plan, charge and keep that release."
         )
     if not private and (epsilon is not None or delta is not None):
         raise InputError("Expected no --epsilon or --delta for a run without privacy. Drop them.")
     asked = Budget(epsilon, delta) if epsilon is not None and delta is not None else None
     plan = fitted.calibrate_inference(asked, fitted.plan.unit, graph.public_facts(fitted.plan.unit))
     tell(plan.caveats)
+    if other is None and not quiet:
+        typer.echo(SAME_IDS, err=True)
     if new_run is None:
         if not quiet:
             typer.echo(str(plan), err=True)
@@ -331,7 +334,7 @@ def evaluate(run: Path = RUN, as_json: bool = JSON) -> None:
             "holds its validation accuracy, from reports alone."
         )
     source = Source.of_run(run)
-    graph = source.with_roles(source.load(), 0)
+    graph = source.with_roles_of(source.load(), fitted)
     scores = score(fitted, graph)
     nothing = {"accuracy": majority_share(graph)} if graph.targets is None else without_information(graph)
     result = {

@@ -111,7 +111,7 @@ def _read(run: Path) -> Served:
         graph = graph_of_run(run, fitted)
     else:
         source = Source.of_run(run)
-        graph = source.with_roles(source.load(), 0)
+        graph = source.with_roles_of(source.load(), fitted)
     return Served(fitted.certificate.values, predictions_of(fitted, graph))
 
 

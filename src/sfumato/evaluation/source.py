@@ -15,6 +15,7 @@ from sfumato.errors import DataError, InputError
 if TYPE_CHECKING:
     from sfumato.graph.documents import Report
     from sfumato.graph.graph import Graph
+    from sfumato.method.plan import Fitted
 
 _LARGEST_SIDE = 1024
 
@@ -221,6 +222,26 @@ class Source:
         from sfumato.graph.splits import parse_fractions
 
         return graph.with_split(parse_fractions(self.split), seed=seed, labeled=self.labeled)
+
+    def with_roles_of(self, graph: Graph, fitted: Fitted) -> Graph:
+        """Give the graph of a run its roles again: they were drawn in the order of training, whatever its order is now.
+
+        Args:
+            graph: as it was loaded.
+            fitted: the run.
+
+        Raises:
+            InputError: the public split is asked for, and the graph has none.
+        """
+        known = fitted.graph_key.identity
+        rows = known.rows(graph) if known is not None and graph.roles is None else None
+        if known is None or rows is None:
+            return self.with_roles(graph, 0)
+        drawn = self.with_roles(known.ordered(graph), 0).roles
+        assert drawn is not None
+        roles = drawn.copy()
+        roles[rows] = drawn
+        return graph.with_roles(roles)
 
     def write(self, run: Path) -> None:
         """Record the source under `evaluation/`, with absolute paths."""

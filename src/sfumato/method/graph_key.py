@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.errors import InputError
+from sfumato.method.identity import Identity, in_columns
 
 if TYPE_CHECKING:
     from sfumato.graph.facts import Ranges
@@ -25,8 +26,7 @@ def id_lines(graph: Graph) -> str:
     >>> id_lines(Graph.from_edges([0], [1], 2, directed=False))
     '0\n1'
     """
-    ids = np.arange(graph.num_nodes) if graph.node_ids is None else graph.node_ids
-    return "\n".join(map(str, ids.tolist()))
+    return _lines(graph.node_ids, graph.num_nodes)
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,8 @@ class GraphKey:
     All of it is public: ids and names, no features, labels or arcs.
 
     ``name``, ``num_nodes``, ``classes``, ``feature_names`` and ``ranges`` are those of the graph; ``ids_digest`` is a hash of
-    its node ids.
+    its node ids. ``identity`` tells the fitted graph from others with these ids, and knows the order of its rows; no release
+    holds it, and a run that was loaded from its release alone has none.
     """
 
     name: str
@@ -45,11 +46,12 @@ class GraphKey:
     classes: tuple[str, ...]
     feature_names: tuple[str, ...]
     ranges: Ranges = ()
+    identity: Identity | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of(cls, graph: Graph) -> GraphKey:
         """Compute the key of a graph from its ids and names alone."""
-        digest = hashlib.sha256(id_lines(graph).encode()).hexdigest()
+        digest = _digest(id_lines(graph))
         return cls(graph.name, graph.num_nodes, digest, graph.classes, graph.feature_names, graph.ranges)
 
     def to_dict(self) -> dict[str, Any]:
@@ -58,18 +60,35 @@ class GraphKey:
         >>> GraphKey("campus", 4, "0" * 64, ("a",), ("age",), (("age", 0, None),)).to_dict()["ranges"]
         [{'name': 'age', 'min': 0, 'max': None}]
         """
-        found = asdict(self)
-        ranges = [dict(zip(_RANGE, one, strict=True)) for one in found.pop("ranges")]
+        found = {one.name: getattr(self, one.name) for one in fields(self) if one.compare and one.name != "ranges"}
+        ranges = [dict(zip(_RANGE, one, strict=True)) for one in self.ranges]
         return {**found, "ranges": ranges} if ranges else found
 
     @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> GraphKey:
-        """Read what :meth:`to_dict` wrote."""
+    def from_dict(cls, stored: Mapping[str, Any], identity: Mapping[str, Any] | None = None) -> GraphKey:
+        """Read what :meth:`to_dict` wrote, with the identity that stands beside a release.
+
+        Raises:
+            ValueError: the identity has other node ids.
+        """
         values: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()
         }
         values["ranges"] = tuple(tuple(one[end] for end in _RANGE) for one in stored.get("ranges", ()))
-        return cls(**values)
+        known = None if identity is None else Identity.from_dict(identity)
+        if known is not None and _digest(_lines(known.ids, stored["num_nodes"])) != stored["ids_digest"]:
+            raise ValueError("identity.json has other node ids than the release")
+        return cls(**values, identity=known)
+
+    def has_ids_of(self, graph: Graph) -> bool:
+        """Say whether a graph has these node ids, in any order if the identity is known."""
+        if self.of(graph).ids_digest == self.ids_digest:
+            return True
+        return self.identity is not None and self.identity.rows(graph) is not None
+
+    def in_columns(self, graph: Graph) -> Graph:
+        """Return the graph with its named feature columns in the order of training; as it is, if it has others."""
+        return in_columns(graph, self.feature_names)
 
     def check_columns(self, graph: Graph) -> None:
         """Refuse another graph whose feature columns (or classes, if labeled) are not those of training, in order.
@@ -84,3 +103,11 @@ class GraphKey:
                     f"Expected graph {graph.name!r} to have the {len(trained)} {what} of training in their order, got others. "
                     "Read both tables with one schema."
                 )
+
+
+def _lines(ids: NDArray[Any] | None, num_nodes: int) -> str:
+    return "\n".join(map(str, range(num_nodes) if ids is None else ids.tolist()))
+
+
+def _digest(lines: str) -> str:
+    return hashlib.sha256(lines.encode()).hexdigest()

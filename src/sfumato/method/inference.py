@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from sfumato.errors import InputError
+from sfumato.errors import SfumatoWarning
 from sfumato.method.contract import Arrays, Method, Origin, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
-from sfumato.method.graph_key import GraphKey
+
+SAME_IDS = (
+    "This graph has the node ids of the one that was trained on, and is read and charged as another one. If it is the same, "
+    "predict it from the run that was trained, which is free."
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,17 +59,19 @@ class Inference(CuratorMethod):
         ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
         """
 
+    def view(self, graph: Graph) -> Graph:
+        """Return what the trained method is given of a graph, with named columns in the order of training."""
+        return self.model.graph.in_columns(super().view(graph))
+
     def check(self, graph: Graph) -> None:
-        """Refuse a graph that has other columns, or the node ids of training.
+        """Refuse a graph that has other columns; warn of one with the node ids of training, which is taken for another one.
 
         Raises:
-            InputError: it has.
+            InputError: it has other columns.
         """
         self.model.graph.check_columns(graph)
-        if GraphKey.of(graph).ids_digest == self.model.graph.ids_digest:
-            raise InputError(
-                "Expected a graph with other node ids than training: that one is answered from its cached releases, free."
-            )
+        if self.model.graph.has_ids_of(graph):
+            warnings.warn(SAME_IDS, SfumatoWarning, stacklevel=4)
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """Aggregate another graph than the one of training. Arguments are those of :meth:`Method.run`."""

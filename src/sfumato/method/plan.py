@@ -25,6 +25,7 @@ from sfumato.method import checks
 from sfumato.method.contract import Accuracies, Arrays, Method, Origin, Planned, Progress, Watch
 from sfumato.method.engine import PlanEntry
 from sfumato.method.graph_key import GraphKey, id_lines
+from sfumato.method.identity import Identity
 from sfumato.method.opening import open_session
 from sfumato.method.rows import ReleasedRows
 from sfumato.method.shown import ShownFit, ShownPlan
@@ -167,7 +168,7 @@ class Plan(ShownPlan, Planned):
         with noting_charges(ledger, shared, run):
             outcome = self.method.run(self, graph, session)
         ran, origin = outcome.chosen or self, self.method.origin
-        key = GraphKey.of(graph)
+        key = replace(GraphKey.of(graph), identity=Identity.of(graph, self.unit.public))
         if origin is not None and not key.classes:
             key = replace(key, classes=origin.graph.classes)
         stated = Statement(
@@ -266,8 +267,8 @@ class Fitted(ReleasedRows, ShownFit):
         return answers(self.plan.public.target, self.plan.public.target_range, self._scores(graph))
 
     def _scores(self, graph: Graph) -> NDArray[np.float32]:
-        self.check_fitted(graph)
-        return self.ran.method.scores(self.ran, self.weights, self.released, graph)
+        asked = self.as_fitted(graph)
+        return asked.back(self.ran.method.scores(self.ran, self.weights, self.released, asked.graph))
 
     def calibrate_inference(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
         """Make a plan for the private aggregation of *another* graph with this model.
@@ -339,6 +340,7 @@ class Fitted(ReleasedRows, ShownFit):
             {name: array for name, array in self.released.items() if name in theirs},
             self.collection,
             None if ids_of is None else checks.check_ids(id_lines(ids_of), self.graph_key),
+            None if self.graph_key.identity is None else self.graph_key.identity.to_dict(),
         )
 
     @classmethod
@@ -369,7 +371,7 @@ class Fitted(ReleasedRows, ShownFit):
             {**stored.released, **cached},
             certificate,
             ledger,
-            GraphKey.from_dict(spec["graph"]),
+            GraphKey.from_dict(spec["graph"], stored.identity),
             collection=stored.collection,
         )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,30 @@ if TYPE_CHECKING:
 _PAIRS_AT_ONCE = 1 << 22
 _ALONE = "Features alone predict here: use sfumato.central.arrivals.graph_free(fitted, graph), which spends nothing."
 _SPENDS = "Predicting on another private graph spends budget: use calibrate_inference(budget, unit, public).fit(graph)."
+_ORDER = (
+    "If it is the fitted graph in another order of rows, put them back in order, which spends nothing: this run does not know "
+    "its own order, since it was loaded without identity.json. "
+)
+
+
+@dataclass(frozen=True)
+class AsFitted:
+    """A graph as it was fitted: its nodes and its columns in the order of training.
+
+    ``rows`` says which row of the graph that was asked for each fitted row is; None if they are the same.
+    """
+
+    graph: Graph
+    rows: NDArray[np.int64] | None
+
+    @property
+    def fitted_rows(self) -> NDArray[np.int64]:
+        """Return which fitted row each row of the graph that was asked for is."""
+        return np.arange(self.graph.num_nodes) if self.rows is None else np.argsort(self.rows)
+
+    def back(self, table: NDArray[Any]) -> NDArray[Any]:
+        """Return a table with a row for each fitted row in the order that was asked for."""
+        return table if self.rows is None else table[self.fitted_rows]
 
 
 class ReleasedRows:
@@ -35,16 +60,58 @@ class ReleasedRows:
     def check_fitted(self, graph: Graph) -> None:
         """Refuse another graph than the fitted one, or one with other feature columns.
 
+        Nodes may stand in another order, and named columns too. Where features or labels are public, a graph with the same
+        node ids and others of these is another one. Under other units it cannot be told apart.
+
         Raises:
-            InputError: it has other node ids or columns.
+            InputError: it has other node ids, other columns, or other public values.
         """
-        check_graph(graph)
-        key = self.graph_key.of(graph)
-        if (key.num_nodes, key.ids_digest) != (self.graph_key.num_nodes, self.graph_key.ids_digest):
-            remedy = _ALONE if self.ran.method.predicts_alone(self.plan.unit) else _SPENDS
+        self.as_fitted(graph)
+
+    def difference(self, graph: Graph) -> str | None:
+        """Return in which words this is another graph than the fitted one; None if it is that one, in any order of rows.
+
+        Raises:
+            InputError: it has the node ids of the fitted graph, but other feature columns.
+        """
+        found = self._found(graph)
+        return found if isinstance(found, str) else None
+
+    def as_fitted(self, graph: Graph) -> AsFitted:
+        """Return the fitted graph with nodes and columns in the order of training.
+
+        Args:
+            graph: the graph that was fitted, its nodes and named columns in any order.
+
+        Raises:
+            InputError: it is another graph: it has other node ids, other columns, or other public values.
+        """
+        found = self._found(graph)
+        if isinstance(found, str):
+            order = _ORDER if self.graph_key.identity is None else ""
+            remedy = order + _ALONE if self.ran.method.predicts_alone(self.plan.unit) else order + _SPENDS
             raise InputError(
-                f"Expected the fitted graph ({self.graph_key.num_nodes} nodes), got {graph.name!r} with other node ids. {remedy}"
+                f"Expected the fitted graph ({self.graph_key.num_nodes} nodes), got {graph.name!r} with {found}. {remedy}"
             )
+        return found
+
+    def _found(self, graph: Graph) -> AsFitted | str:
+        """The graph as it was fitted; or in which words it is another one."""
+        check_graph(graph)
+        key, known = self.graph_key.of(graph), self.graph_key.identity
+        rows = None
+        if (key.num_nodes, key.ids_digest) != (self.graph_key.num_nodes, self.graph_key.ids_digest):
+            rows = None if known is None else known.rows(graph)
+            if rows is None:
+                return "other node ids"
+        graph = self.graph_key.in_columns(graph)
+        self._check_columns(graph)
+        graph = graph if rows is None or known is None else known.ordered(graph)
+        other = None if known is None else known.difference(graph)
+        return AsFitted(graph, rows) if other is None else f"the same node ids but other {other}, which are public"
+
+    def _check_columns(self, graph: Graph) -> None:
+        key = self.graph_key.of(graph)
         if graph.num_features != self.plan.public.num_features:
             found = f"{graph.num_features}"
         elif key.feature_names != self.graph_key.feature_names:
@@ -69,7 +136,7 @@ class ReleasedRows:
         Raises:
             InputError: the method scores nodes, the graph is another, or a row number is none of the graph.
         """
-        self.check_fitted(graph)
+        found = self.as_fitted(graph)
         pairs = np.asarray(pairs)
         if pairs.ndim != 2 or len(pairs) != 2 or not np.issubdtype(pairs.dtype, np.integer):
             raise fail(
@@ -77,7 +144,9 @@ class ReleasedRows:
             )
         if pairs.size and not 0 <= int(pairs.min()) <= int(pairs.max()) < graph.num_nodes:
             raise fail("pairs", f"{pairs.min()} to {pairs.max()}", f"to be rows from 0 to {graph.num_nodes - 1}")
-        return self.ran.method.pair_scores(self.ran, self.weights, self.released, graph, pairs)
+        if found.rows is not None:
+            pairs = found.fitted_rows[pairs]
+        return self.ran.method.pair_scores(self.ran, self.weights, self.released, found.graph, pairs)
 
     def best_pairs(self, graph: Graph, top: int | None) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return for each node the others with the best scores, int64 [2, n * top], and the scores. This spends nothing.
@@ -92,7 +161,7 @@ class ReleasedRows:
         Raises:
             InputError: the method scores nodes, the graph is another, or there are not so many other nodes.
         """
-        self.check_fitted(graph)
+        asked = self.as_fitted(graph)
         most = graph.num_nodes - 1
         if top is None or not 1 <= top <= most:
             raise fail("top", top, f"to be from 1 to {most}, the number of other nodes")
@@ -100,11 +169,13 @@ class ReleasedRows:
         for nodes in np.array_split(np.arange(most + 1), -(-(most + 1) * most // _PAIRS_AT_ONCE)):
             others = np.arange(most) + (np.arange(most) >= nodes[:, None])  # all nodes but the one of the row
             pairs = np.stack([np.repeat(nodes, most), others.ravel()])
-            scores = self.ran.method.pair_scores(self.ran, self.weights, self.released, graph, pairs)
+            scores = self.ran.method.pair_scores(self.ran, self.weights, self.released, asked.graph, pairs)
             first = np.argsort(-scores.reshape(others.shape), axis=1, kind="stable")[:, :top]
             found.append(np.take_along_axis(others, first, 1).ravel())
             best.append(np.take_along_axis(scores.reshape(others.shape), first, 1).ravel())
-        return np.stack([np.repeat(np.arange(most + 1), top), np.concatenate(found)]), np.concatenate(best)
+        others, scores = (asked.back(np.concatenate(part).reshape(-1, top)) for part in (found, best))
+        others = others if asked.rows is None else asked.rows[others]
+        return np.stack([np.repeat(np.arange(most + 1), top), others.ravel()]), scores.ravel()
 
     def embeddings(self, graph: Graph) -> NDArray[np.float32]:
         """Return the released row of each node as features for other tools, float32 [num_nodes, columns]. This spends nothing.
@@ -117,7 +188,7 @@ class ReleasedRows:
         Raises:
             InputError: the rows may not leave, or there are none, or the graph is another.
         """
-        self.check_fitted(graph)
+        asked = self.as_fitted(graph)
         rows = self.ran.method.rows_called
         if rows not in self.certificate.values["who_may_see"]["anyone"]:
             raise fail(
@@ -126,4 +197,4 @@ class ReleasedRows:
                 f"to let anyone see {rows}",
                 "Its certificate says who may see which rows.",
             )
-        return self.ran.method.released_rows(self.ran, self.weights, self.released)
+        return asked.back(self.ran.method.released_rows(self.ran, self.weights, self.released))

@@ -7,6 +7,9 @@ holds the SHA-256 of that file, in which 32 secret bytes stand beside the rows: 
 
 Node ids are public under every unit, but they may be names, so they leave on request alone: ``ids.txt`` has one a line, in the
 order of the rows, and no newline at the end. Its SHA-256 is the digest of ids that ``spec.json`` holds.
+
+Beside ``release/``, in ``identity.json``, stands what tells the graph of the run from others with the same node ids
+(:mod:`sfumato.method.identity`). It must not leave.
 """
 
 from __future__ import annotations
@@ -39,6 +42,8 @@ Parts = tuple[bytes | memoryview, ...]
 """What a file holds, one part after the other: arrays are written and digested where they lie, without a copy."""
 OWN_ROWS = "own/rows.safetensors"
 """The file of rows that are for their own node alone, in the run folder."""
+IDENTITY = "identity.json"
+"""The file, in the run folder, by which the run knows its graph again, in any order of rows."""
 _SALT = "salt"
 LOCK = ".sfumato.lock"
 """Held, in the run folder, by the process that makes the run (:mod:`sfumato.record.owned`)."""
@@ -58,6 +63,7 @@ class StoredRun:
         ledger_text: the text of the ledger.
         collection: the closed file whose reports the run learned from, if it learned from one.
         ids: the node ids as text, in the order of the rows; None if they are not in the folder.
+        identity: what tells the graph of the run from others; None if it is not beside the release.
 
     >>> StoredRun({}, {}, {}, {}, "").ledger_text
     ''
@@ -70,6 +76,7 @@ class StoredRun:
     ledger_text: str
     collection: bytes | None = None
     ids: tuple[str, ...] | None = None
+    identity: dict[str, Any] | None = None
 
 
 def check_new_folder(directory: Path) -> None:
@@ -117,6 +124,7 @@ def write_release(
     own: Arrays | None = None,
     collection: bytes | None = None,
     ids: str | None = None,
+    identity: dict[str, Any] | None = None,
 ) -> Path:
     """Write the folder ``run/release/``. The run folder must be new, or hold nothing but this run's own ledger.
 
@@ -131,6 +139,7 @@ def write_release(
         own: rows that are for their own node alone, by release name: they go beside the folder.
         collection: the closed file of a collection, if the run learned from one.
         ids: the node ids, one a line, if they are to leave.
+        identity: what tells the graph of the run from others: it goes beside the folder.
 
     Raises:
         InputError: the folder holds something else, or the key is not Ed25519.
@@ -165,11 +174,17 @@ def write_release(
     if signer is not None:
         files["signature.json"] = ((canonical_json(signer(manifest)) + "\n").encode(),)
     try:
+        if identity is not None:
+            run.mkdir(parents=True, exist_ok=True)
+            with whole_file(run / IDENTITY, 0o600) as file:
+                file.write((canonical_json(identity) + "\n").encode())
         _write_all(release, {**files, "manifest.json": (manifest,)}, ledger.path)
     except BaseException:
         with suppress(OSError):
             if own:
                 (run / OWN_ROWS).unlink(missing_ok=True)
+            if identity is not None:
+                (run / IDENTITY).unlink(missing_ok=True)
             remove_empty([(run / OWN_ROWS).parent, *made])
         raise
     return run
@@ -237,6 +252,7 @@ def read_release(run: Path, *, certified: bool = True, others: Mapping[str, str]
             contents[LEDGER].decode(),
             contents.get(FILE),
             tuple(contents[IDS].decode().split("\n")) if IDS in contents else None,
+            json.loads(beside.read_bytes()) if (beside := release.parent / IDENTITY).is_file() else None,
         )
     except (KeyError, ValueError, TypeError, AttributeError, refusal) as error:
         raise DataError(

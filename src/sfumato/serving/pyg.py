@@ -66,7 +66,7 @@ def released_to_pyg(run: str | Path, graph: Graph | None = None) -> Data:
     if stored.ids is not None:
         data.node_ids = list(stored.ids)
     if graph is not None:
-        _add_public(data, graph, unit.public, stored.spec["graph"]["ids_digest"])
+        _add_public(data, graph, unit.public, GraphKey.from_dict(stored.spec["graph"], stored.identity))
     return data
 
 
@@ -75,11 +75,16 @@ def _hop(name: str) -> tuple[int, str]:
     return len(name), name
 
 
-def _add_public(data: Data, graph: Graph, public: tuple[str, ...], ids_digest: str) -> None:
-    """Add what everybody may know of the graph."""
+def _add_public(data: Data, graph: Graph, public: tuple[str, ...], key: GraphKey) -> None:
+    """Add what everybody may know of the graph, in the order of the released rows."""
     torch: Any = require("torch")
-    if GraphKey.of(graph).ids_digest != ids_digest:
+    if not key.has_ids_of(graph):
         raise fail("graph", graph.name, "to have the node ids of the run", "Pass the graph that was fitted.")
+    if key.identity is not None:
+        graph = key.identity.ordered(key.in_columns(graph))
+        other = key.identity.difference(graph)
+        if other is not None:
+            raise fail("graph", graph.name, f"to have the {other} of the run", "Pass the graph that was fitted.")
     if "features" in public and data.x is None and graph.x is not None:
         data.x = torch.tensor(graph.x if isinstance(graph.x, np.ndarray) else graph.x.toarray())
     if "labels" in public and (graph.y is not None or graph.targets is not None):
