@@ -13,6 +13,8 @@ from sfumato.errors import DataError
 from sfumato.graph.packed import PackedRows
 
 ROLES = ("train", "val", "test", "none")
+_MOST_UNDECLARED = 1000
+"""Classes that nobody declared are numbered below this, or below the number of nodes: any number makes all classes below it."""
 
 
 def check_promises(num_nodes: int, max_degree: int | None, mean_degree: float | None) -> None:
@@ -105,14 +107,24 @@ def check_labels(y: Any, num_nodes: int, num_classes: int) -> np.ndarray | None:
         )
     if labels.dtype.kind == "f":
         _refuse_fractions(labels)
-    labels = labels.astype(np.int64, copy=False)
-    if labels.min() < -1 or (num_classes and labels.max() >= num_classes):
-        row = int(np.argmax((labels < -1) | ((labels >= num_classes) if num_classes else False)))
-        known = f"0 to {num_classes - 1} ({num_classes} classes)" if num_classes else "0 and above"
-        raise DataError(
-            f"Expected y to be a class from {known} or -1 for missing, but y[{row}] is not. Correct that label."
+    if labels.dtype.kind == "b":
+        labels = labels.astype(np.int64)
+    limit = num_classes or max(num_nodes, _MOST_UNDECLARED)
+    if len(labels) and (
+        labels.min() < -1 or labels.max() >= limit
+    ):  # before a cast, by which large numbers would change
+        row = int(np.argmax((labels < -1) | (labels >= limit)))
+        known = f"{num_classes} classes" if num_classes else "no classes are declared"
+        remedy = (
+            "Correct that label."
+            if num_classes
+            else "Number the classes: classes, y = np.unique(y, return_inverse=True)."
         )
-    if labels.max() < 0:
+        raise DataError(
+            f"Expected y to be a class from 0 to {limit - 1} ({known}) or -1 for missing, but y[{row}] is not. {remedy}"
+        )
+    labels = labels.astype(np.int64, copy=False)
+    if not len(labels) or labels.max() < 0:
         raise DataError("Expected at least one label, but every label is missing (-1). Pass y=None, or add labels.")
     return labels
 
@@ -152,6 +164,8 @@ def check_node_ids(node_ids: Any, num_nodes: int) -> np.ndarray | None:
             f"Expected every node id once, but {values[np.argmax(counts)].item()!r} appears {counts.max()} times. "
             "Remove the repeated rows."
         )
+    if ids.dtype.kind == "u" and ids.max() > np.iinfo(np.int64).max:
+        raise DataError("Expected node_ids to be 64-bit integers, got one of 2**63 or more. Write them as text.")
     return ids if ids.dtype.kind == "U" else ids.astype(np.int64, copy=False)
 
 
@@ -207,7 +221,8 @@ def check_cells(cells: Any, num_nodes: int) -> np.ndarray | None:
     if cells is None:
         return None
     values: np.ndarray = np.asarray(cells)
-    if values.shape != (num_nodes,) or values.dtype.kind not in "iu" or values.min() < -1:
+    large = values.dtype.kind == "u" and values.size and values.max() > np.iinfo(np.int64).max
+    if values.shape != (num_nodes,) or values.dtype.kind not in "iu" or values.min() < -1 or large:
         raise DataError(
             f"Expected cells to be {num_nodes} integers from -1 (no cell), one for each node, got shape {values.shape} of "
             f"{values.dtype}. Number the cells from 0."

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from sfumato._optional import require
 from sfumato._validate import fail
 from sfumato.errors import DataError, SchemaError
+from sfumato.graph import _tensors
 from sfumato.graph.checks import ROLES
 from sfumato.graph.dropped import tell_dropped
 from sfumato.graph.graph import Graph
@@ -22,8 +23,6 @@ from sfumato.graph.weights import check_values, declared_weight
 if TYPE_CHECKING:
     import networkx as nx
     from torch_geometric.data import Data
-
-_MASKS = ("train_mask", "val_mask", "test_mask")
 
 
 def from_pyg(
@@ -44,7 +43,8 @@ def from_pyg(
     :class:`~sfumato.errors.DroppedWarning` names them. A node in no mask has no role; without masks the graph is not split yet.
 
     Shapes: ``edge_index`` [2, num_arcs], ``x`` [num_nodes, num_features] dense or sparse, ``y`` [num_nodes] or
-    [num_nodes, 1], or [num_nodes, num_labels] of 0, 1 and NaN for several labels, masks bool [num_nodes].
+    [num_nodes, 1], or [num_nodes, num_labels] of 0, 1 and NaN for several labels, masks bool [num_nodes]. Tensors may have any
+    type of numbers, layout and device.
     Errors: :class:`~sfumato.errors.DataError`.
 
     Args:
@@ -76,11 +76,11 @@ def from_pyg(
         )
     used = ("edge_index", edge_weight)
     tell_dropped((name for name in data.edge_attrs() if name not in used), "data", weighted=edge_weight is not None)
-    num_nodes = int(data.num_nodes or 0)
-    edge_index = data.edge_index.detach().cpu().numpy()
+    edge_index = _tensors.dense(data.edge_index, "edge_index")
     if edge_index.ndim != 2 or edge_index.shape[0] != 2:
         raise DataError(f"Expected edge_index of shape [2, num_arcs], got {edge_index.shape}. Transpose it.")
-    x, y = _torch_features(data.x), None if data.y is None else data.y.detach().cpu().numpy()
+    num_nodes = _tensors.count_nodes(data, edge_index.shape[1])
+    x, y = _tensors.features(data.x), None if data.y is None else _tensors.dense(data.y, "y")
     several = target is None and y is not None and y.ndim == 2 and y.shape[1] > 1
     kind = MULTILABEL if several else target
     return Graph.from_arcs(
@@ -92,7 +92,7 @@ def from_pyg(
         x=x,
         y=None if kind else y[:, 0] if y is not None and y.ndim == 2 else y,
         targets=Targets(kind, y, limits=target_range) if kind else None,
-        roles=_roles(data, num_nodes),
+        roles=_tensors.roles(data, num_nodes),
         name=name,
         assumed_public=() if x is None else ("num_features",),
         edge_weight=None if edge_weight is None else _torch_weights(data, edge_weight),
@@ -118,7 +118,7 @@ def to_pyg(graph: Graph) -> Data:
     if graph.y is not None or graph.targets is not None:
         data.y = torch.tensor(graph.y if graph.targets is None else graph.targets.values)
     if graph.roles is not None:
-        for mask in _MASKS:
+        for mask in _tensors.MASKS:
             data[mask] = torch.tensor(getattr(graph, mask))
     return data
 
@@ -223,7 +223,7 @@ def to_networkx(graph: Graph) -> nx.Graph:
 def _torch_weights(data: Data, name: str) -> np.ndarray:
     if getattr(data, name, None) is None:
         raise DataError(f"Expected data to have {name!r}, one number for each arc, got none. Name another attribute.")
-    values: np.ndarray = data[name].detach().cpu().numpy()
+    values = _tensors.dense(data[name], name)
     return check_values(values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values, name, "data")
 
 
@@ -232,35 +232,6 @@ def _edge_numbers(g: nx.Graph, name: str) -> np.ndarray:
     found = [facts.get(name) for _, _, facts in g.edges(data=True)]
     numbers = [value if isinstance(value, int | float | np.number) else np.nan for value in found]
     return check_values(np.array(numbers, np.float64), name, "the edges of g")
-
-
-def _torch_features(x: Any) -> Any:
-    if x is None:
-        return None
-    x = x.detach().cpu()
-    if str(x.layout) == "torch.strided":
-        return x.numpy().copy()
-    x = x.to_sparse_coo().coalesce()
-    return sp.csr_matrix((x.values().numpy(), x.indices().numpy()), shape=tuple(x.shape))
-
-
-def _roles(data: Data, num_nodes: int) -> np.ndarray | None:
-    found = [(code, mask) for code, mask in enumerate(_MASKS) if getattr(data, mask, None) is not None]
-    if not found:
-        return None
-    roles = np.full(num_nodes, 3, dtype=np.uint8)
-    for code, mask in found:
-        values = data[mask].detach().cpu().numpy()
-        if values.shape != (num_nodes,) or values.dtype != bool:
-            raise DataError(
-                f"Expected {mask} to be bool [{num_nodes}], got {values.dtype} of shape {values.shape}. "
-                "Choose one split: data.train_mask = data.train_mask[:, 0], and so on."
-            )
-        if (roles[values] != 3).any():
-            node = int(np.flatnonzero(values & (roles != 3))[0])
-            raise DataError(f"Expected a node in one mask at most, but node {node} is in two. Correct {mask}.")
-        roles[values] = code
-    return roles
 
 
 def _networkx_ids(g: nx.Graph) -> tuple[np.ndarray, dict[Any, int]]:

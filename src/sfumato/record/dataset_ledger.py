@@ -224,8 +224,8 @@ class DatasetLedger:
         if header["dataset"] != dict(dataset):
             raise InputError(
                 f"Expected the data set of the ledger {self.path}, {header['dataset'].get('name')!r}, got "
-                f"{dataset.get('name')!r}, other node ids, another order of them, or other cells. If these are the same nodes, put "
-                "the rows back in order and spend from this ledger. For another data set use that data set's own ledger; for "
+                f"{dataset.get('name')!r}, other node ids, another order of them, or other cells. If these are the same nodes, "
+                "put the rows back in order and spend from this ledger. For another data set use that data set's own ledger; for "
                 "records in both, the two ledgers' epsilons add up."
             )
 
