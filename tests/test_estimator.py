@@ -1,5 +1,6 @@
 """The private classifier with the habits of scikit-learn."""
 
+import pickle
 import subprocess
 import sys
 from dataclasses import replace
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.errors import BudgetExceededError, InputError
+from sfumato.errors import BudgetExceededError, InputError, NotFittedError
 from sfumato.graph.synthetic import campus, stochastic_block_model
 from sfumato.graph.targets import Targets
 
@@ -116,6 +117,39 @@ def test_parameters_are_checked(graph):
     with pytest.raises(InputError, match="parameter to be one of graph, method"):
         sf.PrivateGraphClassifier(graph).set_params(eps=1)
     assert repr(sf.PrivateGraphClassifier(graph, epsilon=2.0)).endswith("3 classes), epsilon=2.0)")
+
+
+@pytest.mark.parametrize("call", ["predict", "predict_proba", "score"])
+def test_what_only_a_fit_gives_is_refused_in_the_words_of_scikit_learn_too(graph, call):
+    from sklearn.exceptions import NotFittedError as Theirs
+    from sklearn.utils.validation import check_is_fitted
+
+    made = sf.PrivateGraphClassifier(graph)
+    for error in (NotFittedError, Theirs, ValueError, AttributeError, sf.errors.SfumatoError):
+        with pytest.raises(error, match=r"never fitted\. Call fit\(nodes\) first"):
+            getattr(made, call)(["p1"])
+    with pytest.raises(Theirs):
+        check_is_fitted(made)
+
+
+def test_the_error_is_ours_without_scikit_learn_and_crosses_processes(monkeypatch):
+    import sklearn.exceptions
+
+    assert isinstance(pickle.loads(pickle.dumps(NotFittedError("x"))), sklearn.exceptions.NotFittedError)
+    assert (str(NotFittedError("x")), NotFittedError("x").args) == ("x", ("x",))
+    monkeypatch.delitem(sys.modules, "sklearn.exceptions")
+    assert type(NotFittedError("x")) is NotFittedError
+
+
+@pytest.mark.parametrize("name", ["predict", "predict_proba", "score_pairs", "embeddings", "save", "certificate"])
+def test_a_plan_says_that_it_has_to_be_fitted_first(graph, name):
+    unit = sf.EdgeLevel(directed=False)
+    plan = sf.LabelMessages().calibrate(sf.Budget(1.0, 1e-6), unit, graph.public_facts(unit))
+    with pytest.raises(NotFittedError, match=f"a fitted model for {name}, got a plan. Call fitted = plan.fit"):
+        getattr(plan, name)
+    assert not hasattr(plan, name)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        plan.nothing  # noqa: B018
 
 
 def test_scikit_learn_takes_it_for_a_classifier(graph, fitted):

@@ -5,6 +5,7 @@
     │   ├── DataError            a file, table or graph is wrong
     │   ├── MemoryLimitError     tables need more memory than they may take
     │   ├── SchemaError          the public schema is wrong, or the data contradicts it
+    │   ├── NotFittedError       something is asked that only a fit gives (an AttributeError too)
     │   ├── UnsupportedUnitError no proof for this method under this privacy unit
     │   └── UnsupportedTargetError this method learns no targets of this kind
     ├── BudgetExceededError      a release would cost more than the plan or the data set's budget allows
@@ -19,6 +20,10 @@
 Messages name the argument, its value, what was expected and what to do. They may reach whoever reads a log, so they never
 hold a value of a feature or label or the end of an edge, which some unit protects: they name file, row and column instead.
 """
+
+from __future__ import annotations
+
+import sys
 
 
 class SfumatoError(Exception):
@@ -47,6 +52,21 @@ class MemoryLimitError(InputError):
 
 class SchemaError(InputError):
     """A public schema is malformed, or a table does not fit it."""
+
+
+class NotFittedError(InputError, AttributeError):
+    """A model is asked for what only a fit gives. Where scikit-learn is imported it is also that library's error of this name."""
+
+    def __new__(cls, *args: object) -> NotFittedError:
+        theirs = getattr(sys.modules.get("sklearn.exceptions"), "NotFittedError", None)
+        if theirs is None or issubclass(cls, theirs):
+            return super().__new__(cls, *args)
+        both = type(cls.__name__, (cls, theirs), {"__module__": cls.__module__, "__doc__": cls.__doc__})
+        made: NotFittedError = ValueError.__new__(both, *args)
+        return made
+
+    def __reduce__(self) -> tuple[type[NotFittedError], tuple[object, ...]]:
+        return NotFittedError, self.args  # other processes make their own class
 
 
 class UnsupportedUnitError(InputError):

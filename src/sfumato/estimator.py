@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sfumato._optional import require
 from sfumato._validate import check_choice, fail
 from sfumato.catalog import method_for
-from sfumato.errors import InputError
+from sfumato.errors import InputError, NotFittedError
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import Declared, Unit, unit_named
 from sfumato.record.dataset_ledger import DatasetLedger
@@ -126,10 +126,11 @@ class PrivateGraphClassifier:
         are protected, an answer that reads a node's own features is for that node alone.
 
         Raises:
-            InputError: an id is not in the graph, or nothing was fitted.
+            NotFittedError: nothing was fitted.
+            InputError: an id is not in the graph.
         """
         if not self.__sklearn_is_fitted__():
-            raise InputError("Expected a fitted classifier, got one that was never fitted. Call fit(nodes) first.")
+            raise NotFittedError("Expected a fitted classifier, got one that was never fitted. Call fit(nodes) first.")
         return self.fitted_.predict_proba(self._graph)[_rows(nodes, self._graph)]
 
     def predict(self, nodes: Any) -> NDArray[Any]:

@@ -228,7 +228,7 @@ class Source:
 
         Args:
             graph: as it was loaded.
-            fitted: the run.
+            fitted: the run that was loaded.
 
         Raises:
             InputError: the public split is asked for, and the graph has none.

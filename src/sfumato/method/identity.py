@@ -57,7 +57,7 @@ class Identity:
         return cls(graph.node_ids, key, _digests(graph, public, key))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON-ready values."""
+        """Return the JSON-ready values of an identity."""
         ids = None if self.ids is None else self.ids.tolist()
         return {"format": 1, "key": self.key.hex(), "digests": self.digests, "ids": ids}
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
 from sfumato._shown import Shown
+from sfumato.errors import NotFittedError
 from sfumato.record.shown import claim_words
 
 if TYPE_CHECKING:
@@ -13,11 +14,31 @@ if TYPE_CHECKING:
     from sfumato.method.graph_key import GraphKey
     from sfumato.record.certificate import Certificate
 
+_OF_A_FIT = {
+    "predict",
+    "predict_proba",
+    "score_pairs",
+    "best_pairs",
+    "embeddings",
+    "certificate",
+    "save",
+    "released",
+    "weights",
+}
 _LEARNED = {"multilabel": "labels", "number": "numbers"}
 
 
 class ShownPlan(Shown):
     """A plan shows its method, what it protects, its cost and what it releases."""
+
+    if not TYPE_CHECKING:  # a type checker must still find names that nothing has
+
+        def __getattr__(self, name: str) -> None:
+            if name in _OF_A_FIT:
+                raise NotFittedError(
+                    f"Expected a fitted model for {name}, got a plan. Call fitted = plan.fit(graph) first."
+                )
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     def facts(self) -> Mapping[str, str]:
         """Return method, protection, cost and releases."""
