@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from sfumato.attacks import influence as home
-from sfumato.attacks.influence import Influence, answers_alone, network_of
+from sfumato.attacks.influence import Influence, answers_alone, network_of, taking_any_features
 from sfumato.attacks.pairs import candidates
 from sfumato.central import _perturbed
 from sfumato.central.baselines import SAGE
@@ -98,7 +98,8 @@ def test_nodes_more_than_two_hops_away_have_no_influence_at_all():
 
 def single(fitted, graph, x):
     """What the model itself answers, in float32."""
-    return fitted.predict_proba(replace(graph, x=x.astype(np.float32))).astype(np.float64)
+    asked = replace(graph, x=x.astype(np.float32))
+    return taking_any_features(fitted).predict_proba(asked).astype(np.float64)
 
 
 @pytest.mark.parametrize("layers", [1, 3])

@@ -34,7 +34,8 @@ def contents(run):
     for path in sorted(run.rglob("*")):
         if path.suffix == ".json":
             values = json.loads(path.read_text())
-            for key in ("settings", "files", "test_scores", "test_accuracy", "test_macro_f1", "out"):
+            drawn = ("key", "digests") if path.name == "identity.json" else ()  # afresh for each run
+            for key in ("settings", "files", "test_scores", "test_accuracy", "test_macro_f1", "out", *drawn):
                 values.pop(key, None)
             values.get("tuning", {}).pop("chosen", None)
             found[path.name] = values

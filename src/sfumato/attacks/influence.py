@@ -229,6 +229,15 @@ def network_of(fitted: Fitted, graph: Graph) -> ArcNetwork | None:
     return None
 
 
+def taking_any_features(fitted: Fitted) -> Fitted:
+    """Return the model as an attacker meets it: it answers for other features without a look whether they are those of the graph.
+
+    ``fitted`` is the model that answers.
+    """
+    key = getattr(fitted, "graph_key", None)
+    return fitted if key is None else replace(fitted, graph_key=replace(key, identity=None))
+
+
 def answers_alone(fitted: Fitted, graph: Graph, progress: Progress | None = None) -> bool:
     """Test whether no answer depends on another node's features, with 2 log2(n) questions.
 
@@ -242,6 +251,7 @@ def answers_alone(fitted: Fitted, graph: Graph, progress: Progress | None = None
         progress: a function, called with (stage, done, total); None if nobody watches.
     """
     x: Any = graph.x
+    fitted = taking_any_features(fitted)
     nodes, calm = np.arange(graph.num_nodes), fitted.predict_proba(graph)
     questions = list(product(range(int(graph.num_nodes - 1).bit_length()), (0, 1)))
     for number, (bit, side) in enumerate(questions):
