@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from contracts_forgery import problems, rewrite
 
 import sfumato as sf
 from sfumato.catalog import METHODS
@@ -68,4 +69,8 @@ def test_other_units_state_none(tmp_path):
     ):
         fitted = method.calibrate(sf.Budget(1.0, 1e-3), unit, graph.public_facts(unit)).fit(graph)
         assert "prices" not in fitted.certificate.values
-        assert verify(fitted.save(tmp_path / method.name)).problems == ()
+        run = fitted.save(tmp_path / method.name)
+        assert verify(run).problems == ()
+        stated = [{"arcs": arcs, "epsilon": 1.0} for arcs in (1, 5, 25)]
+        rewrite(run, lambda certificate, spec, stated=stated: certificate.update(prices=stated))
+        assert "certificate.json: prices: not expected, since none is known under this unit" in problems(run)

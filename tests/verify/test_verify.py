@@ -95,7 +95,7 @@ NAN, HUGE = float("nan"), 10**400
 # Faults in the certificate alone, with a chain and a manifest that fit: path, value, the field that must be named.
 CERTIFICATE_FAULTS = [
     (("format",), 1, "format"),
-    (("format",), 3, "format"),
+    (("format",), 4, "format"),
     (("format",), 2.0, "format"),
     (("format",), True, "format"),
     (("method",), "mlp", "method"),

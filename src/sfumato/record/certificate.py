@@ -1,6 +1,6 @@
 """The certificate: what is claimed about which data, what is released to whom, and under which assumptions.
 
-Its form is the JSON Schema ``certificate-2.schema.json`` beside this file, which maps every field to the question of
+Its form is the JSON Schema ``certificate-3.schema.json`` beside this file, which maps every field to the question of
 NIST SP 800-226 that it answers. Sentences that hold for every run are constants. Sentences that depend on the run
 follow from unit, direction and mechanisms (:func:`caveats`), from implausible public facts
 (:mod:`~sfumato.privacy.promises`), or from the method. The verifier holds its own copy of all of them.
@@ -23,7 +23,7 @@ from sfumato.record.prices import MOST, prices
 from sfumato.record.shown import ShownCertificate, delta_up, factor_words
 from sfumato.record.shown import round_up as round_up
 
-FORMAT = 2
+FORMAT = 3
 MOST_ORIGINS = 16
 """Most runs that weights may come from, one after another."""
 FIXED: Mapping[str, Any] = {

@@ -1,6 +1,6 @@
 """JSON as the verifier reads it: a single canonical text for each value, and the forms of the published JSON Schema.
 
-Part of the verifier: it needs the standard library and ``verify/certificate-2.schema.json``.
+Part of the verifier: it needs the standard library and ``verify/certificate-3.schema.json``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-SCHEMA = Path(__file__).with_name("certificate-2.schema.json")
+SCHEMA = Path(__file__).with_name("certificate-3.schema.json")
 _TYPES: dict[str, Any] = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int,
                           "number": (int, float), "null": type(None)}  # fmt: skip
 _UPWARD = Context(prec=400, rounding=ROUND_CEILING)

@@ -20,16 +20,25 @@ if TYPE_CHECKING:
 
 ARCS, MOST = [1, 5, 25], 30.0
 TOLERANCE = 1.001
+_WITHOUT = 2  # the last format that may leave prices out
 
 
 def change_faults(certificate: Certificate, rules: Rules) -> Iterator[str]:
-    """Yield a problem for a release that states another ``arc_change`` than the ``rules`` of its method."""
+    """Yield a problem for a release that states another ``arc_change`` than the ``rules`` of its method, or none."""
     planned = {one.name: one.arc_change for one in rules.releases(certificate)} if owns_arcs(certificate) else {}
     for index, release in enumerate(certificate["releases"]):
         stated, known = release.get("arc_change"), planned.get(release["name"])
-        if stated is not None and (known is None or not math.isclose(stated, known, rel_tol=1e-12)):
+        fits = stated == known if stated is None or known is None else math.isclose(stated, known, rel_tol=1e-12)
+        if not fits and (stated is not None or _are_due(certificate)):
             wanted = "none" if known is None else f"{known:.9g}, as unit and settings imply"
-            yield f"certificate.json: releases[{index}].arc_change: expected {wanted}, got {stated}"
+            found = "none" if stated is None else stated
+            yield f"certificate.json: releases[{index}].arc_change: expected {wanted}, got {found}"
+
+
+def _are_due(certificate: Certificate) -> bool:
+    """Return whether what is known of arcs must be stated: from format 3 on, and in format 2 if any of it is."""
+    stated = "prices" in certificate or any("arc_change" in release for release in certificate["releases"])
+    return stated or bool(certificate["format"] > _WITHOUT)
 
 
 def price_words(price: dict[str, Any]) -> str:
@@ -47,7 +56,7 @@ def price_faults(certificate: Certificate) -> Iterator[str]:
     where, releases, claim = "certificate.json: prices", certificate["releases"], certificate["claim"]
     stated = certificate.get("prices")
     due = owns_arcs(certificate) and claim["epsilon"] is not None and all(map(_known, releases))
-    if due and stated is None and releases:
+    if due and stated is None and _are_due(certificate):
         yield f"{where}: is missing"
     if stated is None:
         return

@@ -23,7 +23,7 @@ from .plan import copied_faults, method_faults, unfit
 from .prices import change_faults, price_faults, price_words
 from .signature import fingerprint, read_key, read_signature
 from .tensors import read_tensors, unreal_faults
-from .units import UNITS, unit_form_faults
+from .units import UNITS, owns_arcs, unit_form_faults
 from .words import sentence_faults
 
 
@@ -174,6 +174,8 @@ def describe(run: Path, result: Verification) -> str:
     if result.prices:
         priced = "; ".join(map(price_words, result.prices))
         lines.append(f"with arcs that others own and that point at the node: {priced}")
+    elif result.epsilon_low is not None and result.unit is not None and owns_arcs({"unit": result.unit}):
+        lines.append("with arcs that others own and that point at the node: no epsilon is stated")
     others = result.builds_on[:-1] if result.extends else result.builds_on
     if result.extends:
         lines.extend(
