@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 import traceback
+import zlib
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
@@ -121,37 +122,39 @@ class Tree:
             "NUMBA_CACHE_DIR": str(self.work / "numba"),
         }
 
-    def attempt(self, one: Mutation, number: int, tests: list[str], seconds: float) -> str:
-        """Whether examples of its file or these tests notice a change: by which, ``hangs``, or nothing if they pass."""
+    def attempt(self, one: Mutation, tests: list[str], seconds: float) -> str:
+        """Whether examples of its file or these tests notice a change: by which, or nothing if they pass.
+
+        Its file has a date of its own meanwhile, so that no bytecode or compiled kernel of another change is taken.
+        """
         file = self.path / one.path
         source, before = file.read_bytes(), file.stat()
         sys.stdout.flush()
+        child, ended = 0, (0, 0)
         try:
             file.write_bytes(one.apply(source))
-            os.utime(file, (10**9 + number, 10**9 + number))  # no bytecode of another change is taken for this one's
+            os.utime(file, (moment := 10**9 + zlib.crc32(f"{one} {one.start}".encode()) % 10**8, moment))
             child = os.fork()
             if not child:
                 self._run([one.path, *tests], seconds)
             until = time.monotonic() + PATIENCE * seconds
-            while not (ended := os.waitpid(child, os.WNOHANG))[0] and time.monotonic() < until:
+            while not ended[0] and time.monotonic() < until:
                 time.sleep(0.02)
-            with suppress(ProcessLookupError):
-                os.killpg(child, signal.SIGKILL)
-            code = os.waitstatus_to_exitcode(ended[1] if ended[0] else os.waitpid(child, 0)[1])
+                ended = os.waitpid(child, os.WNOHANG)
         finally:
+            for kill in (os.kill, os.killpg) if child else ():
+                with suppress(ProcessLookupError):
+                    kill(child, signal.SIGKILL)
             file.write_bytes(source)
             os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+        code = os.waitstatus_to_exitcode(ended[1] if ended[0] else os.waitpid(child, 0)[1])
         if code == BROKEN:
             raise RuntimeError(f"Expected the tests to run, see {self.work / 'log'}.")
         if code in (PASSED, NO_TEST):
             return ""
-        return (
-            (self.work / "failed").read_text()
-            if code == FAILED
-            else f"ends with {code}"
-            if code >= 0
-            else "hangs or dies"
-        )
+        if code == FAILED:
+            return (self.work / "failed").read_text()
+        return f"ends with {code}" if code >= 0 else "hangs or dies"
 
     def _run(self, tests: list[str], seconds: float) -> None:
         """In the child: run tests, and leave without a word."""
@@ -236,11 +239,11 @@ def main() -> None:
     done = {row["change"]: row["by"] for row in map(json.loads, kept.read_text().splitlines())} if kept.exists() else {}
     results: dict[Mutation, str] = {}
     signal.signal(signal.SIGTERM, _stop)
-    for number, one in enumerate(sample(tree.path, asked.packages, asked.count, asked.seed)):
+    for one in sample(tree.path, asked.packages, asked.count, asked.seed):
         name = f"{one} at {one.start}"
         if name not in done:
             tests = chosen(one, reach[one.path], asked.seed)
-            done[name] = tree.attempt(one, number, tests, asked.seconds)
+            done[name] = tree.attempt(one, tests, asked.seconds)
             with kept.open("a") as file:
                 file.write(json.dumps({"change": name, "by": done[name], "tests": len(tests)}) + "\n")
             print(f"{one}: {done[name] or 'NOT NOTICED'}", flush=True)
