@@ -1,4 +1,4 @@
-"""Defaults of methods and functions, what cards say, and named constants are those that are written down in defaults.json.
+"""Defaults, what settings accept, what cards say, and named constants are those that are written down in defaults.json.
 
 Such a number decides what a run costs and reaches, and hardly another test would see it move. Whoever changes one on
 purpose writes the file anew (``python tests/golden/test_defaults.py``) and says so in the changelog.
@@ -8,16 +8,40 @@ import ast
 import dataclasses
 import inspect
 import json
+import math
 from pathlib import Path
 
 import sfumato
 from sfumato.catalog import _HOMES, _import
+from sfumato.errors import InputError
+from sfumato.privacy.events import (
+    ComposedEvent,
+    ExponentialEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    PoissonGaussianEvent,
+    PureEvent,
+    RandomizedResponseEvent,
+    RepeatedGaussianEvent,
+    SelectionEvent,
+    ZCDPEvent,
+)
 
 FILE = Path(__file__).with_name("defaults.json")
 SOURCE = Path(sfumato.__file__).parent
 PACKAGES = (
     "bounded", "central", "classlevel", "collect", "local", "method", "noise", "pate", "privacy", "randomizers", "record",
     "verify",
+)  # fmt: skip
+LADDER = (
+    True, -1, 0, 1, 2, 3, 6, 100, 10**7, 10**12, 1e-15, 1e-4, 0.5, 1.0, 1.5, 10.0, 10.5, 101.0, 1e7, 1e12, math.nan, math.inf,
+    "word", (1,),
+)  # fmt: skip
+EXAMPLES = (
+    GaussianEvent(2.0), PoissonGaussianEvent(0.5, 2.0, 10), RepeatedGaussianEvent(0.5, 3, 2.0, 10), LaplaceEvent(2.0),
+    RandomizedResponseEvent(1.0), ExponentialEvent(1.0), PureEvent(1.0), ZCDPEvent(0.5), ComposedEvent((PureEvent(1.0),)),
+    SelectionEvent(((PureEvent(1.0),),), "geometric", 4.0), sfumato.Budget(1.0, 1e-6), sfumato.EdgeLevel(directed=False),
+    sfumato.NodeLevel(), sfumato.RecordLevel(), sfumato.ClassLevel(), sfumato.SubclassLevel(5),
 )  # fmt: skip
 IN_WORDS = {"summary", "citations", "title", "defaults", "options", "words"}  # said elsewhere, or tested there
 
@@ -43,6 +67,21 @@ def defaults(function):
     return {one.name: plain(one.default) for one in parameters if one.default is not one.empty}
 
 
+def accepted(base):
+    """Which values of a ladder each setting takes, beside those of the others; every other one is an InputError."""
+    found = {}
+    for one in dataclasses.fields(base):
+        taken = []
+        for value in LADDER if one.init and not isinstance(getattr(base, one.name), tuple) else ():
+            try:
+                dataclasses.replace(base, **{one.name: value})
+            except InputError:
+                continue
+            taken.append(repr(value))
+        found[one.name] = " ".join(taken)
+    return found
+
+
 def constants(path):
     """The named constants of a file in which there is a number, as they are written."""
     found = {}
@@ -63,6 +102,8 @@ def written():
     return {
         "cards": {name: plain(method.card) for name, method in sorted(methods.items())},
         "defaults": {name: defaults(method) for name, method in sorted(methods.items())},
+        "accepts": {name: accepted(method()) for name, method in sorted(methods.items())},
+        "accepted by events, units and budgets": {type(one).__name__: accepted(one) for one in EXAMPLES},
         "functions": {name: found for name, found in sorted(functions.items()) if found},
         "constants": {path.relative_to(SOURCE).as_posix(): found for path in files if (found := constants(path))},
     }

@@ -123,6 +123,8 @@ class LPGNN(LocalMethod):
         elif self.epsilon_x == 0:
             raise fail("features_in", "reports", "to be random, ones or degree where epsilon_x is 0", "None are asked.")
         super().__post_init__()
+        if not isinstance(self.scale, bool):
+            raise fail("scale", self.scale, "to be True or False")
         for name in ("steps_x", "steps_y", "patience"):
             check_int(low=0, **{name: getattr(self, name)})
         for name in ("epochs", "hidden"):

@@ -95,6 +95,9 @@ class Questions:
         if not self.high > self.low:
             raise fail("high", self.high, f"to be above low = {self.low}", "Name the public range of the features.")
         check_int(low=1, cap=self.cap)
+        for name in ("paper_rule", "per_feature"):
+            if not isinstance(getattr(self, name), bool):
+                raise fail(name, getattr(self, name), "to be True or False")
         if self.per_feature and self.mechanism not in ("pgc", "piecewise", "laplace"):
             raise fail("per_feature", True, "with pgc, piecewise or laplace", f"Drop it for {self.mechanism}.")
         if self.mechanism == "pgc" and not self.per_feature:
