@@ -162,7 +162,6 @@ class Tree:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.setsid()
             os.chdir(self.path)
-            os.environ.update(self.environment)
             out = os.open(self.work / "log", os.O_CREAT | os.O_TRUNC | os.O_WRONLY)
             for descriptor in (1, 2):
                 os.dup2(out, descriptor)
@@ -232,6 +231,7 @@ def main() -> None:
     asked = parser.parse_args()
     tree = Tree(asked.root)
     reach = tree.reach(FOLDERS)
+    os.environ.update(tree.environment)
     if asked.root == ROOT:  # what takes long to import is imported once, before the forks
         import numba, scipy.stats, sklearn.linear_model, torch  # noqa: E401, F401, I001
 
