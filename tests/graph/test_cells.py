@@ -1,12 +1,13 @@
 """One rule for cells: the same table is the same graph through every reader, and all rows decide what a column is."""
 
 import gzip
+import warnings
 
 import numpy as np
 import pytest
 
-from sfumato.errors import DataError, InputError
-from sfumato.graph import from_frames, read_csv, read_parquet, read_sql
+from sfumato.errors import DataError, DroppedWarning, InputError
+from sfumato.graph import from_frames, import_tables, read_csv, read_parquet, read_sql
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
@@ -181,6 +182,47 @@ def test_nodes_without_a_row_of_names_are_refused(read, nodes):
         read(nodes, "source,target\n")
 
 
+def test_floats_as_ids_in_csv(read):
+    nodes, edges = "id,f\n1.0,1\n2.0,2\n30,3\n", "source,target\n1,2.0\n2.0,30.0\n"
+    assert read(nodes, edges).node_ids.tolist() == [1, 2, 30]
+    assert read(nodes, edges).num_edges == 2
+    assert read("id,f\n1.0,1\n1.5,2\n", "source,target\n1.0,1.5\n").node_ids.tolist() == ["1.0", "1.5"]
+
+
+def test_sparse_columns_and_views(read):
+    pl, edges = pytest.importorskip("polars"), {"source": ["a", "b"], "target": ["b", "c"]}
+    nodes = {"id": ["a", "b", "c"], "f": [0.0, 2.0, 0.0], "y": ["x", None, "z "]}
+    sparse = pd.DataFrame(nodes).assign(f=pd.arrays.SparseArray(nodes["f"]))
+    typed = pl.DataFrame(nodes).with_columns(pl.col("y").cast(pl.Categorical))
+    for frame in (sparse, pl.DataFrame(nodes), typed, pa.table(nodes)):
+        graph = from_frames(frame, pl.DataFrame(edges), label="y")
+        assert (graph.x.ravel().tolist(), graph.classes, graph.y.tolist()) == ([0, 2, 0], ("x", "z"), [0, -1, 1])
+
+
+def test_columns_of_one_name_are_refused():
+    edges = pd.DataFrame({"source": ["a"], "target": ["a"]})
+    with pytest.raises(DataError, match="the nodes table to have a name of its own, got 'f' for the columns 2 and 3"):
+        from_frames(pd.DataFrame([["a", 1, 2]], columns=["id", "f", "f"]), edges)
+
+
+def test_cells_that_are_nearly_all_undeclared_are_told(read, tmp_path):
+    schema = {"columns": {"f": {"categories": ["north"]}}}
+    with pytest.warns(DroppedWarning, match="Nearly all cells of the column f of .*nodes.csv") as told:
+        read(column("x9", "x8", ""), "source,target\n", schema=schema)
+    assert "x9" not in str(told[0].message)
+    with pytest.warns(DroppedWarning, match="Nearly all cells of the column f"):
+        import_tables(tmp_path / "nodes.csv", tmp_path / "edges.csv", tmp_path / "store", schema=schema)
+    with warnings.catch_warnings(action="error"):
+        read(column("x9", "north", ""), "source,target\n", schema=schema)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
+def test_a_schema_in_any_utf(read, tmp_path, encoding):
+    path = tmp_path / "public.toml"
+    path.write_bytes('label = "f"\r\nclasses = ["1", "é"]\r\n'.encode(encoding))
+    assert read(column("1", "é"), "source,target\n", schema=path).y.tolist() == [0, 1]
+
+
 def test_the_index_of_a_frame_is_no_id_end_or_feature(read, tmp_path):
     nodes, edges = ",id,f,year\n0,a,1,2\n1,b,2,2\n2,c,3,2\n", ",person,friend\n0,a,b\n1,b,c\n"
     saved = pd.DataFrame({"person": ["a", "b", "x"], "friend": ["b", "c", "y"]}).iloc[:2].iloc[[0, 1]]
@@ -226,6 +268,7 @@ def test_names_may_hold_marks(read):
         ("id,f\na,1\nb\n", "Expected 2 cells .* row 3 has 1"),
         ('id,f\na,"1\n', "quotes of .* row 2"),
         (b"id,f\0\na,1\0\n", "to be text"),
+        (gzip.compress(b"id,f\na,1\n" * 9)[:-9], "a part of one. Copy it again"),
         ("", "got an empty row"),
         ("\n\n", "got an empty row"),
         ("id,f\n", "at least one row"),

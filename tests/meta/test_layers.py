@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parents[2] / "src" / "sfumato"
 # From the base up. Parts of one layer are siblings: they never import each other.
 LAYERS = (
     ("errors",),
-    ("_validate", "_optional", "_files", "_shown", "_threads", "web"),
+    ("_validate", "_optional", "_files", "_encoding", "_shown", "_threads", "web"),
     ("noise",),
     ("graph", "nn", "privacy"),
     ("bounded", "record", "randomizers"),

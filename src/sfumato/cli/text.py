@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from sfumato._encoding import decoded
 from sfumato._optional import check_installed
 from sfumato.cli import data
 from sfumato.cli.output import stage_bars, write_page
@@ -94,7 +95,7 @@ def vocabulary(
     if out.exists():
         raise InputError(f"Expected --out to be a new file, got {str(out)!r}, which exists. Name another file.")
     try:
-        weights = inverse_frequencies(corpus.read_text(encoding="utf-8").splitlines())
+        weights = inverse_frequencies(decoded(corpus.read_bytes()).splitlines())
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "no words, or no UTF-8 text"
         raise DataError(f"Expected {corpus} to hold a document in each line, got: {reason}. Check the path.") from None

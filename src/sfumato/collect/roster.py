@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sfumato._encoding import decoded
 from sfumato.collect.checks import roster_sha256
 from sfumato.collect.wire import WireError, check_user
 from sfumato.errors import DataError, SchemaError
@@ -22,14 +23,14 @@ def read_roster(path: Path) -> tuple[str, ...]:
         OSError: the file cannot be read.
     """
     try:
-        lines = path.read_bytes().decode().removesuffix("\n").split("\n")
+        lines = decoded(path.read_bytes()).removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:
         raise DataError(f"Expected {path.name} to be UTF-8, got other bytes. Convert it.") from error
     if lines == [""]:
         raise DataError(f"Expected {path.name} to list user ids, one a line, got an empty file. Add them.")
     places: dict[str, int] = {}
     for number, line in enumerate(lines, start=1):
-        user, where = line.removesuffix("\r"), f"line {number} of {path.name}"
+        user, where = line, f"line {number} of {path.name}"
         if not user.strip():
             raise DataError(f"Expected {where} to hold a user id, got a blank line. Remove it.")
         if user != user.strip():

@@ -35,6 +35,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from sfumato._encoding import decoded
 from sfumato.collect.checks import check_keys, check_text, moment, roster_sha256
 from sfumato.collect.questions import Features, Label, Links, part
 from sfumato.collect.statement import meaning, rounded
@@ -224,7 +225,7 @@ class Schema:
             OSError: the file cannot be read.
         """
         try:
-            values = tomllib.loads(path.read_text(encoding="utf-8"))
+            values = tomllib.loads(decoded(path.read_bytes()))
         except (ValueError, RecursionError) as error:
             raise SchemaError(f"Expected {path.name} to be TOML, got an error: {error}.") from error
         check_keys(path.name, values, _REQUIRED, tuple(_OPTIONAL))

@@ -12,6 +12,7 @@ from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sfumato._encoding import decoded
 from sfumato._files import whole_file
 from sfumato.collect.wire import check_user
 from sfumato.errors import DataError, InputError
@@ -79,7 +80,7 @@ def read_answers(path: Path) -> dict[str, Any]:
     data, most = path.read_bytes(), sys.get_int_max_str_digits()
     sys.set_int_max_str_digits(0)
     try:
-        values = json.loads(data) if path.suffix == ".json" else tomllib.loads(data.decode())
+        values = json.loads(decoded(data)) if path.suffix == ".json" else tomllib.loads(decoded(data))
     except (ValueError, RecursionError):
         values = None
     finally:

@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from sfumato._encoding import decoded
 from sfumato._validate import check_int, fail
 from sfumato.errors import InputError
 from sfumato.experiments._tables import build, known, single, tables
@@ -159,7 +160,7 @@ class Spec:
         """
         path = Path(path)
         try:
-            values = tomllib.loads(path.read_text(encoding="utf-8"))
+            values = tomllib.loads(decoded(path.read_bytes()))
         except OSError as error:
             raise InputError(
                 f"Expected {str(path)!r} to be a specification: {error.strerror}. Check the path."

@@ -11,16 +11,17 @@ import csv
 import gzip
 import io
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sfumato._encoding import encoding_of
 from sfumato.errors import DataError
 
 _HEAD = 1 << 23
-_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
-          (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))  # fmt: skip
+_CUT = (EOFError, zlib.error, OSError)
 _ZIPPED = ((b"\x1f\x8b", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd"))
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 KNOWN_NAMES = (
@@ -86,9 +87,14 @@ def form_of(path: Path) -> Form:
     with path.open("rb") as raw:
         start = raw.read(4)
     compression = next((name for sign, name in _ZIPPED if start.startswith(sign)), "none")
-    with _bytes(path, compression) as file:
-        head = file.read(_HEAD)
-    encoding = next((name for mark, name in _MARKS if head.startswith(mark)), "utf-8")
+    try:
+        with _bytes(path, compression) as file:
+            head = file.read(_HEAD)
+    except _CUT as error:
+        if getattr(error, "errno", None) is not None:
+            raise
+        raise DataError(f"Expected {path} to be a whole compressed file, got a part of one. Copy it again.") from None
+    encoding = encoding_of(head)
     if encoding in ("utf-8", "utf-8-sig") and b"\0" in head[:4096]:
         raise DataError(f"Expected {path} to be text, got bytes that are none. Save it as CSV in UTF-8.")
     text = codecs.getincrementaldecoder(encoding)(errors="replace").decode(head)
@@ -195,8 +201,10 @@ def _rows(form: Form) -> Iterator[list[str]]:
                 f"Expected the quotes of {form.path} to be closed, but row {line + 1} has one that opens or ends within a cell. "
                 'Write a quote inside of a quoted cell twice ("").'
             ) from None
-        except EOFError:
-            raise DataError(f"Expected {form.path} to be whole, but it ends early. Copy it again.") from None
+        except _CUT as error:
+            if getattr(error, "errno", None) is not None:
+                raise
+            raise DataError(f"Expected {form.path} to be a whole file, got a part of one. Copy it again.") from None
 
 
 def _not_text(form: Form) -> str:

@@ -84,7 +84,7 @@ def read_facts(nodes: Any, how: Reading, place: str, first_row: int) -> Nodes:
         raise DataError(f"Expected {place} to have at least one row, got none. A graph needs a node.")
     check_names(names, place)
     id_column = id_name(names, how, schema, place)
-    ids = encode.encode_ids(nodes.column(id_column), f"column {id_column!r} of {place}")
+    ids = encode.encode_ids(nodes.column(id_column), f"column {id_column!r} of {place}", floats=True)
     _check_unique(ids, id_column, place, first_row)
     id_array = ids.to_numpy(zero_copy_only=False)
     id_array = id_array.astype(str) if id_array.dtype == object else id_array
@@ -194,8 +194,13 @@ class Places:
 
     def find(self, values: Any) -> np.ndarray:
         """Return the number of the node that each of an Arrow array of ids names, -1 for none."""
-        from sfumato.graph._arrow import positions
+        import pyarrow as pa
 
+        from sfumato.graph._arrow import is_text, positions
+        from sfumato.graph.cells import without_fraction
+
+        if self.ids.type == pa.int64() and is_text(values.type):
+            values = without_fraction(values)
         if self._table is None or values.type != self.ids.type or values.null_count:
             return positions(values, self.ids)
         numbers = values.to_numpy()

@@ -26,6 +26,7 @@ BOOLEAN = ("false", "true")
 NUMBER, CATEGORY, TRUTH, INTEGER, TEXT, NOTHING = "number", "category", "boolean", "integer", "text", ""
 """What a column holds: numbers, categories or classes, booleans, whole numbers, texts; nothing is said of one left out."""
 
+_FLOAT_ID = r"^(-?(?:0|[1-9][0-9]{0,14}))\.0+$"
 _WHOLE_FLOAT = r"^([+-]?[0-9]+)\.0*$"
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?(?i:inf|infinity)$"
 _EXACT = 2**53
@@ -162,6 +163,15 @@ def integers(column: pa.ChunkedArray | pa.Array) -> pa.Array | None:
         return values.cast(pa.int64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None
+
+
+def without_fraction(ids: pa.Array) -> pa.Array:
+    """Return texts, and ``7`` in place of ``7.0``, as far as floats are exact.
+
+    >>> without_fraction(pa.array(["7.0", "007.0", "7.5"])).to_pylist()
+    ['7', '007.0', '7.5']
+    """
+    return pc.replace_substring_regex(ids, _FLOAT_ID, r"\1")
 
 
 def words(name: str, column: pa.ChunkedArray | pa.Array, keep: Sequence[str] = ()) -> pa.Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sfumato.graph.columns import edge_names, id_name
@@ -93,3 +93,23 @@ def _missing(nodes: Any, name: str, keep: tuple[str, ...] = ()) -> int:
     from sfumato.graph.cells import cells
 
     return int(cells(nodes.column(name), keep).null_count)
+
+
+def mostly_outside(nodes: Any, outside: Mapping[str, int], schema: Schema) -> list[str]:
+    """Return the columns in which nine of ten cells that are not missing are none of what the schema declares.
+
+    Args:
+        nodes: the node table.
+        outside: counts of such cells, by column.
+        schema: declares categories, classes and ranges.
+    """
+    return [
+        name
+        for name, count in outside.items()
+        if name in nodes.column_names
+        and 10 * count > 9 * (len(nodes.column(name)) - _missing(nodes, name, _declared(name, schema)))
+    ]
+
+
+def _declared(name: str, schema: Schema) -> tuple[str, ...]:
+    return (schema.columns[name].categories if name in schema.columns else schema.classes) or ()

@@ -29,3 +29,25 @@ def tell_dropped(names: Iterable[str], place: str, above: int = 1, *, weighted: 
     if listed:
         counts = "" if weighted else " Every edge counts the same."
         warnings.warn(f"Not read: {listed} of {place}.{counts}", DroppedWarning, stacklevel=above + 2)
+
+
+def tell_outside(names: Iterable[str], place: str, above: int = 1) -> None:
+    """Tell in a warning of which columns nearly all cells are none of what a schema declares.
+
+    Args:
+        names: of the columns; without any, nothing is said.
+        place: where they stand.
+        above: as for :func:`tell_dropped`.
+
+    >>> with warnings.catch_warnings(record=True, action="always") as told:
+    ...     tell_outside(["dorm"], "nodes.csv")
+    >>> str(told[0].message).partition(". ")[0]
+    'Nearly all cells of the column dorm of nodes.csv are none of what the schema declares'
+    """
+    for name in names:
+        warnings.warn(
+            f"Nearly all cells of the column {name} of {place} are none of what the schema declares. They count as missing, or "
+            "as the nearest number of its range. Compare the words and the range of the schema with the table.",
+            DroppedWarning,
+            stacklevel=above + 2,
+        )

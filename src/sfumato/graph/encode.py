@@ -16,7 +16,19 @@ import pyarrow.types as pt
 from sfumato.errors import DataError, SchemaError
 from sfumato.graph._arrow import counted, is_number, is_text, plain, unlisted
 from sfumato.graph.bounds import bounds_in
-from sfumato.graph.cells import NUMBER, TRUTH, cells, coded, integers, kind_of, no_number, numbers, settled, words
+from sfumato.graph.cells import (
+    NUMBER,
+    TRUTH,
+    cells,
+    coded,
+    integers,
+    kind_of,
+    no_number,
+    numbers,
+    settled,
+    without_fraction,
+    words,
+)
 from sfumato.graph.checks import ROLES
 from sfumato.graph.schema import Schema, contradiction
 from sfumato.graph.targets import MULTILABEL, Targets
@@ -41,8 +53,13 @@ class Labels:
     outside: dict[str, int]
 
 
-def encode_ids(column: pa.ChunkedArray, where: str) -> pa.Array:
-    """Encode ids as int64 when every one is a plain integer, else as text; ``where`` names the column in errors.
+def encode_ids(column: pa.ChunkedArray, where: str, *, floats: bool = False) -> pa.Array:
+    """Encode ids as int64 when every one is a plain integer, else as text.
+
+    Args:
+        column: one id for each row.
+        where: names the column in errors.
+        floats: whether texts such as ``7.0`` are integers too, where all are whole numbers: how tools write floats.
 
     Raises:
         DataError: the column holds neither integers nor text.
@@ -63,6 +80,8 @@ def encode_ids(column: pa.ChunkedArray, where: str) -> pa.Array:
     if found is None:
         texts = cells(texts)
         found = _plain_integers(texts)
+        if found is None and floats:
+            found = _plain_integers(without_fraction(texts))
     return texts if found is None else found
 
 

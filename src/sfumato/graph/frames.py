@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -11,12 +10,11 @@ import scipy.sparse as sp
 from sfumato._optional import require
 from sfumato._validate import fail
 from sfumato.errors import DataError
+from sfumato.graph._tables import check_names
 from sfumato.graph.build import Reading
 from sfumato.graph.dropped import tell_dropped
 from sfumato.graph.graph import Graph
 from sfumato.graph.io import read_tables
-
-_UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
 
 
 def from_frames(nodes: Any, edges: Any, **how: Any) -> Graph:
@@ -93,13 +91,22 @@ def from_scipy(
 
 
 def _arrow(frame: Any, name: str) -> Any:
-    pa = require("pyarrow")
+    pa, frame = require("pyarrow"), _dense(frame, name)
     try:
-        table = pa.table(frame)
+        return pa.table(frame)
     except (TypeError, ValueError, OverflowError) as error:  # Arrow's own messages may quote values
         if not isinstance(error, pa.ArrowException):
             raise fail(name, type(frame).__name__, "to be a table of pandas, Polars or Arrow") from None
         raise DataError(
             f"Expected every column of {name} to hold values of one kind, got a column that mixes them. Convert it."
         ) from None
-    return table.select([column for column in table.column_names if not _UNNAMED_INDEX.fullmatch(column)])
+
+
+def _dense(frame: Any, name: str) -> Any:
+    """A frame of pandas without sparse columns, which Arrow does not take; any other frame as it is."""
+    kinds: Any = getattr(frame, "dtypes", None)
+    if not hasattr(kinds, "items"):
+        return frame
+    check_names([str(column) for column in frame.columns], f"the {name} table")
+    sparse = {column: kind.subtype for column, kind in kinds.items() if type(kind).__name__ == "SparseDtype"}
+    return frame.astype(sparse) if sparse else frame

@@ -15,8 +15,8 @@ from sfumato._optional import require
 from sfumato.graph._tables import FileTable, documents_of, existing, file_table, first_row, guarded, table
 from sfumato.graph.build import Reading, build_graph, read_facts
 from sfumato.graph.columns import edge_names, unread
-from sfumato.graph.described import edge_columns, node_columns
-from sfumato.graph.dropped import tell_dropped
+from sfumato.graph.described import edge_columns, mostly_outside, node_columns
+from sfumato.graph.dropped import tell_dropped, tell_outside
 from sfumato.graph.schema import Schema
 from sfumato.graph.text import with_texts
 
@@ -121,6 +121,7 @@ def read_tables(nodes: Any, edges: Any, how: Reading, places: tuple[str, str], r
     ends = edge_names(edges.column_names, how, places[1])
     used = {*ends, *(how.weight or ())}
     tell_dropped(unread(edges.column_names, [*used]), places[1], 2, weighted=bool(how.weight))
+    tell_outside(mostly_outside(nodes, graph.outside, Schema.read(how.schema)), places[0], 2)
     if how.text_features is None:
         return graph
     return with_texts(graph, documents_of(nodes, how.text, places[0]), how.text_features, how.report)

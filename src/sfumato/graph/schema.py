@@ -37,6 +37,7 @@ from typing import Any
 
 import numpy as np
 
+from sfumato._encoding import decoded
 from sfumato._validate import check_int, check_real
 from sfumato.errors import SchemaError
 from sfumato.graph.targets import check_limits
@@ -225,7 +226,7 @@ class Schema:
             return cls.from_dict(source)
         path = Path(source)
         try:
-            return cls.from_dict(tomllib.loads(path.read_text(encoding="utf-8")))
+            return cls.from_dict(tomllib.loads(decoded(path.read_bytes())))
         except OSError as error:
             raise SchemaError(f"Expected schema {path} to be a file, got: {error.strerror}. Check the path.") from None
         except ValueError as error:
