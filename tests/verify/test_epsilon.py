@@ -2,14 +2,16 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from sfumato.privacy import accounting
 from sfumato.privacy.events import GaussianEvent, event_from_dict
 from sfumato.verify.claim import TOLERANCE, claim_faults
+from sfumato.verify.compose import _compose
 from sfumato.verify.epsilon import epsilon_bracket
 from sfumato.verify.events import KNOWN_EVENTS
-from sfumato.verify.losses import Slight
+from sfumato.verify.losses import Atoms, Sampled, Slight
 
 
 def poisson(q, noise, steps, relation="add-remove"):
@@ -335,3 +337,41 @@ def test_a_bound_far_below_what_stands_beside_it_is_not_bracketed(bound, noise):
     pure = {"type": "pure", "epsilon": bound, "count": 1}
     gaussian = {"type": "gaussian", "noise_multiplier": noise, "count": 1}
     assert epsilon_bracket([pure, gaussian], 1e-6)[1] == math.inf
+
+
+@pytest.mark.parametrize(
+    ("share", "said"), [(1.0, ""), (1 / 1.0005, ""), (1 / 1.002, "is not confirmed"), (1 / 1.09, "is not")]
+)
+def test_a_claim_may_be_a_thousandth_below_a_bound_from_above_alone(share, said):
+    """Of a selection no lower bound is known, so that the tolerance alone decides."""
+    event = {"type": "selection", "candidates": [[pure(0.5)]], "rule": "logarithmic", "mean_trials": 3, "count": 3}
+    stated = certificate_of([event], share * epsilon_bracket([event], 1e-6)[1])
+    stated["accounting"]["method"] = "renyi"
+    found = claim_faults(stated)[0]
+    assert [said in text for text in found] == [True] * bool(said)
+
+
+def losses(mass, infinite=0.0, steps=1):
+    """A loss of 1 with a given mass, of 0 with the rest, and an infinite one."""
+    return Atoms(np.array([0.0, 1.0]), np.array([1 - mass, mass]), steps, np.array([0, 1]), 0.0, infinite)
+
+
+def composed_epsilon(*atoms):
+    with np.errstate(all="ignore"):
+        return _compose([*atoms], 1.0, 1.0, 0.5, 8.0, 1e-3, upper=True)
+
+
+def test_infinite_losses_spend_delta():
+    """Epsilon of a loss of 1 with mass 0.01 is 1 + log(1 - delta / 0.01); what is lost to infinity is no longer there."""
+    assert composed_epsilon(losses(0.01)) == pytest.approx(1 + math.log(1 - 1e-3 / 0.01), rel=1e-6)
+    assert composed_epsilon(losses(0.01, 4e-4)) == pytest.approx(1 + math.log(1 - 6e-4 / 0.01), rel=1e-6)
+    assert composed_epsilon(losses(0.01, 1.1e-3)) == math.inf
+    assert composed_epsilon(losses(0.01), losses(0.0, 2e-4, steps=6)) == math.inf
+
+
+def test_what_lies_beyond_the_lattice_is_an_infinite_loss():
+    """A lattice that ends early must not make anything cheaper: all masses stay."""
+    for flip in (False, True):
+        found = Sampled(0.3, 0.8, False, 1).atoms(0.05, flip, -0.3, 0.5, upper=True)
+        assert found.infinite > 1e-3
+        assert found.mass.sum() + found.infinite == pytest.approx(1, abs=1e-12)

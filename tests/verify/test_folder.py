@@ -51,6 +51,15 @@ def test_bytes_that_are_not_canonical_json_are_problems(folder, name, fault):
     assert any(text.startswith(name) for text in result.problems), result.problems
 
 
+def test_a_linked_release_is_no_release(folder, tmp_path):
+    """What a link points at may change after it was checked."""
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "release").symlink_to(folder)
+    assert verify(folder).valid
+    for run in (tmp_path / "linked", tmp_path / "linked" / "release"):
+        assert verify(run).problems == ("release: is a link; a release is a folder of its own",)
+
+
 @pytest.mark.parametrize("name", ["certificate.json", "ledger.jsonl", "model.safetensors", "releases.safetensors",
                                   "spec.json", "manifest.json"])  # fmt: skip
 def test_missing_files_and_flipped_bits_are_named(folder, name):

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from sfumato.verify.kinds import Network, TopRows
+from sfumato.verify.dpar import PageRankRows
+from sfumato.verify.kinds import EdgeSet, Network, TopRows
 
 
 class Held:
@@ -72,5 +73,41 @@ def test_picked_entries_are_charged_one_by_one():
 )
 def test_each_row_has_so_many_entries(lines, named):
     found = list(PICKED.value_faults({"pages": Held(lines)}))
+    assert len(found) == bool(named)
+    assert all(named in text for text in found)
+
+
+ROWS = PageRankRows("appr/columns", [2, 3], 0, event="exponential", count=6, nodes=9, parts=("appr/columns",))
+
+
+@pytest.mark.parametrize(
+    ("rows", "named"),
+    [
+        ([[0, 4, 8], [1, 2, 3]], ""),
+        ([[0, 4, 8], [1, 2, 2]], "not in ascending order, each node once"),
+        ([[0, 8, 4], [1, 2, 3]], "not in ascending order, each node once"),
+        ([[0, 4, 9], [1, 2, 3]], "holds nodes from 0 to 9, expected 0 to 8"),
+        ([[-1, 4, 8], [1, 2, 3]], "holds nodes from -1 to 8, expected 0 to 8"),
+    ],
+)
+def test_each_row_of_pagerank_names_a_node_once(rows, named):
+    found = list(ROWS.value_faults({"appr/columns": Held(rows)}))
+    assert len(found) == bool(named)
+    assert all(named in text for text in found)
+
+
+@pytest.mark.parametrize(
+    ("arcs", "directed", "named"),
+    [
+        ([[0, 1], [2, 1]], True, ""),
+        ([[0, 1], [2, 2]], True, "two different ends"),
+        ([[0, 1], [2, 2]], False, "the smaller end first"),
+        ([[0, 1], [2, 1]], False, "the smaller end first"),
+        ([[0, 1], [0, 1]], True, "not in ascending order"),
+    ],
+)
+def test_edges_are_between_two_nodes_and_each_once(arcs, directed, named):
+    released = EdgeSet("edges", [None, 2], 0, limits=(3, 3), directed=directed)
+    found = list(released.value_faults({"edges": Held(arcs)}))
     assert len(found) == bool(named)
     assert all(named in text for text in found)
