@@ -127,6 +127,7 @@ class Recorder:
     def cleared(self):
         """Forget everything that was noted."""
         self.parents, self.charged, self.sessions, self.frames, self.looked = {}, {}, [], [], []
+        self.streams = set()
         return self
 
     def owner(self, key):
@@ -165,6 +166,13 @@ class Recorder:
 
         patch.setattr(Session, "charge", charged)
         patch.setattr(Session, "__init__", init)
+        streamed = keys.Stream.__init__
+
+        def stream(self_, key):
+            streamed(self_, key)
+            self.streams.add(key)
+
+        patch.setattr(keys.Stream, "__init__", stream)
         patch.setattr(coins.SecretWords, "__init__", of_key)
         patch.setattr(coins.SecretWords, "words", words)
 

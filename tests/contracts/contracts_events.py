@@ -40,6 +40,8 @@ def check(recorder, fitted, graph):
         drawn.compare(session, release["name"], event_from_dict(release["event"]))
     assert not drawn.left(), "what was drawn belongs to a charged release"
     no_noise_comes_twice(recorder)
+    whole = {*recorder.charged, *(one.key for one in recorder.sessions)}
+    assert not recorder.streams & whole, "bits come from a key that was derived for one purpose"
 
 
 def no_noise_comes_twice(recorder):
