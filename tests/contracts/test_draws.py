@@ -6,6 +6,7 @@ know fails the test: say here what one record can move.
 """
 
 import math
+import re
 import sys
 from contextlib import suppress
 from dataclasses import fields, replace
@@ -36,6 +37,7 @@ BUDGET = sf.Budget(4.0, 1e-5)
 SMALL = {"epochs": 2, "steps": 2, "batch_size": BATCH, "l2_clip_norm": CLIP, "width": 4, "hidden": 4, "max_epochs": 2,
          "num_groups": 20}  # fmt: skip
 FORMS = {
+    "gap": [{}, {"encoder": False}],
     "edgerand": [{}, {"mean_degree": 4.0}],
     "lapgraph": [{}, {"mean_degree": 4.0}],
     "dpar": [{"mechanism": kind, "num_roots": 16} for kind in ("none", "random", "gaussian", "exponential")]
@@ -43,7 +45,7 @@ FORMS = {
     "cnn": [{"network": "softmax"}, {"network": "softmax", "augment": 1}, {"learn_filters": True}],
     "class-dp": [{"network": "softmax"}],
     "subclass-dp": [{"network": "softmax"}],
-    "dpgnn": [{"max_arcs": 2}],
+    "dpgnn": [{"max_arcs": 2}, {"max_arcs": 2, "inference": "noised"}],
 }
 """Settings of a method whose releases differ; methods that are not named here have one form."""
 EDGE, NODE = sf.EdgeLevel(directed=False), sf.NodeLevel(max_out_degree=4)
@@ -199,3 +201,35 @@ def test_votes_are_answered_with_the_noise_that_is_charged(mechanism, asked, rec
 def test_every_method_is_here():
     tried = {name for name, *_ in CASES} | {name for name, _ in LOCAL}
     assert tried == {name for name, face in FACES.items() if face.units} | {"auto"}
+
+
+def choices(name):
+    """A method with each other value of one setting that is a choice, as its own errors list them."""
+    for setting, value in method_named(name).settings.items():
+        if isinstance(value, bool):
+            yield {setting: not value}
+        elif isinstance(value, str):
+            with pytest.raises(InputError) as error:
+                method_named(name, **{setting: "?"})
+            listed = re.search(r"to be (?:one of )?(.+?), got", str(error.value))[1]
+            yield from ({setting: other} for other in re.split(r",? or |, ", listed) if other != value)
+
+
+def kinds(method, unit):
+    """What a method releases, by name and event; None where it refuses."""
+    try:
+        return tuple((one.name, one.event.type) for one in method.releases(unit, GRAPH.public_facts(unit), 1.0))
+    except InputError:
+        return None
+
+
+@pytest.mark.parametrize("name", [name for name in CURATORS if name in {*METHODS}])
+def test_every_choice_that_releases_something_else_is_here(name):
+    for unit in CURATOR:
+        known = {kinds(made(name, form), unit) for form in FORMS.get(name, [{}])}
+        for choice in choices(name):
+            try:
+                method = made(name, choice)
+            except InputError:  # not with the other settings
+                continue
+            assert kinds(method, unit) in {None, *known}, (choice, unit)
