@@ -36,7 +36,7 @@ def from_frames(nodes: Any, edges: Any, **how: Any) -> Graph:
     ([31.0, 0.0], ('2004', '2005'))
     """
     places = ("the nodes table", "the edges table")
-    return read_tables(_arrow(nodes, "nodes"), _arrow(edges, "edges"), Reading(**how), places)
+    return read_tables(arrow_table(nodes, "nodes"), arrow_table(edges, "edges"), Reading(**how), places)
 
 
 def from_scipy(
@@ -90,7 +90,13 @@ def from_scipy(
     )
 
 
-def _arrow(frame: Any, name: str) -> Any:
+def arrow_table(frame: Any, name: str) -> Any:
+    """Return a table of pandas, Polars or Arrow as an Arrow table; ``name`` is that of the argument.
+
+    Raises:
+        InputError: it is no table.
+        DataError: a column mixes kinds.
+    """
     pa, frame = require("pyarrow"), _dense(frame, name)
     try:
         return pa.table(frame)

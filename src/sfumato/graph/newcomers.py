@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _TEST = 2
 _BOOLEAN = ("false", "true")
+_TRUTHS = dict.fromkeys(("false", "f", "no", "n", "0"), "false") | dict.fromkeys(("true", "t", "yes", "y", "1"), "true")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -123,89 +124,142 @@ def node_names(graph: Graph) -> list[str]:
 
 def read_new_nodes(
     trained: Graph,
-    nodes: str | Path,
+    nodes: str | Path | Any,
     *,
     label: str | Sequence[str] | None = None,
     schema: Schema | Mapping[str, Any] | str | Path | None = None,
     text: Sequence[str] = (),
     text_features: str | None = None,
 ) -> Graph:
-    """Read nodes that arrive, from a CSV or Parquet file with the columns of the trained graph's; their label is not read.
+    """Read nodes that arrive, from a table with the columns of the trained graph's; their label is not read.
 
-    A category that the trained graph does not have counts as missing.
+    What a column holds (a number, booleans, or which categories) is what it held in training, whatever the few new rows look
+    like: a column without a value gives what a missing one gave there. A category that the trained graph does not have counts as
+    missing. Columns may stand in another order, and others are not read.
 
     Args:
         trained: the graph that they come to.
-        nodes: path of the node file.
+        nodes: path of the node file, CSV or Parquet, or a table of pandas, Polars or Arrow.
         label: column of the classes (or columns of the labels) in the trained graph's table.
         schema: the schema that the trained graph was read with.
         text: columns of texts.
         text_features: names their encoder. A vocabulary that was read off the trained graph's texts is taken from there.
 
     Raises:
-        DataError: the file cannot be read, or lacks a column.
+        DataError: the table cannot be read, or lacks a column.
+        SchemaError: a number of the trained graph is none here.
     """
     import pyarrow as pa
 
-    from sfumato.graph._tables import documents_of, first_row
+    from sfumato.graph._tables import documents_of
     from sfumato.graph.build import Reading, build_graph
-    from sfumato.graph.io import read_nodes
 
     declared = Schema.read(schema)
     texts = {name for name in trained.feature_names if text and of_texts(name, tuple(text))}
-    seen = _categories([name for name in trained.feature_names if name not in texts])
-    columns = {name: Column(categories) for name, categories in seen.items() if categories and categories != _BOOLEAN}
-    both = {**columns, **declared.columns}
-    public = Schema(columns=both, id=declared.id, num_features=trained.num_features - len(texts))
-    how = Reading(
-        schema=public, directed=trained.directed, features=[*seen] or None, text=text, text_features=text_features
-    )
+    whole, place, row = _table(nodes, "the new nodes")
     table, unread = (
-        read_nodes(nodes),
+        whole,
         {*label_columns(label or declared.label), declared.role, declared.degree_column},
     )
+    seen = _categories([name for name in trained.feature_names if name not in texts], table.column_names)
     lacking = next((name for name in seen if name not in table.column_names), None)
     if lacking is not None:
         raise DataError(
-            f"Expected {nodes} to have the column {lacking!r}, which the model was trained with, got the columns "
+            f"Expected {place} to have the column {lacking!r}, which the model was trained with, got the columns "
             f"{', '.join(table.column_names)}. Add it."
         )
     table = table.select([name for name in table.column_names if name not in unread])
+    num_features = trained.num_features - len(texts)
+    seen = seen or _unnamed(table.column_names, declared, text, num_features, place)
+    ends = {name: (low, high) for name, low, high in trained.ranges}
+    known = {
+        name: Column(categories) if categories else Column(None, *ends.get(name, (None, None)))
+        for name, categories in seen.items()
+    }
+    public = Schema(columns={**known, **declared.columns}, id=declared.id, num_features=num_features)
+    chosen = [*seen] if seen or not num_features else None
+    how = Reading(schema=public, directed=trained.directed, features=chosen, text=text, text_features=text_features)
+    for name, categories in seen.items():
+        if categories == _BOOLEAN and name not in declared.columns:
+            table = table.set_column(table.column_names.index(name), name, _truths(name, table.column(name)))
     no_edges = pa.table({name: pa.array([], pa.large_string()) for name in ("source", "target")})
-    graph = build_graph(table, no_edges, how, (str(nodes), "no edges"), (first_row(nodes), 1))
+    graph = build_graph(table, no_edges, how, (place, "no edges"), (row, 1))
     if text_features is None:
         return graph
-    return with_texts(graph, documents_of(table, text, str(nodes)), text_features, trained=trained.feature_names)
+    return with_texts(graph, documents_of(table, text, place), text_features, trained=trained.feature_names)
 
 
-def read_newcomers(nodes: Graph, known: Sequence[Graph], edges: str | Path) -> Newcomers:
-    """Read the edges of nodes that arrive, to each other and to known nodes, from a CSV or Parquet file.
+def read_newcomers(nodes: Graph, known: Sequence[Graph], edges: str | Path | Any) -> Newcomers:
+    """Read the edges of nodes that arrive, to each other and to known nodes, from a table.
 
     Args:
         nodes: the nodes that arrive.
         known: the trained graph, then earlier arrivals.
-        edges: path of the edge file.
+        edges: path of the edge file, CSV or Parquet, or a table of pandas, Polars or Arrow.
 
     Raises:
-        DataError: the file cannot be read, an edge has an end that is no node, or :meth:`Newcomers.join` refuses it.
+        DataError: the table cannot be read, an edge has an end that is no node, or :meth:`Newcomers.join` refuses it.
     """
     import pyarrow as pa
 
-    from sfumato.graph._tables import first_row
     from sfumato.graph.build import Reading, endpoints
-    from sfumato.graph.io import read_edges
 
     check_first(nodes, known)
-    how, row = Reading(), first_row(edges)
+    how, (table, place, row) = Reading(), _table(edges, "the new edges")
     names = pa.array([name for graph in (nodes, *known) for name in node_names(graph)], pa.large_string())
-    places = ("the new nodes, or those that were there before", str(edges))
-    return Newcomers.join(nodes, known, *endpoints(read_edges(edges), names, how, places, row), row)
+    places = ("the new nodes, or those that were there before", place)
+    return Newcomers.join(nodes, known, *endpoints(table, names, how, places, row), row)
 
 
-def _categories(feature_names: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """The columns that features come from, in order, with their categories; none for a number."""
+def _table(table: Any, name: str) -> tuple[Any, str, int]:
+    """An Arrow table of a file or a frame, what to call it, and the number of its first row."""
+    from sfumato.graph._tables import file_table, first_row
+    from sfumato.graph.frames import arrow_table
+
+    if isinstance(table, str | Path):
+        return file_table(table), str(table), first_row(table)
+    return arrow_table(table, name), name, 1
+
+
+def _unnamed(
+    names: list[str], schema: Schema, text: Sequence[str], num_features: int, place: str
+) -> dict[str, tuple[str, ...]]:
+    """The columns of numbers that stand for features without names, in the order of the table."""
+    if not num_features:
+        return {}
+    from sfumato.graph.build import Reading
+    from sfumato.graph.columns import id_name, named
+
+    id_column = id_name(names, Reading(), schema, place)
+    numbers = [name for name in named(names) if name != id_column and name not in text]
+    if len(numbers) != num_features:
+        raise DataError(
+            f"Expected {place} to have {num_features} columns of features, as the trained graph, whose columns have no names, got "
+            f"{len(numbers)}. Give them alone, in their order, beside the ids."
+        )
+    return dict.fromkeys(numbers, ())
+
+
+def _truths(name: str, column: Any) -> Any:
+    """The booleans that a column of the trained graph held, however the new table writes them; others are missing."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from sfumato.graph.cells import words
+
+    said = pc.index_in(pc.utf8_lower(words(name, column)), value_set=pa.array([*_TRUTHS], pa.large_string()))
+    return pc.take(pa.array([*_TRUTHS.values()], pa.large_string()), said)
+
+
+def _categories(feature_names: Sequence[str], table: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """The columns that features come from, in order, with their categories; none for a number. ``table`` are its columns."""
     columns: dict[str, list[str]] = {}
     for name in feature_names:
         column, sign, category = name.partition("=")
+        while sign and column not in table and "=" in category:  # the name of a column may hold the sign, too
+            more, sign, category = category.partition("=")
+            column = f"{column}={more}"
+        if name in table and column not in table:
+            column, sign, category = name, "", ""
         columns.setdefault(column, []).extend([category] if sign else [])
     return {column: tuple(categories) for column, categories in columns.items()}
