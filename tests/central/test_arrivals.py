@@ -112,6 +112,21 @@ def test_node_level_reads_training_nodes_alone_and_shares_their_message(hops):
     assert (np.linalg.norm(rows, axis=1) * np.sqrt(np.maximum(copies, 1))).max() <= 1
 
 
+def test_known_nodes_do_not_receive_again_at_node_level(monkeypatch):
+    """A message that also went to them would be shared among more arcs, and so be weaker."""
+    monkeypatch.setattr("sfumato.method.opening.new_key", lambda: bytes(32))
+    trained, late = split(graph_of(num_nodes=80), 60, 80)
+    assert not trained.train_mask.all()
+    plan = plan_for([fit(trained, NODE)], late, BUDGET)
+    lists = [late.reach_indices[start:stop] for start, stop in pairwise(late.reach_indptr)]
+    between = [trained.indices[start:stop] + 20 for start, stop in pairwise(trained.indptr)]
+    more = lists[:20] + [np.concatenate(both) for both in zip(lists[20:], between, strict=True)]
+    offsets = np.cumsum([0, *map(len, more)])
+    wider = replace(late, reach_indptr=offsets, reach_indices=np.concatenate(more).astype(np.int32))
+    released = [plan.fit(graph).released["aggregate/1"] for graph in (late, wider)]
+    np.testing.assert_array_equal(*released)
+
+
 def test_a_batch_reads_nothing_but_its_edges(monkeypatch):
     """Edges of the trained graph are never read again: an arrival is the same without them."""
     monkeypatch.setattr("sfumato.method.opening.new_key", lambda: bytes(32))

@@ -234,8 +234,8 @@ def _unnamed(
     numbers = [name for name in named(names) if name != id_column and name not in text]
     if len(numbers) != num_features:
         raise DataError(
-            f"Expected {place} to have {num_features} columns of features, as the trained graph, whose columns have no names, got "
-            f"{len(numbers)}. Give them alone, in their order, beside the ids."
+            f"Expected {place} to have {num_features} columns of features, as the trained graph, whose columns have no names, "
+            f"got {len(numbers)}. Give them alone, in their order, beside the ids."
         )
     return dict.fromkeys(numbers, ())
 
