@@ -110,6 +110,44 @@ def test_a_batch_is_answered_again_from_its_release(sfumato, at, refused, tmp_pa
     assert [path.name for path in (at.folder / "edge" / "arrivals").iterdir()] == ["1"]
 
 
+def turn(path, *columns):
+    """Put the rows of a table in another order, and the columns if they are named."""
+    header, *rows = list(csv.reader(path.read_text().splitlines()))
+    places = [header.index(name) for name in columns or header]
+    lines = [[row[place] for place in places] for row in (header, *rows[::-1])]
+    path.write_text("".join(",".join(line) + "\n" for line in lines))
+
+
+def test_tables_of_the_run_and_of_arrivals_may_stand_in_another_order(sfumato, at, tmp_path):
+    assert sfumato(*at("edge", 1)).code == 0
+    first = at.folder / "edge" / "arrivals" / "1" / "predictions.csv"
+    turn(at.folder / "n1.csv", "kind", "id", "f3", "f1", "year", "f0", "f2")
+    turn(at.folder / "n0.csv")
+    turn(at.folder / "e0.csv")
+    known = ("--nodes", at.folder / "n0.csv", "--edges", at.folder / "e0.csv", "--label", "year")
+    again = sfumato(*at("edge", 1, *known, "--out", tmp_path / "again.csv"))
+    assert (again.code, "their stored release answers" in again.err) == (0, True), again
+    header, *rows = first.read_text().splitlines()
+    assert (tmp_path / "again.csv").read_text().splitlines() == [header, *rows[::-1]]
+    assert sfumato(*at("edge", 2, *known)).code == 0
+    assert sfumato("verify", at.folder / "edge").code == 0
+
+
+def test_one_newcomer_may_have_nothing_but_an_id(sfumato, at, tmp_path):
+    (at.folder / "n3.csv").write_text("id,year,kind,f0,f1,f2,f3\nzoe,,,,,,\n")
+    (at.folder / "e3.csv").write_text("source,target\nzoe,n1\n")
+    result = sfumato(*at("edge", 3, "--out", tmp_path / "p.csv"))
+    assert result.code == 0, result
+    assert list(predicted(tmp_path / "p.csv")) == ["zoe"]
+
+
+def test_another_graph_with_the_ids_of_the_run_is_refused(refused, at):
+    text = (at.folder / "n0.csv").read_text().replace(",x,", ",y,", 1)
+    (at.folder / "n9.csv").write_text(text)
+    known = ("--nodes", at.folder / "n9.csv", "--edges", at.folder / "e0.csv", "--label", "year")
+    refused("as it was then, got the same node ids but other features", *at("edge", 1, *known))
+
+
 def test_what_was_there_before_is_refused(sfumato, at, refused):
     assert sfumato(*at("edge", 1)).code == 0
     refused("row 2 links two nodes that were there before", *at("edge", 2, edges=1))
