@@ -25,10 +25,13 @@ from sfumato.privacy.events import PureEvent
 from sfumato.record.ledger import Release
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
 
     from sfumato.method.contract import Planned
     from sfumato.noise.coins import SecretWords
+    from sfumato.privacy.events import Event
 
 _MOST_EPSILON = 500
 
@@ -64,14 +67,18 @@ class LapGraph(PerturbedTopology):
     )
 
     def pairs_release(self, noise_multiplier: float) -> Release:
-        """Describe the noisy bits of all pairs; ``noise_multiplier`` is 1 / epsilon.
+        """Describe the noisy bits of all pairs; ``noise_multiplier`` is 1 / epsilon."""
+        return Release(EDGES, PureEvent(1 / noise_multiplier), (None, 2), 0)
+
+    def check_noise(self, events: Sequence[Event]) -> None:
+        """Refuse an epsilon above 500, where noise would be too small for the grid of bits; ``events`` are those of a plan.
 
         Raises:
-            InputError: epsilon is above 500, where noise would be too small for the grid of bits.
+            InputError: epsilon is above 500.
         """
-        if 1 / noise_multiplier > _MOST_EPSILON:
-            raise fail("epsilon", 1 / noise_multiplier, f"to be at most {_MOST_EPSILON}", "Lower it, or take edgerand.")
-        return Release(EDGES, PureEvent(1 / noise_multiplier), (None, 2), 0)
+        epsilon = max((event.epsilon for event in events if isinstance(event, PureEvent)), default=0.0)
+        if epsilon > _MOST_EPSILON:
+            raise fail("epsilon", epsilon, f"to be at most {_MOST_EPSILON}", "Lower it, or take edgerand.")
 
     def drawn(
         self, plan: Planned, pairs: Pairs, present: NDArray[np.int64], wanted: int, source: SecretWords

@@ -127,6 +127,7 @@ class PilotedMessages(LabelMessages):
         """
         routed_sensitivity(unit)
         group_sensitivity(unit)
+        self.hops(unit)
         with torch.device("meta"):
             size = num_parameters(zero_head(public.num_classes + public.num_features, public.num_classes))
         shape = (public.num_nodes, public.num_classes)

@@ -201,7 +201,7 @@ def num_coefficients(image_shape: tuple[int, int, int] | None) -> int:
         image_shape: channels, height and width; None for data that are no images.
 
     Raises:
-        InputError: the data are no images.
+        InputError: the data are no images, or these are too small.
 
     >>> num_coefficients((1, 28, 28))
     3969
@@ -214,4 +214,8 @@ def num_coefficients(image_shape: tuple[int, int, int] | None) -> int:
             "Method 'scattering' learns from images: read them with sfumato.graph.images, or use mlp or linear.",
         )
     channels, height, width = image_shape
+    if min(height, width) < 2 * STRIDE:
+        raise fail(
+            "image_shape", image_shape, f"to be at least {2 * STRIDE} x {2 * STRIDE} pixels", "Use mlp or linear."
+        )
     return channels * CHANNELS * (height // STRIDE) * (width // STRIDE)

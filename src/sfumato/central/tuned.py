@@ -198,7 +198,7 @@ class Tuned(CuratorMethod):
         return tuple((*releases, *score) for releases in alike)
 
     def check(self, graph: Graph) -> None:
-        """Refuse a split without validation nodes: there would be nothing to score on.
+        """Refuse a split without validation nodes, on which nothing could be scored, and a graph that a candidate refuses.
 
         Roles are public, labels need not be.
 
@@ -207,6 +207,19 @@ class Tuned(CuratorMethod):
         """
         if not graph.val_mask.any():
             raise DataError(f"Expected graph {graph.name!r} to have validation nodes, got none. Check the split.")
+        for candidate in self.candidates:
+            candidate.check(graph)
+
+    def check_noise(self, events: Sequence[Event]) -> None:
+        """Refuse the one event of a plan if a candidate cannot draw the noise that ``events`` holds for it.
+
+        Raises:
+            InputError: there is such noise.
+        """
+        for event in events:
+            assert isinstance(event, SelectionEvent)
+            for candidate, trial in zip(self.candidates, event.candidates, strict=True):
+                candidate.check_noise(trial)
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """Charge the selection, then run all trials and show nothing of them.
@@ -271,8 +284,10 @@ def _run(graph: Graph, seed: int, trial: Planned, key: Key) -> tuple[Arrays, Arr
     weights, released = trial.method.run(trial, graph, session)[:2]
     assert graph.y is not None
     seen = graph.val_mask & (graph.y >= 0)
-    predicted = trial.method.scores(trial, weights, released, graph).argmax(axis=1)
-    count = int(np.count_nonzero(predicted[seen] == graph.y[seen]))
+    count = 0  # of a trial that diverged: what it released says so
+    if all(np.isfinite(array).all() for array in weights.values()):
+        predicted = trial.method.scores(trial, weights, released, graph).argmax(axis=1)
+        count = int(np.count_nonzero(predicted[seen] == graph.y[seen]))
     if score is not None:
         assert isinstance(score.event, GaussianEvent)
         own = derive_key(key, "score", operand_mac(key, np.array([count])))

@@ -156,20 +156,24 @@ class ImageMethod(CuratorMethod):
         return (Adam if self.optimizer == "adam" else SGD)(parameters, self.learning_rate)
 
     def check(self, graph: Graph) -> None:
-        """Refuse a data set without features.
+        """Refuse a data set without features, or of which the network cannot be built.
 
         Raises:
-            InputError: ``graph`` has none.
+            InputError: ``graph`` is such a data set.
         """
         if graph.x is None:
             raise InputError(
                 f"Expected images or other features, but {graph.name!r} has none. Give it feature columns."
             )
+        with torch.device("meta"):
+            self._build(graph)
 
     def _learning(self, network: nn.Module) -> tuple[Callable[[Tensor], Tensor] | None, nn.Module]:
         return (None, network) if self.learn_filters else learning_part(network)
 
-    def _build(self, public: PublicFacts) -> nn.Module:
+    def _build(self, public: PublicFacts | Graph) -> nn.Module:
+        if self.augment and public.image_shape is None:
+            raise fail("augment", self.augment, "to be 0 for data that are no images", "Leave it out.")
         return image_network(self.network, public.num_features, public.image_shape, public.num_classes, self.width)
 
 
@@ -191,8 +195,6 @@ class Training:
     def __init__(
         self, graph: Graph, public: PublicFacts, copies: int, describe: Callable[[Tensor], Tensor] | None = None
     ) -> None:
-        if copies and public.image_shape is None:
-            raise InputError(f"Expected augment to be 0 for data that are no images, got {copies}. Leave it out.")
         assert graph.y is not None
         self.rows = np.flatnonzero(graph.train_mask)
         self._y, self._describe = torch.from_numpy(graph.y[self.rows]), describe

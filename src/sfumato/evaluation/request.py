@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from sfumato.catalog import WORDS, words_under
-from sfumato.errors import InputError, UnsupportedTargetError, UnsupportedUnitError
+from sfumato.errors import InputError, SfumatoError, UnsupportedTargetError, UnsupportedUnitError
 from sfumato.evaluation.controls import controls, names, repeats
 from sfumato.evaluation.scores import SCORES, Summary, check_scorable, graph_gain_recovered, score, target_kind
 from sfumato.graph.declared import with_public_degrees
@@ -220,7 +220,13 @@ class Prepared:
                 continue
             if repeats(control, self.plan):
                 continue
-            found = own if control == self.plan else self._repeat(control, None, _prefixed(report, title))
+            try:
+                found = own if control == self.plan else self._repeat(control, None, _prefixed(report, title))
+            except (
+                SfumatoError
+            ) as error:  # of a control: what the run itself released is kept, and compared with the others
+                left_out[name] = f"{label} is left out. {error}"
+                continue
             if name not in outcomes or found.score.mean > outcomes[name].score.mean:
                 outcomes[name] = found
         return outcomes, tuple(left_out[name] for name in left_out if name not in outcomes)
@@ -261,9 +267,11 @@ def prepare(
         raise UnsupportedUnitError(
             f"{error} Methods with a proof under unit {unit.name}: {', '.join(words)}."
         ) from None
-    plan.check(first)
-    for seed in request.seeds if request.method.card.reads_labels else ():
-        check_scorable(request.source.with_roles(graph, seed))
+    for seed in request.seeds:  # all, before the first is charged
+        split = first if seed == request.seeds[0] else request.source.with_roles(graph, seed)
+        plan.check(split)
+        if request.method.card.reads_labels:
+            check_scorable(split)
     return Prepared(request, graph, plan, seconds)
 
 

@@ -15,6 +15,8 @@ from sfumato.graph.packed import PackedRows
 ROLES = ("train", "val", "test", "none")
 _MOST_UNDECLARED = 1000
 """Classes that nobody declared are numbered below this, or below the number of nodes: any number makes all classes below it."""
+MOST_FEATURE = 1e13
+"""Largest absolute value of a feature. Networks multiply, add and square features in float32, which ends at 3.4e38."""
 
 
 def check_promises(num_nodes: int, max_degree: int | None, mean_degree: float | None) -> None:
@@ -41,10 +43,10 @@ def check_promises(num_nodes: int, max_degree: int | None, mean_degree: float | 
 
 
 def check_features(x: Any, num_nodes: int) -> np.ndarray | sp.csr_matrix | PackedRows | None:
-    """Return features as dense or CSR float32 [num_nodes, num_features], all finite; packed rows as they are.
+    """Return features as dense or CSR float32 [num_nodes, num_features]; packed rows as they are.
 
     Raises:
-        DataError: ``x`` has another shape, or a value that is no finite number.
+        DataError: ``x`` has another shape, or a value that is no number from -1e13 to 1e13.
     """
     if x is None:
         return None
@@ -64,22 +66,34 @@ def check_features(x: Any, num_nodes: int) -> np.ndarray | sp.csr_matrix | Packe
             x = x if isinstance(x, sp.csr_matrix) and x.dtype == np.float32 else sp.csr_matrix(x, dtype=np.float32)
         else:
             x = np.ascontiguousarray(x, dtype=np.float32)
-    _check_finite(x)
+    _check_size(x)
     return x
 
 
-def _check_finite(x: np.ndarray | sp.csr_matrix) -> None:
+def _check_size(x: np.ndarray | sp.csr_matrix) -> None:
     values = x.data if isinstance(x, sp.csr_matrix) else x.reshape(-1)
-    if not len(values) or (np.isfinite(values.min()) and np.isfinite(values.max())):
+    bad = first_beyond(values)
+    if bad is None:
         return
-    bad = int(np.argmax(~np.isfinite(values)))
     if isinstance(x, sp.csr_matrix):
         row, column = int(np.searchsorted(x.indptr, bad, side="right") - 1), int(x.indices[bad])
     else:
         row, column = divmod(bad, x.shape[1])
     raise DataError(
-        f"Expected x to be finite in float32, but x[{row}, {column}] is not. Fill, rescale or drop that value first."
+        f"Expected x to be finite numbers from -{MOST_FEATURE:g} to {MOST_FEATURE:g}, but x[{row}, {column}] is not. Fill that "
+        "value, or rescale or drop that column."
     )
+
+
+def first_beyond(values: np.ndarray) -> int | None:
+    """Return the place of the first value that no feature may have; None if there is none.
+
+    >>> first_beyond(np.array([1.0, 1e13, np.nan]))
+    2
+    """
+    if not len(values) or (values.min() >= -MOST_FEATURE and values.max() <= MOST_FEATURE):
+        return None
+    return int(np.argmin(np.abs(values) <= MOST_FEATURE))
 
 
 def check_labels(y: Any, num_nodes: int, num_classes: int) -> np.ndarray | None:

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from sfumato.errors import DataError, SchemaError
 from sfumato.graph._arrow import counted, is_number, is_text, unlisted
 from sfumato.graph.cells import BOOLEAN, MISSING, NUMBER, TRUTH, coded, kind_of, no_number, numbers, stray, words
+from sfumato.graph.checks import MOST_FEATURE, first_beyond
 from sfumato.graph.packed import PackedRows, Widths, code_type
 from sfumato.graph.schema import CATEGORIES, Column, Schema, contradiction
 
@@ -228,11 +229,12 @@ def _numbers(name: str, column: pa.ChunkedArray, declared: Column | None, ids: n
 def _single(name: str, values: np.ndarray, ids: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore"):
         single: np.ndarray = values.astype(np.float32)
-    if not np.isfinite(single).all():
-        row = int(np.argmin(np.isfinite(single)))
+    row = first_beyond(single)
+    if row is not None:
         raise DataError(
-            f"Expected column {name!r} to be finite in float32, but the number of node {ids[row].item()!r} is not. "
-            "Correct it there, or declare min and max, if they are known without this data: it is then clipped."
+            f"Expected column {name!r} to hold finite numbers from -{MOST_FEATURE:g} to {MOST_FEATURE:g}, but the number of node "
+            f"{ids[row].item()!r} is not. Correct or rescale it there, or declare min and max, if they are known without this "
+            "data: it is then clipped."
         )
     return single
 

@@ -128,13 +128,7 @@ class LinkPrediction(ReportingMethod):
         return cls(**{**settings, "per_feature": settings["mechanism"] in EACH})
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
-        """Make a plan of the collection, which knows no label; arguments are those of :meth:`ReportingMethod.calibrate`.
-
-        Raises:
-            InputError: there are no features.
-        """
-        if not public.num_features:
-            raise fail("num_features", 0, "to be 1 or more, since links are told apart by features", "Add columns.")
+        """Make a plan of the collection, which knows no label; arguments are those of :meth:`ReportingMethod.calibrate`."""
         unlabeled: dict[str, Any] = {"num_train": 0, "num_classes": 0, "untrained_classes": None}
         return super().calibrate(budget, unit, replace(public, **unlabeled, target=None, target_range=None))
 

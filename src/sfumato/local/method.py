@@ -127,10 +127,14 @@ class ReportingMethod(Questions, AskingMethod):
 
         Raises:
             UnsupportedUnitError: the unit is another.
+            InputError: users are asked for features, and there are none.
         """
         if unit != self.unit:
             asked = f"epsilon_x={self.epsilon_x}, epsilon_y={self.epsilon_y}"
             raise UnsupportedUnitError(f"Method {self.name!r} with {asked} has no proof under {unit}. Use {self.unit}.")
+        if self.epsilon_x != 0 and not public.num_features:
+            remedy = "Add columns, or ask for none with epsilon_x=0, where the method learns from labels."
+            raise fail("num_features", 0, f"to be 1 or more with epsilon_x={self.epsilon_x}", remedy)
         return asked_reports(self, public)
 
 

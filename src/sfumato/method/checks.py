@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato._validate import check_kind, fail
-from sfumato.errors import DataError, DroppedWarning, InputError, LedgerError, UnsupportedTargetError
+from sfumato.errors import DataError, DroppedWarning, InputError, LedgerError, SfumatoError, UnsupportedTargetError
 from sfumato.graph.dropped import UNWEIGHTED
 from sfumato.graph.facts import PublicFacts, labeled_mask
 from sfumato.graph.graph import Graph
@@ -297,6 +297,33 @@ def check_collected(unit: Unit, collected: Collected | None) -> None:
     """
     if collected is not None and unit.trust == "curator":
         raise fail("collected", "reports of devices", f"to be None under unit {unit.name}", "Take a local method.")
+
+
+def check_measured(graph: Graph, measure: bool) -> None:
+    """Refuse to ``measure`` accuracies after every step where a ``graph`` has other targets than classes.
+
+    Raises:
+        InputError: they have no accuracy.
+    """
+    if measure and graph.targets is not None:
+        raise fail("measure", True, "to be False for targets that are no classes", "They have no accuracy.")
+
+
+def check_converged(weights: Mapping[str, Any], *, spent: bool) -> None:
+    """Refuse weights that are not finite, of which no run is made; ``spent`` says whether budget was spent on them.
+
+    Raises:
+        SfumatoError: a weight is not finite.
+
+    >>> check_converged({"head.bias": np.zeros(3)}, spent=True)
+    """
+    wrong = sorted(name for name, array in weights.items() if not np.isfinite(array).all())
+    if wrong:
+        raise SfumatoError(
+            f"Expected finite weights, got others in {wrong[0]!r}: training diverged, and nothing is saved."
+            + (" What was released is spent." if spent else "")
+            + " Lower the learning rate, or rescale features."
+        )
 
 
 def check_own(releases: Sequence[Release], released: Mapping[str, object]) -> set[str]:

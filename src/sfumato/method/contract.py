@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -143,6 +143,10 @@ class Method(Listed):
 
     def check(self, graph: Graph) -> None:
         """Refuse a graph that the method cannot learn from, before anything is charged."""
+        return
+
+    def check_noise(self, events: Sequence[Event]) -> None:
+        """Refuse the ``events`` of a plan if their noise cannot be drawn; calibration tries noise far from the answer."""
         return
 
     def inductive(self, origin: Origin) -> Method:

@@ -73,6 +73,7 @@ class Plan(ShownPlan, Planned):
         object.__setattr__(self, "public", checks.as_read(self.method, public))
         for method in (self.method, *self.method.choices):
             checks.check_settings(method)
+        self.method.check_noise([release.event for release in self.releases])
 
     @property
     def delta_sampler(self) -> float:
@@ -143,8 +144,10 @@ class Plan(ShownPlan, Planned):
             deployment: who publishes the model, and why; its certificate says so.
 
         Raises:
-            InputError: the seed is no whole number from 0 to 2^32 - 1, or the record does not fit the claim.
+            InputError: the seed is no whole number from 0 to 2^32 - 1, accuracies cannot be measured, or the record does not fit
+                the claim.
             DataError: the graph contradicts the plan's public facts.
+            SfumatoError: training diverged. What it released is charged.
             BudgetExceededError: the data set's ledger has less left than the plan costs.
             LedgerError: a resumed fit does not repeat what the stopped one did.
 
@@ -152,6 +155,7 @@ class Plan(ShownPlan, Planned):
         """
         checks.check_graph(graph)
         seed, graph = check_int(low=0, high=2**32 - 1, seed=seed), self.method.view(graph)
+        checks.check_measured(graph, measure)
         if graph.roles is None:
             graph = graph.with_split(self.unit.split or DEFAULT_FRACTIONS, labeled="labels" in self.unit.public)
         checks.check_collected(self.unit, collected)
@@ -167,6 +171,7 @@ class Plan(ShownPlan, Planned):
         session = replace(session, reports=None if collected is None else collected.reports)
         with noting_charges(ledger, shared, run):
             outcome = self.method.run(self, graph, session)
+            checks.check_converged(outcome.weights, spent=bool(self.releases))
         ran, origin = outcome.chosen or self, self.method.origin
         key = replace(GraphKey.of(graph), identity=Identity.of(graph, self.unit.public))
         if origin is not None and not key.classes:
