@@ -80,7 +80,7 @@ def test_pyg_columns_of_labels_and_partial_masks(new_data):
 @pytest.mark.parametrize(
     ("fields", "directed", "message"),
     [
-        ({"edge_index": [[0], [1]]}, False, "arc 0, .* has no reverse"),
+        ({"edge_index": [[0], [1]]}, False, "an arc without its reverse"),
         ({"edge_index": [[0], [1]]}, None, "Declare the direction"),
         ({"edge_index": [[0, 1]]}, True, r"shape \[2, num_arcs\], got \(1, 2\)"),
         ({"edge_index": [[0], [9]]}, True, r"target\[0\] is no node"),

@@ -65,7 +65,7 @@ def test_a_range_that_was_read_off_is_assumed_public_where_labels_are_protected(
         ("number", [[0, 1]], {}, "one number a node"),
         ("number", [np.inf, 1], {}, "finite"),
         ("number", [1e300, 1], {}, "limits"),
-        ("number", [5, 5], {}, "begin below their end"),
+        ("number", [5, 5], {}, "at least two different numbers"),
         ("number", [5, 6], {"limits": (9, 3)}, "begin below their end"),
         ("number", [5, 6], {"limits": (0, NAN)}, "limits"),
         ("classes", [1, 2], {}, "kind"),

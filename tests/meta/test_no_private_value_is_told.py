@@ -15,6 +15,7 @@ import pytest
 from sfumato.cli import invoke
 from sfumato.errors import InputError
 from sfumato.graph import Graph, from_networkx, from_pyg, read_csv, read_parquet, read_sql
+from sfumato.graph.targets import Targets
 from sfumato.pate.teachers import check_records
 from sfumato.pate.votes import check_votes, count_votes
 
@@ -282,6 +283,8 @@ CALLS = {
     "votes": lambda folder: check_votes(np.array([[1.0, 1.0], [NUMBER, 1.0]])),
     "sums": lambda folder: check_votes(np.array([[1, 1], [INTEGER, 0]])),
     "predictions": lambda folder: count_votes(np.array([[0, INTEGER]]), 2),
+    "one number": lambda folder: Targets("number", [[NUMBER], [NUMBER]]),
+    "a number too large": lambda folder: Targets("number", [[1.0], [NUMBER * 1e30]]),
     "records": lambda folder: check_records(np.zeros((2, 1)), np.array([0, INTEGER]), [1, 2], 2),
 }
 

@@ -153,9 +153,8 @@ def check_arcs(indptr: Any, indices: Any) -> tuple[np.ndarray, np.ndarray]:
     starts = indptr[1:-1]
     falls[starts[(starts > 0) & (starts < len(indices))] - 1] = False
     if falls.any():
-        row = int(np.searchsorted(indptr, np.argmax(falls), side="right") - 1)
         raise DataError(
-            f"Expected the targets of every node to be sorted and unique, but those of node {row} are not. "
+            "Expected the targets of every node to be sorted and unique, got others. "
             "Build the graph with Graph.from_csr or Graph.from_edges, which sort and merge."
         )
     return indptr, indices
@@ -173,10 +172,9 @@ def check_symmetric(indptr: np.ndarray, indices: np.ndarray) -> None:
     back.sort()
     if np.array_equal(keys, back):
         return
-    lonely = int(np.argmax(np.isin(keys, back, assume_unique=True, invert=True)))
     raise DataError(
-        f"Expected both arcs of every edge because directed=False, but arc {lonely}, counted from 0 in order of source and "
-        "target, has no reverse. Declare directed=True, or pass one row an edge to Graph.from_edges."
+        "Expected both arcs of every edge because directed=False, got an arc without its reverse (which one is private). Declare "
+        "directed=True, or pass one row an edge to Graph.from_edges."
     )
 
 

@@ -80,7 +80,7 @@ def _check_size(x: np.ndarray | sp.csr_matrix) -> None:
     else:
         row, column = divmod(bad, x.shape[1])
     raise DataError(
-        f"Expected x to be finite numbers from -{MOST_FEATURE:g} to {MOST_FEATURE:g}, but x[{row}, {column}] is not. Fill that "
+        f"Expected x to be finite and from -{MOST_FEATURE:g} to {MOST_FEATURE:g}, but x[{row}, {column}] is not. Fill that "
         "value, or rescale or drop that column."
     )
 

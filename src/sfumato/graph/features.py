@@ -232,7 +232,7 @@ def _single(name: str, values: np.ndarray, ids: np.ndarray) -> np.ndarray:
     row = first_beyond(single)
     if row is not None:
         raise DataError(
-            f"Expected column {name!r} to hold finite numbers from -{MOST_FEATURE:g} to {MOST_FEATURE:g}, but the number of node "
+            f"Expected column {name!r} to be finite and from -{MOST_FEATURE:g} to {MOST_FEATURE:g}, but the number of node "
             f"{ids[row].item()!r} is not. Correct or rescale it there, or declare min and max, if they are known without this "
             "data: it is then clipped."
         )

@@ -18,6 +18,7 @@ from sfumato._validate import check_choice, check_real, fail
 from sfumato.errors import DataError, InputError
 
 CLASS, MULTILABEL, NUMBER = "class", "multilabel", "number"
+_MOST = 1e30
 RANGE = "target range"
 """The fact that is assumed public where the range of a number was read off the data."""
 
@@ -64,7 +65,7 @@ class Targets:
                 raise fail("limits", self.limits, "to be None for labels", "Only a number has limits.")
         else:
             object.__setattr__(self, "assumed", self.assumed or self.limits is None)
-            low, high = check_limits(self.limits or (float(np.nanmin(values)), float(np.nanmax(values))))
+            low, high = _read_off(values) if self.limits is None else check_limits(self.limits)
             object.__setattr__(self, "limits", (low, high))
             values = np.clip(values, low, high)
         object.__setattr__(self, "values", values)
@@ -97,6 +98,17 @@ class Targets:
         return f"Targets({self.kind!r}, {len(self.values)} nodes, {', '.join(self.names)}{within})"
 
 
+def _read_off(values: NDArray[np.float64]) -> tuple[float, float]:
+    """Limits that are two of the numbers; they may be protected, so no message names them."""
+    low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    if not -_MOST <= low < high <= _MOST:
+        raise DataError(
+            f"Expected a target of at least two different numbers from -{_MOST:g} to {_MOST:g}, got others. A number that never "
+            "changes cannot be learned. Declare limits=(least, largest) if they are known without this data."
+        )
+    return low, high
+
+
 def check_limits(limits: Sequence[float]) -> tuple[float, float]:
     """Return the least and the largest number of a target.
 
@@ -108,7 +120,7 @@ def check_limits(limits: Sequence[float]) -> tuple[float, float]:
     """
     if len(limits) != 2:
         raise fail("limits", limits, "to be two numbers, the least and the largest", "Such as (0, 100).")
-    low, high = (check_real(low=-1e30, high=1e30, limits=value) for value in limits)
+    low, high = (check_real(low=-_MOST, high=_MOST, limits=value) for value in limits)
     if not low < high:
         raise fail("limits", limits, "to begin below their end", "A number that never changes cannot be learned.")
     return float(low), float(high)

@@ -86,9 +86,9 @@ class EdgeWeights:
             reverse = self.steps[np.argsort(indices, kind="stable")]
             if (reverse != self.steps).any():
                 raise DataError(
-                    f"Expected both arcs of every edge to have one weight because directed=False, but arc "
-                    f"{int(np.argmax(reverse != self.steps))}, counted from 0 in order of source and target, has another one "
-                    "than its reverse. Declare directed=True, or pass one row an edge to Graph.from_edges, which adds them."
+                    "Expected both arcs of every edge to have one weight because directed=False, got an arc with another one "
+                    "than its reverse (which one is private). Declare directed=True, or pass one row an edge to "
+                    "Graph.from_edges, which adds them."
                 )
         return self
 

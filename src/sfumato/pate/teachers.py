@@ -223,10 +223,7 @@ def check_records(x: Any, y: Any, ids: Ids, num_classes: int) -> NDArray[np.int6
         if length != len(y):
             raise fail(f"the length of {name}", length, f"to be that of y, {len(y)}", "One row, class and id a record.")
     if y.size and not 0 <= y.min() <= y.max() < num_classes:
-        row = int(np.argmax((y < 0) | (y >= num_classes)))
-        raise fail(
-            f"y[{row}]", "another number", f"to lie in 0 to {num_classes - 1}", "Leave records without a class out."
-        )
+        raise fail("y", "another number", f"to lie in 0 to {num_classes - 1}", "Leave records without a class out.")
     return y.astype(np.int64)
 
 
