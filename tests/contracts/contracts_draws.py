@@ -159,6 +159,7 @@ class Recorder:
         def of_key(source, key=None):
             of_words(source, key)
             source.recorded_key, source.recorded_words = key, []
+            self.streams.add(key)
 
         def words(source, shape):
             source.recorded_words.append(read(source, shape))
