@@ -1,6 +1,7 @@
 """The floor where labels are public: which model is kept, and trees that are copied into arrays."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -152,3 +153,12 @@ def test_the_unit_of_a_column_changes_no_prediction(kind, monkeypatch):
         found.append(fitted_on(own).predict_proba(own))
     np.testing.assert_allclose(found[0], found[1], atol=1e-3)
     assert (found[0].argmax(1) == graph.y)[graph.test_mask].mean() > 0.75
+
+
+def test_features_within_one_are_read_as_they_are_from_the_rows_that_train():
+    x = np.random.default_rng(0).random((300, 3))
+    graph, method = graph_of((x[:, 0] > 0.5).astype(int), x), GraphFree(epochs=15)
+    session = SimpleNamespace(seed=0, watch=SimpleNamespace(curves={}, stage=lambda name: None))
+    for weights in method.trained(graph.public_facts(EDGE), graph, session):
+        found = method.apply(graph.public_facts(EDGE), weights, graph).argmax(1)
+        assert (found == graph.y)[graph.test_mask].mean() > 0.85
