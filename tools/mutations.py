@@ -16,7 +16,19 @@ NAMES = {
     "min": "max", "max": "min", "floor": "ceil", "ceil": "floor", "any": "all", "all": "any", "minimum": "maximum",
     "maximum": "minimum", "round_up": "float", "log1p": "log", "expm1": "exp", "argmin": "argmax", "argmax": "argmin",
 }  # fmt: skip
-NO_CHANGE = {"strict", "copy", "encoding", "stacklevel", "check", "help", "daemon", "slots", "frozen", "casting"}
+NO_CHANGE = {
+    "kind",
+    "strict",
+    "copy",
+    "encoding",
+    "stacklevel",
+    "check",
+    "help",
+    "daemon",
+    "slots",
+    "frozen",
+    "casting",
+}
 NO_MATTER = re.compile(r"BLOCK|CHUNK|AT_ONCE|TILE|_WORK\b|__all__|__doc__")  # sizes of parts, which change no result
 SAYS = re.compile(r"\b(fail|warn|say|echo|print|cast|TypeVar|describe|_LOGGER)\b|[A-Z]\w*Error\b|[A-Z]\w*Warning\b")
 WORDS = re.compile(rb"not\s+in\b|is\s+not\b|in\b|is\b|and\b|or\b|\*\*|//|<<|>>|<=|>=|==|!=|[-+*/%|&^<>]")

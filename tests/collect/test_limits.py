@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 import time
+from datetime import datetime
 
 import httpx
 import pytest
@@ -181,6 +182,28 @@ def test_of_too_many_known_the_older_half_is_forgotten_and_read_again(store, mon
     assert [intake.knows(device.user) for device in devices] == [False] * 3 + [True] * 2 + [False]
     found = intake.batch(devices[5].batch(*[device.coded() for device in devices[3:]]))
     assert len(found.uploads) == 3
+
+
+@pytest.mark.parametrize(("rate", "burst"), [(0.01, 1), (4.0, 8)])
+def test_a_user_may_send_what_two_seconds_allow_at_once(store, rate, burst):
+    app = create_app(SCHEMA, store, SERVER_KEY, TOKEN, clock=lambda: OPEN, uploads_a_second=rate)
+    with TestClient(app, raise_server_exceptions=False) as client:
+        client.post("/users", json=ADA.code)
+        said = [client.post("/reports", content=ADA.body()).status_code for _ in range(burst)]
+        assert said == [201, *[200] * (burst - 1)]
+        if rate < 1:  # no token comes back meanwhile, however slow the machine is
+            assert client.post("/reports", content=ADA.body()).status_code == 429
+
+
+def test_reports_are_taken_from_the_first_second_to_the_last(store):
+    opens, closes = (datetime.fromisoformat(moment).timestamp() for moment in (SCHEMA.opens, SCHEMA.closes))
+    now = [opens]
+    with TestClient(create_app(SCHEMA, store, SERVER_KEY, TOKEN, clock=lambda: now[0])) as client:
+        client.post("/users", json=ADA.code)
+        for now[0], status in ((opens - 1, 425), (opens, 201), (closes - 1, 200), (closes, 410)):
+            answer = client.post("/reports", content=ADA.body())
+            assert answer.status_code == status
+            assert answer.headers.get("retry-after") == ("1" if status == 425 else None)
 
 
 @pytest.mark.parametrize(("name", "path"), [("enrol", "/users"), ("add", "/reports")])
