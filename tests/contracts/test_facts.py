@@ -1,7 +1,10 @@
 """Facts belong to a unit: no method takes those of another, and no plan holds one that is private under its own."""
 
+import json
 from dataclasses import fields, replace
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import sfumato as sf
@@ -9,9 +12,12 @@ from sfumato.catalog import METHODS, PAIR_METHODS, method_named
 from sfumato.central.tuned import Tuned
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.graph.graph import PublicFacts
+from sfumato.graph.newcomers import Newcomers
 from sfumato.graph.synthetic import stochastic_block_model
 from sfumato.method import checks
 from sfumato.privacy.units import UNITS
+from sfumato.record.ledger import canonical_json
+from sfumato.verify import verify
 
 BUDGET = sf.Budget(epsilon=2.0, delta=1e-6)
 FORMS = [form for unit in UNITS for forms in unit.forms().values() for form in forms]
@@ -144,3 +150,90 @@ class TestInference:
         plan = trained.calibrate_inference(BUDGET, trained.plan.unit, self.OTHER.public_facts(trained.plan.unit))
         with pytest.raises(sf.errors.DataError, match="assumes no more to be public"):
             plan.fit(other)
+
+
+class TestRoles:
+    """Where labels are protected roles are public only if labels did not decide them, which a draw over ids alone shows."""
+
+    GIVEN = GRAPH.with_roles(np.arange(60) % 3)
+    PRIVATE = tuple(unit for unit in FORMS if "labels" not in unit.public)
+
+    @pytest.mark.parametrize("unit", FORMS, ids=str)
+    def test_roles_that_were_given_are_assumed_public(self, unit):
+        expected = ("roles",) if unit in self.PRIVATE else ()
+        assert self.GIVEN.public_facts(unit).assumed == expected
+        assert replace(GRAPH, roles=GRAPH.roles.copy()).public_facts(unit).assumed == expected, (
+            "an equal array shows nothing"
+        )
+        assert GRAPH.with_split(labeled=True).public_facts(unit).assumed == expected, (
+            "who has a label is a label's fact"
+        )
+        for drawn in (GRAPH, replace(GRAPH, name="other"), replace(GRAPH, roles=None)):
+            assert (drawn.public_facts(unit).assumed, drawn.public_facts(unit).split) in (
+                ((), None),
+                ((), (0.75, 0.1, 0.15)),
+            )
+
+    def test_other_fractions_are_stated_where_labels_are_protected(self):
+        drawn = GRAPH.with_split((0.6, 0.2, 0.2))
+        for unit in FORMS:
+            facts = drawn.public_facts(unit)
+            assert facts.num_train == 36
+            assert facts.split == ((0.6, 0.2, 0.2) if unit in self.PRIVATE else None)
+
+    def test_a_plan_for_drawn_roles_refuses_given_ones(self):
+        unit = sf.NodeLevel(5)
+        plan = sf.LabelMessages(epochs=1).calibrate(BUDGET, unit, FACTS[unit])
+        plan.fit(GRAPH)
+        with pytest.raises(sf.errors.DataError, match="assumes no more to be public than the plan"):
+            plan.fit(GRAPH.with_roles(GRAPH.roles.copy()))
+        with pytest.raises(sf.errors.DataError, match="Expected a graph with split=None"):
+            plan.fit(GRAPH.with_split((0.75, 0.25, 0.0)))
+
+    @pytest.mark.parametrize("roles", ["given", "drawn otherwise", "drawn"])
+    def test_the_certificate_says_so_and_the_verifier_insists(self, roles, tmp_path):
+        graph = {"given": self.GIVEN, "drawn otherwise": GRAPH.with_split((0.6, 0.2, 0.2)), "drawn": GRAPH}[roles]
+        unit = sf.NodeLevel(5)
+        fitted = sf.LabelMessages(epochs=1).calibrate(BUDGET, unit, graph.public_facts(unit)).fit(graph)
+        values = fitted.certificate.values
+        assert values["assumed_public"] == ["roles"] * (roles == "given")
+        assert ("split" in values["public_facts"]) is (roles == "drawn otherwise")
+        assert any("decided them" in text for text in values["caveats"]) is (roles == "given")
+        run = fitted.save(tmp_path / "run")
+        assert verify(run).problems == ()
+        if roles != "drawn":
+            for name in ("certificate", "spec"):
+                edit(run, name)
+            assert any("num_train: expected 45, as a draw over all ids gives" in text for text in verify(run).problems)
+
+
+def edit(run, name):
+    """Leave out of a file what it says of roles."""
+    path = run / "release" / f"{name}.json"
+    values = json.loads(path.read_text())
+    facts, assumed = (values["public_facts"], values) if name == "certificate" else (values["public"], values["public"])
+    facts.pop("split", None)
+    assumed["assumed_public" if name == "certificate" else "assumed"] = []
+    path.write_text(canonical_json(values) + "\n")
+
+
+def test_roles_of_a_table_count_as_given():
+    nodes = {"id": [0, 1, 2, 3], "y": ["a", "b", "a", "b"], "part": ["train", "train", "val", "test"]}
+    edges = pa.table({"source": [0, 1], "target": [1, 2]})
+    graph = sf.graph.from_frames(
+        pa.table(nodes), edges, label="y", directed=False, schema={"role": "part", "classes": ["a", "b"]}
+    )
+    assert graph.public_facts(sf.NodeLevel(5)).assumed == ("roles",)
+    assert graph.public_facts(sf.EdgeLevel(directed=False)).assumed == ()
+
+
+def test_masks_of_another_tool_count_as_given():
+    pytest.importorskip("torch_geometric.data")
+    graph = sf.graph.from_pyg(sf.graph.to_pyg(GRAPH), directed=False)
+    assert "roles" in graph.public_facts(sf.NodeLevel(5)).assumed
+
+
+def test_roles_of_newcomers_are_all_the_same_and_tell_nothing():
+    late = replace(GRAPH, node_ids=np.arange(100, 160), max_degree=None)
+    facts = Newcomers.join(late, [GRAPH], [0], [60]).public_facts(sf.NodeLevel(5))
+    assert (facts.num_train, facts.split, facts.assumed) == (0, None, ())

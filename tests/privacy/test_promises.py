@@ -49,6 +49,8 @@ CASES = [
     (NODE, 1.0, 1e-6, {"mean_degree": 0.5}, {}, ()),
     (EDGE, 1.0, 1e-6, {"untrained_classes": 1}, {}, ("untrained-class",)),
     (EDGE, 1.0, 1e-6, {"untrained_classes": 0}, {}, ()),
+    (NODE, 1.0, 1e-6, {"assumed": ("classes", "roles")}, {}, ("given-roles",)),
+    (NODE, 1.0, 1e-6, {"assumed": ("classes",)}, {}, ()),
     (NODE, 1.0, 1e-6, {"num_classes": 71}, {}, ("many-classes",)),
     (NODE, 1.0, 1e-6, {"num_classes": 70}, {}, ()),
     (NONE, None, None, {"num_train": 9000, "num_classes": 101}, {}, ("many-classes",)),
@@ -76,6 +78,7 @@ def both(unit, epsilon, delta, facts, settings, method="gap", builds_on=()):
         "unit": unit_to_dict(unit),
         "claim": claim,
         "public_facts": facts,
+        "assumed_public": facts.get("assumed", ()),
         "settings": settings,
     }
     theirs = [*rules_of(method).doubts({**certificate, "composition": {"builds_on": builds_on}})]

@@ -191,6 +191,7 @@ def test_the_schema_uses_only_what_the_verifier_reads():
                     "target",
                     "target_range",
                     "max_weight",
+                    "split",
                 },
                 "graph_spec": {"own"},
                 "graph_key": {"ranges"},

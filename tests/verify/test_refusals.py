@@ -11,13 +11,13 @@ EDGE = {"name": "edge", "relation": "add-remove", "directed": False}
 NODE = {"name": "node", "relation": "remove", "max_out_degree": 5, "arcs": "owned"}
 LINK = {"name": "link", "relation": "replace"}
 LOCAL = {"name": "local", "relation": "replace", "features": True, "labels": True}
-FACTS = {"directed": False, "num_nodes": 9, "num_train": 4, "num_features": 2, "num_classes": 3, "max_degree": 5,
+FACTS = {"directed": False, "num_nodes": 9, "num_train": 7, "num_features": 2, "num_classes": 3, "max_degree": 5,
          "mean_degree": 2.0}  # fmt: skip
 
 
 def certificate(unit=EDGE, facts=(), settings=(), **others):
     return {"unit": unit, "method": "m", "public_facts": {**FACTS, **dict(facts)}, "settings": dict(settings),
-            "assumed_public": [], "releases": [], **others}  # fmt: skip
+            "assumed_public": [], "releases": [], "composition": {"builds_on": []}, "format": 3, **others}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,64 @@ def certificate(unit=EDGE, facts=(), settings=(), **others):
             certificate(NODE, assumed_public=["classes"]),
             certificate(NODE, {"num_classes": 0}, assumed_public=["classes"]),
             "contradicts public_facts.num_classes, which is 0",
+        ),
+        (
+            certificate(NODE, assumed_public=["degrees"], facts={"degree_bounds": True}),
+            certificate(NODE, assumed_public=["degrees", "degrees"], facts={"degree_bounds": True}),
+            "assumed_public[1]: degrees appears twice",
+        ),
+        (
+            certificate(NODE, assumed_public=["roles"]),
+            certificate(assumed_public=["roles"]),
+            "is not protected under unit edge",
+        ),
+        (
+            certificate(NODE, {"num_train": 7}),
+            certificate(NODE, {"num_train": 6}),
+            "num_train: expected 7, as a draw",
+        ),
+        (
+            certificate({**LOCAL, "labels": False}, {"num_train": 6}),
+            certificate(LOCAL, {"num_train": 6}),
+            "num_train: expected 5,",
+        ),
+        (certificate(LOCAL, {"num_train": 5}), certificate(LOCAL, {"num_train": 7}), "num_train: expected 5,"),
+        (certificate(NODE, {"num_train": 6}, format=2), certificate(NODE, {"num_train": 6}), "num_train: expected 7"),
+        (certificate(facts={"num_train": 6}), certificate(NODE, {"num_train": 0}), "num_train: expected 7"),
+        (
+            certificate(NODE, {"num_train": 6}, assumed_public=["roles"]),
+            certificate(NODE, {"num_train": 6}, assumed_public=["classes"]),
+            "assumed_public does not say that roles were given",
+        ),
+        (
+            certificate(NODE, {"num_train": 6, "split": [0.66, 0.2, 0.14]}),
+            certificate(NODE, {"num_train": 7, "split": [0.66, 0.2, 0.14]}),
+            "num_train: expected 6, as a draw",
+        ),
+        (
+            certificate(NODE, {"num_train": 9, "split": [1.0, 0.0, 0.0]}),
+            certificate(NODE, {"num_train": 9, "split": [1.0, 0.1, 0.0]}),
+            "split: expected three shares of at most 1 together",
+        ),
+        (
+            certificate(NODE, {"num_train": 5, "split": [0.5, 0.5, 0.0]}),
+            certificate(NODE, {"num_train": 5, "split": [0.5, 0.5]}),
+            "split: expected three shares",
+        ),
+        (
+            certificate(NODE, {"num_train": 5, "split": [0.5, 0.5, 0.0]}),
+            certificate(EDGE, {"num_train": 5, "split": [0.5, 0.5, 0.0]}),
+            "split: expected none",
+        ),
+        (
+            certificate(NODE, {"num_train": 5}, assumed_public=["roles"]),
+            certificate(NODE, {"num_train": 5, "split": [0.5, 0.5, 0.0]}, assumed_public=["roles"]),
+            "split: expected none",
+        ),
+        (
+            certificate(NODE, {"num_train": 0}, composition={"builds_on": [{}]}),
+            certificate(NODE, {"num_train": 4}, composition={"builds_on": [{}]}),
+            "num_train: expected 7",
         ),
     ],
 )

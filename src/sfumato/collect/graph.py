@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from sfumato._files import write_json
 from sfumato.errors import DataError, InputError
+from sfumato.graph.facts import by_ids
 from sfumato.graph.graph import Graph
 from sfumato.graph.listed import read_alone, read_ends
 
@@ -178,4 +179,5 @@ def _with_roles(graph: Graph, closed: Closed, known: NDArray[np.bool_]) -> Graph
         raise DataError(
             f"Expected enough users with a label to train and to validate, got {int(known.sum())}. Collect more reports."
         )
-    return graph.with_roles(roles)
+    numbered: Graph = by_ids(graph, roles)
+    return numbered

@@ -16,7 +16,18 @@ from sfumato.graph.targets import RANGE
 Ranges: TypeAlias = tuple[tuple[str, float | None, float | None], ...]
 """Columns of numbers with their declared ends: name, min and max. Numbers were clipped, and with both ends scaled to [0, 1]."""
 
-_WHERE_KNOWN = ("num_arcs", "untrained_classes", "degree_bounds", "image_shape", "target", "target_range", "max_weight")
+ROLES = "roles"
+"""The fact that roles were given, and not drawn over ids: whoever gave them may have looked at labels."""
+_WHERE_KNOWN = (
+    "num_arcs",
+    "untrained_classes",
+    "degree_bounds",
+    "image_shape",
+    "target",
+    "target_range",
+    "max_weight",
+    "split",
+)
 _OF_LABELS = ("classes", RANGE)
 _NEEDS = {"num_arcs": ("arcs",), "untrained_classes": ("labels", "roles")}
 """What has to be public under a unit for a fact to be public: a fact that is missing here is public under every unit."""
@@ -27,14 +38,17 @@ class PublicFacts:
     """Public facts are what calibration may know about a graph, since they are public under one privacy unit.
 
     ``num_nodes``, ``num_features`` and ``num_classes`` are counts, and ``directed`` is declared. ``max_degree`` and
-    ``mean_degree`` are promises of a schema, or None. ``degree_bounds`` says whether every node has a public bound of its own.
+    ``mean_degree`` are promises of a schema, or None. ``degree_bounds`` says whether every node has a public bound of its
+    own.
 
-    ``num_train`` counts train roles, which are public because roles are fixed over public ids. ``num_arcs`` is there where
-    arcs are public, ``untrained_classes`` (classes without a labeled training node) where labels and roles are. ``image_shape``
-    is the form of images whose pixels are the features: channels, height and width; None for other features. ``assumed``
-    names the facts that were read off protected data because no schema declared them. ``target`` is ``multilabel`` or ``number``
-    where no class is learned, and None otherwise: ``num_classes`` then counts labels, or is 1; ``target_range`` holds
-    the limits of a number. ``max_weight`` is the declared bound of the edges' weights, if there are any that a method reads.
+    ``num_train`` counts train roles, which are public if roles are fixed over public ids. Where labels are protected
+    ``split`` holds the fractions by which they were drawn over all ids, if not by the usual ones of the unit; and roles that
+    were given are in ``assumed``, since labels may have decided them. ``num_arcs`` is there where arcs are public,
+    ``untrained_classes`` (classes without a labeled training node) where labels and roles are. ``image_shape`` is the form of
+    images whose pixels are the features: channels, height and width; None for other features. ``assumed`` names the facts
+    that were read off protected data because no schema declared them. ``target`` is ``multilabel`` or ``number`` where no
+    class is learned, and None otherwise: ``num_classes`` then counts labels, or is 1; ``target_range`` holds the limits of a
+    number. ``max_weight`` is the declared bound of the edges' weights, if there are any that a method reads.
 
     ``unit`` is the privacy unit under which these facts are public, which certificates name elsewhere: no plan of another unit
     takes them. Facts that are written by hand may leave it out; then they hold only what every unit makes public, and the graph
@@ -62,6 +76,7 @@ class PublicFacts:
     target: str | None = None
     target_range: tuple[float, float] | None = None
     max_weight: float | None = None
+    split: tuple[float, ...] | None = None
     unit: Any = None
 
     def __post_init__(self) -> None:
@@ -89,8 +104,12 @@ def public_facts(graph: Any, unit: Any) -> PublicFacts:
     protected = [
         fact for fact in graph.assumed_public if ("labels" if fact in _OF_LABELS else "features") not in unit.public
     ]
-    drawn = int(among(graph, "labels" in unit.public).sum())
-    train = split_sizes(drawn, unit.split or DEFAULT_FRACTIONS)[0]
+    usual, split = unit.split or DEFAULT_FRACTIONS, None
+    train = split_sizes(int(among(graph, "labels" in unit.public).sum()), usual)[0]
+    if graph.roles is not None and "labels" not in unit.public:
+        drawn = graph.drawn is not None and graph.drawn[0] is graph.roles
+        split = graph.drawn[1] if drawn and graph.drawn[1] != usual else None
+        protected += [] if drawn else [ROLES]
     return PublicFacts(
         num_nodes=graph.num_nodes,
         num_train=train if graph.roles is None else int(graph.train_mask.sum()),
@@ -107,6 +126,7 @@ def public_facts(graph: Any, unit: Any) -> PublicFacts:
         target=None if graph.targets is None else graph.targets.kind,
         target_range=None if graph.targets is None else graph.targets.limits,
         max_weight=None if graph.weights is None else graph.weights.bound,
+        split=split,
         unit=unit,
     )
 
@@ -123,6 +143,14 @@ def labeled_mask(graph: Any) -> np.ndarray:
         known: np.ndarray = graph.targets.known
         return known
     return np.zeros(graph.num_nodes, dtype=bool) if graph.y is None else graph.y >= 0
+
+
+def by_ids(graph: Any, roles: np.ndarray, fractions: tuple[float, ...] | None = None) -> Any:
+    """Return ``graph`` with ``roles`` that follow from its ids alone, uint8 [num_nodes], and so are public wherever ids are.
+
+    ``fractions`` are the shares of all nodes that a draw over ids gave the roles to; None if they follow in another way.
+    """
+    return graph.changed(roles=roles, drawn=(roles, fractions))
 
 
 def _public_parts(given: Any) -> tuple[str, ...]:

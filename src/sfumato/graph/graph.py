@@ -35,7 +35,7 @@ from sfumato.graph.checks import (
     check_roles,
 )
 from sfumato.graph.facts import PublicFacts as PublicFacts
-from sfumato.graph.facts import Ranges, among, public_facts
+from sfumato.graph.facts import Ranges, among, by_ids, public_facts
 from sfumato.graph.packed import Features, FeaturesHeld
 from sfumato.graph.shown import ShownGraph
 from sfumato.graph.splits import DEFAULT_FRACTIONS, random_roles
@@ -93,7 +93,8 @@ class Graph(ShownGraph, FeaturesHeld):
     ``ranges`` are the declared ends of columns of numbers, by which these were clipped and scaled.
     ``targets`` stand in place of ``y`` where several labels of a node or a number are learned
     (:class:`~sfumato.graph.targets.Targets`); then ``classes`` are the names of their columns.
-    ``weights`` are those of the edges, clipped to a public bound (:class:`~sfumato.graph.weights.EdgeWeights`).
+    ``weights`` are those of the edges, clipped to a public bound (:class:`~sfumato.graph.weights.EdgeWeights`), and ``drawn``
+    the roles and fractions of ``with_split``: other roles were given.
 
     >>> graph = Graph.from_edges([0, 1, 2], [1, 2, 3], 4, directed=False, y=[0, 0, 1, 1])
     >>> graph
@@ -123,6 +124,7 @@ class Graph(ShownGraph, FeaturesHeld):
     ranges: Ranges = ()
     targets: Targets | None = None
     weights: EdgeWeights | None = None
+    drawn: tuple[np.ndarray, tuple[float, ...] | None] | None = None
     _checked: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
@@ -331,14 +333,14 @@ class Graph(ShownGraph, FeaturesHeld):
         >>> graph.train_mask.sum(), graph.test_mask.sum()
         (np.int64(15), np.int64(3))
         """
-        return self.with_roles(random_roles(among(self, labeled), tuple(fractions), seed))
+        roles = random_roles(among(self, labeled), tuple(fractions), seed)
+        return self.with_roles(roles) if labeled else by_ids(self, roles, tuple(map(float, fractions)))
 
     def public_facts(self, unit: Any) -> PublicFacts:
         """Return what calibration may know under a privacy unit.
 
-        A unit is anything with ``public``, a tuple of names, and ``split``.
-
-        Degrees appear only as promised; 75 % of the nodes train where roles are not set yet, or the share in ``unit.split``.
+        A unit is anything with ``public``, a tuple of names, and ``split``. Degrees appear only as promised; 75 % of the nodes
+        train where roles are not set yet, or the share in ``unit.split``.
 
         >>> from types import SimpleNamespace
         >>> graph = Graph.from_edges([0], [1], 4, directed=False, y=[0, 1, 1, -1])

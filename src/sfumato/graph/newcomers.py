@@ -15,6 +15,7 @@ import numpy as np
 
 from sfumato.errors import DataError
 from sfumato.graph.arcs import pack_arcs, pack_edges
+from sfumato.graph.facts import ROLES
 from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.graph.schema import Column, Schema, label_columns
 from sfumato.graph.text import of_texts, with_texts
@@ -93,8 +94,13 @@ class Newcomers(Graph):
         return cls(**values, reach_indptr=before[indptr], reach_indices=indices[indices < new])
 
     def public_facts(self, unit: Any) -> PublicFacts:
-        """Return what calibration may know of the newcomers; ``unit`` is the privacy unit. Their arcs are not counted."""
-        return replace(super().public_facts(unit), num_arcs=None)
+        """Return what calibration may know of the newcomers; ``unit`` is the privacy unit.
+
+        Their arcs are not counted, and their roles, all the same, follow from no label.
+        """
+        facts = super().public_facts(unit)
+        assumed = tuple(fact for fact in facts.assumed if fact != ROLES)
+        return replace(facts, num_arcs=None, split=None, assumed=assumed)
 
 
 def check_first(nodes: Graph, known: Sequence[Graph]) -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _LONGEST_NAME = 200
 _MOST_ASSUMED = 10_000
 _ALWAYS = ("num_nodes", "num_features", "image_shape", "directed", "max_weight", "degree_bounds")
-_OF_LABELS = ("num_train", "num_classes", "target", "target_range")
+_OF_LABELS = ("num_train", "split", "num_classes", "target", "target_range")
 _IF_STATED = ("num_arcs", "untrained_classes", "max_degree", "mean_degree")
 """Facts of a plan that are compared with those of a graph; a test tells of one that is in none of the three."""
 LEARNERS = ("gap", "progap", "mlp")
@@ -247,7 +247,7 @@ def as_inferred(trained: PublicFacts, public: PublicFacts) -> PublicFacts:
     if public.num_classes:
         return public
     known = {name: getattr(trained, name) for name in ("num_classes", "target", "target_range")}
-    return replace(public, num_train=0, untrained_classes=None, **known)
+    return replace(public, num_train=0, split=None, untrained_classes=None, **known)
 
 
 def check_as_trained(trained: PublicFacts, public: PublicFacts) -> None:

@@ -96,7 +96,7 @@ def implausible(
         found += _links(facts)
     if learns and facts["num_classes"] and not facts.get("target"):
         found += [*_classes(facts), *_hidden(unit, epsilon, delta, facts, settings)]
-    return tuple(found)
+    return (*found, *_given(facts))
 
 
 def weak(
@@ -176,6 +176,14 @@ def _hidden(
         )
         remedy = "Merge classes, raise epsilon, or train on more nodes."
         yield Caveat("hidden-classes", text + f"{classes} classes can hardly be told apart. {remedy}")
+
+
+def _given(facts: Mapping[str, Any]) -> Iterator[Caveat]:
+    """Warn of roles that were not drawn over ids, where labels are protected."""
+    if "roles" in facts.get("assumed", ()):
+        text = "The roles were given, not drawn here over ids, and are assumed public. If labels decided them, as where every "
+        text += "class has 20 training nodes, then roles and the other labels tell a label, whatever is claimed. "
+        yield Caveat("given-roles", text + "Check how they were made, or draw them: --split 75/10/15, with_split().")
 
 
 def _drowns(epsilon: float, each: float, classes: int) -> bool:

@@ -271,7 +271,7 @@ def certify(stated: Statement) -> Certificate:
                         plan["method"],
                         unit,
                         plan["claim"],
-                        facts,
+                        {**facts, "assumed": stated.assumed_public},
                         stated.settings,
                         learns=not stated.builds_on,
                         reads_links=stated.reads_links,

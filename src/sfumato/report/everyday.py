@@ -50,6 +50,7 @@ READ: Mapping[str, str] = {
     "num_features": "how many properties of a person there are",
     "classes": "which groups there are",
     "degrees": "how many links each person has",
+    "roles": "who was chosen for training, and who for tests",
     "target range": "the least and the largest number to be learned",
 }
 """Facts that are read from the data as if they were public."""

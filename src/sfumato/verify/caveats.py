@@ -14,25 +14,27 @@ from .gaussian import gaussian_log_delta
 
 _MOST_DELTA, _MOST_EPSILON = 1e-3, 10.0
 _FEW_NODES, _MOST_CLASSES, _LEAST_PER_CLASS, _LEAST_DEGREE = 50, 100, 10, 0.5
-_OF_THE_CLAIM = ("delta-per-record", "delta-large", "epsilon-large")
+_ALWAYS = ("delta-per-record", "delta-large", "epsilon-large", "given-roles")
+ROLES = "roles"
+"""The fact, among those assumed public, that roles were given."""
 Found = Iterator[tuple[str, str]]
 
 
 def stated(doubts: Found, held: list[str], *, may_be_old: bool = True) -> list[str]:
-    """Return the sentences that a certificate must hold: all of them, or those about the claim alone.
+    """Return the sentences that a certificate must hold: all of them, or those about the claim and given roles alone.
 
     Args:
         doubts: code and sentence of all that is implausible.
         held: the caveats of the certificate.
         may_be_old: whether the run may have been made before the other sentences were written. Then it holds only those about
-            the claim. No run on a collection is that old.
+            the claim. No run on a collection is that old, and none with given roles is.
 
     >>> stated(iter([("epsilon-large", "Large."), ("few-nodes", "Few.")]), ["Large."])
     ['Large.']
     """
     found = list(doubts)
-    old = may_be_old and not any(text in held for code, text in found if code not in _OF_THE_CLAIM)
-    return [text for code, text in found if code in _OF_THE_CLAIM or not old]
+    old = may_be_old and not any(text in held for code, text in found if code not in _ALWAYS)
+    return [text for code, text in found if code in _ALWAYS or not old]
 
 
 def of_the_graph(certificate: dict[str, Any], reads_links: bool) -> Found:
@@ -48,6 +50,10 @@ def of_the_graph(certificate: dict[str, Any], reads_links: bool) -> Found:
     if learns and facts["num_classes"] and not facts.get("target"):
         yield from _classes(facts)
         yield from _hidden(certificate, facts, certificate["settings"].get("epsilon_y"))
+    if ROLES in certificate.get("assumed_public", ()):
+        text = "The roles were given, not drawn here over ids, and are assumed public. If labels decided them, as where every "
+        text += "class has 20 training nodes, then roles and the other labels tell a label, whatever is claimed. "
+        yield "given-roles", text + "Check how they were made, or draw them: --split 75/10/15, with_split()."
 
 
 def of_the_claim(certificate: dict[str, Any], records: int, noun: str) -> Found:

@@ -9,8 +9,9 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from .caveats import ROLES
 from .documents import plain
-from .units import public_parts
+from .units import public_parts, unit_rules
 
 if TYPE_CHECKING:
     from .rules import Certificate, Rules
@@ -19,6 +20,10 @@ _COUNTS = {"num_arcs": "arcs", "untrained_classes": "labels"}  # where these are
 CATEGORIES = "categories of column "
 """How a fact about a column begins: its name follows."""
 DEGREES = "degrees"
+_TRAIN = {"curator": 0.75, "local": 0.5}
+"""The share of training nodes that is drawn where nobody asks for another, by trust model."""
+_UNSAID = 2
+"""The last format in which a run need not say how roles were made."""
 
 
 def fact_faults(certificate: Certificate) -> Iterator[str]:
@@ -39,6 +44,33 @@ def fact_faults(certificate: Certificate) -> Iterator[str]:
         if name in facts and part not in public_parts(certificate):
             yield f"{where}public_facts.{name}: is protected under unit {unit['name']}"
     yield from _assumed_faults(certificate)
+    yield from _split_faults(certificate)
+
+
+def _split_faults(certificate: Certificate) -> Iterator[str]:
+    """Yield a problem for training nodes that no draw over all ids gives, where labels are protected.
+
+    Roles that were given may count any number; then the certificate says that they are assumed public. Those of a collection are
+    recomputed elsewhere. A graph without classes, to which a model is applied, has no training nodes. Format 2 says nothing.
+    """
+    facts, where = certificate["public_facts"], "certificate.json: public_facts."
+    split, train, named = facts.get("split"), facts["num_train"], certificate["assumed_public"]
+    if "labels" in public_parts(certificate) or ROLES in named or "collection" in certificate:
+        if split is not None:
+            yield f"{where}split: expected none, unless roles were drawn over all ids because labels are protected"
+        return
+    if split is not None and (len(split) != 3 or sum(split) > 1 + 1e-9):
+        yield f"{where}split: expected three shares of at most 1 together"
+        return
+    if split is None and certificate["format"] <= _UNSAID:
+        return
+    share, nodes = split[0] if split else _TRAIN[unit_rules(certificate).trust], facts["num_nodes"]
+    drawn = min(math.floor(share * nodes + 0.5 + 1e-9), nodes)
+    if train != drawn and (train or not certificate["composition"]["builds_on"]):
+        yield (
+            f"{where}num_train: expected {drawn}, as a draw over all ids gives, got {train}: labels are protected, and "
+            "assumed_public does not say that roles were given"
+        )
 
 
 def target_faults(certificate: Certificate, rules: Rules) -> Iterator[str]:
@@ -70,7 +102,7 @@ def edge_weight_faults(certificate: Certificate, rules: Rules) -> Iterator[str]:
 def _assumed_faults(certificate: Certificate) -> Iterator[str]:
     """Yield a problem for wrong facts read off protected data.
 
-    There are none if features and labels are public, and each may be named only once.
+    There are none if features and labels are public, none about roles if labels are, and each may be named only once.
     """
     unit, facts, public = certificate["unit"]["name"], certificate["assumed_public"], certificate["public_facts"]
     columns = sum(fact.startswith(CATEGORIES) for fact in facts)
@@ -79,15 +111,18 @@ def _assumed_faults(certificate: Certificate) -> Iterator[str]:
         yield f"certificate.json: assumed_public: {said}"
     for index, fact in enumerate(facts):
         where = f"certificate.json: assumed_public[{index}]: {plain(fact)} "
-        if {"features", "labels"} <= {*public_parts(certificate)}:
+        told = public_parts(certificate)
+        if {"features", "labels"} <= {*told} or (fact == ROLES and "labels" in told):
             yield f"{where}is not protected under unit {unit}"
+        elif fact in facts[:index]:
+            yield f"{where}appears twice"
+        elif fact == ROLES:
+            continue
         elif fact == DEGREES:
             if not public.get("degree_bounds"):
                 yield f"{where}contradicts public_facts, where no degree_bounds are public"
         elif fact not in ("num_features", "classes") and not fact.startswith(CATEGORIES):
             yield f"{where}is no fact that is read off data"
-        elif fact in facts[:index]:
-            yield f"{where}appears twice"
         elif not public["num_classes" if fact == "classes" else "num_features"]:
             about = "num_classes" if fact == "classes" else "num_features"
             yield f"{where}contradicts public_facts.{about}, which is 0"
