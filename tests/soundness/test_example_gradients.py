@@ -1,12 +1,14 @@
 """Clipped gradients of single examples in convolutional networks: one record's share, and that no other record moves it."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 from torch.func import functional_call, grad, vmap
 
-from sfumato.bounded import example_gradients
+from sfumato.bounded import clip_kernel, example_gradients
 from sfumato.bounded.example_gradients import clipped_example_sum
 from sfumato.errors import InputError
 from sfumato.nn.models import MLP
@@ -151,3 +153,17 @@ def test_empty_records_and_empty_batches_add_nothing():
 def test_what_breaks_the_proof_is_refused(make, clip, named):
     with pytest.raises(InputError, match=named):
         clipped_example_sum(make(), torch.zeros(2, 7), torch.tensor([0, 1]), clip)
+
+
+@pytest.mark.parametrize("longer", [1.001, 1.3])
+def test_a_row_that_floating_point_left_too_long_is_lost(longer, monkeypatch):
+    """The check in whole numbers holds whatever was computed before: here the norm before rounding is too large."""
+    room = -2 * (longer - 1) * clip_kernel.STEPS
+    rows, counted, total = np.array([[3.0, 4.0], [6.0, 8.0]]), np.ones(2, bool), np.zeros(2)
+    clip_kernel._add.py_func(rows, counted, clip_kernel.STEPS, total)
+    assert (total / clip_kernel.STEPS).round(4).tolist() == [1.2, 1.6]
+    monkeypatch.setattr(
+        clip_kernel, "math", SimpleNamespace(sqrt=lambda x: room if isinstance(x, int) else float(np.sqrt(x)))
+    )
+    clip_kernel._add.py_func(rows, counted, clip_kernel.STEPS, total := np.zeros(2))
+    assert not total.any()

@@ -1,5 +1,7 @@
 """Clipped gradient sums against per-example gradients, one record's share, and the models that are refused."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import soundness_steps as steps
@@ -193,3 +195,14 @@ def test_one_score_map_for_all_hops_is_refused():
 def test_models_that_break_the_proof_are_refused(make, named):
     with pytest.raises(InputError, match=named):
         clipped_gradient_sum(make().double(), [torch.zeros(2, 5, dtype=torch.float64)], torch.tensor([0, 1]), 1.0)
+
+
+@pytest.mark.parametrize("longer", [1.001, 1.3])
+def test_an_example_that_floating_point_left_too_long_is_lost(longer, monkeypatch):
+    """The check in whole numbers holds whatever was computed before: here the norm before rounding is too large."""
+    model = nn.Linear(2, 2, bias=False).double()
+    example = [torch.tensor([[3.0, 4.0]]).double()], torch.tensor([0])
+    assert clipped_gradient_sum(model, *example, l2_clip_norm=1e-3).any()
+    room = -2 * (longer - 1) * 2.0**gradients.GRADIENT_BITS
+    monkeypatch.setattr(gradients, "math", SimpleNamespace(sqrt=lambda _: room))
+    assert not clipped_gradient_sum(model, *example, l2_clip_norm=1e-3).any()
