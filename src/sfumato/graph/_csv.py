@@ -106,7 +106,10 @@ def form_of(path: Path) -> Form:
         comment, position, skip = (line[1:] if line.strip() else comment), position + len(line), skip + 1
     else:
         line = ""
-    first, mark, used = _names(text[position:], line) if line else ([], ",", 0)
+    row = _names(text[position:], line) if line else ([], ",", 0)
+    if row is None:
+        raise DataError(_open_quote(path, skip + 1))
+    first, mark, used = row
     names = _of_comment(comment, mark, first)
     if not first and not names:
         raise DataError(f"Expected {path} to start with a row of column names, got an empty row. Add a header row.")
@@ -117,15 +120,15 @@ def form_of(path: Path) -> Form:
     return Form(path, named, mark, end[0] if end else "\n", encoding, compression, skip, plain)
 
 
-def _names(text: str, line: str) -> tuple[list[str], str, int]:
-    """The cells of the row of names, the mark between them, and how many lines they take."""
+def _names(text: str, line: str) -> tuple[list[str], str, int] | None:
+    """The cells of the row of names, the mark between them, and how many lines they take; None if a quote is not closed."""
     outside = re.sub(r'"([^"]|"")*("|$)', "", line)
-    mark = next((mark for mark in ",\t;| " if mark in outside.strip()), ",")
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=mark)
+    mark = next((mark for mark in ",\t;| " if mark in outside.strip(" \r\n")), ",")
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
     try:
         return [cell.strip() for cell in next(rows)], mark, rows.line_num
     except csv.Error:
-        return [line.strip()], mark, 1
+        return None
 
 
 def _of_comment(comment: str, mark: str, first: Sequence[str]) -> list[str] | None:
@@ -197,14 +200,18 @@ def _rows(form: Form) -> Iterator[list[str]]:
         except UnicodeDecodeError:
             raise DataError(_not_text(form)) from None
         except csv.Error:
-            raise DataError(
-                f"Expected the quotes of {form.path} to be closed, but row {line + 1} has one that opens or ends within a cell. "
-                'Write a quote inside of a quoted cell twice ("").'
-            ) from None
+            raise DataError(_open_quote(form.path, line + 1)) from None
         except _CUT as error:
             if getattr(error, "errno", None) is not None:
                 raise
             raise DataError(f"Expected {form.path} to be a whole file, got a part of one. Copy it again.") from None
+
+
+def _open_quote(path: Path, row: int) -> str:
+    return (
+        f"Expected the quotes of {path} to be closed, but row {row} has one that opens or ends within a cell. "
+        'Write a quote inside of a quoted cell twice ("").'
+    )
 
 
 def _not_text(form: Form) -> str:
