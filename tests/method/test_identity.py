@@ -116,6 +116,14 @@ def test_named_columns_are_put_in_order_and_others_are_refused(fitted):
         fitted.predict_proba(replace(GRAPH, feature_names=("a", "b", "c", "e")))
 
 
+@pytest.mark.parametrize("unit", [EDGE, NODE])
+def test_a_graph_with_other_classes_is_another_one_also_where_labels_are_protected(unit):
+    fitted = fit(sf.LabelMessages(epochs=1), unit)
+    with pytest.raises(InputError, match="with the same node ids but other classes"):
+        fitted.predict(replace(GRAPH, classes=("a", "b", "c")))
+    assert fitted.difference(replace(GRAPH, y=None, classes=())) is None
+
+
 def test_ranges_follow_their_columns():
     ranged = replace(GRAPH, ranges=(("a", 0, 1), ("c", None, 5)))
     turned = replace(GRAPH, feature_names=("c", "b", "a", "d"), ranges=(("c", None, 5), ("a", 0, 1)))

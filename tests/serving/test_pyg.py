@@ -11,6 +11,7 @@ from sfumato.central.promised import PromisedMessages
 from sfumato.errors import InputError
 from sfumato.graph import Graph, stochastic_block_model
 from sfumato.graph.declared import with_public_degrees
+from sfumato.graph.subgraph import induced
 from sfumato.record.release_folder import read_release
 from sfumato.serving.pyg import released_to_pyg
 
@@ -96,6 +97,17 @@ def test_arcs_of_the_given_graph_decide_nothing(run, graph):
 def test_a_list_of_ids_is_there_only_if_it_left(graph, tmp_path):
     plan = sf.LabelMessages(epochs=1).calibrate(BUDGET, EDGE, graph.public_facts(EDGE))
     assert "node_ids" not in released_to_pyg(plan.fit(graph).save(tmp_path / "run"))
+
+
+def test_public_values_stand_beside_the_released_rows_whatever_the_order_of_the_graph(graph, tmp_path):
+    plan = sf.LabelMessages(epochs=1).calibrate(BUDGET, EDGE, graph.public_facts(EDGE))
+    folder = plan.fit(graph).save(tmp_path / "run")
+    turned = induced(graph, np.random.default_rng(0).permutation(graph.num_nodes))
+    one, two = (released_to_pyg(folder, asked) for asked in (graph, turned))
+    for name in ("x", "y", "train_mask", "test_mask"):
+        assert (one[name] == two[name]).all()
+    with pytest.raises(InputError, match="to have the labels of the run"):
+        released_to_pyg(folder, replace(graph, y=graph.y[::-1]))
 
 
 def test_a_run_without_rows_or_privacy_and_another_graph_are_refused(run, graph, tmp_path):

@@ -12,7 +12,6 @@ import torch
 from sfumato._validate import fail
 from sfumato.attacks.distances import Nearest
 from sfumato.errors import InputError
-from sfumato.method.graph_key import GraphKey
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -110,12 +109,8 @@ def reconstruct(
 
 
 def _trained_on(fitted: Fitted, graph: Graph) -> bool:
-    key, trained, public = GraphKey.of(graph), fitted.graph_key, fitted.plan.public
-    same_images = (key.num_nodes, key.ids_digest, key.classes) == (
-        trained.num_nodes,
-        trained.ids_digest,
-        trained.classes,
-    )
+    trained, public = fitted.graph_key, fitted.plan.public
+    same_images = trained.has_ids_of(graph) and graph.classes == trained.classes
     return same_images and (graph.image_shape, graph.train_mask.sum()) == (public.image_shape, public.num_train)
 
 

@@ -104,6 +104,8 @@ class ReleasedRows:
             rows = None if known is None else known.rows(graph)
             if rows is None:
                 return "other node ids"
+        if graph.classes and self.graph_key.classes and {*graph.classes} != {*self.graph_key.classes}:
+            return "the same node ids but other classes"
         graph = self.graph_key.in_columns(graph)
         self._check_columns(graph)
         graph = graph if rows is None or known is None else known.ordered(graph)
@@ -111,13 +113,13 @@ class ReleasedRows:
         return AsFitted(graph, rows) if other is None else f"the same node ids but other {other}, which are public"
 
     def _check_columns(self, graph: Graph) -> None:
-        key = self.graph_key.of(graph)
+        trained = self.graph_key
         if graph.num_features != self.plan.public.num_features:
             found = f"{graph.num_features}"
-        elif key.feature_names != self.graph_key.feature_names:
-            named = zip(self.graph_key.feature_names, key.feature_names, strict=False)
+        elif graph.feature_names != trained.feature_names:
+            named = zip(trained.feature_names, graph.feature_names, strict=False)
             found = next((f"{one!r} in the place of {mine!r}" for mine, one in named if mine != one), "none with names")
-        elif self.graph_key.ranges and key.ranges != self.graph_key.ranges:
+        elif trained.ranges and graph.ranges != trained.ranges:
             found = "other declared ranges"
         else:
             return

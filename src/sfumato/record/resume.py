@@ -187,8 +187,9 @@ class FitState:
             self._write()
         elif bound[name] != mac:
             raise LedgerError(
-                f"The repeated run differs from the stopped one in {name!r}: data, settings, code or threads changed. "
-                "Nothing was released. Restore them and resume again, or start a new run; this one stays charged."
+                f"The repeated run differs from the stopped one in {name!r}: data or the order of its rows, settings, code or "
+                "threads changed. Nothing was released. Restore them and resume again, or start a new run; this one stays "
+                "charged."
             )
 
     def bind_plan(self, terms: Mapping[str, Any]) -> None:
