@@ -93,6 +93,7 @@ NO_MASK = {
     "none": (torch.zeros(0, dtype=torch.bool), "Give one True or False a node"),
     "public splits": (torch.ones(4, 10, dtype=torch.bool), r"data.train_mask = data.train_mask\[:, 0\]"),
     "one public split": (torch.ones(4, 1, dtype=torch.bool), r"data.train_mask = data.train_mask\[:, 0\]"),
+    "for arcs": (torch.zeros(6, dtype=torch.bool), "Give one True or False a node"),
     "one number": (torch.tensor(2), "Expected train_mask to be bool"),
     "text": ("0,2,3", "data.train_mask to be a tensor of numbers, got str"),
 }

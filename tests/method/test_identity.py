@@ -57,6 +57,7 @@ def test_rows_are_found_by_their_ids(ids):
     assert known.difference(turned) is not None
     assert known.rows(induced(graph, ORDER[:59])) is None
     assert known.rows(replace(graph, node_ids=np.arange(60) + 1)) is None
+    assert known.rows(replace(induced(graph, range(59)), node_ids=None)) is None
 
 
 def test_ids_of_numbers_and_of_text_are_the_same_as_in_the_digest():
@@ -114,6 +115,17 @@ def test_named_columns_are_put_in_order_and_others_are_refused(fitted):
     np.testing.assert_allclose(fitted.predict_proba(sparse), fitted.predict_proba(GRAPH), atol=1e-6)
     with pytest.raises(InputError, match="got 'e' in the place of 'd'"):
         fitted.predict_proba(replace(GRAPH, feature_names=("a", "b", "c", "e")))
+
+
+@pytest.mark.parametrize("count", [59, 61])
+@pytest.mark.parametrize("unit", [EDGE, NODE])
+def test_rows_without_ids_are_those_of_a_graph_of_that_size_alone(unit, count, tmp_path):
+    graph = graph_of(node_ids=None)
+    fitted = fit(sf.LabelMessages(epochs=1), unit, graph)
+    other = stochastic_block_model(count, 3, mean_degree=8, num_features=4, seed=0)
+    for one in (fitted, sf.load(fitted.save(tmp_path / "run"))):
+        with pytest.raises(InputError, match="other node ids"):
+            one.predict(replace(other, feature_names=graph.feature_names))
 
 
 @pytest.mark.parametrize("unit", [EDGE, NODE])

@@ -74,7 +74,7 @@ def from_pyg(
             f"Expected data to have edge_index, got {type(data).__name__} without it. "
             "Pass a homogeneous Data (HeteroData.to_homogeneous(), or set edge_index from adj_t)."
         )
-    used = ("edge_index", edge_weight)
+    used = ("edge_index", edge_weight, "x", "y", *_tensors.MASKS)
     tell_dropped((name for name in data.edge_attrs() if name not in used), "data", weighted=edge_weight is not None)
     edge_index = _tensors.dense(data.edge_index, "edge_index")
     if edge_index.ndim != 2 or edge_index.shape[0] != 2:

@@ -34,6 +34,7 @@ class Identity:
     """An identity holds the node ids of the fitted graph, and keyed digests of its public values.
 
     Args:
+        num_nodes: number of nodes.
         ids: the ids in the order of the rows; None for the numbers of the rows.
         key: of the digests, random.
         digests: by what they are of, such as ``features``; what is not public, or not there, has none.
@@ -46,6 +47,7 @@ class Identity:
     ([2, 1, 0], None)
     """
 
+    num_nodes: int
     ids: NDArray[Any] | None
     key: bytes
     digests: dict[str, str]
@@ -54,24 +56,31 @@ class Identity:
     def of(cls, graph: Graph, public: Collection[str]) -> Identity:
         """Compute the identity of a graph; ``public`` names what may be read of it."""
         key = secrets.token_bytes(32)
-        return cls(graph.node_ids, key, _digests(graph, public, key))
+        return cls(graph.num_nodes, graph.node_ids, key, _digests(graph, public, key))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON-ready values of an identity."""
         ids = None if self.ids is None else self.ids.tolist()
-        return {"format": 1, "key": self.key.hex(), "digests": self.digests, "ids": ids}
+        return {
+            "format": 1,
+            "num_nodes": self.num_nodes,
+            "key": self.key.hex(),
+            "digests": self.digests,
+            "ids": ids,
+        }
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Identity:
         """Read what :meth:`to_dict` wrote."""
         ids = stored["ids"]
-        return cls(None if ids is None else np.array(ids), bytes.fromhex(stored["key"]), dict(stored["digests"]))
+        ids = None if ids is None else np.array(ids)
+        return cls(int(stored["num_nodes"]), ids, bytes.fromhex(stored["key"]), dict(stored["digests"]))
 
     def rows(self, graph: Graph) -> NDArray[np.int64] | None:
         """Return which row of ``graph`` each fitted row is, int64 [num_nodes]; None if it has other node ids."""
-        mine, theirs = (np.arange(graph.num_nodes) if ids is None else ids for ids in (self.ids, graph.node_ids))
-        if len(mine) != len(theirs):
+        if self.num_nodes != graph.num_nodes:
             return None
+        mine, theirs = (np.arange(self.num_nodes) if ids is None else ids for ids in (self.ids, graph.node_ids))
         if mine.dtype.kind != theirs.dtype.kind:
             mine, theirs = mine.astype(str), theirs.astype(str)
         first, second = np.argsort(mine), np.argsort(theirs)
