@@ -1,6 +1,7 @@
 """Noise depends on key, law, scale and position alone."""
 
 import os
+from types import SimpleNamespace
 
 import numba
 import numpy as np
@@ -247,3 +248,12 @@ def test_no_block_of_bits_is_read_for_two_purposes(monkeypatch):
     rectangles.draw(rectangles.GAUSSIAN, 50.0, Noted(), 0, 4000)
     assert len(read) == len(set(read)) >= 3 * len(decided) > 30
     assert all(u != y for u, y in decided)
+
+
+def test_a_coin_falls_heads_for_no_word_more_than_its_probability(monkeypatch):
+    words = np.array([0, 2**63 - 1, 2**63, 2**64 - 1], np.uint64)
+    monkeypatch.setattr(
+        coins_module, "Stream", lambda _: SimpleNamespace(at=lambda *_: np.stack([words, words], axis=1))
+    )
+    assert coins(KEY, 0.5, np.arange(4)).tolist() == [True, True, False, False]
+    assert not coins(KEY, 0.0, np.arange(4)).any()
