@@ -203,6 +203,7 @@ TRIALS = {
     "sampled": (GaussianEvent(9.0), PoissonGaussianEvent(0.02, 1.1, 500)),
     "rarely sampled": (GaussianEvent(9.0), PoissonGaussianEvent(0.001, 1.0, 2000)),
     "exchanged": (GaussianEvent(9.0), PoissonGaussianEvent(0.02, 2.5, 500, "replace")),
+    "mostly exchanged": (PoissonGaussianEvent(0.99, 20.0, 20, "replace"),),
     "repeated": (GaussianEvent(9.0), RepeatedGaussianEvent(0.01, 111, 20.0, 50)),
     "exchanged terms": (GaussianEvent(9.0), RepeatedGaussianEvent(0.02, 11, 20.0, 100, "replace")),
     "pure": (PureEvent(0.3),),
@@ -223,7 +224,21 @@ def test_the_verifier_derives_the_same_bound(rule, events):
         claimed = epsilon([event], delta_)
         low, high = epsilon_bracket([event_to_dict(event)], delta_)
         assert low == 0
-        assert 0.9 * claimed < high <= 1.0005 * claimed
+        assert 0.95 * claimed < high <= 1.0005 * claimed
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_verifier_counts_few_weak_trials_and_the_dearest_candidate(rule):
+    """Where no trial at all is likely, and where a cheap candidate stands beside a dear one."""
+    few, cheap, dear = (
+        selected(rule, 1.2, PureEvent(0.05)),
+        (GaussianEvent(40.0),),
+        (GaussianEvent(3.0), PureEvent(0.1)),
+    )
+    claimed = epsilon([few], 0.01)
+    assert 0.995 * claimed < epsilon_bracket([event_to_dict(few)], 0.01)[1] <= 1.0005 * claimed
+    alone, both = (event_to_dict(SelectionEvent(one, rule, 10)) for one in ((dear,), (cheap, dear, cheap)))
+    assert epsilon_bracket([alone], 1e-6) == epsilon_bracket([both], 1e-6)
 
 
 def cost_at(p, q, delta_):
