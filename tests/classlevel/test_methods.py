@@ -128,3 +128,26 @@ def test_copies_of_an_image_are_a_function_of_its_place_and_the_image():
     assert torch.allclose(together[2], alone, atol=1e-6)
     assert not torch.allclose(alone[1], alone[2], atol=0.05)
     assert ((together >= 0) & (together <= 1)).all()
+
+
+def test_a_gradient_is_that_of_the_scaled_mean_loss_of_one_cell(monkeypatch):
+    from sfumato.classlevel import class_dp
+
+    seen = []
+
+    def class_steps(optimizer, mean_gradient, total, settings, key, progress):
+        seen.append([mean_gradient(cell, 0) for cell in range(total)])
+        return bytes(32)
+
+    monkeypatch.setattr(class_dp, "class_steps", class_steps)
+    trains = np.arange(len(Y)) % EACH < 3
+    graph = replace(GRAPH, y=np.where(Y == 4, -1, Y), roles=np.where(trains, 0, 2))
+    for scale in (1.0, 1000.0):
+        fitted(sf.ClassDP(network="softmax", steps=1, loss_scale=scale), sf.ClassLevel(), graph=graph)
+    one, thousand = seen
+    assert [gradient is None for gradient in one] == [cell == 4 for cell in range(CLASSES)]
+    for cell in (0, 9):
+        assert torch.allclose(1000 * one[cell], thousand[cell], rtol=1e-4)
+        rows = one[cell][: CLASSES * 196].reshape(CLASSES, 196)
+        assert torch.allclose(rows.sum(0), torch.zeros(196), atol=1e-5)
+        assert (rows[cell] <= 0).all()
