@@ -15,7 +15,8 @@
     └── MissingDependencyError   an optional package is not installed (a ModuleNotFoundError; exit code 2)
 
     SfumatoWarning               a promise that holds and yet says little (a UserWarning; nothing stops)
-    └── DroppedWarning           columns or attributes that are not read
+    ├── DroppedWarning           columns or attributes that are not read
+    └── TextWarning              a column with nearly one text a node
 
 Messages name the argument, its value, what was expected and what to do. They may reach whoever reads a log, so they never
 hold a value of a feature or label or the end of an edge, which some unit protects: they name file, row and column instead.
@@ -36,6 +37,10 @@ class SfumatoWarning(UserWarning):
 
 class DroppedWarning(SfumatoWarning):
     """A reader leaves out columns or attributes, such as the weights of edges."""
+
+
+class TextWarning(SfumatoWarning):
+    """A column of a table holds nearly one text a node, such as names, and each of them is read as a category."""
 
 
 class InputError(SfumatoError, ValueError):

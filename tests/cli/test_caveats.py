@@ -79,8 +79,14 @@ def test_a_label_column_of_ids_is_questioned(sfumato, tables, tmp_path):
     header, *rows = Path(tables["first"][1]).read_text().splitlines()
     nodes.write_text("\n".join([f"{header},id2", *(f"{row},{i}" for i, row in enumerate(rows))]) + "\n")
     asked = ("--nodes", nodes, *tables["first"][2:4], "--label", "id2", "--epsilon", "1", "--delta", "1e-6")
+    refused = sfumato("train", "mlp", *asked, "--unit", "node", "--out", tmp_path / "refused")
+    assert (refused.code, (tmp_path / "refused").exists()) == (2, False)
+    assert "Expected classes that are known without the data" in refused.err
+    (tmp_path / "schema.toml").write_text(f"classes = {list(range(len(rows)))}\n")
+    declared = {"edge": (), "node": ("--schema", tmp_path / "schema.toml")}
     for unit, more in (("edge", ["untrained-class"]), ("node", ["hidden-classes", "range-undeclared"])):
-        result = sfumato("train", "mlp", *asked, "--unit", unit, "--out", tmp_path / unit, "--json", "--no-controls")
+        fit = ("train", "mlp", *asked, *declared[unit], "--unit", unit, "--out", tmp_path / unit)
+        result = sfumato(*fit, "--json", "--no-controls")
         assert result.code == 0
         assert codes(result.err) == ["many-classes", *more]
         assert verify(tmp_path / unit).problems == ()

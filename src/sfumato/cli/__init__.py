@@ -40,7 +40,9 @@ from sfumato.cli import (
 )
 from sfumato.cli.grouped import GroupedCommand
 from sfumato.cli.stopped import StopError, StoppableGroup, notes_of
-from sfumato.errors import DroppedWarning, InputError, MissingDependencyError, SfumatoError, SfumatoWarning
+from sfumato.errors import DroppedWarning, InputError, MissingDependencyError, SfumatoError, SfumatoWarning, TextWarning
+
+_OF_READERS = (DroppedWarning, TextWarning)
 
 app = typer.Typer(
     name="sfumato",
@@ -120,7 +122,8 @@ def invoke(arguments: list[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SfumatoWarning)  # commands print these themselves
-            warnings.simplefilter("default", DroppedWarning)
+            for category in _OF_READERS:
+                warnings.simplefilter("default", category)
             warnings.showwarning = partial(_note, warnings.showwarning)
             code = _parser().main(arguments, prog_name="sfumato", standalone_mode=False)
         return code if isinstance(code, int) else 0
@@ -162,8 +165,8 @@ def _parser() -> Any:
 def _note(
     other: Callable[..., None], message: Warning | str, category: type[Warning], *place: Any, **more: Any
 ) -> None:
-    """Print on standard error, as one line, what a reader leaves out; the place in the code says nothing to a user."""
-    if issubclass(category, DroppedWarning):
+    """Print on standard error, as one line, what a reader says; the place in the code says nothing to a user."""
+    if issubclass(category, _OF_READERS):
         print(message, file=sys.stderr)
     else:
         other(message, category, *place, **more)

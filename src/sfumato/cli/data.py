@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sfumato.cli.output import plain_console
+from sfumato.errors import InputError
 
 if TYPE_CHECKING:
     from sfumato.evaluation.source import Source
@@ -69,6 +70,8 @@ MIN_CLASS = typer.Option(
     "--min-class-size",
     help="Drop the classes of a named data set that have fewer nodes than this (default: the bound of the data set itself).",
 )
+
+DROP = typer.Option(None, "--drop", help="A column of the node or the edge table that is left out. May be repeated.")
 
 _MOST_NAMED = 5
 TEXT = typer.Option(
@@ -171,6 +174,35 @@ def in_place_of(stored: Source, named: dict[str, Any], context: typer.Context) -
     if stored.data_dir is not None and origin is not None and origin.name == "ENVIRONMENT":
         del values["data_dir"]
     return replace(stored, **values)
+
+
+def kept_of_run(run: Path, dataset: str | None, text: Any, drop: Any, graph: Path | None) -> dict[str, Any]:
+    """Return the encoder of texts and the split of a run, as far as its folder still says them and they are of this data set.
+
+    Tables declare a public split themselves. Their columns ``text`` and ``drop`` are those that are named, or those of the run.
+
+    Args:
+        run: the folder of the run.
+        dataset: the named data set that is read now; None for tables or a store.
+        text: the columns of texts that the command line names.
+        drop: the columns that it leaves out.
+        graph: the store that is read now.
+    """
+    from sfumato.evaluation.source import Source
+
+    named = {"text": tuple(text or ()), "drop": tuple(drop or ())}
+    try:
+        kept = Source.of_run(run)
+    except InputError:
+        return {"split": Source.split, **named}
+    same = kept.dataset == dataset and (dataset or kept.split != "public")
+    drawn: dict[str, Any] = {"split": kept.split, "labeled": kept.labeled} if same else {"split": Source.split}
+    if graph is not None:
+        return {**drawn, **named}
+    of_tables = {} if dataset else {name: named[name] or getattr(kept, name) for name in named}
+    weights = {} if dataset else {"edge_weight": kept.edge_weight, "max_weight": kept.max_weight}
+    encoder = {"text_features": kept.text_features, "image_size": kept.image_size}
+    return {**drawn, **named, **of_tables, **weights, **encoder}
 
 
 def _count(value: Any) -> str:

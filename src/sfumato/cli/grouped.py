@@ -11,7 +11,17 @@ _GROUPS = {
         *("dataset", "nodes", "edges", "label", "unit", "epsilon", "delta", "out"),
     ),
     "Data": (
-        *("data_dir", "schema", "directed", "edge_weight", "max_weight", "text", "text_features", "min_class_size"),
+        *(
+            "data_dir",
+            "schema",
+            "directed",
+            "drop",
+            "edge_weight",
+            "max_weight",
+            "text",
+            "text_features",
+            "min_class_size",
+        ),
         *("image_size", "collection"),
     ),
     "What a record is": ("arcs", "max_degree", "public_degrees", "subclasses", "partition", "public_rows"),

@@ -161,7 +161,7 @@ class Options:
     * what is protected and how much it may cost: ``unit``, ``arcs``, ``max_degree``, ``public_degrees``, ``epsilon``, ``delta``,
       or for local methods ``epsilon_x`` and ``epsilon_y``;
     * the graph: ``dataset``, ``data_dir`` and ``min_class_size``, or the store ``graph``, or ``nodes``, ``edges``, ``label``,
-      ``schema``, ``directed``, ``edge_weight`` and ``max_weight``; its texts, ``text`` and ``text_features``; its
+      ``schema``, ``directed``, ``drop``, ``edge_weight`` and ``max_weight``; its texts, ``text`` and ``text_features``; its
       ``image_size``; and its ``split``;
     * what is evaluated: ``seeds``, ``controls``;
     * the ledger of the data set: ``ledger``, ``total_epsilon``, ``total_delta``, ``composition``;
@@ -183,6 +183,7 @@ class Options:
     directed: bool | None = None
     edge_weight: str | None = None
     max_weight: float | None = None
+    drop: tuple[str, ...] = ()
     text: tuple[str, ...] = ()
     text_features: str | None = None
     image_size: str | None = None
@@ -240,6 +241,7 @@ class Options:
             _text(self.graph),
             edge_weight=self.edge_weight,
             max_weight=self.max_weight,
+            drop=self.drop,
         ).check(labeled=self.method not in WORDS or FACES[WORDS[self.method]].reads_labels)
 
     def to_json(self) -> dict[str, Any]:
@@ -254,7 +256,8 @@ class Options:
         """Read back the options that :meth:`to_json` wrote."""
         paths = {name: Path(values[name]) for name in _PATHS if values.get(name) is not None}
         record = values.get("deployment")
-        kept = {"text": tuple(values.get("text", ())), "deployment": None if record is None else Deployment(**record)}
+        kept: dict[str, Any] = {name: tuple(values.get(name, ())) for name in ("text", "drop")}
+        kept |= {"deployment": None if record is None else Deployment(**record)}
         return cls(**{**values, **paths, **kept})
 
 
@@ -334,7 +337,7 @@ def _same(name: str, value: Any, stored: Any) -> bool:
         return bool(value.resolve() == stored.resolve())
     if name == "text_features":
         return absolute(value) == stored
-    return bool((tuple(value) if name == "text" else value) == stored)
+    return bool((tuple(value) if name in ("text", "drop") else value) == stored)
 
 
 def _not_resumable(run: Path) -> str:

@@ -75,7 +75,7 @@ def given(values: dict[str, Any], command: str = "train") -> Options:
     from sfumato.graph.datasets import default_split
 
     split = values["split"] or default_split(values["dataset"] or "")
-    values = {**values, "split": split, "text": tuple(values["text"] or ())}
+    values = {**values, "split": split, "text": tuple(values["text"] or ()), "drop": tuple(values["drop"] or ())}
     for name, remedy in (
         ("method", "Name one, such as auto"),
         ("unit", "Say what is protected, such as --unit edge"),

@@ -53,6 +53,7 @@ def predict(
     label: list[str] | None = data.LABELS,
     schema: Path | None = data.SCHEMA,
     directed: bool | None = data.DIRECTED,
+    drop: list[str] | None = data.DROP,
     text: list[str] | None = data.TEXT,
     out: Path | None = typer.Option(
         None, "--out", help="The CSV file to write (default: predictions.csv in the run folder)."
@@ -135,7 +136,11 @@ def predict(
             )
         asked = Arriving(run, fitted, new_nodes, new_edges, out, epsilon, delta, new_run, shared, sign_key, as_json)
         told = predict_newcomers(
-            asked, source_of(run, {**named, "text": tuple(text) if text else None}, context), _write_predictions
+            asked,
+            source_of(
+                run, {**named, "text": tuple(text) if text else None, "drop": tuple(drop) if drop else None}, context
+            ),
+            _write_predictions,
         )
         _say(told, fitted, as_json)
         return
@@ -151,7 +156,11 @@ def predict(
         _write_predictions(out, collected, fitted)
         _say({"out": str(out), "nodes": collected.num_nodes, "epsilon_spent": 0.0}, fitted, as_json)
         return
-    source = Source(**named, **_kept(run, dataset, text, graph)).check(labeled=False) if given else Source.of_run(run)
+    source = (
+        Source(**named, **data.kept_of_run(run, dataset, text, drop, graph)).check(labeled=False)
+        if given
+        else Source.of_run(run)
+    )
     found = source.with_roles_of(source.load(), fitted)
     if rows.asked:
         answer_rows(run, fitted, found, rows, out, force=force, as_json=as_json)
@@ -276,24 +285,6 @@ def _check_new_run(new_run: Path) -> None:
             "and what its ledgers name stays charged. Another release costs again, in another folder."
         )
     check_new_run(new_run)
-
-
-def _kept(run: Path, dataset: str | None, text: list[str] | None, graph: Path | None) -> dict[str, Any]:
-    """The encoder of texts and the split of a run, as far as its folder still says them and they are of this data set.
-
-    Tables declare a public split themselves, and have the columns ``text``, or those of the run.
-    """
-    try:
-        kept = Source.of_run(run)
-    except InputError:
-        return {"split": Source.split, "text": tuple(text or ())}
-    same = kept.dataset == dataset and (dataset or kept.split != "public")
-    columns = tuple(text) if text else () if dataset else kept.text
-    drawn: dict[str, Any] = {"split": kept.split, "labeled": kept.labeled} if same else {"split": Source.split}
-    if graph is not None:
-        return {**drawn, "text": tuple(text or ())}
-    weights = {} if dataset else {"edge_weight": kept.edge_weight, "max_weight": kept.max_weight}
-    return {**drawn, **weights, "text": columns, "text_features": kept.text_features, "image_size": kept.image_size}
 
 
 def _write_predictions(out: Path, graph: Graph, fitted: Fitted, table: NDArray[np.float32] | None = None) -> None:

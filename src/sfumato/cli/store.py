@@ -10,7 +10,7 @@ import typer
 
 from sfumato._files import PARTIAL
 from sfumato._optional import check_installed
-from sfumato.cli import data
+from sfumato.cli import data, describe
 from sfumato.cli.output import stage_bars
 from sfumato.errors import DataError, MemoryLimitError
 
@@ -23,6 +23,9 @@ def _root() -> None:
     """Import and check stored graphs."""
 
 
+app.command("describe")(describe.describe)
+
+
 @app.command("import")
 def import_store(
     nodes: Path = typer.Option(..., "--nodes", help="The table of nodes, as CSV or Parquet. Its ids are public."),
@@ -33,6 +36,7 @@ def import_store(
     label: list[str] | None = data.LABELS,
     schema: Path | None = data.SCHEMA,
     directed: bool | None = data.DIRECTED,
+    drop: list[str] | None = data.DROP,
     memory_limit: str = typer.Option(
         "2GB",
         "--memory-limit",
@@ -50,6 +54,7 @@ def import_store(
     from sfumato.graph.graph import Graph
     from sfumato.graph.importing import import_tables
 
+    columns: list[describe.Columns] = []
     try:
         with stage_bars(as_json) as report:
             import_tables(
@@ -61,12 +66,15 @@ def import_store(
                 label=data.one_or_more(label),
                 schema=schema,
                 directed=directed,
+                drop=tuple(drop or ()),
+                told=describe.kept(columns),
             )
     except (KeyboardInterrupt, OSError, MemoryLimitError) as error:
         if out.with_name(out.name + PARTIAL).exists():
             error.add_note("The same command goes on after the last finished stage.")
         raise
     graph = Graph.load(out)
+    describe.tell_columns([] if as_json else columns, graph, ())
     told = {
         "out": str(out),
         "nodes": graph.num_nodes,

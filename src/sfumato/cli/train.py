@@ -15,7 +15,7 @@ from sfumato._files import write_json
 from sfumato._optional import LIGHT, check_installed
 from sfumato._threads import set_threads
 from sfumato.catalog import FACES, PAIR_METHODS, WORDS
-from sfumato.cli import collected, data, images, links, local, options
+from sfumato.cli import collected, data, describe, images, links, local, options
 from sfumato.cli.engine import running
 from sfumato.cli.methods import METHOD
 from sfumato.cli.options import HOPS, Options, take_up
@@ -53,6 +53,7 @@ def train(
     directed: bool | None = data.DIRECTED,
     edge_weight: str | None = data.EDGE_WEIGHT,
     max_weight: float | None = data.MAX_WEIGHT,
+    drop: list[str] | None = data.DROP,
     text: list[str] | None = data.TEXT,
     text_features: str | None = data.TEXT_FEATURES,
     image_size: str | None = data.IMAGE_SIZE,
@@ -176,14 +177,16 @@ def _run(
 
     threads = set_threads(job.threads)
     kept = None if kept is None else {**kept, "threads": threads}  # as many decide the bits of a resumed fit
+    told: list[describe.Columns] = []
     with stage_bars(quiet) as report:
-        prepared = prepare(job.request, load=lambda source: source.load(report), look=job.look)
+        prepared = prepare(job.request, load=lambda source: source.load(report, describe.kept(told)), look=job.look)
     set_threads(threads)  # also those of what the method has loaded
     plan, request = prepared.plan, job.request
     if plan.method.name != request.method.name:
         print(f"{job.word}: {plan.method.name}, by unit, budget and public facts.", file=sys.stderr)
         if protects_every_arc(plan.unit) and not can_promise(plan.unit, plan.public):
             print(f"{job.word}: {_NO_BOUND}", file=sys.stderr)
+    describe.tell_columns(told if not quiet else [], prepared.graph, plan.unit.public)
     tell((*plan.caveats, *data.undeclared(prepared.graph, request.source, plan.unit)))
     if verbose:
         print(plan, f"Neighborhoods are summed in {language()}.", sep="\n", file=sys.stderr)

@@ -22,7 +22,7 @@ from sfumato._optional import TRAIN, check_installed
 from sfumato._threads import set_threads
 from sfumato._validate import check_choice
 from sfumato.catalog import FACES, WORDS
-from sfumato.cli import data, options
+from sfumato.cli import data, describe, options
 from sfumato.cli.engine import running
 from sfumato.cli.output import stage_bars, tell
 from sfumato.cli.parse import Job, given, parse
@@ -63,6 +63,7 @@ def tune(
     directed: bool | None = data.DIRECTED,
     edge_weight: str | None = data.EDGE_WEIGHT,
     max_weight: float | None = data.MAX_WEIGHT,
+    drop: list[str] | None = data.DROP,
     text: list[str] | None = data.TEXT,
     text_features: str | None = data.TEXT_FEATURES,
     image_size: str | None = data.IMAGE_SIZE,
@@ -148,9 +149,11 @@ def _planned(job: Job, tuned: Tuned) -> tuple[Prepared, dict[str, Any]]:
     from sfumato.evaluation.request import prepare
 
     threads = set_threads(job.threads)
-    prepared = prepare(job.request, look=job.look)
+    told: list[describe.Columns] = []
+    prepared = prepare(job.request, load=lambda source: source.load(told=describe.kept(told)), look=job.look)
     set_threads(threads)  # also those of what the method has loaded
     plan = prepared.plan
+    describe.tell_columns(told, prepared.graph, plan.unit.public)
     tell((*plan.caveats, *data.undeclared(prepared.graph, job.request.source, plan.unit)))
     cost = _cost(tuned, plan)
     print(_words(tuned, plan, cost), file=sys.stderr)

@@ -13,6 +13,7 @@ from sfumato._validate import fail
 from sfumato.errors import DataError, InputError
 
 if TYPE_CHECKING:
+    from sfumato.graph.cells import Told
     from sfumato.graph.documents import Report
     from sfumato.graph.graph import Graph
     from sfumato.method.plan import Fitted
@@ -40,6 +41,7 @@ class Source:
         graph: the folder of a store, which :func:`sfumato.graph.importing.import_tables` or ``Graph.save`` wrote.
         edge_weight: the column of weights in the edge table; None takes the schema's word, or reads none.
         max_weight: the public bound that weights are clipped to; None takes the schema's word.
+        drop: columns of the tables that are left out, beside those of the schema.
         labeled: whether nodes without a label get no role, which is sound only where labels are public.
     """
 
@@ -59,6 +61,7 @@ class Source:
     labeled: bool = False
     edge_weight: str | None = None
     max_weight: float | None = None
+    drop: tuple[str, ...] = ()
 
     @property
     def named(self) -> bool:
@@ -87,6 +90,8 @@ class Source:
         tables = not self.named and self.graph is None
         if self.named and (self.edge_weight is not None or self.max_weight is not None):
             raise InputError("Expected --edge-weight and --max-weight with --nodes and --edges only. Drop them.")
+        if self.named and self.drop:
+            raise InputError("Expected --drop with --nodes and --edges only; a named data set has its own columns.")
         for option in ("nodes", "edges", *(("label",) if labeled and self._declared_label() is None else ())):
             if tables and getattr(self, option) is None:
                 raise InputError(f"Expected --{option} beside --nodes and --edges, got none. Name the {option}.")
@@ -137,6 +142,7 @@ class Source:
             "image_size",
             "edge_weight",
             "max_weight",
+            "drop",
         )
         option = next((name for name in fixed if getattr(self, name)), None)
         if option is not None:
@@ -164,10 +170,10 @@ class Source:
             raise fail("image_size", self.image_size, f"to be at most {_LARGEST_SIDE} pixels each way")
         return height, width
 
-    def load(self, report: Report | None = None) -> Graph:
+    def load(self, report: Report | None = None, told: Told | None = None) -> Graph:
         """Read the graph. Roles are not drawn yet, unless the data set or a role column has them.
 
-        ``report`` is told how far texts are encoded.
+        ``report`` is told how far texts are encoded, and ``told`` what the columns of tables were taken for.
 
         Raises:
             DataError: the graph cannot be read, or its direction contradicts the option.
@@ -195,6 +201,7 @@ class Source:
         return read(
             str(self.nodes), str(self.edges), label=self.label, schema=self.schema, directed=self.directed, text=self.text,
             text_features=self.text_features, report=report, edge_weight=self.edge_weight, max_weight=self.max_weight,
+            drop=self.drop, told=told,
         )  # fmt: skip
 
     def _as_declared(self, graph: Graph, name: str) -> Graph:
@@ -207,7 +214,13 @@ class Source:
 
     def of_new_nodes(self) -> dict[str, Any]:
         """Return how the table of nodes that arrive is read: arguments of `sfumato.graph.newcomers.read_new_nodes`."""
-        return {"label": self.label, "schema": self.schema, "text": self.text, "text_features": self.text_features}
+        return {
+            "label": self.label,
+            "schema": self.schema,
+            "text": self.text,
+            "text_features": self.text_features,
+            "drop": self.drop,
+        }
 
     def with_roles(self, graph: Graph, seed: int) -> Graph:
         """Give the graph the roles of one seed; declared roles stay.
@@ -280,7 +293,7 @@ class Source:
         path = run / "evaluation" / "source.json"
         try:
             values = json.loads(path.read_text())
-            return cls(**{**values, "text": tuple(values.get("text", ()))})
+            return cls(**{**values, **{name: tuple(values.get(name, ())) for name in ("text", "drop")}})
         except (OSError, ValueError, TypeError, AttributeError) as error:
             raise InputError(
                 f"Expected {str(path)!r} to say where the graph is, but it cannot be read. Pass --dataset, --graph or --nodes."

@@ -113,6 +113,11 @@ def form_of(path: Path) -> Form:
     names = _of_comment(comment, mark, first)
     if not first and not names:
         raise DataError(f"Expected {path} to start with a row of column names, got an empty row. Add a header row.")
+    if any(len(name.splitlines()) > 1 for name in first):  # no message may tell the rows that it swallowed
+        raise DataError(
+            f"Expected every column name of {path} to end in its line, but a quote in the row of names is not closed there. "
+            "Correct the row of names."
+        )
     end = re.search(r"\r\n|\n|\r", text)
     named = tuple(name or f"Unnamed: {place}" for place, name in enumerate(names or first))
     plain = encoding in ("utf-8", "utf-8-sig") and (used == 1 or bool(names))

@@ -19,6 +19,7 @@ import pyarrow.types as pt
 
 from sfumato.errors import DataError
 from sfumato.graph._arrow import is_number, is_text, plain, positions
+from sfumato.graph.unique import leave_out
 
 MISSING = ("NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "unknown", "Unknown", "UNKNOWN", "?")
 """Texts that stand for no value, unless a schema declares one of them as a category or class."""
@@ -189,8 +190,7 @@ def words(name: str, column: pa.ChunkedArray | pa.Array, keep: Sequence[str] = (
     kind = values.type
     if not (is_text(kind) or is_number(kind) or pt.is_boolean(kind) or pt.is_null(kind)):
         raise DataError(
-            f"Expected column {name!r} to hold numbers, text or booleans, got {kind}. "
-            "Convert it, or leave it out with features=[...]."
+            f"Expected column {name!r} to hold numbers, text or booleans, got {kind}. Convert it, or {leave_out(name)}."
         )
     if is_number(kind) and not pt.is_integer(kind):
         whole = integers(values)

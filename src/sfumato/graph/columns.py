@@ -41,6 +41,12 @@ def named(names: Sequence[str]) -> list[str]:
     return [name for place, name in enumerate(names) if has_name(names, place)]
 
 
+def left(names: Sequence[str], how: Reading) -> list[str]:
+    """Return the columns that are not left out on purpose."""
+    without = how.left_out
+    return [name for name in names if name not in without]
+
+
 def id_name(names: list[str], how: Reading, schema: Schema, place: str) -> str:
     """Return the column that holds the ids; ``place`` names the table in errors.
 
@@ -53,6 +59,7 @@ def id_name(names: list[str], how: Reading, schema: Schema, place: str) -> str:
     Raises:
         DataError: no column has a name, or the names look like values.
     """
+    names = left(names, how)
     said = known(names, how.id_column or schema.id, place) or usual_id(names)
     if said is not None:
         return said
@@ -77,6 +84,7 @@ def edge_names(names: list[str], how: Reading, place: str) -> tuple[str, str]:
     Raises:
         DataError: fewer than two columns have a name, one that is named is not there, or the names look like values.
     """
+    names = left(names, how)
     source, target = known(names, how.source, place), known(names, how.target, place)
     if source and target:
         return source, target
@@ -126,7 +134,7 @@ def check_ends(
     Raises:
         DataError: both names are ids.
     """
-    if how.source or how.target or usual_ends(columns):
+    if how.source or how.target or usual_ends(left(columns, how)):
         return
     if all(found(name) for name in names):
         raise DataError(
@@ -149,7 +157,7 @@ def check_words(name: str, seen: Sequence[str], names: Sequence[str], how: Readi
     Raises:
         DataError: it has.
     """
-    if name in seen and not (how.id_column or schema.id or usual_id(names)):
+    if name in seen and not (how.id_column or schema.id or usual_id(left(names, how))):
         raise DataError(
             f"Expected the first row of {place} to name the columns, but the name of column {name!r} is also one of its values. "
             f"{_NAMES_FIRST}id,... If it is a name, name the column of ids with id_column (id in the schema)."
@@ -184,12 +192,19 @@ def feature_names(
             f"Expected the columns of the schema to be features, but {declared[0]!r} is read as id, label, role or text. "
             f"Remove [columns.{declared[0]}]; classes belong under classes."
         )
+    unread = next((column for column in special if column in how.left_out), None)
+    if unread is not None:
+        raise DataError(
+            f"Expected drop to leave out features, but {unread!r} is read as label, role, bound or text. Drop another."
+        )
     if how.features is None:
-        return [column for column in named(names) if column not in special]
+        return [column for column in named(names) if column not in (*special, *how.left_out)]
     chosen = [column for column in how.features if known(names, column, place)]
     for column in chosen:
         if column in special:
             raise DataError(f"Expected features to leave out ids, labels, roles and texts, got {column!r}. Remove it.")
+        if column in how.left_out:
+            raise DataError(f"Expected a column in features or in drop, got {column!r} in both. Remove it from one.")
     return chosen
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from sfumato.errors import DroppedWarning
+from sfumato.errors import DataError, DroppedWarning
 
 UNWEIGHTED = "Not read: the weights of edges. {}: every edge counts the same."
 """What is said of a learner that leaves out the weights of a graph; the braces stand for its name."""
@@ -51,3 +51,25 @@ def tell_outside(names: Iterable[str], place: str, above: int = 1) -> None:
             DroppedWarning,
             stacklevel=above + 2,
         )
+
+
+def check_drop(drop: Iterable[str], nodes: Sequence[str], edges: Sequence[str], places: tuple[str, str]) -> None:
+    """Refuse columns to be left out that neither table has: a name that is not there is mistyped.
+
+    Args:
+        drop: names of columns.
+        nodes: the columns of the node table.
+        edges: the columns of the edge table, or of all of them.
+        places: name the two tables in errors.
+
+    Raises:
+        DataError: neither table has such a column.
+
+    >>> check_drop(["note"], ["id", "note"], ["from", "to"], ("nodes.csv", "edges.csv"))
+    """
+    for name in sorted(drop):
+        if name not in (*nodes, *edges):
+            raise DataError(
+                f"Expected drop to name columns of {places[0]} or {places[1]}, got {name!r}. They have "
+                f"{', '.join(map(repr, dict.fromkeys((*nodes, *edges))))}."
+            )

@@ -12,6 +12,7 @@ from sfumato.errors import InputError
 from sfumato.graph.checks import check_promises
 from sfumato.graph.splits import DEFAULT_FRACTIONS, split_sizes
 from sfumato.graph.targets import RANGE
+from sfumato.graph.unique import check_texts
 
 Ranges: TypeAlias = tuple[tuple[str, float | None, float | None], ...]
 """Columns of numbers with their declared ends: name, min and max. Numbers were clipped, and with both ends scaled to [0, 1]."""
@@ -101,6 +102,7 @@ class PublicFacts:
 
 def public_facts(graph: Any, unit: Any) -> PublicFacts:
     """Return what calibration may know about ``graph`` under ``unit``; see :meth:`Graph.public_facts`."""
+    check_texts(graph, unit.public)
     protected = [
         fact for fact in graph.assumed_public if ("labels" if fact in _OF_LABELS else "features") not in unit.public
     ]

@@ -18,6 +18,7 @@ from sfumato.graph.cells import BOOLEAN, MISSING, NUMBER, TRUTH, coded, kind_of,
 from sfumato.graph.checks import MOST_FEATURE, first_beyond
 from sfumato.graph.packed import PackedRows, Widths, code_type
 from sfumato.graph.schema import CATEGORIES, Column, Schema, contradiction
+from sfumato.graph.unique import TEXTS, WRITTEN, dates, leave_out, nearly_one_each, written_numbers
 
 if TYPE_CHECKING:
     from sfumato.graph.facts import Ranges
@@ -187,35 +188,43 @@ def lay_out(
         declared = schema.columns.get(name)
         categories = declared.categories if declared else None
         if categories is None and not declared and not is_number(kind):
-            categories, read_off = _seen(name, kind, read, ids)
-            assumed += [CATEGORIES + name] * read_off
+            categories, fact = _seen(name, kind, read, ids)
+            assumed += [fact + name] if fact else []
         parts.append((name, declared, categories))
     return Layout(tuple(parts), tuple(assumed))
 
 
 def _seen(
     name: str, kind: pa.DataType, read: Callable[[str], pa.ChunkedArray], ids: np.ndarray
-) -> tuple[tuple[str, ...] | None, bool]:
-    """The categories of a column that no schema declares, and whether there are any that were read off the data.
+) -> tuple[tuple[str, ...] | None, str]:
+    """The categories of a column that no schema declares, and how the fact begins that they were read off the data, if any were.
 
     None stands for a column of numbers.
     """
     if pt.is_boolean(kind):
-        return BOOLEAN, False
+        return BOOLEAN, ""
     column = read(name)
     found = kind_of(column) if is_text(kind) or pt.is_null(kind) or pt.is_dictionary(kind) else ""
     if found in (NUMBER, TRUTH):
-        return (None if found == NUMBER else BOOLEAN), False
+        return (None if found == NUMBER else BOOLEAN), ""
     values = words(name, column)
     seen = tuple(sorted(pc.unique(values.drop_null()).to_pylist()))
+    if dates(seen):
+        raise DataError(
+            f"Expected column {name!r} to hold numbers or categories, got dates or times. Convert them to numbers, such as days, "
+            f"declare categories in the schema, or {leave_out(name)}."
+        )
     strange = stray(seen)
     if strange and 2 * len(strange) < len(seen):
         row = pc.index(values, strange[0]).as_py()
         raise DataError(
             f"Expected column {name!r} to hold numbers or categories, got numbers beside text at node {ids[row].item()!r}. "
-            f"A missing number is empty, or one of {', '.join(MISSING)}. If these are categories, declare them in the schema."
+            f"{WRITTEN if written_numbers(strange) else ''}A missing number is empty, or one of {', '.join(MISSING)}. If these "
+            f"are categories, declare them in the schema; or {leave_out(name)}."
         )
-    return seen, bool(seen)
+    if not seen:
+        return seen, ""
+    return seen, TEXTS if nearly_one_each(seen, len(values) - values.null_count) else CATEGORIES
 
 
 def _numbers(name: str, column: pa.ChunkedArray, declared: Column | None, ids: np.ndarray) -> np.ndarray:

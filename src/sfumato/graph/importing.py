@@ -25,12 +25,13 @@ from sfumato.graph._arrow import counted
 from sfumato.graph._tables import FileTable, existing, first_row, is_parquet
 from sfumato.graph.build import Nodes, Places, Reading, direction, edge_batches, feature_blocks, read_facts
 from sfumato.graph.described import edge_columns, mostly_outside, node_columns
-from sfumato.graph.dropped import tell_outside
+from sfumato.graph.dropped import check_drop, tell_outside
 from sfumato.graph.graph import Graph
 from sfumato.graph.packed_files import PackedFiles, SparseFiles
 from sfumato.graph.runs import Packing, arc_keys, merge_runs, sort_keys
 from sfumato.graph.schema import Schema
 from sfumato.graph.storage import ArrayFile, write_array, write_facts
+from sfumato.graph.unique import tell_texts
 
 Report = Callable[[str, int, int], None]
 _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
@@ -154,6 +155,8 @@ class _Import:
 
     def _stages(self) -> None:
         table = self._table()
+        ends = [name for path in self.edges for name in FileTable(path, config=self.config).column_names]
+        check_drop(self.how.left_out, table.column_names, ends, (str(self.nodes), str(self.edges[0])))
         found = read_facts(table, self.how, str(self.nodes), first_row(self.nodes))
         if self.how.told is not None:
             self._tell(table, found)
@@ -166,6 +169,7 @@ class _Import:
         self._complete(found)
         outside = {**found.fields["outside"], **self.done["features"]["outside"]}
         tell_outside(mostly_outside(table, outside, Schema.read(self.how.schema)), str(self.nodes), 4)
+        tell_texts(found.fields["assumed_public"], found.fields["feature_names"], str(self.nodes), 4)
 
     def _tell(self, table: FileTable, found: Nodes) -> None:
         """Tell what the columns of all tables were taken for."""

@@ -16,9 +16,10 @@ from sfumato.graph._tables import FileTable, documents_of, existing, file_table,
 from sfumato.graph.build import Reading, build_graph, read_facts
 from sfumato.graph.columns import edge_names, unread
 from sfumato.graph.described import edge_columns, mostly_outside, node_columns
-from sfumato.graph.dropped import tell_dropped, tell_outside
+from sfumato.graph.dropped import check_drop, tell_dropped, tell_outside
 from sfumato.graph.schema import Schema
 from sfumato.graph.text import with_texts
+from sfumato.graph.unique import tell_texts
 
 if TYPE_CHECKING:
     from sfumato.graph.cells import ReadColumn, Told
@@ -46,6 +47,7 @@ def read_csv(
     edge_weight: str | None = None,
     max_weight: float | None = None,
     told: Told | None = None,
+    drop: Sequence[str] = (),
 ) -> Graph:
     r"""Read a graph from a node file and an edge file, both CSV with a header row.
 
@@ -86,6 +88,7 @@ def read_csv(
         edge_weight: column of the edges' weights; None takes the schema's word, else reads none.
         max_weight: the weight that counts in full, known without this data; None takes the schema's word.
         told: is told of each table what its columns were taken for (:class:`~sfumato.graph.cells.ReadColumn`).
+        drop: columns of either table that are left out, beside those of the schema.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -97,7 +100,7 @@ def read_csv(
     """
     how = Reading(
         label, Schema.read(schema), directed, id_column, role, features, source, target, self_loops, name, text,
-        text_features, report, edge_weight, max_weight, told,
+        text_features, report, edge_weight, max_weight, told, drop,
     )  # fmt: skip
     rows = first_row(nodes), first_row(edges)
     return read_tables(read_nodes(nodes), read_edges(edges), how, (str(nodes), str(edges)), rows)
@@ -117,11 +120,13 @@ def read_tables(nodes: Any, edges: Any, how: Reading, places: tuple[str, str], r
     ``how`` says what their columns mean, ``places`` names the tables in messages, and ``rows`` are the numbers
     of their first rows there.
     """
+    check_drop(how.left_out, nodes.column_names, edges.column_names, places)
     graph = build_graph(nodes, edges, how, places, rows)
     ends = edge_names(edges.column_names, how, places[1])
-    used = {*ends, *(how.weight or ())}
+    used = {*ends, *(how.weight or ()), *how.left_out}
     tell_dropped(unread(edges.column_names, [*used]), places[1], 2, weighted=bool(how.weight))
     tell_outside(mostly_outside(nodes, graph.outside, Schema.read(how.schema)), places[0], 2)
+    tell_texts(graph.assumed_public, graph.feature_names, places[0], 2)
     if how.text_features is None:
         return graph
     return with_texts(graph, documents_of(nodes, how.text, places[0]), how.text_features, how.report)

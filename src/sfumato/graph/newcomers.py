@@ -136,6 +136,7 @@ def read_new_nodes(
     schema: Schema | Mapping[str, Any] | str | Path | None = None,
     text: Sequence[str] = (),
     text_features: str | None = None,
+    drop: Sequence[str] = (),
 ) -> Graph:
     """Read nodes that arrive, from a table with the columns of the trained graph's; their label is not read.
 
@@ -149,6 +150,7 @@ def read_new_nodes(
         label: column of the classes (or columns of the labels) in the trained graph's table.
         schema: the schema that the trained graph was read with.
         text: columns of texts.
+        drop: columns that were left out of the trained graph's table.
         text_features: names their encoder. A vocabulary that was read off the trained graph's texts is taken from there.
 
     Raises:
@@ -165,7 +167,7 @@ def read_new_nodes(
     whole, place, row = _table(nodes, "the new nodes")
     table, unread = (
         whole,
-        {*label_columns(label or declared.label), declared.role, declared.degree_column},
+        {*label_columns(label or declared.label), declared.role, declared.degree_column, *drop, *declared.drop},
     )
     seen = _categories([name for name in trained.feature_names if name not in texts], table.column_names)
     lacking = next((name for name in seen if name not in table.column_names), None)

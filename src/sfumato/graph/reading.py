@@ -21,8 +21,8 @@ class Reading:
     """A reading says how two tables become a graph: the keyword arguments that all readers share (see :func:`read_csv`).
 
     ``label``, ``schema``, ``directed``, ``id_column``, ``role``, ``features``, ``source``, ``target``, ``self_loops``,
-    ``name``, ``text``, ``text_features``, ``edge_weight`` and ``max_weight`` are explained there. ``report`` is told of texts,
-    and ``told`` what each column of a table was taken for.
+    ``name``, ``text``, ``text_features``, ``edge_weight``, ``max_weight`` and ``drop`` are explained there. ``report`` is told of
+    texts, and ``told`` what each column of a table was taken for.
 
     Raises:
         InputError: ``text`` or ``text_features`` is given without the other.
@@ -44,6 +44,7 @@ class Reading:
     edge_weight: str | None = None
     max_weight: float | None = None
     told: Told | None = None
+    drop: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if bool(self.text) != (self.text_features is not None):
@@ -51,6 +52,11 @@ class Reading:
                 f"Expected columns of texts and their encoder together, got text={self.text!r} and "
                 f"text_features={self.text_features!r}. Name both, such as text=['abstract'] and text_features='hashing'."
             )
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """The columns that the reading or its schema leaves out."""
+        return frozenset((*self.drop, *Schema.read(self.schema).drop))
 
     @property
     def weight(self) -> tuple[str, float] | None:

@@ -8,6 +8,7 @@ It is read from a TOML file, such as
     classes = ["2004", "2005", "2006"]
     max_degree = 500            # promised: no node has more arcs
     degree_column = "friends"   # public: no node has more arcs than its number here
+    drop = ["joined"]           # columns of either table that are left out
 
     [columns.dorm]
     categories = ["north", "south"]
@@ -136,7 +137,7 @@ class Schema:
     ``columns`` are feature columns; ``id``, ``label``, ``role`` and ``degree_column`` name special columns of the node table;
     ``num_features`` counts columns after one-hot encoding; ``max_degree`` bounds the out-arcs and in-arcs of every
     node, ``mean_degree`` is a public estimate; a graph refuses either above its number of nodes. ``edges`` declares the weights
-    of edges. Errors:
+    of edges, and ``drop`` names columns that are left out. Errors:
     :class:`~sfumato.errors.SchemaError` for an unknown key or a malformed value.
 
     Raises:
@@ -163,6 +164,7 @@ class Schema:
     target: str | None = None
     target_range: tuple[float, float] | None = None
     edges: EdgeColumns | None = None
+    drop: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.classes is not None:
@@ -179,6 +181,12 @@ class Schema:
         special = {*filter(None, (self.id, *label_columns(self.label), self.role, self.degree_column))}
         for name in special & set(self.columns):
             raise SchemaError(f"Expected columns to hold features only, got {name!r}. Remove [columns.{name}].")
+        if self.drop:
+            object.__setattr__(self, "drop", _names("drop", self.drop))
+        for name in {*self.drop} & {*special, *self.columns}:
+            raise SchemaError(
+                f"Expected drop to name columns that nothing else names, got {name!r}. Remove one of the two."
+            )
 
     def _check_target(self) -> None:
         if isinstance(self.label, list | tuple):

@@ -1,0 +1,110 @@
+"""Columns with nearly one text a node: a warning, and a refusal where they are protected, before anything is charged."""
+
+import warnings
+
+import pytest
+
+import sfumato as sf
+from sfumato.errors import DataError, InputError, TextWarning
+from sfumato.graph import Graph, from_frames, read_csv
+from sfumato.graph.importing import import_tables
+from sfumato.privacy.units import ClassLevel, LocalLevel, RecordLevel
+
+pa = pytest.importorskip("pyarrow")
+
+COUNT = 40
+MARKED = {
+    "names": lambda v: f"Ann {v}",
+    "addresses, many of them missing": lambda v: f"p{v}@example.org" if v % 3 == 0 else "NA",
+    "nearly": lambda v: f"s{v * 11 // 20}",
+    "decimal commas": lambda v: f"1,{v}",
+    "thousands, some of them twice": lambda v: f"{1 + v % 12},000",
+    "percent": lambda v: f"{v}.5%",
+    "money": lambda v: f"${v},000.00",
+}
+FREE = {
+    "a few words": lambda v: f"w{v % 9}",
+    "half as many": lambda v: f"w{v % 20}",
+    "numbers": lambda v: f"{v}.5",
+    "few shares": lambda v: ("10%", "20%")[v % 2],
+}
+PROTECTED = (sf.NodeLevel(3), sf.NodeLevel(arcs="incident"), RecordLevel(), ClassLevel(), LocalLevel())
+
+
+def tables(value, label=lambda v: "ab"[v % 2]):
+    nodes = pa.table(
+        {"id": range(COUNT), "what": [value(v) for v in range(COUNT)], "year": [label(v) for v in range(COUNT)]}
+    )
+    return nodes, pa.table({"from": range(COUNT - 1), "to": range(1, COUNT)})
+
+
+@pytest.mark.parametrize("name", MARKED)
+def test_texts_of_single_nodes_are_refused_where_they_are_protected(name):
+    with pytest.warns(TextWarning, match="Read as categories: what of the nodes table, with nearly one text a node"):
+        graph = from_frames(*tables(MARKED[name]), label="year")
+    for unit in PROTECTED:
+        with pytest.raises(
+            InputError, match=r"nearly one text a node in column 'what'.*--drop what, drop=\['what'\]"
+        ) as caught:
+            graph.public_facts(unit)
+        assert MARKED[name](3) not in str(caught.value)
+        assert ("Write 1.5 for 1,5" in str(caught.value)) == (
+            name in ("decimal commas", "percent", "money") or "twice" in name
+        )
+    for unit in (sf.NoPrivacy(), sf.EdgeLevel(directed=False), LocalLevel(features=False)):
+        assert graph.public_facts(unit).assumed == (("classes",) if unit.name == "local" else ())
+
+
+@pytest.mark.parametrize("name", FREE)
+def test_groups_are_no_names(name):
+    graph = from_frames(*tables(FREE[name]), label="year")
+    assert "num_features" in graph.public_facts(sf.NodeLevel(3)).assumed
+
+
+def test_declared_categories_and_columns_left_out_are_fine():
+    named = tables(MARKED["names"])
+    declared = {"columns": {"what": {"categories": [f"Ann {v}" for v in range(COUNT)]}}}
+    assert from_frames(*named, label="year", schema=declared).public_facts(sf.NodeLevel(3)).num_features == COUNT
+    assert from_frames(*named, label="year", drop=["what"]).public_facts(sf.NodeLevel(3)).num_features == 0
+
+
+def test_labels_follow_the_same_rule():
+    with pytest.warns(TextWarning, match="Read as classes: the label"):
+        graph = from_frames(*tables(FREE["numbers"], MARKED["names"]), label="year")
+    with pytest.raises(InputError, match="Expected classes that are known without the data"):
+        graph.public_facts(sf.NodeLevel(3))
+    assert graph.public_facts(sf.EdgeLevel(directed=False)).num_classes == COUNT
+    with pytest.raises(InputError, match="Expected classes"):
+        graph.public_facts(LocalLevel(features=False))
+
+
+def test_a_store_remembers_its_names(tmp_path):
+    nodes, edges = tmp_path / "nodes.csv", tmp_path / "edges.csv"
+    nodes.write_text("id,name\n" + "".join(f"{v},Ann {v}\n" for v in range(COUNT)))
+    edges.write_text("from,to\n1,2\n")
+    with pytest.warns(TextWarning, match="name of .*nodes.csv"):
+        graph = Graph.load(import_tables(nodes, edges, tmp_path / "store"))
+    with pytest.raises(InputError, match="--drop name"):
+        graph.public_facts(sf.NodeLevel(3))
+
+
+def test_nothing_is_charged_for_names(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TextWarning)
+        graph = from_frames(*tables(MARKED["names"]), label="year")
+    with pytest.raises(InputError, match="--drop what"):
+        sf.PrivateGraphClassifier(graph, "linear", sf.NodeLevel(3), ledger=tmp_path / "ledger.jsonl").fit(range(COUNT))
+    assert not (tmp_path / "ledger.jsonl").exists()
+
+
+@pytest.mark.parametrize("value", ["2024-01-02", "02.01.2024", "1/2/24", "2024-01-02T10:00:00Z", "12:30"])
+def test_dates_are_refused_like_those_of_parquet(value, tmp_path):
+    (tmp_path / "nodes.csv").write_text(f"id,joined\n1,{value}\n2,NA\n")
+    (tmp_path / "edges.csv").write_text("from,to\n1,2\n")
+    with pytest.raises(DataError, match=r"got dates or times.*--drop joined, drop=\['joined'\]") as caught:
+        read_csv(tmp_path / "nodes.csv", tmp_path / "edges.csv")
+    assert value not in str(caught.value)
+    typed = pa.table({"id": [1, 2], "joined": pa.array([0, 1], pa.date32())})
+    with pytest.raises(DataError, match=r"got date32.*--drop joined"):
+        from_frames(typed, pa.table({"from": [1], "to": [2]}))
+    assert read_csv(tmp_path / "nodes.csv", tmp_path / "edges.csv", drop=["joined"]).num_features == 0
