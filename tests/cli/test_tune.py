@@ -87,7 +87,7 @@ def test_the_cost_is_shown_before_it_is_spent(sfumato, tables, settings, tmp_pat
     result = tune(sfumato, tables, settings, tmp_path / "run", "--dry-run")
     assert result.code == 0
     assert not (tmp_path / "run").exists()
-    lines = result.err.splitlines()
+    lines = result.err[result.err.index("Tuning") :].splitlines()
     assert "3 trials on average (logarithmic), whose number stays secret" in lines[0]
     assert re.search(r"epsilon = 3\.99\d*, delta = 1e-05, charged as one event", lines[1])
     assert re.search(r"epochs 1: noise multiplier [\d.]+, 1\.\d+ times that without tuning", lines[2])

@@ -92,7 +92,7 @@ def _whole(rng, count):
 
 
 def _float(rng, count):
-    return [rng.choice((0.1, -2.5, 1e-3, 12345.678, 3.0, 1e20)) for _ in range(count)]
+    return [rng.choice((0.1, -2.5, 1e-3, 12345.678, 3.0, 1e12)) for _ in range(count)]
 
 
 def _word(rng, count):

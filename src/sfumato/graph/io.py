@@ -126,10 +126,10 @@ def read_tables(nodes: Any, edges: Any, how: Reading, places: tuple[str, str], r
     used = {*ends, *(how.weight or ()), *how.left_out}
     tell_dropped(unread(edges.column_names, [*used]), places[1], 2, weighted=bool(how.weight))
     tell_outside(mostly_outside(nodes, graph.outside, Schema.read(how.schema)), places[0], 2)
+    if how.text_features is not None:
+        graph = with_texts(graph, documents_of(nodes, how.text, places[0]), how.text_features, how.report)
     tell_texts(graph.assumed_public, graph.feature_names, places[0], 2)
-    if how.text_features is None:
-        return graph
-    return with_texts(graph, documents_of(nodes, how.text, places[0]), how.text_features, how.report)
+    return graph
 
 
 def describe_tables(
