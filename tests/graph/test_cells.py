@@ -245,6 +245,7 @@ def test_the_index_of_a_frame_is_no_id_end_or_feature(read, tmp_path):
         ("\n" + NODES.replace("\n", "\n\n"), EDGES + "\n\n"),
         (NODES.replace("\n", ",\n"), EDGES.replace(",", ", ")),
         ('"id";"f"\n"a";1\n"b";2\n"c";3\n', EDGES.replace(",", "|")),
+        ("sep=;\r\n" + NODES.replace(",", ";").replace("\n", "\r\n"), EDGES),
         (NODES.replace(",", "\t"), '"source"\t"target"\r\n"a"\t"b"\r\n"b"\t"c"\r\n'),
         (gzip.compress(NODES.encode()), pa.compress(EDGES.encode(), "zstd", asbytes=True)),
     ],

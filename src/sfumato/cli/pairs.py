@@ -162,7 +162,7 @@ def _read(path: Path) -> tuple[tuple[str, ...], list[tuple[str, str]]]:
             raise DataError(
                 f"Expected two columns of node ids in {str(path)!r}, got one in line {number}. Add the other."
             )
-    header, *lines = [(line[0], line[1]) for line in table] or [("", "")]
+    header, *lines = [(line[0].strip(), line[1].strip()) for line in table] or [("", "")]
     return header, lines
 
 

@@ -23,6 +23,7 @@ from sfumato.errors import DataError
 _HEAD = 1 << 23
 _CUT = (EOFError, zlib.error, OSError)
 _ZIPPED = ((b"\x1f\x8b", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd"))
+_SPREADSHEET = re.compile(r'"?sep=.?"?')
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 KNOWN_NAMES = (
     "id",
@@ -101,7 +102,7 @@ def form_of(path: Path) -> Form:
     lines = io.StringIO(text, newline="")
     skip, comment, position, line = 0, "", 0, ""
     for line in lines:
-        if line.strip() and not line.startswith("#"):
+        if line.strip() and not line.startswith("#") and not (skip == 0 and _SPREADSHEET.fullmatch(line.strip())):
             break
         comment, position, skip = (line[1:] if line.strip() else comment), position + len(line), skip + 1
     else:
