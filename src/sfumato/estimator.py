@@ -87,6 +87,8 @@ class PrivateGraphClassifier:
     def fit(self, nodes: Any, y: Any = None) -> PrivateGraphClassifier:
         """Train on some nodes and their arcs. This spends (epsilon, delta), again at every call.
 
+        Where labels are protected, choose the nodes without looking at labels: the certificate assumes that the choice is public.
+
         Args:
             nodes: ids of the training nodes, each once: [num_train] or [num_train, 1].
             y: their labels [num_train]; None takes those of the graph. Other labels of the graph are then not read.

@@ -11,6 +11,7 @@ import sfumato as sf
 from sfumato.catalog import METHODS, PAIR_METHODS, method_named
 from sfumato.central.tuned import Tuned
 from sfumato.errors import InputError, UnsupportedUnitError
+from sfumato.evaluation.request import on_graph
 from sfumato.graph.graph import PublicFacts
 from sfumato.graph.newcomers import Newcomers
 from sfumato.graph.synthetic import stochastic_block_model
@@ -115,6 +116,19 @@ def test_a_fit_refuses_facts_that_are_not_those_of_the_graph(lie):
     plan = method.calibrate(None, unit, replace(FACTS[unit], **{lie: LIES[lie]}))
     with pytest.raises(sf.errors.DataError, match=f"Expected a graph with {lie}="):
         plan.fit(GRAPH)
+
+
+def test_the_plan_of_another_seed_states_its_own_counts():
+    """Roles of another seed may leave a class without a training node, and other links may be held out."""
+    unit = sf.EdgeLevel(directed=False)
+    other = GRAPH.with_roles(np.where((GRAPH.y > 0) & (np.cumsum(GRAPH.y > 0) <= 45), 0, 2))
+    first = replace(GRAPH, roles=np.r_[np.zeros(45, int), np.full(15, 2)])
+    plan = sf.GAP(num_hops=1, epochs=1).calibrate(BUDGET, unit, first.public_facts(unit))
+    again = on_graph(plan, other)
+    assert (plan.public.untrained_classes, again.public.untrained_classes) == (0, 1)
+    assert replace(again, public=plan.public) == plan
+    node = sf.LabelMessages().calibrate(BUDGET, sf.NodeLevel(5), FACTS[sf.NodeLevel(5)])
+    assert on_graph(node, other) is node
 
 
 @pytest.fixture(scope="module")
