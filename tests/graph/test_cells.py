@@ -199,6 +199,14 @@ def test_sparse_columns_and_views(read):
         assert (graph.x.ravel().tolist(), graph.classes, graph.y.tolist()) == ([0, 2, 0], ("x", "z"), [0, -1, 1])
 
 
+def test_names_that_differ_in_capitals_alone(read, tmp_path):
+    nodes = "id,F,f\na,1,x\nb,2,y\n"
+    pq.write_table(pa.table({"id": ["a", "b"], "F": [1, 2], "f": ["x", "y"]}), tmp_path / "n.parquet")
+    pq.write_table(pa.table({"source": ["a"], "target": ["b"]}), tmp_path / "e.parquet")
+    for graph in (read(nodes, EDGES[:18]), read_parquet(tmp_path / "n.parquet", tmp_path / "e.parquet")):
+        assert graph.feature_names == ("F", "f=x", "f=y")
+
+
 def test_columns_of_one_name_are_refused():
     edges = pd.DataFrame({"source": ["a"], "target": ["a"]})
     with pytest.raises(DataError, match="the nodes table to have a name of its own, got 'f' for the columns 2 and 3"):

@@ -64,6 +64,7 @@ class FileTable:
                 head = relation.limit(0).to_arrow_table()
                 self.num_rows = int(relation.count("*").fetchall()[0][0])
             inner, kinds = head.column_names, head.schema.types
+            names = names or _own_names(path, inner)
         self.column_names: list[str] = list(names or inner)
         check_names(self.column_names, self.place)
         self.types = dict(zip(self.column_names, kinds, strict=True))
@@ -139,6 +140,14 @@ class FileTable:
                 read = partial(_csv.relation, connection, self._form, _literal(self.path))
                 relation = guarded(read, self.place, self._form)
             yield relation.project(", ".join(_quoted(self._inner[name]) for name in names)) if names else relation
+
+
+def _own_names(path: str | Path, inner: Sequence[str]) -> Sequence[str]:
+    """The names of a Parquet file's columns as they stand: DuckDB renames those that differ in capitals alone."""
+    import pyarrow.parquet as pq
+
+    names: list[str] = pq.read_schema(path).names
+    return names if len(names) == len(inner) else inner
 
 
 class _Irregular(Exception):  # noqa: N818
