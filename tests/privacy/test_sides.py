@@ -10,12 +10,13 @@ import pytest
 from scipy.stats import binom, norm
 
 from sfumato.noise.rectangles import SAMPLER_TAU
-from sfumato.privacy import _pairs, _pld, _renyi, accounting, filters
+from sfumato.privacy import _pairs, _pld, _renyi, accounting, filters, selection
 from sfumato.privacy._pairs import Revealed, binomial
 from sfumato.privacy.calibration import pure_cost
 from sfumato.privacy.events import (
     ComposedEvent,
     ExponentialEvent,
+    GaussianEvent,
     LaplaceEvent,
     PoissonGaussianEvent,
     PureEvent,
@@ -143,6 +144,36 @@ def test_a_filter_leaves_room_for_samplers_and_rounding(epsilon, delta, monkeypa
     assert room(filters._largest_mu(epsilon, delta)) == pytest.approx(0.1, rel=1e-6)
     monkeypatch.setattr(filters, "_SAMPLER_SHARE", Fraction(1, 2))
     assert room(filters._largest_mu(epsilon, delta)) == pytest.approx(0.1 + math.log(2), rel=1e-6)
+
+
+@pytest.mark.parametrize("order", [2.0, 8.0, 64.0])
+def test_a_renyi_filter_rounds_prices_up_and_room_down(order):
+    epsilon, delta, margin = 14.0, 1e-5, filters._MARGIN
+    made = filters.RenyiFilter(epsilon, delta, [order])
+    (price,) = made.price(GaussianEvent(5.0)).values()
+    assert order / 50 * (1 + margin / 2) < price < order / 50 * (1 + 2 * margin)
+    with mpmath.workdps(30):
+        tail = (mpmath.log(1 / mpmath.mpf(delta)) - mpmath.log(order)) / (order - 1)
+        exact = epsilon - tail - mpmath.log1p(-1 / mpmath.mpf(order))
+        spare = margin * (epsilon + abs(tail))
+    (room,) = made.remaining.values()
+    assert exact - 2 * spare < room < exact - spare / 2
+
+
+@pytest.mark.parametrize("rule", ["logarithmic", "geometric", "poisson"])
+def test_a_selection_rounds_its_divergences_up(rule):
+    orders, base, margin = np.array([2.0, 8.0]), np.array([0.04, 0.16]), selection._MARGIN
+    if rule == "poisson":
+        found = selection.poisson_renyi(10, orders, base, np.array([0.01, 0.02]))
+        whole = np.logaddexp(-10, (orders - 1) * (base + 10 * np.array([0.01, 0.02])) + math.log(10)) / (orders - 1)
+    else:
+        found = selection.negative_binomial_renyi(rule, 10, orders, base, orders, base)
+        ratio = selection.log_ratio(rule, 10)
+        free = min(ratio, *((1 - 1 / orders) * base + ratio / orders))
+        whole = base + (1 + (rule == "geometric")) * free + math.log(10) / (orders - 1)
+    assert (found > whole * (1 + margin / 2)).all()
+    assert (found < whole * (1 + 2 * margin)).all()
+    assert margin >= 1e-12
 
 
 @pytest.mark.parametrize(
