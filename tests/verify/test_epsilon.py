@@ -332,11 +332,12 @@ def test_no_events_cost_nothing_and_no_delta_buys_nothing():
 
 
 @pytest.mark.parametrize(("bound", "noise"), [(1e-7, 0.05), (1e-12, 1.0), (1e-12, 5e-4)])
-def test_a_bound_far_below_what_stands_beside_it_is_not_bracketed(bound, noise):
-    """A lattice as fine as the bound would not fit into memory."""
+def test_a_bound_far_below_what_stands_beside_it_adds_up(bound, noise):
+    """A lattice as fine as the bound would not fit into memory: what stands alone and the bound add up."""
     pure = {"type": "pure", "epsilon": bound, "count": 1}
     gaussian = {"type": "gaussian", "noise_multiplier": noise, "count": 1}
-    assert epsilon_bracket([pure, gaussian], 1e-6)[1] == math.inf
+    alone = epsilon_bracket([gaussian], 1e-6)
+    assert epsilon_bracket([pure, gaussian], 1e-6) == (alone[0], alone[1] + bound)
 
 
 @pytest.mark.parametrize(

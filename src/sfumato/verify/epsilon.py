@@ -26,6 +26,7 @@ from .repeated import Repeated
 
 SAMPLER_TAU = 2.0**-100
 _MAX_PARTS, _MAX_STEPS = 32, 1e8
+_MOST_LOSS = 280.0  # a larger loss of one release has a chance that rounding hides
 _SLIGHT = 1e-10  # a smaller mu is below every lattice
 _RENYI_GRID = 0.999  # what a finer choice of orders may be lower by
 
@@ -57,12 +58,7 @@ def epsilon_bracket(events: list[dict[str, Any]], delta: float) -> tuple[float, 
             return alone
         if sum(part.steps for part in parts) > _MAX_STEPS:
             return 0.0, math.inf
-        both: list[Part] = [*parts]
-        if mu:
-            both.append(Sampled(1.0, 1 / mu, False, 1) if mu > _SLIGHT else Slight(mu, delta))
-        low, high = refine(both, delta, False, 0.0)
-        if any(isinstance(part, (Sampled, Repeated)) and not part.replace for part in parts):
-            low, high = map(max, (low, high), refine(both, delta, True, high))
+        low, high = _refined([*parts], mu, delta)
     except (ValueError, OverflowError, ZeroDivisionError):
         return 0.0, math.inf
     pure = [part.steps * part.bound for part in parts if isinstance(part, Symmetric)]
@@ -74,6 +70,22 @@ def epsilon_bracket(events: list[dict[str, Any]], delta: float) -> tuple[float, 
         high = min(high, renyi_epsilon(events, delta))
         low = min(low, _RENYI_GRID * high)
     return (low, high) if low <= high else (0.0, math.inf)
+
+
+def _refined(parts: list[Part], mu: float, delta: float) -> tuple[float, float]:
+    """Return a bracket by privacy loss distributions; (0, inf) beyond the reach of their lattices."""
+    if max((part.bound for part in parts if isinstance(part, Symmetric)), default=0.0) > _MOST_LOSS:
+        return 0.0, math.inf
+    try:
+        both = parts
+        if mu:
+            both = [*parts, Sampled(1.0, 1 / mu, False, 1) if mu > _SLIGHT else Slight(mu, delta)]
+        low, high = refine(both, delta, False, 0.0)
+        if any(isinstance(part, (Sampled, Repeated)) and not part.replace for part in parts):
+            low, high = map(max, (low, high), refine(both, delta, True, high))
+    except (ValueError, OverflowError, ZeroDivisionError):
+        return 0.0, math.inf
+    return low, high
 
 
 def _pure_epsilon(events: list[dict[str, Any]]) -> tuple[float, float]:
