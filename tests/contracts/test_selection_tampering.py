@@ -82,6 +82,10 @@ def sampled_score(certificate, loser):
     trial(certificate, loser)[-1] = {**sampled(certificate, loser)[0], "steps": 1, "sampling_prob": 0.001}
 
 
+def two_scores(certificate, loser):
+    trial(certificate, loser)[-1]["count"] = 2
+
+
 def swapped(certificate, loser):
     events = trial(certificate, loser)
     events[0], events[1] = events[1], events[0]
@@ -102,6 +106,7 @@ HIDDEN = {
     "rarely sampled": (rare, "releases[0].event.sampling_prob: expected "),
     "no score": (unscored, "events: expected "),
     "a sampled score": (sampled_score, "events: expected the last one to be one Gaussian release, of the score"),
+    "two scores": (two_scores, "events: expected the last one to be one Gaussian release, of the score"),
     "hop before encoder": (swapped, "releases[0].event.type: expected poisson-gaussian, got gaussian"),
     "a step less": (one_step_less, "releases[0].event.steps: expected "),
 }

@@ -112,6 +112,13 @@ def test_what_is_tuned_is_confirmed(name, title, rule, monkeypatch):
     assert not plan.releases or claim_faults(values)[1][1] <= 1.0005 * plan.epsilon
 
 
+def test_the_candidate_with_the_most_draws_counts_wherever_it_stands(monkeypatch):
+    for hops in ((3, 1), (1, 3)):
+        tuned = Tuned(tuple(sf.GAP(num_hops=one) for one in hops), mean_trials=3)
+        plan = tuned.calibrate(BUDGETS["poisson"], UNITS["node"], GRAPH.public_facts(UNITS["node"]))
+        assert faults(certificate(plan, monkeypatch)) == []
+
+
 class Forced(Tuned):
     """A selection among any candidates, whatever the library thinks of it."""
 

@@ -80,6 +80,20 @@ def test_a_required_file_is_missed_even_if_the_manifest_forgets_it(folder, name)
     assert verify(folder).problems == (f"{name}: is missing",)
 
 
+def test_a_line_that_follows_another_history_is_named(folder):
+    """Its own hash is right, and so is that of every line after it."""
+    entries, previous = [json.loads(line) for line in (folder / "ledger.jsonl").read_text().splitlines()], "ab" * 32
+    for entry in entries[1:]:
+        entry["previous"] = previous
+        body = {key: value for key, value in entry.items() if key != "hash"}
+        previous = entry["hash"] = hashlib.sha256(canonical(body).encode()).hexdigest()
+    certificate = json.loads((folder / "certificate.json").read_text()) | {"ledger_head": previous}
+    (folder / "ledger.jsonl").write_text("".join(canonical(entry) + "\n" for entry in entries))
+    (folder / "certificate.json").write_text(canonical(certificate) + "\n")
+    seal(folder)
+    assert verify(folder).problems == ("ledger.jsonl line 2: previous: is not the hash of the line before",)
+
+
 def test_extra_files_are_named(folder):
     (folder / "hop0.npy").write_bytes(b"raw")
     (folder / "sub").mkdir()
