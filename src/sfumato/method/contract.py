@@ -126,6 +126,13 @@ class Method(Listed):
         """Return the key of the data set that a run on ``graph`` is charged to."""
         return GraphKey.of(graph)
 
+    def told_by(self, unit: Unit) -> tuple[str, ...]:
+        """Return which public values tell the fitted graph from others with its node ids; ``unit`` is the privacy unit.
+
+        Links that were held out of training are no other graph: where pairs are scored, arcs do not tell.
+        """
+        return tuple(name for name in unit.public if name != "arcs" or not self.card.scores_pairs)
+
     def cells_key(self, unit: Unit, graph: Graph) -> str:
         """Return a digest of the public values that decide which record is in which cell of the unit; empty if none do.
 

@@ -173,7 +173,7 @@ class Plan(ShownPlan, Planned):
             outcome = self.method.run(self, graph, session)
             checks.check_converged(outcome.weights, spent=bool(self.releases))
         ran, origin = outcome.chosen or self, self.method.origin
-        key = replace(GraphKey.of(graph), identity=Identity.of(graph, self.unit.public))
+        key = replace(GraphKey.of(graph), identity=Identity.of(graph, self.method.told_by(self.unit)))
         if origin is not None and not key.classes:
             key = replace(key, classes=origin.graph.classes)
         stated = Statement(
