@@ -131,3 +131,11 @@ def test_without_privacy_the_text_says_so():
 def test_total_draws():
     assert total_draws([*RELEASES, SGD]) == 32 + 32 + 1500
     assert total_draws([]) == 0
+
+
+def test_a_factor_is_told_up_to_the_largest_that_is_imagined_and_not_beyond():
+    from sfumato.record import shown
+
+    most = shown._MOST_IN_WORDS
+    assert len(shown.factor_words({"epsilon": most, "delta": 0.0})) == 1
+    assert shown.factor_words({"epsilon": most + 0.01, "delta": 0.0}) == []
