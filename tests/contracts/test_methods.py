@@ -114,9 +114,9 @@ class TestEveryMethod:
 
     def test_calibration_never_receives_a_graph(self, name):
         assert list(inspect.signature(METHODS[name].calibrate).parameters) == ["self", "budget", "unit", "public"]
-        assert all(
-            isinstance(v, int | float | bool | tuple | None) for v in vars(GRAPH.public_facts(UNITS["node"])).values()
-        )
+        facts = vars(GRAPH.public_facts(UNITS["node"]))
+        assert facts.pop("unit") == UNITS["node"]
+        assert all(isinstance(value, int | float | bool | tuple | None) for value in facts.values())
 
     def test_runs_without_privacy_and_then_spends_nothing(self, name):
         fitted = fitted_of(name, "none")
