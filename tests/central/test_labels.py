@@ -134,11 +134,21 @@ def test_learners_are_the_last_training_nodes_in_the_public_order(share, monkeyp
     np.testing.assert_array_equal(classes, graph.y[learn])
 
 
-@pytest.mark.parametrize("unit", [NONE, ARC, EDGE, NODE, REPLACE])
+def without_arcs(graph):
+    return Graph.from_edges([], [], 150, directed=False, x=graph.x, y=graph.y, classes=graph.classes, roles=graph.roles)
+
+
+def test_a_graph_with_other_public_arcs_is_another_one():
+    graph = small()
+    with pytest.raises(sf.errors.InputError, match="the same node ids but other arcs, which are public"):
+        fit(graph, NONE).predict_proba(without_arcs(graph))
+
+
+@pytest.mark.parametrize("unit", [ARC, EDGE, NODE, REPLACE])
 def test_predictions_never_read_arcs_and_outlive_storage(unit, tmp_path):
     graph = small()
     fitted = fit(graph, unit, num_hops=1 if unit.name == "node" else 2)
-    bare = Graph.from_edges([], [], 150, directed=False, x=graph.x, y=graph.y, classes=graph.classes, roles=graph.roles)
+    bare = without_arcs(graph)
     np.testing.assert_array_equal(fitted.predict_proba(bare), fitted.predict_proba(graph))
     loaded = sf.load(fitted.save(tmp_path / "run"))
     np.testing.assert_array_equal(loaded.predict_proba(bare), fitted.predict_proba(graph))
