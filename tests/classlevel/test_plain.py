@@ -13,3 +13,10 @@ def test_few_images_are_learned():
     graph = from_arrays(images, np.arange(60) % 6, roles=np.zeros(60, np.int64))
     plan = CNN(network="softmax").calibrate(None, NoPrivacy(), graph.public_facts(NoPrivacy()))
     assert (plan.fit(graph).predict(graph) == graph.y).mean() > 0.97
+
+
+def test_images_without_a_class_are_left_out():
+    images = np.random.default_rng(0).random((20, 4, 4), np.float32)
+    graph = from_arrays(images, np.where(np.arange(20) < 4, -1, np.arange(20) % 2), roles=np.zeros(20, np.int64))
+    plan = CNN(network="softmax").calibrate(None, NoPrivacy(), graph.public_facts(NoPrivacy()))
+    assert set(plan.fit(graph).predict(graph)) <= {0, 1}

@@ -89,8 +89,8 @@ def constants(path):
         target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
         value = getattr(node, "value", None)
         numbers = value and [one for one in ast.walk(value) if isinstance(getattr(one, "value", None), int | float)]
-        if numbers and isinstance(target, ast.Name) and target.id.isupper():
-            found[target.id] = ast.unparse(value)
+        if numbers and isinstance(target, ast.Name | ast.Tuple) and ast.unparse(target).isupper():
+            found[ast.unparse(target)] = ast.unparse(value)
     return found
 
 
