@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import InputError, SchemaError
+from sfumato.graph.io import read_csv
 from sfumato.graph.schema import Column, Schema
 
 TEXT = """
@@ -100,3 +101,23 @@ def test_numbers_are_clipped_to_what_is_declared():
     assert Column(min=0, max=2).clip(numbers).tolist() == [0, 0, 2, 2]
     assert Column(max=2).clip(numbers).tolist() == [-np.inf, -1, 2, 2]
     assert Column().clip(numbers).tolist() == numbers.tolist()
+
+
+def test_what_was_read_off_the_data_stays_assumed_public(tmp_path):
+    nodes, edges = tmp_path / "nodes.csv", tmp_path / "edges.csv"
+    nodes.write_text("id,city,year\na,north,1\nb,south,2\n")
+    edges.write_text("from,to\na,b\n")
+    known = {"label": "year", "classes": ["1", "2"], "columns": {"city": {"categories": ["north", "south"]}}}
+    assert read_csv(nodes, edges, schema=known).assumed_public == ()
+    known["classes_from_data"] = known["columns"]["city"]["from_data"] = True
+    assert read_csv(nodes, edges, schema=known).assumed_public == (
+        "num_features",
+        "categories of column city",
+        "classes",
+    )
+
+
+@pytest.mark.parametrize("wrong", [{"classes_from_data": True}, {"columns": {"age": {"max": 3, "from_data": True}}}])
+def test_only_what_is_listed_can_be_from_data(wrong):
+    with pytest.raises(SchemaError, match="from_data beside"):
+        Schema.from_dict(wrong)

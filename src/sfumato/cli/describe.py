@@ -45,7 +45,7 @@ def describe(
     from_data: bool = typer.Option(
         False,
         "--from-data",
-        help="With --write-schema: also write classes, categories and ranges that are read off the data, marked as such.",
+        help="With --write-schema: also write classes and categories that are read off the data, marked as such.",
     ),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object on standard output."),
 ) -> None:

@@ -101,7 +101,7 @@ def read_facts(nodes: Any, how: Reading, place: str, first_row: int) -> Nodes:
     for name, declared, categories in layout.parts:
         check_words(name, () if declared else categories or (), names, how, schema, place)
     assumed = list(layout.assumed)
-    if schema.num_features is None and not set(columns) <= set(schema.columns):
+    if not schema.fixes(columns):
         assumed.insert(0, "num_features")
     fields: dict[str, Any] = {"classes": schema.classes or (), "outside": {}}
     if len(labels) > 1 or (labels and schema.target):
@@ -111,7 +111,7 @@ def read_facts(nodes: Any, how: Reading, place: str, first_row: int) -> Nodes:
         classes = encode.encode_labels(labels[0], nodes.column(labels[0]), schema, id_array)
         fields = {"y": classes.y, "classes": classes.classes, "outside": classes.outside}
         check_words(labels[0], () if schema.classes else classes.classes, names, how, schema, place)
-        if schema.classes is None:
+        if schema.assumes_classes:
             known_labels = int((classes.y >= 0).sum())
             assumed += ["classes", *([NAMES] if nearly_one_each(classes.classes, known_labels) else [])]
     fields |= {

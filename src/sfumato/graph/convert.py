@@ -275,8 +275,7 @@ def _networkx_fields(
     elif features:
         encoded = encode_features({name: column(name) for name in features}, schema, ids)
         check_num_features(encoded.names, schema)
-        declared = schema.num_features is not None or set(features) <= set(schema.columns)
-        assumed += ["num_features"] * (not declared) + list(encoded.assumed)
+        assumed += ["num_features"] * (not schema.fixes(features)) + list(encoded.assumed)
         fields |= {"x": encoded.x, "feature_names": encoded.names}
         outside |= encoded.outside
     named = label_columns(label or schema.label)
@@ -287,7 +286,7 @@ def _networkx_fields(
         labels = encode.encode_labels(named[0], column(named[0]), schema, ids)
         fields |= {"y": labels.y, "classes": labels.classes}
         outside |= labels.outside
-        assumed += ["classes"] * (schema.classes is None)
+        assumed += ["classes"] * schema.assumes_classes
     if role is not None:
         fields["roles"] = encode.encode_roles(role, column(role), ids)
     return fields | {"assumed_public": tuple(assumed), "outside": outside}

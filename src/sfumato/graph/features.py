@@ -190,6 +190,8 @@ def lay_out(
         if categories is None and not declared and not is_number(kind):
             categories, fact = _seen(name, kind, read, ids)
             assumed += [fact + name] if fact else []
+        elif declared and declared.from_data:
+            assumed.append(CATEGORIES + name)
         parts.append((name, declared, categories))
     return Layout(tuple(parts), tuple(assumed))
 

@@ -30,10 +30,10 @@ _HEAD = (
     "# Remove the # before what is known from elsewhere, and fill it in. A value that is read off protected data is not public.",
 )
 _FROM_DATA = (
-    "# ASSUMED PUBLIC: the classes, categories and ranges that are marked were read off this data, as asked (--from-data).",
-    "# Under a unit that protects labels or features keep only those that are known without it: no certificate lists them.",
+    "# The classes and categories marked from_data were read off this data, as asked (--from-data): where labels or features are",
+    "# protected, certificates list them as assumed public. Remove a mark where all values are known without the data.",
+    "# Ranges read off the data stand behind a #, since the largest number of a column may be one person's.",
 )
-_MARK = "  # assumed public: read off this data"
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def schema_text(
         declared: the schema that they were read with.
         weight: the column of weights and its bound.
         drop: columns that are left out, beside those of the schema.
-        from_data: whether classes, categories and ranges are read off the data; they are marked as assumed public.
+        from_data: whether classes and categories are read off the data, marked as such, and ranges noted beside.
 
     The text is one that :meth:`Schema.read` takes, and that the same tables fit.
     """
@@ -163,13 +163,14 @@ def _target(label: ReadColumn, graph: Graph, declared: Schema, from_data: bool) 
         assert graph.targets.limits is not None
         if declared.target_range is None and not from_data:
             return ['target = "number"', "# target_range = [0, 100]"]
-        mark = "" if declared.target_range is not None else _MARK
-        return ['target = "number"', f"target_range = {[*graph.targets.limits]}{mark}"]
+        unknown = "# " if declared.target_range is None else ""
+        return ['target = "number"', f"{unknown}target_range = {[*graph.targets.limits]}"]
     if label.kind == TRUTH:
         return []
     if declared.classes is None and not from_data:
         return ['# classes = ["...", "..."]  # all of them']
-    return [f"classes = {_array(graph.classes)}{'' if declared.classes is not None else _MARK}"]
+    mark = ["classes_from_data = true"] * declared.assumes_classes
+    return [f"classes = {_array(graph.classes)}", *mark]
 
 
 def _feature(column: ReadColumn, graph: Graph, declared: Schema, from_data: bool) -> list[str]:
@@ -180,14 +181,16 @@ def _feature(column: ReadColumn, graph: Graph, declared: Schema, from_data: bool
             return [head, *(f"{key} = {end!r}" for key, end in ends.items() if end is not None)]
         if not from_data:
             return [head, "# min = 0", "# max = 100"]
-        return [head, *(f"{key} = {end!r}{_MARK}" for key, end in zip(ends, _range(column.name, graph), strict=True))]
-    known = own is not None or column.kind == TRUTH
-    if not known and not from_data:
+        return [head, *(f"# {key} = {end!r}" for key, end in zip(ends, _range(column.name, graph), strict=True))]
+    known = column.kind == TRUTH or (own is not None and not own.from_data)
+    if TEXTS + column.name in graph.assumed_public:
+        return [f"# {head}  # nearly one text a node: leave it out, or declare what is known without this data"]
+    if own is None and not known and not from_data:
         return [f"# {head}", '# categories = ["...", "..."]  # all of them']
     values = [name[len(column.name) + 1 :] for name in graph.feature_names if name.startswith(f"{column.name}=")]
     if not values:
         return [f"# {head}", "# categories = []  # every cell is missing"]
-    return [head, f"categories = {_array(values)}{'' if known else _MARK}"]
+    return [head, f"categories = {_array(values)}", *["from_data = true"] * (not known)]
 
 
 def _range(name: str, graph: Graph) -> tuple[float, float]:

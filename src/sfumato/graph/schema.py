@@ -21,10 +21,11 @@ It is read from a TOML file, such as
     weight = "amount"           # a column of the edge table
     max = 100.0                 # larger weights are clipped to it
 
-What a schema does not declare is read off the data, and listed as assumed public. What the data says beyond the schema
-never changes it, and is not told: a number outside ``min`` and ``max`` is clipped, a category or class that is not listed
-counts as missing. ``Graph.outside`` counts such values, for evaluation only. A missing number counts as the middle of its range
-(:attr:`Column.default`), a missing category as none.
+What a schema does not declare is read off the data, and listed as assumed public; so are categories marked
+``from_data = true`` and classes beside ``classes_from_data = true``, which somebody read off the data for the schema. What the
+data says beyond the schema never changes it, and is not told: a number outside ``min`` and ``max`` is clipped, a category or
+class that is not listed counts as missing. ``Graph.outside`` counts such values, for evaluation only. A missing number counts as
+the middle of its range (:attr:`Column.default`), a missing category as none.
 """
 
 from __future__ import annotations
@@ -52,8 +53,10 @@ CATEGORIES = "categories of column "
 class Column:
     """A column declares what is public about one feature: its ``categories``, or its range from ``min`` to ``max``.
 
+    Categories ``from_data`` were read off the data themselves: they count as assumed public, not as known without it.
+
     Raises:
-        SchemaError: there are categories beside a range, or the range is empty.
+        SchemaError: there are categories beside a range, the range is empty, or no categories are ``from_data``.
 
     >>> Column(min=0, max=120).describe()
     'a number from 0 to 120'
@@ -62,8 +65,10 @@ class Column:
     categories: tuple[str, ...] | None = None
     min: float | None = None
     max: float | None = None
+    from_data: bool = False
 
     def __post_init__(self) -> None:
+        _check_from_data("from_data", self.from_data, "categories", self.categories)
         low, high = (_real(name, getattr(self, name)) for name in ("min", "max"))
         if self.categories is not None:
             if low is not None or high is not None:
@@ -144,7 +149,8 @@ class Schema:
         SchemaError: a key is unknown, or a value is malformed.
         InputError: a number is out of range.
 
-    ``directed`` declares the direction, and ``classes`` lists the values of the label.
+    ``directed`` declares the direction, and ``classes`` lists the values of the label. With ``classes_from_data`` they were read
+    off the data themselves, and count as assumed public.
 
     >>> schema = Schema.from_dict({"classes": [2004, 2005], "columns": {"age": {"min": 0, "max": 120}}})
     >>> schema.classes, schema.columns["age"].max
@@ -165,8 +171,10 @@ class Schema:
     target_range: tuple[float, float] | None = None
     edges: EdgeColumns | None = None
     drop: tuple[str, ...] = ()
+    classes_from_data: bool = False
 
     def __post_init__(self) -> None:
+        _check_from_data("classes_from_data", self.classes_from_data, "classes", self.classes)
         if self.classes is not None:
             object.__setattr__(self, "classes", _names("classes", self.classes))
         for name in ("id", "role", "degree_column"):
@@ -205,6 +213,20 @@ class Schema:
                     'Expected target_range to be [least, largest] beside target = "number". Correct the schema.'
                 )
             object.__setattr__(self, "target_range", check_limits(self.target_range))
+
+    @property
+    def assumes_classes(self) -> bool:
+        """Whether the classes are read off the data, by a reader or by whoever wrote the schema."""
+        return self.classes is None or self.classes_from_data
+
+    def fixes(self, columns: Iterable[str]) -> bool:
+        """Return whether the schema alone fixes how many columns these become once encoded.
+
+        >>> Schema.from_dict({"columns": {"age": {"max": 120}}}).fixes(["age"])
+        True
+        """
+        known = {name for name, column in self.columns.items() if not column.from_data}
+        return self.num_features is not None or {*columns} <= known
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Schema:
@@ -287,6 +309,12 @@ def _check_keys(values: Iterable[str], known: list[str], where: str) -> None:
 def _expect(name: str, value: Any, kind: type, expected: str) -> None:
     if value is not None and not isinstance(value, kind):
         raise SchemaError(f"Expected {name} to be {expected}, got {value!r}. Correct the schema.")
+
+
+def _check_from_data(name: str, value: Any, what: str, declared: Any) -> None:
+    _expect(name, value, bool, "true or false")
+    if value and declared is None:
+        raise SchemaError(f"Expected {name} beside {what}, got none. Remove {name}, or list them.")
 
 
 def _real(name: str, value: Any) -> float | None:
