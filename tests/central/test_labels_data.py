@@ -14,6 +14,7 @@ from sfumato.central._rows import beside, centered_rows, head_scores
 from sfumato.central.labels import LabelMessages
 from sfumato.central.linear import chosen
 from sfumato.errors import DataError, InputError, UnsupportedUnitError
+from sfumato.graph.checks import MOST_FEATURE
 from sfumato.graph.graph import Graph
 from sfumato.graph.synthetic import stochastic_block_model
 from sfumato.verify import verify
@@ -48,8 +49,8 @@ def few_labels(graph):
 ODD = {
     "no features": lambda graph: replace(graph, x=None, feature_names=()),
     "features of zero": lambda graph: replace(graph, x=np.zeros((80, 4), np.float32)),
-    "huge features": lambda graph: replace(graph, x=np.full((80, 4), 3e38, np.float32)),
-    "huge sparse features": lambda graph: replace(graph, x=sp.csr_matrix(np.full((80, 4), 3e38, np.float32))),
+    "huge features": lambda graph: replace(graph, x=np.full((80, 4), MOST_FEATURE, np.float32)),
+    "huge sparse features": lambda graph: replace(graph, x=sp.csr_matrix(np.full((80, 4), MOST_FEATURE, np.float32))),
     "no edges": without_edges,
     "two labels": few_labels,
     "two classes": lambda graph: small(num_classes=2),

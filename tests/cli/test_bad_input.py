@@ -297,7 +297,19 @@ def test_a_run_is_not_overwritten_and_its_graph_needs_no_budget(run, refused, fi
     (run / "predictions.csv").write_text("mine")
     refused("to be a new file", "predict", run)
     out = tmp_path / "p.csv"
-    refused("free", "predict", run, "--out", out, "--epsilon", "1", "--delta", "1e-5", "--new-run", tmp_path / "new")
+    refused(
+        "this spends nothing",
+        "predict",
+        run,
+        "--out",
+        out,
+        "--epsilon",
+        "1",
+        "--delta",
+        "1e-5",
+        "--new-run",
+        tmp_path / "new",
+    )
     refused("which exists", "train", "mlp", *files(), *EDGE, "--out", run)
 
 

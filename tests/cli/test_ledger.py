@@ -126,7 +126,12 @@ def test_a_resumable_run_warns_and_keeps_no_key_in_the_end(train, sfumato, tmp_p
     result = train("run", "--resumable")
     assert result.code == 0
     assert "Whoever reads it can remove the noise" in result.err
-    assert {path.name for path in (tmp_path / "run").iterdir()} == {"release", "evaluation", "guarantee.txt"}
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {
+        "release",
+        "evaluation",
+        "guarantee.txt",
+        "identity.json",
+    }
     assert sfumato("verify", tmp_path / "run").code == 0
 
 
@@ -137,7 +142,7 @@ def test_a_stopped_run_is_finished_with_its_own_options(stopped, sfumato, tmp_pa
     values = json.loads(result.out)
     assert (values["method"], values["unit"], values["test_accuracy"]["seeds"]) == ("gap", "edge", 2)
     assert sfumato("verify", "run").code == 0
-    assert {path.name for path in stopped.iterdir()} == {"release", "evaluation", "guarantee.txt"}
+    assert {path.name for path in stopped.iterdir()} == {"release", "evaluation", "guarantee.txt", "identity.json"}
     runs = json.loads(sfumato("ledger", "show", "l", "--json").out)["runs"]
     assert [run["state"] for run in runs] == ["spent"]
     again = sfumato("train", "--resume", "run")

@@ -163,8 +163,8 @@ def test_predictions_that_are_no_classes_are_named():
         ({"x": np.zeros((2, 1))}, "length of x"),
         ({"ids": [1, 2]}, "length of ids"),
         ({"y": np.array([0.0, 1, 1])}, "float64"),
-        ({"y": np.array([0, 1, 3])}, "y[2] to lie in 0 to 2"),
-        ({"y": np.array([0, 1, -1])}, "y[2] to lie in 0 to 2"),
+        ({"y": np.array([0, 1, 3])}, "y to lie in 0 to 2"),
+        ({"y": np.array([0, 1, -1])}, "y to lie in 0 to 2"),
         ({"num_classes": 1}, "num_classes"),
     ],
 )
