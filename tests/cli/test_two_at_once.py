@@ -95,7 +95,12 @@ def test_the_first_finishes_and_the_second_charges_nothing(twice, commands, shar
     assert verify(tmp_path / "run").problems == ()
     account = read_account(tmp_path / "l.jsonl")
     assert [account.state(claim) for claim in account.claims] == ["spent"]
-    assert {path.name for path in (tmp_path / "run").iterdir()} == {"release", "evaluation", "guarantee.txt", "identity.json"}
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {
+        "release",
+        "evaluation",
+        "guarantee.txt",
+        "identity.json",
+    }
 
 
 @pytest.mark.parametrize("charged", [False, True], ids=["alone", "ledger"])

@@ -42,7 +42,7 @@ def test_frames_give_the_graph_of_the_files(files, kind):
     assert graph.node_ids.tolist() == other.node_ids.tolist() == ["ann", "bob", "007"]
     assert graph.feature_names == other.feature_names
     assert graph.x.tolist() == other.x.tolist()
-    assert graph.x[:, 0].tolist() == pytest.approx([0.3, 0.5, 0.6])
+    assert graph.x[:, 0].tolist() == pytest.approx([0.3, 0.0, 0.6])  # bob has no value at all
     assert (graph.classes, graph.y.tolist()) == (other.classes, other.y.tolist()) == (("2004", "2005"), [1, 0, -1])
     assert graph.indices.tolist() == other.indices.tolist()
     assert graph.assumed_public == other.assumed_public
@@ -56,10 +56,10 @@ def test_a_named_index_is_a_column_and_no_other(files):
 
 
 def test_missing_numbers_become_the_public_default():
-    nodes = pd.DataFrame({"id": [1, 2], "a": [None, 40.0], "b": [None, 3.0], "c": [np.nan, 1.0]})
+    nodes = pd.DataFrame({"id": [1, 2], "a": [None, 40.0], "b": [None, 3.0], "c": [np.nan, 1.0], "d": ["x", None]})
     schema = {"columns": {"a": {"min": 20, "max": 60}, "b": {"min": 2}}}
     graph = from_frames(nodes, pd.DataFrame({"u": [1], "v": [2]}), schema=schema)
-    assert graph.x.tolist() == [[0.5, 2, 0], [0.5, 3, 1]]
+    assert graph.x.tolist() == [[0.5, 2, 0, 1], [0.5, 3, 1, 0]]
     assert graph.outside == {}
 
 

@@ -81,7 +81,7 @@ def below(kind):
 
 
 def test_labels_outside_the_classes_count_as_the_first():
-    kinds = {kind for kind in below(Labels) if kind is not Labels}
+    kinds = {kind for kind in below(Labels) if kind is not Labels and kind.__module__.startswith("sfumato.")}
     assert {RandomizedResponse, UnaryEncoding, LocalHashing, SubsetSelection} <= kinds
     for randomizer in (kind(3, 1.0) for kind in kinds):
         asked = {

@@ -7,6 +7,7 @@ import torch
 
 from sfumato.central._learning import Features
 from sfumato.central.gap import encode
+from sfumato.graph.checks import MOST_FEATURE
 from sfumato.graph.graph import Graph
 from sfumato.nn.models import Encoder
 
@@ -30,7 +31,7 @@ def assert_own_record_alone(store, filled, records=(0, 1, RECORDS - 1)):
     before = encodings(store(x))
     for v in records:
         others = np.arange(RECORDS) != v
-        for record in (0.0, 1.0, 1e30):
+        for record in (0.0, 1.0, MOST_FEATURE):
             neighbor = x.copy()
             neighbor[v] = record
             after = encodings(store(neighbor))

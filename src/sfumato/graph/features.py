@@ -80,6 +80,9 @@ class Layout:
     def rows(self, columns: Mapping[str, pa.ChunkedArray], ids: np.ndarray) -> tuple[Any, dict[str, int]]:
         """Encode rows: float32 [num_rows, num_features], dense or CSR, and counts of the values beyond the schema.
 
+        A row without any value becomes zeros, whatever a missing number counts as elsewhere: it is the empty record, to which
+        units that protect nodes compare every other one.
+
         Args:
             columns: the rows, by column.
             ids: the ids of these rows, for messages.
@@ -88,12 +91,13 @@ class Layout:
             DataError: a column holds other values than numbers, text or booleans.
             SchemaError: a value is of another kind than declared.
         """
-        width, start = len(self.names), 0
+        width, start, empty = len(self.names), 0, np.ones(len(ids), bool)
         dense = None if self.sparse else np.zeros((len(ids), width), dtype=np.float32)
         entries: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         outside: dict[str, int] = {}
         for part in self.parts:
-            found, outside[part[0]] = _encoded(part, columns, ids)
+            found, missing, outside[part[0]] = _encoded(part, columns, ids)
+            empty &= missing
             if part[2] is None:
                 if dense is not None:
                     dense[:, start] = found
@@ -109,8 +113,10 @@ class Layout:
                 entries.append((np.ones(len(rows), dtype=np.float32), rows, found[rows] + start))
             start += len(part[2])
         if dense is not None:
+            dense[empty] = 0
             return dense, outside
         values, rows, places = (np.concatenate(part) for part in zip(*entries, strict=True))
+        values, rows, places = (part[~empty[rows]] for part in (values, rows, places))
         return sp.csr_matrix((values, (rows, places)), shape=(len(ids), width), dtype=np.float32), outside
 
     @property
@@ -123,29 +129,34 @@ class Layout:
 
         ``columns`` and ``ids`` are those of :meth:`rows`.
         """
-        numbers, codes, outside = [], [], {}
+        numbers, codes, outside, empty = [], [], {}, np.ones(len(ids), bool)
         for part in self.parts:
-            found, outside[part[0]] = _encoded(part, columns, ids)
+            found, missing, outside[part[0]] = _encoded(part, columns, ids)
+            empty &= missing
             if part[2] is None:
                 numbers.append(found)
             else:
                 codes.append((found + 1).astype(code_type(self.widths)))
         first, second = (np.stack(side, axis=1) if side else None for side in (numbers, codes))
+        if first is not None:
+            first[empty] = 0
         return PackedRows(first, second, self.widths), outside
 
 
 def _encoded(
     part: tuple[str, Column | None, tuple[str, ...] | None], columns: Mapping[str, pa.ChunkedArray], ids: np.ndarray
-) -> tuple[np.ndarray, int]:
-    """The numbers of a column, float32, or the codes of its categories, -1 for none; and how many values the schema has not."""
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """The numbers of a column or the codes of its categories, -1 for none; rows without a value; how many are undeclared."""
     name, declared, categories = part
     if categories is None:
-        numbers = _numbers(name, columns[name], declared, ids)
-        clipped = declared.clip(numbers) if declared else numbers
-        return _single(name, _scaled(clipped, declared), ids), int(np.count_nonzero(clipped != numbers))
+        written = _numbers(name, columns[name], declared, ids)
+        missing = np.isnan(written)
+        values = np.where(missing, (declared or Column()).default, written)
+        clipped = declared.clip(values) if declared else values
+        return _single(name, _scaled(clipped, declared), ids), missing, int(np.count_nonzero(clipped != values))
     found = words(name, columns[name], categories if declared else ())
     codes = coded(found, categories)
-    return codes, unlisted(found, codes)
+    return codes, codes < 0, unlisted(found, codes)
 
 
 def encode_features(columns: dict[str, pa.ChunkedArray], schema: Schema, ids: np.ndarray) -> Features:
@@ -230,11 +241,11 @@ def _seen(
 
 
 def _numbers(name: str, column: pa.ChunkedArray, declared: Column | None, ids: np.ndarray) -> np.ndarray:
-    """A number in every row, float64: the public default where none is; infinite ones stay."""
+    """The number of every row, float64: NaN where none is; infinite ones stay."""
     values = numbers(column)
     if values is None:
         raise contradiction(name, ids[no_number(column)], (declared or Column()).describe())
-    return np.where(np.isnan(values), (declared or Column()).default, values)
+    return values
 
 
 def _single(name: str, values: np.ndarray, ids: np.ndarray) -> np.ndarray:

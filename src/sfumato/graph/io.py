@@ -56,7 +56,7 @@ def read_csv(
     (:class:`~sfumato.graph.targets.Targets`); ``role`` train, val, test or none; ``features`` (default: all other columns)
     numbers, or text and booleans that become one-hot columns, all zero where missing. All rows decide which
     (:mod:`sfumato.graph.cells` has the rule). A missing number becomes the middle of its declared range, else 0
-    (:attr:`~sfumato.graph.schema.Column.default`).
+    (:attr:`~sfumato.graph.schema.Column.default`); a row without any value becomes zeros.
     Edge file: one row for each edge; ``source`` and ``target`` default to columns of such names, else the first two.
     ``edge_weight`` names a column of weights >= 0, which are clipped to the public ``max_weight``
     (:mod:`sfumato.graph.weights`). Other columns are not read, and a :class:`~sfumato.errors.DroppedWarning` names them. A row

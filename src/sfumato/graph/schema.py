@@ -25,7 +25,8 @@ What a schema does not declare is read off the data, and listed as assumed publi
 ``from_data = true`` and classes beside ``classes_from_data = true``, which somebody read off the data for the schema. What the
 data says beyond the schema never changes it, and is not told: a number outside ``min`` and ``max`` is clipped, a category or
 class that is not listed counts as missing. ``Graph.outside`` counts such values, for evaluation only. A missing number counts as
-the middle of its range (:attr:`Column.default`), a missing category as none.
+the middle of its range (:attr:`Column.default`), a missing category as none, and a row without any value as the empty record,
+which is zero in every column.
 """
 
 from __future__ import annotations
