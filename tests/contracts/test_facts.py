@@ -251,3 +251,12 @@ def test_roles_of_newcomers_are_all_the_same_and_tell_nothing():
     late = replace(GRAPH, node_ids=np.arange(100, 160), max_degree=None)
     facts = Newcomers.join(late, [GRAPH], [0], [60]).public_facts(sf.NodeLevel(5))
     assert (facts.num_train, facts.split, facts.assumed) == (0, None, ())
+
+
+def test_a_unit_of_a_class_of_ones_own_is_refused():
+    class Open(sf.EdgeLevel):
+        public = (*sf.EdgeLevel.public, "arcs")
+
+    unit = Open(directed=False)
+    with pytest.raises(InputError, match="got a class of its own, Open"):
+        sf.GAP().calibrate(sf.Budget(1.0, 1e-5), unit, GRAPH.public_facts(unit))

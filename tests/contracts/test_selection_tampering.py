@@ -6,6 +6,8 @@ import pytest
 from contracts_forgery import problems, rewrite
 
 import sfumato as sf
+from sfumato.central.dpar import DPAR
+from sfumato.central.edgerand import EdgeRand
 from sfumato.graph import stochastic_block_model
 from sfumato.verify import verify
 
@@ -116,6 +118,43 @@ HIDDEN = {
 def test_the_events_of_a_losing_candidate_are_those_of_its_settings(honest, tmp_path, change, named):
     run = forge(honest, "node", tmp_path, change)
     assert f"certificate.json: candidates[{honest['node'][1]}]: {named}" in problems(run)
+
+
+def for_the_node_itself(certificate, loser):
+    certificate["releases"][0]["visible_to"] = "the node itself"
+
+
+def test_what_is_chosen_may_be_seen_by_anyone(honest, tmp_path):
+    run = forge(honest, "edge", tmp_path, for_the_node_itself)
+    assert "releases[0].visible_to: expected 'anyone', got 'the node itself'" in problems(run)
+
+
+def test_all_rules_of_a_method_hold_for_every_candidate(tmp_path):
+    """Randomized response over more outcomes costs less; a run with these settings has two."""
+    graph = stochastic_block_model(60, 2, mean_degree=5, num_features=3, seed=1).with_split()
+    tuned = sf.Tuned([EdgeRand(epochs=epochs, width=4) for epochs in (1, 2)], mean_trials=3)
+    run = tuned.calibrate(sf.Budget(4.0, 1e-5), EDGE, graph.public_facts(EDGE)).fit(graph).save(tmp_path / "run")
+    assert verify(run).problems == ()
+
+    def more_outcomes(certificate, spec):
+        for events in certificate["releases"][0]["event"]["candidates"]:
+            for event in events:
+                if event["type"] == "randomized-response":
+                    event["num_outcomes"] = 10**9
+
+    rewrite(run, more_outcomes)
+    assert "expected randomized response over 2 outcomes" in problems(run)
+
+
+def test_candidates_leave_the_same_out_of_the_claim(tmp_path, monkeypatch):
+    graph, unit = stochastic_block_model(60, 2, mean_degree=5, num_features=3, seed=1).with_split(), sf.NodeLevel()
+    candidates = [DPAR(steps=2, public_test_graph=True), DPAR(steps=3, mechanism="none")]
+    with pytest.raises(sf.errors.InputError, match="to leave the same out of the claim"):
+        sf.Tuned(candidates)
+    monkeypatch.setattr(DPAR, "limits", ())
+    plan = sf.Tuned(candidates, mean_trials=3).calibrate(sf.Budget(8.0, 1e-4), unit, graph.public_facts(unit))
+    run = plan.fit(graph).save(tmp_path / "run")
+    assert "expected a candidate with the limits of the claim that the chosen one has" in problems(run)
 
 
 def test_the_selection_itself_has_no_other_shape(honest, tmp_path):

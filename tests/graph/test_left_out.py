@@ -85,3 +85,11 @@ def test_a_named_data_set_and_a_store_have_no_columns_to_leave_out(tmp_path, cap
     assert "Expected --drop with --nodes and --edges only" in capsys.readouterr().err
     assert invoke(["train", "linear", f"--graph={tmp_path}", *out[1:]]) == 2
     assert "Expected no --drop with --graph STORE" in capsys.readouterr().err
+
+
+def test_a_column_without_a_name_stays_without_one(tmp_path):
+    nodes, edges = tmp_path / "nodes.csv", tmp_path / "edges.csv"
+    nodes.write_text("person,f\n0,1\n1,2\n2,3\n3,4\n")
+    edges.write_text("when,,person,friend\n2020,0,3,2\n2021,1,1,2\n")
+    graph = read_csv(nodes, edges, drop=["when"])
+    assert (graph.indptr.tolist(), graph.indices.tolist()) == ([0, 0, 1, 3, 4], [2, 1, 3, 2])

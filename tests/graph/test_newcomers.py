@@ -8,7 +8,7 @@ import pytest
 from sfumato.errors import DataError
 from sfumato.graph.graph import Graph
 from sfumato.graph.io import read_csv
-from sfumato.graph.newcomers import Newcomers, node_names, read_new_nodes, read_newcomers
+from sfumato.graph.newcomers import Newcomers, check_first, node_names, read_new_nodes, read_newcomers
 from sfumato.privacy.units import EdgeLevel, NoPrivacy
 
 
@@ -130,3 +130,11 @@ def test_features_without_names_are_taken_in_order(tmp_path):
     new = write(tmp_path, "id,a,year,b\n7,0.5,2004,2\n")
     nodes = read_new_nodes(trained, new, label="year")
     assert nodes.x.tolist() == [[0.5, 2.0]]
+
+
+@pytest.mark.parametrize("again", ["1.0", "1.", " 1", "+1", "1.00"])
+def test_another_spelling_of_an_id_is_no_newcomer(again):
+    old = Graph.from_edges([0], [1], 2, directed=False)
+    new = Graph.from_edges([0], [1], 2, directed=False, node_ids=np.array([again, "x10"]))
+    with pytest.raises(DataError, match="was there before"):
+        check_first(new, [old])

@@ -219,10 +219,14 @@ def pair_weights(
         bounds: public bounds on the arcs out and in of each node, int64 [num_nodes].
         directed: whether the graph is declared directed.
 
+    Raises:
+        InputError: a node has more arcs than its bound.
+
     >>> both = np.array([0, 1, 2]), np.array([1, 0], np.int32)
     >>> [part.tolist() for part in pair_weights(*both, np.ones(2, bool), np.array([1, 4]), directed=False)]
     [[0], [1], [16777216]]
     """
+    check_bounds(bounds, indptr, indices)
     owners = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
     used = sends[owners] & sends[indices] & ((owners != indices) if directed else (owners < indices))
     first, second = owners[used], indices[used].astype(np.int64)

@@ -77,8 +77,8 @@ class Tuned(CuratorMethod):
         mean_trials: expected number of trials, in (1, 10000].
 
     Raises:
-        InputError: candidates of several methods, or of one that scores pairs, fewer than 2 or more than 1000, or one twice; an
-            unknown rule; a mean out of range.
+        InputError: candidates of several methods, or of one that scores pairs, fewer than 2 or more than 1000, or one twice, or
+            with other limits of the claim than another; an unknown rule; a mean out of range.
 
     >>> from sfumato.central.gap import GAP
     >>> from sfumato.graph.graph import PublicFacts
@@ -110,6 +110,13 @@ class Tuned(CuratorMethod):
             name = self.candidates[0].name
             raise fail(
                 "candidates", name, "to be settings of a method that scores nodes", "Trials count right classes."
+            )
+        if len({candidate.limits for candidate in self.candidates}) > 1:
+            raise fail(
+                "candidates",
+                self.candidates,
+                "to leave the same out of the claim",
+                "All trials are scored, so what one candidate declares public counts for the choice. Tune them apart.",
             )
         check_rule(self.rule, self.mean_trials)
         object.__setattr__(self, "card", self.candidates[0].card)  # what leaves is a run of their method

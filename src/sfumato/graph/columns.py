@@ -59,11 +59,10 @@ def id_name(names: list[str], how: Reading, schema: Schema, place: str) -> str:
     Raises:
         DataError: no column has a name, or the names look like values.
     """
-    names = left(names, how)
+    own, names = left(named(names), how), left(names, how)
     said = known(names, how.id_column or schema.id, place) or usual_id(names)
     if said is not None:
         return said
-    own = named(names)
     _check_header(own, 1, place, "id,...", "name the column of ids with id_column (id in the schema)")
     return own[0]
 
@@ -84,11 +83,10 @@ def edge_names(names: list[str], how: Reading, place: str) -> tuple[str, str]:
     Raises:
         DataError: fewer than two columns have a name, one that is named is not there, or the names look like values.
     """
-    names = left(names, how)
+    own, names = left(named(names), how), left(names, how)
     source, target = known(names, how.source, place), known(names, how.target, place)
     if source and target:
         return source, target
-    own = named(names)
     found = usual_ends(names)
     if found is None:
         _check_header(own, 2, place, "source,target", "name the columns of ends with source and target")

@@ -6,6 +6,7 @@ was absent, when the graph was read, and an earlier release may have said so.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _TEST = 2
+_WHOLE = re.compile(r"^\+?(-?\d+)(\.0*)?$")
 _BOOLEAN = ("false", "true")
 _TRUTHS = dict.fromkeys(("false", "f", "no", "n", "0"), "false") | dict.fromkeys(("true", "t", "yes", "y", "1"), "true")
 
@@ -109,13 +111,18 @@ def check_first(nodes: Graph, known: Sequence[Graph]) -> None:
     Raises:
         DataError: an id of ``nodes`` is not new.
     """
-    seen = {name for graph in known for name in node_names(graph)}
-    again = next((name for name in node_names(nodes) if name in seen), None)
+    seen = {_folded(name) for graph in known for name in node_names(graph)}
+    again = next((name for name in node_names(nodes) if _folded(name) in seen), None)
     if again is not None:
         raise DataError(
             f"Expected nodes that arrive for the first time, but {again!r} was there before. What the graph says of it is "
             "released already. Leave it out."
         )
+
+
+def _folded(name: str) -> str:
+    """An id as every table would write it: 54 and 54.0 are one person, whatever else their tables hold."""
+    return _WHOLE.sub(r"\1", name.strip())
 
 
 def node_names(graph: Graph) -> list[str]:

@@ -18,7 +18,7 @@ from sfumato.graph.schema import CATEGORIES
 from sfumato.graph.targets import MULTILABEL, RANGE
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.events import MOST
-from sfumato.privacy.units import Unit
+from sfumato.privacy.units import UNITS, Unit
 from sfumato.record.ledger import OWN
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def under(unit: Unit, public: PublicFacts) -> PublicFacts:
     goes through here, whoever makes it. ``public`` are the facts of the graph.
 
     Raises:
-        InputError: they were made for another unit, or hold what is protected under this one.
+        InputError: they were made for another unit, or hold what is protected under this one; or the unit is of no known class.
 
     >>> from sfumato.privacy.units import EdgeLevel, NodeLevel
     >>> facts = PublicFacts(4, 3, 2, 2, directed=False, untrained_classes=1, unit=EdgeLevel(directed=False))
@@ -154,6 +154,11 @@ def under(unit: Unit, public: PublicFacts) -> PublicFacts:
     Traceback (most recent call last):
     sfumato.errors.InputError: Expected public facts that were made for NodeLevel(max_out_degree=None, ...), got those of EdgeL...
     """
+    if type(unit) not in UNITS:
+        raise InputError(
+            f"Expected unit to be one of {', '.join(kind.__name__ for kind in UNITS)}, got a class of its own, "
+            f"{type(unit).__name__}: what is public under it has no proof. Use one of these."
+        )
     if public.unit is not None and public.unit != unit:
         raise InputError(
             f"Expected public facts that were made for {unit}, got those of {public.unit}: what is public there may be protected "

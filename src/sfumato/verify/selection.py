@@ -43,6 +43,8 @@ def selection_faults(certificate: Certificate, rules: Rules, released: Tensors, 
         yield f"{where}releases: expected one selection, named tuned, of shape [1], and nothing beside it"
         return
     yield from (f"{where}{text}" for text in _unscored(certificate, rules))
+    if releases[0]["visible_to"] != Planned.seen_by:
+        yield f"{where}releases[0].visible_to: expected {Planned.seen_by!r}, got {plain(repr(releases[0]['visible_to']))}"
     if certificate["composition"]["builds_on"]:
         yield f"{where}composition.builds_on: expected none, since each trial of a selection trains its own weights"
     own = canonical({"method": certificate["method"], "settings": certificate["settings"]})
@@ -57,10 +59,10 @@ def selection_faults(certificate: Certificate, rules: Rules, released: Tensors, 
     draws, strange = 0, False
     for index, (candidate, events) in enumerate(zip(candidates, trials, strict=True)):
         alone = {**certificate, "settings": candidate["settings"], "releases": []}
-        faults = list(_trial_faults(alone, rules, candidate["method"], events))
+        faults = list(_trial_faults(alone, rules, candidate["method"], events, certificate["settings"]))
         if not faults:
             alone["releases"] = _trial_releases(alone, rules, events)
-            faults = list(release_faults(alone, rules))
+            faults = [*release_faults(alone, rules), *rules.faults(alone)]
             draws = max(draws, _draws(alone))
         yield from (f"{where}candidates[{index}]: {fault.removeprefix(where)}" for fault in faults)
         strange = strange or bool(faults)
@@ -96,14 +98,21 @@ def _draws(alone: Certificate) -> int:
     return 1 + _scores(alone) + spent
 
 
-def _trial_faults(alone: Certificate, rules: Rules, method: str, events: list[Event]) -> Iterator[str]:
-    """Yield a problem for settings that are not the method's, or events that are not one for each release and the score."""
+def _trial_faults(
+    alone: Certificate, rules: Rules, method: str, events: list[Event], chosen: dict[str, Any]
+) -> Iterator[str]:
+    """Yield a problem for settings that are not the method's, or events that are not one for each release and the score.
+
+    Candidates have the limits of the claim that the ``chosen`` settings have: all trials are scored, whichever is chosen.
+    """
     if method != alone["method"]:
         yield f"method: expected {alone['method']}, got {plain(method)}"
     strange = list(rules.setting_faults(alone))
     yield from strange
     if strange:
         return  # releases follow from the settings
+    if rules.caveats(alone) != rules.caveats({**alone, "settings": chosen}):
+        yield "settings: expected a candidate with the limits of the claim that the chosen one has, since scores of all count"
     expected = [*(one.name for one in rules.releases(alone)), *["score"] * _scores(alone)]
     if len(events) != len(expected):
         yield f"events: expected {len(expected)}, of {expected}, as method and settings imply, got {len(events)}"
