@@ -253,10 +253,10 @@ def test_roles_of_newcomers_are_all_the_same_and_tell_nothing():
     assert (facts.num_train, facts.split, facts.assumed) == (0, None, ())
 
 
-def test_a_unit_of_a_class_of_ones_own_is_refused():
+def test_a_unit_that_bears_the_name_of_another_is_refused():
     class Open(sf.EdgeLevel):
         public = (*sf.EdgeLevel.public, "arcs")
 
     unit = Open(directed=False)
-    with pytest.raises(InputError, match="got a class of its own, Open"):
+    with pytest.raises(InputError, match="got one of class Open"):
         sf.GAP().calibrate(sf.Budget(1.0, 1e-5), unit, GRAPH.public_facts(unit))

@@ -146,7 +146,7 @@ def under(unit: Unit, public: PublicFacts) -> PublicFacts:
     goes through here, whoever makes it. ``public`` are the facts of the graph.
 
     Raises:
-        InputError: they were made for another unit, or hold what is protected under this one; or the unit is of no known class.
+        InputError: they are of another unit, or hold what is protected; or the unit bears the name of another.
 
     >>> from sfumato.privacy.units import EdgeLevel, NodeLevel
     >>> facts = PublicFacts(4, 3, 2, 2, directed=False, untrained_classes=1, unit=EdgeLevel(directed=False))
@@ -154,10 +154,10 @@ def under(unit: Unit, public: PublicFacts) -> PublicFacts:
     Traceback (most recent call last):
     sfumato.errors.InputError: Expected public facts that were made for NodeLevel(max_out_degree=None, ...), got those of EdgeL...
     """
-    if type(unit) not in UNITS:
+    if type(unit) not in UNITS and unit.name in {kind.name for kind in UNITS}:
         raise InputError(
-            f"Expected unit to be one of {', '.join(kind.__name__ for kind in UNITS)}, got a class of its own, "
-            f"{type(unit).__name__}: what is public under it has no proof. Use one of these."
+            f"Expected unit {unit.name!r} to be of the library's own class, got one of class {type(unit).__name__}, which bears "
+            "the name of a unit whose proofs it may break. Use the unit itself, or give the new one a name of its own."
         )
     if public.unit is not None and public.unit != unit:
         raise InputError(
