@@ -164,6 +164,7 @@ def test_a_method_has_a_proof_where_its_card_says_so(monkeypatch):
 class Answers(Households):
     """Households whose labels are public."""
 
+    name: ClassVar[str] = "answers"
     public: ClassVar[tuple[str, ...]] = ("node_ids", "roles", "labels")
 
 

@@ -18,7 +18,7 @@ from sfumato.graph.schema import CATEGORIES
 from sfumato.graph.targets import MULTILABEL, RANGE
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.events import MOST
-from sfumato.privacy.units import UNITS, Unit
+from sfumato.privacy.units import Unit, check_own_name
 from sfumato.record.ledger import OWN
 
 if TYPE_CHECKING:
@@ -154,11 +154,7 @@ def under(unit: Unit, public: PublicFacts) -> PublicFacts:
     Traceback (most recent call last):
     sfumato.errors.InputError: Expected public facts that were made for NodeLevel(max_out_degree=None, ...), got those of EdgeL...
     """
-    if type(unit) not in UNITS and unit.name in {kind.name for kind in UNITS}:
-        raise InputError(
-            f"Expected unit {unit.name!r} to be of the library's own class, got one of class {type(unit).__name__}, which bears "
-            "the name of a unit whose proofs it may break. Use the unit itself, or give the new one a name of its own."
-        )
+    check_own_name(unit)
     if public.unit is not None and public.unit != unit:
         raise InputError(
             f"Expected public facts that were made for {unit}, got those of {public.unit}: what is public there may be protected "

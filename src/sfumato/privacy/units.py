@@ -15,6 +15,7 @@ from dataclasses import fields as dataclass_fields
 from typing import Any, ClassVar, Literal
 
 from sfumato._validate import check_choice, check_int, fail
+from sfumato.errors import InputError
 from sfumato.privacy._class_units import ClassLevel as ClassLevel
 from sfumato.privacy._class_units import SubclassLevel as SubclassLevel
 from sfumato.privacy._unit import EDGE_PUBLIC
@@ -245,6 +246,21 @@ def class_named(name: object) -> type[Unit]:
     """
     classes = {unit.name: unit for unit in UNITS}
     return classes[check_choice(tuple(classes), unit=name)]
+
+
+def check_own_name(unit: Unit) -> None:
+    """Refuse a ``unit`` that bears the name of another: certificates and the verifier would take it for that one.
+
+    Raises:
+        InputError: its class is not the one that :data:`UNITS` holds under its name.
+
+    >>> check_own_name(EdgeLevel(directed=False))
+    """
+    if type(unit) not in UNITS and unit.name in {kind.name for kind in UNITS}:
+        raise InputError(
+            f"Expected unit {unit.name!r} to be of the library's own class, got one of class {type(unit).__name__}, which bears "
+            "the name of a unit whose proofs it may break. Use the unit itself, or give the new one a name of its own."
+        )
 
 
 def class_for(text: str) -> type[Unit]:
