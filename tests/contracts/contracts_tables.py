@@ -61,8 +61,9 @@ def random_tables(seed: int) -> Tables:
         f"{kind}{at}": _column(rng, kind, count)
         for at, kind in enumerate(rng.choices(list(_MADE), k=rng.randint(1, 4)))
     }
-    if rng.random() < 0.3:
-        columns["height, cm"] = _column(rng, "float", count)
+    for name in ("height, cm", "a;b", "column1"):
+        if rng.random() < 0.3:
+            columns[name] = _column(rng, "float", count)
     how = {"label": "year", "directed": rng.random() < 0.5}
     columns["year"] = _column(rng, rng.choice(("whole label", "word")), count)
     columns = dict(rng.sample(list(columns.items()), len(columns)))
@@ -145,7 +146,7 @@ def _schema(rng, columns):
 def meant(tables: Tables) -> dict:
     """Return the graph that the tables stand for, by rules written anew: names, features, classes, labels and arcs."""
     schema = tables.how.get("schema", {})
-    names, parts = [], []
+    names, parts, there = [], [], np.zeros(len(tables.ids), bool)
     for name, made in tables.nodes.items():
         if name in ("id", "year"):
             continue
@@ -153,11 +154,13 @@ def meant(tables: Tables) -> dict:
         if made.kind in ("whole", "float"):
             names.append(name)
             parts.append(_meant_number(made.values, declared))
+            there |= [one is not None for one in made.values]
             continue
         words = [str(one).lower() if isinstance(one, bool) else one for one in made.values]
         listed = declared.get("categories") or sorted({"false", "true"} if made.kind == "bool" else {*words} - {None})
         names += [f"{name}={word}" for word in listed]
         parts += [[float(one == word) for one in words] for word in listed]
+        there |= [one in listed for one in words]
     labels = tables.nodes["year"].values
     classes = schema.get("classes") or [str(one) for one in sorted({*labels} - {None})]
     y = [-1 if one is None else classes.index(str(one)) for one in labels]
@@ -166,7 +169,7 @@ def meant(tables: Tables) -> dict:
         (at[s], at[t]) for s, t in zip(tables.edges["from"].values, tables.edges["to"].values, strict=True) if s != t
     }
     arcs |= set() if tables.how["directed"] else {(t, s) for s, t in arcs}
-    x = np.array(parts, np.float64).T.astype(np.float32)
+    x = np.array(parts, np.float64).T.astype(np.float32) * there[:, None]  # a row without any value is zero
     return {
         "ids": tables.ids,
         "names": tuple(names),
@@ -196,7 +199,7 @@ def read_as(graph) -> dict:
 
 
 def write_csv(path: Path, columns: dict[str, Made], rng: random.Random) -> Path:
-    """Write a CSV file in one of the ways that programs write them: delimiter, quotes, line ends, byte order mark, gzip."""
+    """Write a CSV file as programs write them: delimiter, quotes, line ends, comments, byte order mark, gzip."""
     mark, end = rng.choice(",;|\t"), rng.choice(("\n", "\r\n"))
     always, padded, last = rng.random() < 0.3, rng.random() < 0.2, rng.choice((end, ""))
 
@@ -211,6 +214,10 @@ def write_csv(path: Path, columns: dict[str, Made], rng: random.Random) -> Path:
         mark.join(cell(text, made.kind) for text, made in zip(row, columns.values(), strict=True))
         for row in zip(*(made.texts for made in columns.values()), strict=True)
     ]
+    if rng.random() < 0.2 and len(columns) > 1 and not any(row.startswith("#") for row in rows):
+        rows[0] = f"#{rows[0]}"
+    elif rng.random() < 0.2:
+        rows = [part for row in rows for part in ("", row)]
     encoded = (end.join(rows) + last).encode(rng.choice(("utf-8", "utf-8-sig")))
     if rng.random() < 0.2:
         path, encoded = path.with_suffix(".csv.gz"), gzip.compress(encoded)

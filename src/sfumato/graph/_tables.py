@@ -13,6 +13,7 @@ from typing import Any
 from sfumato._optional import require
 from sfumato.errors import DataError, MemoryLimitError
 from sfumato.graph import _csv
+from sfumato.graph._form import Form, form_of
 from sfumato.graph.documents import Documents
 
 _ROWS = 1 << 16
@@ -33,9 +34,22 @@ def file_table(path: str | Path) -> Any:
     return FileTable(path).whole()
 
 
-def first_row(path: str | Path) -> int:
-    """Return the number of the first row of values in a file, as errors count: in a CSV file, after the row of names."""
-    return 1 if is_parquet(path) else _csv.form_of(existing(path)).first_row
+def counted(row: int) -> int:
+    """Return the number of a row in errors, where rows are counted from 1 on.
+
+    >>> counted(0)
+    1
+    """
+    return row + 1
+
+
+def numbering(path: str | Path) -> Callable[[int], int]:
+    """Return what gives the number of a row of values in errors: in a CSV file that of its line, as an editor counts."""
+    return counted if is_parquet(path) else partial(_line, existing(path))
+
+
+def _line(path: Path, row: int) -> int:
+    return form_of(path).number(row)
 
 
 class FileTable:
@@ -52,7 +66,7 @@ class FileTable:
     ) -> None:
         self.path, self._config = path, dict(config or {})
         self.place = str(existing(path))
-        self._form = None if is_parquet(path) else _csv.form_of(Path(path))
+        self._form = None if is_parquet(path) else form_of(Path(path))
         self.num_rows: int | None = None
         if self._form is not None:
             import pyarrow as pa
@@ -69,7 +83,7 @@ class FileTable:
         check_names(self.column_names, self.place)
         self.types = dict(zip(self.column_names, kinds, strict=True))
         self._inner = dict(zip(self.column_names, inner, strict=True))
-        self.first_row = 1 if self._form is None else self._form.first_row
+        self.number = counted if self._form is None else self._form.number
 
     def whole(self) -> Any:
         """Return all columns as an Arrow table."""
@@ -170,7 +184,7 @@ def _literal(path: str | Path) -> str:
     return re.sub(r"[*?\[]", r"[\g<0>]", str(existing(path)))
 
 
-def guarded(read: Callable[[], Any], place: str, form: _csv.Form | None = None) -> Any:
+def guarded(read: Callable[[], Any], place: str, form: Form | None = None) -> Any:
     """Run a reader; what DuckDB says of files and columns becomes an error about ``place``.
 
     ``form`` is that of a CSV file, whose rows are read in another way if DuckDB refuses them.

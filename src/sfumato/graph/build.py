@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from sfumato.errors import DataError, SchemaError
-from sfumato.graph._tables import FileTable, check_names, known
+from sfumato.graph._tables import FileTable, check_names, counted, known
 from sfumato.graph.columns import check_ends, check_words, edge_names, feature_names, id_name
 from sfumato.graph.graph import Graph
 from sfumato.graph.reading import Nodes as Nodes
@@ -19,10 +20,14 @@ from sfumato.graph.schema import Schema, label_columns
 from sfumato.graph.unique import NAMES, nearly_one_each
 from sfumato.graph.weights import Weighed
 
+Numbers = Callable[[int], int]
+"""Gives the number of a row in errors; rows of values are counted from 0."""
 _BATCH = 1 << 22
 
 
-def build_graph(nodes: Any, edges: Any, how: Reading, places: tuple[str, str], rows: tuple[int, int] = (1, 1)) -> Graph:
+def build_graph(
+    nodes: Any, edges: Any, how: Reading, places: tuple[str, str], numbers: tuple[Numbers, Numbers] = (counted, counted)
+) -> Graph:
     """Build a graph from two tables, each an Arrow table or a :class:`sfumato.graph._tables.FileTable`.
 
     Args:
@@ -30,13 +35,13 @@ def build_graph(nodes: Any, edges: Any, how: Reading, places: tuple[str, str], r
         edges: the edge table.
         how: what the columns mean.
         places: name the two tables in errors.
-        rows: the numbers of their first rows in errors.
+        numbers: give the numbers of their rows in errors.
 
     Raises:
         DataError: a table is empty, lacks a column, or holds what does not fit.
         SchemaError: a table does not fit the schema.
     """
-    found = read_facts(nodes, how, places[0], rows[0])
+    found = read_facts(nodes, how, places[0], numbers[0])
     if how.told is not None:
         from sfumato.graph.described import edge_columns, node_columns
 
@@ -45,7 +50,7 @@ def build_graph(nodes: Any, edges: Any, how: Reading, places: tuple[str, str], r
     x, outside = _features(nodes, found)
     num_nodes, directed = len(found.ids), direction(how)
     runs, read, kept, weighed = [], 0, 0, Weighed(how.weight)
-    for source, target, weights in edge_batches(edges, Places(found.ids), how, places, rows[1]):
+    for source, target, weights in edge_batches(edges, Places(found.ids), how, places, numbers[1]):
         weighed.append(source, target, weights)
         keys = arc_keys(source, target, num_nodes, directed=directed, self_loops=how.self_loops, first=read)
         read, kept = read + len(source), kept + len(keys) // (1 if directed else 2)
@@ -64,14 +69,14 @@ def build_graph(nodes: Any, edges: Any, how: Reading, places: tuple[str, str], r
     return Graph.from_sorted(indptr, indices, directed=directed, **fields)
 
 
-def read_facts(nodes: Any, how: Reading, place: str, first_row: int) -> Nodes:
+def read_facts(nodes: Any, how: Reading, place: str, number: Numbers) -> Nodes:
     """Read ids, labels, roles, bounds and the layout of features; ``place`` names the table in errors.
 
     Args:
         nodes: the node table.
         how: what the columns mean.
         place: names the table in errors.
-        first_row: the number of row 0 in errors.
+        number: gives the number of a row in errors.
 
     Raises:
         DataError: the table is empty, lacks a column, or holds what does not fit.
@@ -86,7 +91,7 @@ def read_facts(nodes: Any, how: Reading, place: str, first_row: int) -> Nodes:
     check_names(names, place)
     id_column = id_name(names, how, schema, place)
     ids = encode.encode_ids(nodes.column(id_column), f"column {id_column!r} of {place}", floats=True)
-    _check_unique(ids, id_column, place, first_row)
+    _check_unique(ids, id_column, place, number)
     id_array = ids.to_numpy(zero_copy_only=False)
     id_array = id_array.astype(str) if id_array.dtype == object else id_array
     labels = [name for name in label_columns(how.label or schema.label) if known(names, name, place)]
@@ -216,7 +221,7 @@ class Places:
 
 
 def edge_batches(
-    edges: Any, nodes: Places, how: Reading, places: tuple[str, str], first_row: int, rows: int = 0, skip: int = 0
+    edges: Any, nodes: Places, how: Reading, places: tuple[str, str], number: Numbers, rows: int = 0, skip: int = 0
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
     """Yield the numbers of both ends of edges and their weights (None where none are declared), rows after rows.
 
@@ -225,7 +230,7 @@ def edge_batches(
         nodes: the numbers of nodes.
         how: what the columns mean.
         places: name the nodes and the edge table in errors.
-        first_row: the number of row 0 in errors.
+        number: gives the number of a row in errors.
         rows: how many rows a batch has; 0 takes the usual number.
         skip: how many rows are left out.
 
@@ -253,18 +258,18 @@ def edge_batches(
                 row = int(np.argmin(codes))
                 problem = "an unknown node" if values[row].is_valid else "no node"
                 raise DataError(
-                    f"Expected every edge to link nodes of {places[0]}, but row {row + skip + first_row} of {places[1]} has "
+                    f"Expected every edge to link nodes of {places[0]}, but row {number(row + skip)} of {places[1]} has "
                     f"{problem} in column {column!r}. Add the node or remove the edge. Ends are read from "
                     f"the columns {' and '.join(map(repr, names))}: if others are meant, put them first."
                 )
             ends.append(codes)
-        row = skip + first_row
-        yield ends[0], ends[1], encode.encode_weights(weight, part.column(weight), places[1], row) if weight else None
+        here = partial(_shifted, number, skip)
+        yield ends[0], ends[1], encode.encode_weights(weight, part.column(weight), places[1], here) if weight else None
         skip += part.num_rows
 
 
 def endpoints(
-    edges: Any, ids: Any, how: Reading, places: tuple[str, str], first_row: int
+    edges: Any, ids: Any, how: Reading, places: tuple[str, str], number: Numbers
 ) -> tuple[np.ndarray, np.ndarray]:
     """Find the numbers of both ends of every edge of an Arrow table.
 
@@ -273,21 +278,25 @@ def endpoints(
         ids: of the nodes, in the order of their numbers.
         how: what the columns mean.
         places: name the nodes and the edge table in errors.
-        first_row: the number of row 0 in errors.
+        number: gives the number of a row in errors.
 
     Raises:
         DataError: an end is missing, or no node has its id.
     """
-    return next(edge_batches(edges, Places(ids), how, places, first_row))[:2]
+    return next(edge_batches(edges, Places(ids), how, places, number))[:2]
 
 
-def _check_unique(ids: Any, column: str, place: str, first_row: int) -> None:
+def _shifted(number: Numbers, first: int, row: int) -> int:
+    return number(first + row)
+
+
+def _check_unique(ids: Any, column: str, place: str, number: Numbers) -> None:
     if ids.null_count:
         from sfumato.graph.cells import MISSING
 
         row = int(np.argmax(ids.is_null().to_numpy(zero_copy_only=False)))
         raise DataError(
-            f"Expected an id in every row of {place}, but row {row + first_row} has none in column {column!r}. Fill it; "
+            f"Expected an id in every row of {place}, but row {number(row)} has none in column {column!r}. Fill it; "
             f"a cell counts as missing if it is empty, or one of {', '.join(MISSING)}."
         )
     from sfumato.graph._arrow import positions
@@ -298,7 +307,7 @@ def _check_unique(ids: Any, column: str, place: str, first_row: int) -> None:
         row = int(again[0])
         raise DataError(
             f"Expected every node once, but column {column!r} of {place} has {ids[row].as_py()!r} in rows "
-            f"{int(first[row]) + first_row} and {row + first_row}. Remove one of them."
+            f"{number(int(first[row]))} and {number(row)}. Remove one of them."
         )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import DataError, SchemaError
-from sfumato.graph._csv import looks_like_number
+from sfumato.graph._form import looks_like_number
 from sfumato.graph._tables import known
 
 if TYPE_CHECKING:
@@ -21,19 +21,18 @@ if TYPE_CHECKING:
 _ID_NAMES = ("id", "node_id", "node", "nodeid")
 _SOURCE_NAMES = ("source", "src", "from", "u", "node1", "node_1", "source_id", "from_id", "fromnodeid", "from_node_id")
 _TARGET_NAMES = ("target", "dst", "to", "v", "node2", "node_2", "target_id", "to_id", "tonodeid", "to_node_id")
-_UNNAMED = re.compile(r"\s*|Unnamed: (?P<pandas>\d+)|column(?P<duckdb>\d+)|__index_level_\d+__")
+_UNNAMED = re.compile(r"\s*|Unnamed: (\d+)|__index_level_\d+__")
 _NAMES_FIRST = "If the first row holds values, add a row of names before it, such as "
 
 
 def has_name(names: Sequence[str], place: int) -> bool:
-    """Say whether a column has a name of its own: not that of an index, or one that a tool made of its place.
+    """Say whether a column has a name of its own: not that of an index, or what pandas says where there is none.
 
-    >>> [has_name(["Unnamed: 0", "id", "column7"], place) for place in range(3)]
-    [False, True, True]
+    >>> [has_name(["Unnamed: 0", "id", "Unnamed: 7", "column3"], place) for place in range(4)]
+    [False, True, True, True]
     """
     found = _UNNAMED.fullmatch(names[place])
-    number = found and (found["pandas"] or found["duckdb"])
-    return not found or (number is not None and int(number) != place)
+    return not found or (found[1] is not None and int(found[1]) != place)
 
 
 def named(names: Sequence[str]) -> list[str]:

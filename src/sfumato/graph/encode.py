@@ -5,7 +5,7 @@ Features and labels are protected under some units: no error here holds a value,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -198,14 +198,14 @@ def encode_texts(name: str, column: pa.ChunkedArray) -> list[str]:
     return texts
 
 
-def encode_weights(name: str, column: pa.ChunkedArray, place: str, first_row: int) -> np.ndarray:
+def encode_weights(name: str, column: pa.ChunkedArray, place: str, number: Callable[[int], int]) -> np.ndarray:
     """Encode a column of weights of edges as float64 [num_rows], and refuse a row without one.
 
     Args:
         name: the name of the column.
         column: one number >= 0 for each edge.
         place: names the edge table in errors.
-        first_row: the number of row 0 in errors.
+        number: gives the number of a row in errors.
 
     Raises:
         DataError: the column holds something else than numbers, or a weight is missing, negative or infinite.
@@ -216,10 +216,10 @@ def encode_weights(name: str, column: pa.ChunkedArray, place: str, first_row: in
     found = numbers(column)
     if found is None:
         raise DataError(
-            f"Expected column {name!r} of {place} to hold numbers, but row {no_number(column) + first_row} has something else. "
+            f"Expected column {name!r} of {place} to hold numbers, but row {number(no_number(column))} has something else. "
             "Correct the row, or name another column."
         )
-    return check_values(found, name, place, first_row)
+    return check_values(found, name, place, number)
 
 
 def encode_bounds(name: str, column: pa.ChunkedArray, ids: np.ndarray) -> np.ndarray:

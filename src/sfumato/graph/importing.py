@@ -22,7 +22,7 @@ from sfumato._files import PARTIAL, finish_folder, sync_file, write_json
 from sfumato._validate import fail
 from sfumato.errors import DataError, InputError, MemoryLimitError, SfumatoError
 from sfumato.graph._arrow import counted
-from sfumato.graph._tables import FileTable, existing, first_row, is_parquet
+from sfumato.graph._tables import FileTable, existing, is_parquet, numbering
 from sfumato.graph.build import Nodes, Places, Reading, direction, edge_batches, feature_blocks, read_facts
 from sfumato.graph.described import edge_columns, mostly_outside, node_columns
 from sfumato.graph.dropped import check_drop, tell_outside
@@ -157,7 +157,7 @@ class _Import:
         table = self._table()
         ends = [name for path in self.edges for name in FileTable(path, config=self.config).column_names]
         check_drop(self.how.left_out, table.column_names, ends, (str(self.nodes), str(self.edges[0])))
-        found = read_facts(table, self.how, str(self.nodes), first_row(self.nodes))
+        found = read_facts(table, self.how, str(self.nodes), numbering(self.nodes))
         if self.how.told is not None:
             self._tell(table, found)
         if "features" not in self.done:
@@ -236,12 +236,12 @@ class _Import:
 
     def _ends(self, places: Places, first: int, skip: int) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         rows = min(_ROWS, self._most // 8)
-        for number, path in enumerate(self.edges[first:], start=first):
+        for at, path in enumerate(self.edges[first:], start=first):
             table = FileTable(path, self.config)
-            named, row = (str(self.nodes), str(path)), table.first_row
-            done = skip if number == first else 0
-            for source, target, _ in edge_batches(table, places, self.how, named, row, rows, done):
-                yield number, source, target
+            named, number = (str(self.nodes), str(path)), table.number
+            done = skip if at == first else 0
+            for source, target, _ in edge_batches(table, places, self.how, named, number, rows, done):
+                yield at, source, target
                 done += len(source)
                 self.report(f"sort {path.name}", done, table.num_rows or done + 1)
 

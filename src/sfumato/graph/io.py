@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato._optional import require
-from sfumato.graph._tables import FileTable, documents_of, existing, file_table, first_row, guarded, table
-from sfumato.graph.build import Reading, build_graph, read_facts
+from sfumato.graph._tables import FileTable, counted, documents_of, existing, file_table, guarded, numbering, table
+from sfumato.graph.build import Numbers, Reading, build_graph, read_facts
 from sfumato.graph.columns import edge_names, unread
 from sfumato.graph.described import edge_columns, mostly_outside, node_columns
 from sfumato.graph.dropped import check_drop, tell_dropped, tell_outside
@@ -102,8 +102,8 @@ def read_csv(
         label, Schema.read(schema), directed, id_column, role, features, source, target, self_loops, name, text,
         text_features, report, edge_weight, max_weight, told, drop,
     )  # fmt: skip
-    rows = first_row(nodes), first_row(edges)
-    return read_tables(read_nodes(nodes), read_edges(edges), how, (str(nodes), str(edges)), rows)
+    numbers = numbering(nodes), numbering(edges)
+    return read_tables(read_nodes(nodes), read_edges(edges), how, (str(nodes), str(edges)), numbers)
 
 
 def read_parquet(nodes: str | Path, edges: str | Path, **how: Any) -> Graph:
@@ -114,14 +114,16 @@ def read_parquet(nodes: str | Path, edges: str | Path, **how: Any) -> Graph:
     return read_tables(FileTable(nodes), FileTable(edges), Reading(**how), (str(nodes), str(edges)))
 
 
-def read_tables(nodes: Any, edges: Any, how: Reading, places: tuple[str, str], rows: tuple[int, int] = (1, 1)) -> Graph:
+def read_tables(
+    nodes: Any, edges: Any, how: Reading, places: tuple[str, str], numbers: tuple[Numbers, Numbers] = (counted, counted)
+) -> Graph:
     """Build a graph from two tables, ``nodes`` and ``edges``, and name the columns of edges that are not read.
 
-    ``how`` says what their columns mean, ``places`` names the tables in messages, and ``rows`` are the numbers
-    of their first rows there.
+    ``how`` says what their columns mean, ``places`` names the tables in messages, and ``numbers`` give the
+    numbers of their rows there.
     """
     check_drop(how.left_out, nodes.column_names, edges.column_names, places)
-    graph = build_graph(nodes, edges, how, places, rows)
+    graph = build_graph(nodes, edges, how, places, numbers)
     ends = edge_names(edges.column_names, how, places[1])
     used = {*ends, *(how.weight or ()), *how.left_out}
     tell_dropped(unread(edges.column_names, [*used]), places[1], 2, weighted=bool(how.weight))
@@ -133,7 +135,7 @@ def read_tables(nodes: Any, edges: Any, how: Reading, places: tuple[str, str], r
 
 
 def describe_tables(
-    nodes: Any, edges: Any, how: Reading, places: tuple[str, str], rows: tuple[int, int] = (1, 1)
+    nodes: Any, edges: Any, how: Reading, places: tuple[str, str], numbers: tuple[Numbers, Numbers] = (counted, counted)
 ) -> tuple[tuple[ReadColumn, ...], tuple[ReadColumn, ...]]:
     """Return what each column of a node table and of an edge table is taken for, without building features or arcs.
 
@@ -142,7 +144,7 @@ def describe_tables(
         edges: such a table.
         how: what the columns mean.
         places: name the two tables in errors.
-        rows: the numbers of their first rows in errors.
+        numbers: give the numbers of their rows in errors.
 
     Raises:
         DataError: a table is empty, lacks a column, or holds what does not fit.
@@ -157,7 +159,7 @@ def describe_tables(
     age feature number None 1
     year label category 2 0
     """
-    found = read_facts(nodes, how, places[0], rows[0])
+    found = read_facts(nodes, how, places[0], numbers[0])
     return node_columns(nodes, how, places[0], found), edge_columns(edges.column_names, how, places[1], found.ids)
 
 
@@ -191,7 +193,7 @@ def read_texts(
     declared = Schema(id=Schema.read(schema).id)
     how = Reading(schema=declared, features=(), text=text, text_features=text_features, report=report)
     none = pa.table({name: pa.array([], pa.large_string()) for name in ("source", "target")})
-    return read_tables(read_nodes(nodes), none, how, (str(nodes), "no edges"), (first_row(nodes), 1))
+    return read_tables(read_nodes(nodes), none, how, (str(nodes), "no edges"), (numbering(nodes), counted))
 
 
 def read_edges(path: str | Path) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import DataError
 from sfumato.graph import build, columns, io
-from sfumato.graph._tables import first_row
+from sfumato.graph._tables import counted, numbering
 from sfumato.graph.schema import Schema
 
 if TYPE_CHECKING:
@@ -61,6 +61,6 @@ def read_alone(
     declared = declared if features else replace(declared, columns={}, num_features=None)
     how = build.Reading(label=label, schema=declared, features=None if features else ())
     none: Any = pa.table({name: pa.array([], pa.large_string()) for name in ("source", "target")})
-    graph = build.build_graph(io.read_nodes(nodes), none, how, (str(nodes), "no edges"), (first_row(nodes), 1))
+    graph = build.build_graph(io.read_nodes(nodes), none, how, (str(nodes), "no edges"), (numbering(nodes), counted))
     ids = graph.node_ids
     return replace(graph, node_ids=None if ids is None else ids.astype(str))

@@ -7,7 +7,7 @@ was absent, when the graph was read, and an earlier release may have said so.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,7 +52,9 @@ class Newcomers(Graph):
     reach_indices: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
 
     @classmethod
-    def join(cls, nodes: Graph, known: Sequence[Graph], source: Any, target: Any, first_row: int = 0) -> Newcomers:
+    def join(
+        cls, nodes: Graph, known: Sequence[Graph], source: Any, target: Any, number: Callable[[int], int] = int
+    ) -> Newcomers:
         """Join nodes to the graphs that were there before, by new edges.
 
         Args:
@@ -60,7 +62,7 @@ class Newcomers(Graph):
             known: the trained graph, then earlier arrivals.
             source: numbers of the edges' first ends, [num_rows]: newcomers from 0 on, then the nodes of each known graph.
             target: numbers of their second ends.
-            first_row: the number of row 0 in errors.
+            number: gives the number of a row in errors.
 
         Raises:
             DataError: a node was there before, an edge has no new end, or direction or columns differ.
@@ -78,7 +80,7 @@ class Newcomers(Graph):
         old = np.flatnonzero(np.minimum(source, target) >= new)
         if len(old):
             raise DataError(
-                f"Expected every new edge to have an end among the nodes that arrive, but row {int(old[0]) + first_row} links "
+                f"Expected every new edge to have an end among the nodes that arrive, but row {number(int(old[0]))} links "
                 "two nodes that were there before. An earlier release may have read that edge, or its absence. Remove the row."
             )
         indptr, indices, merged = (pack_arcs if nodes.directed else pack_edges)(source, target, total)
@@ -171,7 +173,7 @@ def read_new_nodes(
 
     declared = Schema.read(schema)
     texts = {name for name in trained.feature_names if text and of_texts(name, tuple(text))}
-    whole, place, row = _table(nodes, "the new nodes")
+    whole, place, number = _table(nodes, "the new nodes")
     table, unread = (
         whole,
         {*label_columns(label or declared.label), declared.role, declared.degree_column, *drop, *declared.drop},
@@ -198,7 +200,7 @@ def read_new_nodes(
         if categories == _BOOLEAN and name not in declared.columns:
             table = table.set_column(table.column_names.index(name), name, _truths(name, table.column(name)))
     no_edges = pa.table({name: pa.array([], pa.large_string()) for name in ("source", "target")})
-    graph = build_graph(table, no_edges, how, (place, "no edges"), (row, 1))
+    graph = build_graph(table, no_edges, how, (place, "no edges"), (number, number))
     if text_features is None:
         return graph
     return with_texts(graph, documents_of(table, text, place), text_features, trained=trained.feature_names)
@@ -220,20 +222,20 @@ def read_newcomers(nodes: Graph, known: Sequence[Graph], edges: str | Path | Any
     from sfumato.graph.build import Reading, endpoints
 
     check_first(nodes, known)
-    how, (table, place, row) = Reading(), _table(edges, "the new edges")
+    how, (table, place, number) = Reading(), _table(edges, "the new edges")
     names = pa.array([name for graph in (nodes, *known) for name in node_names(graph)], pa.large_string())
     places = ("the new nodes, or those that were there before", place)
-    return Newcomers.join(nodes, known, *endpoints(table, names, how, places, row), row)
+    return Newcomers.join(nodes, known, *endpoints(table, names, how, places, number), number)
 
 
-def _table(table: Any, name: str) -> tuple[Any, str, int]:
-    """An Arrow table of a file or a frame, what to call it, and the number of its first row."""
-    from sfumato.graph._tables import file_table, first_row
+def _table(table: Any, name: str) -> tuple[Any, str, Callable[[int], int]]:
+    """An Arrow table of a file or a frame, what to call it, and what numbers its rows."""
+    from sfumato.graph._tables import counted, file_table, numbering
     from sfumato.graph.frames import arrow_table
 
     if isinstance(table, str | Path):
-        return file_table(table), str(table), first_row(table)
-    return arrow_table(table, name), name, 1
+        return file_table(table), str(table), numbering(table)
+    return arrow_table(table, name), name, counted
 
 
 def _unnamed(

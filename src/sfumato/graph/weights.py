@@ -10,6 +10,7 @@ The bound is declared, never read off the data: the largest weight is a fact abo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -126,14 +127,14 @@ def check_bound(bound: Any) -> float:
     return check_real(_UNDECLARED, low=1e-30, high=1e30, max_weight=bound)
 
 
-def check_values(values: np.ndarray, column: str, place: str, first_row: int = 0) -> np.ndarray:
+def check_values(values: np.ndarray, column: str, place: str, number: Callable[[int], int] = int) -> np.ndarray:
     """Return weights as float64, and refuse those that are missing, negative or infinite. It tells the row, never the value.
 
     Args:
         values: numbers [num_rows]; NaN is missing.
         column: name of the column or attribute.
         place: names the table in errors.
-        first_row: the number of row 0 in errors.
+        number: gives the number of a row in errors.
 
     Raises:
         DataError: one is no finite number >= 0.
@@ -151,7 +152,7 @@ def check_values(values: np.ndarray, column: str, place: str, first_row: int = 0
     wrong = ~(np.isfinite(numbers) & (numbers >= 0))
     if wrong.any():
         raise DataError(
-            f"Expected every edge to have a finite weight >= 0, but row {int(wrong.argmax()) + first_row} of {place} has none in "
+            f"Expected every edge to have a finite weight >= 0, but row {number(int(wrong.argmax()))} of {place} has none in "
             f"{column!r}: it is missing, negative or infinite. Correct the row, or leave it out."
         )
     return numbers
