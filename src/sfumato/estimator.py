@@ -13,6 +13,7 @@ from sfumato._optional import require
 from sfumato._validate import check_choice, fail
 from sfumato.catalog import method_for
 from sfumato.errors import InputError, NotFittedError
+from sfumato.graph.unique import facts_of_classes
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import Declared, Unit, unit_named
 from sfumato.record.dataset_ledger import DatasetLedger
@@ -184,7 +185,8 @@ class PrivateGraphClassifier:
         names = classes.astype(str).tolist()
         labels = np.full(self.graph.num_nodes, -1)
         labels[rows] = [names.index(name) for name in y.astype(str)]
-        assumed = self.graph.assumed_public if declared else (*self.graph.assumed_public, "classes")
+        read = () if declared else facts_of_classes(names, np.bincount(labels[rows]).tolist())
+        assumed = (*self.graph.assumed_public, *read)
         return self.graph.changed(y=labels, classes=tuple(names), assumed_public=assumed), classes
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:

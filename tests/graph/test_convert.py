@@ -111,7 +111,7 @@ def test_pyg_wants_the_direction_said(new_data):
 def test_networkx_round_trip(graph):
     again = from_networkx(to_networkx(graph), label="label", features="x", role="role")
     same(again, graph)
-    assert again.assumed_public == ("num_features", "classes")
+    assert again.assumed_public == ("num_features", "classes", "rare classes")
 
 
 def test_networkx_round_trip_of_ids_and_sparse_features():
@@ -132,7 +132,7 @@ def test_networkx_attributes_are_encoded_like_columns():
     assert graph.indices.tolist() == [1, 0, 0]
     assert graph.x.tolist() == [[1, 1, 0], [2, 0, 0], [3, 0, 1]]
     assert graph.classes == ("2001", "2002", "2003")
-    assert graph.assumed_public == ("num_features", "categories of column dorm", "classes")
+    assert graph.assumed_public == ("num_features", "rare categories of column dorm", "classes", "rare classes")
     schema = {"classes": [2001, 2002, 2003], "columns": {"age": {}, "dorm": {"categories": ["n", "s"]}}}
     assert from_networkx(g, label="year", features=["age", "dorm"], schema=schema).assumed_public == ()
     partly = from_networkx(

@@ -52,7 +52,7 @@ def test_csv_becomes_a_graph(read):
     assert graph.indices.tolist() == [1, 0, 2, 1, 3, 2]
     assert graph.merged == {"duplicates": 0, "reversed": 1, "self_loops": 1}
     assert (graph.directed, graph.name, graph.roles) == (False, "four", None)
-    assert graph.assumed_public == ("num_features", "categories of column dorm", "classes")
+    assert graph.assumed_public == ("num_features", "rare categories of column dorm", "classes", "rare classes")
 
 
 def test_direction_comes_from_the_argument_or_the_schema(read):

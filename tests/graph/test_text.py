@@ -319,10 +319,11 @@ def test_texts_stand_after_the_other_features_and_are_no_categories(tables, tmp_
     assert graph.feature_names == ("age", "title+notes=007", "title+notes=cats", "title+notes=dog")
     expected = [[3, 0, 1, 1], [4, 1, 0, 1], [5, 0, 1, 0]]
     assert graph.x.toarray().tolist() == expected
-    assert graph.assumed_public == ("num_features", "classes"), "age is no column of a schema; words are public"
+    assumed = graph.assumed_public
+    assert assumed == ("num_features", "classes", "rare classes"), "age is no column of a schema; words are public"
     alone = read_csv(*tables, **{**how, "text": ["title"], "features": []})
     assert alone.feature_names == ("title=007", "title=cats", "title=dog")
-    assert alone.assumed_public == ("classes",)
+    assert alone.assumed_public == ("classes", "rare classes")
     read = read_csv(*tables, **{**how, "text_features": "hashing", "features": []})
     assert (sp.issparse(read.x), read.x.shape) == (True, (3, 4096))
 

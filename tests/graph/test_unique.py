@@ -21,12 +21,21 @@ MARKED = {
     "thousands, some of them twice": lambda v: f"{1 + v % 12},000",
     "percent": lambda v: f"{v}.5%",
     "money": lambda v: f"${v},000.00",
+    "few shares": lambda v: ("10%", "20%")[v % 2],
+    "whole numbers beside decimal commas": lambda v: ("7", "7,5")[v % 2],
+}
+OTHERWISE = ("decimal commas", "thousands, some of them twice", "percent", "money", "few shares", [*MARKED][-1])
+RARE = {
+    "few words": lambda v: f"w{v % 9}",
+    "half as many": lambda v: f"w{v % 20}",
+    "a note of one node": lambda v: "owes 300" if v == 7 else "none",
+    "nine nodes": lambda v: "ill" if v < 9 else "well",
+    "beside missing cells": lambda v: "ill" if v < 9 else "NA",
 }
 FREE = {
-    "a few words": lambda v: f"w{v % 9}",
-    "half as many": lambda v: f"w{v % 20}",
+    "ten nodes": lambda v: "ill" if v < 10 else "well",
+    "beside missing cells": lambda v: "ill" if v < 10 else "NA",
     "numbers": lambda v: f"{v}.5",
-    "few shares": lambda v: ("10%", "20%")[v % 2],
 }
 PROTECTED = (sf.NodeLevel(3), sf.NodeLevel(arcs="incident"), RecordLevel(), ClassLevel(), LocalLevel())
 
@@ -40,19 +49,70 @@ def tables(value, label=lambda v: "ab"[v % 2]):
 
 @pytest.mark.parametrize("name", MARKED)
 def test_texts_of_single_nodes_are_refused_where_they_are_protected(name):
-    with pytest.warns(TextWarning, match="Read as categories: what of the nodes table, with nearly one text a node"):
+    why = "numbers that are written in another way" if name in OTHERWISE else "nearly one text a node"
+    with pytest.warns(TextWarning, match=f"Read as categories: what of the nodes table, with {why}"):
         graph = from_frames(*tables(MARKED[name]), label="year")
     for unit in PROTECTED:
-        with pytest.raises(
-            InputError, match=r"nearly one text a node in column 'what'.*--drop what, drop=\['what'\]"
-        ) as caught:
+        with pytest.raises(InputError, match=rf"{why} in column 'what'.*--drop what, drop=\['what'\]") as caught:
             graph.public_facts(unit)
         assert MARKED[name](3) not in str(caught.value)
-        assert ("Write 1.5 for 1,5" in str(caught.value)) == (
-            name in ("decimal commas", "percent", "money") or "twice" in name
-        )
+        assert ("Write 1.5 for 1,5" in str(caught.value)) == (name in OTHERWISE)
     for unit in (sf.NoPrivacy(), sf.EdgeLevel(directed=False), LocalLevel(features=False)):
         assert graph.public_facts(unit).assumed == (("classes",) if unit.name == "local" else ())
+
+
+@pytest.mark.parametrize("name", RARE)
+def test_categories_of_few_nodes_are_refused_where_they_are_protected(name):
+    """They would stand in spec.json in plain words; where they are public, nothing is said."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        graph = from_frames(*tables(RARE[name]), label="year")
+    for unit in PROTECTED:
+        with pytest.raises(
+            InputError, match=r"categories of fewer than 10 nodes in column 'what'.*--drop what"
+        ) as caught:
+            graph.public_facts(unit)
+        assert not [text for v in range(COUNT) if (text := RARE[name](v)) in str(caught.value) and text != "NA"]
+    assert graph.public_facts(sf.EdgeLevel(directed=False)).assumed == ()
+
+
+@pytest.mark.parametrize(
+    "label", [lambda v: "ill" if v == 3 else "well", lambda v: v % 5, lambda v: "a" if v < 9 else "NA"]
+)
+def test_classes_of_few_nodes_are_refused_where_they_are_protected(label):
+    graph = from_frames(*tables(FREE["numbers"], lambda v: str(label(v))), label="year")
+    for unit in (*PROTECTED, LocalLevel(features=False)):
+        with pytest.raises(InputError, match=r"classes of fewer than 10 nodes in the label.*classes_from_data = true"):
+            graph.public_facts(unit)
+    assert graph.public_facts(sf.EdgeLevel(directed=False)).assumed == ()
+    assert graph.public_facts(LocalLevel(labels=False)).assumed == ("num_features",)
+    declared = {"classes": sorted({str(label(v)) for v in range(COUNT)} - {"NA"})}
+    for schema, listed in ((declared, False), (declared | {"classes_from_data": True}, True)):
+        facts = from_frames(*tables(FREE["numbers"], lambda v: str(label(v))), label="year", schema=schema)
+        assert ("classes" in facts.public_facts(sf.NodeLevel(3)).assumed) == listed
+
+
+def test_labels_of_the_estimator_follow_the_same_rule():
+    nodes, edges = tables(FREE["numbers"])
+    graph = from_frames(nodes.select(["id", "what"]), edges)
+    private = sf.PrivateGraphClassifier(graph, "linear", sf.NodeLevel(3))
+    with pytest.raises(InputError, match="classes of fewer than 10 nodes in the label"):
+        private.fit(range(COUNT), ["ill" if v == 3 else "well" for v in range(COUNT)])
+
+
+def test_numbers_are_classes_however_many():
+    label = lambda v: str(2000 + v % 12)  # noqa: E731
+    count = range(10 * 12)
+    nodes = pa.table({"id": count, "year": [label(v) for v in count]})
+    graph = from_frames(nodes, pa.table({"from": [1], "to": [2]}), label="year")
+    assert graph.public_facts(sf.NodeLevel(3)).assumed == ("classes",)
+
+
+def test_read_off_on_purpose():
+    named = tables(RARE["few words"])
+    how = {"categories": [f"w{v}" for v in range(9)], "from_data": True}
+    graph = from_frames(*named, label="year", schema={"columns": {"what": how}})
+    assert "categories of column what" in graph.public_facts(sf.NodeLevel(3)).assumed
 
 
 @pytest.mark.parametrize("name", FREE)

@@ -121,10 +121,13 @@ def _who_may_know(outline: Outline) -> Iterator[str]:
 
 def _undeclared(graph: Graph, *, labeled: Any) -> Iterator[str]:
     """Yield what is assumed public where it is protected, and what to do next."""
-    from sfumato.graph.unique import NAMES, TEXTS
+    from sfumato.graph.schema import CATEGORIES
+    from sfumato.graph.unique import NAMES, RARE, RARE_CLASSES, TEXTS
 
     facts = [
-        fact for fact in graph.assumed_public if fact != NAMES and not fact.startswith(TEXTS)
+        fact.replace(RARE, CATEGORIES)
+        for fact in graph.assumed_public
+        if fact not in (NAMES, RARE_CLASSES) and not fact.startswith(TEXTS)
     ]  # the reader has warned
     if facts:
         yield ""

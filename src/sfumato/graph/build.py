@@ -17,7 +17,6 @@ from sfumato.graph.reading import Nodes as Nodes
 from sfumato.graph.reading import Reading as Reading
 from sfumato.graph.runs import Packing, arc_keys, merge_runs, sort_keys
 from sfumato.graph.schema import Schema, label_columns
-from sfumato.graph.unique import NAMES, nearly_one_each
 from sfumato.graph.weights import Weighed
 
 Numbers = Callable[[int], int]
@@ -116,9 +115,7 @@ def read_facts(nodes: Any, how: Reading, place: str, number: Numbers) -> Nodes:
         classes = encode.encode_labels(labels[0], nodes.column(labels[0]), schema, id_array)
         fields = {"y": classes.y, "classes": classes.classes, "outside": classes.outside}
         check_words(labels[0], () if schema.classes else classes.classes, names, how, schema, place)
-        if schema.assumes_classes:
-            known_labels = int((classes.y >= 0).sum())
-            assumed += ["classes", *([NAMES] if nearly_one_each(classes.classes, known_labels) else [])]
+        assumed += classes.assumed
     fields |= {
         "node_ids": id_array,
         "feature_names": layout.names,

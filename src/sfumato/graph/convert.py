@@ -286,7 +286,7 @@ def _networkx_fields(
         labels = encode.encode_labels(named[0], column(named[0]), schema, ids)
         fields |= {"y": labels.y, "classes": labels.classes}
         outside |= labels.outside
-        assumed += ["classes"] * schema.assumes_classes
+        assumed += labels.assumed
     if role is not None:
         fields["roles"] = encode.encode_roles(role, column(role), ids)
     return fields | {"assumed_public": tuple(assumed), "outside": outside}

@@ -32,6 +32,7 @@ from sfumato.graph.cells import (
 from sfumato.graph.checks import ROLES
 from sfumato.graph.schema import Schema, contradiction
 from sfumato.graph.targets import MULTILABEL, Targets
+from sfumato.graph.unique import facts_of_classes
 from sfumato.graph.weights import check_values
 
 _ROLE_NAMES = {name: code for code, name in enumerate(ROLES)} | {"valid": 1, "validation": 1}
@@ -45,12 +46,13 @@ class Labels:
 
     ``outside`` counts values beyond the schema, as in :class:`Features`.
 
-    ``y`` holds the class numbers, ``classes`` their names.
+    ``y`` holds the class numbers, ``classes`` their names, and ``assumed`` names what was read off the data.
     """
 
     y: np.ndarray
     classes: tuple[str, ...]
     outside: dict[str, int]
+    assumed: tuple[str, ...] = ()
 
 
 def encode_ids(column: pa.ChunkedArray, where: str, *, floats: bool = False) -> pa.Array:
@@ -134,7 +136,10 @@ def encode_labels(name: str, column: pa.ChunkedArray, schema: Schema, ids: np.nd
             f"Expected label column {name!r} to hold some of the classes {', '.join(classes)}, got none of them. Correct the "
             "names of the classes, or choose another column."
         )
-    return Labels(codes, classes, counted({name: unlisted(values, codes)}))
+    assumed: tuple[str, ...] = ("classes",) if schema.assumes_classes else ()
+    if schema.classes is None:
+        assumed = facts_of_classes(classes, np.bincount(codes[codes >= 0]).tolist())
+    return Labels(codes, classes, counted({name: unlisted(values, codes)}), assumed)
 
 
 def encode_targets(columns: Mapping[str, pa.ChunkedArray], schema: Schema, ids: np.ndarray) -> tuple[Targets, int]:

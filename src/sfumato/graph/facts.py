@@ -12,7 +12,7 @@ from sfumato.errors import InputError
 from sfumato.graph.checks import check_promises
 from sfumato.graph.splits import DEFAULT_FRACTIONS, split_sizes
 from sfumato.graph.targets import RANGE
-from sfumato.graph.unique import check_texts
+from sfumato.graph.unique import NAMES, RARE_CLASSES, check_texts
 
 Ranges: TypeAlias = tuple[tuple[str, float | None, float | None], ...]
 """Columns of numbers with their declared ends: name, min and max. Numbers were clipped, and with both ends scaled to [0, 1]."""
@@ -29,7 +29,7 @@ _WHERE_KNOWN = (
     "max_weight",
     "split",
 )
-_OF_LABELS = ("classes", RANGE)
+_OF_LABELS = ("classes", RANGE, NAMES, RARE_CLASSES)
 _NEEDS = {"num_arcs": ("arcs",), "untrained_classes": ("labels", "roles")}
 """What has to be public under a unit for a fact to be public: a fact that is missing here is public under every unit."""
 

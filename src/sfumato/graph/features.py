@@ -18,7 +18,7 @@ from sfumato.graph.cells import BOOLEAN, MISSING, NUMBER, TRUTH, coded, kind_of,
 from sfumato.graph.checks import MOST_FEATURE, first_beyond
 from sfumato.graph.packed import PackedRows, Widths, code_type
 from sfumato.graph.schema import CATEGORIES, Column, Schema, contradiction
-from sfumato.graph.unique import TEXTS, WRITTEN, dates, leave_out, nearly_one_each, written_numbers
+from sfumato.graph.unique import RARE, TEXTS, WRITTEN, dates, leave_out, standing, written_numbers
 
 if TYPE_CHECKING:
     from sfumato.graph.facts import Ranges
@@ -221,7 +221,8 @@ def _seen(
     if found in (NUMBER, TRUTH):
         return (None if found == NUMBER else BOOLEAN), ""
     values = words(name, column)
-    seen = tuple(sorted(pc.unique(values.drop_null()).to_pylist()))
+    counts = {one["values"]: one["counts"] for one in pc.value_counts(values.drop_null()).to_pylist()}
+    seen = tuple(sorted(counts))
     if dates(seen):
         raise DataError(
             f"Expected column {name!r} to hold numbers or categories, got dates or times. Convert them to numbers, such as days, "
@@ -237,7 +238,7 @@ def _seen(
         )
     if not seen:
         return seen, ""
-    return seen, TEXTS if nearly_one_each(seen, len(values) - values.null_count) else CATEGORIES
+    return seen, (CATEGORIES, RARE, TEXTS)[standing(seen, [counts[one] for one in seen])]
 
 
 def _numbers(name: str, column: pa.ChunkedArray, declared: Column | None, ids: np.ndarray) -> np.ndarray:

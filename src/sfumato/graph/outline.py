@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.graph.cells import CATEGORY, NUMBER, TRUTH, ReadColumn
-from sfumato.graph.unique import NAMES, TEXTS
+from sfumato.graph.unique import TEXTS, why
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph
@@ -67,12 +67,14 @@ class Outline:
             yield f"{place}{rows[min(at, 1)]}"
             for column in columns:
                 counted = known is None or PARTS.get(column.use) in known
-                single = ", nearly one text a node" if self._single(column) else ""
-                yield f"  {line(column, self.graph.num_nodes if counted else None)}{single}"
+                noted = self._noted(column) if counted else ""
+                yield f"  {line(column, self.graph.num_nodes if counted else None)}{noted and f', {noted}'}"
 
-    def _single(self, column: ReadColumn) -> bool:
-        fact = NAMES if column.use == "label" else TEXTS + column.name
-        return column.use in ("label", "feature") and fact in self.graph.assumed_public
+    def _noted(self, column: ReadColumn) -> str:
+        if column.use not in ("label", "feature"):
+            return ""
+        named = None if column.use == "label" else column.name
+        return why(self.graph.assumed_public, self.graph.feature_names, named)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the form of JSON."""
@@ -184,7 +186,8 @@ def _feature(column: ReadColumn, graph: Graph, declared: Schema, from_data: bool
         return [head, *(f"# {key} = {end!r}" for key, end in zip(ends, _range(column.name, graph), strict=True))]
     known = column.kind == TRUTH or (own is not None and not own.from_data)
     if TEXTS + column.name in graph.assumed_public:
-        return [f"# {head}  # nearly one text a node: leave it out, or declare what is known without this data"]
+        found = why(graph.assumed_public, graph.feature_names, column.name)
+        return [f"# {head}  # {found}: leave it out, or declare what is known without this data"]
     if own is None and not known and not from_data:
         return [f"# {head}", '# categories = ["...", "..."]  # all of them']
     values = [name[len(column.name) + 1 :] for name in graph.feature_names if name.startswith(f"{column.name}=")]

@@ -1,27 +1,38 @@
-"""Columns that hold nearly one text a node, such as names and addresses, and numbers that are written in another way.
+"""Columns whose texts stand for single nodes and not for groups: names, addresses, rare words, numbers in another writing.
 
-Each text would become a feature, named after it in plain words, in everything that a run releases. The rule looks at all rows: a
-column that no schema declares has *nearly one text a node* if it has at least 10 categories, and more than half as many as cells
-with a value, or if it has at least 10 and all are numbers with commas, percent signs or signs of money. A warning names it.
-Where features are protected it is refused before anything is planned: either its categories are known without this data, and
-declared, or it is left out. Labels follow the same rule.
+Each text would become a feature, named after it in plain words, in everything that a run releases. The rule looks at all rows of
+a column that no schema declares. It has *nearly one text a node* if it has at least 10 categories, and more than half as many as
+cells with a value; and *numbers that are written in another way* if all its categories are numbers with commas, percent signs
+or signs of money. A warning names both. It has *rare categories* if fewer than 10 nodes hold one of them (``LEAST_NODES``, which
+vocabularies of texts ask for as well; offices of statistics hold back counts below about as many). Where features are protected
+all three are refused before anything is planned: the categories are known without this data, and declared, or the column is left
+out. A schema may also say that they were read off the data (``from_data``), which certificates then list. Labels follow the same
+rule.
 """
 
 from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from sfumato.errors import InputError, TextWarning
 
 TEXTS = "texts of column "
 """How a fact begins that was read off such a column; the column's name follows. No certificate holds it."""
+RARE = "rare categories of column "
+"""How a fact begins that was read off a column of which few nodes hold a category. No certificate holds it either."""
 NAMES = "names of classes"
 """The fact that a label has nearly one class a node."""
-_LEAST = 10
+RARE_CLASSES = "rare classes"
+"""The fact that few nodes hold a class."""
+LEAST_NODES = 10
+"""How many nodes must hold each category or class that is read off protected data."""
+GROUPS, FEW, SINGLE = 0, 1, 2
+"""What categories stand for: groups, groups of which one is of few nodes, or single nodes."""
 _WRITTEN = re.compile(r"[-+]?\s*[$€£¥]?\s*[-+]?\d+([.,' \u00a0\u202f]\d+)*\s*[%$€£¥]?")
+_PLAIN = re.compile(r"[-+]?\d+(\.\d+)?")
 _DATE = re.compile(
     r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([T ]\d{1,2}:\d{2}.*)?|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?"
 )
@@ -29,26 +40,43 @@ WRITTEN = "Write 1.5 for 1,5, 1000 for 1,000 and 3.33 for 3.33%, then they are r
 """What is said of numbers that are written in another way."""
 
 
-def nearly_one_each(seen: Sequence[str], present: int) -> bool:
-    """Say whether categories that no schema declares stand for single nodes rather than groups.
+def standing(seen: Sequence[str], counts: Sequence[int]) -> int:
+    """Return what categories that no schema declares stand for: ``GROUPS``, ``FEW`` or ``SINGLE``.
 
     Args:
         seen: the categories that occur.
-        present: the number of cells with a value.
+        counts: how many nodes hold each.
 
-    >>> nearly_one_each([f"n{v}" for v in range(12)], 20), nearly_one_each(["north", "south"], 2)
-    (True, False)
+    >>> standing(["north", "south"], [10, 12]), standing(["north", "south"], [9, 12]), standing(["1,5", "1,7"], [10, 12])
+    (0, 1, 2)
     """
-    return len(seen) >= _LEAST and (2 * len(seen) > present or written_numbers(seen))
+    if not seen:
+        return GROUPS
+    if (len(seen) >= LEAST_NODES and 2 * len(seen) > sum(counts)) or written_numbers(seen):
+        return SINGLE
+    return FEW if min(counts) < LEAST_NODES else GROUPS
 
 
-def written_numbers(texts: Iterable[str]) -> bool:
-    """Say whether all texts are numbers that are written with commas, percent signs or signs of money.
+def facts_of_classes(classes: Sequence[str], counts: Sequence[int]) -> tuple[str, ...]:
+    """Return the facts that are read off labels whose classes nobody declared.
 
-    >>> written_numbers(["1,5", "1,000", "3.33%"]), written_numbers(["north"])
-    (True, False)
+    Args:
+        classes: those that occur.
+        counts: how many nodes hold each.
+
+    >>> facts_of_classes(["no", "yes"], [30, 4])
+    ('classes', 'rare classes')
     """
-    return all(_WRITTEN.fullmatch(text) for text in texts)
+    return ("classes", *((), (RARE_CLASSES,), (NAMES,))[standing(classes, counts)])
+
+
+def written_numbers(texts: Sequence[str]) -> bool:
+    """Say whether all texts are numbers, some of them written with commas, percent signs or signs of money.
+
+    >>> written_numbers(["1,5", "1,000", "3.33%"]), written_numbers(["north"]), written_numbers(["2004", "2005"])
+    (True, False, False)
+    """
+    return all(map(_WRITTEN.fullmatch, texts)) and not all(map(_PLAIN.fullmatch, texts))
 
 
 def dates(texts: Sequence[str]) -> bool:
@@ -61,7 +89,7 @@ def dates(texts: Sequence[str]) -> bool:
 
 
 def tell_texts(assumed: Sequence[str], feature_names: Sequence[str], place: str, above: int = 1) -> None:
-    """Tell in a warning which columns hold nearly one text a node.
+    """Tell in a warning which columns hold nearly one text a node, or numbers that are written in another way.
 
     Args:
         assumed: the facts that were read off tables.
@@ -69,13 +97,14 @@ def tell_texts(assumed: Sequence[str], feature_names: Sequence[str], place: str,
         place: of the node table.
         above: how many functions of this package stand between this one and the line that is warned of.
     """
-    for what, column in _found(assumed):
-        problem = f"Read as {what}: {column or 'the label'} of {place}, with nearly one text a node."
-        warnings.warn(f"{problem} {_hint(feature_names, column)}", TextWarning, stacklevel=above + 2)
+    for one in _found(assumed, feature_names):
+        if one.why in (_EACH, _OTHERWISE):
+            problem = f"Read as {one.what}: {one.column or 'the label'} of {place}, with {one.why}."
+            warnings.warn(f"{problem} {one.remedy}", TextWarning, stacklevel=above + 2)
 
 
 def check_texts(graph: Any, public: Sequence[str]) -> None:
-    """Refuse columns with nearly one text a node where they are protected.
+    """Refuse columns whose texts stand for single nodes or few, where they are protected.
 
     Args:
         graph: whose features and labels are asked for.
@@ -84,12 +113,12 @@ def check_texts(graph: Any, public: Sequence[str]) -> None:
     Raises:
         InputError: there is such a column.
     """
-    for what, column in _found(graph.assumed_public):
-        if ("labels" if column is None else "features") not in public:
+    for one in _found(graph.assumed_public, graph.feature_names):
+        if ("labels" if one.column is None else "features") not in public:
             raise InputError(
-                f"Expected {what} that are known without the data where they are protected, got nearly one text a node in "
-                f"{'the label' if column is None else f'column {column!r}'}: each would stand "
-                f"in what is released, in plain words. {_hint(graph.feature_names, column)}"
+                f"Expected {one.what} that are known without the data where they are protected, got {one.why} in "
+                f"{'the label' if one.column is None else f'column {one.column!r}'}: each would stand in what is released, in "
+                f"plain words. {one.remedy}"
             )
 
 
@@ -102,17 +131,48 @@ def leave_out(column: str) -> str:
     return f"leave it out: --drop {column}, drop=[{column!r}] in Python, or drop in the schema"
 
 
-def _found(assumed: Sequence[str]) -> Iterator[tuple[str, str | None]]:
+def why(assumed: Sequence[str], feature_names: Sequence[str], column: str | None) -> str:
+    """Return in words why a column is refused where it is protected; empty if it is not.
+
+    Args:
+        assumed: the facts that were read off tables.
+        feature_names: of the graph.
+        column: its name; None for the label.
+
+    >>> why(("rare categories of column dorm",), ("dorm=north",), "dorm")
+    'categories of fewer than 10 nodes'
+    """
+    return next((one.why for one in _found(assumed, feature_names) if one.column == column), "")
+
+
+class _Found(NamedTuple):
+    """A column that is refused where it is protected; without a name, the label."""
+
+    what: str
+    column: str | None
+    why: str
+    remedy: str
+
+
+_EACH = "nearly one text a node"
+_OTHERWISE = "numbers that are written in another way"
+_FEW = f"categories of fewer than {LEAST_NODES} nodes"
+
+
+def _found(assumed: Sequence[str], feature_names: Sequence[str]) -> Iterator[_Found]:
+    marked = "if they were read off this data all the same"
     for fact in assumed:
-        if fact.startswith(TEXTS):
-            yield "categories", fact.removeprefix(TEXTS)
+        prefix = next((start for start in (TEXTS, RARE) if fact.startswith(start)), None)
+        if prefix is not None:
+            column = fact.removeprefix(prefix)
+            texts = [name[len(column) + 1 :] for name in feature_names if name.startswith(f"{column}=")]
+            written = prefix == TEXTS and bool(texts) and written_numbers(texts)
+            how = f", with from_data = true {marked}" if prefix == RARE else ""
+            remedy = f"{WRITTEN if written else ''}Declare its categories in the schema{how}, or {leave_out(column)}."
+            yield _Found("categories", column, _OTHERWISE if written else _EACH if prefix == TEXTS else _FEW, remedy)
         elif fact == NAMES:
-            yield "classes", None
-
-
-def _hint(feature_names: Sequence[str], column: str | None) -> str:
-    if column is None:
-        return 'Choose another label, declare classes in the schema, or target = "number" there.'
-    texts = [name[len(column) + 1 :] for name in feature_names if name.startswith(f"{column}=")]
-    how = WRITTEN if written_numbers(texts) else ""
-    return f"{how}Declare its categories in the schema, or {leave_out(column)}."
+            remedy = 'Choose another label, declare classes in the schema, or target = "number" there.'
+            yield _Found("classes", None, _EACH, remedy)
+        elif fact == RARE_CLASSES:
+            remedy = f"Declare classes in the schema, with classes_from_data = true {marked}."
+            yield _Found("classes", None, _FEW.replace("categories", "classes"), remedy)
