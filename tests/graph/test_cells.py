@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from sfumato.errors import DataError, DroppedWarning, InputError
-from sfumato.graph import from_frames, import_tables, read_csv, read_parquet, read_sql
+from sfumato.graph import Graph, from_frames, import_tables, read_csv, read_parquet, read_sql
+from sfumato.privacy.units import EdgeLevel, LocalLevel, NodeLevel
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
@@ -213,15 +214,19 @@ def test_columns_of_one_name_are_refused():
         from_frames(pd.DataFrame([["a", 1, 2]], columns=["id", "f", "f"]), edges)
 
 
-def test_cells_that_are_nearly_all_undeclared_are_told(read, tmp_path):
+def test_cells_that_are_nearly_all_undeclared_are_told_where_they_are_public(read, tmp_path):
     schema = {"columns": {"f": {"categories": ["north"]}}}
-    with pytest.warns(DroppedWarning, match="Nearly all cells of the column f of .*nodes.csv") as told:
-        read(column("x9", "x8", ""), "source,target\n", schema=schema)
-    assert "x9" not in str(told[0].message)
-    with pytest.warns(DroppedWarning, match="Nearly all cells of the column f"):
-        import_tables(tmp_path / "nodes.csv", tmp_path / "edges.csv", tmp_path / "store", schema=schema)
     with warnings.catch_warnings(action="error"):
-        read(column("x9", "north", ""), "source,target\n", schema=schema)
+        graph = read(column(*["x9"] * 11, ""), "source,target\n", schema=schema)
+        folder = import_tables(tmp_path / "nodes.csv", tmp_path / "edges.csv", tmp_path / "store", schema=schema)
+        fewer = read(column(*["x9"] * 10, "north", ""), "source,target\n", schema=schema)
+        fewer.public_facts(EdgeLevel(directed=False))
+        for unit in (NodeLevel(), LocalLevel(features=False), LocalLevel(labels=False)):
+            graph.public_facts(unit)
+    for one in (graph, Graph.load(folder)):
+        with pytest.warns(DroppedWarning, match="Nearly all cells of the column f of graph") as told:
+            one.public_facts(EdgeLevel(directed=False))
+        assert "x9" not in str(told[0].message)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])

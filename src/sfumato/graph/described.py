@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from sfumato.graph.columns import edge_names, id_name
@@ -26,7 +26,7 @@ def node_columns(nodes: Any, how: Reading, place: str, found: Nodes) -> tuple[Re
 
 
 def _node_columns(nodes: Any, how: Reading, place: str, found: Nodes) -> Iterator[ReadColumn]:
-    from sfumato.graph.cells import BOOLEAN, CATEGORY, INTEGER, NUMBER, TEXT, TRUTH, ReadColumn, kind_of
+    from sfumato.graph.cells import BOOLEAN, CATEGORY, INTEGER, NUMBER, TEXT, TRUTH, ReadColumn
 
     schema, names = Schema.read(how.schema), nodes.column_names
     ids, labels = id_name(names, how, schema, place), label_columns(how.label or schema.label)
@@ -51,7 +51,7 @@ def _node_columns(nodes: Any, how: Reading, place: str, found: Nodes) -> Iterato
             declared, categories = parts[name]
             missing = _missing(nodes, name, declared.categories or () if declared else ())
             kind = NUMBER if categories is None else CATEGORY
-            kind = TRUTH if categories == BOOLEAN and kind_of(nodes.column(name)) == TRUTH else kind
+            kind = TRUTH if categories == BOOLEAN else kind
             yield ReadColumn(
                 name, "feature", kind, None if categories is None else len(categories), missing, declared is not None
             )
@@ -93,23 +93,3 @@ def _missing(nodes: Any, name: str, keep: tuple[str, ...] = ()) -> int:
     from sfumato.graph.cells import cells
 
     return int(cells(nodes.column(name), keep).null_count)
-
-
-def mostly_outside(nodes: Any, outside: Mapping[str, int], schema: Schema) -> list[str]:
-    """Return the columns in which nine of ten cells that are not missing are none of what the schema declares.
-
-    Args:
-        nodes: the node table.
-        outside: counts of such cells, by column.
-        schema: declares categories, classes and ranges.
-    """
-    return [
-        name
-        for name, count in outside.items()
-        if name in nodes.column_names
-        and 10 * count > 9 * (len(nodes.column(name)) - _missing(nodes, name, _declared(name, schema)))
-    ]
-
-
-def _declared(name: str, schema: Schema) -> tuple[str, ...]:
-    return (schema.columns[name].categories if name in schema.columns else schema.classes) or ()

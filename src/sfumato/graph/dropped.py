@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from sfumato.errors import DataError, DroppedWarning
 
@@ -31,26 +32,39 @@ def tell_dropped(names: Iterable[str], place: str, above: int = 1, *, weighted: 
         warnings.warn(f"Not read: {listed} of {place}.{counts}", DroppedWarning, stacklevel=above + 2)
 
 
-def tell_outside(names: Iterable[str], place: str, above: int = 1) -> None:
-    """Tell in a warning of which columns nearly all cells are none of what a schema declares.
+def tell_outside(graph: Any, public: Iterable[str]) -> None:
+    """Tell in a warning of which columns nearly all cells are none of what a schema declares, where the cells are public.
 
     Args:
-        names: of the columns; without any, nothing is said.
-        place: where they stand.
-        above: as for :func:`tell_dropped`.
+        graph: that was read with a schema.
+        public: the parts of the data that are public under a unit. Nothing is said unless features and labels are.
 
+    >>> from sfumato.graph.graph import Graph
+    >>> graph = Graph.from_edges([0], [1], 10, directed=False, outside={"dorm": 10})
     >>> with warnings.catch_warnings(record=True, action="always") as told:
-    ...     tell_outside(["dorm"], "nodes.csv")
-    >>> str(told[0].message).partition(". ")[0]
-    'Nearly all cells of the column dorm of nodes.csv are none of what the schema declares'
+    ...     tell_outside(graph, ("features",))
+    ...     tell_outside(graph, ("features", "labels"))
+    >>> len(told), str(told[0].message).partition(". ")[0]
+    (1, "Nearly all cells of the column dorm of graph 'graph' are none of what the schema declares")
     """
-    for name in names:
-        warnings.warn(
-            f"Nearly all cells of the column {name} of {place} are none of what the schema declares. They count as missing, or "
-            "as the nearest number of its range. Compare the words and the range of the schema with the table.",
-            DroppedWarning,
-            stacklevel=above + 2,
-        )
+    for name, count in graph.outside.items() if {"features", "labels"} <= {*public} else ():
+        if nearly_all(count, graph.num_nodes):
+            warnings.warn(
+                f"Nearly all cells of the column {name} of graph {graph.name!r} are none of what the schema declares. They "
+                "count as missing, or as the nearest number of its range. Compare the words and the range of the schema with "
+                "the table.",
+                DroppedWarning,
+                stacklevel=2,
+            )
+
+
+def nearly_all(count: int, present: int) -> bool:
+    """Say whether these are more than nine of ten cells.
+
+    >>> nearly_all(9, 10), nearly_all(10, 10)
+    (False, True)
+    """
+    return 10 * count > 9 * present
 
 
 def check_drop(drop: Iterable[str], nodes: Sequence[str], edges: Sequence[str], places: tuple[str, str]) -> None:

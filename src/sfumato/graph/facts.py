@@ -10,6 +10,7 @@ import numpy as np
 from sfumato._validate import fail
 from sfumato.errors import InputError
 from sfumato.graph.checks import check_promises
+from sfumato.graph.dropped import tell_outside
 from sfumato.graph.splits import DEFAULT_FRACTIONS, split_sizes
 from sfumato.graph.targets import RANGE
 from sfumato.graph.unique import NAMES, RARE_CLASSES, check_texts
@@ -103,6 +104,7 @@ class PublicFacts:
 def public_facts(graph: Any, unit: Any) -> PublicFacts:
     """Return what calibration may know about ``graph`` under ``unit``; see :meth:`Graph.public_facts`."""
     check_texts(graph, unit.public)
+    tell_outside(graph, unit.public)
     protected = [
         fact for fact in graph.assumed_public if ("labels" if fact in _OF_LABELS else "features") not in unit.public
     ]

@@ -24,8 +24,8 @@ from sfumato.errors import DataError, InputError, MemoryLimitError, SfumatoError
 from sfumato.graph._arrow import counted
 from sfumato.graph._tables import FileTable, existing, is_parquet, numbering
 from sfumato.graph.build import Nodes, Places, Reading, direction, edge_batches, feature_blocks, read_facts
-from sfumato.graph.described import edge_columns, mostly_outside, node_columns
-from sfumato.graph.dropped import check_drop, tell_outside
+from sfumato.graph.described import edge_columns, node_columns
+from sfumato.graph.dropped import check_drop
 from sfumato.graph.graph import Graph
 from sfumato.graph.packed_files import PackedFiles, SparseFiles
 from sfumato.graph.runs import Packing, arc_keys, merge_runs, sort_keys
@@ -167,8 +167,6 @@ class _Import:
         if "arcs" not in self.done:
             self._finish("arcs", self._merge(len(found.ids)))
         self._complete(found)
-        outside = {**found.fields["outside"], **self.done["features"]["outside"]}
-        tell_outside(mostly_outside(table, outside, Schema.read(self.how.schema)), str(self.nodes), 4)
         tell_texts(found.fields["assumed_public"], found.fields["feature_names"], str(self.nodes), 4)
 
     def _tell(self, table: FileTable, found: Nodes) -> None:

@@ -15,8 +15,8 @@ from sfumato._optional import require
 from sfumato.graph._tables import FileTable, counted, documents_of, existing, file_table, guarded, numbering, table
 from sfumato.graph.build import Numbers, Reading, build_graph, read_facts
 from sfumato.graph.columns import edge_names, unread
-from sfumato.graph.described import edge_columns, mostly_outside, node_columns
-from sfumato.graph.dropped import check_drop, tell_dropped, tell_outside
+from sfumato.graph.described import edge_columns, node_columns
+from sfumato.graph.dropped import check_drop, tell_dropped
 from sfumato.graph.schema import Schema
 from sfumato.graph.text import with_texts
 from sfumato.graph.unique import tell_texts
@@ -127,7 +127,6 @@ def read_tables(
     ends = edge_names(edges.column_names, how, places[1])
     used = {*ends, *(how.weight or ()), *how.left_out}
     tell_dropped(unread(edges.column_names, [*used]), places[1], 2, weighted=bool(how.weight))
-    tell_outside(mostly_outside(nodes, graph.outside, Schema.read(how.schema)), places[0], 2)
     if how.text_features is not None:
         graph = with_texts(graph, documents_of(nodes, how.text, places[0]), how.text_features, how.report)
     tell_texts(graph.assumed_public, graph.feature_names, places[0], 2)

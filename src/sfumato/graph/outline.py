@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.graph.cells import CATEGORY, NUMBER, TRUTH, ReadColumn
+from sfumato.graph.dropped import nearly_all
 from sfumato.graph.unique import TEXTS, why
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ class Outline:
     def _noted(self, column: ReadColumn) -> str:
         if column.use not in ("label", "feature"):
             return ""
+        if nearly_all(self.graph.outside.get(column.name, 0), self.graph.num_nodes - column.missing):
+            return "nearly all cells beyond the schema"
         named = None if column.use == "label" else column.name
         return why(self.graph.assumed_public, self.graph.feature_names, named)
 
