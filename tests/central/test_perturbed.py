@@ -143,7 +143,8 @@ def test_counts_of_lpgnet_have_noise_for_both_ends(monkeypatch, unit, scale):
 @pytest.mark.parametrize(
     ("bad", "named"),
     [
-        ({"backbone": "gat"}, "backbone"), ({"num_layers": 0}, "num_layers"), ({"count_share": 1.0}, "count_share"),
+        ({"backbone": "gat"}, "backbone"), ({"num_layers": 0}, "num_layers"), ({"num_layers": 9}, "num_layers"),
+        ({"count_share": 1.0}, "count_share"),
         ({"mean_degree": 0}, "mean_degree"), ({"jumping": 1}, "jumping"), ({"asymmetric": "no"}, "asymmetric"),
         ({"learning_rate": 0}, "learning_rate"), ({"width": 0}, "width"), ({"epochs": 0}, "epochs"),
     ],

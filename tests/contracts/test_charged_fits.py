@@ -141,6 +141,40 @@ def test_what_auto_takes_ends_well_too(kind, tmp_path):
     assert any(ran)
 
 
+DEEP = ("num_layers", "num_hops", "depth", "base_layers", "steps_x", "steps_y")
+ALIKE = {
+    "zeros": np.zeros((SIZE, 5)),
+    "denormal numbers": np.full((SIZE, 5), 1e-44),
+    "two numbers": np.arange(SIZE)[:, None] % 2,
+}
+
+
+def deepest(name, setting):
+    """The method at the most that its setting takes, if that is at most 20."""
+    for depth in range(20, 0, -1):
+        try:
+            return quick(name, **{setting: depth})
+        except InputError:
+            continue
+    return None
+
+
+@pytest.mark.parametrize("kind", ALIKE)
+@pytest.mark.parametrize(
+    ("name", "setting"), [(name, one.name) for name in NAMES for one in fields(method_named(name)) if one.name in DEEP]
+)
+def test_deep_methods_end_well_where_rows_are_alike(name, setting, kind, tmp_path):
+    """Batch norm multiplies gradients by 300 a layer where all rows are the same."""
+    found, method = graph(x=ALIKE[kind]), deepest(name, setting)
+    for unit in (sf.EdgeLevel(directed=False), sf.NodeLevel()):
+        budget = sf.Budget(1.0, 0.0 if "lapgraph" in name or "edgerand" in name or name == "lpgnet" else 1e-5)
+        try:
+            plan = method.calibrate(budget, unit, found.public_facts(unit))
+        except SfumatoError:
+            continue
+        spend(lambda plan=plan: plan, found, tmp_path / unit.name)
+
+
 VARIED = {
     "learning_rate": (0.01, 0.02),
     "learner_share": (0.2, 0.3),

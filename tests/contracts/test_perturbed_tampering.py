@@ -46,6 +46,8 @@ FORGED = [
     (EdgeRand(epochs=1), both(no_count, setting(mean_degree=12.0)), "edge-count: this tensor belongs to no release"),
     (EdgeRand(epochs=1), setting(asymmetric=False), "releases: expected ['edges']"),
     (EdgeRand(epochs=1), setting(num_layers=3), "is missing"),
+    (EdgeRand(epochs=1), setting(num_layers=9), "settings.num_layers: expected at most 8"),
+    (LapGraph(epochs=1), setting(num_layers=9), "settings.num_layers: expected at most 8"),
     (LapGraph(epochs=1), costs(2.0, 1.9999), "expected the share count_share"),
     (LapGraph(epochs=1), setting(asymmetric=True), "is not a setting of method lapgraph"),
     (LapGraph(epochs=1), costs(0.04, 39.6), "claim.epsilon"),

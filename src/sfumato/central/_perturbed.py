@@ -47,7 +47,7 @@ class PerturbedTopology(CuratorMethod):
     Args:
         backbone: "sage", sums over the released neighbors (:class:`~sfumato.nn.sage.SumSAGE`); or "mlp", the node's own features
             beside the number of released neighbors with each known label.
-        num_layers: message-passing layers of "sage".
+        num_layers: message-passing layers of "sage", at most 8: batch norm multiplies gradients where rows are alike.
         jumping: whether the last layer of "sage" reads all of them.
         mean_degree: public average number of arcs at a node, from which the number of released edges follows; None asks for it
             with ``count_share`` of epsilon.
@@ -71,7 +71,7 @@ class PerturbedTopology(CuratorMethod):
 
     def __post_init__(self) -> None:
         check_choice(BACKBONES, backbone=self.backbone)
-        check_int(low=1, high=100, num_layers=self.num_layers)
+        check_int(low=1, high=8, num_layers=self.num_layers)
         check_int(low=1, width=self.width)
         check_int(low=1, epochs=self.epochs)
         check_real(low=0, high=10, open_low=True, learning_rate=self.learning_rate)

@@ -20,6 +20,9 @@ _OF_PAIRS: Audience = {
     "anyone": ["the perturbed edges", "weights", "predictions for all nodes"], "the node itself": [], "never": ["true edges"],
 }  # fmt: skip
 _MOST_HOPS = 1000
+_MOST_LAYERS = 8
+_DEEPER = 2
+"""Up to this format of certificates a network could have more layers."""
 
 
 class LapGraph(Rules):
@@ -61,7 +64,9 @@ class LapGraph(Rules):
             yield f"edges: expected at most {max(1, int(min(wanted, total)))} pairs, got {released['edges'].shape[0]}"
 
     def faults(self, certificate: Certificate) -> Iterator[str]:
-        """Yield a problem if the number of edges does not cost the share of epsilon that the settings say."""
+        """Yield a problem for more layers than a run has, and if the number of edges does not cost its share of epsilon."""
+        if certificate["format"] > _DEEPER and certificate["settings"]["num_layers"] > _MOST_LAYERS:
+            yield f"certificate.json: settings.num_layers: expected at most {_MOST_LAYERS}"
         cost = {one["name"]: one["event"].get("epsilon") for one in certificate["releases"]}
         if None in cost.values() or set(cost) != {"edge-count", "edges"}:
             return
