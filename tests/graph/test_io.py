@@ -307,11 +307,6 @@ def test_parquet_and_sql_agree(tables, tmp_path):
         ("SELECT 1.5 AS id", {}, "column 'id' of the nodes query to hold whole"),
         ("SELECT DATE '2020-01-01' AS id", {}, "to hold integers or text, got date32"),
         ("SELECT 1 AS id FROM nope", {}, "the nodes query to be readable, got .*nope"),
-        (
-            "SELECT 1 AS id, 0.5::DOUBLE AS c",
-            {"schema": {"columns": {"c": {"categories": [1]}}}},
-            "'c' to hold categories",
-        ),
     ],
 )
 def test_columns_of_the_wrong_kind(query, how, message):

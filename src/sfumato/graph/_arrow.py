@@ -19,8 +19,8 @@ def positions(values: pa.Array, known: pa.Array) -> np.ndarray:
 
 
 def plain(kind: pa.DataType) -> pa.DataType:
-    """Return the type of the values, also of a dictionary."""
-    return kind.value_type if pt.is_dictionary(kind) else kind
+    """Return the type of the values, also of a dictionary, or of runs."""
+    return plain(kind.value_type) if pt.is_dictionary(kind) or pt.is_run_end_encoded(kind) else kind
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -32,6 +32,15 @@ def is_number(kind: pa.DataType) -> bool:
     """Say whether a type is a number."""
     kind = plain(kind)
     return bool(pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind))
+
+
+def spelled(kind: pa.DataType) -> str:
+    """Return a type in words, for errors.
+
+    >>> spelled(pa.list_(pa.int8())), spelled(pa.opaque(pa.int64(), "pandas.period", ""))
+    ('list<item: int8>', 'pandas.period')
+    """
+    return str(kind.type_name if isinstance(kind, pa.OpaqueType) else kind)
 
 
 def unlisted(values: pa.Array, codes: np.ndarray) -> int:

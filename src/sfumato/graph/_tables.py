@@ -64,13 +64,16 @@ class FileTable:
     def __init__(
         self, path: str | Path, config: Mapping[str, Any] | None = None, names: Sequence[str] | None = None
     ) -> None:
+        import pyarrow as pa
+
+        from sfumato.graph._kinds import is_foreign, plain_column, trimmed_names
+
         self.path, self._config = path, dict(config or {})
         self.place = str(existing(path))
         self._form = None if is_parquet(path) else form_of(Path(path))
         self.num_rows: int | None = None
+        fields: Sequence[Any] = ()
         if self._form is not None:
-            import pyarrow as pa
-
             inner, kinds = self._form.inner, [pa.large_string()] * len(self._form.names)
             names = self._form.names
         else:
@@ -78,10 +81,14 @@ class FileTable:
                 head = relation.limit(0).to_arrow_table()
                 self.num_rows = int(relation.count("*").fetchall()[0][0])
             inner, kinds = head.column_names, head.schema.types
-            names = names or _own_names(path, inner)
-        self.column_names: list[str] = list(names or inner)
+            fields = _own_fields(path, inner)
+            names = names or [one.name for one in fields] or inner
+        self.column_names: list[str] = trimmed_names(names)
         check_names(self.column_names, self.place)
         self.types = dict(zip(self.column_names, kinds, strict=True))
+        self._foreign = {name: one for name, one in zip(self.column_names, fields, strict=False) if is_foreign(one)}
+        for name, one in self._foreign.items():
+            self.types[name] = plain_column(pa.chunked_array([], self.types[name]), one).type
         self._inner = dict(zip(self.column_names, inner, strict=True))
         self.number = counted if self._form is None else self._form.number
 
@@ -99,13 +106,23 @@ class FileTable:
         if self._form is None or self._form.plain:
             try:
                 with self._opened(names) as relation:
-                    return guarded(relation.to_arrow_table, self.place, self._form).rename_columns(list(names))
+                    return self._named(guarded(relation.to_arrow_table, self.place, self._form), names)
             except _Irregular:
                 pass
         assert self._form is not None
         parts = list(_csv.tables(self._form, names, _ROWS))
         empty = pa.table({name: pa.array([], pa.large_string()) for name in names})
         return pa.concat_tables(parts) if parts else empty
+
+    def _named(self, table: Any, names: Sequence[str]) -> Any:
+        """A table that was read, by the names of its columns, and with the types that their writer gave them."""
+        from sfumato.graph._kinds import plain_column
+
+        table = table.rename_columns(list(names))
+        for name in set(names) & set(self._foreign):
+            column = plain_column(table.column(name), self._foreign[name])
+            table = table.set_column(table.column_names.index(name), name, column)
+        return table
 
     def batches(self, names: Sequence[str], rows: int, skip: int = 0) -> Iterator[Any]:
         """Yield columns as Arrow tables of at most so many rows, in order, without the first ``skip`` rows."""
@@ -119,7 +136,7 @@ class FileTable:
                     while (batch := guarded(partial(next, reader, None), self.place, self._form)) is not None:
                         if batch.num_rows:
                             skip += batch.num_rows
-                            yield pa.Table.from_batches([batch]).rename_columns(list(names))
+                            yield self._named(pa.Table.from_batches([batch]), names)
                 return
             except _Irregular:
                 pass
@@ -156,12 +173,12 @@ class FileTable:
             yield relation.project(", ".join(_quoted(self._inner[name]) for name in names)) if names else relation
 
 
-def _own_names(path: str | Path, inner: Sequence[str]) -> Sequence[str]:
-    """The names of a Parquet file's columns as they stand: DuckDB renames those that differ in capitals alone."""
+def _own_fields(path: str | Path, inner: Sequence[str]) -> Sequence[Any]:
+    """The columns of a Parquet file as they stand: DuckDB renames those that differ in capitals alone, and forgets some types."""
     import pyarrow.parquet as pq
 
-    names: list[str] = pq.read_schema(path).names
-    return names if len(names) == len(inner) else inner
+    fields = list(pq.read_schema(path))
+    return fields if len(fields) == len(inner) else ()
 
 
 class _Irregular(Exception):  # noqa: N818
@@ -220,10 +237,12 @@ def _reason(kind: str, text: str) -> str:
 
 def table(read: Callable[[], Any], place: str) -> Any:
     """Return what a reader reads as an Arrow table; ``place`` names it in errors."""
+    from sfumato.graph._kinds import plain_table
+
     relation = guarded(read, place)
     if relation is None:
         raise DataError(f"Expected {place} to return rows, got a statement that returns none. Write a SELECT.")
-    return guarded(relation.to_arrow_table, place)
+    return plain_table(guarded(relation.to_arrow_table, place))
 
 
 def known(names: list[str], column: str | None, place: str) -> str | None:

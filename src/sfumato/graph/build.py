@@ -198,7 +198,10 @@ class Places:
         return bool(positions(pa.array([name], pa.large_string()), self.ids)[0] >= 0)
 
     def find(self, values: Any) -> np.ndarray:
-        """Return the number of the node that each of an Arrow array of ids names, -1 for none."""
+        """Return the number of the node that each of an Arrow array of ids names, -1 for none.
+
+        ``7.0`` names 7 where no id is written so.
+        """
         import pyarrow as pa
 
         from sfumato.graph._arrow import is_text, positions
@@ -206,6 +209,10 @@ class Places:
 
         if self.ids.type == pa.int64() and is_text(values.type):
             values = without_fraction(values)
+        elif is_text(values.type):
+            found = positions(values, self.ids)
+            lost = found < 0
+            return np.where(lost, positions(without_fraction(values), self.ids), found) if lost.any() else found
         if self._table is None or values.type != self.ids.type or values.null_count:
             return positions(values, self.ids)
         numbers = values.to_numpy()

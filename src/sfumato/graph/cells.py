@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from sfumato.errors import DataError
-from sfumato.graph._arrow import is_number, is_text, plain, positions
+from sfumato.graph._arrow import is_number, is_text, plain, positions, spelled
 from sfumato.graph.unique import leave_out
 
 MISSING = ("NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "unknown", "Unknown", "UNKNOWN", "?")
@@ -67,8 +67,6 @@ def settled(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
         column = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(column, pa.ExtensionArray):
-        column = column.storage
     if pt.is_run_end_encoded(column.type):
         column = pc.run_end_decode(column)
     if pt.is_dictionary(column.type):
@@ -104,6 +102,8 @@ def numbers(column: pa.ChunkedArray | pa.Array) -> np.ndarray | None:
         return np.full(len(values), np.nan)
     if not (is_text(values.type) or is_number(values.type)):
         return None
+    if pt.is_decimal(values.type):  # Arrow rounds decimals to another float than the nearest
+        values = values.cast(pa.large_string())
     try:
         found = values.cast(pa.float64(), safe=False)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -166,6 +166,19 @@ def integers(column: pa.ChunkedArray | pa.Array) -> pa.Array | None:
         return None
 
 
+def without_point(column: pa.ChunkedArray | pa.Array) -> pa.Array | None:
+    """Return integers and decimals without a fraction as text, however large they are; None for other numbers.
+
+    >>> without_point(pa.array([2**63], pa.uint64())).to_pylist(), without_point(pa.array([0.5]))
+    (['9223372036854775808'], None)
+    """
+    values = settled(column)
+    if not (pt.is_integer(values.type) or pt.is_decimal(values.type)):
+        return None
+    texts = pc.replace_substring_regex(values.cast(pa.large_string()), _WHOLE_FLOAT, r"\1")
+    return texts if pc.all(pc.match_substring_regex(texts, r"^-?[0-9]+$"), min_count=0).as_py() else None
+
+
 def without_fraction(ids: pa.Array) -> pa.Array:
     """Return texts, and ``7`` in place of ``7.0``, as far as floats are exact.
 
@@ -175,30 +188,41 @@ def without_fraction(ids: pa.Array) -> pa.Array:
     return pc.replace_substring_regex(ids, _FLOAT_ID, r"\1")
 
 
+def check_kind(name: str, kind: pa.DataType) -> None:
+    """Refuse a column whose cells are neither text nor numbers nor booleans, such as lists, bytes, dates and durations.
+
+    Args:
+        name: of the column.
+        kind: its type in Arrow.
+
+    Raises:
+        DataError: it is of another type.
+
+    >>> check_kind("age", pa.int8())
+    """
+    kind = plain(kind)
+    if not (is_text(kind) or is_number(kind) or pt.is_boolean(kind) or pt.is_null(kind)):
+        raise DataError(
+            f"Expected column {name!r} to hold numbers, text or booleans, got {spelled(kind)}. Convert it, or {leave_out(name)}."
+        )
+
+
 def words(name: str, column: pa.ChunkedArray | pa.Array, keep: Sequence[str] = ()) -> pa.Array:
     """Return the categories that a column holds as ``large_string``, with nothing where missing.
 
     Args:
         name: of the column.
-        column: text, whole numbers or booleans.
+        column: text, numbers or booleans. Numbers are the words by which a CSV file has them.
         keep: words that a schema declares.
 
     Raises:
         DataError: it holds something else.
     """
     values = cells(column, keep)
-    kind = values.type
-    if not (is_text(kind) or is_number(kind) or pt.is_boolean(kind) or pt.is_null(kind)):
-        raise DataError(
-            f"Expected column {name!r} to hold numbers, text or booleans, got {kind}. Convert it, or {leave_out(name)}."
-        )
-    if is_number(kind) and not pt.is_integer(kind):
+    check_kind(name, values.type)
+    if is_number(values.type) and not pt.is_integer(values.type):
         whole = integers(values)
-        if whole is None:
-            raise DataError(
-                f"Expected column {name!r} to hold categories, got numbers with fractions. Declare min and max instead."
-            )
-        values = whole
+        values = values if whole is None else whole
     return values.cast(pa.large_string())
 
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from sfumato.errors import DataError, SchemaError
-from sfumato.graph._arrow import counted, is_number, is_text, plain, unlisted
+from sfumato.graph._arrow import counted, is_number, is_text, plain, spelled, unlisted
 from sfumato.graph.bounds import bounds_in
 from sfumato.graph.cells import (
     NUMBER,
@@ -27,6 +27,7 @@ from sfumato.graph.cells import (
     numbers,
     settled,
     without_fraction,
+    without_point,
     words,
 )
 from sfumato.graph.checks import ROLES
@@ -56,7 +57,7 @@ class Labels:
 
 
 def encode_ids(column: pa.ChunkedArray, where: str, *, floats: bool = False) -> pa.Array:
-    """Encode ids as int64 when every one is a plain integer, else as text.
+    """Encode ids as int64 when every one is a plain integer of 64 bits, else as text.
 
     Args:
         column: one id for each row.
@@ -69,14 +70,16 @@ def encode_ids(column: pa.ChunkedArray, where: str, *, floats: bool = False) -> 
     kind = plain(column.type)
     if is_number(kind):
         whole = integers(column)
+        if whole is None and (large := without_point(column)) is not None:
+            return large
         if whole is None:
             raise DataError(
-                f"Expected {where} to hold whole 64-bit numbers or text. Write ids as text, or put their columns first. Floats "
+                f"Expected {where} to hold whole numbers or text. Write ids as text, or put their columns first. Floats "
                 "from 2^53 on are not read as ids, since two whole numbers may have become one of them."
             )
         return whole
     if not (is_text(kind) or pt.is_null(kind)):
-        raise DataError(f"Expected {where} to hold integers or text, got {kind}. Choose another id column.")
+        raise DataError(f"Expected {where} to hold integers or text, got {spelled(kind)}. Choose another id column.")
     texts = settled(column).cast(pa.large_string())
     found = _plain_integers(texts)
     if found is None:
@@ -112,17 +115,19 @@ def encode_labels(name: str, column: pa.ChunkedArray, schema: Schema, ids: np.nd
     kind = plain(column.type)
     if pt.is_nested(kind):
         raise DataError(
-            f"Expected label column {name!r} to hold one class a node, got {kind}. "
+            f"Expected label column {name!r} to hold one class a node, got {spelled(kind)}. "
             "For several labels of a node write a column of 0 and 1 for each, and name them all."
         )
     if not (is_text(kind) or is_number(kind) or pt.is_boolean(kind) or pt.is_null(kind)):
-        raise DataError(f"Expected label column {name!r} to hold text or integers, got {kind}. Write classes as text.")
+        raise DataError(
+            f"Expected label column {name!r} to hold text or integers, got {spelled(kind)}. Write classes as text."
+        )
     if schema.classes is None:
         kind_there = kind_of(column)
         values = _whole_labels(name, column, ids) if kind_there == NUMBER else words(name, column)
         values = pc.utf8_lower(values) if kind_there == TRUTH else values
     else:
-        values = words(name, _whole_labels(name, column, ids) if is_number(kind) else column, schema.classes)
+        values = words(name, column, schema.classes)
     if values.null_count == len(values):
         raise DataError(f"Expected label column {name!r} to hold labels, but all are missing. Choose another column.")
     classes = schema.classes
@@ -158,7 +163,9 @@ def encode_targets(columns: Mapping[str, pa.ChunkedArray], schema: Schema, ids: 
         found = settled(column) if schema.target else _zero_one(settled(column))
         if not (is_number(found.type) or is_text(found.type) or pt.is_null(found.type)):
             wanted = "numbers" if schema.target else "0 and 1, or false and true"
-            raise DataError(f"Expected column {name!r} to hold {wanted}, got {found.type}. Name another column.")
+            raise DataError(
+                f"Expected column {name!r} to hold {wanted}, got {spelled(found.type)}. Name another column."
+            )
         wanted, read = "finite numbers" if schema.target else "0, 1 or nothing", numbers(found)
         if read is None:
             raise contradiction(name, ids[no_number(found)], wanted)
@@ -198,7 +205,7 @@ def encode_texts(name: str, column: pa.ChunkedArray) -> list[str]:
     """
     kind = plain(column.type)
     if not (is_text(kind) or pt.is_null(kind)):
-        raise DataError(f"Expected column {name!r} to hold texts, got {kind}. Name another column.")
+        raise DataError(f"Expected column {name!r} to hold texts, got {spelled(kind)}. Name another column.")
     texts: list[str] = settled(column).cast(pa.large_string()).fill_null("").to_pylist()
     return texts
 
@@ -217,7 +224,9 @@ def encode_weights(name: str, column: pa.ChunkedArray, place: str, number: Calla
     """
     kind = plain(column.type)
     if not (is_number(kind) or is_text(kind) or pt.is_null(kind)):
-        raise DataError(f"Expected column {name!r} of {place} to hold numbers, got {kind}. Name another column.")
+        raise DataError(
+            f"Expected column {name!r} of {place} to hold numbers, got {spelled(kind)}. Name another column."
+        )
     found = numbers(column)
     if found is None:
         raise DataError(

@@ -13,8 +13,20 @@ import pyarrow.types as pt
 import scipy.sparse as sp
 
 from sfumato.errors import DataError, SchemaError
-from sfumato.graph._arrow import counted, is_number, is_text, unlisted
-from sfumato.graph.cells import BOOLEAN, MISSING, NUMBER, TRUTH, coded, kind_of, no_number, numbers, stray, words
+from sfumato.graph._arrow import counted, is_number, plain, unlisted
+from sfumato.graph.cells import (
+    BOOLEAN,
+    MISSING,
+    NUMBER,
+    TRUTH,
+    check_kind,
+    coded,
+    kind_of,
+    no_number,
+    numbers,
+    stray,
+    words,
+)
 from sfumato.graph.checks import MOST_FEATURE, first_beyond
 from sfumato.graph.packed import PackedRows, Widths, code_type
 from sfumato.graph.schema import CATEGORIES, Column, Schema, contradiction
@@ -196,6 +208,7 @@ def lay_out(
     """
     parts, assumed = [], []
     for name, kind in types.items():
+        check_kind(name, kind)
         declared = schema.columns.get(name)
         categories = declared.categories if declared else None
         if categories is None and not declared and not is_number(kind):
@@ -214,10 +227,10 @@ def _seen(
 
     None stands for a column of numbers.
     """
-    if pt.is_boolean(kind):
+    if pt.is_boolean(plain(kind)):
         return BOOLEAN, ""
     column = read(name)
-    found = kind_of(column) if is_text(kind) or pt.is_null(kind) or pt.is_dictionary(kind) else ""
+    found = kind_of(column)
     if found in (NUMBER, TRUTH):
         return (None if found == NUMBER else BOOLEAN), ""
     values = words(name, column)

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from sfumato._optional import require
 from sfumato._validate import fail
-from sfumato.errors import DataError
+from sfumato.errors import DataError, SfumatoError
 from sfumato.graph._tables import check_names
 from sfumato.graph.build import Reading
 from sfumato.graph.dropped import tell_dropped
@@ -95,17 +95,35 @@ def arrow_table(frame: Any, name: str) -> Any:
 
     Raises:
         InputError: it is no table.
-        DataError: a column mixes kinds.
+        DataError: a column mixes kinds, or holds values that no cell of a table has.
     """
-    pa, frame = require("pyarrow"), _dense(frame, name)
+    pa = require("pyarrow")
+    from sfumato.graph._kinds import plain_table
+
+    refused = (TypeError, ValueError, OverflowError, AttributeError, pa.ArrowException)
     try:
-        return pa.table(frame)
-    except (TypeError, ValueError, OverflowError) as error:  # Arrow's own messages may quote values
-        if not isinstance(error, pa.ArrowException):
+        return plain_table(pa.table(_dense(frame, name)))
+    except SfumatoError:
+        raise
+    except refused:  # Arrow's own messages may quote values
+        if not hasattr(frame, "__arrow_c_stream__") and not isinstance(frame, dict):
             raise fail(name, type(frame).__name__, "to be a table of pandas, Polars or Arrow") from None
-        raise DataError(
-            f"Expected every column of {name} to hold values of one kind, got a column that mixes them. Convert it."
-        ) from None
+
+    def fits(column: Any) -> bool:
+        try:
+            pa.table(_dense(frame[[column]], name))
+        except refused:
+            return False
+        return True
+
+    columns = getattr(frame, "columns", ())
+    wrong = next(
+        (f"column {str(one)!r}" for one in columns if isinstance(one, str | int) and not fits(one)), "a column"
+    )
+    raise DataError(
+        f"Expected every column of {name} to hold values of one kind, text, booleans or numbers of at most 64 bits, but "
+        f"{wrong} has others. Convert it, for instance to text, or take it out of the table."
+    )
 
 
 def _dense(frame: Any, name: str) -> Any:

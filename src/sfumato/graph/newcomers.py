@@ -18,7 +18,7 @@ from sfumato.errors import DataError
 from sfumato.graph.arcs import pack_arcs, pack_edges
 from sfumato.graph.facts import ROLES
 from sfumato.graph.graph import Graph, PublicFacts
-from sfumato.graph.schema import Column, Schema, label_columns
+from sfumato.graph.schema import Column, Schema, label_columns, trimmed
 from sfumato.graph.text import of_texts, with_texts
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def read_new_nodes(
     from sfumato.graph._tables import documents_of
     from sfumato.graph.build import Reading, build_graph
 
-    declared = Schema.read(schema)
+    declared, label, text, drop = Schema.read(schema), trimmed(label), trimmed(text), trimmed(drop)
     texts = {name for name in trained.feature_names if text and of_texts(name, tuple(text))}
     whole, place, number = _table(nodes, "the new nodes")
     table, unread = (

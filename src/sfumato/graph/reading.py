@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import InputError
-from sfumato.graph.schema import Schema
+from sfumato.graph.schema import Schema, trimmed
 from sfumato.graph.weights import declared_weight
 
 if TYPE_CHECKING:
     from sfumato.graph.cells import Told
     from sfumato.graph.documents import Report
+
+_NAMES = ("label", "id_column", "role", "features", "source", "target", "text", "edge_weight", "drop")
+"""The arguments that name columns: white space at their ends does not count, as in the tables themselves."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,8 @@ class Reading:
     drop: Sequence[str] = ()
 
     def __post_init__(self) -> None:
+        for name in _NAMES:
+            object.__setattr__(self, name, trimmed(getattr(self, name)))
         if bool(self.text) != (self.text_features is not None):
             raise InputError(
                 f"Expected columns of texts and their encoder together, got text={self.text!r} and "

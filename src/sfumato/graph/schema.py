@@ -131,6 +131,7 @@ class EdgeColumns:
                 "Expected [edges] to have weight, a column name, and max, the largest weight that may count, got one of them. "
                 "Choose max without looking at the data: larger weights are clipped to it."
             )
+        object.__setattr__(self, "weight", trimmed(self.weight))
         object.__setattr__(self, "max", check_bound(self.max))
 
 
@@ -175,6 +176,9 @@ class Schema:
     classes_from_data: bool = False
 
     def __post_init__(self) -> None:
+        for name in ("id", "label", "role", "degree_column", "drop"):
+            object.__setattr__(self, name, trimmed(getattr(self, name)))
+        object.__setattr__(self, "columns", _trimmed_keys(self.columns))
         _check_from_data("classes_from_data", self.classes_from_data, "classes", self.classes)
         if self.classes is not None:
             object.__setattr__(self, "classes", _names("classes", self.classes))
@@ -265,6 +269,19 @@ class Schema:
             raise SchemaError(f"In schema {path}: {reason}") from None
 
 
+def trimmed(named: Any) -> Any:
+    """Return the name of a column, or several, without white space at their ends, as tables have them; what is no text stays.
+
+    >>> trimmed(" year"), trimmed(["hiking ", "chess"]), trimmed(None)
+    ('year', ('hiking', 'chess'), None)
+    """
+    if isinstance(named, str):
+        return named.strip()
+    if isinstance(named, list | tuple):
+        return tuple(name.strip() if isinstance(name, str) else name for name in named)
+    return named
+
+
 def label_columns(label: str | Sequence[str] | None) -> tuple[str, ...]:
     """Return the columns that a ``label`` names: one, several, or none.
 
@@ -287,6 +304,16 @@ def contradiction(column: str, row_id: Any, expected: str) -> SchemaError:
         f"Expected column {column!r} to hold {expected}, but the row of node {row_id!r} does not. Look at that row, and "
         "correct it there."
     )
+
+
+def _trimmed_keys(columns: Mapping[str, Column]) -> dict[str, Column]:
+    """Declared columns by names without white space at their ends, each once."""
+    found = {name.strip(): column for name, column in columns.items()}
+    if len(found) < len(columns):
+        raise SchemaError(
+            "Expected every column of the schema once, got one twice but for white space. Remove one of them."
+        )
+    return found
 
 
 def _column(name: str, values: Any) -> Column:
