@@ -127,7 +127,7 @@ def _text(rng, value):
 
 def _number(rng, value):
     if isinstance(value, int):
-        return str(value)
+        return rng.choice((str(value), str(value), f"{value:+d}", f"{value:06d}", f"{value}.0", f"{value}."))
     return rng.choice((repr(value), f"{value:.17e}", f"{value:+.17g}"))
 
 
@@ -226,17 +226,19 @@ def write_csv(path: Path, columns: dict[str, Made], rng: random.Random) -> Path:
 
 
 def arrow(columns: dict[str, Made], rng: random.Random, *, views: bool = True) -> pa.Table:
-    """Return an Arrow table; texts are of any of Arrow's many types."""
+    """Return an Arrow table; texts and numbers are of any of Arrow's many types."""
     kinds = [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())] + [pa.string_view()] * views
     arrays = {}
     for name, made in columns.items():
         array = pa.array(made.texts if made.as_text else made.values)
         if pa.types.is_string(array.type):
             array = array.dictionary_encode() if (kind := rng.choice(kinds)) == kinds[2] else array.cast(kind)
-        elif pa.types.is_int64(array.type) and rng.random() < 0.3 and made.kind != "id":
-            array = array.cast(pa.float64())
+        elif pa.types.is_int64(array.type) and rng.random() < 0.5:
+            array = array.cast(rng.choice((pa.float64(), pa.decimal128(38, 0), pa.decimal128(30, 2))))
+        elif pa.types.is_boolean(array.type) and rng.random() < 0.3:
+            array = pa.ExtensionArray.from_storage(pa.bool8(), array.cast(pa.int8()))
         cut = rng.randint(0, len(array))
-        arrays[name] = pa.chunked_array([array[:cut], array[cut:]])
+        arrays[rng.choice((name, name, f" {name}", f"{name} "))] = pa.chunked_array([array[:cut], array[cut:]])
     return pa.table(arrays)
 
 

@@ -21,7 +21,10 @@ from sfumato.errors import DataError
 from sfumato.graph._arrow import is_number, is_text, plain, positions, spelled
 from sfumato.graph.unique import leave_out
 
-MISSING = ("NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "unknown", "Unknown", "UNKNOWN", "?")
+MISSING = (
+    "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NAN", "-nan", "-NaN", "NULL", "null", "unknown", "Unknown", "UNKNOWN",
+    "?", ".",
+)  # fmt: skip
 """Texts that stand for no value, unless a schema declares one of them as a category or class."""
 BOOLEAN = ("false", "true")
 NUMBER, CATEGORY, TRUTH, INTEGER, TEXT, NOTHING = "number", "category", "boolean", "integer", "text", ""
@@ -29,6 +32,7 @@ NUMBER, CATEGORY, TRUTH, INTEGER, TEXT, NOTHING = "number", "category", "boolean
 
 _FLOAT_ID = r"^(-?(?:0|[1-9][0-9]{0,14}))\.0+$"
 _WHOLE_FLOAT = r"^([+-]?[0-9]+)\.0*$"
+_WHOLE = r"^(?:\+|(-))?0*([0-9]+)(?:\.0*)?$"
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?(?i:inf|infinity)$"
 _EXACT = 2**53
 
@@ -110,6 +114,12 @@ def numbers(column: pa.ChunkedArray | pa.Array) -> np.ndarray | None:
         try:
             found = cells(values).cast(pa.float64())
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            return None
+    if (
+        is_text(values.type) and pc.any(pc.is_nan(found)).as_py()
+    ):  # Arrow takes more words for no number than stand in MISSING
+        named = pc.unique(values.filter(pc.is_nan(found).fill_null(False)))
+        if cells(named).null_count < len(named):
             return None
     array: np.ndarray = found.to_numpy(zero_copy_only=False)
     return array
@@ -227,19 +237,37 @@ def words(name: str, column: pa.ChunkedArray | pa.Array, keep: Sequence[str] = (
 
 
 def coded(values: pa.Array, known: Sequence[str]) -> np.ndarray:
-    """Find where each cell stands among declared words, int64, -1 for none: ``1.0`` is the word ``1`` if it is none itself.
+    """Find where each cell stands among declared words, int64, -1 for none.
 
-    >>> coded(pa.array(["1.0", None, "3.0", "x"]), ["1", "2", "3"]).tolist()
+    A cell that is none of them, but a whole number as one of them is, stands for that one: ``+1``, ``01`` and ``1.0`` for ``1``.
+
+    >>> coded(pa.array(["1.0", None, "+3", "x"]), ["1", "2", "03"]).tolist()
     [0, -1, 2, -1]
     """
     words = pa.array(known, pa.large_string())
     codes = positions(values, words)
     if {word.lower() for word in known} == {*BOOLEAN}:
         return positions(pc.utf8_lower(values.cast(pa.large_string())), pc.utf8_lower(words))
-    if is_text(values.type) and int(np.count_nonzero(codes < 0)) > values.null_count:
-        again = positions(pc.replace_substring_regex(values, _WHOLE_FLOAT, r"\1"), words)
+    if int(np.count_nonzero(codes < 0)) > values.null_count:
+        again = positions(folded(values.cast(pa.large_string())), pa.array(_numbered(known), pa.large_string()))
         codes = np.where(codes < 0, again, codes)
     return codes
+
+
+def folded(texts: pa.Array) -> pa.Array:
+    """Return whole numbers as they are printed, and other texts as they are: how codes are compared.
+
+    >>> folded(pa.array(["+1", "01", "1.0", "-0", "1.5", "x1"])).to_pylist()
+    ['1', '1', '1', '0', '1.5', 'x1']
+    """
+    plain_text = pc.replace_substring_regex(texts, _WHOLE, r"\1\2")
+    return pc.replace_substring_regex(plain_text, r"^-0$", "0")
+
+
+def _numbered(known: Sequence[str]) -> list[str | None]:
+    """Declared words as whole numbers are printed; none of several that are one number, but for the one that is printed so."""
+    numbers = folded(pa.array(known, pa.large_string())).to_pylist()
+    return [one if one == word or numbers.count(one) == 1 else None for one, word in zip(numbers, known, strict=True)]
 
 
 def booleans(values: pa.Array) -> bool:

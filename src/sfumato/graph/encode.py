@@ -17,6 +17,8 @@ from sfumato.errors import DataError, SchemaError
 from sfumato.graph._arrow import counted, is_number, is_text, plain, spelled, unlisted
 from sfumato.graph.bounds import bounds_in
 from sfumato.graph.cells import (
+    CATEGORY,
+    MISSING,
     NUMBER,
     TRUTH,
     cells,
@@ -26,6 +28,7 @@ from sfumato.graph.cells import (
     no_number,
     numbers,
     settled,
+    stray,
     without_fraction,
     without_point,
     words,
@@ -126,6 +129,8 @@ def encode_labels(name: str, column: pa.ChunkedArray, schema: Schema, ids: np.nd
         kind_there = kind_of(column)
         values = _whole_labels(name, column, ids) if kind_there == NUMBER else words(name, column)
         values = pc.utf8_lower(values) if kind_there == TRUTH else values
+        if kind_there == CATEGORY:
+            _check_one_kind(name, values, ids)
     else:
         values = words(name, column, schema.classes)
     if values.null_count == len(values):
@@ -264,6 +269,23 @@ def _zero_one(column: pa.Array) -> pa.Array:
             pc.is_in(lower, value_set=pa.array(places, values.type)), pa.scalar(word, values.type), values
         )
     return values
+
+
+def _check_one_kind(name: str, values: pa.Array, ids: np.ndarray) -> None:
+    """Refuse classes of which some are numbers and some are words: one kind of the two is a slip, as a rule."""
+    seen = pc.unique(values.drop_null()).to_pylist()
+    texts = {*stray(seen)}
+    numbers = [one for one in seen if one not in texts and any(map(str.isdigit, one))]
+    if not numbers or not texts:
+        return
+    few, what = (numbers[0], "a number beside words") if len(numbers) < len(texts) else (
+        next(one for one in seen if one in texts), "a word beside numbers",
+    )  # fmt: skip
+    row = pc.index(values, few).as_py()
+    raise DataError(
+        f"Expected label column {name!r} to hold classes that are all numbers or all words, but node {ids[row].item()!r} has "
+        f"{what}. A missing label is empty, or one of {', '.join(MISSING)}. If these are classes, declare them in the schema."
+    )
 
 
 def _whole_labels(name: str, column: pa.ChunkedArray | pa.Array, ids: np.ndarray) -> pa.Array:
