@@ -53,6 +53,25 @@ def test_columns_are_left_out_of_both_tables(files, tmp_path):
         ({"schema": {"drop": ["age"], "columns": {"age": {}}}}, SchemaError, "that nothing else names, got 'age'"),
         ({"schema": {"drop": "age"}}, SchemaError, "Expected drop to be a list"),
         ({"drop": ["row", "joined", "friend", "since"]}, DataError, "two columns of node ids"),
+        (
+            {"drop": ["person", "joined"]},
+            DataError,
+            "'person' of {1} is read as end, since it stands among the first two",
+        ),
+        ({"drop": ["person"], "id_column": "person"}, DataError, "'person' of {0} is read as id. Drop another"),
+        ({"drop": ["person", "joined"], "source": "row", "target": "person"}, DataError, "read as end"),
+        (
+            {"drop": ["friend", "joined"], "source": "person", "target": "friend"},
+            DataError,
+            "'friend' of {1} is read as end",
+        ),
+        (
+            {"drop": ["since", "joined", "row"], "edge_weight": "since", "max_weight": 1.0},
+            DataError,
+            "'since' of {1} is read as weight",
+        ),
+        ({"drop": ["age"], "label": ["age", "year"]}, DataError, "'age' is read as label"),
+        ({"drop": ["age"], "role": "age"}, DataError, "'age' is read as label, role"),
     ],
 )
 def test_what_cannot_be_left_out_is_refused(how, error, fragment, files):

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from sfumato.errors import DataError, SchemaError
 from sfumato.graph._tables import FileTable, check_names, counted, known
-from sfumato.graph.columns import check_ends, check_words, edge_names, feature_names, id_name
+from sfumato.graph.columns import check_words, feature_names, id_name, usual_id
+from sfumato.graph.ends import Numbers, Places, edge_batches
 from sfumato.graph.graph import Graph
 from sfumato.graph.reading import Nodes as Nodes
 from sfumato.graph.reading import Reading as Reading
@@ -19,8 +19,6 @@ from sfumato.graph.runs import Packing, arc_keys, merge_runs, sort_keys
 from sfumato.graph.schema import Schema, label_columns
 from sfumato.graph.weights import Weighed
 
-Numbers = Callable[[int], int]
-"""Gives the number of a row in errors; rows of values are counted from 0."""
 _BATCH = 1 << 22
 
 
@@ -90,7 +88,8 @@ def read_facts(nodes: Any, how: Reading, place: str, number: Numbers) -> Nodes:
     check_names(names, place)
     id_column = id_name(names, how, schema, place)
     ids = encode.encode_ids(nodes.column(id_column), f"column {id_column!r} of {place}", floats=True)
-    _check_unique(ids, id_column, place, number)
+    by_place = not (how.id_column or schema.id or usual_id([id_column]))
+    _check_unique(ids, id_column, place, number, by_place=by_place)
     id_array = ids.to_numpy(zero_copy_only=False)
     id_array = id_array.astype(str) if id_array.dtype == object else id_array
     labels = [name for name in label_columns(how.label or schema.label) if known(names, name, place)]
@@ -175,126 +174,7 @@ def _features(nodes: Any, found: Nodes) -> tuple[Any, dict[str, int]]:
     return (sp.vstack(blocks, format="csr") if dense is None else dense), counted(outside)
 
 
-class Places:
-    """The numbers of nodes by their ids; ``ids`` is an Arrow array in the order of the nodes."""
-
-    def __init__(self, ids: Any) -> None:
-        import pyarrow as pa
-
-        self.ids, self._table, self._low = ids, None, 0
-        if ids.type == pa.int64():
-            numbers = ids.to_numpy()
-            low, high = int(numbers.min()), int(numbers.max())
-            if high - low < 8 * len(numbers) + 1024:
-                self._low, self._table = low, np.full(high - low + 1, -1, dtype=np.int32)
-                self._table[numbers - low] = np.arange(len(numbers), dtype=np.int32)
-
-    def holds(self, name: str) -> bool:
-        """Say whether a text is the id of a node."""
-        import pyarrow as pa
-
-        from sfumato.graph._arrow import positions
-
-        return bool(positions(pa.array([name], pa.large_string()), self.ids)[0] >= 0)
-
-    def find(self, values: Any) -> np.ndarray:
-        """Return the number of the node that each of an Arrow array of ids names, -1 for none.
-
-        ``7.0`` names 7 where no id is written so.
-        """
-        import pyarrow as pa
-
-        from sfumato.graph._arrow import is_text, positions
-        from sfumato.graph.cells import without_fraction
-
-        if self.ids.type == pa.int64() and is_text(values.type):
-            values = without_fraction(values)
-        elif is_text(values.type):
-            found = positions(values, self.ids)
-            lost = found < 0
-            return np.where(lost, positions(without_fraction(values), self.ids), found) if lost.any() else found
-        if self._table is None or values.type != self.ids.type or values.null_count:
-            return positions(values, self.ids)
-        numbers = values.to_numpy()
-        if not len(numbers):
-            return numbers.astype(np.int32)
-        if numbers.min() < self._low or int(numbers.max()) - self._low >= len(self._table):
-            return positions(values, self.ids)
-        codes: np.ndarray = self._table[numbers - self._low]
-        return codes
-
-
-def edge_batches(
-    edges: Any, nodes: Places, how: Reading, places: tuple[str, str], number: Numbers, rows: int = 0, skip: int = 0
-) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
-    """Yield the numbers of both ends of edges and their weights (None where none are declared), rows after rows.
-
-    Args:
-        edges: an Arrow table, which is one batch, or a :class:`sfumato.graph._tables.FileTable`.
-        nodes: the numbers of nodes.
-        how: what the columns mean.
-        places: name the nodes and the edge table in errors.
-        number: gives the number of a row in errors.
-        rows: how many rows a batch has; 0 takes the usual number.
-        skip: how many rows are left out.
-
-    Raises:
-        DataError: an end is missing, or no node has its id, or a weight is none.
-    """
-    from sfumato.graph import encode
-
-    check_names(edges.column_names, places[1])
-    names = edge_names(edges.column_names, how, places[1])
-    check_ends(names, edges.column_names, how, places[1], nodes.holds)
-    weight = known(edges.column_names, how.weight and how.weight[0], places[1])
-    if weight in names:
-        raise DataError(
-            f"Expected weights of {places[1]} beside its ends, got the column {weight!r} as both. Name another."
-        )
-    read = list(dict.fromkeys(filter(None, (*names, weight))))
-    parts = edges.batches(read, rows or _BATCH, skip) if isinstance(edges, FileTable) else (edges,)
-    for part in parts:
-        ends = []
-        for column in names:
-            values = encode.encode_ids(part.column(column), f"column {column!r} of {places[1]}")
-            codes = nodes.find(values)
-            if len(codes) and codes.min() < 0:
-                row = int(np.argmin(codes))
-                problem = "an unknown node" if values[row].is_valid else "no node"
-                raise DataError(
-                    f"Expected every edge to link nodes of {places[0]}, but row {number(row + skip)} of {places[1]} has "
-                    f"{problem} in column {column!r}. Add the node or remove the edge. Ends are read from "
-                    f"the columns {' and '.join(map(repr, names))}: if others are meant, put them first."
-                )
-            ends.append(codes)
-        here = partial(_shifted, number, skip)
-        yield ends[0], ends[1], encode.encode_weights(weight, part.column(weight), places[1], here) if weight else None
-        skip += part.num_rows
-
-
-def endpoints(
-    edges: Any, ids: Any, how: Reading, places: tuple[str, str], number: Numbers
-) -> tuple[np.ndarray, np.ndarray]:
-    """Find the numbers of both ends of every edge of an Arrow table.
-
-    Args:
-        edges: the edge table.
-        ids: of the nodes, in the order of their numbers.
-        how: what the columns mean.
-        places: name the nodes and the edge table in errors.
-        number: gives the number of a row in errors.
-
-    Raises:
-        DataError: an end is missing, or no node has its id.
-    """
-    return next(edge_batches(edges, Places(ids), how, places, number))[:2]
-
-
-def _shifted(number: Numbers, first: int, row: int) -> int:
-    return number(first + row)
-
-
-def _check_unique(ids: Any, column: str, place: str, number: Numbers) -> None:
+def _check_unique(ids: Any, column: str, place: str, number: Numbers, *, by_place: bool) -> None:
     if ids.null_count:
         from sfumato.graph.cells import MISSING
 
@@ -311,7 +191,7 @@ def _check_unique(ids: Any, column: str, place: str, number: Numbers) -> None:
         row = int(again[0])
         raise DataError(
             f"Expected every node once, but column {column!r} of {place} has {ids[row].as_py()!r} in rows "
-            f"{number(int(first[row]))} and {number(row)}. Remove one of them."
+            f"{number(int(first[row]))} and {number(row)}. Remove one of them{', or call the column of ids id' * by_place}."
         )
 
 

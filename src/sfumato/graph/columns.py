@@ -46,6 +46,26 @@ def left(names: Sequence[str], how: Reading) -> list[str]:
     return [name for name in names if name not in without]
 
 
+def needed(name: str, how: Reading, place: str, use: str) -> str:
+    """Return the name of a column that a table is read by, if it is not left out.
+
+    Args:
+        name: of the column.
+        how: may leave it out.
+        place: names the table in errors.
+        use: what it is read as.
+
+    Raises:
+        DataError: it is left out.
+    """
+    if name in how.left_out:
+        raise DataError(
+            f"Expected drop to leave out columns that nothing needs, but {name!r} of {place} is read as {use}. Drop another; a "
+            "name that both tables have is left out of both."
+        )
+    return name
+
+
 def id_name(names: list[str], how: Reading, schema: Schema, place: str) -> str:
     """Return the column that holds the ids; ``place`` names the table in errors.
 
@@ -56,12 +76,12 @@ def id_name(names: list[str], how: Reading, schema: Schema, place: str) -> str:
         place: names the table in errors.
 
     Raises:
-        DataError: no column has a name, or the names look like values.
+        DataError: no column has a name, the one that is named is left out, or the names look like values.
     """
-    own, names = left(named(names), how), left(names, how)
-    said = known(names, how.id_column or schema.id, place) or usual_id(names)
+    said = known(names, how.id_column or schema.id, place) or usual_id(left(names, how)) or usual_id(names)
     if said is not None:
-        return said
+        return needed(said, how, place, "id")
+    own = left(named(names), how)
     _check_header(own, 1, place, "id,...", "name the column of ids with id_column (id in the schema)")
     return own[0]
 
@@ -80,17 +100,42 @@ def edge_names(names: list[str], how: Reading, place: str) -> tuple[str, str]:
         place: names the table in errors.
 
     Raises:
-        DataError: fewer than two columns have a name, one that is named is not there, or the names look like values.
+        DataError: fewer than two columns have a name, one that is named is not there or left out, or the names look like values.
     """
-    own, names = left(named(names), how), left(names, how)
-    source, target = known(names, how.source, place), known(names, how.target, place)
-    if source and target:
-        return source, target
-    found = usual_ends(names)
-    if found is None:
-        _check_header(own, 2, place, "source,target", "name the columns of ends with source and target")
-        found = own[0], own[1]
-    return source or found[0], target or found[1]
+    found = [known(names, name, place) for name in (how.source, how.target)]
+    if None in found:
+        usual = usual_ends(left(names, how)) or usual_ends(names) or _by_place(names, how, place)
+        one, other = usual[:2]
+        found = [found[0] or (one if one != found[1] else other), found[1] or (other if other != found[0] else one)]
+    source, target = (needed(name or "", how, place, "end") for name in found)
+    return source, target
+
+
+def by_place(names: list[str], how: Reading) -> list[str]:
+    """Return the columns among which the first two are the ends of edges, since nothing names them; none if something does."""
+    if how.source or how.target or usual_ends(names):
+        return []
+    return left([name for name in named(names) if how.weight is None or name != how.weight[0]], how)
+
+
+def _by_place(names: list[str], how: Reading, place: str) -> list[str]:
+    own = [name for name in named(names) if how.weight is None or name != how.weight[0]]
+    rest = left(own, how)
+    _check_header(rest, 2, place, "source,target", "name the columns of ends with source and target")
+    if rest[0] == own[0]:
+        needed(own[1], how, place, "end, since it stands among the first two")
+    odd = usual_id(by_place(names, how)[:2])
+    if len(rest) > 2 and odd is not None:
+        raise row_number(odd, place)
+    return rest
+
+
+def row_number(name: str, place: str) -> DataError:
+    """Return the error about a column that is read as an end by its place, and seems to number the rows."""
+    return DataError(
+        f"Expected ends of edges in the first two columns of {place}, but {name!r} seems to number the rows. Call the two "
+        "columns of ends source and target, or leave the others out with drop, so that two remain."
+    )
 
 
 def usual_ends(names: Sequence[str]) -> tuple[str, str] | None:
@@ -114,6 +159,26 @@ def _check_header(own: Sequence[str], least: int, place: str, example: str, hint
             f"Expected the first row of {place} to name the columns, got numbers. {_NAMES_FIRST}{example}. If they are names, "
             f"{hint}."
         )
+
+
+def weight_name(names: list[str], ends: tuple[str, str], how: Reading, place: str) -> str | None:
+    """Return the column that holds the weights of edges; None where none are declared.
+
+    Args:
+        names: the columns of the table.
+        ends: those of the two ends.
+        how: may name the column.
+        place: names the table in errors.
+
+    Raises:
+        DataError: it is not there, left out, or an end.
+    """
+    weight = known(names, how.weight and how.weight[0], place)
+    if weight in ends:
+        raise DataError(
+            f"Expected weights of {place} beside its ends, got the column {weight!r} as both. Name another."
+        )
+    return weight and needed(weight, how, place, "weight")
 
 
 def check_ends(

@@ -23,9 +23,10 @@ from sfumato._validate import fail
 from sfumato.errors import DataError, InputError, MemoryLimitError, SfumatoError
 from sfumato.graph._arrow import counted
 from sfumato.graph._tables import FileTable, existing, is_parquet, numbering
-from sfumato.graph.build import Nodes, Places, Reading, direction, edge_batches, feature_blocks, read_facts
+from sfumato.graph.build import Nodes, Reading, direction, feature_blocks, read_facts
 from sfumato.graph.described import edge_columns, node_columns
 from sfumato.graph.dropped import check_drop
+from sfumato.graph.ends import Places, edge_batches
 from sfumato.graph.graph import Graph
 from sfumato.graph.packed_files import PackedFiles, SparseFiles
 from sfumato.graph.runs import Packing, arc_keys, merge_runs, sort_keys

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato._optional import require
 from sfumato.graph._tables import FileTable, counted, documents_of, existing, file_table, guarded, numbering, table
-from sfumato.graph.build import Numbers, Reading, build_graph, read_facts
+from sfumato.graph.build import Reading, build_graph, read_facts
 from sfumato.graph.columns import edge_names, unread
 from sfumato.graph.described import edge_columns, node_columns
 from sfumato.graph.dropped import check_drop, tell_dropped
@@ -24,6 +24,7 @@ from sfumato.graph.unique import tell_texts
 if TYPE_CHECKING:
     from sfumato.graph.cells import ReadColumn, Told
     from sfumato.graph.documents import Report
+    from sfumato.graph.ends import Numbers
     from sfumato.graph.graph import Graph
 
 

@@ -219,7 +219,8 @@ def read_newcomers(nodes: Graph, known: Sequence[Graph], edges: str | Path | Any
     """
     import pyarrow as pa
 
-    from sfumato.graph.build import Reading, endpoints
+    from sfumato.graph.build import Reading
+    from sfumato.graph.ends import endpoints
 
     check_first(nodes, known)
     how, (table, place, number) = Reading(), _table(edges, "the new edges")

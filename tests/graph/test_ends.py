@@ -1,0 +1,99 @@
+"""Which columns of an edge table are its ends, and which ids their cells name, from any table."""
+
+import pytest
+
+from sfumato.errors import DataError
+from sfumato.graph import Graph, from_frames, read_csv, read_parquet, read_sql
+from sfumato.graph.importing import import_tables
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+duckdb = pytest.importorskip("duckdb")
+
+NODES = "id,f\n" + "".join(f"{v},{v}\n" for v in range(6))
+
+
+@pytest.fixture
+def read(tmp_path):
+    def reader(edges, nodes=NODES, **how):
+        (tmp_path / "nodes.csv").write_text(nodes)
+        (tmp_path / "edges.csv").write_text(edges)
+        return read_csv(tmp_path / "nodes.csv", tmp_path / "edges.csv", **how)
+
+    return reader
+
+
+ROWS = "\n0,3,2\n1,1,2\n2,4,5\n3,5,1\n"
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        ("id,person,friend", "'id' seems to number the rows"),
+        ("node,person,friend", "'node' seems to number the rows"),
+        ("row,person,friend", "'row' seems to number the rows"),
+        ("friend,id,since", "'id' seems to number the rows"),
+    ],
+)
+def test_a_column_that_numbers_the_rows_is_no_end(read, names, told, tmp_path):
+    text = names + ROWS
+    with pytest.raises(DataError, match=told):
+        read(text)
+    with pytest.raises(DataError, match=told):
+        import_tables(tmp_path / "nodes.csv", tmp_path / "edges.csv", tmp_path / "store")
+    columns = dict(
+        zip(names.split(","), zip(*(map(int, row.split(",")) for row in ROWS.split()), strict=True), strict=True)
+    )
+    with pytest.raises(DataError, match=told):
+        from_frames(pa.table({"id": range(6)}), pa.table(columns))
+
+
+@pytest.mark.parametrize(
+    ("edges", "how"),
+    [
+        ("row,person,friend" + ROWS, {"drop": ["row"]}),
+        ("id,source,target" + ROWS, {}),
+        ("id,person,friend" + ROWS, {"source": "person", "target": "friend"}),
+        (",person,friend" + ROWS, {}),
+        ("row,person,friend" + ROWS, {"edge_weight": "row", "max_weight": 3}),
+        ("person,friend\n3,2\n1,2\n4,5\n5,1\n", {}),
+        ("id,friend\n1,2\n2,3\n5,4\n1,5\n", {}),
+    ],
+)
+def test_ends_that_can_be_told(read, edges, how):
+    assert read(edges, **how).num_edges == 4
+
+
+def test_two_columns_may_well_count_up(read):
+    assert read("person,friend\n0,1\n1,2\n2,3\n").num_edges == 3
+    assert read("person,friend,since\n0,1,5\n1,2,5\n", drop=["since"]).num_edges == 2
+
+
+IDS = {
+    "whole": ["1", "2", "30"],
+    "text": ["1", "x", "30"],
+    "floats": ["1.0", "2.0", "30.0"],
+    "codes": ["1.0", "x", "30.0"],
+}
+ENDS = {"whole": ["1", "30"], "floats": ["1.0", "30.0"], "mixed": ["1", "30.0"]}
+
+
+@pytest.mark.parametrize("ids", IDS)
+@pytest.mark.parametrize("ends", ENDS)
+def test_ends_name_the_same_nodes_from_any_table(read, tmp_path, ids, ends):
+    ids, ends = IDS[ids], ENDS[ends]
+    rows = {"source": ends[:1] * 2, "target": [ends[1], ends[1]]}
+    typed = {name: pa.array([float(one) for one in cells]) for name, cells in rows.items()}
+    csv = "source,target\n" + "".join(f"{a},{b}\n" for a, b in zip(*rows.values(), strict=True))
+    graphs = [read(csv, "id\n" + "\n".join(ids) + "\n")]
+    graphs.append(Graph.load(import_tables(tmp_path / "nodes.csv", tmp_path / "edges.csv", tmp_path / "store")))
+    for links in (pa.table(rows), pa.table(typed)):
+        pq.write_table(pa.table({"id": ids}), tmp_path / "n.parquet")
+        pq.write_table(links, tmp_path / "e.parquet")
+        graphs += [
+            from_frames(pa.table({"id": ids}), links),
+            read_parquet(tmp_path / "n.parquet", tmp_path / "e.parquet"),
+        ]
+    with duckdb.connect() as connection:
+        graphs.append(read_sql(connection, f"FROM '{tmp_path}/n.parquet'", f"FROM '{tmp_path}/e.parquet'"))
+    assert [graph.indices.tolist() for graph in graphs] == [[2, 0]] * 7
