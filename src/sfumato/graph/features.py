@@ -28,9 +28,10 @@ from sfumato.graph.cells import (
     words,
 )
 from sfumato.graph.checks import MOST_FEATURE, first_beyond
+from sfumato.graph.dates import dates
 from sfumato.graph.packed import PackedRows, Widths, code_type
 from sfumato.graph.schema import CATEGORIES, Column, Schema, contradiction
-from sfumato.graph.unique import RARE, TEXTS, WRITTEN, dates, leave_out, standing, written_numbers
+from sfumato.graph.unique import RARE, TEXTS, WRITTEN, leave_out, standing, written_numbers
 
 if TYPE_CHECKING:
     from sfumato.graph.facts import Ranges

@@ -33,9 +33,6 @@ GROUPS, FEW, SINGLE = 0, 1, 2
 """What categories stand for: groups, groups of which one is of few nodes, or single nodes."""
 _WRITTEN = re.compile(r"[-+]?\s*[$€£¥]?\s*[-+]?\d+([.,' \u00a0\u202f]\d+)*\s*[%$€£¥]?")
 _PLAIN = re.compile(r"[-+]?\d+(\.\d+)?")
-_DATE = re.compile(
-    r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([T ]\d{1,2}:\d{2}.*)?|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?"
-)
 WRITTEN = "Write 1.5 for 1,5, 1000 for 1,000 and 3.33 for 3.33%, then they are read as numbers. "
 """What is said of numbers that are written in another way."""
 
@@ -77,15 +74,6 @@ def written_numbers(texts: Sequence[str]) -> bool:
     (True, False, False)
     """
     return all(map(_WRITTEN.fullmatch, texts)) and not all(map(_PLAIN.fullmatch, texts))
-
-
-def dates(texts: Sequence[str]) -> bool:
-    """Say whether all texts are dates or times; there is at least one.
-
-    >>> dates(["2024-01-02", "02.01.2024", "12:30"]), dates(["2024"])
-    (True, False)
-    """
-    return bool(texts) and all(_DATE.fullmatch(text) for text in texts)
 
 
 def tell_texts(assumed: Sequence[str], feature_names: Sequence[str], place: str, above: int = 1) -> None:
