@@ -100,7 +100,7 @@ def source_of(run: Path, given: dict[str, Any], context: typer.Context) -> Sourc
     stored = Source.of_run(run)
     if given["dataset"] is not None:
         stored = replace(stored, nodes=None, edges=None, label=None, schema=None, text=(), graph=None)
-        stored = replace(stored, edge_weight=None, max_weight=None, drop=())
+        stored = replace(stored, edge_weight=None, max_weight=None, drop=(), id_column=None, ends=None)
     elif given["nodes"] is not None or given["edges"] is not None:
         stored = replace(stored, dataset=None, data_dir=None, min_class_size=None, graph=None)
     elif given["graph"] is not None:
@@ -152,7 +152,7 @@ def predict_newcomers(asked: Arriving, source: Source, write: Callable[..., None
                 )
                 write(out, Identity.of(nodes, ()).ordered(before), late)
                 return {"out": str(out), "nodes": before.num_nodes, "epsilon_spent": 0.0, "arrival": number}
-        return _release(asked, trained, nodes, batches, lost, write)
+        return _release(asked, source, trained, nodes, batches, lost, write)
 
 
 def stored_batches(
@@ -226,6 +226,7 @@ def _trained(asked: Arriving, source: Source) -> Graph:
 
 def _release(
     asked: Arriving,
+    source: Source,
     trained: Graph,
     nodes: Graph,
     batches: list[tuple[int, Fitted, Newcomers]],
@@ -255,7 +256,7 @@ def _release(
             "which nodes arrived. Name it."
         )
     runs, known = [asked.fitted, *(late for _, late, _ in batches)], [trained, *(graph for *_, graph in batches)]
-    newcomers = read_newcomers(nodes, known, asked.new_edges or "")
+    newcomers = read_newcomers(nodes, known, asked.new_edges or "", ends=source.ends)
     unit = asked.fitted.plan.unit
     plan = calibrate_arrival(runs, names, newcomers.public_facts(unit), asked.budget())
     number = 1 + max((int(path.name) for path in (asked.run / FOLDER).iterdir() if path.name.isdecimal()), default=0)
@@ -265,7 +266,8 @@ def _release(
     _note(asked, f"{plan}{_cost(plan)}")
     with _kept(folder, asked):
         late = plan.fit(newcomers, ledger=folder / "release" / _LEDGER, dataset_ledger=asked.shared)
-        Source(nodes=str(asked.new_nodes), edges=str(asked.new_edges)).write(folder)
+        tables = Source(nodes=str(asked.new_nodes), edges=str(asked.new_edges))
+        replace(tables, id_column=source.id_column, ends=source.ends).write(folder)
         late.save(folder, sign_key=asked.sign_key)
         write(out, newcomers, late)
     spent = 0.0 if plan.method.arrival is not None or plan.epsilon is None else plan.epsilon

@@ -200,7 +200,8 @@ def kept_of_run(run: Path, dataset: str | None, text: Any, drop: Any, graph: Pat
     if graph is not None:
         return {**drawn, **named}
     of_tables = {} if dataset else {name: named[name] or getattr(kept, name) for name in named}
-    weights = {} if dataset else {"edge_weight": kept.edge_weight, "max_weight": kept.max_weight}
+    same_names = ("edge_weight", "max_weight", "id_column", "ends")
+    weights = {} if dataset else {name: getattr(kept, name) for name in same_names}
     encoder = {"text_features": kept.text_features, "image_size": kept.image_size}
     return {**drawn, **named, **of_tables, **weights, **encoder}
 

@@ -42,6 +42,8 @@ class Source:
         edge_weight: the column of weights in the edge table; None takes the schema's word, or reads none.
         max_weight: the public bound that weights are clipped to; None takes the schema's word.
         drop: columns of the tables that are left out, beside those of the schema.
+        id_column: the column of the ids in the node table, as a run remembers it; None looks for it.
+        ends: the columns of the two ends in the edge table, as a run remembers them; None looks for them.
         labeled: whether nodes without a label get no role, which is sound only where labels are public.
     """
 
@@ -62,6 +64,8 @@ class Source:
     edge_weight: str | None = None
     max_weight: float | None = None
     drop: tuple[str, ...] = ()
+    id_column: str | None = None
+    ends: tuple[str, str] | None = None
 
     @property
     def named(self) -> bool:
@@ -201,8 +205,30 @@ class Source:
         return read(
             str(self.nodes), str(self.edges), label=self.label, schema=self.schema, directed=self.directed, text=self.text,
             text_features=self.text_features, report=report, edge_weight=self.edge_weight, max_weight=self.max_weight,
-            drop=self.drop, told=told,
+            drop=self.drop, told=told, **self._by_name(),
         )  # fmt: skip
+
+    def _by_name(self) -> dict[str, Any]:
+        """The columns of ids and ends that a run remembers, as arguments of readers; a schema that is named goes first."""
+        from sfumato.graph.schema import Schema
+
+        source, target = self.ends or (None, None)
+        own = None if Schema.read(self.schema).id else self.id_column
+        return {"id_column": own, "source": source, "target": target}
+
+    def _remembered(self) -> dict[str, Any]:
+        """The columns of ids and ends by which the tables were read, for whoever reads others later."""
+        from sfumato.errors import SfumatoError
+        from sfumato.graph.io import special_columns
+
+        if self.nodes is None or self.edges is None or self.ends is not None:
+            return {}
+        weight = {"edge_weight": self.edge_weight, "max_weight": self.max_weight}
+        try:
+            own, *ends = special_columns(self.nodes, self.edges, schema=self.schema, drop=self.drop, **weight)
+        except (SfumatoError, OSError):  # a run is kept, whatever became of its tables
+            return {}
+        return {"id_column": own, "ends": ends}
 
     def _as_declared(self, graph: Graph, name: str) -> Graph:
         if self.directed is not None and self.directed != graph.directed:
@@ -220,6 +246,7 @@ class Source:
             "text": self.text,
             "text_features": self.text_features,
             "drop": self.drop,
+            "id_column": self.id_column,
         }
 
     def with_roles(self, graph: Graph, seed: int) -> Graph:
@@ -266,7 +293,7 @@ class Source:
             absolute["text_features"] = whole(self.text_features)
         if self.dataset is not None and Path(self.dataset).is_dir():
             absolute["dataset"] = str(Path(self.dataset).resolve())
-        values = {**asdict(self), **absolute}
+        values = {**asdict(self), **absolute, **self._remembered()}
         write_json(run / "evaluation" / "source.json", values)
 
     @staticmethod
@@ -293,7 +320,8 @@ class Source:
         path = run / "evaluation" / "source.json"
         try:
             values = json.loads(path.read_text())
-            return cls(**{**values, **{name: tuple(values.get(name, ())) for name in ("text", "drop")}})
+            lists = {name: tuple(values.get(name, ())) for name in ("text", "drop")}
+            return cls(**{**values, **lists, "ends": tuple(values["ends"]) if values.get("ends") else None})
         except (OSError, ValueError, TypeError, AttributeError) as error:
             raise InputError(
                 f"Expected {str(path)!r} to say where the graph is, but it cannot be read. Pass --dataset, --graph or --nodes."

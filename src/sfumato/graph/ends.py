@@ -130,7 +130,7 @@ class Numbered:
         self._rows = dict.fromkeys(names, 0)
 
     def see(self, name: str, values: Any) -> None:
-        """Look at the next cells of a column, as :func:`sfumato.graph.encode.encode_ids` returns them."""
+        """Take the next cells of a column, as :func:`sfumato.graph.encode.encode_ids` returns them."""
         import pyarrow as pa
 
         if name not in self._next or not len(values):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato._optional import require
 from sfumato.graph._tables import FileTable, counted, documents_of, existing, file_table, guarded, numbering, table
 from sfumato.graph.build import Reading, build_graph, read_facts
-from sfumato.graph.columns import edge_names, unread
+from sfumato.graph.columns import edge_names, id_name, unread
 from sfumato.graph.described import edge_columns, node_columns
 from sfumato.graph.dropped import check_drop, tell_dropped
 from sfumato.graph.schema import Schema
@@ -161,6 +161,19 @@ def describe_tables(
     """
     found = read_facts(nodes, how, places[0], numbers[0])
     return node_columns(nodes, how, places[0], found), edge_columns(edges.column_names, how, places[1], found.ids)
+
+
+def special_columns(nodes: str | Path, edges: str | Path, **how: Any) -> tuple[str, str, str]:
+    """Return the names of the column of ids of a node file, and of both ends of an edge file.
+
+    ``how`` says what the columns mean, as for :func:`read_csv`; ``nodes`` and ``edges`` are the paths of the two files.
+
+    Raises:
+        DataError: a file cannot be read, or lacks a column.
+    """
+    reading = Reading(**how)
+    own = id_name(FileTable(nodes).column_names, reading, Schema.read(reading.schema), str(nodes))
+    return own, *edge_names(FileTable(edges).column_names, reading, str(edges))
 
 
 def read_nodes(path: str | Path) -> Any:

@@ -7,7 +7,7 @@ was absent, when the graph was read, and an earlier release may have said so.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,8 @@ from sfumato.graph.text import of_texts, with_texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from sfumato.graph.build import Reading
 
 _TEST = 2
 _WHOLE = re.compile(r"^\+?(-?\d+)(\.0*)?$")
@@ -146,6 +148,7 @@ def read_new_nodes(
     text: Sequence[str] = (),
     text_features: str | None = None,
     drop: Sequence[str] = (),
+    id_column: str | None = None,
 ) -> Graph:
     """Read nodes that arrive, from a table with the columns of the trained graph's; their label is not read.
 
@@ -161,6 +164,8 @@ def read_new_nodes(
         text: columns of texts.
         drop: columns that were left out of the trained graph's table.
         text_features: names their encoder. A vocabulary that was read off the trained graph's texts is taken from there.
+        id_column: column of the ids in the trained graph's table; None looks for one of a usual name, else for the only one that
+            holds nothing else.
 
     Raises:
         DataError: the table cannot be read, or lacks a column.
@@ -187,13 +192,14 @@ def read_new_nodes(
         )
     table = table.select([name for name in table.column_names if name not in unread])
     num_features = trained.num_features - len(texts)
-    seen = seen or _unnamed(table.column_names, declared, text, num_features, place)
+    ids = _id_column(table.column_names, id_column or declared.id, {*seen, *text}, place)
+    seen = seen or _unnamed(table.column_names, ids, text, num_features, place)
     ends = {name: (low, high) for name, low, high in trained.ranges}
     known = {
         name: Column(categories) if categories else Column(None, *ends.get(name, (None, None)))
         for name, categories in seen.items()
     }
-    public = Schema(columns={**known, **declared.columns}, id=declared.id, num_features=num_features)
+    public = Schema(columns={**known, **declared.columns}, id=ids, num_features=num_features)
     chosen = [*seen] if seen or not num_features else None
     how = Reading(schema=public, directed=trained.directed, features=chosen, text=text, text_features=text_features)
     for name, categories in seen.items():
@@ -206,13 +212,31 @@ def read_new_nodes(
     return with_texts(graph, documents_of(table, text, place), text_features, trained=trained.feature_names)
 
 
-def read_newcomers(nodes: Graph, known: Sequence[Graph], edges: str | Path | Any) -> Newcomers:
+def _id_column(names: list[str], said: str | None, other: Collection[str], place: str) -> str:
+    """The column of ids: that of the trained graph, else one of a usual name or the only one left, never one by its place."""
+    from sfumato.graph._tables import known
+    from sfumato.graph.columns import named, usual_id
+
+    found = known(names, said, place) or usual_id(names)
+    left = [found] if found else [name for name in named(names) if name not in other]
+    if len(left) != 1:
+        raise DataError(
+            f"Expected {place} to have the column of ids that the trained graph's table had, got the columns {', '.join(names)}. "
+            "Call it id, or name it: id_column, or id in the schema."
+        )
+    return left[0]
+
+
+def read_newcomers(
+    nodes: Graph, known: Sequence[Graph], edges: str | Path | Any, *, ends: tuple[str, str] | None = None
+) -> Newcomers:
     """Read the edges of nodes that arrive, to each other and to known nodes, from a table.
 
     Args:
         nodes: the nodes that arrive.
         known: the trained graph, then earlier arrivals.
         edges: path of the edge file, CSV or Parquet, or a table of pandas, Polars or Arrow.
+        ends: columns of the two ends in the trained graph's table; None looks for two of usual names, else the only two.
 
     Raises:
         DataError: the table cannot be read, an edge has an end that is no node, or :meth:`Newcomers.join` refuses it.
@@ -223,10 +247,24 @@ def read_newcomers(nodes: Graph, known: Sequence[Graph], edges: str | Path | Any
     from sfumato.graph.ends import endpoints
 
     check_first(nodes, known)
-    how, (table, place, number) = Reading(), _table(edges, "the new edges")
+    table, place, number = _table(edges, "the new edges")
+    how = Reading(source=ends and ends[0], target=ends and ends[1])
+    _check_ends(table.column_names, how, place, directed=nodes.directed)
     names = pa.array([name for graph in (nodes, *known) for name in node_names(graph)], pa.large_string())
     places = ("the new nodes, or those that were there before", place)
     return Newcomers.join(nodes, known, *endpoints(table, names, how, places, number), number)
+
+
+def _check_ends(names: list[str], how: Reading, place: str, *, directed: bool) -> None:
+    """Refuse ends that would be found by their place alone."""
+    from sfumato.graph.columns import by_place
+
+    found = by_place(names, how)
+    if len(found) > 2 or (directed and found):
+        raise DataError(
+            f"Expected {place} to name both ends of its edges as the trained graph's table did, got the columns "
+            f"{', '.join(names)}. Call them source and target, or name them: ends."
+        )
 
 
 def _table(table: Any, name: str) -> tuple[Any, str, Callable[[int], int]]:
@@ -240,16 +278,14 @@ def _table(table: Any, name: str) -> tuple[Any, str, Callable[[int], int]]:
 
 
 def _unnamed(
-    names: list[str], schema: Schema, text: Sequence[str], num_features: int, place: str
+    names: list[str], ids: str, text: Sequence[str], num_features: int, place: str
 ) -> dict[str, tuple[str, ...]]:
     """The columns of numbers that stand for features without names, in the order of the table."""
     if not num_features:
         return {}
-    from sfumato.graph.build import Reading
-    from sfumato.graph.columns import id_name, named
+    from sfumato.graph.columns import named
 
-    id_column = id_name(names, Reading(), schema, place)
-    numbers = [name for name in named(names) if name != id_column and name not in text]
+    numbers = [name for name in named(names) if name != ids and name not in text]
     if len(numbers) != num_features:
         raise DataError(
             f"Expected {place} to have {num_features} columns of features, as the trained graph, whose columns have no names, "
