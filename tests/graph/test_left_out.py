@@ -98,6 +98,35 @@ def test_a_run_remembers_what_it_left_out(files, tmp_path, capsys):
     assert "got 'jointed'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("nodes", "edges", "drop", "told"),
+    [
+        (
+            "person,dorm\nann,x\nbob,y\n",
+            "a,b\n",
+            ["person"],
+            "'person' of .*nodes.csv is read as id, since it stands first",
+        ),
+        ("person,f\n7,1\n5,2\n3,4\n", "who,whom,f\n7,3,5\n5,7,3\n", ["who"], "'who' of .*edges.csv is read as end"),
+        ("row,f\n7,1\n5,2\n3,4\n", "row,whom,who\n7,3,5\n5,7,3\n", ["row"], "'row' of .*nodes.csv is read as id"),
+        ("row,id,f\n1,7,1\n2,5,2\n", "row,whom,who\n1,5,7\n2,7,5\n", ["row"], None),
+        ("row,person,f\n1,7,1\n2,5,2\n", "row,whom,who\n1,5,7\n2,7,5\n", ["row"], None),
+        ("row,person,f\n1,1,1\n2,2,2\n", "row,whom,who\n1,1,2\n2,2,1\n", ["row"], None),
+        ("dorm,person,f\nx,1,1\nx,2,2\n", "when,whom,who\n9,1,2\n8,2,1\n", ["dorm", "when"], None),
+    ],
+)
+def test_what_stands_first_is_left_out_if_nothing_needs_it(nodes, edges, drop, told, tmp_path):
+    (tmp_path / "nodes.csv").write_text(nodes)
+    (tmp_path / "edges.csv").write_text(edges)
+    files = tmp_path / "nodes.csv", tmp_path / "edges.csv"
+    for read in (read_csv, lambda *tables, **how: Graph.load(import_tables(*tables, tmp_path / "store", **how))):
+        if told is None:
+            assert read(*files, drop=drop, features=["f"]).num_edges == 1
+            continue
+        with pytest.raises(DataError, match=told):
+            read(*files, drop=drop)
+
+
 def test_a_named_data_set_and_a_store_have_no_columns_to_leave_out(tmp_path, capsys):
     out = ["--label=year", "--unit=none", f"--out={tmp_path / 'run'}", "--drop=row"]
     assert invoke(["train", "linear", "--dataset=campus", *out[1:]]) == 2

@@ -10,8 +10,8 @@ import numpy as np
 
 from sfumato.errors import DataError, SchemaError
 from sfumato.graph._tables import FileTable, check_names, counted, known
-from sfumato.graph.columns import check_words, feature_names, id_name, usual_id
-from sfumato.graph.ends import Numbers, Places, edge_batches
+from sfumato.graph.columns import check_words, feature_names, id_name, needed, passed, usual_id
+from sfumato.graph.ends import Numbered, Numbers, Places, edge_batches
 from sfumato.graph.graph import Graph
 from sfumato.graph.reading import Nodes as Nodes
 from sfumato.graph.reading import Reading as Reading
@@ -89,6 +89,14 @@ def read_facts(nodes: Any, how: Reading, place: str, number: Numbers) -> Nodes:
     id_column = id_name(names, how, schema, place)
     ids = encode.encode_ids(nodes.column(id_column), f"column {id_column!r} of {place}", floats=True)
     by_place = not (how.id_column or schema.id or usual_id([id_column]))
+    for name in passed(names, how) if by_place else ():
+        if _numbers_nodes(nodes.column(name)):
+            needed(
+                name,
+                how,
+                place,
+                "id, since it stands first and has another value in every row (if others are the ids, call them id)",
+            )
     _check_unique(ids, id_column, place, number, by_place=by_place)
     id_array = ids.to_numpy(zero_copy_only=False)
     id_array = id_array.astype(str) if id_array.dtype == object else id_array
@@ -193,6 +201,21 @@ def _check_unique(ids: Any, column: str, place: str, number: Numbers, *, by_plac
             f"Expected every node once, but column {column!r} of {place} has {ids[row].as_py()!r} in rows "
             f"{number(int(first[row]))} and {number(row)}. Remove one of them{', or call the column of ids id' * by_place}."
         )
+
+
+def _numbers_nodes(column: Any) -> bool:
+    """Whether a column has another value in every row, and does more than number the rows."""
+    import pyarrow.compute as pc
+
+    from sfumato.graph import encode
+
+    try:
+        values = encode.encode_ids(column, "", floats=True)
+    except DataError:
+        return False
+    rows = Numbered([""])
+    rows.see("", values)
+    return not values.null_count and int(pc.count_distinct(values).as_py()) == len(values) and not rows.rows("")
 
 
 def direction(how: Reading) -> bool:

@@ -118,6 +118,12 @@ def by_place(names: list[str], how: Reading) -> list[str]:
     return left([name for name in named(names) if how.weight is None or name != how.weight[0]], how)
 
 
+def passed(names: list[str], how: Reading) -> list[str]:
+    """Return the columns with a name that are left out and stand before all others: by their place they were ids or ends."""
+    own, first = named(names), left(named(names), how)[:1]
+    return own[: own.index(first[0])] if first else own
+
+
 def _by_place(names: list[str], how: Reading, place: str) -> list[str]:
     own = [name for name in named(names) if how.weight is None or name != how.weight[0]]
     rest = left(own, how)

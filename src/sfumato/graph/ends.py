@@ -10,7 +10,7 @@ import numpy as np
 
 from sfumato.errors import DataError
 from sfumato.graph._tables import FileTable, check_names
-from sfumato.graph.columns import by_place, check_ends, edge_names, row_number, weight_name
+from sfumato.graph.columns import by_place, check_ends, edge_names, needed, passed, row_number, weight_name
 
 if TYPE_CHECKING:
     from sfumato.graph.reading import Reading
@@ -97,11 +97,14 @@ def edge_batches(
     names = edge_names(edges.column_names, how, places[1])
     check_ends(names, edges.column_names, how, places[1], nodes.holds)
     weight = weight_name(edges.column_names, names, how, places[1])
-    numbered = Numbered(names if len(by_place(edges.column_names, how)) > 2 else ())
-    read = list(dict.fromkeys(filter(None, (*names, weight))))
+    found = by_place(edges.column_names, how)
+    numbered = Numbered(names if len(found) > 2 else ())
+    out = _LeftOut(passed(edges.column_names, how) if found else [], nodes)
+    read = list(dict.fromkeys(filter(None, (*names, weight, *out.names))))
     parts = edges.batches(read, rows or _BATCH, skip) if isinstance(edges, FileTable) else (edges,)
     for part in parts:
         ends = []
+        out.see(part)
         for column in names:
             values = encode.encode_ids(part.column(column), f"column {column!r} of {places[1]}")
             codes = nodes.find(values)
@@ -120,6 +123,31 @@ def edge_batches(
         skip += part.num_rows
     if (odd := numbered.still()) is not None:
         raise row_number(odd, places[1])
+    if (end := out.end()) is not None:
+        needed(end, how, places[1], "end, since it stands first and every cell of it is the id of a node")
+
+
+class _LeftOut:
+    """Columns that are left out and stand first: each may be an end of an edge, if all of its cells are ids of nodes."""
+
+    def __init__(self, names: list[str], nodes: Places) -> None:
+        self.names, self._nodes, self._numbered = names, nodes, Numbered(names)
+
+    def see(self, part: Any) -> None:
+        from sfumato.graph import encode
+
+        for name in self.names if part.num_rows else ():
+            try:
+                values = encode.encode_ids(part.column(name), name)
+            except DataError:
+                values = None
+            if values is None or self._nodes.find(values).min() < 0:
+                self.names = [one for one in self.names if one != name]
+            else:
+                self._numbered.see(name, values)
+
+    def end(self) -> str | None:
+        return next((name for name in self.names if self._numbered.rows(name) == 0), None)
 
 
 class Numbered:
@@ -142,9 +170,13 @@ class Numbered:
         self._next[name] = int(numbers[-1]) + 1
         self._rows[name] += len(numbers)
 
+    def rows(self, name: str) -> int:
+        """Return how many rows a column numbers; 0 if it does not."""
+        return self._rows[name] if name in self._next else 0
+
     def still(self) -> str | None:
         """Return the first column that numbers the rows."""
-        return next((name for name in self._next if self._rows[name] > 2), None)
+        return next((name for name in self._next if self.rows(name) > 2), None)
 
 
 def endpoints(
