@@ -370,6 +370,21 @@ def test_infinite_losses_spend_delta():
     assert composed_epsilon(losses(0.01), losses(0.0, 2e-4, steps=6)) == math.inf
 
 
+def test_independent_losses_are_lost_together_less_often_than_in_sum():
+    """Two steps of 60 % lose 84 %, not 120 %: at delta 0.9 nothing else is left."""
+    with np.errstate(all="ignore"):
+        assert _compose([losses(0.0, 0.6, steps=2)], 1.0, 1e-4, 0.0, 8.0, 0.85, upper=True) == 0
+        assert _compose([losses(0.0, 0.6, steps=2)], 1.0, 1e-4, 0.0, 8.0, 0.83, upper=True) == math.inf
+
+
+def test_a_window_above_0_still_finds_that_epsilon_is_0():
+    """A certain loss of 5 costs delta 1 - exp(-5) = 0.99326 at 0."""
+    certain = Atoms(np.array([5.0]), np.array([1.0]), 1, np.array([5]))
+    with np.errstate(all="ignore"):
+        assert _compose([certain], 1.0, 1e-4, 52.0, 5.0, 0.9934, upper=True) == 0
+        assert _compose([certain], 1.0, 1e-4, 52.0, 5.0, 0.9932, upper=True) > 0
+
+
 def test_what_lies_beyond_the_lattice_is_an_infinite_loss():
     """A lattice that ends early must not make anything cheaper: all masses stay."""
     for flip in (False, True):

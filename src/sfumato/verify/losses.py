@@ -14,6 +14,8 @@ from typing import Protocol
 import numpy as np
 
 _SLACK = 1e-15  # of a log moment: rounding of the sum that gives it
+_SKETCH, _SEEN = 4001, 1e-290  # outcomes of a sketch; masses whose ratio is a loss
+_MOST_CELLS, _CAP = 1 << 52, 160.0  # of a lattice; a loss that counts as infinite
 _EVEN, _GROWTH = 10_000, 1.002  # far losses of a sampled step: beyond so many cells their widths grow
 
 
@@ -36,6 +38,8 @@ class _Cells(Protocol):
 
     @property
     def steps(self) -> int: ...
+
+    def loss(self, x: np.ndarray) -> np.ndarray: ...
 
     def outcome(self, loss: np.ndarray) -> np.ndarray: ...
 
@@ -63,10 +67,8 @@ class Sampled:
     def pilot(self, delta: float, flip: bool) -> tuple[Atoms, float, float]:
         """Return a coarse sketch of the loss, without guarantee, and the range of losses that matters."""
         reach = self.s * math.sqrt(2 * math.log(1e6 * self.steps / delta))
-        x = np.linspace(-reach - self.replace, 1 + reach, 4001)
-        p, r = self.masses(x)
-        loss, (low, high) = self.loss((x[1:] + x[:-1]) / 2), self.loss(x[[0, -1]])
-        return Atoms(-loss if flip else loss, r if flip else p, self.steps, np.zeros(0, int)), low, high
+        x = np.linspace(-reach - self.replace, 1 + reach, _SKETCH)
+        return sketch(self, flip, x, 1e-6 * delta / self.steps)
 
     def atoms(self, h: float, flip: bool, low: float, high: float, *, upper: bool) -> Atoms:
         """Return the loss on a lattice, for a mechanism that dominates this mechanism or is dominated by it.
@@ -236,8 +238,41 @@ class Atoms:
     infinite: float = 0.0
 
 
+def sketch(part: _Cells, flip: bool, x: np.ndarray, rare: float) -> tuple[Atoms, float, float]:
+    """Return a coarse sketch of the loss, without guarantee, and the range of losses that matters.
+
+    ``part`` and ``flip`` are those of :func:`dominating`. Each cell between neighboring outcomes ``x`` is one outcome, where its
+    masses can be told from 0: so both laws keep their mass, and a loss that is mostly 0 stays so in many steps.
+
+    Bounds from above count what lies above the range as infinite and what lies below it as its end: they hold wherever it ends.
+    Nor does it cost much. Outcomes beyond an end have a mass of ``rare`` at most, or a loss beyond 160. Such a loss exceeds
+    every epsilon below 80 by 40 whatever the other steps lose: their sum is below -40 with a chance of exp(-40) at most, since
+    E_P exp(-loss) <= 1. And it counts nearly as an infinite one: 1 - exp(epsilon - loss) is above 1 - exp(-40).
+    """
+    ends = part.outcome(np.array([-_CAP, _CAP]))
+    for _ in range(2):
+        p, r = part.masses(x)
+        above, below = np.cumsum(p[::-1])[::-1] > rare, np.cumsum(r) > rare
+        first, last = np.argmax(below), _SKETCH - 2 - np.argmax(above[::-1])
+        low, high = max(x[min(first, last)], ends[0]), min(x[max(first, last) + 1], ends[1])
+        x = np.linspace(low, high, _SKETCH)
+    p, r = part.masses(np.concatenate(([-np.inf], x, [np.inf])))
+    infinite = float(r[0] if flip else p[-1])
+    p, r = p[1:-1], r[1:-1]
+    loss = np.where((p > _SEEN) & (r > _SEEN), np.log(p) - np.log(r), part.loss((x[1:] + x[:-1]) / 2))
+    low, high = part.loss(x[[0, -1]])
+    return Atoms(-loss if flip else loss, r if flip else p, part.steps, np.zeros(0, int), 0.0, infinite), low, high
+
+
 def lattice(first: int, last: int) -> np.ndarray:
-    """Return whole numbers from ``first`` to ``last``: every one near 0, ever fewer far from it."""
+    """Return whole numbers from ``first`` to ``last``, two at least: every one near 0, ever fewer far from it.
+
+    Raises:
+        OverflowError: they are too large for exact arithmetic.
+    """
+    if max(-first, last) > _MOST_CELLS:
+        raise OverflowError("the numbers are too large for exact arithmetic")
+    last = max(last, first + 1)
     rounds = math.log(max(-first, last, _EVEN) / _EVEN) / math.log(_GROWTH)
     far = np.ceil(_EVEN * _GROWTH ** np.arange(rounds + 1)).astype(int)
     k = np.concatenate((-far[::-1], np.arange(1 - _EVEN, _EVEN), far))
@@ -272,7 +307,7 @@ def dominated(part: _Cells, flip: bool, h: float, k: np.ndarray) -> Atoms:
         p, r = part.masses(part.outcome(middle + bend - (-shift if flip else shift)))
         if flip:
             p, r = r[::-1], p[::-1]
-        used = (p > 1e-290) & (r > 1e-290)
+        used = (p > _SEEN) & (r > _SEEN)
         miss = np.where(used, np.log(p) - np.log(r) - h * k, -shift)
         off = miss - h * np.rint(miss / h)
         order = np.argsort(off)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .losses import Atoms, dominated, dominating, lattice, normal_masses
+from .losses import Atoms, dominated, dominating, lattice, normal_masses, sketch
 
 _CUT = 1e-24  # of the law of k, on each side
 _MOST_COUNTS = 2000
@@ -80,9 +80,7 @@ class Repeated:
         rare = 1e-6 * delta / self.steps
         most = law.k[np.cumsum(law.weight[::-1])[::-1] > rare].max()
         x = law.range(most, math.sqrt(-2 * math.log(rare)))
-        p, r = law.masses(x)
-        loss, (low, high) = law.loss((x[1:] + x[:-1]) / 2), law.loss(x[[0, -1]])
-        return Atoms(-loss if flip else loss, r if flip else p, self.steps, np.zeros(0, int)), low, high
+        return sketch(law, flip, x, rare)
 
     def atoms(self, h: float, flip: bool, low: float, high: float, *, upper: bool) -> Atoms:
         """Return the loss on a lattice, for a mechanism that dominates this mechanism or is dominated by it.
