@@ -86,6 +86,7 @@ def test_a_file_that_no_mark_fits_alone_is_refused(table, text, told):
         ("# my data, v2\nid,city\nann,paris\n", ["id", "city"], "ann"),
         ("# list of people\nperson\nann\n", ["person"], "ann"),
         ('# "the" data\nperson,city\nann,paris\n', ["person", "city"], "ann"),
+        ("#person,city\nperson,city\nann,paris\n", ["person", "city"], "ann"),
         ("# 3,4\nperson,city\nann,paris\n", ["person", "city"], "ann"),
     ],
 )

@@ -97,3 +97,22 @@ def test_ends_name_the_same_nodes_from_any_table(read, tmp_path, ids, ends):
     with duckdb.connect() as connection:
         graphs.append(read_sql(connection, f"FROM '{tmp_path}/n.parquet'", f"FROM '{tmp_path}/e.parquet'"))
     assert [graph.indices.tolist() for graph in graphs] == [[2, 0]] * 7
+
+
+def test_all_files_of_edges_call_their_ends_alike(tmp_path):
+    nodes, first, second = (tmp_path / name for name in ("nodes.csv", "first.csv", "second.csv"))
+    nodes.write_text(NODES)
+    first.write_text("who,likes\n0,1\n0,2\n")
+    second.write_text("when,likes,who\n9,3,0\n8,4,0\n")
+    told = {}
+    graph = Graph.load(
+        import_tables(
+            nodes, [first, second], tmp_path / "store", directed=True,
+            told=lambda place, columns: told.update({place[-10:]: [one.use for one in columns]}),
+        )
+    )  # fmt: skip
+    assert (graph.indptr.tolist(), graph.indices.tolist()) == ([0, 4, 4, 4, 4, 4, 4], [1, 2, 3, 4])
+    assert told["second.csv"] == ["left out", "end", "end"]
+    second.write_text("who,whom\n0,3\n")
+    with pytest.raises(DataError, match=r"second\.csv to have the column 'likes', got the columns who, whom"):
+        import_tables(nodes, [first, second], tmp_path / "other", directed=True)

@@ -192,7 +192,7 @@ def _of_comment(file: TextFile, comments: list[list[str]], first: list[str], mar
     above = comments[-1]
     if not fits_in(first, len(above)) or (len(above) == 1 and " " in above[0]):
         return False
-    if any(map(looks_like_number, above)) or "" in above or len({*above}) < len(above):
+    if above == first or any(map(looks_like_number, above)) or "" in above or len({*above}) < len(above):
         return False
     named = _told_by_rows(file, first, mark, skip)
     if named is None and _usual(above) != _usual(first):

@@ -11,7 +11,7 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from sfumato.errors import DataError, InputError, MemoryLimitError, SfumatoError
 from sfumato.graph._arrow import counted
 from sfumato.graph._tables import FileTable, existing, is_parquet, numbering
 from sfumato.graph.build import Nodes, Reading, direction, feature_blocks, read_facts
+from sfumato.graph.columns import edge_names
 from sfumato.graph.described import edge_columns, node_columns
 from sfumato.graph.dropped import check_drop
 from sfumato.graph.ends import Places, edge_batches
@@ -52,7 +53,8 @@ def import_tables(
 ) -> Path:
     """Write tables as a stored graph, which :meth:`sfumato.graph.Graph.load` opens, without holding the edges in memory.
 
-    ``nodes`` is a node file and ``edges`` one edge file or several, each CSV or Parquet; ``out`` is the new folder of the graph.
+    ``nodes`` is a node file and ``edges`` one edge file or several, each CSV or Parquet, whose ends are called as in the first;
+    ``out`` is the new folder of the graph.
     ``how`` says what the columns mean, as for :func:`~sfumato.graph.io.read_csv`; texts and weights of edges cannot be
     imported. The arrays are those of the readers, bit for bit. Ids of nodes are public, so they come from a table of their own
     and never from the edges.
@@ -176,7 +178,15 @@ class _Import:
         self.how.told(str(self.nodes), node_columns(table, self.how, str(self.nodes), found))
         for path in self.edges:
             names = FileTable(path, self.config).column_names
-            self.how.told(str(path), edge_columns(names, self.how, str(path), found.ids))
+            self.how.told(str(path), edge_columns(names, self._how_edges(path), str(path), found.ids))
+
+    def _how_edges(self, path: Path) -> Reading:
+        """How a file of edges is read: its ends are called as in the first file."""
+        first = self.edges[0]
+        if path == first:
+            return self.how
+        source, target = edge_names(FileTable(first, self.config).column_names, self.how, str(first))
+        return replace(self.how, source=source, target=target)
 
     def _finish(self, stage: str, facts: Any) -> None:
         for path in self.graph.iterdir():
@@ -238,8 +248,8 @@ class _Import:
         for at, path in enumerate(self.edges[first:], start=first):
             table = FileTable(path, self.config)
             named, number = (str(self.nodes), str(path)), table.number
-            done = skip if at == first else 0
-            for source, target, _ in edge_batches(table, places, self.how, named, number, rows, done):
+            done, how = skip if at == first else 0, self._how_edges(path)
+            for source, target, _ in edge_batches(table, places, how, named, number, rows, done):
                 yield at, source, target
                 done += len(source)
                 self.report(f"sort {path.name}", done, table.num_rows or done + 1)
