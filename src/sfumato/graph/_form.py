@@ -5,8 +5,8 @@ many, quotes respected. Where none of the four stands in the row of names it is 
 column. A file that two marks fit in all rows is refused: no guess is made.
 
 **A comment line** (``#``) right above the first row that is none, with as many cells, names the columns if that row cannot: it
-has a number or a missing cell, or one of its cells stands in another row too. The row names them if it stands above a column of
-numbers. If nothing tells the two apart, a usual name of ids decides, else the file is refused.
+has a missing cell, or one without a letter, or if one of its cells stands in another row too. The row names them if it stands
+above a column of numbers. If nothing tells the two apart, a usual name of ids decides, else the file is refused.
 """
 
 from __future__ import annotations
@@ -157,9 +157,14 @@ def _mark(file: TextFile, widths: dict[str, int], line: str, skip: int) -> str:
     marks = [mark for mark in marks if _quoted_well(line, mark)] or marks
     several = {mark: widths[mark] for mark in marks if mark != " "}
     if not several:
-        return (
-            _spaced(file, widths[" "], [mark for mark in widths if mark != " "], skip) if marks else next(iter(widths))
-        )
+        one = [mark for mark in widths if mark != " "]
+        mark = _spaced(file, widths[" "], one, skip) if marks else one[0]
+        if mark != " " and "  " in line.strip():
+            raise DataError(
+                f"Expected one mark between the cells of {file.path}, but the row of names has runs of spaces. Write one comma, "
+                "tab, semicolon or bar between two cells."
+            )
+        return mark
     fits = file.fitting(several, skip)
     if len(fits) > 1:
         raise DataError(
@@ -190,9 +195,12 @@ def _quoted_well(line: str, mark: str) -> bool:
 def _of_comment(file: TextFile, comments: list[list[str]], first: list[str], mark: str, skip: int) -> bool:
     """Whether the cells of the last comment line name the columns, rather than those of the first row."""
     above = comments[-1]
-    if not fits_in(first, len(above)) or (len(above) == 1 and " " in above[0]):
-        return False
-    if above == first or any(map(looks_like_number, above)) or "" in above or len({*above}) < len(above):
+    if (
+        above == first
+        or not fits_in(first, len(above))
+        or len({*above}) < len(above)
+        or not all(map(_has_letter, above))
+    ):
         return False
     named = _told_by_rows(file, first, mark, skip)
     if named is None and _usual(above) != _usual(first):
@@ -213,7 +221,7 @@ def _told_by_rows(file: TextFile, first: list[str], mark: str, skip: int) -> boo
     from sfumato.graph.cells import MISSING
 
     there = [cell for cell in first if cell]
-    if len({*there}) < len(there) or any(looks_like_number(cell) or cell in MISSING for cell in there):
+    if len({*there}) < len(there) or any(cell in MISSING or not _has_letter(cell) for cell in there):
         return True
     kinds: list[set[bool]] = [set() for _ in first]
     for number, (_, row) in enumerate(file.records(mark, skip)):
@@ -223,6 +231,10 @@ def _told_by_rows(file: TextFile, first: list[str], mark: str, skip: int) -> boo
         for kind, cell in zip(kinds if number else (), cells, strict=False):
             kind.update([looks_like_number(cell)] if cell and cell not in MISSING else ())
     return False if {True} in kinds else None
+
+
+def _has_letter(cell: str) -> bool:
+    return any(map(str.isalpha, cell))
 
 
 def _usual(names: Sequence[str]) -> bool:

@@ -95,10 +95,10 @@ class TextFile:
         left, done = {mark: self.records(mark, skip) for mark in widths}, 0
         while len(left) > 1 and done != most:
             found = {mark: _next(rows) for mark, rows in left.items()}
-            if not any(found.values()):
+            if all(cells is None for cells in found.values()):
                 break
-            fits = [mark for mark, cells in found.items() if fits_in(cells, widths[mark])]
-            left = {mark: left[mark] for mark in fits or [max(found, key=lambda mark: len(found[mark]))]}
+            fits = [mark for mark, cells in found.items() if cells is None or fits_in(cells, widths[mark])]
+            left = {mark: left[mark] for mark in fits or [max(found, key=lambda mark: len(found[mark] or ()))]}
             done += 1
         return [*left]
 
@@ -162,9 +162,10 @@ def fits_in(cells: list[str], width: int) -> bool:
     return len(cells) == width or (len(cells) == width + 1 and not cells[-1])
 
 
-def _next(rows: Iterator[tuple[int, list[str]]]) -> list[str]:
+def _next(rows: Iterator[tuple[int, list[str]]]) -> list[str] | None:
+    """The cells of the next row, none where it cannot be read; None after the last."""
     try:
-        return next(rows, (0, []))[1]
+        return next(rows, (0, None))[1]
     except DataError:
         return []
 
