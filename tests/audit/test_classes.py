@@ -9,6 +9,7 @@ import sfumato as sf
 from sfumato.audit.classes import audit_cell
 from sfumato.audit.thresholds import Explicit
 from sfumato.errors import InputError
+from sfumato.method.derived import marked
 
 RNG = np.random.default_rng(0)
 CLASSES, EACH = 5, 13
@@ -30,7 +31,7 @@ def quieter(plan, factor):
     """The same claim, and a factor less noise than it needs."""
     (release,) = plan.releases
     event = replace(release.event, noise_multiplier=release.event.noise_multiplier / factor)
-    return replace(plan, releases=(replace(release, event=event),))
+    return marked(replace(plan, releases=(replace(release, event=event),)))
 
 
 def test_honest_plan_stands_and_a_fortieth_of_its_noise_does_not():

@@ -13,6 +13,7 @@ from sfumato.graph import PublicFacts, stochastic_block_model
 from sfumato.local.collection import LABELS, asked_reports
 from sfumato.local.label_only import LabelOnly
 from sfumato.local.lpgnn import LPGNN
+from sfumato.method.derived import marked
 from sfumato.privacy.events import GaussianEvent, PureEvent
 from sfumato.randomizers.questions import LABEL_MECHANISMS, MECHANISMS, Questions
 from sfumato.record.certificate import FIXED
@@ -179,7 +180,7 @@ def fitted(method, change=lambda release: release):
     plan = method.calibrate(None, method.unit, GRAPH.public_facts(method.unit))
     releases = (change(plan.releases[0]), *plan.releases[1:])
     epsilon, delta = method._claim(releases)
-    return replace(plan, releases=releases, epsilon=epsilon, delta=delta).fit(GRAPH)
+    return marked(replace(plan, releases=releases, epsilon=epsilon, delta=delta)).fit(GRAPH)
 
 
 def gaussian(epsilon, **settings):

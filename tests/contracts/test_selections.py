@@ -17,6 +17,7 @@ from sfumato.errors import InputError, SfumatoError, UnsupportedUnitError
 from sfumato.graph.synthetic import stochastic_block_model
 from sfumato.graph.targets import Targets
 from sfumato.method.contract import Outcome, Planned
+from sfumato.method.derived import marked
 from sfumato.method.plan import Plan
 from sfumato.privacy.accounting import epsilon
 from sfumato.privacy.events import RULES, GaussianEvent, SelectionEvent
@@ -135,7 +136,7 @@ def forced_plan(name, unit, public):
     trials = [(*releases, *score) for releases in alone]
     event = SelectionEvent(tuple(tuple(one.event for one in trial) for trial in trials), "logarithmic", 3.0)
     release = Release("tuned", event, (1,), 1 + max(map(total_draws, trials)))
-    return Plan(forced, unit, sf.Budget(60.0, 1e-6), public, (release,), epsilon([event], 0.9e-6), 1e-6)
+    return marked(Plan(forced, unit, sf.Budget(60.0, 1e-6), public, (release,), epsilon([event], 0.9e-6), 1e-6))
 
 
 def refused(name, unit, public):

@@ -56,6 +56,7 @@ from sfumato.errors import InputError
 from sfumato.graph.newcomers import Newcomers, node_names
 from sfumato.graph.targets import probabilities
 from sfumato.method.contract import Arrays, Origin, Planned, Session
+from sfumato.method.derived import derived
 from sfumato.method.graph_key import GraphKey
 from sfumato.method.inference import Inference
 from sfumato.method.plan import Fitted, Plan
@@ -224,7 +225,12 @@ class ArrivalInference(LabelInference):
         assert isinstance(paid, PureEvent)
         assert allowed is not None
         releases = tuple(replace(release, event=paid) for release in self.releases(unit, public, 1.0))
-        return Plan(self, unit, allowed, public, releases, paid.epsilon, allowed.delta).warned()
+        return derived(Plan(self, unit, allowed, public, releases, paid.epsilon, allowed.delta))
+
+    def calibrated_again(self, plan: Planned) -> Plan:
+        """Return the plan again: at edge level without the budget, which is that of the run."""
+        pays = not plan.unit.private or "labels" not in plan.unit.public
+        return self.calibrate(plan.budget if pays else None, plan.unit, plan.public)
 
     def _heard(self, plan: Planned, graph: Graph) -> _Heard:
         """Known nodes come first: edge level, with labels or weighed posteriors; node level, only those that trained."""

@@ -19,6 +19,7 @@ from sfumato.local.collection import Collection, asked_reports, encode, received
 from sfumato.local.drop import Agreement
 from sfumato.method.checks import check_asked, check_target
 from sfumato.method.contract import Arrays, Method, Outcome, Planned, Session
+from sfumato.method.derived import derived
 from sfumato.method.plan import Plan
 from sfumato.noise.coins import SecretWords
 from sfumato.noise.exact import round_up
@@ -69,12 +70,12 @@ class AskingMethod(Method):
         if not unit.private:
             if budget is not None:
                 raise fail("budget", budget, "to be None where everything is read in the clear", "Drop it.")
-            return Plan(self, unit, None, public, (), None, None).warned()
+            return derived(Plan(self, unit, None, public, (), None, None))
         epsilon, delta = self._claim(releases)
         if budget is not None and (epsilon > budget.epsilon or delta > budget.delta):
             expected = f"to cover epsilon = {epsilon:g}, delta = {delta:g}, which the reports of {self.name!r} cost"
             raise fail("budget", budget, expected, "Raise it, or lower the method's own epsilon.")
-        return Plan(self, unit, budget, public, releases, epsilon, delta).warned()
+        return derived(Plan(self, unit, budget, public, releases, epsilon, delta))
 
 
 @dataclass(frozen=True)

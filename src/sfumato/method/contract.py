@@ -152,6 +152,10 @@ class Method(Listed):
         """Refuse a graph that the method cannot learn from, before anything is charged."""
         return
 
+    def calibrated_again(self, plan: Any) -> Any:
+        """Return what :meth:`calibrate` gives for the budget, unit and public facts of a ``plan`` of this method."""
+        return self.calibrate(plan.budget, plan.unit, plan.public)
+
     def check_noise(self, events: Sequence[Event]) -> None:
         """Refuse the ``events`` of a plan if their noise cannot be drawn; calibration tries noise far from the answer."""
         return

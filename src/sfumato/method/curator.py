@@ -9,6 +9,7 @@ from sfumato._validate import fail
 from sfumato.errors import UnsupportedUnitError
 from sfumato.method.checks import check_asked, check_target
 from sfumato.method.contract import Method
+from sfumato.method.derived import derived
 from sfumato.method.plan import Plan
 from sfumato.noise.exact import round_up
 from sfumato.privacy import accounting
@@ -59,7 +60,7 @@ class CuratorMethod(Method):
                 raise fail(
                     "budget", budget, "to be None under NoPrivacy", "Choose a unit such as EdgeLevel to spend a budget."
                 )
-            return Plan(self, unit, None, public, (), None, None).warned()
+            return derived(Plan(self, unit, None, public, (), None, None))
         if unit.trust != "curator":
             raise UnsupportedUnitError(
                 f"Method {self.name!r} has no proof under unit {unit.name}: it reads values before noise. Use sfumato.local."
@@ -71,7 +72,7 @@ class CuratorMethod(Method):
         unit.check_direction(public.directed)
         sketch = self.releases(unit, public, 1.0)
         if not sketch:
-            return Plan(self, unit, budget, public, (), 0.0, 0.0).warned()
+            return derived(Plan(self, unit, budget, public, (), 0.0, 0.0))
         events = [release.event for release in sketch]
         if (pure := pure_cost(events)) is not None and not total_draws(sketch):  # exact noise: no sampler to pay for
             releases = self.releases(unit, public, _pure_noise(events, pure, budget))
@@ -79,7 +80,7 @@ class CuratorMethod(Method):
             if epsilon > budget.epsilon:
                 wanted = f"to pay for the pure releases of {self.name!r}, which cost {epsilon:g} at this noise"
                 raise fail("budget", budget, wanted, "Their costs have to fall in inverse proportion to the noise.")
-            return Plan(self, unit, budget, public, releases, epsilon, budget.delta).warned()
+            return derived(Plan(self, unit, budget, public, releases, epsilon, budget.delta))
         if not budget.delta:
             wanted = f"to have a delta above 0 for method {self.name!r}, which has no guarantee without one here"
             raise fail("budget", budget, wanted, "Give a delta such as 1e-7, or use label-messages at edge level.")
@@ -100,7 +101,7 @@ class CuratorMethod(Method):
                     "Raise epsilon or delta.",
                 )
         epsilon = accounting.epsilon([release.event for release in releases], delta)
-        return Plan(self, unit, budget, public, releases, epsilon, budget.delta).warned()
+        return derived(Plan(self, unit, budget, public, releases, epsilon, budget.delta))
 
 
 def _pure_noise(events: Sequence[Event], cost: Fraction, budget: Budget) -> float:

@@ -23,6 +23,7 @@ from sfumato.graph.splits import DEFAULT_FRACTIONS
 from sfumato.graph.targets import answers, probabilities
 from sfumato.method import checks
 from sfumato.method.contract import Accuracies, Arrays, Method, Origin, Planned, Progress, Watch
+from sfumato.method.derived import check_derived
 from sfumato.method.engine import PlanEntry
 from sfumato.method.graph_key import GraphKey, id_lines
 from sfumato.method.identity import Identity
@@ -33,7 +34,7 @@ from sfumato.noise.rectangles import SAMPLER_TAU
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.calibration import accountant
 from sfumato.privacy.events import SelectionEvent
-from sfumato.privacy.promises import Caveat, implausible, warn
+from sfumato.privacy.promises import Caveat, implausible
 from sfumato.privacy.units import Unit, unit_from_dict, unit_to_dict
 from sfumato.record.certificate import MOST_ORIGINS, Certificate, Statement, certify, round_up, total_draws
 from sfumato.record.claims import new_run
@@ -99,11 +100,6 @@ class Plan(ShownPlan, Planned):
         learns, links = method.origin is None, method.card.reads_links
         return implausible(method.name, self.unit, claim, self.public.to_dict(), method.settings, learns, links)
 
-    def warned(self) -> Plan:
-        """Return the plan after its caveats were given to Python's warnings."""
-        warn(self.caveats)
-        return self
-
     def __str__(self) -> str:
         if self.epsilon is None:
             return f"{self.method.name}: no privacy."
@@ -144,8 +140,8 @@ class Plan(ShownPlan, Planned):
             deployment: who publishes the model, and why; its certificate says so.
 
         Raises:
-            InputError: the seed is no whole number from 0 to 2^32 - 1, accuracies cannot be measured, or the record does not fit
-                the claim.
+            InputError: the seed is no whole number from 0 to 2^32 - 1, accuracies cannot be measured, the record does not fit
+                the claim, or the plan was changed after it was calibrated.
             DataError: the graph contradicts the plan's public facts.
             SfumatoError: training diverged. What it released is charged.
             BudgetExceededError: the data set's ledger has less left than the plan costs.
@@ -162,6 +158,7 @@ class Plan(ShownPlan, Planned):
         if deployment is not None:
             deployment.check(self.delta)
         self.check(graph, labeled=collected is None or graph.y is not None)
+        check_derived(self)
         run = new_run() if state is None else state.run
         shared = None if dataset_ledger is None else dataset_ledger.path
         begun = state is not None and state.bound("plan")
