@@ -176,9 +176,10 @@ class TestRoles:
     def test_roles_that_were_given_are_assumed_public(self, unit):
         expected = ("roles",) if unit in self.PRIVATE else ()
         assert self.GIVEN.public_facts(unit).assumed == expected
-        assert replace(GRAPH, roles=GRAPH.roles.copy()).public_facts(unit).assumed == expected, (
-            "an equal array shows nothing"
+        assert GRAPH.with_roles(GRAPH.roles.copy()).public_facts(unit).assumed == expected, (
+            "whoever gave them may know more"
         )
+        assert replace(GRAPH, roles=GRAPH.roles.copy()).public_facts(unit).assumed == (), "the roles that were drawn"
         assert GRAPH.with_split(labeled=True).public_facts(unit).assumed == expected, (
             "who has a label is a label's fact"
         )

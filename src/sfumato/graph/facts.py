@@ -11,7 +11,7 @@ from sfumato._validate import fail
 from sfumato.errors import InputError
 from sfumato.graph.checks import check_promises
 from sfumato.graph.dropped import tell_outside
-from sfumato.graph.splits import DEFAULT_FRACTIONS, split_sizes
+from sfumato.graph.splits import DEFAULT_FRACTIONS, digest_of_roles, split_sizes
 from sfumato.graph.targets import RANGE
 from sfumato.graph.unique import NAMES, RARE_CLASSES, check_texts
 
@@ -111,7 +111,8 @@ def public_facts(graph: Any, unit: Any) -> PublicFacts:
     usual, split = unit.split or DEFAULT_FRACTIONS, None
     train = split_sizes(int(among(graph, "labels" in unit.public).sum()), usual)[0]
     if graph.roles is not None and "labels" not in unit.public:
-        drawn = graph.drawn is not None and graph.drawn[0] is graph.roles
+        said = None if graph.drawn is None else graph.drawn[0]
+        drawn = isinstance(said, str) and said == digest_of_roles(graph.roles)
         split = graph.drawn[1] if drawn and graph.drawn[1] != usual else None
         protected += [] if drawn else [ROLES]
     return PublicFacts(
@@ -154,7 +155,7 @@ def by_ids(graph: Any, roles: np.ndarray, fractions: tuple[float, ...] | None = 
 
     ``fractions`` are the shares of all nodes that a draw over ids gave the roles to; None if they follow in another way.
     """
-    return graph.changed(roles=roles, drawn=(roles, fractions))
+    return graph.changed(roles=roles, drawn=(digest_of_roles(roles), fractions))
 
 
 def _public_parts(given: Any) -> tuple[str, ...]:

@@ -94,7 +94,7 @@ class Graph(ShownGraph, FeaturesHeld):
     ``targets`` stand in place of ``y`` where several labels of a node or a number are learned
     (:class:`~sfumato.graph.targets.Targets`); then ``classes`` are the names of their columns.
     ``weights`` are those of the edges, clipped to a public bound (:class:`~sfumato.graph.weights.EdgeWeights`), and ``drawn``
-    the roles and fractions of ``with_split``: other roles were given.
+    a digest of the roles of ``with_split`` and their fractions: other roles were given.
 
     >>> graph = Graph.from_edges([0, 1, 2], [1, 2, 3], 4, directed=False, y=[0, 0, 1, 1])
     >>> graph
@@ -124,7 +124,7 @@ class Graph(ShownGraph, FeaturesHeld):
     ranges: Ranges = ()
     targets: Targets | None = None
     weights: EdgeWeights | None = None
-    drawn: tuple[np.ndarray, tuple[float, ...] | None] | None = None
+    drawn: tuple[str, tuple[float, ...] | None] | None = None
     _checked: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
@@ -319,7 +319,7 @@ class Graph(ShownGraph, FeaturesHeld):
 
     def with_roles(self, roles: Any) -> Graph:
         """Return the same graph with these roles: integers [num_nodes], 0 train, 1 val, 2 test, 3 none."""
-        return self.changed(roles=roles)
+        return self.changed(roles=roles, drawn=None)
 
     def with_split(
         self, fractions: Sequence[float] = DEFAULT_FRACTIONS, seed: int = 0, *, labeled: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import numpy as np
@@ -113,3 +114,12 @@ def _assign(order: np.ndarray, sizes: tuple[int, int, int], num_nodes: int) -> n
     roles = np.empty(num_nodes, dtype=np.uint8)
     roles[order] = np.repeat(np.arange(4, dtype=np.uint8), (*sizes, num_nodes - sum(sizes)))
     return roles
+
+
+def digest_of_roles(roles: np.ndarray) -> str:
+    """Return what tells these roles from others, whichever array holds them.
+
+    >>> digest_of_roles(np.zeros(3, np.uint8)) == digest_of_roles(np.array([0, 0, 1], np.uint8))
+    False
+    """
+    return hashlib.blake2b(np.ascontiguousarray(roles, np.uint8).data, person=b"drawn roles").hexdigest()

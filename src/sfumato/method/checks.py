@@ -11,6 +11,7 @@ import numpy as np
 
 from sfumato._validate import check_kind, fail
 from sfumato.errors import DataError, DroppedWarning, InputError, LedgerError, SfumatoError, UnsupportedTargetError
+from sfumato.graph.again import checked_again
 from sfumato.graph.dropped import UNWEIGHTED
 from sfumato.graph.facts import PublicFacts, labeled_mask
 from sfumato.graph.graph import Graph
@@ -113,13 +114,17 @@ def check_settings(method: Method) -> None:
             raise fail(name, value, expected, "Write it as a float, or lower it.")
 
 
-def check_graph(graph: Graph) -> None:
-    """Refuse what is no graph, such as a table of nodes; ``graph`` is the argument of ``fit`` or ``predict``.
+def check_graph(graph: Graph) -> Graph:
+    """Return a graph whose arrays passed their checks just now; refuse what is no graph, such as a table of nodes.
+
+    ``graph`` is the argument of ``fit`` or ``predict``.
 
     Raises:
         InputError: it is of another class.
+        DataError: its arrays were written to, and no longer hold what a graph may hold.
     """
     check_kind(Graph, "Make one with sf.graph.from_frames or sf.graph.read_csv.", graph=graph)
+    return checked_again(graph)
 
 
 def check_asked(budget: Budget | None, unit: Unit, public: PublicFacts) -> None:

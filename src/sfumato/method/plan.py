@@ -149,8 +149,8 @@ class Plan(ShownPlan, Planned):
 
         Whatever stops it carries a note (``__notes__``) of what the ledgers on disk are charged.
         """
-        checks.check_graph(graph)
-        seed, graph = check_int(low=0, high=2**32 - 1, seed=seed), self.method.view(graph)
+        graph = self.method.view(checks.check_graph(graph))
+        seed = check_int(low=0, high=2**32 - 1, seed=seed)
         checks.check_measured(graph, measure)
         if graph.roles is None:
             graph = graph.with_split(self.unit.split or DEFAULT_FRACTIONS, labeled="labels" in self.unit.public)

@@ -97,7 +97,7 @@ class ReleasedRows:
 
     def _found(self, graph: Graph) -> AsFitted | str:
         """The graph as it was fitted; or in which words it is another one."""
-        check_graph(graph)
+        graph = check_graph(graph)
         key, known = self.graph_key.of(graph), self.graph_key.identity
         rows = None
         if (key.num_nodes, key.ids_digest) != (self.graph_key.num_nodes, self.graph_key.ids_digest):
