@@ -97,3 +97,24 @@ def test_a_new_run_is_taken_at_its_word(trained, turned, refused, sfumato, tmp_p
     assert (result.code, "is read and charged as another one" in result.err) == (0, True)
     certificate = json.loads((tmp_path / "new" / "release" / "certificate.json").read_text())
     assert certificate["claim"]["epsilon"] == pytest.approx(2, rel=1e-3)
+
+
+def test_a_label_that_was_emptied_is_named_before_the_paid_way(trained, refused, tmp_path):
+    header, first, *rows = (trained / "nodes.csv").read_text().splitlines()
+    (tmp_path / "nodes.csv").write_text("\n".join([header, first.rpartition(",")[0] + ",", *rows]) + "\n")
+    named = ("--nodes", tmp_path / "nodes.csv", "--edges", trained / "edges.csv", "--label", "year")
+    refused("put its labels back as they were in training (a label that was emptied since is another one): that costs nothing",
+            "predict", trained / "run", *named, "--out", tmp_path / "p.csv")  # fmt: skip
+
+
+def test_classes_declared_in_another_order_are_scored_by_name(trained, sfumato, tmp_path):
+    run, schema = tmp_path / "run", tmp_path / "schema.toml"
+    asked = ["--nodes", trained / "nodes.csv", "--edges", trained / "edges.csv", "--label", "year", "--schema", schema]
+    classes = sorted({line.rpartition(",")[2] for line in (trained / "nodes.csv").read_text().splitlines()[1:]})
+    schema.write_text(f"classes = {json.dumps(classes)}\n")
+    claim = ["--unit", "edge", "--epsilon", "4", "--delta", "1e-5", "--no-controls"]
+    assert sfumato("train", "label-messages", *asked, *claim, "--out", run).code == 0
+    before = json.loads(sfumato("evaluate", run, "--json").out)
+    schema.write_text(f"classes = {json.dumps(classes[::-1])}\n")
+    assert json.loads(sfumato("evaluate", run, "--json").out) == before
+    assert sfumato("predict", run, "--out", tmp_path / "p.csv").code == 0

@@ -11,11 +11,12 @@ import scipy.sparse as sp
 
 import sfumato as sf
 from sfumato.errors import DataError, InputError, SfumatoWarning
+from sfumato.evaluation.scores import score
 from sfumato.graph.packed import PackedRows
 from sfumato.graph.subgraph import induced
 from sfumato.graph.synthetic import stochastic_block_model
 from sfumato.graph.targets import Targets
-from sfumato.method.identity import Identity, in_columns
+from sfumato.method.identity import Identity, in_classes, in_columns
 
 EDGE, NODE = sf.EdgeLevel(directed=False), sf.NodeLevel(max_out_degree=5)
 NAMES = np.array([f"person {(7 * v) % 60:02}" for v in range(60)])
@@ -197,3 +198,41 @@ def test_inference_reads_named_columns_in_the_order_of_training(fitted):
     plan = fitted.calibrate_inference(sf.Budget(1.0, 1e-6), EDGE, turned.public_facts(EDGE))
     inferred = plan.fit(turned)
     np.testing.assert_array_equal(inferred.predict_proba(turned), inferred.predict_proba(other))
+
+
+def test_classes_in_another_order_are_refused_until_they_are_put_in_order(fitted, monkeypatch):
+    """Answers are numbers of the classes of training: the same names in another order would be scored as errors."""
+    turned = replace(GRAPH, y=2 - GRAPH.y, classes=GRAPH.classes[::-1])
+    for ask in (fitted.predict, fitted.predict_proba, fitted.difference, lambda graph: score(fitted, graph)):
+        with pytest.raises(InputError, match=r"same classes in another order.*fitted\.graph_key\.in_columns"):
+            ask(turned)
+    again = fitted.graph_key.in_columns(turned)
+    assert (again.classes, again.y.tolist()) == (GRAPH.classes, GRAPH.y.tolist())
+    assert score(fitted, again) == score(fitted, GRAPH)
+    plan = fitted.calibrate_inference(sf.Budget(2.0, 1e-6), EDGE, turned.public_facts(EDGE))
+    seen = []
+    monkeypatch.setattr(type(plan.method), "run", lambda self, plan, graph, session: seen.append(graph) or 1 / 0)
+    with pytest.raises(ZeroDivisionError), pytest.warns(SfumatoWarning):
+        plan.fit(turned)
+    assert seen[0].classes == GRAPH.classes
+
+
+def test_names_of_several_labels_are_put_in_order_too():
+    targets = Targets("multilabel", np.eye(3, 2), ("a", "b"))
+    graph = sf.graph.Graph.from_edges([0], [1], 3, directed=False, targets=targets)
+    turned = in_classes(graph, ("b", "a"))
+    assert (turned.classes, turned.targets.values.tolist()) == (("b", "a"), np.eye(3, 2)[:, ::-1].tolist())
+
+
+@pytest.mark.parametrize("part", ["labels", "features"])
+def test_what_was_changed_since_is_named_with_the_way_that_costs_nothing(fitted, part):
+    y = np.where(np.arange(60) == 7, -1, GRAPH.y)
+    other = replace(GRAPH, y=y) if part == "labels" else replace(GRAPH, x=GRAPH.x + 1)
+    with pytest.raises(
+        InputError, match=f"If it is the fitted graph, put its {part} back.*that costs nothing"
+    ) as caught:
+        fitted.predict(other)
+    assert ("a label that was emptied since" in str(caught.value)) == (part == "labels")
+    with pytest.raises(InputError) as caught:
+        fitted.predict(replace(GRAPH, node_ids=None))
+    assert "put its" not in str(caught.value)

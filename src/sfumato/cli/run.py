@@ -229,6 +229,7 @@ def _infer(
 ) -> Fitted:
     """Charge the release of another graph, keep it, and predict from it; ``other`` says in which words it is another one."""
     from sfumato.method.inference import SAME_IDS
+    from sfumato.method.rows import put_back
     from sfumato.privacy.budget import Budget
     from sfumato.record.release_folder import LEDGER
 
@@ -241,7 +242,7 @@ def _infer(
     if private and (epsilon is None or delta is None or new_run is None):
         raise InputError(
             f"This is another graph than that of the run, with {other or 'the same node ids'}: aggregating another private graph "
-            "spends budget. Pass --epsilon, --delta and --new-run DIR to plan, charge and keep that release."
+            f"spends budget. {put_back(other)}Pass --epsilon, --delta and --new-run DIR to plan, charge and keep that release."
         )
     if not private and (epsilon is not None or delta is not None):
         raise InputError("Expected no --epsilon or --delta for a run without privacy. Drop them.")

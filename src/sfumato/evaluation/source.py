@@ -264,7 +264,9 @@ class Source:
         return graph.with_split(parse_fractions(self.split), seed=seed, labeled=self.labeled)
 
     def with_roles_of(self, graph: Graph, fitted: Fitted) -> Graph:
-        """Give the graph of a run its roles again: they were drawn in the order of training, whatever its order is now.
+        """Give the graph of a run its roles and the order of its classes again, whatever its order is now.
+
+        Roles were drawn in the order of training, and answers are numbers of the classes of training.
 
         Args:
             graph: as it was loaded.
@@ -273,6 +275,9 @@ class Source:
         Raises:
             InputError: the public split is asked for, and the graph has none.
         """
+        from sfumato.method.identity import in_classes
+
+        graph = in_classes(graph, fitted.graph_key.classes)
         known = fitted.graph_key.identity
         rows = known.rows(graph) if known is not None and graph.roles is None else None
         if known is None or rows is None:

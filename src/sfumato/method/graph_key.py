@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError
-from sfumato.method.identity import Identity, in_columns
+from sfumato.method.identity import Identity, in_classes, in_columns
 
 if TYPE_CHECKING:
     from sfumato.graph.facts import Ranges
@@ -87,8 +87,8 @@ class GraphKey:
         return self.identity is not None and self.identity.rows(graph) is not None
 
     def in_columns(self, graph: Graph) -> Graph:
-        """Return the graph with its named feature columns in the order of training; as it is, if it has others."""
-        return in_columns(graph, self.feature_names)
+        """Return the graph with its named feature columns and its classes in the order of training; others stay as they are."""
+        return in_classes(in_columns(graph, self.feature_names), self.classes)
 
     def check_columns(self, graph: Graph) -> None:
         """Refuse another graph whose feature columns (or classes, if labeled) are not those of training, in order.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -122,6 +122,25 @@ def in_columns(graph: Graph, names: tuple[str, ...]) -> Graph:
     ranges = {one[0]: one for one in graph.ranges}
     x = graph.x[:, [place[name] for name in names]]
     return graph.changed(x=x, feature_names=names, ranges=tuple(ranges[name] for name in names if name in ranges))
+
+
+def in_classes(graph: Graph, names: tuple[str, ...]) -> Graph:
+    """Return the graph with its classes, or the columns of its targets, in this order; as it is, if it has others.
+
+    >>> from sfumato.graph.graph import Graph
+    >>> graph = Graph.from_edges([0], [1], 3, directed=False, y=[0, 1, -1], classes=("a", "b"))
+    >>> in_classes(graph, ("b", "a")).y.tolist()
+    [1, 0, -1]
+    """
+    mine = graph.classes
+    if mine == names or len(mine) != len(names) or {*mine} != {*names}:
+        return graph
+    if graph.targets is not None:
+        columns = [mine.index(name) for name in names]
+        targets = replace(graph.targets, values=graph.targets.values[:, columns], names=names)
+        return graph.changed(targets=targets, classes=names)
+    numbers = np.array([*(names.index(name) for name in mine), -1])  # the last one is for missing labels, -1
+    return graph.changed(y=None if graph.y is None else numbers[graph.y], classes=names)
 
 
 def _digests(graph: Graph, public: Collection[str], key: bytes) -> dict[str, str]:

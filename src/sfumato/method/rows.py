@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sfumato._validate import fail
 from sfumato.errors import InputError
 from sfumato.method.checks import check_graph
+from sfumato.method.identity import in_classes
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from sfumato.method.graph_key import GraphKey
     from sfumato.record.certificate import Certificate
 
+_SAME = "the same node ids"
 _PAIRS_AT_ONCE = 1 << 22
 _ALONE = "Features alone predict here: use sfumato.central.arrivals.graph_free(fitted, graph), which spends nothing."
 _SPENDS = "Predicting on another private graph spends budget: use calibrate_inference(budget, unit, public).fit(graph)."
@@ -25,6 +27,22 @@ _ORDER = (
     "If it is the fitted graph in another order of rows, put them back in order, which spends nothing: this run does not know "
     "its own order, since it was loaded without identity.json. "
 )
+
+
+def put_back(found: str | None) -> str:
+    """Return in words what costs nothing if a graph that seems to be another one is the fitted one, and was changed since.
+
+    Args:
+        found: in which words it is another graph.
+
+    >>> put_back("other node ids"), put_back("the same node ids but other labels, which are public").partition(",")[0]
+    ('', 'If it is the fitted graph')
+    """
+    if found is None or not found.startswith(_SAME):
+        return ""
+    what = found.removeprefix(f"{_SAME} but other ").partition(",")[0]
+    emptied = " (a label that was emptied since is another one)" if what == "labels" else ""
+    return f"If it is the fitted graph, put its {what} back as they were in training{emptied}: that costs nothing. "
 
 
 @dataclass(frozen=True)
@@ -89,6 +107,7 @@ class ReleasedRows:
         found = self._found(graph)
         if isinstance(found, str):
             order = _ORDER if self.graph_key.identity is None else ""
+            order += put_back(found)
             remedy = order + _ALONE if self.ran.method.predicts_alone(self.plan.unit) else order + _SPENDS
             raise InputError(
                 f"Expected the fitted graph ({self.graph_key.num_nodes} nodes), got {graph.name!r} with {found}. {remedy}"
@@ -105,12 +124,18 @@ class ReleasedRows:
             if rows is None:
                 return "other node ids"
         if graph.classes and self.graph_key.classes and {*graph.classes} != {*self.graph_key.classes}:
-            return "the same node ids but other classes"
+            return f"{_SAME} but other classes"
+        if graph.classes and graph.classes != in_classes(graph, self.graph_key.classes).classes:
+            raise InputError(
+                f"Expected graph {graph.name!r} to have the {len(graph.classes)} classes of training in their order, since "
+                "answers are numbers of these, got the same classes in another order. Declare them as in training, or pass "
+                "fitted.graph_key.in_columns(graph)."
+            )
         graph = self.graph_key.in_columns(graph)
         self._check_columns(graph)
         graph = graph if rows is None or known is None else known.ordered(graph)
         other = None if known is None else known.difference(graph)
-        return AsFitted(graph, rows) if other is None else f"the same node ids but other {other}, which are public"
+        return AsFitted(graph, rows) if other is None else f"{_SAME} but other {other}, which are public"
 
     def _check_columns(self, graph: Graph) -> None:
         trained = self.graph_key
