@@ -250,6 +250,17 @@ def test_no_block_of_bits_is_read_for_two_purposes(monkeypatch):
     assert all(u != y for u, y in decided)
 
 
+def test_only_candidates_that_stay_open_are_decided_exactly(monkeypatch):
+    """Rejected, kept and open are three answers: bits of few candidates are read further, and with a huge margin those of all."""
+    calls, reference = [], rectangles.exact
+    monkeypatch.setattr(rectangles, "exact", lambda *given: calls.append(1) or reference(*given))
+    values = rectangles.draw(rectangles.GAUSSIAN, 50.0, Stream(KEY), 0, 4000)
+    assert calls == []
+    monkeypatch.setattr(rectangles, "_MARGIN", 2.0**60)
+    assert np.array_equal(rectangles.draw(rectangles.GAUSSIAN, 50.0, Stream(KEY), 0, 200), values[:200])
+    assert len(calls) >= 200
+
+
 def test_a_coin_falls_heads_for_no_word_more_than_its_probability(monkeypatch):
     words = np.array([0, 2**63 - 1, 2**63, 2**64 - 1], np.uint64)
     monkeypatch.setattr(
