@@ -18,7 +18,9 @@ def fail(name: str, value: Any, expected: str, remedy: str = "") -> InputError:
         expected: what the value has to be, such as "to be True or False".
         remedy: what to do, as a sentence.
     """
-    return InputError(f"Expected {name} {expected}, got {value!r}." + (f" {remedy}" if remedy else ""))
+    held = hasattr(value, "__len__") and any(hasattr(value, mark) for mark in ("__array__", "__arrow_c_stream__"))
+    got = type(value).__name__ if held else repr(value)  # arrays and tables hold data, which is nobody's to read
+    return InputError(f"Expected {name} {expected}, got {got}." + (f" {remedy}" if remedy else ""))
 
 
 def _single(kwargs: dict[str, Any]) -> tuple[str, Any]:
@@ -113,6 +115,6 @@ def check_choice(choices: tuple[str, ...], remedy: str = "", **kwargs: Any) -> s
         InputError: the value is none of the choices.
     """
     name, value = _single(kwargs)
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise fail(name, value, "to be one of " + ", ".join(choices), remedy)
     return str(value)

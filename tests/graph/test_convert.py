@@ -157,7 +157,7 @@ def test_networkx_without_attributes_or_edges():
         (nx.MultiGraph([(0, 1)]), {}, "simple graph, got MultiGraph"),
         (nx.Graph(), {}, "at least one node"),
         (nx.path_graph(2), {"label": "year"}, "attribute 'year', got none with it"),
-        (nx.Graph([(1, "1")]), {}, "'1' appears 2 times"),
+        (nx.Graph([(1, "1")]), {}, "every node once, but column 'id' of the nodes of g has 1 in rows 1 and 2"),
     ],
 )
 def test_networkx_errors_teach(g, how, message):

@@ -188,7 +188,7 @@ def test_other_forms_of_pyg_and_networkx_are_refused():
         from_pyg(Data(edge_index=index, w=torch.tensor([1.0, 2.0]), num_nodes=2), False, edge_weight="w", max_weight=2)
     net = nx.Graph([(0, 1), (1, 2)])
     net.edges[0, 1]["weight"] = 3
-    with pytest.raises(DataError, match="row 1 of the edges of g has none in 'weight'"):
+    with pytest.raises(DataError, match="row 2 of the edges of g has none in 'weight'"):
         from_networkx(net, edge_weight="weight", max_weight=9)
 
 

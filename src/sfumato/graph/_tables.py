@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato._optional import require
+from sfumato._validate import fail
 from sfumato.errors import DataError, MemoryLimitError
 from sfumato.graph import _csv
 from sfumato.graph._form import Form, form_of
@@ -26,7 +27,7 @@ def is_parquet(path: str | Path) -> bool:
     >>> is_parquet("nodes.pq"), is_parquet("nodes.csv")
     (True, False)
     """
-    return Path(path).suffix.lower() in (".parquet", ".pq")
+    return isinstance(path, str | Path) and Path(path).suffix.lower() in (".parquet", ".pq")
 
 
 def file_table(path: str | Path) -> Any:
@@ -191,6 +192,8 @@ def _quoted(name: str) -> str:
 
 def existing(path: str | Path) -> Path:
     """Return the path of a file that is there."""
+    if not isinstance(path, str | Path):
+        raise fail("a table", type(path).__name__, "to be the path of a file", "Data frames are read by from_frames.")
     if not Path(path).is_file():
         raise DataError(f"Expected {path} to be a file, but there is none. Check the path.")
     return Path(path)

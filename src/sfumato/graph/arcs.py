@@ -8,6 +8,7 @@ import numpy as np
 
 from sfumato._validate import check_choice, check_int
 from sfumato.errors import DataError
+from sfumato.graph.checks import as_array
 
 MAX_NODES = 2**31 - 1
 
@@ -95,7 +96,7 @@ def check_pointers(indptr: Any, num_arcs: int) -> np.ndarray:
     Raises:
         DataError: they do not.
     """
-    pointers: np.ndarray = np.asarray(indptr)
+    pointers: np.ndarray = as_array("indptr", indptr)
     if pointers.ndim != 1 or pointers.dtype.kind not in "iu" or len(pointers) == 0:
         raise DataError(
             f"Expected indptr to be a 1-D array of integers, got shape {pointers.shape} of {pointers.dtype}. "
@@ -122,7 +123,7 @@ def check_node_ids_in_range(name: str, values: Any, num_nodes: int) -> np.ndarra
     Raises:
         DataError: the array has another shape or type, or an index is out of range.
     """
-    nodes: np.ndarray = np.asarray(values)
+    nodes: np.ndarray = as_array(name, values)
     if nodes.size == 0:
         nodes = nodes.astype(np.int64)
     if nodes.ndim != 1 or nodes.dtype.kind not in "iu":
@@ -146,7 +147,7 @@ def check_arcs(indptr: Any, indices: Any) -> tuple[np.ndarray, np.ndarray]:
     Raises:
         DataError: they are not.
     """
-    indices = np.asarray(indices)
+    indices = as_array("indices", indices)
     indptr = check_pointers(indptr, len(indices) if indices.ndim else 0)
     indices = check_node_ids_in_range("indices", indices, len(indptr) - 1).astype(np.int32, copy=False)
     falls = indices[1:] <= indices[:-1]

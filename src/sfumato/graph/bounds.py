@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.errors import DataError, SchemaError
+from sfumato.graph.checks import as_array
 from sfumato.graph.schema import contradiction
 
 _BLOCK = 1 << 24
@@ -63,7 +64,7 @@ def check_degree_bounds(bounds: Any, indptr: np.ndarray, indices: np.ndarray) ->
     >>> check_degree_bounds([2, 1], np.array([0, 1, 2]), np.array([1, 0])).tolist()
     [2, 1]
     """
-    found = np.asarray(bounds)
+    found = as_array("degree_bounds", bounds)
     if found.shape != (len(indptr) - 1,) or found.dtype.kind not in "iu" or (found < 1).any():
         raise DataError(
             f"Expected degree_bounds to be {len(indptr) - 1} integers >= 1, one for each node, got an array of shape "

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from sfumato._validate import check_int, check_real
-from sfumato.errors import DataError
+from sfumato._validate import check_int, check_real, fail
+from sfumato.errors import DataError, InputError
 from sfumato.graph.packed import PackedRows
 
 ROLES = ("train", "val", "test", "none")
@@ -17,6 +19,23 @@ _MOST_UNDECLARED = 1000
 """Classes that nobody declared are numbered below this, or below the number of nodes: any number makes all classes below it."""
 MOST_FEATURE = 1e13
 """Largest absolute value of a feature. Networks multiply, add and square features in float32, which ends at 3.4e38."""
+
+
+def as_array(name: str, values: Any) -> np.ndarray:
+    """Return ``values`` as an array.
+
+    Raises:
+        DataError: they are none, such as rows of several lengths.
+
+    >>> as_array("y", [0, 1]).shape
+    (2,)
+    """
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError, RuntimeError, OverflowError):  # their words may hold values
+        raise DataError(
+            f"Expected {name} to be an array, got {type(values).__name__} that NumPy makes none of. Give rows of one length."
+        ) from None
 
 
 def check_promises(num_nodes: int, max_degree: int | None, mean_degree: float | None) -> None:
@@ -42,6 +61,34 @@ def check_promises(num_nodes: int, max_degree: int | None, mean_degree: float | 
         check_real(remedy, low=0, high=max_degree or num_nodes, mean_degree=mean_degree)
 
 
+def check_names(classes: Any, feature_names: Any, assumed_public: Any) -> dict[str, tuple[str, ...]]:
+    """Return names of classes, of features and of facts as text, by the fields of a graph.
+
+    Args:
+        classes: names of the classes, each once.
+        feature_names: names of the columns of features, each once.
+        assumed_public: facts that are assumed public; a fact counts once.
+
+    Raises:
+        InputError: one is no list of names, or a class or feature has the name of another.
+
+    >>> check_names([2004, 2005], ["age"], [])["classes"]
+    ('2004', '2005')
+    """
+    given = {"classes": classes, "feature_names": feature_names, "assumed_public": assumed_public}
+    for field, names in given.items():
+        if isinstance(names, str) or not isinstance(names, Iterable):
+            raise fail(field, type(names).__name__, "to be a list of names")
+    found = {field: tuple(str(name) for name in names) for field, names in given.items()}
+    for field in ("classes", "feature_names"):
+        if len(set(found[field])) < len(found[field]):
+            twice = next(name for name, times in Counter(found[field]).items() if times > 1)
+            raise InputError(
+                f"Expected {field} to be distinct names, got {twice!r} twice. Rename one of them, or leave it out."
+            )
+    return found | {"assumed_public": tuple(dict.fromkeys(found["assumed_public"]))}
+
+
 def check_features(x: Any, num_nodes: int) -> np.ndarray | sp.csr_matrix | PackedRows | None:
     """Return features as dense or CSR float32 [num_nodes, num_features]; packed rows as they are.
 
@@ -55,7 +102,7 @@ def check_features(x: Any, num_nodes: int) -> np.ndarray | sp.csr_matrix | Packe
             return x
         x = x.whole
     if not sp.issparse(x):
-        x = np.asarray(x)
+        x = as_array("x", x)
     if x.ndim != 2 or x.shape[0] != num_nodes or x.dtype.kind not in "fiub":
         raise DataError(
             f"Expected x to be numbers of shape [{num_nodes}, num_features], got shape {tuple(x.shape)} of {x.dtype}. "
@@ -109,7 +156,7 @@ def check_labels(y: Any, num_nodes: int, num_classes: int) -> np.ndarray | None:
     """
     if y is None:
         return None
-    labels: np.ndarray = np.asarray(y)
+    labels = as_array("y", y)
     if labels.ndim != 1:
         raise DataError(
             f"Expected y to be one class a node, shape [{num_nodes}], got shape {labels.shape}. "
@@ -137,10 +184,27 @@ def check_labels(y: Any, num_nodes: int, num_classes: int) -> np.ndarray | None:
         raise DataError(
             f"Expected y to be a class from 0 to {limit - 1} ({known}) or -1 for missing, but y[{row}] is not. {remedy}"
         )
+    wrapped = _wrapped(labels, num_classes)
+    if wrapped is not None:
+        raise DataError(
+            f"Expected y to be class numbers, but y[{wrapped}] is the largest number of {labels.dtype}, which -1 for missing "
+            "becomes there. Write y as int64; if it is a class, declare classes."
+        )
     labels = labels.astype(np.int64, copy=False)
     if not len(labels) or labels.max() < 0:
         raise DataError("Expected at least one label, but every label is missing (-1). Pass y=None, or add labels.")
     return labels
+
+
+def _wrapped(values: np.ndarray, known: int = 0) -> int | None:
+    """The first place where -1 may have become the largest number of an unsigned type; None if there is none.
+
+    ``known`` is how many numbers are declared, from 0 on.
+    """
+    if values.dtype.kind != "u" or not values.size or known > (most := np.iinfo(values.dtype).max):
+        return None
+    found = values == most
+    return int(found.argmax()) if found.any() else None
 
 
 def _refuse_fractions(y: np.ndarray) -> None:
@@ -164,9 +228,9 @@ def check_node_ids(node_ids: Any, num_nodes: int) -> np.ndarray | None:
     """
     if node_ids is None:
         return None
-    ids: np.ndarray = np.asarray(node_ids)
+    ids = as_array("node_ids", node_ids)
     if ids.dtype.kind == "O":
-        ids = ids.astype(str)
+        ids = ids.astype(str) if all(isinstance(one, str | int) for one in ids.ravel()) else ids
     if ids.shape != (num_nodes,) or ids.dtype.kind not in "iuU":
         raise DataError(
             f"Expected node_ids to be {num_nodes} integers or strings, got shape {ids.shape} of {ids.dtype}. "
@@ -191,7 +255,7 @@ def check_roles(roles: Any, num_nodes: int) -> np.ndarray | None:
     """
     if roles is None:
         return None
-    values: np.ndarray = np.asarray(roles)
+    values = as_array("roles", roles)
     if values.shape != (num_nodes,) or values.dtype.kind not in "iu":
         raise DataError(
             f"Expected roles to be {num_nodes} integers, got shape {values.shape} of {values.dtype}. "
@@ -207,6 +271,7 @@ def check_image_shape(shape: Any, num_features: int) -> tuple[int, int, int] | N
     """Return channels, height and width of the images whose pixels are the columns; None stays None.
 
     Raises:
+        InputError: the shape is no tuple or list.
         DataError: the shape is not three whole numbers above 0 whose product is the number of columns.
 
     >>> check_image_shape([1, 28, 28], 784)
@@ -214,6 +279,8 @@ def check_image_shape(shape: Any, num_features: int) -> tuple[int, int, int] | N
     """
     if shape is None:
         return None
+    if not isinstance(shape, list | tuple):
+        raise fail("image_shape", type(shape).__name__, "to be (channels, height, width)")
     found = tuple(shape)
     if len(found) != 3 or any(type(size) is not int or size < 1 for size in found) or math.prod(found) != num_features:
         raise DataError(
@@ -234,8 +301,12 @@ def check_cells(cells: Any, num_nodes: int) -> np.ndarray | None:
     """
     if cells is None:
         return None
-    values: np.ndarray = np.asarray(cells)
-    large = values.dtype.kind == "u" and values.size and values.max() > np.iinfo(np.int64).max
+    values = as_array("cells", cells)
+    large = (
+        values.dtype.kind == "u"
+        and values.size
+        and (values.max() > np.iinfo(np.int64).max or _wrapped(values) is not None)
+    )
     if values.shape != (num_nodes,) or values.dtype.kind not in "iu" or values.min() < -1 or large:
         raise DataError(
             f"Expected cells to be {num_nodes} integers from -1 (no cell), one for each node, got shape {values.shape} of "

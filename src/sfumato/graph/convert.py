@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,15 +11,18 @@ import numpy as np
 import scipy.sparse as sp
 
 from sfumato._optional import require
-from sfumato._validate import fail
+from sfumato._validate import check_choice, check_kind, fail
 from sfumato.errors import DataError, SchemaError
-from sfumato.graph import _tensors
+from sfumato.graph import _attributes, _tensors
+from sfumato.graph.build import build_graph
 from sfumato.graph.checks import ROLES
 from sfumato.graph.dropped import tell_dropped
 from sfumato.graph.graph import Graph
-from sfumato.graph.schema import Schema, label_columns
-from sfumato.graph.targets import MULTILABEL, Targets
-from sfumato.graph.weights import check_values, declared_weight
+from sfumato.graph.reading import Reading
+from sfumato.graph.schema import Schema, label_columns, trimmed
+from sfumato.graph.targets import MULTILABEL, NUMBER, Targets
+from sfumato.graph.unique import tell_texts
+from sfumato.graph.weights import check_values
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -69,6 +73,9 @@ def from_pyg(
     """
     if not isinstance(directed, bool):
         raise fail("directed", directed, "to be True or False", "Declare the direction: it is not read off the data.")
+    check_choice((NUMBER,), target=NUMBER if target is None else target)
+    if edge_weight is not None and not isinstance(edge_weight, str):
+        raise fail("edge_weight", type(edge_weight).__name__, "to be the name of an attribute")
     if getattr(data, "edge_index", None) is None:
         raise DataError(
             f"Expected data to have edge_index, got {type(data).__name__} without it. "
@@ -108,6 +115,7 @@ def to_pyg(graph: Graph) -> Data:
     >>> to_pyg(Graph.from_edges([0], [1], 2, directed=False)).edge_index.tolist()
     [[0, 1], [1, 0]]
     """
+    check_kind(Graph, "Build one first.", graph=graph)
     torch, pyg = require("torch"), require("torch_geometric.data")
     source = np.repeat(np.arange(graph.num_nodes), np.diff(graph.indptr))
     data = pyg.Data(edge_index=torch.tensor(np.stack([source, graph.indices])), num_nodes=graph.num_nodes)
@@ -127,7 +135,7 @@ def from_networkx(
     g: nx.Graph,
     *,
     label: str | Sequence[str] | None = None,
-    features: str | Sequence[str] = (),
+    features: str | Sequence[str] | None = None,
     role: str | None = None,
     schema: Schema | Mapping[str, Any] | str | Path | None = None,
     self_loops: str = "remove",
@@ -137,16 +145,17 @@ def from_networkx(
 ) -> Graph:
     """Read a NetworkX ``Graph`` (undirected) or ``DiGraph`` (directed); multigraphs are refused.
 
-    ``label`` and ``role`` name node attributes; ``features`` is a list of scalar attributes, encoded as
-    :func:`~sfumato.graph.io.read_csv` encodes columns, or one attribute that holds a vector of numbers. Attributes of edges
-    other than ``edge_weight`` are not read, and a :class:`~sfumato.errors.DroppedWarning` names them. Node ids that are not all
-    integers are written as text.
+    Nodes are ids, and attributes are columns, by the rules of :func:`~sfumato.graph.io.read_csv`: names and text are trimmed, a
+    schema may declare all that it declares of tables but ``id``, and ids are numbers if all are whole, else text (``str`` of what
+    is no text). ``label`` and ``role`` name node attributes; ``features`` is a list of scalar attributes, or one attribute that
+    holds a vector of numbers. Attributes of edges other than ``edge_weight`` are not read, and a
+    :class:`~sfumato.errors.DroppedWarning` names them.
 
     Args:
         g: the graph; its class declares the direction.
-        label: attribute that holds one class for each node, or attributes of several labels (0 or 1).
-        features: attributes that hold features.
-        role: attribute that holds train, val, test or none.
+        label: attribute that holds one class for each node, or of several labels (0 or 1); None takes the schema's word.
+        features: attributes that hold features; None takes the columns of the schema.
+        role: attribute that holds train, val, test or none; None takes the schema's word.
         schema: declares what is public, see :class:`~sfumato.graph.schema.Schema`.
         self_loops: "remove" (and count), "keep" or "error".
         name: the name of the graph, in messages and certificates.
@@ -154,7 +163,8 @@ def from_networkx(
         max_weight: the public bound that weights are clipped to; None takes the schema's word.
 
     Raises:
-        DataError: ``g`` is a multigraph or empty, or an attribute does not fit.
+        InputError: ``g`` is no graph of NetworkX.
+        DataError: ``g`` is a multigraph or empty, a node has no id, or an attribute does not fit.
         SchemaError: the schema declares another direction, or the values do not fit it.
 
     >>> import networkx as nx
@@ -162,25 +172,33 @@ def from_networkx(
     Graph('graph', 4 nodes, 3 undirected edges, 0 features, 0 classes)
     """
     require("networkx")
-    if g.is_multigraph():
-        raise DataError(f"Expected a simple graph, got {type(g).__name__}. Merge parallel edges: nx.Graph(g).")
-    ids, index = _networkx_ids(g)
-    ends = np.array([(index[u], index[v]) for u, v in g.edges()], dtype=np.int64).reshape(-1, 2)
+    _check_networkx(g)
     public = Schema.read(schema)
-    weight = declared_weight(edge_weight, max_weight, public.edges)
-    unread = {str(name) for _, _, facts in g.edges(data=True) for name in facts if weight is None or name != weight[0]}
-    tell_dropped(sorted(unread), "the edges of g", weighted=weight is not None)
     if public.directed not in (None, g.is_directed()):
         raise SchemaError(
             f"Expected one direction, got directed={g.is_directed()} in g beside directed={public.directed} in the "
             "schema. Correct one of them."
         )
-    fields = _networkx_fields(g, ids, label, features, role, public)
-    if weight is not None:
-        fields |= {"edge_weight": _edge_numbers(g, weight[0]), "max_weight": weight[1]}
-    return Graph.from_edges(
-        ends[:, 0], ends[:, 1], len(ids), directed=g.is_directed(), self_loops=self_loops, name=name, **fields
-    )
+    vectors = trimmed(features) if isinstance(features, str) else None
+    chosen: Any = () if vectors is not None else tuple(public.columns) if features is None else features
+    how = Reading(
+        label, replace(public, id=None, num_features=None if vectors else public.num_features), g.is_directed(), None, role,
+        chosen, self_loops=self_loops, name=name, edge_weight=edge_weight, max_weight=max_weight,
+    )  # fmt: skip
+    weight = how.weight and how.weight[0]
+    unread = {str(key) for *_, facts in g.edges(data=True) for key in facts if trimmed(key) != weight}
+    tell_dropped(sorted(unread), "the edges of g", weighted=weight is not None)
+    special = (*label_columns(how.label or public.label), how.role or public.role, public.degree_column)
+    named = filter(None, (*(how.features or ()), *public.columns, *special, vectors))
+    nodes, ids = _attributes.node_table(g, named)
+    edges, (source, target) = _attributes.edge_table(g, nodes.column(ids), weight)
+    how = replace(how, id_column=ids, source=source, target=target)
+    places = ("the nodes of g", "the edges of g")
+    graph = build_graph(nodes.drop_columns([vectors]) if vectors else nodes, edges, how, places)
+    if vectors:
+        graph = _with_vectors(graph, nodes.column(vectors), vectors, public)
+    tell_texts(graph.assumed_public, graph.feature_names, places[0])
+    return graph
 
 
 def to_networkx(graph: Graph) -> nx.Graph:
@@ -192,6 +210,7 @@ def to_networkx(graph: Graph) -> nx.Graph:
     >>> sorted(to_networkx(Graph.from_edges([0, 1], [1, 2], 3, directed=False)).edges)
     [(0, 1), (1, 2)]
     """
+    check_kind(Graph, "Build one first.", graph=graph)
     nx = require("networkx")
     g = nx.DiGraph() if graph.directed else nx.Graph()
     ids = list(range(graph.num_nodes)) if graph.node_ids is None else graph.node_ids.tolist()
@@ -227,69 +246,26 @@ def _torch_weights(data: Data, name: str) -> np.ndarray:
     return check_values(values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values, name, "data")
 
 
-def _edge_numbers(g: nx.Graph, name: str) -> np.ndarray:
-    """The weights of edges in their order; NaN, which is refused, where there is no number."""
-    found = [facts.get(name) for _, _, facts in g.edges(data=True)]
-    numbers = [value if isinstance(value, int | float | np.number) else np.nan for value in found]
-    return check_values(np.array(numbers, np.float64), name, "the edges of g")
+def _check_networkx(g: Any) -> None:
+    import networkx as nx
+
+    if not isinstance(g, nx.Graph):
+        raise fail("g", type(g).__name__, "to be a Graph or DiGraph of NetworkX")
+    if g.is_multigraph():
+        raise DataError(f"Expected a simple graph, got {type(g).__name__}. Merge parallel edges: nx.Graph(g).")
 
 
-def _networkx_ids(g: nx.Graph) -> tuple[np.ndarray, dict[Any, int]]:
-    nodes = list(g.nodes())
-    if not nodes:
-        raise DataError("Expected g to have at least one node, got an empty graph. Add nodes first.")
-    whole = all(isinstance(node, int | np.integer) for node in nodes)
-    return np.array(nodes if whole else [str(node) for node in nodes]), {node: row for row, node in enumerate(nodes)}
-
-
-def _networkx_fields(
-    g: nx.Graph,
-    ids: np.ndarray,
-    label: str | Sequence[str] | None,
-    features: str | Sequence[str],
-    role: str | None,
-    schema: Schema,
-) -> dict[str, Any]:
-    pa = require("pyarrow")
-    from sfumato.graph import encode
-    from sfumato.graph.features import check_num_features, encode_features
-
-    def column(attribute: str) -> Any:
-        values = [facts.get(attribute) for _, facts in g.nodes(data=True)]
-        if all(value is None for value in values):
-            raise DataError(f"Expected nodes to have the attribute {attribute!r}, got none with it. Check its name.")
-        try:
-            return pa.chunked_array([pa.array(values)])
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-            raise DataError(
-                f"Expected the attribute {attribute!r} to hold values of one kind: all text, or all 64-bit numbers. Convert "
-                "the others."
-            ) from None
-
-    fields: dict[str, Any] = {"node_ids": ids, "max_degree": schema.max_degree, "mean_degree": schema.mean_degree}
-    assumed: list[str] = []
-    outside: dict[str, int] = {}
-    if isinstance(features, str):
-        fields["x"] = _vectors(features, column(features), ids)
-        assumed += ["num_features"] * (schema.num_features is None)
-    elif features:
-        encoded = encode_features({name: column(name) for name in features}, schema, ids)
-        check_num_features(encoded.names, schema)
-        assumed += ["num_features"] * (not schema.fixes(features)) + list(encoded.assumed)
-        fields |= {"x": encoded.x, "feature_names": encoded.names}
-        outside |= encoded.outside
-    named = label_columns(label or schema.label)
-    if len(named) > 1 or (named and schema.target):
-        fields["targets"], beyond = encode.encode_targets({name: column(name) for name in named}, schema, ids)
-        outside |= {named[0]: beyond} if beyond else {}
-    elif named:
-        labels = encode.encode_labels(named[0], column(named[0]), schema, ids)
-        fields |= {"y": labels.y, "classes": labels.classes}
-        outside |= labels.outside
-        assumed += labels.assumed
-    if role is not None:
-        fields["roles"] = encode.encode_roles(role, column(role), ids)
-    return fields | {"assumed_public": tuple(assumed), "outside": outside}
+def _with_vectors(graph: Graph, column: Any, name: str, schema: Schema) -> Graph:
+    """The graph with the vectors of an attribute as features."""
+    ids = graph.node_ids
+    assert ids is not None
+    x = _vectors(name, column, ids)
+    if schema.num_features not in (None, x.shape[1]):
+        raise SchemaError(
+            f"Expected vectors of num_features={schema.num_features} numbers in {name!r}, got another length. Correct one."
+        )
+    assumed = ("num_features",) if schema.num_features is None else ()
+    return replace(graph, x=x, assumed_public=(*assumed, *graph.assumed_public))
 
 
 def _vectors(attribute: str, column: Any, ids: np.ndarray) -> np.ndarray:

@@ -55,24 +55,20 @@ def from_scipy(
     [num_nodes, num_features], dense or sparse; ``y`` [num_nodes], -1 for missing. ``fields`` are other fields of
     :class:`~sfumato.graph.graph.Graph`, such as ``classes`` and ``node_ids``.
 
+    Entries of one place are added.
     With ``max_weight``, a public bound, entries of ``adjacency`` are weights >= 0 and are clipped to it
     (:mod:`sfumato.graph.weights`); without it they are not read. ``directed`` says whether arcs have a direction; if not, the
     matrix must be symmetric. ``self_loops`` is "remove" (and count), "keep" or "error".
 
     Raises:
         InputError: ``adjacency`` is no sparse matrix, or ``directed`` is neither True nor False.
-        DataError: the matrix is not square, an arc lacks its reverse, or the arrays do not fit.
+        DataError: the matrix is not square, an entry is no finite number, an arc lacks its reverse, or the arrays do not fit.
 
     >>> import scipy.sparse as sp
     >>> from_scipy(sp.csr_matrix([[0, 1], [1, 0]]), y=[0, 1], directed=False)
     Graph('graph', 2 nodes, 1 undirected edges, 0 features, 2 classes)
     """
-    if not sp.issparse(adjacency):
-        raise fail("adjacency", type(adjacency).__name__, "to be a sparse matrix of SciPy", "Wrap it: csr_matrix(a).")
-    rows, columns = adjacency.shape
-    if rows != columns:
-        raise DataError(f"Expected adjacency to be square, got shape {adjacency.shape}. Keep one row for each node.")
-    entries = sp.coo_matrix(adjacency)
+    entries = _entries(adjacency)
     there = entries.data != 0
     if max_weight is not None:
         fields |= {"edge_weight": entries.data[there], "max_weight": max_weight}
@@ -81,13 +77,38 @@ def from_scipy(
     return Graph.from_arcs(
         entries.row[there],
         entries.col[there],
-        rows,
+        entries.shape[0],
         directed=directed,
         self_loops=self_loops,
         x=x,
-        y=None if y is None else np.asarray(y),
+        y=y,
         **{"assumed_public": () if x is None else ("num_features",), **fields},
     )
+
+
+def _entries(adjacency: Any) -> Any:
+    """The entries of a matrix as floats, those of one place added, as a matrix is read. Which one is wrong is private."""
+    if not sp.issparse(adjacency):
+        raise fail("adjacency", type(adjacency).__name__, "to be a sparse matrix of SciPy", "Wrap it: csr_matrix(a).")
+    shape = tuple(adjacency.shape)
+    if len(shape) != 2 or shape[0] != shape[1]:
+        raise DataError(f"Expected adjacency to be square, got shape {shape}. Keep one row for each node.")
+    if adjacency.dtype.kind not in "biuf":
+        raise DataError(
+            f"Expected adjacency to hold numbers, got entries of {adjacency.dtype}. Convert them, such as by abs(adjacency)."
+        )
+    entries = sp.csr_matrix(adjacency.astype(np.float64, copy=False))
+    if not entries.has_canonical_format:
+        entries = entries.copy()
+        entries.sum_duplicates()
+    if not np.isfinite(entries.data).all():
+        raise DataError(
+            "Expected adjacency to hold finite numbers, got an entry that is missing or infinite. Say whether there is an arc: "
+            "write a number, or 0."
+        )
+    if adjacency.dtype.kind == "b":
+        np.minimum(entries.data, 1, out=entries.data)
+    return entries.tocoo()
 
 
 def arrow_table(frame: Any, name: str) -> Any:

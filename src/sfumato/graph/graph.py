@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato._validate import fail
+from sfumato._validate import check_kind, fail
 from sfumato.errors import DataError, InputError
 from sfumato.graph.arcs import (
     check_arcs,
@@ -26,10 +26,12 @@ from sfumato.graph.arcs import (
 )
 from sfumato.graph.bounds import check_degree_bounds, check_promise
 from sfumato.graph.checks import (
+    as_array,
     check_cells,
     check_features,
     check_image_shape,
     check_labels,
+    check_names,
     check_node_ids,
     check_promises,
     check_roles,
@@ -144,7 +146,7 @@ class Graph(ShownGraph, FeaturesHeld):
             self.weights.check(self.indptr, self.indices, directed=self.directed)
         if self.targets is not None:
             self._take_targets(self.targets)
-        self._check_classes()
+        self._set(**check_names(self.classes, self.feature_names, self.assumed_public))
         self._set(y=check_labels(self.y, self.num_nodes, len(self.classes)))
         self._set(roles=check_roles(self.roles, self.num_nodes), cells=check_cells(self.cells, self.num_nodes))
         if self.y is not None and not self.classes:
@@ -176,16 +178,8 @@ class Graph(ShownGraph, FeaturesHeld):
         if not self.directed:
             check_symmetric(indptr, indices)
 
-    def _check_classes(self) -> None:
-        self._set(
-            classes=tuple(str(name) for name in self.classes),
-            feature_names=tuple(str(name) for name in self.feature_names),
-            assumed_public=tuple(self.assumed_public),
-        )
-        if len(set(self.classes)) < len(self.classes):
-            raise fail("classes", self.classes, "to be distinct names", "Remove the repeated class.")
-
     def _take_targets(self, targets: Targets) -> None:
+        check_kind(Targets, targets=targets)
         if self.y is not None or self.classes not in ((), targets.names) or len(targets.values) != self.num_nodes:
             raise DataError(
                 f"Expected targets for {self.num_nodes} nodes in place of y and classes, got {targets!r} beside them or for "
@@ -209,9 +203,9 @@ class Graph(ShownGraph, FeaturesHeld):
         >>> Graph.from_edges([0, 1, 1], [1, 0, 1], 2, directed=False).merged
         {'duplicates': 0, 'reversed': 1, 'self_loops': 1}
         """
-        pack = pack_arcs if directed else pack_edges
+        pack = pack_edges if directed is False else pack_arcs
         indptr, indices, merged = pack(source, target, num_nodes, self_loops)
-        fields = with_weights(fields, (indptr, indices), (source, target), pairs=not directed)
+        fields = with_weights(fields, (indptr, indices), (source, target), pairs=directed is False)
         return cls.from_sorted(indptr, indices, directed=directed, merged=merged, **fields)
 
     @classmethod
@@ -252,7 +246,7 @@ class Graph(ShownGraph, FeaturesHeld):
         >>> Graph.from_csr([0, 2, 3, 4], [2, 1, 0, 0], directed=False).indices.tolist()
         [1, 2, 0, 0]
         """
-        indices = np.asarray(indices)
+        indices = as_array("indices", indices)
         indptr = check_pointers(indptr, indices.size)
         indices = check_node_ids_in_range("indices", indices, len(indptr) - 1)
         return cls.from_arcs(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato._optional import require
+from sfumato._validate import fail
 from sfumato.graph._tables import FileTable, counted, documents_of, existing, file_table, guarded, numbering, table
 from sfumato.graph.build import Reading, build_graph, read_facts
 from sfumato.graph.columns import edge_names, id_name, unread
@@ -220,16 +221,25 @@ def read_sql(connection: Any, nodes: str, edges: str, **how: Any) -> Graph:
     ``connection`` is an open DuckDB connection, which stays open, or the path of a database, which is only read.
     ``nodes`` and ``edges`` are queries. Keyword arguments as :func:`read_csv`.
 
+    Raises:
+        InputError: ``connection`` is one of another database.
+
     >>> import duckdb
     >>> edges = "SELECT * FROM (VALUES (1, 2), (2, 3)) AS links(source, target)"
     >>> with duckdb.connect() as connection:
     ...     read_sql(connection, "SELECT range AS id, range / 2 AS age FROM range(1, 4)", edges)
     Graph('graph', 3 nodes, 2 undirected edges, 1 features, 0 classes)
     """
+    duckdb = require("duckdb")
     if isinstance(connection, str | Path):
-        duckdb, path = require("duckdb"), existing(connection)
+        path = existing(connection)
         with guarded(partial(duckdb.connect, str(path), read_only=True), str(path)) as opened:
             return read_sql(opened, nodes, edges, **how)
+    if connection is not duckdb and not isinstance(connection, duckdb.DuckDBPyConnection):
+        raise fail(
+            "connection", type(connection).__name__, "to be an open connection of DuckDB, or the path of a database",
+            "DuckDB reads others, such as ATTACH 'people.sqlite' (TYPE sqlite); or pass data frames to from_frames.",
+        )  # fmt: skip
     node_table = table(partial(connection.sql, nodes), "the nodes query")
     edge_table = table(partial(connection.sql, edges), "the edges query")
     return read_tables(node_table, edge_table, Reading(**how), ("the nodes query", "the edges query"))

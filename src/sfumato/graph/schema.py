@@ -259,6 +259,10 @@ class Schema:
             return source
         if isinstance(source, Mapping):
             return cls.from_dict(source)
+        if not isinstance(source, str | Path):
+            raise SchemaError(
+                f"Expected schema to be a Schema, a dictionary or the path of a file, got {type(source).__name__}."
+            )
         path = Path(source)
         try:
             return cls.from_dict(tomllib.loads(decoded(path.read_bytes())))

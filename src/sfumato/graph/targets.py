@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from sfumato._validate import check_choice, check_real, fail
 from sfumato.errors import DataError, InputError
+from sfumato.graph.checks import as_array
 
 CLASS, MULTILABEL, NUMBER = "class", "multilabel", "number"
 _MOST = 1e30
@@ -171,7 +172,7 @@ def answers(kind: str | None, limits: Sequence[float] | None, scores: NDArray[np
 
 def _columns(values: Any, kind: str) -> NDArray[np.float64]:
     """Values as float64 columns, after a look at their form; errors name a place, never a value."""
-    table: NDArray[Any] = np.asarray(values)
+    table = as_array("targets", values)
     table = table[:, None] if table.ndim == 1 else table
     if table.ndim != 2 or table.dtype.kind not in "iubf" or table.shape[1] < 1 or not len(table):
         raise DataError(

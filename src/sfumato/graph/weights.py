@@ -19,6 +19,7 @@ import numpy as np
 from sfumato._validate import check_real, fail
 from sfumato.errors import DataError, InputError
 from sfumato.graph.arcs import owners
+from sfumato.graph.checks import as_array
 
 FULL = 1 << 15
 """Whole steps of the share 1, the largest."""
@@ -142,7 +143,7 @@ def check_values(values: np.ndarray, column: str, place: str, number: Callable[[
     >>> check_values(np.array([0, 2]), "amount", "edges.csv").tolist()
     [0.0, 2.0]
     """
-    found = np.asarray(values)
+    found = as_array(column, values)
     if found.ndim != 1 or found.dtype.kind not in "iufb":
         raise DataError(
             f"Expected {column!r} of {place} to hold one number for each edge, got {found.dtype} of shape {found.shape}. Convert "

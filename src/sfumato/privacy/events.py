@@ -236,7 +236,7 @@ class ComposedEvent:
     type: ClassVar[str] = "composed"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "events", tuple(self.events))
+        object.__setattr__(self, "events", _sequence("events", self.events))
         for event in self.events:
             if not isinstance(event, EVENTS):
                 raise fail("events", event, "to hold privacy events only")
@@ -268,7 +268,8 @@ class SelectionEvent:
     type: ClassVar[str] = "selection"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "candidates", tuple(map(tuple, self.candidates)))
+        listed = tuple(_sequence("candidates", one) for one in _sequence("candidates", self.candidates))
+        object.__setattr__(self, "candidates", listed)
         if not self.candidates:
             raise fail("candidates", self.candidates, "to hold at least one candidate")
         for events in self.candidates:
@@ -292,6 +293,13 @@ Event = (
 )
 EVENTS: tuple[type, ...] = Event.__args__
 _BY_TYPE: dict[str, Any] = {cls.type: cls for cls in Event.__args__}
+
+
+def _sequence(name: str, given: Any) -> tuple[Any, ...]:
+    try:
+        return tuple(given)
+    except TypeError:
+        raise fail(name, given, "to be a sequence of privacy events") from None
 
 
 def check_rule(rule: str, mean_trials: float) -> None:

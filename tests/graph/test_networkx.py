@@ -1,0 +1,134 @@
+"""NetworkX by the rules of tables: ids, names, kinds, and all that a schema declares."""
+
+import numpy as np
+import pytest
+
+from sfumato.errors import DataError, SchemaError
+from sfumato.graph import from_frames, from_networkx
+
+nx = pytest.importorskip("networkx")
+pa = pytest.importorskip("pyarrow")
+
+
+def built(nodes, edges=(), **facts):
+    """A graph whose nodes have attributes: a list of one value a node, by name."""
+    g = nx.Graph()
+    for row, node in enumerate(nodes):
+        g.add_node(node, **{name: values[row] for name, values in facts.items()})
+    g.add_edges_from(edges)
+    return g
+
+
+@pytest.mark.parametrize(
+    ("nodes", "ids"),
+    [
+        ([3, np.int64(1), 2], [3, 1, 2]),
+        ([3.0, 1, np.float64(2)], [3, 1, 2]),
+        (["3", "1", "2"], [3, 1, 2]),
+        ([" a", "b ", "c"], ["a", "b", "c"]),
+        ([1, "b", ("c", 1)], ["1", "b", "('c', 1)"]),
+        ([2**63, 1, 2], [str(2**63), "1", "2"]),
+        ([2**1100, 1, 2], [str(2**1100), "1", "2"]),
+        (["007", "7", "x"], ["007", "7", "x"]),
+    ],
+)
+def test_ids_are_those_of_tables(nodes, ids):
+    g = built(nodes, [(nodes[0], nodes[2])])
+    graph = from_networkx(g)
+    assert graph.node_ids.tolist() == ids
+    assert graph.indices.tolist() == [2, 0]
+    if len({type(node) for node in nodes}) == 1 and not isinstance(nodes[0], int):
+        table = pa.table({"id": nodes}), pa.table({"source": nodes[:1], "target": nodes[2:]})
+        assert from_frames(*table).node_ids.tolist() == ids
+
+
+@pytest.mark.parametrize(
+    ("nodes", "said"),
+    [
+        (["a", ""], "row 2 has none"),
+        (["a", "NA"], "row 2 has none"),
+        (["a", " nan "], "row 2 has none"),
+        ([1.0, float("nan")], "to hold whole numbers or text|row 2 has none"),
+        ([1.5, 2.0], "to hold whole numbers or text"),
+        ([2.0**53, 1], "to hold whole numbers or text"),
+        (["a", "a "], "'a' in rows 1 and 2"),
+        ([1, "1"], "has 1 in rows 1 and 2"),
+        (["a", b"b"], "got bytes"),
+        (["a", "b\ud800"], "text that UTF-8 has"),
+    ],
+)
+def test_other_ids_are_refused(nodes, said):
+    with pytest.raises(DataError, match=said):
+        from_networkx(built(nodes))
+
+
+def test_a_schema_declares_what_it_declares_of_tables():
+    facts = {"age ": [10, 90, None], "part": ["train", "val", " Test "], "most": [1, 2, 1], "year": ["9", "+8", "NA"]}
+    schema = {
+        "id": "person", "label": " year", "classes": ["8", "9"], "role": "part", "degree_column": "most", "num_features": 1,
+        "columns": {"age": {"min": 0, "max": 100}}, "edges": {"weight": "w", "max": 2},
+    }  # fmt: skip
+    g = built("abc", [("a", "b", {"w ": 1}), ("b", "c", {"w ": 3})], **facts)
+    graph = from_networkx(g, schema=schema)
+    assert graph.x.ravel().tolist() == pytest.approx([0.1, 0.9, 0])
+    assert (graph.feature_names, graph.ranges) == (("age",), (("age", 0, 100),))
+    assert (graph.roles.tolist(), graph.degree_bounds.tolist(), graph.y.tolist()) == ([0, 1, 2], [1, 2, 1], [1, 0, -1])
+    assert graph.weights.values.tolist() == [1, 1, 2, 2]
+    assert graph.assumed_public == ()
+    nodes = {"person": ["a", "b", "c"], **{name.strip(): values for name, values in facts.items()}}
+    edges = pa.table({"u": ["a", "b"], "v": ["b", "c"], "w": [1, 3]})
+    table = from_frames(pa.table(nodes), edges, schema=schema)
+    for part in ("x", "y", "roles", "degree_bounds", "indptr", "indices", "node_ids"):
+        assert getattr(table, part).tolist() == getattr(graph, part).tolist()
+    assert from_networkx(g, schema=schema | {"num_features": 0}, features=[]).x is None
+    for more, said in (
+        ({"columns": {"income": {"min": 0}}}, "'income', got none with it"),
+        ({"columns": {"year": {"min": 0}}}, "features only, got 'year'"),
+        ({"num_features": 2}, "num_features=2"),
+        ({"role": "sort"}, "'sort', got none with it"),
+    ):
+        with pytest.raises((DataError, SchemaError), match=said):
+            from_networkx(g, schema=schema | more)
+
+
+def test_vectors_are_features_beside_all_else_that_a_schema_declares():
+    g = built([1, 2], [(1, 2)], v=[np.array([1, 2]), [3.0, 4]], part=["train", "val"])
+    graph = from_networkx(g, features=" v", schema={"role": "part", "num_features": 2})
+    assert (graph.x.tolist(), graph.roles.tolist(), graph.assumed_public) == ([[1, 2], [3, 4]], [0, 1], ())
+    with pytest.raises(SchemaError, match="num_features=3"):
+        from_networkx(g, features="v", schema={"num_features": 3})
+
+
+@pytest.mark.parametrize(
+    ("weights", "said"),
+    [
+        ([1, None], "row 2 of the edges of g has none in 'w'"),
+        ([1.0, 2**1100], "'w' to hold values of one kind"),
+        ([1, 2j], "'w' to hold values of one kind"),
+        ([1, "x"], "'w' to hold values of one kind"),
+        (["1", "x"], "row 2 has something else"),
+        ([True, True], "'w' of the edges of g to hold numbers, got bool"),
+        (["\ud800", "1"], "'w' to hold values of one kind"),
+    ],
+)
+def test_weights_are_those_of_tables(weights, said):
+    g = nx.Graph([("a", "b", {"w": weights[0]}), ("b", "c", {"w": weights[1]})])
+    with pytest.raises(DataError, match=said) as caught:
+        from_networkx(g, edge_weight="w", max_weight=9)
+    assert "2j" not in str(caught.value)
+    nx.set_edge_attributes(g, "2.5", "w")
+    assert from_networkx(g, edge_weight="w", max_weight=5).weights.values.tolist() == [2.5] * 4
+
+
+def test_columns_of_usual_names_mean_nothing_of_themselves():
+    g = built(["x", "y"], [("x", "y", {"source": 1.0})], id=[7, 8], source=[1, 2])
+    graph = from_networkx(g, features=["source"], label="id", edge_weight="source", max_weight=1)
+    assert (graph.node_ids.tolist(), graph.classes, graph.x.ravel().tolist()) == (["x", "y"], ("7", "8"), [1, 2])
+
+
+def test_names_that_differ_by_white_space_alone_are_one_attribute():
+    g = nx.Graph()
+    g.add_node(1, age=1)
+    g.add_node(2, **{"age ": 2})
+    with pytest.raises(DataError, match="name of its own, got 'age' in 2 ways"):
+        from_networkx(g, features=["age"])
