@@ -270,11 +270,47 @@ def test_a_key_that_is_asked_for_must_have_signed_every_arrival(run, tmp_path):
         manifest = (folder / "release" / "manifest.json").read_bytes()
         (folder / "release" / "signature.json").write_text(canonical_json(sign(manifest)) + "\n")
     assert verify(run).problems == ()
+    (told,) = verify(run).aside
+    assert told.startswith("arrivals/2 bears no signature that holds")
+    assert f"beside it: {told}\n" in describe(run, verify(run))
     (problem,) = verify(run, tmp_path / "public").problems
     assert problem.startswith("arrivals/2: signature.json")
 
 
-def test_a_stopped_arrival_is_passed_over(run):
-    (run / "arrivals/1/release/manifest.json").unlink()
+def test_an_arrival_that_another_key_signed_is_named(run):
+    for folder, key in (
+        (run, bytes(range(32))),
+        (run / "arrivals" / "1", bytes(range(32))),
+        (run / "arrivals" / "2", bytes(32)),
+    ):
+        private = Ed25519PrivateKey.from_private_bytes(key)
+        public = private.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw).hex()
+        signature = private.sign((folder / "release" / "manifest.json").read_bytes()).hex()
+        document = {"algorithm": "ed25519", "public_key": public, "signature": signature}
+        (folder / "release" / "signature.json").write_text(canonical_json(document) + "\n")
     assert verify(run).problems == ()
-    assert verify(run).arrivals == 1
+    (told,) = verify(run).aside
+    assert told.startswith("arrivals/2 is signed by another key")
+
+
+def test_a_stopped_arrival_is_passed_over_and_named(run):
+    (run / "arrivals/1/release/manifest.json").unlink()
+    found = verify(run)
+    assert (found.problems, found.arrivals) == ((), 1)
+    assert found.aside == ("arrivals/1 was not checked: it has no release/manifest.json, as if stopped",)
+    assert f"beside it: {found.aside[0]}" in describe(run, found)
+
+
+def test_what_nobody_checked_is_named(run):
+    assert verify(run).aside == ()
+    (run / "arrivals" / "notes.txt").write_text("")
+    shutil.copytree(run / "release", run / "trials" / "1" / "release")
+    shutil.copytree(run / "release", run / "inference" / "release")
+    shutil.copytree(run / "release", run / "more")
+    assert [text.partition(" ")[0] for text in verify(run).aside] == [
+        "arrivals/notes.txt",
+        "inference",
+        "more",
+        "trials",
+    ]
+    assert verify(run / "release").aside == ()

@@ -378,6 +378,7 @@ def verify(
             "caveats": list(result.caveats),
             "prices": list(result.prices),
             "arrivals": result.arrivals,
+            "aside": list(result.aside),
             **({} if result.collection is None else {"collection": result.collection}),
             **({} if result.deployment is None else {"deployment": result.deployment}),
         }

@@ -27,6 +27,7 @@ _ASSUMED = (
     "That every node arrived once, and that which nodes arrived was decided without looking at edges, is taken for granted of "
     "the run that this release extends."
 )
+_FOLDER = "arrivals"
 _SAME = ("method", "settings", "unit", "who_may_see")
 Contents = dict[str, bytes]
 
@@ -69,7 +70,23 @@ def batches(run: Path) -> list[Path]:
     """Return the folders of the arrivals that are finished, in the folder of a run that was trained."""
     if not (run / "release").is_dir():
         return []
-    return sorted(manifest.parents[1] for manifest in (run / "arrivals").glob("*/release/manifest.json"))
+    return sorted(manifest.parents[1] for manifest in (run / _FOLDER).glob("*/release/manifest.json"))
+
+
+def unchecked(run: Path, found: list[Path]) -> Iterator[str]:
+    """Yield a sentence for all that stands beside a release, or among its arrivals, and is checked by nobody.
+
+    ``found`` are the folders of the arrivals in the folder ``run`` that are finished.
+    """
+    if not (run / "release").is_dir():
+        return
+    late = run / _FOLDER
+    for path in sorted(late.iterdir() if late.is_dir() else ()):
+        if path not in found:
+            yield f"{_FOLDER}/{plain(path.name)} was not checked: it has no release/manifest.json, as if stopped"
+    for path in sorted(run.iterdir()):
+        if path.name not in (_FOLDER, "release") and any(path.rglob("certificate.json")):
+            yield f"{plain(path.name)} was not checked: it holds a release of its own, whose cost this claim does not cover"
 
 
 def family_faults(run: Path, found: list[Path]) -> Iterator[str]:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from .arrivals import batches, family_faults
+from .arrivals import batches, family_faults, unchecked
 from .claim import Bracket, claim_faults
 from .collection import collection_faults, presence_faults
 from .deployed import deployment_faults, deployment_words
@@ -47,6 +48,7 @@ class Verification:
         prices: of owned arcs, what the claim costs with arcs that others own, derived anew; empty where none is stated.
         extends: whether the claim is covered by that of the last run in ``builds_on``, after which the nodes arrived.
         arrivals: how many arrivals stand in the folder of the run; each was checked too.
+        aside: what else stands in the folder of the run and was not checked, and arrivals without the signature of the run.
         collection: what the certificate says of the collection whose reports were read; None for other runs.
         deployment: the deployment record, of which nothing but its form and flavor was checked; None without one.
     """
@@ -65,6 +67,7 @@ class Verification:
     prices: tuple[dict[str, Any], ...] = ()
     extends: bool = False
     arrivals: int = 0
+    aside: tuple[str, ...] = ()
     collection: dict[str, Any] | None = None
     deployment: dict[str, Any] | None = None
 
@@ -77,7 +80,8 @@ class Verification:
 def verify(run: Path, public_key: Path | None = None) -> Verification:
     """Check the released part of a run folder: files, form, hash chain, words, sizes, epsilon, signature.
 
-    In the folder of a run after which nodes arrived, their releases are checked too, and that they belong to the run.
+    In the folder of a run after which nodes arrived, their releases are checked too, and that they belong to the run. What else
+    looks like a release there is named.
 
     **Formal guarantee.** The events of a valid run satisfy (1.001 * claim_epsilon, claim_delta)-DP under its unit, if
     the noise multipliers, the settings, the public facts (among them ``num_train``, the direction and the degree cap) and the
@@ -102,7 +106,18 @@ def verify(run: Path, public_key: Path | None = None) -> Verification:
     if result.valid:
         problems += family_faults(run, [one for one, other in late if other.valid])
     valid = result.valid and not problems
-    return replace(result, valid=valid, problems=(*result.problems, *problems), arrivals=len(found))
+    aside = (*unchecked(run, found), *_unsigned(result, late))
+    return replace(result, valid=valid, problems=(*result.problems, *problems), arrivals=len(found), aside=aside)
+
+
+def _unsigned(result: Verification, late: list[tuple[Path, Verification]]) -> Iterator[str]:
+    """Yield a sentence for each arrival that is not signed, or by another key, in the folder of a signed run."""
+    for folder, other in late if result.signed else ():
+        name = f"arrivals/{one_line(folder.name)}"
+        if not other.signed:
+            yield f"{name} bears no signature that holds: the signature of the run says nothing of it"
+        elif other.key != result.key:
+            yield f"{name} is signed by another key than the run, {other.key}"
 
 
 def _verify(run: Path, public_key: Path | None) -> Verification:
@@ -197,6 +212,7 @@ def describe(run: Path, result: Verification) -> str:
         lines.append(deployment_words(result.deployment))
     if result.arrivals:
         lines.append(_of_arrivals(result))
+    lines.extend(f"beside it: {text}" for text in result.aside)
     lines.extend(
         f"not in this claim: weights come from the run with ledger head {one['ledger_head']}, epsilon {one['epsilon']}, "
         f"delta {one['delta']}, which was not checked here; if its data are the same people's, the costs add up"
