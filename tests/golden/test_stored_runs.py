@@ -1,5 +1,6 @@
-"""Kept runs of format 2 still verify, load and predict: what was published stays readable."""
+"""Kept runs of formats 2 and 3 still verify, load and predict: what was published stays readable."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -10,14 +11,19 @@ import sfumato as sf
 from sfumato.graph.graph import Graph
 from sfumato.verify import verify
 
-KEPT = Path(__file__).parent / "format-2"
+KEPT = Path(__file__).parent
 PUBLIC_KEY = "03a107bff3ce10be1d70dd18e74bc09967e4d6309ba50d5f1ddc8664125531b8"
 # On the path 0 - 1 - 2 - 3 with one-hot features: GAP of one hop and width 2, trained when the run was kept.
 PREDICTIONS = {
-    "edge": [0.386743, 0.392134, 0.492548, 0.284874],
-    "node": [0.366137, 0.263541, 0.311105, 0.477442],
+    "format-2/edge": [0.386743, 0.392134, 0.492548, 0.284874],
+    "format-2/node": [0.366137, 0.263541, 0.311105, 0.477442],
+    "format-3/edge": [0.437411, 0.215362, 0.485771, 0.362522],
+    "format-3/node": [0.486129, 0.206000, 0.419278, 0.311155],
 }
-TUNED = [0.440091, 0.315966, 0.469876, 0.334017]
+TUNED = {
+    "format-2/tuned": [0.440091, 0.315966, 0.469876, 0.334017],
+    "format-3/tuned": [0.375077, 0.211571, 0.504874, 0.455363],
+}
 
 
 def path_graph():
@@ -25,39 +31,42 @@ def path_graph():
     return Graph.from_edges(*edges, 4, directed=False, y=[0, 1, 0, 1], x=np.eye(4), classes=("no", "yes"), name="path")
 
 
-@pytest.mark.parametrize("unit", PREDICTIONS)
-def test_a_kept_run_verifies_with_its_key(unit, tmp_path):
+@pytest.mark.parametrize("kept", PREDICTIONS)
+def test_a_kept_run_verifies_with_its_key(kept, tmp_path):
     (tmp_path / "key").write_text(PUBLIC_KEY)
-    result = verify(KEPT / unit, tmp_path / "key")
+    result = verify(KEPT / kept, tmp_path / "key")
     assert (result.problems, result.signed) == ((), True)
-    assert result.unit["name"] == unit
-    assert result.caveats[0].startswith("The graph has 4 nodes")  # which its certificate does not say
+    assert result.unit["name"] == kept.partition("/")[2]
+    assert result.caveats[0].startswith("The graph has 4 nodes")  # which a certificate of format 2 does not say
+    certificate = json.loads((KEPT / kept / "release" / "certificate.json").read_text())
+    assert f"format-{certificate['format']}" == kept.partition("/")[0]
 
 
-@pytest.mark.parametrize("unit", PREDICTIONS)
-def test_a_kept_run_loads_and_predicts_as_it_did(unit, tmp_path):
-    fitted = sf.load(KEPT / unit)
+@pytest.mark.parametrize("kept", PREDICTIONS)
+def test_a_kept_run_loads_and_predicts_as_it_did(kept, tmp_path):
+    fitted = sf.load(KEPT / kept)
     probabilities = fitted.predict_proba(path_graph())
-    np.testing.assert_allclose(probabilities[:, 1], PREDICTIONS[unit], atol=1e-5)
+    np.testing.assert_allclose(probabilities[:, 1], PREDICTIONS[kept], atol=1e-5)
     assert str(fitted.certificate).startswith(f"Protects {fitted.plan.unit.describe()}.")
     copy = fitted.save(tmp_path / "copy")
     assert verify(copy).problems == ()
     for name in ("certificate.json", "ledger.jsonl", "spec.json"):
-        assert (copy / "release" / name).read_bytes() == (KEPT / unit / "release" / name).read_bytes()
+        assert (copy / "release" / name).read_bytes() == (KEPT / kept / "release" / name).read_bytes()
 
 
-@pytest.mark.parametrize("unit", PREDICTIONS)
-def test_a_kept_run_that_was_changed_does_not_pass(unit, tmp_path):
-    run = shutil.copytree(KEPT / unit, tmp_path / "run")
+@pytest.mark.parametrize("kept", PREDICTIONS)
+def test_a_kept_run_that_was_changed_does_not_pass(kept, tmp_path):
+    run = shutil.copytree(KEPT / kept, tmp_path / "run")
     path = run / "release" / "releases.safetensors"
     path.write_bytes(path.read_bytes()[:-1] + b"\x01")
     assert any(text.startswith("releases.safetensors: ") for text in verify(run).problems)
 
 
-def test_a_kept_tuned_run_verifies_loads_and_lists_its_candidates():
+@pytest.mark.parametrize("kept", TUNED)
+def test_a_kept_tuned_run_verifies_loads_and_lists_its_candidates(kept):
     """Best of a random number of trials at node level, records replaced; unsigned."""
-    result = verify(KEPT / "tuned")
+    result = verify(KEPT / kept)
     assert (result.problems, result.unit["relation"]) == ((), "replace")
-    fitted = sf.load(KEPT / "tuned")
+    fitted = sf.load(KEPT / kept)
     assert [one["settings"]["num_hops"] for one in fitted.certificate.values["candidates"]] == [1, 2]
-    np.testing.assert_allclose(fitted.predict_proba(path_graph())[:, 1], TUNED, atol=1e-5)
+    np.testing.assert_allclose(fitted.predict_proba(path_graph())[:, 1], TUNED[kept], atol=1e-5)
