@@ -7,6 +7,7 @@ import pytest
 from sfumato.errors import DataError
 from sfumato.graph import read_csv
 from sfumato.graph._tables import FileTable, numbering
+from sfumato.graph.importing import import_tables
 
 
 @pytest.fixture
@@ -161,6 +162,9 @@ def test_errors_name_the_line(tmp_path, nodes, edges, told):
     weight = {"edge_weight": "w", "max_weight": 2} if "w" in edges[:16] else {}
     with pytest.raises(DataError, match=told):
         read_csv(tmp_path / "nodes.csv", tmp_path / "edges.csv", **weight)
+    if not weight:
+        with pytest.raises(DataError, match=told):
+            import_tables(tmp_path / "nodes.csv", tmp_path / "edges.csv", tmp_path / "store")
 
 
 def test_empty_lines_are_no_rows_of_one_column(table):

@@ -5,6 +5,7 @@ import pytest
 from sfumato.errors import DataError
 from sfumato.graph import Graph, from_frames, read_csv, read_parquet, read_sql
 from sfumato.graph.importing import import_tables
+from sfumato.graph.listed import read_ends
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -39,6 +40,8 @@ def test_a_column_that_numbers_the_rows_is_no_end(read, names, told, tmp_path):
     text = names + ROWS
     with pytest.raises(DataError, match=told):
         read(text)
+    with pytest.raises(DataError, match=told):
+        read_ends(tmp_path / "edges.csv")
     with pytest.raises(DataError, match=told):
         import_tables(tmp_path / "nodes.csv", tmp_path / "edges.csv", tmp_path / "store")
     columns = dict(

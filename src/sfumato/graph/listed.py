@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import DataError
 from sfumato.graph import build, columns, io
 from sfumato.graph._tables import counted, numbering
+from sfumato.graph.ends import Numbered
 from sfumato.graph.schema import Schema
 
 if TYPE_CHECKING:
@@ -31,12 +32,16 @@ def read_ends(edges: str | Path) -> tuple[list[str], list[str]]:
 
     how = build.Reading()
     table = io.read_edges(edges)
-    ends = []
-    for column in columns.edge_names(table.column_names, how, str(edges)):
+    ends, names = [], columns.edge_names(table.column_names, how, str(edges))
+    numbered = Numbered(names if len(columns.by_place(table.column_names, how)) > 2 else ())
+    for column in names:
         ids = encode.encode_ids(table.column(column), f"column {column!r} of {edges}")
         if ids.null_count:
             raise DataError(f"Expected two ends in every row of {edges}, but column {column!r} lacks one. Fill it.")
+        numbered.see(column, ids)
         ends.append([str(one) for one in ids.to_pylist()])
+    if (odd := numbered.still()) is not None:
+        raise columns.row_number(odd, str(edges))
     return ends[0], ends[1]
 
 
