@@ -55,6 +55,8 @@ def describe(
     missing cells and edges, which are private.
     """
     check_installed("duckdb", "pyarrow", "numba")
+    from sfumato.graph._tables import FileTable
+    from sfumato.graph.cells import numbers
     from sfumato.graph.outline import Outline, schema_text
     from sfumato.graph.schema import Schema
     from sfumato.graph.weights import declared_weight
@@ -75,7 +77,11 @@ def describe(
     declared = Schema.read(schema)
     if write_schema is not None:
         weight = declared_weight(edge_weight, max_weight, declared.edges)
-        write_page(write_schema, schema_text(outline, declared, weight, drop=source.drop, from_data=from_data))
+        table = FileTable(nodes)
+        text = schema_text(
+            outline, declared, weight, drop=source.drop, from_data=from_data, numbers=lambda name: numbers(table.column(name)),
+        )  # fmt: skip
+        write_page(write_schema, text)
     if as_json:
         units = [{"units": words, "public": public, "private": private} for words, public, private in _by_unit()]
         told_of = {**outline.to_dict(), "units": units, "assumed_public": list(graph.assumed_public)}

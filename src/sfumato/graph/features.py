@@ -205,7 +205,7 @@ def lay_out(
         ids: the ids of the nodes, for messages.
 
     Raises:
-        DataError: a column holds other values than numbers, text or booleans.
+        DataError: a column holds other values than numbers, text or booleans, or two columns give features of one name.
     """
     parts, assumed = [], []
     for name, kind in types.items():
@@ -218,7 +218,23 @@ def lay_out(
         elif declared and declared.from_data:
             assumed.append(CATEGORIES + name)
         parts.append((name, declared, categories))
-    return Layout(tuple(parts), tuple(assumed))
+    layout = Layout(tuple(parts), tuple(assumed))
+    _check_names(layout)
+    return layout
+
+
+def _check_names(layout: Layout) -> None:
+    """Refuse two columns that give features of one name, such as ``a=b`` and a category ``b`` of ``a``."""
+    if len(set(layout.names)) == len(layout.names):
+        return
+    owner: dict[str, str] = {}
+    for part in layout.parts:
+        for name in Layout((part,), ()).names:
+            if owner.setdefault(name, part[0]) != part[0]:
+                raise DataError(
+                    f"Expected every feature to have a name of its own, got one name for a feature of column {owner[name]!r} and "
+                    f"one of column {part[0]!r}: categories are named after their column and a sign =. Rename a column."
+                )
 
 
 def _seen(

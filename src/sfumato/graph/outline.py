@@ -7,7 +7,7 @@ holds it only where these are public.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -123,6 +123,7 @@ def schema_text(
     *,
     drop: Sequence[str] = (),
     from_data: bool = False,
+    numbers: Callable[[str], np.ndarray | None] | None = None,
 ) -> str:
     """Return a schema to start from: names and kinds of columns, what a schema declared already, and no value of the data.
 
@@ -132,6 +133,7 @@ def schema_text(
         weight: the column of weights and its bound.
         drop: columns that are left out, beside those of the schema.
         from_data: whether classes and categories are read off the data, marked as such, and ranges noted beside.
+        numbers: reads the numbers of a column, NaN where missing, of which ranges are noted.
 
     The text is one that :meth:`Schema.read` takes, and that the same tables fit.
     """
@@ -149,14 +151,19 @@ def schema_text(
     lines += [f"degree_column = {_string(name)}" for name in by_use["bound"]]
     lines += [
         f"{key} = {getattr(declared, key)!r}"
-        for key in ("max_degree", "mean_degree")
+        for key in ("num_features", "max_degree", "mean_degree")
         if getattr(declared, key) is not None
     ]
     left = dict.fromkeys((*declared.drop, *drop))
     lines += [f"drop = {_array(left)}" if left else '# drop = ["..."]  # columns to leave out']
+    at = 0
     for column in outline.nodes:
         if column.use == "feature":
-            lines += ["", *_feature(column, outline.graph, declared, from_data)]
+            made = outline.graph.feature_names[at : at + (1 if column.count is None else column.count)]
+            values = [name[len(column.name) + 1 :] for name in made]
+            noted = None if numbers is None or column.kind != NUMBER else numbers(column.name)
+            lines += ["", *_feature(column, outline.graph, declared, from_data, values, noted)]
+            at += len(made)
     if weight is not None:
         lines += ["", "[edges]", f"weight = {_string(weight[0])}", f"max = {weight[1]!r}"]
     return "\n".join(lines) + "\n"
@@ -178,33 +185,34 @@ def _target(label: ReadColumn, graph: Graph, declared: Schema, from_data: bool) 
     return [f"classes = {_array(graph.classes)}", *mark]
 
 
-def _feature(column: ReadColumn, graph: Graph, declared: Schema, from_data: bool) -> list[str]:
+def _feature(
+    column: ReadColumn, graph: Graph, declared: Schema, from_data: bool, values: list[str], noted: np.ndarray | None
+) -> list[str]:
+    """The lines of a feature; ``values`` are its categories, and ``noted`` its numbers, if they are asked for."""
     head, own = f"[columns.{_string(column.name)}]", declared.columns.get(column.name)
     if column.kind == NUMBER:
         ends = {key: getattr(own, key, None) for key in ("min", "max")}
         if any(end is not None for end in ends.values()):
             return [head, *(f"{key} = {end!r}" for key, end in ends.items() if end is not None)]
-        if not from_data:
-            return [head, "# min = 0", "# max = 100"]
-        return [head, *(f"# {key} = {end!r}" for key, end in zip(ends, _range(column.name, graph), strict=True))]
+        low, high = _range(noted) if from_data and noted is not None else (0, 100)
+        return [head, f"# min = {low!r}", f"# max = {high!r}"]
     known = column.kind == TRUTH or (own is not None and not own.from_data)
     if TEXTS + column.name in graph.assumed_public:
         found = why(graph.assumed_public, graph.feature_names, column.name)
         return [f"# {head}  # {found}: leave it out, or declare what is known without this data"]
     if own is None and not known and not from_data:
         return [f"# {head}", '# categories = ["...", "..."]  # all of them']
-    values = [name[len(column.name) + 1 :] for name in graph.feature_names if name.startswith(f"{column.name}=")]
     if not values:
         return [f"# {head}", "# categories = []  # every cell is missing"]
     return [head, f"categories = {_array(values)}", *["from_data = true"] * (not known)]
 
 
-def _range(name: str, graph: Graph) -> tuple[float, float]:
-    """The least and the largest number of a feature; where they are one, a range around it."""
-    assert graph.x is not None
-    values = graph.x[:, [graph.feature_names.index(name)]]
-    values = values if isinstance(values, np.ndarray) else values.toarray()
-    low, high = float(values.min()), float(values.max())
+def _range(numbers: np.ndarray) -> tuple[float, float]:
+    """The least and the largest number that is there; where they are one, a range around it."""
+    there = numbers[np.isfinite(numbers)]
+    if not len(there):
+        return 0.0, 100.0
+    low, high = float(there.min()), float(there.max())
     return (low, high) if low < high else (low - 1, high + 1)
 
 
