@@ -170,7 +170,8 @@ BAD_ARGUMENTS = [
 
 @pytest.mark.parametrize(("extra", "fragment"), ids(BAD_ARGUMENTS))
 def test_a_bad_argument_is_refused(extra, fragment, files, refused, tmp_path):
-    refused(fragment, "train", "gap", *files(), *extra, "--out", tmp_path / "run")
+    known = 'classes = ["2004", "2005"]\n[columns.dorm]\ncategories = ["north", "south"]'
+    refused(fragment, "train", "gap", *files(schema=known), *extra, "--out", tmp_path / "run")
 
 
 BAD_COMMANDS = [
