@@ -14,6 +14,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from sfumato._encoding import decoded
 from sfumato._files import whole_file
 from sfumato._validate import fail
 from sfumato.cli.output import free_file
@@ -149,8 +150,7 @@ def _read(path: Path) -> tuple[tuple[str, ...], list[tuple[str, str]]]:
     if not path.is_file():
         raise fail("pairs", str(path), "to be a CSV file with two columns of node ids", "Check the path.")
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            table = [line for line in csv.reader(file) if line]
+        table = [line for line in csv.reader(io.StringIO(decoded(path.read_bytes()), newline="")) if line]
     except UnicodeDecodeError:
         raise DataError(f"Expected {str(path)!r} to be UTF-8 text, got other bytes. Save it as UTF-8.") from None
     except csv.Error:

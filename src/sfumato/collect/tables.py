@@ -12,7 +12,7 @@ from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato._encoding import decoded
+from sfumato._encoding import decoded, encoding_of
 from sfumato._files import whole_file
 from sfumato.collect.wire import check_user
 from sfumato.errors import DataError, InputError
@@ -81,6 +81,8 @@ def read_answers(path: Path) -> dict[str, Any]:
     sys.set_int_max_str_digits(0)
     try:
         values = json.loads(decoded(data)) if path.suffix == ".json" else tomllib.loads(decoded(data))
+    except UnicodeDecodeError:
+        raise DataError(f"Expected {path.name} to be UTF-8, got other bytes. Convert it.") from None
     except (ValueError, RecursionError):
         values = None
     finally:
@@ -174,7 +176,9 @@ def read_links(path: Path, places: Mapping[str, int], users: Sequence[str]) -> I
 @contextmanager
 def _table(path: Path) -> Iterator[tuple[list[str], Rows]]:
     """The header of a CSV table, and its rows, each as long as the header."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with path.open("rb") as raw:
+        encoding = encoding_of(raw.read(4))
+    with path.open(encoding=encoding, newline="") as file:
         rows = csv.reader(file, strict=True)
         try:
             header = next(rows, [])

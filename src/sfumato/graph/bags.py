@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
+from sfumato._encoding import decoded
 from sfumato._optional import require
 from sfumato._validate import check_int
 from sfumato.errors import DataError, InputError
@@ -142,7 +143,7 @@ def read_vocabulary(path: str | Path) -> tuple[tuple[str, ...], tuple[float, ...
         DataError: there is no such file, a line is malformed, a word stands twice, or only some words have a weight.
     """
     try:
-        lines = [line.split("\t") for line in Path(path).read_text(encoding="utf-8").splitlines() if line.strip()]
+        lines = [line.split("\t") for line in decoded(Path(path).read_bytes()).splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
         raise DataError(f"Expected {path} to be a vocabulary file, got: {reason}. Check the path.") from None
