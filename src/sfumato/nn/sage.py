@@ -8,6 +8,9 @@ from torch import Tensor, nn
 from sfumato.nn.models import MLP, Linear, Rows, SparseRows, normalize
 from sfumato.nn.steady import selu
 
+_MOST_GRADIENT = 1e12
+"""Batch norm multiplies gradients of equal rows by 316 a layer, and rows of norm zero by 1e12; others never come near this."""
+
 
 class SumSAGE(nn.Module):
     """GraphSAGE with sums: two linear layers, message passing, and one linear layer, with SELU and batch norm between them.
@@ -42,11 +45,18 @@ class SumSAGE(nn.Module):
         self.head = Linear(width * (num_layers if jumping else 1), num_classes)
 
     def forward(self, x: Rows, adjacency: SparseRows) -> Tensor:
-        hidden, layers = self.before(x), []
+        hidden, layers = _steady(self.before(x)), []
         for own, neighbor, norm in zip(self.own, self.neighbor, self.norms, strict=True):
-            hidden = selu(norm(normalize(own(hidden) + adjacency @ neighbor(hidden))))
+            hidden = _steady(selu(norm(normalize(own(hidden) + adjacency @ neighbor(hidden)))))
             layers.append(hidden)
         return self.head(torch.cat(layers, dim=1) if self.jumping else hidden)
+
+
+def _steady(hidden: Tensor) -> Tensor:
+    """The same rows; gradients that come back through them are cut to what no further layer makes infinite."""
+    if hidden.requires_grad:
+        hidden.register_hook(lambda grad: grad.nan_to_num(0.0).clamp(-_MOST_GRADIENT, _MOST_GRADIENT))
+    return hidden
 
 
 class BesideCounts(nn.Module):

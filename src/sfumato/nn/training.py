@@ -26,8 +26,7 @@ class Adam:
     :math:`m \leftarrow \beta m + (1 - \beta) g`, :math:`v \leftarrow 0.999 v + 0.001 g^2`, and a step of
     :math:`-\eta \hat m / (\sqrt{\hat v} + 10^{-8})` with both means corrected for their start at zero. (`torch.optim`
     would load the compiler stack, which takes longer than a whole edge-level run.) Weight decay adds its multiple of the
-    parameters to the gradient; the momentum beta is 0.9, which GANs lower. Entries of a gradient that overflowed count as zero,
-    so that a charged run keeps finite weights.
+    parameters to the gradient; the momentum beta is 0.9, which GANs lower.
 
     Source: Kingma and Ba (2015), algorithm 1.
 
@@ -64,7 +63,6 @@ class Adam:
     def step(self) -> None:
         """Update the parameters from ``grad``, and set ``grad`` to zero."""
         self.steps += 1
-        self.grad.nan_to_num_(0.0, 0.0, 0.0)
         if self.weight_decay:
             self.grad.add_(self.flat, alpha=self.weight_decay)
         self.mean.lerp_(self.grad, 1 - self.momentum)
