@@ -103,7 +103,7 @@ def steps(terms, sampling_prob, noise_multiplier, count, relation):
     [
         (steps(4, 1 / 7500, 3.9783, 7500, "replace"), 1e-7),
         ([*steps(32, 4e-4, 1.0775, 100, "add-remove"), {"type": "exponential", "epsilon": 6.134e-4, "count": 150_000}], 1e-15),
-        (steps(1, 1 / 75_000, 0.85625, 750_000, "add-remove"), 1e-9),
+        ([*steps(2, 1 / 150_000, 0.43, 10, "add-remove"), {"type": "laplace", "noise_multiplier": 6e6, "count": 150_000}], 1e-9),
         (steps(1, 1e-5, 0.08, 9, "add-remove"), 5e-5),
         (steps(1, 1 / 1500, 0.0337, 1500, "replace"), 0.9),
         ([*steps(2, 1 / 586, 0.0125, 100, "replace"), {"type": "gaussian", "noise_multiplier": 71.0, "count": 37_500}], 0.9),

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from sfumato.privacy import accounting
 from sfumato.privacy.events import GaussianEvent, event_from_dict
@@ -375,6 +376,18 @@ def test_independent_losses_are_lost_together_less_often_than_in_sum():
     with np.errstate(all="ignore"):
         assert _compose([losses(0.0, 0.6, steps=2)], 1.0, 1e-4, 0.0, 8.0, 0.85, upper=True) == 0
         assert _compose([losses(0.0, 0.6, steps=2)], 1.0, 1e-4, 0.0, 8.0, 0.83, upper=True) == math.inf
+
+
+def test_pure_mechanisms_below_the_lattice_of_others_have_one_bound():
+    """Beside a step whose rare losses need a wide lattice. Randomized response dominates them, and its law is binomial."""
+    rare, slight = poisson(1e-5, 0.4, 10), [laplace(1e7, 1000), response(1e-7, 2, 2000)]
+    low, high = epsilon_bracket([rare], 1e-9)
+    both = epsilon_bracket([rare, *slight], 1e-9)
+    assert both[0] <= high
+    assert low < both[1] <= high + 6e-5
+    steps, one = 3000, 1e-7
+    (loss,) = Slight(one * math.sqrt(steps), 1e-9).atoms(1.0, False, 0.0, 0.0, upper=True).loss
+    assert binom.sf((loss / one + steps) // 2, steps, 1 / (1 + math.exp(-one))) <= 1e-18
 
 
 def test_a_window_above_0_still_finds_that_epsilon_is_0():

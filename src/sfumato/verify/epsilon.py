@@ -28,6 +28,7 @@ SAMPLER_TAU = 2.0**-100
 _MAX_PARTS, _MAX_STEPS = 32, 1e8
 _MOST_LOSS = 280.0  # a larger loss of one release has a chance that rounding hides
 _SLIGHT = 1e-10  # a smaller mu is below every lattice
+_SLIGHT_PURE = 1e-3  # deviation of the losses of pure mechanisms that one bound may stand for
 _RENYI_GRID = 0.999  # what a finer choice of orders may be lower by
 
 
@@ -76,16 +77,29 @@ def _refined(parts: list[Part], mu: float, delta: float) -> tuple[float, float]:
     """Return a bracket by privacy loss distributions; (0, inf) beyond the reach of their lattices."""
     if max((part.bound for part in parts if isinstance(part, Symmetric)), default=0.0) > _MOST_LOSS:
         return 0.0, math.inf
-    try:
-        both = parts
-        if mu:
-            both = [*parts, Sampled(1.0, 1 / mu, False, 1) if mu > _SLIGHT else Slight(mu, delta)]
-        low, high = refine(both, delta, False, 0.0)
-        if any(isinstance(part, (Sampled, Repeated)) and not part.replace for part in parts):
-            low, high = map(max, (low, high), refine(both, delta, True, high))
-    except (ValueError, OverflowError, ZeroDivisionError):
-        return 0.0, math.inf
-    return low, high
+    fewer = _without_slight(parts, delta)
+    for both in (parts, fewer)[: 1 + (fewer is not parts)]:
+        try:
+            if mu:
+                both = [*both, Sampled(1.0, 1 / mu, False, 1) if mu > _SLIGHT else Slight(mu, delta)]
+            low, high = refine(both, delta, False, 0.0)
+            if any(isinstance(part, (Sampled, Repeated)) and not part.replace for part in parts):
+                low, high = map(max, (low, high), refine(both, delta, True, high))
+        except (ValueError, OverflowError, ZeroDivisionError):
+            continue
+        return low, high
+    return 0.0, math.inf
+
+
+def _without_slight(parts: list[Part], delta: float) -> list[Part]:
+    """Put one bound in the place of all pure mechanisms that together are below every lattice that holds the others."""
+    slight = [
+        part for part in parts if isinstance(part, Symmetric) and part.bound * math.sqrt(part.steps) < _SLIGHT_PURE
+    ]
+    if not slight or len(slight) == len(parts):
+        return parts
+    mu = math.hypot(*(part.bound * math.sqrt(part.steps) for part in slight))
+    return [*(part for part in parts if part not in slight), Slight(mu, delta)]
 
 
 def _pure_epsilon(events: list[dict[str, Any]]) -> tuple[float, float]:

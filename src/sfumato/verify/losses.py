@@ -196,7 +196,11 @@ class Symmetric:
 
 @dataclass(frozen=True)
 class Slight:
-    """A single Gaussian whose mu is so small that no lattice shows it: a loss of at most mu x + mu^2 / 2, except for Phi(-x).
+    """A single Gaussian of a mu so small that no lattice shows it: a loss of at most mu x + mu^2 / 2, except for exp(-x^2 / 2).
+
+    So it is for n pure mechanisms of epsilon b each, mu = b sqrt(n): randomized response dominates each, with losses of -b and b,
+    whose mean b tanh(b / 2) is below b^2 / 2, and by Hoeffding's inequality their sum exceeds its mean by b sqrt(n) x with a
+    chance of at most exp(-x^2 / 2). For several b, mu^2 is the sum over them.
 
     Args:
         mu: its Gaussian parameter, above 0.
@@ -209,8 +213,8 @@ class Slight:
     steps: int = 1
 
     def pilot(self, delta: float, flip: bool) -> tuple[Atoms, float, float]:
-        """Return a loss of 0 and an empty range."""
-        return self.atoms(1.0, flip, 0.0, 0.0, upper=False), 0.0, 0.0
+        """Return the largest loss and an empty range."""
+        return self.atoms(1.0, flip, 0.0, 0.0, upper=True), 0.0, 0.0
 
     def atoms(self, h: float, flip: bool, low: float, high: float, *, upper: bool) -> Atoms:
         """Return a single loss, for a mechanism that dominates or is dominated, as :meth:`Sampled.atoms` does.
