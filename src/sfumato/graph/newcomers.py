@@ -7,7 +7,7 @@ was absent, when the graph was read, and an earlier release may have said so.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import DataError
+from sfumato.graph._new_columns import check_named, columns_of, id_column_of, table_of, truths, unnamed
 from sfumato.graph.arcs import pack_arcs, pack_edges
 from sfumato.graph.facts import ROLES
 from sfumato.graph.graph import Graph, PublicFacts
@@ -24,12 +25,10 @@ from sfumato.graph.text import of_texts, with_texts
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sfumato.graph.build import Reading
 
 _TEST = 2
 _WHOLE = re.compile(r"^\+?(-?\d+)(\.0*)?$")
 _BOOLEAN = ("false", "true")
-_TRUTHS = dict.fromkeys(("false", "f", "no", "n", "0"), "false") | dict.fromkeys(("true", "t", "yes", "y", "1"), "true")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -178,12 +177,12 @@ def read_new_nodes(
 
     declared, label, text, drop = Schema.read(schema), trimmed(label), trimmed(text), trimmed(drop)
     texts = {name for name in trained.feature_names if text and of_texts(name, tuple(text))}
-    whole, place, number = _table(nodes, "the new nodes")
+    whole, place, number = table_of(nodes, "the new nodes")
     table, unread = (
         whole,
         {*label_columns(label or declared.label), declared.role, declared.degree_column, *drop, *declared.drop},
     )
-    seen = _categories([name for name in trained.feature_names if name not in texts], table.column_names)
+    seen = columns_of([name for name in trained.feature_names if name not in texts], table.column_names)
     lacking = next((name for name in seen if name not in table.column_names), None)
     if lacking is not None:
         raise DataError(
@@ -192,8 +191,8 @@ def read_new_nodes(
         )
     table = table.select([name for name in table.column_names if name not in unread])
     num_features = trained.num_features - len(texts)
-    ids = _id_column(table.column_names, id_column or declared.id, {*seen, *text}, place)
-    seen = seen or _unnamed(table.column_names, ids, text, num_features, place)
+    ids = id_column_of(table.column_names, id_column or declared.id, {*seen, *text}, place)
+    seen = seen or unnamed(table.column_names, ids, text, num_features, place)
     ends = {name: (low, high) for name, low, high in trained.ranges}
     known = {
         name: Column(categories) if categories else Column(None, *ends.get(name, (None, None)))
@@ -204,27 +203,12 @@ def read_new_nodes(
     how = Reading(schema=public, directed=trained.directed, features=chosen, text=text, text_features=text_features)
     for name, categories in seen.items():
         if categories == _BOOLEAN and name not in declared.columns:
-            table = table.set_column(table.column_names.index(name), name, _truths(name, table.column(name)))
+            table = table.set_column(table.column_names.index(name), name, truths(name, table.column(name)))
     no_edges = pa.table({name: pa.array([], pa.large_string()) for name in ("source", "target")})
     graph = build_graph(table, no_edges, how, (place, "no edges"), (number, number))
     if text_features is None:
         return graph
     return with_texts(graph, documents_of(table, text, place), text_features, trained=trained.feature_names)
-
-
-def _id_column(names: list[str], said: str | None, other: Collection[str], place: str) -> str:
-    """The column of ids: that of the trained graph, else one of a usual name or the only one left, never one by its place."""
-    from sfumato.graph._tables import known
-    from sfumato.graph.columns import named, usual_id
-
-    found = known(names, said, place) or usual_id(names)
-    left = [found] if found else [name for name in named(names) if name not in other]
-    if len(left) != 1:
-        raise DataError(
-            f"Expected {place} to have the column of ids that the trained graph's table had, got the columns {', '.join(names)}. "
-            "Call it id, or name it: id_column, or id in the schema."
-        )
-    return left[0]
 
 
 def read_newcomers(
@@ -247,73 +231,9 @@ def read_newcomers(
     from sfumato.graph.ends import endpoints
 
     check_first(nodes, known)
-    table, place, number = _table(edges, "the new edges")
+    table, place, number = table_of(edges, "the new edges")
     how = Reading(source=ends and ends[0], target=ends and ends[1])
-    _check_ends(table.column_names, how, place, directed=nodes.directed)
+    check_named(table.column_names, how, place, directed=nodes.directed)
     names = pa.array([name for graph in (nodes, *known) for name in node_names(graph)], pa.large_string())
     places = ("the new nodes, or those that were there before", place)
     return Newcomers.join(nodes, known, *endpoints(table, names, how, places, number), number)
-
-
-def _check_ends(names: list[str], how: Reading, place: str, *, directed: bool) -> None:
-    """Refuse ends that would be found by their place alone."""
-    from sfumato.graph.columns import by_place
-
-    found = by_place(names, how)
-    if len(found) > 2 or (directed and found):
-        raise DataError(
-            f"Expected {place} to name both ends of its edges as the trained graph's table did, got the columns "
-            f"{', '.join(names)}. Call them source and target, or name them: ends."
-        )
-
-
-def _table(table: Any, name: str) -> tuple[Any, str, Callable[[int], int]]:
-    """An Arrow table of a file or a frame, what to call it, and what numbers its rows."""
-    from sfumato.graph._tables import counted, file_table, numbering
-    from sfumato.graph.frames import arrow_table
-
-    if isinstance(table, str | Path):
-        return file_table(table), str(table), numbering(table)
-    return arrow_table(table, name), name, counted
-
-
-def _unnamed(
-    names: list[str], ids: str, text: Sequence[str], num_features: int, place: str
-) -> dict[str, tuple[str, ...]]:
-    """The columns of numbers that stand for features without names, in the order of the table."""
-    if not num_features:
-        return {}
-    from sfumato.graph.columns import named
-
-    numbers = [name for name in named(names) if name != ids and name not in text]
-    if len(numbers) != num_features:
-        raise DataError(
-            f"Expected {place} to have {num_features} columns of features, as the trained graph, whose columns have no names, "
-            f"got {len(numbers)}. Give them alone, in their order, beside the ids."
-        )
-    return dict.fromkeys(numbers, ())
-
-
-def _truths(name: str, column: Any) -> Any:
-    """The booleans that a column of the trained graph held, however the new table writes them; others are missing."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    from sfumato.graph.cells import words
-
-    said = pc.index_in(pc.utf8_lower(words(name, column)), value_set=pa.array([*_TRUTHS], pa.large_string()))
-    return pc.take(pa.array([*_TRUTHS.values()], pa.large_string()), said)
-
-
-def _categories(feature_names: Sequence[str], table: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """The columns that features come from, in order, with their categories; none for a number. ``table`` are its columns."""
-    columns: dict[str, list[str]] = {}
-    for name in feature_names:
-        column, sign, category = name.partition("=")
-        while sign and column not in table and "=" in category:  # the name of a column may hold the sign, too
-            more, sign, category = category.partition("=")
-            column = f"{column}={more}"
-        if name in table and column not in table:
-            column, sign, category = name, "", ""
-        columns.setdefault(column, []).extend([category] if sign else [])
-    return {column: tuple(categories) for column, categories in columns.items()}
