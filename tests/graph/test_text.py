@@ -109,7 +109,7 @@ def test_a_malformed_vocabulary_is_refused(tmp_path, content, message):
 
 
 def test_a_vocabulary_that_is_no_text_is_refused(tmp_path):
-    (tmp_path / "words").write_bytes(b"\xff\xfe")
+    (tmp_path / "words").write_bytes(b"caf\xe9\n")
     for name, reason in (("words", "no UTF-8 text"), ("absent", "No such file")):
         with pytest.raises(DataError, match=reason):
             read_vocabulary(tmp_path / name)
