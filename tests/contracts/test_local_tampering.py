@@ -46,6 +46,14 @@ def test_the_honest_run_is_valid_and_shown(run):
     assert "claim: epsilon 3, delta 0" in describe(run, result)
 
 
+def test_the_number_of_arcs_may_not_be_left_out(run):
+    def dropped(certificate, spec):
+        del certificate["public_facts"]["num_arcs"], spec["public"]["num_arcs"]
+
+    rewrite(run, dropped)
+    assert "public_facts.num_arcs: is missing, though arcs are public under unit local" in problems(run)
+
+
 def claim(**values):
     return lambda certificate, _: certificate["claim"].update(values)
 

@@ -27,6 +27,11 @@ def certificate(unit=EDGE, facts=(), settings=(), **others):
         (certificate(facts={"num_train": 9}), certificate(facts={"num_train": 10}), "num_train: 10 exceeds 9"),
         (certificate(LINK), certificate(LINK, {"num_arcs": 3}), "num_arcs: is protected under unit link"),
         (
+            certificate(LOCAL, {"num_train": 5, "num_arcs": 0}),
+            certificate(LOCAL, {"num_train": 5}),
+            "num_arcs: is missing, though arcs are public under unit local",
+        ),
+        (
             certificate(NODE, assumed_public=["categories of column a", "categories of column b"]),
             certificate(NODE, assumed_public=[f"categories of column {name}" for name in "abc"]),
             "names 3 columns, but public_facts.num_features is 2",
@@ -54,11 +59,15 @@ def certificate(unit=EDGE, facts=(), settings=(), **others):
             "num_train: expected 7, as a draw",
         ),
         (
-            certificate({**LOCAL, "labels": False}, {"num_train": 6}),
+            certificate({**LOCAL, "labels": False}, {"num_train": 6, "num_arcs": 8}),
             certificate(LOCAL, {"num_train": 6}),
             "num_train: expected 5,",
         ),
-        (certificate(LOCAL, {"num_train": 5}), certificate(LOCAL, {"num_train": 7}), "num_train: expected 5,"),
+        (
+            certificate(LOCAL, {"num_train": 5, "num_arcs": 8}),
+            certificate(LOCAL, {"num_train": 7}),
+            "num_train: expected 5,",
+        ),
         (certificate(NODE, {"num_train": 6}, format=2), certificate(NODE, {"num_train": 6}), "num_train: expected 7"),
         (certificate(facts={"num_train": 6}), certificate(NODE, {"num_train": 0}), "num_train: expected 7"),
         (

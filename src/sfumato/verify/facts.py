@@ -23,7 +23,7 @@ DEGREES = "degrees"
 _TRAIN = {"curator": 0.75, "local": 0.5}
 """The share of training nodes that is drawn where nobody asks for another, by trust model."""
 _UNSAID = 2
-"""The last format in which a run need not say how roles were made."""
+"""The last format in which a run need not say how roles were made, nor count arcs that are public."""
 
 
 def fact_faults(certificate: Certificate) -> Iterator[str]:
@@ -43,6 +43,9 @@ def fact_faults(certificate: Certificate) -> Iterator[str]:
     for name, part in _COUNTS.items():
         if name in facts and part not in public_parts(certificate):
             yield f"{where}public_facts.{name}: is protected under unit {unit['name']}"
+    counted = "arcs" not in public_parts(certificate) or "collection" in certificate or certificate["format"] <= _UNSAID
+    if not counted and "num_arcs" not in facts:
+        yield f"{where}public_facts.num_arcs: is missing, though arcs are public under unit {unit['name']}"
     yield from _assumed_faults(certificate)
     yield from _split_faults(certificate)
 
