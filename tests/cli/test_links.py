@@ -22,7 +22,7 @@ def test_a_run_end_to_end(sfumato, tables, tmp_path):
     assert json.loads(sfumato("verify", out, "--json").out) == {
         "valid": True,
         "arrivals": 0, "problems": [], "unit": {"name": "link", "relation": "replace"},
-        "claim": {"epsilon": 5.0, "delta": 0.0}, "key": None, "origin_checked": False, "caveats": [], "prices": [],
+        "claim": {"epsilon": 5.0, "delta": 0.0}, "key": None, "origin_checked": False, "caveats": [], "prices": [], "aside": [],
     }  # fmt: skip
     assert "a relationship that both ends report: epsilon 10" in sfumato("verify", out).out
     assert json.loads(sfumato("evaluate", out, "--json").out)["test_accuracy"] == values["test_accuracy"]["mean"]

@@ -85,7 +85,7 @@ def test_campus_end_to_end(sfumato, tmp_path):
     assert verdict == {
         "valid": True,
         "arrivals": 0, "problems": [], "unit": {"name": "edge", "relation": "add-remove", "directed": False},
-        "claim": {"delta": 1e-5}, "key": None, "origin_checked": False, "caveats": [], "prices": [],
+        "claim": {"delta": 1e-5}, "key": None, "origin_checked": False, "caveats": [], "prices": [], "aside": [],
     }  # fmt: skip
     again = loads(sfumato("evaluate", out, "--json").out)
     assert again["test_accuracy"] == pytest.approx(reached)
