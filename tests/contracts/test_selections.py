@@ -177,3 +177,27 @@ def test_targets_that_are_no_classes_are_not_tuned(name, monkeypatch):
     plan = forced_plan(name, unit, public)
     monkeypatch.setattr(sys.modules[__name__], "GRAPH", graph)
     assert any("targets of kind multilabel" in text for text in faults(certificate(plan, monkeypatch)))
+
+
+FORGED = {
+    "edgerand": ("edge", lambda one, _: one["settings"].update(count_share=one["settings"]["count_share"] / 2), "epsilon"),
+    "graph-split": ("node", lambda one, _: one["settings"].update(l2_clip_norm=1e-300), "l2_clip_norm"),
+    "lpgnet": ("edge", lambda _, events: events[0].update(epsilon=events[0]["epsilon"] / 2), "stage"),
+    "dpgnn": ("node", lambda one, _: one["settings"].update(num_layers=2, max_arcs=1), "num_layers: expected 1 with noised"),
+}  # fmt: skip
+"""How the last candidate of a tuned run becomes a run that its method refuses, and what the verifier says of it."""
+NOISED = tuple(sf.DPGNN(max_arcs=2, inference="noised", learning_rate=rate) for rate in (0.01, 0.02))
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_candidate_that_its_method_refuses_does_not_pass(name, monkeypatch):
+    title, forge, said = FORGED[name]
+    tried = candidates_of(name) if name != "dpgnn" else NOISED
+    plan = Tuned(tried, "logarithmic", 12.0).calibrate(
+        BUDGETS["logarithmic"], UNITS[title], GRAPH.public_facts(UNITS[title])
+    )
+    values = certificate(plan, monkeypatch)
+    assert faults(values) == []
+    forge(values["candidates"][-1], values["releases"][0]["event"]["candidates"][-1])
+    found = faults(values)
+    assert any(said in text and "candidates" in text for text in found), found
