@@ -218,3 +218,24 @@ MEANT = {
     ),
 }
 WARNED = {"semicolons, and decimal commas": "Write 1.5 for 1,5", "names": "or leave it out: --drop email"}
+
+
+def test_words_of_few_nodes_stand_behind_a_sign_in_a_schema_from_data(sfumato, tmp_path):
+    rows = [
+        (at, "village of ann" if at < 3 else ("berlin", "rome")[at % 2], "ab"[at % 2] if at else "c")
+        for at in range(40)
+    ]
+    (tmp_path / "nodes.csv").write_text("id,city,y\n" + "".join(f"{at},{city},{y}\n" for at, city, y in rows))
+    (tmp_path / "edges.csv").write_text("s,t\n" + "".join(f"{at},{(7 * at + 1) % 40}\n" for at in range(40)))
+    tables, out = (tmp_path / "nodes.csv", tmp_path / "edges.csv"), tmp_path / "schema.toml"
+    assert sfumato("data", "describe", *tables, "--label", "y", "--from-data", "--write-schema", out).code == 0
+    behind = [line for line in out.read_text().splitlines() if line.startswith("# ")]
+    assert '# classes = ["a", "b", "c"]  # holds words of fewer than 10 nodes' in behind
+    assert '# [columns."city"]  # holds words of fewer than 10 nodes' in behind
+    assert '# categories = ["berlin", "rome", "village of ann"]' in behind
+    assert not [line for line in out.read_text().splitlines() if "ann" in line and line not in behind]
+    refused = ("train", "linear", "--nodes", tables[0], "--edges", tables[1], "--schema", out, "--unit", "node")
+    done = sfumato(*refused, "--epsilon", "4", "--delta", "1e-4", "--out", tmp_path / "run")
+    assert done.code == 2
+    assert "fewer than 10 nodes" in done.err
+    assert "ann" not in done.err

@@ -15,7 +15,7 @@ import numpy as np
 
 from sfumato.graph.cells import CATEGORY, NUMBER, TRUTH, ReadColumn
 from sfumato.graph.dropped import nearly_all
-from sfumato.graph.unique import TEXTS, why
+from sfumato.graph.unique import LEAST_NODES, RARE, RARE_CLASSES, TEXTS, why
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph
@@ -33,7 +33,7 @@ _HEAD = (
 _FROM_DATA = (
     "# The classes and categories marked from_data were read off this data, as asked (--from-data): where labels or features are",
     "# protected, certificates list them as assumed public. Remove a mark where all values are known without the data.",
-    "# Ranges read off the data stand behind a #, since the largest number of a column may be one person's.",
+    "# Ranges read off the data, and words of fewer than 10 nodes, stand behind a #: they may be one person's.",
 )
 
 
@@ -182,7 +182,14 @@ def _target(label: ReadColumn, graph: Graph, declared: Schema, from_data: bool) 
     if declared.classes is None and not from_data:
         return ['# classes = ["...", "..."]  # all of them']
     mark = ["classes_from_data = true"] * declared.assumes_classes
-    return [f"classes = {_array(graph.classes)}", *mark]
+    return _behind([f"classes = {_array(graph.classes)}", *mark], RARE_CLASSES, graph)
+
+
+def _behind(lines: list[str], fact: str, graph: Graph) -> list[str]:
+    """The lines, behind a # if a word in them is that of few nodes: to remove it is to say that the words are known."""
+    if fact not in graph.assumed_public:
+        return lines
+    return [f"# {lines[0]}  # holds words of fewer than {LEAST_NODES} nodes", *(f"# {line}" for line in lines[1:])]
 
 
 def _feature(
@@ -204,7 +211,8 @@ def _feature(
         return [f"# {head}", '# categories = ["...", "..."]  # all of them']
     if not values:
         return [f"# {head}", "# categories = []  # every cell is missing"]
-    return [head, f"categories = {_array(values)}", *["from_data = true"] * (not known)]
+    lines = [head, f"categories = {_array(values)}", *["from_data = true"] * (not known)]
+    return _behind(lines, f"{RARE}{column.name}", graph)
 
 
 def _range(numbers: np.ndarray) -> tuple[float, float]:
