@@ -43,8 +43,9 @@ def fact_faults(certificate: Certificate) -> Iterator[str]:
     for name, part in _COUNTS.items():
         if name in facts and part not in public_parts(certificate):
             yield f"{where}public_facts.{name}: is protected under unit {unit['name']}"
-    counted = "arcs" not in public_parts(certificate) or "collection" in certificate or certificate["format"] <= _UNSAID
-    if not counted and "num_arcs" not in facts:
+    elsewhere = "collection" in certificate or certificate["composition"]["builds_on"]  # newcomers do not count theirs
+    due = "arcs" in public_parts(certificate) and not elsewhere and certificate["format"] > _UNSAID
+    if due and "num_arcs" not in facts:
         yield f"{where}public_facts.num_arcs: is missing, though arcs are public under unit {unit['name']}"
     yield from _assumed_faults(certificate)
     yield from _split_faults(certificate)
