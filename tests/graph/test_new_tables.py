@@ -91,13 +91,24 @@ def test_a_column_that_is_empty_gives_what_a_missing_cell_gave(trained, column, 
         assert found[0][of_column].tolist() == trained.x[missing][of_column].tolist()
 
 
-@pytest.mark.parametrize("written", ["true", "True", "TRUE", "t", "yes", "1", 1, 1.0, True])
-def test_booleans_may_be_written_in_other_words(trained, written, tmp_path):
-    new = frame([1], first=100).astype({"ok": object})
-    new["ok"] = [written]
-    nodes = read_new_nodes(trained, as_parquet(new, tmp_path), schema=SCHEMA)
-    place = trained.feature_names.index("ok=true")
-    assert nodes.x[0, place - 1 : place + 1].tolist() == [0, 1]
+WRITTEN = ["true", "True", " TRUE", True, "yes", "y", "t", "on", "1", 1, 1.0, "+1", 0, "false", "no", False, "NA"]
+
+
+@pytest.mark.parametrize("form", ["parquet", "words"])
+@pytest.mark.parametrize("written", WRITTEN, ids=repr)
+def test_booleans_of_newcomers_are_read_as_those_of_training(trained, written, form, tmp_path):
+    """The same cells in a table of training give the same: ``yes`` and ``1`` are no booleans there either."""
+    new = frame([1], first=100).assign(ok=pd.Series([written], dtype=object))
+    nodes = read_new_nodes(trained, FORMS[form](new, tmp_path), schema=SCHEMA)
+    small = {"columns": {"ok": {"categories": ["false", "true"]}}}
+    edges = pd.DataFrame({"source": [101], "target": [101]})
+    again = from_frames(new[["id", "ok"]], edges, schema=small)
+    place = trained.feature_names.index("ok=false")
+    assert nodes.x[0, place : place + 2].tolist() == again.x[0].tolist()
+    assert nodes.outside.get("ok", 0) == again.outside.get("ok", 0)
+    word = str(written).strip().lower()
+    assert again.x[0].tolist() == [word == "false", word == "true"]
+    assert again.outside == ({} if word in ("true", "false", "na") else {"ok": 1})
 
 
 def test_categories_that_training_did_not_have_count_as_missing(trained, tmp_path):

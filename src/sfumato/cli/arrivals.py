@@ -121,6 +121,7 @@ def predict_newcomers(asked: Arriving, source: Source, write: Callable[..., None
         DataError: a table cannot be read, or a node or an edge was there before.
     """
     from sfumato.central.arrivals import graph_free
+    from sfumato.graph.dropped import tell_outside
     from sfumato.graph.newcomers import node_names, read_new_nodes
     from sfumato.method.identity import Identity
 
@@ -129,6 +130,7 @@ def predict_newcomers(asked: Arriving, source: Source, write: Callable[..., None
         raise InputError("Expected --new-nodes beside --new-edges, got none. Name the table of the nodes that arrived.")
     nodes = read_new_nodes(trained, asked.new_nodes, **source.of_new_nodes())
     if fitted.plan.method.predicts_alone(fitted.plan.unit):
+        tell_outside(nodes, fitted.plan.unit.public)
         out = _new(asked.out or asked.run / f"predictions-{asked.new_nodes.stem}.csv")
         _note(
             asked,

@@ -11,8 +11,6 @@ from sfumato.errors import DataError
 if TYPE_CHECKING:
     from sfumato.graph.reading import Reading
 
-_TRUTHS = dict.fromkeys(("false", "f", "no", "n", "0"), "false") | dict.fromkeys(("true", "t", "yes", "y", "1"), "true")
-
 
 def id_column_of(names: list[str], said: str | None, other: Collection[str], place: str) -> str:
     """The column of ids: that of the trained graph, else one of a usual name or the only one left, never one by its place."""
@@ -66,17 +64,6 @@ def unnamed(
             f"got {len(numbers)}. Give them alone, in their order, beside the ids."
         )
     return dict.fromkeys(numbers, ())
-
-
-def truths(name: str, column: Any) -> Any:
-    """The booleans that a column of the trained graph held, however the new table writes them; others are missing."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    from sfumato.graph.cells import words
-
-    said = pc.index_in(pc.utf8_lower(words(name, column)), value_set=pa.array([*_TRUTHS], pa.large_string()))
-    return pc.take(pa.array([*_TRUTHS.values()], pa.large_string()), said)
 
 
 def columns_of(feature_names: Sequence[str], table: Sequence[str]) -> dict[str, tuple[str, ...]]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import DataError
-from sfumato.graph._new_columns import check_named, columns_of, id_column_of, table_of, truths, unnamed
+from sfumato.graph._new_columns import check_named, columns_of, id_column_of, table_of, unnamed
 from sfumato.graph.arcs import pack_arcs, pack_edges
 from sfumato.graph.facts import ROLES
 from sfumato.graph.graph import Graph, PublicFacts
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 _TEST = 2
 _WHOLE = re.compile(r"^\+?(-?\d+)(\.0*)?$")
-_BOOLEAN = ("false", "true")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -201,9 +200,6 @@ def read_new_nodes(
     public = Schema(columns={**known, **declared.columns}, id=ids, num_features=num_features)
     chosen = [*seen] if seen or not num_features else None
     how = Reading(schema=public, directed=trained.directed, features=chosen, text=text, text_features=text_features)
-    for name, categories in seen.items():
-        if categories == _BOOLEAN and name not in declared.columns:
-            table = table.set_column(table.column_names.index(name), name, truths(name, table.column(name)))
     no_edges = pa.table({name: pa.array([], pa.large_string()) for name in ("source", "target")})
     graph = build_graph(table, no_edges, how, (place, "no edges"), (number, number))
     if text_features is None:
