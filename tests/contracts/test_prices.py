@@ -1,9 +1,10 @@
 """Every method with a proof for owned arcs states what arcs of others cost, and the verifier derives it again."""
 
+import shutil
 from dataclasses import replace
 
 import pytest
-from contracts_forgery import problems, rewrite
+from contracts_forgery import event, everywhere, problems, release, rewrite
 
 import sfumato as sf
 from sfumato.catalog import METHODS
@@ -43,6 +44,23 @@ def test_a_run_under_owned_arcs_states_prices_that_verify(name, unit, tmp_path):
     assert "with arcs that others own and that point at the node: 1 arc, epsilon " in describe(run, result)
     assert price_words(values)[0] in str(fitted.certificate)
     assert sf.load(run).plan.releases == fitted.plan.releases
+    for number, (change, named) in enumerate(cheaper(values)):
+        forged = shutil.copytree(run, tmp_path / str(number))
+        rewrite(forged, change)
+        assert named in problems(forged)
+
+
+def cheaper(values):
+    """Every way to say of one release or one price that it costs a little less than it does."""
+    for index, one in enumerate(values["releases"]):
+        moves, noise = one["arc_change"], one["event"]["noise_multiplier"]
+        yield release(index, arc_change=0.9 * moves or 0.1), f"releases[{index}].arc_change: expected {moves:.9g}"
+        yield event(index, noise_multiplier=0.99 * noise), "claim.epsilon: "  # the claim is of more noise
+    for index, one in enumerate(values["prices"]):
+        if one["epsilon"] is not None:
+            below = [*values["prices"]]
+            below[index] = {**one, "epsilon": 0.998 * one["epsilon"]}
+            yield everywhere("prices", below), f"prices[{index}].epsilon: "
 
 
 def test_the_page_of_a_run_shows_them(tmp_path):

@@ -43,6 +43,11 @@ def owned(certificate, spec):
     spec["unit"] = certificate["unit"]
 
 
+def capped(certificate, spec):
+    certificate["unit"]["max_out_degree"] = 1
+    spec["unit"] = certificate["unit"]
+
+
 def fact(**values):
     def change(certificate, spec):
         certificate["public_facts"].update(values)
@@ -62,6 +67,7 @@ def to_anyone(certificate, spec):
 
 FORGED = {
     "owned arcs": (owned, "unit.arcs: expected incident"),
+    "a cap that nothing reads": (capped, "unit.max_out_degree: expected null"),
     "no promise": (fact(max_degree=None), "public_facts.max_degree: expected a promise"),
     "bounds that are not": (fact(degree_bounds=False), "public_facts.degree_bounds"),
     "degrees without bounds": (assumed, "contradicts public_facts, where no degree_bounds"),

@@ -108,7 +108,8 @@ def test_links_are_all_that_is_kept_at_link_level():
         (lambda: LocalLevel(labels="yes"), "labels"),
         (lambda: unit_from_dict({"name": "household"}), "unit"),
         (lambda: unit_from_dict({}), "unit"),
-        (lambda: EdgeLevel(directed=False).check_direction(True), "unit"),
+        (lambda: EdgeLevel(directed=False).check_fit(True), "unit"),
+        (lambda: NodeLevel(7, arcs="incident").check_fit(True), "max_out_degree"),
     ],
 )
 def test_errors_name_the_argument(make, named):

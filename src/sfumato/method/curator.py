@@ -69,7 +69,7 @@ class CuratorMethod(Method):
             raise fail(
                 "budget", None, f"to be a Budget(epsilon, delta) under {type(unit).__name__}", "Say what may be spent."
             )
-        unit.check_direction(public.directed)
+        unit.check_fit(public.directed)
         sketch = self.releases(unit, public, 1.0)
         if not sketch:
             return derived(Plan(self, unit, budget, public, (), 0.0, 0.0))

@@ -133,11 +133,11 @@ class Unit(ABC):
         """Return the unit's words as help texts write them."""
         return tuple(word + (f":{cls.parameter}" if cls.parameter else "") for word in cls.words)
 
-    def check_direction(self, directed: bool) -> None:
-        """Refuse a graph whose declared direction contradicts the unit.
+    def check_fit(self, directed: bool) -> None:
+        """Refuse a graph whose declared direction contradicts the unit, and a unit that says what no claim reads.
 
         Raises:
-            InputError: a record of this unit does not exist in such a graph.
+            InputError: a record of this unit does not exist in such a graph, or a parameter binds nothing.
         """
         return
 

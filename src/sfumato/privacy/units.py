@@ -93,7 +93,7 @@ class EdgeLevel(Unit):
         """Return two forms: one arc, and one undirected edge."""
         return {"arc": (cls(directed=True),), "undirected edge": (cls(directed=False),)}
 
-    def check_direction(self, directed: bool) -> None:
+    def check_fit(self, directed: bool) -> None:
         """Refuse undirected edges of a directed graph.
 
         Raises:
@@ -156,6 +156,21 @@ class NodeLevel(Unit):
     def no_arc_change(self) -> float | None:
         """The ``arc_change`` of a release that reads no arcs: 0 for owned arcs, None for incident ones."""
         return 0.0 if self.arcs == "owned" else None
+
+    def check_fit(self, directed: bool) -> None:
+        """Refuse a cap on the arcs that a node owns where every arc in or out is protected: no proof would read it.
+
+        Raises:
+            InputError: ``arcs`` is ``"incident"``, and ``max_out_degree`` is a number.
+        """
+        if self.arcs == "incident" and self.max_out_degree is not None:
+            expected = "to be None where arcs='incident'"
+            raise fail(
+                "max_out_degree",
+                self.max_out_degree,
+                expected,
+                "Promise the degrees of the graph (max_degree) instead.",
+            )
 
     def describe(self) -> str:
         """Say in plain words what is protected."""

@@ -23,7 +23,7 @@ DEGREES = "degrees"
 _TRAIN = {"curator": 0.75, "local": 0.5}
 """The share of training nodes that is drawn where nobody asks for another, by trust model."""
 _UNSAID = 2
-"""The last format in which a run need not say how roles were made, nor count arcs that are public."""
+"""The last format in which a run need not say how roles were made, nor count arcs that are public, and may name an idle cap."""
 
 
 def fact_faults(certificate: Certificate) -> Iterator[str]:
@@ -31,6 +31,8 @@ def fact_faults(certificate: Certificate) -> Iterator[str]:
     unit, facts, where = certificate["unit"], certificate["public_facts"], "certificate.json: "
     if unit["name"] == "edge" and facts["directed"] and not unit["directed"]:
         yield f"{where}unit.directed: expected true, since public_facts.directed is true"
+    if unit.get("arcs") == "incident" and unit["max_out_degree"] is not None and certificate["format"] > _UNSAID:
+        yield f"{where}unit.max_out_degree: expected null, since no proof for incident arcs reads a cap"
     nodes = facts["num_nodes"]
     most = {"num_train": nodes, "max_degree": nodes, "mean_degree": facts["max_degree"] or nodes, "num_arcs": nodes**2,
             "untrained_classes": facts["num_classes"]}  # fmt: skip
