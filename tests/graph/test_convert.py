@@ -119,7 +119,9 @@ def test_networkx_round_trip_of_ids_and_sparse_features():
     g = to_networkx(graph)
     assert sorted(g.edges) == [("a", "c")]
     assert g.nodes["b"] == {"x": [0.0, 1.0, 0.0]}
-    assert from_networkx(g).node_ids.tolist() == ["a", "b", "c"]
+    again = from_networkx(g, features="x")
+    assert again.node_ids.tolist() == ["a", "b", "c"]
+    assert again.x.tolist() == np.eye(3).tolist()
 
 
 def test_networkx_attributes_are_encoded_like_columns():

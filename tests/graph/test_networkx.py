@@ -1,9 +1,12 @@
 """NetworkX by the rules of tables: ids, names, kinds, and all that a schema declares."""
 
+from datetime import date
+from uuid import UUID
+
 import numpy as np
 import pytest
 
-from sfumato.errors import DataError, SchemaError
+from sfumato.errors import DataError, DroppedWarning, SchemaError
 from sfumato.graph import from_frames, from_networkx
 
 nx = pytest.importorskip("networkx")
@@ -27,6 +30,8 @@ def built(nodes, edges=(), **facts):
         (["3", "1", "2"], [3, 1, 2]),
         ([" a", "b ", "c"], ["a", "b", "c"]),
         ([1, "b", ("c", 1)], ["1", "b", "('c', 1)"]),
+        ([(0, np.int64(1)), (0, 2.0), ("a", (1.5,))], ["(0, 1)", "(0, 2)", "('a', (1.5,))"]),
+        ([2.0, UUID(int=7), np.str_("c")], ["2", str(UUID(int=7)), "c"]),
         ([2**63, 1, 2], [str(2**63), "1", "2"]),
         ([2**1100, 1, 2], [str(2**1100), "1", "2"]),
         (["007", "7", "x"], ["007", "7", "x"]),
@@ -37,7 +42,7 @@ def test_ids_are_those_of_tables(nodes, ids):
     graph = from_networkx(g)
     assert graph.node_ids.tolist() == ids
     assert graph.indices.tolist() == [2, 0]
-    if len({type(node) for node in nodes}) == 1 and not isinstance(nodes[0], int):
+    if len({type(node) for node in nodes}) == 1 and not isinstance(nodes[0], int | tuple):
         table = pa.table({"id": nodes}), pa.table({"source": nodes[:1], "target": nodes[2:]})
         assert from_frames(*table).node_ids.tolist() == ids
 
@@ -55,6 +60,11 @@ def test_ids_are_those_of_tables(nodes, ids):
         ([1, "1"], "has 1 in rows 1 and 2"),
         (["a", b"b"], "got bytes"),
         (["a", "b\ud800"], "text that UTF-8 has"),
+        ([True, False], "got a boolean"),
+        (["a", np.bool_(True)], "got a boolean"),
+        ([(0, True), (0, 2)], "got a boolean"),
+        ([frozenset("ab"), "c"], "got frozenset"),
+        ([date(2024, 1, 2), "c"], "got date"),
     ],
 )
 def test_other_ids_are_refused(nodes, said):
@@ -132,3 +142,57 @@ def test_names_that_differ_by_white_space_alone_are_one_attribute():
     g.add_node(2, **{"age ": 2})
     with pytest.raises(DataError, match="name of its own, got 'age' in 2 ways"):
         from_networkx(g, features=["age"])
+
+
+FACTS = {
+    "age": [3, None, 2.5],
+    " dorm": ["north", float("nan"), "south "],
+    "ok": [True, False, None],
+    "no": ["007", "8", ""],
+    "none": [None] * 3,
+}
+SCHEMA = {"columns": {"dorm": {"categories": ["north"]}}}
+
+
+def frame_of(facts):
+    table = {
+        "person": ["a", "b", "c"],
+        **{name: [None if one != one else one for one in facts[name]] for name in facts},
+    }
+    return pa.table(table), pa.table({"source": ["a"], "target": ["b"]})
+
+
+@pytest.mark.parametrize("schema", [None, SCHEMA, {"drop": ["age"]}, {"label": "ok", "role": "part", "id": "person"}])
+def test_all_attributes_are_features_as_all_columns_of_a_frame_are(schema):
+    facts = FACTS | {"part": ["train", "val", "test"]}
+    graph = from_networkx(built("abc", [("a", "b")], **facts), schema=schema)
+    frame = from_frames(*frame_of(facts), schema=schema)
+    assert graph.feature_names == frame.feature_names != ()
+    assert graph.x.tolist() == frame.x.tolist()
+    assert (graph.assumed_public, graph.outside) == (frame.assumed_public, frame.outside)
+
+
+def test_features_are_chosen_left_out_or_none():
+    g = built("abc", [("a", "b", {"since": 3})], **FACTS)
+    assert from_networkx(g, features=()).x is None
+    assert from_networkx(g, features=["age"]).feature_names == ("age",)
+    assert from_networkx(g, drop=["dorm", "since", "ok"]).feature_names == ("age", "no", "none")
+    with pytest.raises(DataError, match="drop to name columns of the nodes of g or the edges of g, got 'agee'"):
+        from_networkx(g, drop=["agee"])
+    with pytest.raises(DataError, match="'age' in both"):
+        from_networkx(g, features="age", drop=["age"])
+
+
+@pytest.mark.parametrize("odd", [[1, 2], {"a": 1}, (1,), np.ones(2), date(2024, 1, 2), b"x", object()], ids=repr)
+def test_attributes_of_other_kinds_are_refused_unless_they_are_left_out(odd):
+    g = built("ab", age=[1, 2], odd=[odd, None])
+    with pytest.raises(DataError, match=r"'odd'.*drop=\['odd'\]"):
+        from_networkx(g)
+    assert from_networkx(g, drop=["odd"]).feature_names == ("age",)
+
+
+def test_attributes_that_are_called_as_ids_are_no_features_by_themselves():
+    g = built("ab", ID=[7, 8], person=[1, 2], age=[1, 2])
+    with pytest.warns(DroppedWarning, match="Not read: ID, person of the nodes of g"):
+        assert from_networkx(g, schema={"id": "person"}).feature_names == ("age",)
+    assert from_networkx(g, features=["ID"]).feature_names == ("ID",)

@@ -169,7 +169,7 @@ def test_sparse_matrices_networkx_and_pyg_keep_weights_both_ways():
     assert np.array_equal(back.weights.steps, graph.weights.steps)
     net = to_networkx(graph)
     assert net.edges[1, 2]["weight"] == pytest.approx(30, abs=0.01)
-    again = from_networkx(net, edge_weight="weight", max_weight=100)
+    again = from_networkx(net, features="x", edge_weight="weight", max_weight=100)
     assert np.array_equal(again.weights.steps, graph.weights.steps)
     assert to_pyg(stochastic_block_model(20, 2, mean_degree=3)).edge_attrs() == ["edge_index"]
     assert all(not facts for *_, facts in to_networkx(stochastic_block_model(20, 2, mean_degree=3)).edges(data=True))

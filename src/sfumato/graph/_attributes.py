@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from sfumato._optional import require
 from sfumato.errors import DataError
-from sfumato.graph.schema import trimmed
+from sfumato.graph.unique import leave_out
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -17,28 +18,47 @@ if TYPE_CHECKING:
 _EXACT = 2**53
 
 
-def node_table(g: nx.Graph, attributes: Iterable[str]) -> tuple[Any, str]:
+def names_of(facts: Iterable[dict[Any, Any]]) -> list[str]:
+    """Return the names of the attributes of nodes or edges, in the order in which they come, trimmed as those of columns are.
+
+    >>> names_of([{" age": 3}, {"dorm": "north", "age": 4}])
+    ['age', 'dorm']
+    """
+    return list(dict.fromkeys(str(key).strip() for one in facts for key in one))
+
+
+def node_table(g: nx.Graph, attributes: Iterable[str], every: Iterable[str] = ()) -> tuple[Any, str]:
     """Return nodes and some of their attributes as a table, and the name of its column of ids.
 
     Args:
         g: the graph.
         attributes: names, which count without white space at their ends, as those of columns do.
+        every: attributes that nothing names, but that are read since all are; each holds one value a node.
 
     Raises:
-        DataError: there is no node, a node is called by bytes, or no node has an attribute, or its values are of several kinds.
+        DataError: there is no node, a node is no id, or no node has an attribute, or its values are of several kinds.
     """
     pa = require("pyarrow")
+    import pyarrow.types as pt
+
     if not len(g):
         raise DataError("Expected g to have at least one node, got an empty graph. Add nodes first.")
-    wanted = list(dict.fromkeys(attributes))
+    every = [*every]
+    wanted = list(dict.fromkeys((*attributes, *every)))
     ids = unused("id", wanted)
     facts = [facts for _, facts in g.nodes(data=True)]
     columns = {ids: pa.chunked_array([_ids(list(g.nodes()))])}
-    for name in wanted:
-        values = _values(facts, name)
-        if all(value is None for value in values):
-            raise DataError(f"Expected nodes to have the attribute {name!r}, got none with it. Check its name.")
-        columns[name] = one_kind(values, name)
+    there = names_of(facts)
+    lacking = next((name for name in wanted if name not in there), None)
+    if lacking is not None:
+        raise DataError(f"Expected nodes to have the attribute {lacking!r}, got none with it. Check its name.")
+    for name in sorted(wanted, key=there.index):
+        columns[name] = one_kind(_values(facts, name), name)
+        if name in every and pt.is_nested(columns[name].type):
+            raise DataError(
+                f"Expected the attribute {name!r} to hold one value a node, got lists or the like. If it is a vector of "
+                f"features, name it alone: features={name!r}; else {leave_out(name)}."
+            )
     return pa.table(columns), ids
 
 
@@ -75,11 +95,11 @@ def one_kind(values: Sequence[Any], name: str) -> Any:
     """
     pa = require("pyarrow")
     try:
-        return pa.chunked_array([pa.array(values)])
+        return pa.chunked_array([pa.array(values, from_pandas=True)])
     except (TypeError, ValueError, OverflowError, AttributeError, pa.ArrowException):  # their words quote values
         raise DataError(
             f"Expected the attribute {name!r} to hold values of one kind: all text, or all booleans, or all 64-bit numbers. "
-            "Convert the others."
+            f"Convert the others, or {leave_out(name)}."
         ) from None
 
 
@@ -97,7 +117,7 @@ def unused(name: str, others: Iterable[str | None]) -> str:
 
 def _values(facts: Sequence[dict[Any, Any]], name: str) -> list[Any]:
     """An attribute of every node or edge, None where it has none."""
-    spelled = {key for one in facts for key in one if trimmed(key) == name}
+    spelled = {key for one in facts for key in one if str(key).strip() == name}
     if len(spelled) > 1:
         raise DataError(
             f"Expected every attribute to have a name of its own, got {name!r} in {len(spelled)} ways that differ by white "
@@ -110,8 +130,6 @@ def _values(facts: Sequence[dict[Any, Any]], name: str) -> list[Any]:
 def _ids(nodes: list[Any]) -> Any:
     """Nodes as a column of ids: numbers where all are, else text."""
     pa = require("pyarrow")
-    if any(isinstance(node, bytes) for node in nodes):
-        raise DataError("Expected nodes of g to be numbers or text, got bytes. Relabel them: networkx.relabel_nodes.")
     if all(isinstance(node, int | float | np.integer | np.floating) and not isinstance(node, bool) for node in nodes):
         whole = [int(node) if _whole(node) else node for node in nodes]
         if not all(isinstance(node, int) for node in whole):
@@ -119,10 +137,33 @@ def _ids(nodes: list[Any]) -> Any:
         if all(-(2**63) <= node < 2**63 for node in whole):
             return pa.array(whole, pa.int64())
         nodes = whole
+    texts = [str(_plain(node)) for node in nodes]
     try:
-        return pa.array([str(node) for node in nodes], pa.large_string())
+        return pa.array(texts, pa.large_string())
     except ValueError:
         raise DataError("Expected nodes of g to be text that UTF-8 has, got others. Relabel them.") from None
+
+
+def _plain(node: Any) -> Any:
+    """A node that has one spelling: text, a number, a UUID, or a tuple of these. Sets and objects have another each time."""
+    if isinstance(node, str):
+        return str.__str__(node)
+    if isinstance(node, int | float | np.integer | np.floating) and not isinstance(node, bool):
+        return int(node) if _whole(node) else float(node)
+    if isinstance(node, uuid.UUID):
+        return str(node)
+    if isinstance(node, tuple):
+        return tuple(_plain(part) for part in node)
+    kind = (
+        "a boolean"
+        if isinstance(node, bool | np.bool_)
+        else "bytes"
+        if isinstance(node, bytes)
+        else type(node).__name__
+    )
+    raise DataError(
+        f"Expected nodes of g to be numbers, text or tuples of these, got {kind}. Relabel them: networkx.relabel_nodes."
+    )
 
 
 def _whole(node: Any) -> bool:

@@ -16,7 +16,8 @@ from sfumato.errors import DataError, SchemaError
 from sfumato.graph import _attributes, _tensors
 from sfumato.graph.build import build_graph
 from sfumato.graph.checks import ROLES
-from sfumato.graph.dropped import tell_dropped
+from sfumato.graph.columns import left, usual_id
+from sfumato.graph.dropped import check_drop, tell_dropped
 from sfumato.graph.graph import Graph
 from sfumato.graph.reading import Reading
 from sfumato.graph.schema import Schema, label_columns, trimmed
@@ -142,25 +143,29 @@ def from_networkx(
     name: str = "graph",
     edge_weight: str | None = None,
     max_weight: float | None = None,
+    drop: Sequence[str] = (),
 ) -> Graph:
     """Read a NetworkX ``Graph`` (undirected) or ``DiGraph`` (directed); multigraphs are refused.
 
-    Nodes are ids, and attributes are columns, by the rules of :func:`~sfumato.graph.io.read_csv`: names and text are trimmed, a
-    schema may declare all that it declares of tables but ``id``, and ids are numbers if all are whole, else text (``str`` of what
-    is no text). ``label`` and ``role`` name node attributes; ``features`` is a list of scalar attributes, or one attribute that
-    holds a vector of numbers. Attributes of edges other than ``edge_weight`` are not read, and a
-    :class:`~sfumato.errors.DroppedWarning` names them.
+    Nodes are ids, and attributes are columns, by the rules of :func:`~sfumato.graph.io.read_csv`: all attributes of nodes that
+    mean nothing else are features, one that a node lacks is a missing cell, names and text are trimmed, and a schema may declare
+    all that it declares of tables but ``id``. Nodes are numbers if all are whole, else text; a tuple of text and numbers is the
+    text that Python prints of it, and booleans, sets and other objects are refused. An attribute that is called as ids are
+    (``id``, ``node``, ``node_id``, ``nodeid``, or what the schema calls ``id``) is read only where ``features`` names it, and
+    attributes of edges other than ``edge_weight`` are not read: a :class:`~sfumato.errors.DroppedWarning` names both.
 
     Args:
         g: the graph; its class declares the direction.
         label: attribute that holds one class for each node, or of several labels (0 or 1); None takes the schema's word.
-        features: attributes that hold features; None takes the columns of the schema.
+        features: attributes that hold features, one value a node, or the name of one that holds a vector of numbers; None takes
+            all that mean nothing else, and ``()`` none.
         role: attribute that holds train, val, test or none; None takes the schema's word.
         schema: declares what is public, see :class:`~sfumato.graph.schema.Schema`.
         self_loops: "remove" (and count), "keep" or "error".
         name: the name of the graph, in messages and certificates.
         edge_weight: attribute of edges that holds a weight >= 0, such as ``"weight"``; None takes the schema's word.
         max_weight: the public bound that weights are clipped to; None takes the schema's word.
+        drop: attributes of nodes and edges that are left out.
 
     Raises:
         InputError: ``g`` is no graph of NetworkX.
@@ -180,17 +185,13 @@ def from_networkx(
             "schema. Correct one of them."
         )
     vectors = trimmed(features) if isinstance(features, str) else None
-    chosen: Any = () if vectors is not None else tuple(public.columns) if features is None else features
     how = Reading(
         label, replace(public, id=None, num_features=None if vectors else public.num_features), g.is_directed(), None, role,
-        chosen, self_loops=self_loops, name=name, edge_weight=edge_weight, max_weight=max_weight,
+        () if vectors is not None else features, self_loops=self_loops, name=name, edge_weight=edge_weight,
+        max_weight=max_weight, drop=drop,
     )  # fmt: skip
     weight = how.weight and how.weight[0]
-    unread = {str(key) for *_, facts in g.edges(data=True) for key in facts if trimmed(key) != weight}
-    tell_dropped(sorted(unread), "the edges of g", weighted=weight is not None)
-    special = (*label_columns(how.label or public.label), how.role or public.role, public.degree_column)
-    named = filter(None, (*(how.features or ()), *public.columns, *special, vectors))
-    nodes, ids = _attributes.node_table(g, named)
+    nodes, ids = _nodes(g, how, public, vectors, weight)
     edges, (source, target) = _attributes.edge_table(g, nodes.column(ids), weight)
     how = replace(how, id_column=ids, source=source, target=target)
     places = ("the nodes of g", "the edges of g")
@@ -253,6 +254,24 @@ def _check_networkx(g: Any) -> None:
         raise fail("g", type(g).__name__, "to be a Graph or DiGraph of NetworkX")
     if g.is_multigraph():
         raise DataError(f"Expected a simple graph, got {type(g).__name__}. Merge parallel edges: nx.Graph(g).")
+
+
+def _nodes(g: Any, how: Reading, public: Schema, vectors: str | None, weight: str | None) -> tuple[Any, str]:
+    """The table of nodes and its column of ids; what is not read of nodes and edges is named."""
+    own = _attributes.names_of(facts for _, facts in g.nodes(data=True))
+    unread = _attributes.names_of(facts for *_, facts in g.edges(data=True))
+    places = ("the nodes of g", "the edges of g")
+    check_drop(how.left_out, own, unread, places)
+    if vectors in how.left_out:
+        raise DataError(f"Expected an attribute in features or in drop, got {vectors!r} in both. Remove it from one.")
+    unread = sorted(name for name in unread if name != weight and name not in how.left_out)
+    tell_dropped(unread, places[1], 2, weighted=weight is not None)
+    special = (*label_columns(how.label or public.label), how.role or public.role, public.degree_column)
+    named = [name for name in (*(how.features or ()), *public.columns, *special, vectors) if name]
+    rest = [] if how.features is not None else [name for name in left(own, how) if name not in named]
+    called = [name for name in rest if name == public.id or usual_id([name])]
+    tell_dropped(called, f"{places[0]}, whose ids are the nodes", 2, weighted=True)
+    return _attributes.node_table(g, named, [name for name in rest if name not in called])
 
 
 def _with_vectors(graph: Graph, column: Any, name: str, schema: Schema) -> Graph:
