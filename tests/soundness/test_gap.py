@@ -228,7 +228,7 @@ def test_hops_that_skip_normalization_are_refused(monkeypatch):
         assert_noise_is_there(ARC)
 
 
-@pytest.mark.parametrize("unit", [NodeLevel(5, arcs="incident"), NodeLevel(5, arcs="incident", relation="replace")])
+@pytest.mark.parametrize("unit", [NodeLevel(arcs="incident"), NodeLevel(arcs="incident", relation="replace")])
 def test_units_without_a_proof_are_refused(unit):
     with pytest.raises(UnsupportedUnitError, match="no bounded sensitivity"):
         plan_for(unit, NODES, WIDTH)
