@@ -6,10 +6,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.errors import DataError, SchemaError
+from sfumato.errors import DataError, DroppedWarning, SchemaError
 from sfumato.graph import from_frames
 from sfumato.graph.graph import Graph
-from sfumato.graph.newcomers import node_names, read_new_nodes, read_newcomers
+from sfumato.graph.newcomers import Newcomers, node_names, read_new_nodes, read_newcomers
+from sfumato.privacy.units import EdgeLevel
 
 COLUMNS = {
     "age": [30, 41, None, 7, 12, 30],
@@ -153,3 +154,11 @@ def test_edges_of_newcomers_are_read_from_any_table(trained, form, tmp_path):
     edges = FORMS[form](pd.DataFrame({"source": [100, 2], "target": [0, 100]}), tmp_path)
     late = read_newcomers(nodes, [trained], edges)
     assert late.reach_indices.tolist() == [0, 0]
+
+
+def test_a_column_in_other_words_than_those_of_training_is_warned_of(trained):
+    new = frame([0] * 10).assign(id=range(100, 110), ok="yes")
+    nodes = read_new_nodes(trained, new, schema=SCHEMA)
+    assert nodes.outside == {"ok": 10}
+    with pytest.warns(DroppedWarning, match="Nearly all cells of the column ok"):
+        Newcomers.join(nodes, [trained], [], []).public_facts(EdgeLevel(directed=False))

@@ -11,11 +11,10 @@ import numpy as np
 from sfumato._optional import require
 from sfumato.errors import DataError
 from sfumato.graph.unique import leave_out
+from sfumato.graph.whole import EXACT
 
 if TYPE_CHECKING:
     import networkx as nx
-
-_EXACT = 2**53
 
 
 def names_of(facts: Iterable[dict[Any, Any]]) -> list[str]:
@@ -169,4 +168,4 @@ def _plain(node: Any) -> Any:
 def _whole(node: Any) -> bool:
     if isinstance(node, int | np.integer):
         return True
-    return bool(np.isfinite(node)) and float(node).is_integer() and abs(node) < _EXACT
+    return bool(np.isfinite(node)) and float(node).is_integer() and abs(node) < EXACT

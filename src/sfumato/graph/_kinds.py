@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
+from sfumato.graph._arrow import is_bytes
+
 _NAME = b"ARROW:extension:name"
 _UUID, _BOOL8, _JSON = "arrow.uuid", "arrow.bool8", "arrow.json"
 
@@ -67,7 +69,7 @@ def plain_column(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     if name == _JSON or (name == _UUID and not pt.is_fixed_size_binary(stored.type)):
         return stored
     if name == _UUID:
-        return pa.chunked_array([_uuids(chunk) for chunk in stored.chunks], pa.large_string())
+        return uuids(stored)
     kind = pa.opaque(stored.type, name, "")
     return pa.chunked_array([pa.ExtensionArray.from_storage(kind, chunk) for chunk in stored.chunks], kind)
 
@@ -79,6 +81,21 @@ def _extension(field: pa.Field) -> str | None:
     if isinstance(field.type, pa.BaseExtensionType):
         return str(field.type.extension_name)
     return (field.metadata or {}).get(_NAME, b"").decode(errors="replace") or None
+
+
+def uuids(stored: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """Return UUIDs as text, the way that they are printed; None for a column that does not hold 16 bytes in every cell.
+
+    >>> uuids(pa.chunked_array([[bytes(16), None]])).to_pylist(), uuids(pa.chunked_array([[b"short"]]))
+    (['00000000-0000-0000-0000-000000000000', None], None)
+    """
+    if not is_bytes(stored.type):
+        return None
+    try:
+        sized = stored.cast(pa.binary(16))
+    except pa.ArrowInvalid:
+        return None
+    return pa.chunked_array([_uuids(chunk) for chunk in sized.chunks], pa.large_string())
 
 
 def _uuids(stored: pa.Array) -> pa.Array:

@@ -20,6 +20,7 @@ import pyarrow.types as pt
 from sfumato.errors import DataError
 from sfumato.graph._arrow import is_number, is_text, plain, positions, spelled
 from sfumato.graph.unique import leave_out
+from sfumato.graph.whole import EXACT, folded, unpointed
 
 MISSING = (
     "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NAN", "-nan", "-NaN", "NULL", "null", "unknown", "Unknown", "UNKNOWN",
@@ -30,11 +31,8 @@ BOOLEAN = ("false", "true")
 NUMBER, CATEGORY, TRUTH, INTEGER, TEXT, NOTHING = "number", "category", "boolean", "integer", "text", ""
 """What a column holds: numbers, categories or classes, booleans, whole numbers, texts; nothing is said of one left out."""
 
-_FLOAT_ID = r"^(-?(?:0|[1-9][0-9]{0,14}))\.0+$"
-_WHOLE_FLOAT = r"^([+-]?[0-9]+)\.0*$"
-_WHOLE = r"^(?:\+|(-))?0*([0-9]+)(?:\.0*)?$"
+_NO_FRACTION = r"^(-?[0-9]+)\.0*$"
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?(?i:inf|infinity)$"
-_EXACT = 2**53
 
 
 @dataclass(frozen=True)
@@ -154,20 +152,20 @@ def _strange(values: pa.Array) -> pa.Array:
 def integers(column: pa.ChunkedArray | pa.Array) -> pa.Array | None:
     """Return whole numbers as int64, with nothing where missing, however they are written; None if a cell is none.
 
-    A float of 2^53 and more is none: others have been rounded to it.
+    A float of 2^53 and more is none, in a file as in a frame: others have been rounded to it.
 
-    >>> integers(pa.array(["1.0", "", "3.0"])).to_pylist(), integers(pa.array([2.0**53]))
-    ([1, None, 3], None)
+    >>> integers(pa.array(["1.0", "", "3e0"])).to_pylist(), integers(pa.array([2.0**53])), integers(pa.array([f"{2**53}.0"]))
+    ([1, None, 3], None, None)
     """
     values = cells(column)
     if is_text(values.type):
-        plain_text = pc.replace_substring_regex(values, _WHOLE_FLOAT, r"\1")
+        plain_text = unpointed(values)
         if not pc.all(pc.match_substring_regex(plain_text, r"^[+-]?[0-9]+$"), min_count=0).as_py():
             return None
         values = pc.replace_substring_regex(plain_text, r"^\+", "")
     if (
         pt.is_floating(values.type)
-        and not pc.all(pc.less(pc.abs(values.cast(pa.float64())), _EXACT), min_count=0).as_py()
+        and not pc.all(pc.less(pc.abs(values.cast(pa.float64())), EXACT), min_count=0).as_py()
     ):
         return None
     try:
@@ -185,17 +183,8 @@ def without_point(column: pa.ChunkedArray | pa.Array) -> pa.Array | None:
     values = settled(column)
     if not (pt.is_integer(values.type) or pt.is_decimal(values.type)):
         return None
-    texts = pc.replace_substring_regex(values.cast(pa.large_string()), _WHOLE_FLOAT, r"\1")
+    texts = pc.replace_substring_regex(values.cast(pa.large_string()), _NO_FRACTION, r"\1")
     return texts if pc.all(pc.match_substring_regex(texts, r"^-?[0-9]+$"), min_count=0).as_py() else None
-
-
-def without_fraction(ids: pa.Array) -> pa.Array:
-    """Return texts, and ``7`` in place of ``7.0``, as far as floats are exact.
-
-    >>> without_fraction(pa.array(["7.0", "007.0", "7.5"])).to_pylist()
-    ['7', '007.0', '7.5']
-    """
-    return pc.replace_substring_regex(ids, _FLOAT_ID, r"\1")
 
 
 def check_kind(name: str, kind: pa.DataType) -> None:
@@ -239,7 +228,8 @@ def words(name: str, column: pa.ChunkedArray | pa.Array, keep: Sequence[str] = (
 def coded(values: pa.Array, known: Sequence[str]) -> np.ndarray:
     """Find where each cell stands among declared words, int64, -1 for none.
 
-    A cell that is none of them, but a whole number as one of them is, stands for that one: ``+1``, ``01`` and ``1.0`` for ``1``.
+    A cell that is none of them, but a whole number as one of them is, stands for that one: ``+1``, ``01``, ``1.0``, ``1e0``
+    for ``1``.
 
     >>> coded(pa.array(["1.0", None, "+3", "x"]), ["1", "2", "03"]).tolist()
     [0, -1, 2, -1]
@@ -252,16 +242,6 @@ def coded(values: pa.Array, known: Sequence[str]) -> np.ndarray:
         again = positions(folded(values.cast(pa.large_string())), pa.array(_numbered(known), pa.large_string()))
         codes = np.where(codes < 0, again, codes)
     return codes
-
-
-def folded(texts: pa.Array) -> pa.Array:
-    """Return whole numbers as they are printed, and other texts as they are: how codes are compared.
-
-    >>> folded(pa.array(["+1", "01", "1.0", "-0", "1.5", "x1"])).to_pylist()
-    ['1', '1', '1', '0', '1.5', 'x1']
-    """
-    plain_text = pc.replace_substring_regex(texts, _WHOLE, r"\1\2")
-    return pc.replace_substring_regex(plain_text, r"^-0$", "0")
 
 
 def _numbered(known: Sequence[str]) -> list[str | None]:

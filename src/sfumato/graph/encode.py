@@ -15,12 +15,14 @@ import pyarrow.types as pt
 
 from sfumato.errors import DataError, SchemaError
 from sfumato.graph._arrow import counted, is_number, is_text, plain, spelled, unlisted
+from sfumato.graph._kinds import uuids
 from sfumato.graph.bounds import bounds_in
 from sfumato.graph.cells import (
     CATEGORY,
     MISSING,
     NUMBER,
     TRUTH,
+    booleans,
     cells,
     coded,
     integers,
@@ -29,7 +31,6 @@ from sfumato.graph.cells import (
     numbers,
     settled,
     stray,
-    without_fraction,
     without_point,
     words,
 )
@@ -38,6 +39,7 @@ from sfumato.graph.schema import Schema, contradiction
 from sfumato.graph.targets import MULTILABEL, Targets
 from sfumato.graph.unique import facts_of_classes
 from sfumato.graph.weights import check_values
+from sfumato.graph.whole import without_fraction
 
 _ROLE_NAMES = {name: code for code, name in enumerate(ROLES)} | {"valid": 1, "validation": 1}
 _ROLE_NAMES |= {str(code): code for code in range(4)}
@@ -60,16 +62,20 @@ class Labels:
 
 
 def encode_ids(column: pa.ChunkedArray, where: str, *, floats: bool = False) -> pa.Array:
-    """Encode ids as int64 when every one is a plain integer of 64 bits, else as text.
+    """Encode ids as int64 when every one is a plain integer of 64 bits, else as text; 16 bytes in every cell are UUIDs.
 
     Args:
         column: one id for each row.
         where: names the column in errors.
-        floats: whether texts such as ``7.0`` are integers too, where all are whole numbers: how tools write floats.
+        floats: whether the column decides by itself, as ids of nodes do (ends are compared with these): texts such as ``7.0`` are
+            integers too, where all are whole numbers, and ``true`` and ``false`` are booleans, where there are no others.
 
     Raises:
-        DataError: the column holds neither integers nor text.
+        DataError: the column holds neither integers nor text, or booleans.
     """
+    column = pa.chunked_array(column) if isinstance(column, pa.Array) else column
+    printed = uuids(column)  # some tools, such as Polars, forget what 16 bytes are
+    column = column if printed is None else printed
     kind = plain(column.type)
     if is_number(kind):
         whole = integers(column)
@@ -88,6 +94,8 @@ def encode_ids(column: pa.ChunkedArray, where: str, *, floats: bool = False) -> 
     if found is None:
         texts = cells(texts)
         found = _plain_integers(texts)
+        if found is None and floats and texts.null_count < len(texts) and booleans(texts):
+            raise DataError(f"Expected {where} to hold integers or text, got booleans. Choose another id column.")
         if found is None and floats:
             found = _plain_integers(without_fraction(texts))
     return texts if found is None else found

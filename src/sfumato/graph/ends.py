@@ -45,7 +45,8 @@ class Places:
     def find(self, values: Any) -> np.ndarray:
         """Return the number of the node that each of an Arrow array of ids names, -1 for none.
 
-        An end is the id as it is written, else without a fraction of zeros, on either side: ``7.0`` is ``7`` in any table.
+        An end is the id as it is written, else as an integer is printed, on either side: ``7.0`` and ``7e0`` are ``7`` in any
+        table.
         """
         if self._table is None or values.type != self.ids.type or values.null_count:
             return self._as_text(values)
@@ -61,7 +62,7 @@ class Places:
         import pyarrow as pa
 
         from sfumato.graph._arrow import positions
-        from sfumato.graph.cells import without_fraction
+        from sfumato.graph.whole import without_fraction
 
         codes, ids = positions(values, self.ids), self.ids
         unknown = codes < 0

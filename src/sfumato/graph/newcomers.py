@@ -113,8 +113,9 @@ def check_first(nodes: Graph, known: Sequence[Graph]) -> None:
     Raises:
         DataError: an id of ``nodes`` is not new.
     """
-    seen = {_folded(name) for graph in known for name in node_names(graph)}
-    again = next((name for name in node_names(nodes) if _folded(name) in seen), None)
+    names = node_names(nodes)
+    seen = {one for graph in known for one in _folded(node_names(graph))}
+    again = next((name for name, one in zip(names, _folded(names), strict=True) if one in seen), None)
     if again is not None:
         raise DataError(
             f"Expected nodes that arrive for the first time, but {again!r} was there before. What the graph says of it is "
@@ -122,9 +123,13 @@ def check_first(nodes: Graph, known: Sequence[Graph]) -> None:
         )
 
 
-def _folded(name: str) -> str:
-    """An id as every table would write it: 54 and 54.0 are one person, whatever else their tables hold."""
-    return _WHOLE.sub(r"\1", name.strip())
+def _folded(names: list[str]) -> list[str]:
+    """Ids as every table would write them: 54, 54.0 and 5.4e1 are one person, whatever else their tables hold."""
+    import pyarrow as pa
+
+    from sfumato.graph.whole import without_fraction
+
+    return [_WHOLE.sub(r"\1", one.strip()) for one in without_fraction(pa.array(names, pa.large_string())).to_pylist()]
 
 
 def node_names(graph: Graph) -> list[str]:
