@@ -18,6 +18,7 @@ from sfumato.graph._form import Form, form_of
 from sfumato.graph.documents import Documents
 
 _ROWS = 1 << 16
+_CELLS = 1 << 22  # of columns that are read together: a connection takes longer to open than few cells to be read
 _ABOUT_NAMES = ("Binder", "Catalog", "IO", "Parser", "Permission", "Syntax")
 
 
@@ -73,6 +74,7 @@ class FileTable:
         self.place = str(existing(path))
         self._form = None if is_parquet(path) else form_of(Path(path))
         self.num_rows: int | None = None
+        self._ahead: dict[str, Any] = {}
         fields: Sequence[Any] = ()
         if self._form is not None:
             inner, kinds = self._form.inner, [pa.large_string()] * len(self._form.names)
@@ -98,8 +100,16 @@ class FileTable:
         return self._read(self.column_names)
 
     def column(self, name: str) -> Any:
-        """Return one column as a chunked Arrow array."""
-        return self._read([name]).column(0)
+        """Return one column as a chunked Arrow array; those of its type that follow are read with it while cells are few."""
+        if name not in self._ahead:
+            at, count = self.column_names.index(name), _CELLS // max(self.num_rows or _CELLS, 1)
+            near = self.column_names[at + 1 : at + count]
+            names = [name, *(one for one in near if self.types[one] == self.types[name])]
+            self._ahead = dict(zip(names, self._read(names).columns, strict=True))
+        column = self._ahead[name]
+        if len(self._ahead) == 1:
+            self._ahead = {}
+        return column
 
     def _read(self, names: Sequence[str]) -> Any:
         import pyarrow as pa

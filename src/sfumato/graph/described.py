@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.graph.columns import edge_names, id_name
 from sfumato.graph.schema import Schema, label_columns
+
+_ROWS = 1 << 14
 
 if TYPE_CHECKING:
     from sfumato.graph.cells import ReadColumn
@@ -22,10 +25,15 @@ def node_columns(nodes: Any, how: Reading, place: str, found: Nodes) -> tuple[Re
         place: names the table in errors.
         found: what was read of it.
     """
-    return tuple(_node_columns(nodes, how, place, found))
+    columns, words = zip(*_node_columns(nodes, how, place, found), strict=True)
+    missing = _missing(nodes, {one.name: keep for one, keep in zip(columns, words, strict=True) if keep is not None})
+    return tuple(replace(one, missing=missing.get(one.name, one.missing)) for one in columns)
 
 
-def _node_columns(nodes: Any, how: Reading, place: str, found: Nodes) -> Iterator[ReadColumn]:
+def _node_columns(
+    nodes: Any, how: Reading, place: str, found: Nodes
+) -> Iterator[tuple[ReadColumn, tuple[str, ...] | None]]:
+    """Each column, and the words that are declared for it; None where it is not said how many cells are missing."""
     from sfumato.graph.cells import BOOLEAN, CATEGORY, INTEGER, NUMBER, TEXT, TRUTH, ReadColumn
 
     schema, names = Schema.read(how.schema), nodes.column_names
@@ -33,30 +41,27 @@ def _node_columns(nodes: Any, how: Reading, place: str, found: Nodes) -> Iterato
     parts = {name: (declared, categories) for name, declared, categories in found.layout.parts}
     for name in names:
         if name == ids:
-            yield ReadColumn(name, "id", _kind_of_ids(found.ids))
+            yield ReadColumn(name, "id", _kind_of_ids(found.ids)), None
         elif name in labels and (len(labels) > 1 or schema.target):
             kind = NUMBER if schema.target else TRUTH
-            yield ReadColumn(name, "label", kind, None, _missing(nodes, name), schema.target_range is not None)
+            yield ReadColumn(name, "label", kind, declared=schema.target_range is not None), ()
         elif name in labels:
-            classes = found.fields["classes"]
-            missing = _missing(nodes, name, schema.classes or ())
-            yield ReadColumn(name, "label", CATEGORY, len(classes), missing, schema.classes is not None)
+            classes, declares = len(found.fields["classes"]), schema.classes is not None
+            yield ReadColumn(name, "label", CATEGORY, classes, declared=declares), schema.classes or ()
         elif name == (how.role or schema.role):
-            yield ReadColumn(name, "role", CATEGORY, None, _missing(nodes, name), declared=True)
+            yield ReadColumn(name, "role", CATEGORY, declared=True), ()
         elif name == schema.degree_column:
-            yield ReadColumn(name, "bound", INTEGER, declared=True)
+            yield ReadColumn(name, "bound", INTEGER, declared=True), None
         elif name in how.text:
-            yield ReadColumn(name, "text", TEXT, None, _missing(nodes, name))
+            yield ReadColumn(name, "text", TEXT), ()
         elif name in parts:
             declared, categories = parts[name]
-            missing = _missing(nodes, name, declared.categories or () if declared else ())
-            kind = NUMBER if categories is None else CATEGORY
-            kind = TRUTH if categories == BOOLEAN else kind
-            yield ReadColumn(
-                name, "feature", kind, None if categories is None else len(categories), missing, declared is not None
-            )
+            kind = NUMBER if categories is None else TRUTH if categories == BOOLEAN else CATEGORY
+            count = None if categories is None else len(categories)
+            words = declared.categories or () if declared else ()
+            yield ReadColumn(name, "feature", kind, count, declared=declared is not None), words
         else:
-            yield ReadColumn(name, "left out")
+            yield ReadColumn(name, "left out"), None
 
 
 def edge_columns(names: list[str], how: Reading, place: str, ids: Any) -> tuple[ReadColumn, ...]:
@@ -89,7 +94,14 @@ def _kind_of_ids(ids: Any) -> str:
     return INTEGER if ids.type == pa.int64() else TEXT
 
 
-def _missing(nodes: Any, name: str, keep: tuple[str, ...] = ()) -> int:
+def _missing(nodes: Any, columns: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
+    """How many cells of each column are missing, by its name; a file is read once for all ``columns``."""
     from sfumato.graph.cells import cells
 
-    return int(cells(nodes.column(name), keep).null_count)
+    missing = dict.fromkeys(columns, 0)
+    names = [name for name in nodes.column_names if name in columns]
+    parts = [nodes] if hasattr(nodes, "to_batches") else nodes.batches(names, _ROWS)
+    for part in parts if names else ():
+        for name in names:
+            missing[name] += int(cells(part.column(name), columns[name]).null_count)
+    return missing

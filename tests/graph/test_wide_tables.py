@@ -1,0 +1,41 @@
+"""A file of many columns is read in a few passes, not in one for each column."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sfumato as sf
+from sfumato.graph._tables import FileTable
+
+COLUMNS = 60
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """How often a file is opened."""
+    count, real = [], FileTable._opened
+    monkeypatch.setattr(FileTable, "_opened", lambda self, *names: (count.append(self.place), real(self, *names))[1])
+    return count
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "texts"])
+def test_an_import_opens_the_nodes_a_few_times(kind, opened, tmp_path):
+    numbers = np.arange(20 * COLUMNS).reshape(COLUMNS, 20) / 8
+    columns = {f"f{at}": [str(one) for one in row] if kind == "texts" else row for at, row in enumerate(numbers)}
+    table = pa.table({"id": np.arange(20), "y": ["a", "b"] * 10, **columns})
+    edges = pa.table({"s": [0, 1, 2], "t": [1, 2, 3]})
+    if kind == "csv":
+        from pyarrow.csv import write_csv as write
+    else:
+        write = pq.write_table
+    paths = [tmp_path / f"{name}.{'csv' if kind == 'csv' else 'parquet'}" for name in ("nodes", "edges")]
+    for one, path in zip((table, edges), paths, strict=True):
+        write(one, path)
+    told = []
+    store = sf.graph.import_tables(
+        *paths, tmp_path / "store", label="y", directed=False, told=lambda *one: told.append(one)
+    )
+    np.testing.assert_array_equal(sf.graph.Graph.load(store).x, numbers.T.astype(np.float32))
+    assert [column.missing for column in told[0][1]] == [0] * (COLUMNS + 2)
+    assert len(opened) < 30
