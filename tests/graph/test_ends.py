@@ -30,10 +30,10 @@ ROWS = "\n0,3,2\n1,1,2\n2,4,5\n3,5,1\n"
 @pytest.mark.parametrize(
     ("names", "told"),
     [
-        ("id,person,friend", "'id' seems to number the rows"),
-        ("node,person,friend", "'node' seems to number the rows"),
-        ("row,person,friend", "'row' seems to number the rows"),
-        ("friend,id,since", "'id' seems to number the rows"),
+        ("id,person,friend", "'id' may number the rows"),
+        ("node,person,friend", "'node' may number the rows"),
+        ("row,person,friend", "'row' may number the rows"),
+        ("friend,id,since", "'id' may number the rows"),
     ],
 )
 def test_a_column_that_numbers_the_rows_is_no_end(read, names, told, tmp_path):

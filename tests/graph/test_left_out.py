@@ -61,7 +61,7 @@ def test_columns_are_left_out_of_both_tables(files, tmp_path):
         ({"drop": ["person"], "id_column": "person"}, DataError, "'person' of {0} is read as id. Drop another"),
         ({"drop": ["person", "joined"], "source": "row", "target": "person"}, DataError, "read as end"),
         (
-            {"drop": ["friend", "joined"], "source": "person", "target": "friend"},
+            {"drop": ["friend", "joined"], "source": "person", "target": "friend", "id_column": "person"},
             DataError,
             "'friend' of {1} is read as end",
         ),

@@ -23,7 +23,7 @@ from sfumato.graph._text_file import TextFile, cells_of, fits_in
 
 _SPACED = 1 << 16
 _MARKS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "bar"}
-_SPREADSHEET = re.compile(r'"?sep=(.?)"?')
+_SPREADSHEET = re.compile(r'"?sep=(.?)"?', re.IGNORECASE)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _KNOWN = (
     "id",
@@ -106,7 +106,7 @@ def _top(text: str) -> tuple[int, list[str], str, str]:
     """How many lines stand before the first row, the comments of them, that row's line, and the mark that they state."""
     skip, comments, said = 0, list[str](), ""
     for line in io.StringIO(text, newline=""):
-        stated = _SPREADSHEET.fullmatch(line.strip(" \r\n")) if skip == 0 else None
+        stated = _SPREADSHEET.fullmatch(line.strip(" \r\n")) if not said else None
         if line.strip() and not line.startswith("#") and not stated:
             return skip, comments, line, said
         said = stated[1] if stated else said
@@ -195,6 +195,11 @@ def _quoted_well(line: str, mark: str) -> bool:
 def _of_comment(file: TextFile, comments: list[list[str]], first: list[str], mark: str, skip: int) -> bool:
     """Whether the cells of the last comment line name the columns, rather than those of the first row."""
     above = comments[-1]
+    if above[:1] == [""] and len(above) == len(first) > 1 and all(map(_has_letter, above[1:])) and not _usual(first):
+        raise DataError(
+            f"Expected the first row of {file.path} to name the columns, but the line above row {skip + 1} begins with # and was "
+            "read as a comment. If it names the columns, give the first of them a name with a letter, such as id."
+        )
     if (
         above == first
         or not fits_in(first, len(above))

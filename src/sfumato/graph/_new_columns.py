@@ -15,9 +15,13 @@ if TYPE_CHECKING:
 def id_column_of(names: list[str], said: str | None, other: Collection[str], place: str) -> str:
     """The column of ids: that of the trained graph, else one of a usual name or the only one left, never one by its place."""
     from sfumato.graph._tables import known
-    from sfumato.graph.columns import named, usual_id
+    from sfumato.graph.columns import check_one, named, usual_ids
 
-    found = known(names, said, place) or usual_id(names)
+    found = known(names, said, place)
+    if found is None:
+        usual = [name for name in usual_ids(names) if name not in other]
+        check_one(usual, place)
+        found = next(iter(usual), None)
     left = [found] if found else [name for name in named(names) if name not in other]
     if len(left) != 1:
         raise DataError(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.errors import DataError, SchemaError
+from sfumato.graph._id_column import check_counts, named_by_ends
 from sfumato.graph._tables import FileTable, check_names, counted, known
 from sfumato.graph.columns import check_words, feature_names, id_name, needed, passed, usual_id
 from sfumato.graph.ends import Numbered, Numbers, Places, edge_batches
@@ -38,6 +39,7 @@ def build_graph(
         DataError: a table is empty, lacks a column, or holds what does not fit.
         SchemaError: a table does not fit the schema.
     """
+    how = named_by_ends(how, nodes.column_names, edges.column_names, places[1])
     found = read_facts(nodes, how, places[0], numbers[0])
     if how.told is not None:
         from sfumato.graph.described import edge_columns, node_columns
@@ -107,6 +109,8 @@ def read_facts(nodes: Any, how: Reading, place: str, number: Numbers) -> Nodes:
         raise DataError(f"Expected texts in columns other than id, label and role, got {named!r}. Remove it from text.")
     bound = known(names, schema.degree_column, place)
     columns = feature_names(names, how, schema, (id_column, *labels, role, bound, *how.text), place)
+    if by_place:
+        check_counts(nodes, ids, id_column, how, place)
     layout = lay_out(types_of(nodes, columns), nodes.column, schema, id_array)
     check_num_features(layout.names, schema)
     for name, declared, categories in layout.parts:
@@ -196,10 +200,15 @@ def _check_unique(ids: Any, column: str, place: str, number: Numbers, *, by_plac
     first = positions(ids, ids)
     again = np.flatnonzero(first != np.arange(len(first)))
     if len(again):
-        row = int(again[0])
+        row, rows = int(again[0]), f"{number(int(first[again[0]]))} and {number(int(again[0]))}"
+        if by_place:
+            raise DataError(
+                f"Expected every node once, but the ids of {place} were taken from its first column {column!r}, since nothing "
+                f"names them, and it has the same value in rows {rows}. Remove one of them, or call the column of ids id."
+            )
         raise DataError(
-            f"Expected every node once, but column {column!r} of {place} has {ids[row].as_py()!r} in rows "
-            f"{number(int(first[row]))} and {number(row)}. Remove one of them{', or call the column of ids id' * by_place}."
+            f"Expected every node once, but column {column!r} of {place} has {ids[row].as_py()!r} in rows {rows}. Remove one of "
+            "them."
         )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import DataError, SchemaError
 from sfumato.graph._form import looks_like_number
 from sfumato.graph._tables import known
+from sfumato.graph.schema import label_columns
 
 if TYPE_CHECKING:
     from sfumato.graph.reading import Reading
@@ -76,9 +77,14 @@ def id_name(names: list[str], how: Reading, schema: Schema, place: str) -> str:
         place: names the table in errors.
 
     Raises:
-        DataError: no column has a name, the one that is named is left out, or the names look like values.
+        DataError: no column has a name, the one that is named is left out, two have usual names, or the names look like values.
     """
-    said = known(names, how.id_column or schema.id, place) or usual_id(left(names, how)) or usual_id(names)
+    said = known(names, how.id_column or schema.id, place)
+    if said is None:
+        other = meant(how, schema)
+        usual = [name for name in usual_ids(left(names, how)) if name not in other]
+        check_one(usual, place)
+        said = next(iter(usual), None) or usual_id(names)
     if said is not None:
         return needed(said, how, place, "id")
     own = left(named(names), how)
@@ -88,7 +94,31 @@ def id_name(names: list[str], how: Reading, schema: Schema, place: str) -> str:
 
 def usual_id(names: Sequence[str]) -> str | None:
     """Return the column that is called as ids usually are, if there is one."""
-    return next((name for name in names if name.lower() in _ID_NAMES), None)
+    return next(iter(usual_ids(names)), None)
+
+
+def usual_ids(names: Sequence[str]) -> list[str]:
+    """Return all columns that are called as ids usually are."""
+    return [name for name in names if name.lower() in _ID_NAMES]
+
+
+def check_one(usual: Sequence[str], place: str) -> None:
+    """Refuse two columns of usual names of ids, ``usual``; ``place`` names their table.
+
+    Raises:
+        DataError: there are two.
+    """
+    if len(usual) > 1:
+        raise DataError(
+            f"Expected one column of {place} to be called as ids usually are, got {usual[0]!r} and {usual[1]!r}. Name the column "
+            "of ids with id_column (id in the schema), or leave the other out with drop."
+        )
+
+
+def meant(how: Reading, schema: Schema) -> set[str | None]:
+    """Return the columns that a reading or its schema names as something else than ids, ends and weights."""
+    labels = label_columns(how.label or schema.label)
+    return {*labels, how.role or schema.role, schema.degree_column, *how.text, *(how.features or ()), *schema.columns}
 
 
 def edge_names(names: list[str], how: Reading, place: str) -> tuple[str, str]:
@@ -137,10 +167,11 @@ def _by_place(names: list[str], how: Reading, place: str) -> list[str]:
 
 
 def row_number(name: str, place: str) -> DataError:
-    """Return the error about a column that is read as an end by its place, and seems to number the rows."""
+    """Return the error about a column that is read as an end by its place, and may number the rows."""
     return DataError(
-        f"Expected ends of edges in the first two columns of {place}, but {name!r} seems to number the rows. Call the two "
-        "columns of ends source and target, or leave the others out with drop, so that two remain."
+        f"Expected ends of edges in the first two columns of {place}, but {name!r} may number the rows: it counts them, "
+        "or is called as their ids often are, and another column may be the end. Call the two columns of ends source and target, "
+        "name them, or leave the others out with drop, so that two remain."
     )
 
 

@@ -100,8 +100,8 @@ def edge_batches(
     weight = weight_name(edges.column_names, names, how, places[1])
     found = by_place(edges.column_names, how)
     numbered = Numbered(names if len(found) > 2 else ())
-    out = _LeftOut(passed(edges.column_names, how) if found else [], nodes)
-    read = list(dict.fromkeys(filter(None, (*names, weight, *out.names))))
+    out, more = _Others(passed(edges.column_names, how) if found else [], nodes), _Others(found[2:], nodes)
+    read = list(dict.fromkeys(filter(None, (*names, weight, *out.names, *more.names))))
     parts = edges.batches(read, rows or _BATCH, skip) if isinstance(edges, FileTable) else (edges,)
     for part in parts:
         ends = []
@@ -119,17 +119,19 @@ def edge_batches(
                     f"the columns {' and '.join(map(repr, names))}: if others are meant, put them first."
                 )
             ends.append(codes)
+        if numbered.some():
+            more.see(part)
         here = partial(_shifted, number, skip)
         yield ends[0], ends[1], encode.encode_weights(weight, part.column(weight), places[1], here) if weight else None
         skip += part.num_rows
-    if (odd := numbered.still()) is not None:
+    if (odd := numbered.still()) is not None and more.names:
         raise row_number(odd, places[1])
     if (end := out.end()) is not None:
         needed(end, how, places[1], "end, since it stands first and every cell of it is the id of a node")
 
 
-class _LeftOut:
-    """Columns that are left out and stand first: each may be an end of an edge, if all of its cells are ids of nodes."""
+class _Others:
+    """Columns that are not read as ends: each may be an end of an edge, if all of its cells are ids of nodes."""
 
     def __init__(self, names: list[str], nodes: Places) -> None:
         self.names, self._nodes, self._numbered = names, nodes, Numbered(names)
@@ -174,6 +176,10 @@ class Numbered:
     def rows(self, name: str) -> int:
         """Return how many rows a column numbers; 0 if it does not."""
         return self._rows[name] if name in self._next else 0
+
+    def some(self) -> bool:
+        """Say whether a column may number the rows yet."""
+        return bool(self._next)
 
     def still(self) -> str | None:
         """Return the first column that numbers the rows."""

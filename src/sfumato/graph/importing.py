@@ -22,6 +22,7 @@ from sfumato._files import PARTIAL, finish_folder, sync_file, write_json
 from sfumato._validate import fail
 from sfumato.errors import DataError, InputError, MemoryLimitError, SfumatoError
 from sfumato.graph._arrow import counted
+from sfumato.graph._id_column import named_by_ends
 from sfumato.graph._tables import FileTable, existing, is_parquet, numbering
 from sfumato.graph.build import Nodes, Reading, direction, feature_blocks, read_facts
 from sfumato.graph.columns import edge_names
@@ -158,7 +159,9 @@ class _Import:
 
     def _stages(self) -> None:
         table = self._table()
-        ends = [name for path in self.edges for name in FileTable(path, config=self.config).column_names]
+        links = [FileTable(path, config=self.config).column_names for path in self.edges]
+        ends = [name for names in links for name in names]
+        self.how = named_by_ends(self.how, table.column_names, links[0], str(self.edges[0]))
         check_drop(self.how.left_out, table.column_names, ends, (str(self.nodes), str(self.edges[0])))
         found = read_facts(table, self.how, str(self.nodes), numbering(self.nodes))
         if self.how.told is not None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato._optional import require
 from sfumato._validate import fail
+from sfumato.graph._id_column import named_by_ends
 from sfumato.graph._tables import FileTable, counted, documents_of, existing, file_table, guarded, numbering, table
 from sfumato.graph.build import Reading, build_graph, read_facts
 from sfumato.graph.columns import edge_names, id_name, unread
@@ -160,6 +161,7 @@ def describe_tables(
     age feature number None 1
     year label category 2 0
     """
+    how = named_by_ends(how, nodes.column_names, edges.column_names, places[1])
     found = read_facts(nodes, how, places[0], numbers[0])
     return node_columns(nodes, how, places[0], found), edge_columns(edges.column_names, how, places[1], found.ids)
 
@@ -173,8 +175,10 @@ def special_columns(nodes: str | Path, edges: str | Path, **how: Any) -> tuple[s
         DataError: a file cannot be read, or lacks a column.
     """
     reading = Reading(**how)
-    own = id_name(FileTable(nodes).column_names, reading, Schema.read(reading.schema), str(nodes))
-    return own, *edge_names(FileTable(edges).column_names, reading, str(edges))
+    names, links = FileTable(nodes).column_names, FileTable(edges).column_names
+    reading = named_by_ends(reading, names, links, str(edges))
+    own = id_name(names, reading, Schema.read(reading.schema), str(nodes))
+    return own, *edge_names(links, reading, str(edges))
 
 
 def read_nodes(path: str | Path) -> Any:
