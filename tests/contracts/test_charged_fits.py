@@ -43,7 +43,8 @@ def graph(*, edges=None, x=RANDOM, y=CLASSES, roles=ROLES, directed=False, **mor
     size = len(roles)
     around = np.arange(size)
     source, target = ((*around, *around), (*(around + 1) % size, *(around + 5) % size)) if edges is None else edges
-    fields = {"max_degree": min(8, size)} | more
+    classes = () if y is None else tuple(map(str, range(int(np.max(y)) + 1)))
+    fields = {"max_degree": min(8, size), "classes": classes} | more
     return Graph.from_edges(source, target, size, directed=directed, x=x, y=y, roles=roles, **fields)
 
 

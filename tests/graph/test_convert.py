@@ -45,7 +45,7 @@ def same(one, other):
 def test_pyg_round_trip(graph):
     again = from_pyg(to_pyg(graph), directed=graph.directed)
     same(again, graph)
-    assert again.assumed_public == ("num_features", "classes")
+    assert again.assumed_public == ("num_features", "classes", "rare classes")
 
 
 def test_pyg_gets_copies_and_dense_features(graph):

@@ -175,15 +175,16 @@ def test_features_become_float32_dense_or_csr():
 
 def test_classes_that_nobody_declared_are_assumed_public():
     assert path(y=[0, 1, 2, -1]).classes == ("0", "1", "2")
-    assert path(y=[0, 1, 2, -1]).assumed_public == ("classes",)
+    assert path(y=[0, 1, 2, -1]).assumed_public == ("classes", "rare classes")
     assert path(y=[0, 1, 0, -1], classes=("a", "b", "c")).assumed_public == ()
     assert path(y=[0, 1, 0, -1], classes=("a", "b", "c")).num_classes == 3
 
 
 def test_public_facts_follow_the_unit():
-    graph = path(x=np.eye(4), y=[0, 1, 1, -1], assumed_public=("num_features", "categories of column dorm"))
+    read = ("num_features", "categories of column dorm", "classes")
+    graph = path(x=np.eye(4), y=[0, 1, 1, -1], classes=("a", "b"), assumed_public=read)
     at_node = graph.public_facts(NODE)
-    assert at_node.assumed == ("num_features", "categories of column dorm", "classes")
+    assert at_node.assumed == read
     assert graph.public_facts(EDGE).assumed == ()
     assert (at_node.num_nodes, at_node.num_train, at_node.num_features, at_node.num_classes) == (4, 3, 4, 2)
     assert (at_node.max_degree, at_node.mean_degree, at_node.directed) == (None, None, False)

@@ -2,7 +2,10 @@
 
 import warnings
 
+import numpy as np
 import pytest
+import torch
+from torch_geometric.data import Data
 
 import sfumato as sf
 from sfumato.errors import DataError, InputError, TextWarning
@@ -90,6 +93,32 @@ def test_classes_of_few_nodes_are_refused_where_they_are_protected(label):
     for schema, listed in ((declared, False), (declared | {"classes_from_data": True}, True)):
         facts = from_frames(*tables(FREE["numbers"], lambda v: str(label(v))), label="year", schema=schema)
         assert ("classes" in facts.public_facts(sf.NodeLevel(3)).assumed) == listed
+
+
+RING = np.arange(COUNT), (np.arange(COUNT) + 1) % COUNT
+DATA = Data(edge_index=torch.as_tensor(np.hstack([RING, RING[::-1]])), num_nodes=COUNT)
+ARRAYS = {
+    "edges": lambda y, **more: sf.graph.Graph.from_edges(*RING, COUNT, directed=False, y=y, **more),
+    "tensors": lambda y, **more: sf.graph.from_pyg(DATA.clone().update({"y": torch.as_tensor(y)}), False, **more),
+    "images": lambda y, **more: sf.graph.images.from_arrays(np.zeros((COUNT, 2, 2), np.uint8), y, **more),
+}
+
+
+@pytest.mark.parametrize("source", ARRAYS)
+@pytest.mark.parametrize(
+    "label", [lambda v: 7 if v == 3 else v % 2, lambda v: 2 * (v % 2), lambda v: int(v > 3), lambda v: v], ids=range(4)
+)
+def test_class_numbers_of_few_nodes_follow_the_same_rule(source, label):
+    """A number that nobody holds is a class as well, and one of few nodes: it follows from the largest."""
+    y = np.array([label(v) for v in range(COUNT)])
+    graph = ARRAYS[source](y)
+    for unit in PROTECTED:
+        with pytest.raises(InputError, match=r"in the label.*classes=\(\.\.\.\) in Python"):
+            graph.public_facts(unit)
+    assert graph.public_facts(sf.EdgeLevel(directed=False)).assumed == ()
+    declared = ARRAYS[source](y, classes=tuple(map(str, range(COUNT))))
+    assert declared.public_facts(sf.NodeLevel(3)).num_classes == COUNT
+    assert "classes" in ARRAYS[source](np.arange(COUNT) % 2).public_facts(sf.NodeLevel(3)).assumed
 
 
 def test_labels_of_the_estimator_follow_the_same_rule():

@@ -36,6 +36,7 @@ def from_pyg(
     *,
     self_loops: str = "remove",
     name: str = "graph",
+    classes: Sequence[str] = (),
     target: str | None = None,
     target_range: tuple[float, float] | None = None,
     edge_weight: str | None = None,
@@ -57,6 +58,7 @@ def from_pyg(
         directed: whether arcs have a direction.
         self_loops: "remove" (and count), "keep" or "error".
         name: the name of the graph, in messages and certificates.
+        classes: names of the classes; without them they are numbered from the labels, which the certificate says.
         target: "number" where ``y`` is a number to learn.
         target_range: the least and the largest such number; None reads them off the data, and assumes them public.
         edge_weight: name of the attribute that holds weights >= 0, [num_arcs] or [num_arcs, 1], such as ``"edge_weight"``.
@@ -100,6 +102,7 @@ def from_pyg(
         x=x,
         y=None if kind else y[:, 0] if y is not None and y.ndim == 2 else y,
         targets=Targets(kind, y, limits=target_range) if kind else None,
+        classes=tuple(classes),
         roles=_tensors.roles(data, num_nodes),
         name=name,
         assumed_public=() if x is None else ("num_features",),

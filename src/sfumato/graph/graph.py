@@ -43,6 +43,7 @@ from sfumato.graph.shown import ShownGraph
 from sfumato.graph.splits import DEFAULT_FRACTIONS, random_roles
 from sfumato.graph.storage import features_apart, load_arrays, save_arrays, stored_features
 from sfumato.graph.targets import RANGE, Targets
+from sfumato.graph.unique import facts_of_classes
 from sfumato.graph.weights import EdgeWeights, check_steps, with_weights
 
 _STORED = (
@@ -79,8 +80,8 @@ class Graph(ShownGraph, FeaturesHeld):
     ``max_degree`` bounds the out-arcs and the in-arcs of every node, ``mean_degree`` is an estimate: both are public
     promises, at most the number of nodes. ``degree_bounds`` bounds the out-arcs and the in-arcs of each single node, int64
     [num_nodes], and is public; None if nothing of the kind is. ``assumed_public`` names what was read from the data although a
-    schema could have declared it; classes that are not given are numbered from the labels and listed there. ``merged`` counts
-    what construction merged or removed; ``outside`` counts, by column, values beyond the schema, which were clipped or taken as
+    schema could have declared it; classes that are not given are numbered from the labels and listed there, and where fewer than
+    10 nodes hold one of them, methods that protect labels refuse the graph. ``merged`` counts what construction merged or removed; ``outside`` counts, by column, values beyond the schema, which were clipped or taken as
     missing. Both are private, for evaluation only.
 
     Raises:
@@ -150,8 +151,10 @@ class Graph(ShownGraph, FeaturesHeld):
         self._set(y=check_labels(self.y, self.num_nodes, len(self.classes)))
         self._set(roles=check_roles(self.roles, self.num_nodes), cells=check_cells(self.cells, self.num_nodes))
         if self.y is not None and not self.classes:
-            self._set(classes=tuple(str(label) for label in range(int(self.y.max()) + 1)))
-            self._set(assumed_public=tuple(dict.fromkeys((*self.assumed_public, "classes"))))
+            counts = np.bincount(self.y[self.y >= 0])
+            self._set(classes=tuple(map(str, range(len(counts)))))
+            read = facts_of_classes(self.classes, counts.tolist())
+            self._set(assumed_public=tuple(dict.fromkeys((*self.assumed_public, *read))))
         if self.feature_names and len(self.feature_names) != self.num_features:
             raise DataError(
                 f"Expected one feature name a column of x ({self.num_features}), got {len(self.feature_names)}. "

@@ -55,10 +55,10 @@ def standing(seen: Sequence[str], counts: Sequence[int]) -> int:
 
 
 def facts_of_classes(classes: Sequence[str], counts: Sequence[int]) -> tuple[str, ...]:
-    """Return the facts that are read off labels whose classes nobody declared.
+    """Return the facts that are read off labels whose classes nobody declared, of tables, arrays, tensors and folders alike.
 
     Args:
-        classes: those that occur.
+        classes: those that occur; of numbers also those below the largest.
         counts: how many nodes hold each.
 
     >>> facts_of_classes(["no", "yes"], [30, 4])
@@ -144,6 +144,7 @@ class _Found(NamedTuple):
 
 _EACH = "nearly one text a node"
 _OTHERWISE = "numbers that are written in another way"
+_CLASSES = "classes in the schema, or pass classes=(...) in Python"
 _FEW = f"categories of fewer than {LEAST_NODES} nodes"
 
 
@@ -159,8 +160,10 @@ def _found(assumed: Sequence[str], feature_names: Sequence[str]) -> Iterator[_Fo
             remedy = f"{WRITTEN if written else ''}Declare its categories in the schema{how}, or {leave_out(column)}."
             yield _Found("categories", column, _OTHERWISE if written else _EACH if prefix == TEXTS else _FEW, remedy)
         elif fact == NAMES:
-            remedy = 'Choose another label, declare classes in the schema, or target = "number" there.'
+            remedy = f'Choose another label, declare {_CLASSES}, or target = "number" there.'
             yield _Found("classes", None, _EACH, remedy)
         elif fact == RARE_CLASSES:
-            remedy = f"Declare classes in the schema, with classes_from_data = true {marked}."
+            remedy = (
+                f"Declare {_CLASSES}; {marked}, with classes_from_data = true, or assumed_public=('classes',) in Python."
+            )
             yield _Found("classes", None, _FEW.replace("categories", "classes"), remedy)
