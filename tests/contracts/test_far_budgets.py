@@ -9,7 +9,7 @@ from sfumato.catalog import method_named
 from sfumato.errors import InputError, SfumatoError
 from sfumato.graph.facts import PublicFacts
 from sfumato.privacy import accounting
-from sfumato.privacy.events import event_from_dict
+from sfumato.privacy.events import GaussianEvent, LaplaceEvent, event_from_dict
 from sfumato.verify.epsilon import epsilon_bracket
 
 EDGE, NODE = sf.EdgeLevel(directed=False), sf.NodeLevel(max_out_degree=5)
@@ -112,3 +112,21 @@ def steps(terms, sampling_prob, noise_multiplier, count, relation):
 )  # fmt: skip
 def test_the_accountant_of_the_library_is_confirmed_where_losses_are_rare_and_large(events, delta):
     assert agreed(events, accounting.epsilon([event_from_dict(event) for event in events], delta), delta)
+
+
+@pytest.mark.parametrize("name", ["gap", "progap", "linear", "label-messages", "dpgnn", "dpar", "piloted-messages"])
+@pytest.mark.parametrize("unit", [EDGE, NODE, REMOVED], ids=lambda unit: unit.describe()[:40])
+def test_noise_that_no_sampler_draws_is_refused_with_the_plan(name, unit):
+    """The rule reads events, so it holds for plans of any origin."""
+    method = method_named(name)
+    method.check_noise([GaussianEvent(1.0, 3), LaplaceEvent(2.0)], unit)
+    for event in (GaussianEvent(2.0**-21), GaussianEvent(2.0**21), LaplaceEvent(2.0**-21), LaplaceEvent(2.0**21)):
+        with pytest.raises(InputError, match="a noise multiplier (below|of at least) .* noise cannot be drawn"):
+            method.check_noise([event], unit)
+
+
+@pytest.mark.parametrize("name", ["gap", "progap"])
+@pytest.mark.parametrize("epsilon", [1e-6, 1e-7, 1e-9])
+def test_hops_whose_noise_is_too_large_are_refused_by_calibration(name, epsilon):
+    with pytest.raises(InputError, match="Raise epsilon or delta: more noise cannot be drawn"):
+        method_named(name).calibrate(sf.Budget(epsilon, 1e-9), EDGE, facts(EDGE))

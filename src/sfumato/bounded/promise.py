@@ -39,14 +39,12 @@ from numpy.typing import NDArray
 
 from sfumato._validate import check_real, fail
 from sfumato.errors import InputError, UnsupportedUnitError
-from sfumato.noise.gaussian import rounded_gaussian
+from sfumato.noise.gaussian import MOST_STDDEV, rounded_gaussian
 from sfumato.noise.keys import Key, derive_key, operand_mac
 from sfumato.privacy.units import NodeLevel, Unit
 
 GRID = 2**26
 """Steps of a copy of weight 1."""
-MOST_STDDEV = 2.0**36
-"""Standard deviations of noise in steps stay below this."""
 _LOAD, _MOST_SLACK = 2**40, 0.5
 Floats = NDArray[np.float64]
 Steps = NDArray[np.int64]

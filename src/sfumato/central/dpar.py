@@ -25,6 +25,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sfumato._validate import check_choice, check_int, check_real, fail
+from sfumato.bounded.appr_release import STEPS
 from sfumato.bounded.gradients import PrivateSGD
 from sfumato.bounded.occurrences import check_occurrences, root_examples
 from sfumato.bounded.pagerank import Walk
@@ -183,6 +184,10 @@ class DPAR(CuratorMethod):
         """
         if not graph.num_features:
             raise InputError("Expected a graph with features, got no column. Give features, or use label-messages.")
+
+    def grid_steps(self, unit: Unit) -> float:
+        """Return the steps of a row of PageRank, by the larger of its two sensitivities; no ``unit`` changes them."""
+        return STEPS * max(self.top_k, math.sqrt(2))
 
     def rows(self, public: PublicFacts) -> Rows:
         """Return the rows by their public numbers; ``public`` has the number of training nodes."""

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from sfumato.method.contract import Planned
     from sfumato.noise.coins import SecretWords
     from sfumato.privacy.events import Event
+    from sfumato.privacy.units import Unit
 
 _MOST_EPSILON = 500
 
@@ -70,8 +71,12 @@ class LapGraph(PerturbedTopology):
         """Describe the noisy bits of all pairs; ``noise_multiplier`` is 1 / epsilon."""
         return Release(EDGES, PureEvent(1 / noise_multiplier), (None, 2), 0)
 
-    def check_noise(self, events: Sequence[Event]) -> None:
-        """Refuse an epsilon above 500, where noise would be too small for the grid of bits; ``events`` are those of a plan.
+    def check_noise(self, events: Sequence[Event], unit: Unit) -> None:
+        """Refuse an epsilon above 500, where noise would be too small for the grid of bits.
+
+        Args:
+            events: those of a plan.
+            unit: its unit.
 
         Raises:
             InputError: epsilon is above 500.

@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from sfumato._validate import check_int, check_real, fail
-from sfumato.bounded.promise import GRID, MOST_STDDEV, promised_sensitivity, rounding_slack
+from sfumato.bounded.promise import GRID, promised_sensitivity, rounding_slack
 from sfumato.central._learning import train, train_charged
 from sfumato.central._rows import Matrix, centered_rows
 from sfumato.central.arrivals import softmax
@@ -73,6 +73,7 @@ from sfumato.central.promised_releases import (
 )
 from sfumato.errors import InputError
 from sfumato.graph.bounds import most_arcs
+from sfumato.noise.gaussian import MOST_STDDEV
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod

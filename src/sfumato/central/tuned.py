@@ -217,8 +217,8 @@ class Tuned(CuratorMethod):
         for candidate in self.candidates:
             candidate.check(graph)
 
-    def check_noise(self, events: Sequence[Event]) -> None:
-        """Refuse the one event of a plan if a candidate cannot draw the noise that ``events`` holds for it.
+    def check_noise(self, events: Sequence[Event], unit: Unit) -> None:
+        """Refuse the one event of a plan if a candidate cannot draw the noise that ``events`` holds for it under a ``unit``.
 
         Raises:
             InputError: there is such noise.
@@ -226,7 +226,7 @@ class Tuned(CuratorMethod):
         for event in events:
             assert isinstance(event, SelectionEvent)
             for candidate, trial in zip(self.candidates, event.candidates, strict=True):
-                candidate.check_noise(trial)
+                candidate.check_noise(trial, unit)
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """Charge the selection, then run all trials and show nothing of them.

@@ -156,8 +156,8 @@ class Method(Listed):
         """Return what :meth:`calibrate` gives for the budget, unit and public facts of a ``plan`` of this method."""
         return self.calibrate(plan.budget, plan.unit, plan.public)
 
-    def check_noise(self, events: Sequence[Event]) -> None:
-        """Refuse the ``events`` of a plan if their noise cannot be drawn; calibration tries noise far from the answer."""
+    def check_noise(self, events: Sequence[Event], unit: Unit) -> None:
+        """Refuse ``events`` of a plan under a ``unit`` if their noise cannot be drawn; calibration tries noise far from it."""
         return
 
     def inductive(self, origin: Origin) -> Method:

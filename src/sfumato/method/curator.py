@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sfumato._validate import fail
-from sfumato.errors import UnsupportedUnitError
+from sfumato.bounded.kernels import UNIT
+from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.method.checks import check_asked, check_target
 from sfumato.method.contract import Method
 from sfumato.method.derived import derived
 from sfumato.method.plan import Plan
 from sfumato.noise.exact import round_up
+from sfumato.noise.gaussian import LEAST_STDDEV, MOST_STDDEV
 from sfumato.privacy import accounting
 from sfumato.privacy.calibration import (
     LEAST_PURE_EPSILON,
@@ -20,7 +23,7 @@ from sfumato.privacy.calibration import (
     gaussian_noise_multiplier,
     pure_cost,
 )
-from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent, RepeatedGaussianEvent
+from sfumato.privacy.events import GaussianEvent, LaplaceEvent, PoissonGaussianEvent, RepeatedGaussianEvent
 from sfumato.privacy.splitting import MOST_SGD_NOISE
 from sfumato.record.certificate import total_draws
 
@@ -39,6 +42,25 @@ _SAMPLED = (PoissonGaussianEvent, RepeatedGaussianEvent)
 @dataclass(frozen=True)
 class CuratorMethod(Method):
     """A curator method reads values before noise is added: whoever runs it is trusted with them."""
+
+    def check_noise(self, events: Sequence[Event], unit: Unit) -> None:
+        """Refuse rounded noise that the samplers do not draw, before anything is charged.
+
+        Args:
+            events: those of a plan.
+            unit: its unit.
+
+        Raises:
+            InputError: there is such noise.
+        """
+        check_drawn(events, self.grid_steps(unit))
+
+    def grid_steps(self, unit: Unit) -> float:
+        r"""Return how many steps of the grid noise of multiplier 1 has at most: those of a full row, by its sensitivity.
+
+        No sum of rows has a larger one than :math:`2 \sqrt D` under ``unit``, or 2 without a cap.
+        """
+        return UNIT * 2 * math.sqrt(getattr(unit, "max_out_degree", None) or 1)
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
         """Find the noise for a budget before any data is seen, and warn of what is implausible about the plan.
@@ -102,6 +124,34 @@ class CuratorMethod(Method):
                 )
         epsilon = accounting.epsilon([release.event for release in releases], delta)
         return derived(Plan(self, unit, budget, public, releases, epsilon, budget.delta))
+
+
+def check_drawn(events: Sequence[Event], steps: float) -> None:
+    """Refuse Gaussian and Laplace noise that the samplers of rounded noise do not draw.
+
+    Args:
+        events: of releases.
+        steps: how many steps of its grid noise of multiplier 1 has, at most; one at least.
+
+    Raises:
+        InputError: there is more noise, or less.
+
+    >>> check_drawn([GaussianEvent(2.0**30)], 64.0)
+    Traceback (most recent call last):
+    ...
+    sfumato.errors.InputError: Expected a budget that needs a noise multiplier below 1.07374e+09, got one that needs ...
+    """
+    for event in events:
+        if not isinstance(event, GaussianEvent | LaplaceEvent):
+            continue
+        noise, most = event.noise_multiplier, MOST_STDDEV / steps
+        if not LEAST_STDDEV <= noise < most:
+            ends, remedy = f"below {most:g}", "Raise epsilon or delta: more noise cannot be drawn."
+            if noise < LEAST_STDDEV:
+                ends, remedy = f"of at least {LEAST_STDDEV:g}", "Lower epsilon: less noise cannot be drawn."
+            raise InputError(
+                f"Expected a budget that needs a noise multiplier {ends}, got one that needs {noise:g}. {remedy}"
+            )
 
 
 def _pure_noise(events: Sequence[Event], cost: Fraction, budget: Budget) -> float:

@@ -74,7 +74,7 @@ class Plan(ShownPlan, Planned):
         object.__setattr__(self, "public", checks.as_read(self.method, public))
         for method in (self.method, *self.method.choices):
             checks.check_settings(method)
-        self.method.check_noise([release.event for release in self.releases])
+        self.method.check_noise([release.event for release in self.releases], self.unit)
 
     @property
     def delta_sampler(self) -> float:

@@ -17,6 +17,9 @@ from sfumato._validate import check_real
 from sfumato.noise.keys import Key, law_stream
 from sfumato.noise.rectangles import GAUSSIAN, draw
 
+LEAST_STDDEV, MOST_STDDEV = 2.0**-20, 2.0**36
+"""Standard deviations and scales of rounded noise, in steps of a grid, are from the first to below the second."""
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -43,5 +46,5 @@ def rounded_gaussian(key: Key, stddev: float, start: int, stop: int) -> NDArray[
     >>> rounded_gaussian(bytes(32), 1000.0, 0, 4)[2:].tolist() == rounded_gaussian(bytes(32), 1000.0, 2, 4).tolist()
     True
     """
-    stddev = check_real(low=2.0**-20, high=2.0**36, open_high=True, stddev=stddev)
+    stddev = check_real(low=LEAST_STDDEV, high=MOST_STDDEV, open_high=True, stddev=stddev)
     return draw(GAUSSIAN, stddev, law_stream(key, start, stop, GAUSSIAN.name, stddev.hex()), start, stop)

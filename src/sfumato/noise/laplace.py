@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from numpy.typing import NDArray
 
 from sfumato._validate import check_real
+from sfumato.noise.gaussian import LEAST_STDDEV, MOST_STDDEV
 from sfumato.noise.keys import Key, law_stream
 from sfumato.noise.rectangles import LAPLACE, draw
 
@@ -47,5 +48,5 @@ def rounded_laplace(key: Key, scale: float, start: int, stop: int) -> NDArray[np
     >>> bool((values[5:9] == rounded_laplace(bytes(32), 1000.0, 5, 9)).all())
     True
     """
-    scale = check_real(low=2.0**-20, high=2.0**36, open_high=True, scale=scale)
+    scale = check_real(low=LEAST_STDDEV, high=MOST_STDDEV, open_high=True, scale=scale)
     return draw(LAPLACE, scale, law_stream(key, start, stop, LAPLACE.name, scale.hex()), start, stop)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from decimal import ROUND_CEILING, Decimal
+from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
 from sfumato._shown import Shown
@@ -57,13 +57,17 @@ def claim_words(epsilon: float | None, delta: float | None) -> str:
 
 
 def round_up(epsilon: float) -> str:
-    """Print an epsilon with six decimals, never below its value.
+    """Print an epsilon with six decimals, or three digits where it is smaller than they tell, never below its value.
 
     >>> round_up(7.994783104)
     '7.994784'
     >>> round_up(10.0)
     '10'
+    >>> round_up(1.2341e-9)
+    '0.00000000124'
     """
+    if 0 < epsilon < 1e-6:
+        return f"{Context(prec=3, rounding=ROUND_CEILING).create_decimal_from_float(epsilon):f}"
     return f"{Decimal(epsilon).quantize(Decimal('0.000001'), ROUND_CEILING).normalize():f}"
 
 

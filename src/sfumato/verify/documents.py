@@ -41,11 +41,15 @@ def plain(text: str) -> str:
 
 
 def round_up(epsilon: float) -> str:
-    """Print an epsilon with six decimals, never below its value.
+    """Print an epsilon with six decimals, or three digits where it is smaller than they tell, never below its value.
 
     >>> round_up(7.994783104)
     '7.994784'
+    >>> round_up(1.2341e-9)
+    '0.00000000124'
     """
+    if 0 < epsilon < 1e-6:
+        return f"{Context(prec=3, rounding=ROUND_CEILING).create_decimal_from_float(epsilon):f}"
     return f"{Decimal(epsilon).quantize(Decimal('0.000001'), context=_UPWARD).normalize(_UPWARD):f}"
 
 
