@@ -103,3 +103,14 @@ def test_tuned_and_inferred_plans_and_those_of_arrivals_too(monkeypatch, tmp_pat
         assert "Expected a plan as method" in refused(plan, monkeypatch)
     with pytest.raises(InputError, match="got another epsilon"):
         check_derived(replace(arriving, epsilon=1.0))
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda plan: pickle.loads(pickle.dumps(plan)), lambda one: one]
+)
+def test_a_plan_that_was_changed_by_force_is_derived_again(copied, monkeypatch):
+    """The mark of a derived plan belongs to one object, as it was then."""
+    plan = copied(sf.LabelMessages().calibrate(sf.Budget(2.0, 1e-6), EDGE, GRAPH.public_facts(EDGE)))
+    check_derived(plan)
+    object.__setattr__(plan, "epsilon", 0.1)
+    assert "another epsilon" in refused(plan, monkeypatch)

@@ -7,7 +7,9 @@ something else than it says, and only the verifier would find out.
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Protocol, TypeVar
+import weakref
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sfumato.errors import InputError, SfumatoWarning
 from sfumato.privacy.promises import warn
@@ -17,7 +19,8 @@ if TYPE_CHECKING:
     from sfumato.privacy.promises import Caveat
     from sfumato.privacy.units import Unit
 
-_MARK = "_derived"
+_MARKED: dict[int, tuple[weakref.ref[Any], tuple[Any, ...]]] = {}
+"""By its id, a plan that was derived, with the values of its fields then."""
 
 
 class _Plan(Protocol):
@@ -35,7 +38,7 @@ _P = TypeVar("_P", bound=_Plan)
 def derived(plan: _P) -> _P:
     """Return a plan that was just calibrated, marked as such, after its caveats were given to Python's warnings.
 
-    The mark belongs to this very object: ``dataclasses.replace`` makes another one without it.
+    The mark belongs to this very object: ``dataclasses.replace``, copies and pickles make another one without it.
     """
     warn(plan.caveats)
     return marked(plan)
@@ -43,8 +46,18 @@ def derived(plan: _P) -> _P:
 
 def marked(plan: _P) -> _P:
     """Return the plan, which a fit takes as it is from now on; tests forge plans with it."""
-    object.__setattr__(plan, _MARK, True)
+    key = id(plan)
+    _MARKED[key] = (weakref.ref(plan, lambda _: _MARKED.pop(key, None)), _values(plan))
     return plan
+
+
+def _values(plan: Any) -> tuple[Any, ...]:
+    return tuple(getattr(plan, one.name) for one in fields(plan))
+
+
+def _is_marked(plan: Any) -> bool:
+    owner, values = _MARKED.get(id(plan), (lambda: None, ()))
+    return owner() is plan and all(one is other for one, other in zip(values, _values(plan), strict=True))
 
 
 def check_derived(plan: _Plan) -> None:
@@ -65,7 +78,7 @@ def check_derived(plan: _Plan) -> None:
     Traceback (most recent call last):
     sfumato.errors.InputError: Expected a plan as method 'linear' calibrates it under unit node, got another epsilon: ...
     """
-    if getattr(plan, _MARK, False):
+    if _is_marked(plan):
         return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SfumatoWarning)
