@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from sfumato.graph.graph import Graph
 
 _WRITABLE = object()
+_IMMUTABLE = (bytes, int, float, bool, str, tuple)
+"""Types of what may stand behind an array, or in place of one; any other owner, such as a file or a tensor, can be written to."""
 
 
 def checked_again(graph: Graph) -> Graph:
     """Return the same graph, of which everything that may have been written to since it was built passed its checks again.
 
-    Arrays that nobody can write to, such as those of a stored graph, passed when it was built.
+    Arrays that nobody can write to passed when it was built. Those of a stored graph are read from its file, which can change.
 
     Args:
         graph: any graph; with its newcomers, those that it arrived after.
@@ -65,7 +67,7 @@ def _fixed(value: Any) -> bool:
         if value.flags.writeable:
             return False
         value = value.base
-    return True
+    return value is None or type(value) in _IMMUTABLE
 
 
 def _small(numbers: np.ndarray) -> bool:
