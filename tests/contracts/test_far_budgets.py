@@ -121,7 +121,7 @@ def test_noise_that_no_sampler_draws_is_refused_with_the_plan(name, unit):
     method = method_named(name)
     method.check_noise([GaussianEvent(1.0, 3), LaplaceEvent(2.0)], unit)
     for event in (GaussianEvent(2.0**-21), GaussianEvent(2.0**21), LaplaceEvent(2.0**-21), LaplaceEvent(2.0**21)):
-        with pytest.raises(InputError, match="a noise multiplier (below|of at least) .* noise cannot be drawn"):
+        with pytest.raises(InputError, match=r"a noise multiplier (below|of at least) .* noise cannot be drawn"):
             method.check_noise([event], unit)
 
 

@@ -73,11 +73,11 @@ from sfumato.central.promised_releases import (
 )
 from sfumato.errors import InputError
 from sfumato.graph.bounds import most_arcs
-from sfumato.noise.gaussian import MOST_STDDEV
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
 from sfumato.nn.weights import load_weights, network_arrays, num_parameters
+from sfumato.noise.gaussian import MOST_STDDEV
 from sfumato.privacy.events import PoissonGaussianEvent
 from sfumato.privacy.splitting import MOST_SGD_NOISE
 from sfumato.record.ledger import OWN, Release

@@ -80,9 +80,10 @@ class Graph(ShownGraph, FeaturesHeld):
     ``max_degree`` bounds the out-arcs and the in-arcs of every node, ``mean_degree`` is an estimate: both are public
     promises, at most the number of nodes. ``degree_bounds`` bounds the out-arcs and the in-arcs of each single node, int64
     [num_nodes], and is public; None if nothing of the kind is. ``assumed_public`` names what was read from the data although a
-    schema could have declared it; classes that are not given are numbered from the labels and listed there, and where fewer than
-    10 nodes hold one of them, methods that protect labels refuse the graph. ``merged`` counts what construction merged or removed; ``outside`` counts, by column, values beyond the schema, which were clipped or taken as
-    missing. Both are private, for evaluation only.
+    schema could have declared it; classes that are not given are numbered from the labels and listed there, and where fewer
+    than 10 nodes hold one of them, methods that protect labels refuse the graph. ``merged`` counts what construction merged or
+    removed; ``outside`` counts, by column, values beyond the schema, which were clipped or taken as missing. Both are private,
+    for evaluation only.
 
     Raises:
         DataError: a shape is wrong, an index is out of range, a value is not finite, an arc or id is repeated, a label is

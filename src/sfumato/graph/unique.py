@@ -163,7 +163,5 @@ def _found(assumed: Sequence[str], feature_names: Sequence[str]) -> Iterator[_Fo
             remedy = f'Choose another label, declare {_CLASSES}, or target = "number" there.'
             yield _Found("classes", None, _EACH, remedy)
         elif fact == RARE_CLASSES:
-            remedy = (
-                f"Declare {_CLASSES}; {marked}, with classes_from_data = true, or assumed_public=('classes',) in Python."
-            )
+            remedy = f"Declare {_CLASSES}; {marked}, with classes_from_data = true, or assumed_public=('classes',) in Python."
             yield _Found("classes", None, _FEW.replace("categories", "classes"), remedy)
