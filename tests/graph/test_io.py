@@ -199,7 +199,8 @@ def test_errors_teach_in_one_line(read, change, message):
     ("schema", "message"),
     [
         ({"classes": [1999]}, "'year' to hold some of the classes 1999, got none"),
-        ({"columns": {"dorm": {"min": 0}}}, "'dorm' to hold a number from 0, but the row of node 'ann' does not"),
+        ({"columns": {"dorm": {"min": 0}}}, "'dorm' to hold a number, but the row of node 'ann' does not"),
+        ({"columns": {"dorm": {"min": -5, "max": 5}}}, "'dorm' to hold a number, but the row of node 'ann' does not"),
         ({"columns": {"zip": {}}}, "column 'zip' of the schema, got the columns id"),
         ({"columns": {"year": {}}}, r"'year' is read as id, label, role or text. Remove \[columns.year\]"),
         ({"num_features": 4}, "num_features=4 columns after encoding, got another"),

@@ -162,7 +162,7 @@ def _encoded(
     """The numbers of a column or the codes of its categories, -1 for none; rows without a value; how many are undeclared."""
     name, declared, categories = part
     if categories is None:
-        written = _numbers(name, columns[name], declared, ids)
+        written = _numbers(name, columns[name], ids)
         missing = np.isnan(written)
         values = np.where(missing, (declared or Column()).default, written)
         clipped = declared.clip(values) if declared else values
@@ -271,11 +271,11 @@ def _seen(
     return seen, (CATEGORIES, RARE, TEXTS)[standing(seen, [counts[one] for one in seen])]
 
 
-def _numbers(name: str, column: pa.ChunkedArray, declared: Column | None, ids: np.ndarray) -> np.ndarray:
+def _numbers(name: str, column: pa.ChunkedArray, ids: np.ndarray) -> np.ndarray:
     """The number of every row, float64: NaN where none is; infinite ones stay."""
     values = numbers(column)
     if values is None:
-        raise contradiction(name, ids[no_number(column)], (declared or Column()).describe())
+        raise contradiction(name, ids[no_number(column)], "a number")
     return values
 
 

@@ -59,8 +59,8 @@ class Column:
     Raises:
         SchemaError: there are categories beside a range, the range is empty, or no categories are ``from_data``.
 
-    >>> Column(min=0, max=120).describe()
-    'a number from 0 to 120'
+    >>> Column(min=0, max=120)
+    Column(categories=None, min=0, max=120, from_data=False)
     """
 
     categories: tuple[str, ...] | None = None
@@ -90,13 +90,6 @@ class Column:
         if self.min is not None and self.max is not None:
             return self.min + (self.max - self.min) / 2
         return float(self.clip(np.zeros(())))
-
-    def describe(self) -> str:
-        """Say in words which values the column may hold."""
-        if self.categories is not None:
-            return "one of " + ", ".join(self.categories)
-        bounds = [f"{word} {value:g}" for word, value in (("from", self.min), ("to", self.max)) if value is not None]
-        return " ".join(["a number", *bounds])
 
     def clip(self, values: np.ndarray) -> np.ndarray:
         """Move numbers outside the range to its nearer end.
