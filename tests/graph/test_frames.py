@@ -77,7 +77,7 @@ def test_matrices_hold_arcs_where_entries_differ_from_zero(kind):
     matrix = kind(np.array([[0, 1, 0], [0, 0, 1], [0, 0, 0]]))
     graph = from_scipy(matrix, np.eye(3), [0, 1, 0], directed=True)
     assert (graph.indptr.tolist(), graph.indices.tolist()) == ([0, 1, 2, 2], [1, 2])
-    assert graph.assumed_public == ("num_features", "classes")
+    assert graph.assumed_public == ("num_features", "classes", "rare classes")
     with pytest.raises(DataError, match="reverse"):
         from_scipy(matrix, directed=False)
 

@@ -76,7 +76,7 @@ class LapGraph(PerturbedTopology):
 
         Args:
             events: those of a plan.
-            unit: its unit.
+            unit: the unit of this plan.
 
         Raises:
             InputError: epsilon is above 500.

@@ -102,7 +102,7 @@ def from_pyg(
         x=x,
         y=None if kind else y[:, 0] if y is not None and y.ndim == 2 else y,
         targets=Targets(kind, y, limits=target_range) if kind else None,
-        classes=tuple(classes),
+        classes=classes,
         roles=_tensors.roles(data, num_nodes),
         name=name,
         assumed_public=() if x is None else ("num_features",),

@@ -48,7 +48,7 @@ class CuratorMethod(Method):
 
         Args:
             events: those of a plan.
-            unit: its unit.
+            unit: the unit of this plan.
 
         Raises:
             InputError: there is such noise.
@@ -60,7 +60,7 @@ class CuratorMethod(Method):
 
         No sum of rows has a larger one than :math:`2 \sqrt D` under ``unit``, or 2 without a cap.
         """
-        return UNIT * 2 * math.sqrt(getattr(unit, "max_out_degree", None) or 1)
+        return UNIT * 2 * math.sqrt(unit.max_out_degree or 1)
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
         """Find the noise for a budget before any data is seen, and warn of what is implausible about the plan.
@@ -130,7 +130,7 @@ def check_drawn(events: Sequence[Event], steps: float) -> None:
     """Refuse Gaussian and Laplace noise that the samplers of rounded noise do not draw.
 
     Args:
-        events: of releases.
+        events: those of all releases.
         steps: how many steps of its grid noise of multiplier 1 has, at most; one at least.
 
     Raises:
