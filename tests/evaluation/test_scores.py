@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import DataError
-from sfumato.evaluation.scores import Summary, check_scorable, graph_gain_recovered, majority_share, score
+from sfumato.evaluation.scores import SCORES, Summary, check_scorable, graph_gain_recovered, majority_share, score
 from sfumato.graph.graph import Graph
 
 
@@ -20,6 +20,9 @@ class Says:
 
     def predict(self, graph):
         return np.array(self.classes)
+
+    def predict_proba(self, graph):
+        return 0.8 * np.eye(2)[list(self.classes)] + 0.1
 
 
 def test_the_interval_is_students_with_one_degree_of_freedom_less():
@@ -44,9 +47,12 @@ def test_the_interval_of_a_share_stays_between_0_and_1(values):
 
 def test_scores_read_labeled_test_nodes_alone():
     graph = path_of_four([0, 1, 0, 1], [0, 2, 2, 2])
-    accuracy, macro_f1 = score(Says(1, 1, 0, 0), graph).values()
-    assert accuracy == pytest.approx(2 / 3)
-    assert macro_f1 == pytest.approx(2 / 3)
+    found = score(Says(1, 1, 0, 0), graph)
+    assert tuple(found) == SCORES["class"]
+    assert found["accuracy"] == pytest.approx(2 / 3)
+    assert found["macro_f1"] == pytest.approx(2 / 3)
+    assert found["balanced_accuracy"] == pytest.approx(0.75)
+    assert found["log_loss"] == pytest.approx(-(2 * np.log(0.9) + np.log(0.1)) / 3)
     assert score(Says(1, 1, 0, 0), path_of_four([0, 1, -1, -1], [0, 2, 2, 2]))["accuracy"] == 1
     assert score(Says(0, 1, 0, 0), path_of_four([0, 1, 0, 1], [0, 0, 1, 2]))["accuracy"] == 0
 

@@ -2,10 +2,17 @@
 
 import numpy as np
 import pytest
-from sklearn.metrics import accuracy_score, f1_score
+from sklearn.metrics import (
+    accuracy_score,
+    average_precision_score,
+    balanced_accuracy_score,
+    f1_score,
+    log_loss,
+    roc_auc_score,
+)
 
 from sfumato.errors import InputError
-from sfumato.nn.metrics import accuracy, macro_f1
+from sfumato.nn.metrics import accuracy, class_scores, macro_f1
 
 
 def test_four_nodes():
@@ -24,6 +31,38 @@ def test_scores_match_scikit_learn(seed, num_classes):
     known = y >= 0
     assert accuracy(y, predicted) == pytest.approx(accuracy_score(y[known], predicted[known]))
     assert macro_f1(y, predicted, num_classes) == pytest.approx(f1_score(y[known], predicted[known], average="macro"))
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("num_classes", [2, 4])
+def test_scores_of_probabilities_match_scikit_learn(seed, num_classes):
+    """Probabilities are rounded, so that many are equal."""
+    rng = np.random.default_rng(seed)
+    y = np.append(rng.integers(-1, num_classes, 80), range(num_classes))
+    chances = np.maximum(rng.dirichlet(np.full(num_classes, 0.7), len(y)).round(1), 1e-3)
+    chances /= chances.sum(axis=1, keepdims=True)
+    found, known = class_scores(y, chances), y >= 0
+    y, chances = y[known], chances[known]
+    each = [(y == label, chances[:, label]) for label in range(num_classes)]
+    assert found["balanced_accuracy"] == pytest.approx(balanced_accuracy_score(y, chances.argmax(axis=1)))
+    assert found["roc_auc"] == pytest.approx(np.mean([roc_auc_score(*one) for one in each]))
+    assert found["average_precision"] == pytest.approx(np.mean([average_precision_score(*one) for one in each]))
+    assert found["log_loss"] == pytest.approx(log_loss(y, chances))
+    assert found["brier"] == pytest.approx(np.square(chances - np.eye(num_classes)[y]).sum(axis=1).mean())
+
+
+def test_the_calibration_error_is_that_of_the_told_class():
+    generator = np.random.default_rng(0)
+    chances = np.column_stack([np.full(30_000, 0.3), np.full(30_000, 0.7)])
+    y = (generator.random(30_000) < 0.5).astype(np.int64)
+    assert class_scores(y, chances)["calibration_error"] == pytest.approx(0.2, abs=0.01)
+    y = (generator.random(30_000) < 0.7).astype(np.int64)
+    assert class_scores(y, chances)["calibration_error"] < 0.02
+
+
+def test_one_class_alone_has_no_order():
+    found = class_scores(np.array([0, 0]), np.array([[0.6, 0.4], [0.2, 0.8]]))
+    assert (found["roc_auc"], found["average_precision"], found["balanced_accuracy"]) == (0.5, 1.0, 0.5)
 
 
 def test_missing_labels_do_not_count():

@@ -54,17 +54,20 @@ def show(result: dict[str, Any], evaluation: Evaluation, out: Path) -> None:
     from rich.table import Table
 
     from sfumato.evaluation.controls import titles
-    from sfumato.evaluation.scores import TITLES
+    from sfumato.evaluation.scores import IN_TABLES, TITLES
 
     outcome = evaluation.outcome
-    columns = [TITLES[name] for name in outcome.scores]
+    names = [name for name in outcome.scores if name in IN_TABLES]
+    columns = [TITLES[name] for name in names]
     title = f"{result['dataset']} ({outcome.score.seeds} seed(s))"
     table = Table("", f"test {columns[0]}", *columns[1:], box=box.SIMPLE_HEAD, title=title)
-    shown = {name: (title, evaluation.controls.get(name)) for name, title in titles(result["method"], result).items()}
-    rows = (*list(shown.values())[:-1], (f"{result['method']} (unit {result['unit']})", outcome), shown["ceiling"])
+    beside = {name: (title, evaluation.controls.get(name)) for name, title in titles(result["method"], result).items()}
+    rows = (*list(beside.values())[:-1], (f"{result['method']} (unit {result['unit']})", outcome), beside["ceiling"])
     for title, row in rows:
         if row is not None:
-            table.add_row(title, *(_cell(name, one) for name, one in row.scores.items()))
+            first, *others = names
+            means = (shown(name, row.scores[name].mean) for name in others)
+            table.add_row(title, _cell(first, row.scores[first]), *means)
     console = plain_console()
     console.print(table)
     if evaluation.controls:

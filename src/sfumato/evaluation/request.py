@@ -13,9 +13,17 @@ from typing import TYPE_CHECKING, Any, cast
 from sfumato.catalog import WORDS, words_under
 from sfumato.errors import InputError, SfumatoError, UnsupportedTargetError, UnsupportedUnitError
 from sfumato.evaluation.controls import controls, names, repeats
-from sfumato.evaluation.scores import SCORES, Summary, check_scorable, graph_gain_recovered, score, target_kind
+from sfumato.evaluation.scores import (
+    SCORES,
+    UNBOUNDED,
+    Summary,
+    check_scorable,
+    graph_gain_recovered,
+    score,
+    target_kind,
+)
 from sfumato.graph.declared import with_public_degrees
-from sfumato.graph.targets import CLASS, NUMBER
+from sfumato.graph.targets import CLASS
 from sfumato.privacy.units import Declared, Unit, class_for, unit_named
 
 if TYPE_CHECKING:
@@ -199,7 +207,7 @@ class Prepared:
             scores.append(score(fitted, split))
         assert first is not None
         kind = target_kind(self.graph)
-        found = {name: Summary.of([one[name] for one in scores], share=kind != NUMBER) for name in SCORES[kind]}
+        found = {name: Summary.of([one[name] for one in scores], share=name not in UNBOUNDED) for name in SCORES[kind]}
         return Outcome(first, found, seconds)
 
     def _beside(self, own: Outcome, report: Progress | None) -> tuple[dict[str, Outcome], tuple[str, ...]]:

@@ -16,14 +16,23 @@ from numpy.typing import NDArray
 from sfumato.errors import DataError
 from sfumato.graph.facts import labeled_mask
 from sfumato.graph.targets import CLASS, MULTILABEL, NUMBER
-from sfumato.nn.metrics import accuracy, label_scores, macro_f1, number_scores
+from sfumato.nn.metrics import accuracy, class_scores, label_scores, macro_f1, number_scores
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph
 
 
 SCORES = {
-    CLASS: ("accuracy", "macro_f1"),
+    CLASS: (
+        "accuracy",
+        "macro_f1",
+        "balanced_accuracy",
+        "roc_auc",
+        "average_precision",
+        "log_loss",
+        "brier",
+        "calibration_error",
+    ),
     MULTILABEL: ("micro_f1", "macro_f1", "roc_auc"),
     NUMBER: ("r2", "mae", "rmse"),
 }
@@ -31,11 +40,16 @@ SCORES = {
 
 TITLES = {
     "accuracy": "accuracy", "macro_f1": "macro-F1", "micro_f1": "micro-F1", "roc_auc": "ROC-AUC", "r2": "R2", "mae": "MAE",
-    "rmse": "RMSE",
+    "rmse": "RMSE", "balanced_accuracy": "balanced accuracy", "average_precision": "average precision", "log_loss": "log-loss",
+    "brier": "Brier score", "calibration_error": "calibration error",
 }  # fmt: skip
 """How tables call each score."""
-ERRORS = ("mae", "rmse")
-"""Scores in units of the number that is learned; the others are shares, of which R2 may be negative."""
+IN_TABLES = ("accuracy", "macro_f1", "micro_f1", "roc_auc", "log_loss", *SCORES[NUMBER])
+"""Those that a table in the terminal has room for."""
+ERRORS = ("mae", "rmse", "log_loss", "brier")
+"""Scores that are no shares; the others are, of which R2 may be negative."""
+UNBOUNDED = (*ERRORS, "r2")
+"""Scores whose intervals do not end at 0 and 1."""
 
 
 class Predictor(Protocol):
@@ -106,6 +120,7 @@ def score(fitted: Predictor, graph: Graph) -> dict[str, float]:
     return {
         "accuracy": accuracy(graph.y[test], predicted),
         "macro_f1": macro_f1(graph.y[test], predicted, graph.num_classes),
+        **class_scores(graph.y[test], fitted.predict_proba(graph)[test]),
     }
 
 
