@@ -69,14 +69,19 @@ def test_odd_data_gives_a_valid_run_and_finite_predictions(odd, unit, tmp_path):
 
 @pytest.mark.parametrize("unit", [EDGE, NODE])
 def test_rows_are_the_same_however_features_are_stored(unit, fixed_key):
-    """Sparse, and sparse with an entry in two parts: its norm, by which gradients are clipped, is that of the sum."""
+    """Sparse, and sparse with an entry in two parts: its norm, by which gradients are clipped, is that of the sum.
+
+    In one hop: what a second one sends is rounded differently, and the noise of another operand is another.
+    """
     graph = small()
     canonical = sp.csr_matrix(graph.x)
     parts = sp.csr_matrix(
         (np.repeat(canonical.data / 2, 2), np.repeat(canonical.indices, 2), 2 * canonical.indptr), shape=graph.x.shape
     )
     assert not parts.has_canonical_format
-    dense, *others = (fit(replace(graph, x=x), unit).predict_proba(graph) for x in (graph.x, canonical, parts))
+    dense, *others = (
+        fit(replace(graph, x=x), unit, num_hops=1).predict_proba(graph) for x in (graph.x, canonical, parts)
+    )
     for scores in others:
         np.testing.assert_allclose(scores, dense, atol=1e-4)
     inputs = beside(np.ones((80, 3)), centered_rows(replace(graph, x=parts), {}))

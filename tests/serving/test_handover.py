@@ -52,7 +52,8 @@ def fitted_runs(graph):
     runs = {"gap": fit(sf.GAP(epochs=2)), "gap-encoder": fit(sf.GAP(epochs=2, encoder=False, num_hops=3))}
     for two, run in (("two", labels), ("one", one_hop)):
         generator = np.random.default_rng(0)
-        head = {"head.weight": generator.normal(size=(3, 9)), "head.bias": generator.normal(size=3)}
+        head = {"head.weight": generator.normal(size=(3, 13)), "head.bias": generator.normal(size=3)}
+        head |= {"class.shares": np.array([0.7, 0.2, 0.1])}
         head |= {"later.weight": np.array([0.5])} if two == "two" else {}
         for kind, weights in kinds.items():
             alone = {f"prior.{name}": array for name, array in weights.items()}

@@ -59,7 +59,9 @@ def test_label_messages_on_each_graph_free_model(graph, fit, runtime, tmp_path, 
     kinds = {next(iter(one)).partition(".")[0]: one for one in met}
     assert set(kinds) == {"network", "linear", "trees"}
     generator = np.random.default_rng(0)
-    head = {"head.weight": generator.normal(size=(3, 9)), "head.bias": generator.normal(size=3)}
+    head = {"head.weight": generator.normal(size=(3, 13)), "head.bias": generator.normal(size=3)}
+    head["head.weight"][:, 9] *= 0.001  # reads the root of the number of messages, which hubs have many of
+    head |= {"class.shares": np.array([0.7, 0.2, 0.1])}
     head |= {"later.weight": np.array([0.5])} if hops == 2 else {}
     for kind, weights in kinds.items():
         alone = {f"prior.{name}": array for name, array in weights.items()}

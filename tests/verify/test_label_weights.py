@@ -49,3 +49,10 @@ def test_columns_that_are_none_are_named(feature):
 @pytest.mark.parametrize(("weight", "valid"), [(0.25, True), (0.0, True), (0.3, False), (1e30, False), (-1.0, False)])
 def test_a_weight_is_one_of_the_candidates(weight, valid):
     assert (not list(LabelMessages().weight_faults({}, {"later.weight": Held([weight])}))) == valid
+
+
+@pytest.mark.parametrize(
+    ("shares", "valid"), [([0.9, 0.1], True), ([1.0, 0.0], False), ([0.5, 0.4], False), ([np.nan, 0.5], False)]
+)
+def test_shares_of_classes_are_shares(shares, valid):
+    assert (not list(LabelMessages().weight_faults({}, {"class.shares": Held(shares)}))) == valid

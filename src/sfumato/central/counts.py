@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 NAME = "aggregate/1"
 WEIGHTS = (0.25, 0.0, 0.125, 0.5, 1.0)
 """Candidates for w; the first is taken where there are no validation labels."""
-_WEIGHT = "later.weight"
+_WEIGHT, _SHARES = "later.weight", "class.shares"
 
 
 def counts_release(unit: Unit, public: PublicFacts, hops: int, noise_multiplier: float) -> Release:
@@ -103,23 +103,65 @@ def one_hot(graph: Graph, num_classes: int) -> tuple[NDArray[np.float32], NDArra
 
 
 def count_inputs(
-    plan: Planned, counts: NDArray[np.int64], own: NDArray[np.float32], weight: float
+    plan: Planned,
+    counts: NDArray[np.int64],
+    own: NDArray[np.float32],
+    weight: float,
+    shares: NDArray[np.float32] | None,
 ) -> NDArray[np.float32]:
-    """Return what the head reads: S + w T in units of the noise of S, its direction shrunk by noise, and log probabilities.
+    r"""Return what the head reads of each node's row and of its class probabilities without messages.
+
+    With :math:`M = S + w T`, its row sums m, the shares :math:`\pi` of the classes and the noise's standard deviation
+    :math:`\sigma` of an entry of M, these are the surplus over the shares, :math:`R = M - m \pi`, in units of the noise of S; its
+    direction, shrunk by noise; the logarithm of the rate of each class over its share, which :math:`a = 2 + 2 \sigma^2` messages
+    in proportion to the shares smooth; the root of m; and the logarithms of ``own``. Around the shares, and not around equal
+    counts, a class of few nodes is seen: one of its messages is more than is expected.
+
+    Shapes: float32 [num_nodes, 4 num_classes + 1], or [num_nodes, 3 num_classes] without shares.
 
     Args:
         plan: has the release, unless there is no privacy.
         counts: S, or S and T, int64 [num_nodes, num_classes or twice that].
         own: class probabilities of the graph-free model, [num_nodes, num_classes].
         weight: w, how much T counts beside S.
+        shares: those of the classes among the known nodes, :func:`class_shares`; None in runs that were saved without
+            them, whose heads read surpluses over equal counts and no rates.
     """
     classes, noise = own.shape[1], float(_scale(plan)) * np.sqrt(2)
-    sums = counts[:, :classes] / UNIT
+    messages = counts[:, :classes] / UNIT
     if counts.shape[1] > classes:
-        sums += weight * (counts[:, classes:] / UNIT)
-    sums -= sums.mean(axis=1, keepdims=True)
-    direction = directions(sums, noise * np.sqrt(1 + weight**2))
-    return np.hstack([sums / (noise or 1.0), direction, np.log(own)]).astype(np.float32)
+        messages += weight * (counts[:, classes:] / UNIT)
+    total, stddev = messages.sum(axis=1, keepdims=True), noise * np.sqrt(1 + weight**2)
+    center = np.full(classes, 1 / classes) if shares is None else shares.astype(np.float64)
+    surplus = messages - total * center
+    parts = [surplus / (noise or 1.0), directions(surplus, stddev)]
+    if shares is not None:
+        prior, there = smoothing(stddev), np.maximum(total, 0)
+        rates = (np.maximum(messages, 0) + prior * center) / (there + prior)
+        parts += [np.log(rates / center), np.sqrt(there)]
+    return np.hstack([*parts, np.log(own)]).astype(np.float32)
+
+
+def smoothing(noise_stddev: float) -> float:
+    """Return a, the number of messages in proportion to the shares that smooth a rate; more where noise is larger.
+
+    >>> smoothing(0.0), smoothing(2.0)
+    (2.0, 10.0)
+    """
+    return 2.0 + 2.0 * noise_stddev**2
+
+
+def class_shares(rows: NDArray[np.float32], known: NDArray[np.bool_]) -> NDArray[np.float32]:
+    """Return the share of each class among the known nodes, each class counted once more, so that none is 0.
+
+    Args:
+        rows: one-hot labels of the known nodes, [num_nodes, num_classes].
+        known: which nodes these are, bool [num_nodes].
+
+    >>> class_shares(np.array([[1, 0], [0, 0], [1, 0]], np.float32), np.array([True, False, True])).tolist()
+    [0.75, 0.25]
+    """
+    return ((rows[known].sum(axis=0) + 1) / (np.count_nonzero(known) + rows.shape[1])).astype(np.float32)
 
 
 def directions(sums: NDArray[np.float64], noise_stddev: float) -> NDArray[np.float64]:
@@ -151,18 +193,32 @@ def best_weight(found: dict[float, NDArray[np.float32]], labels: NDArray[np.int6
     return min(found, key=lambda weight: float(-np.log(np.maximum(found[weight][rows, labels], 1e-9)).sum()))
 
 
-def weight_array(weight: float) -> Arrays:
-    """Return a weight as it is stored among those of the model."""
-    return {_WEIGHT: np.array([weight], np.float32)}
+def reading_arrays(shares: NDArray[np.float32], weight: float | None = None) -> Arrays:
+    """Return what the head's inputs depend on, as it is stored among the weights of the model.
+
+    Args:
+        shares: those of the classes, :func:`class_shares`.
+        weight: w; None where the head reads labels alone.
+    """
+    return {_SHARES: shares} | ({} if weight is None else {_WEIGHT: np.array([weight], np.float32)})
 
 
 def stored_weight(weights: Arrays) -> float:
     """Return the weight that a model holds; 0 if it has none, as where the head reads labels alone.
 
-    >>> stored_weight(weight_array(0.5)), stored_weight({})
+    >>> stored_weight(reading_arrays(np.ones(1, np.float32), 0.5)), stored_weight({})
     (0.5, 0.0)
     """
     return float(weights[_WEIGHT][0]) if _WEIGHT in weights else 0.0
+
+
+def stored_shares(weights: Arrays) -> NDArray[np.float32] | None:
+    """Return the shares of the classes that a model holds; None in runs that were saved without them.
+
+    >>> stored_shares(reading_arrays(np.array([0.75, 0.25], np.float32))).tolist()
+    [0.75, 0.25]
+    """
+    return weights.get(_SHARES)
 
 
 def noise_scale(unit: Unit, event: Event) -> Fraction:

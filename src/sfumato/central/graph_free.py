@@ -18,7 +18,7 @@ from sfumato.errors import UnsupportedUnitError
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
-from sfumato.nn.light import Hidden, Logistic, State, train
+from sfumato.nn.light import Hidden, Logistic, State, log_loss, train
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph, PublicFacts
@@ -43,7 +43,7 @@ _PARTS = {"feature": "feature_idx", "threshold": "num_threshold", "left": "left"
 
 @dataclass(frozen=True)
 class GraphFree(CuratorMethod):
-    """The best of three models of the nodes' own features, by validation accuracy, is the floor where labels are public.
+    """The best of three models of the nodes' own features, by validation log-loss, is the floor where labels are public.
 
     * ``linear``: multinomial logistic regression, stopped early;
     * ``network``: one hidden layer with dropout;
@@ -57,7 +57,7 @@ class GraphFree(CuratorMethod):
 
     Args:
         width: number of units in the hidden layer.
-        epochs: most passes over the training nodes; training stops after 6 without a better validation accuracy.
+        epochs: most passes over the training nodes; training stops after 6 without a smaller validation log-loss.
         learning_rate: step size of Adam, in (0, 10].
 
     Errors: ``calibrate`` raises UnsupportedUnitError where features or labels are private.
@@ -105,7 +105,7 @@ class GraphFree(CuratorMethod):
         return ()
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Train the models and keep the one that predicts most validation labels right.
+        """Train the models and keep the one with the least validation log-loss.
 
         ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
         """
@@ -132,14 +132,15 @@ class GraphFree(CuratorMethod):
         return self._trained("network", public, graph, session), self._trained("linear", public, graph, session)
 
     def best(self, public: PublicFacts, graph: Graph, found: Sequence[Arrays]) -> Arrays:
-        """Return the weights, of those ``found``, that predict most validation labels right, and the first of equals.
+        """Return the weights, of those ``found``, with the least validation log-loss, and the first of equals.
 
         ``public`` and ``graph`` are those of :meth:`trained`.
         """
         y, _, val = labeled_nodes(graph)
-        known = y[val]
-        right = [int((self.apply(public, one, graph)[val].argmax(1) == known).sum()) for one in found]
-        return found[int(np.argmax(right))]
+        if not len(val):
+            return found[0]
+        losses = [log_loss(self.apply(public, one, graph)[val], y[val]) for one in found]
+        return found[int(np.argmin(losses))]
 
     def apply(self, public: PublicFacts, weights: Arrays, graph: Graph) -> NDArray[np.float32]:
         """Compute the scores of every node by the model whose ``weights`` these are, [num_nodes, num_classes].
@@ -254,15 +255,16 @@ def _fitted_trees(
     model = require("sklearn.ensemble").HistGradientBoostingClassifier(
         learning_rate=0.1, max_leaf_nodes=_LEAVES, early_stopping=False, warm_start=True, random_state=seed
     )
-    best, kept = -1.0, {}
+    least, kept = np.inf, {}
     for rounds in range(_AT_ONCE, _ROUNDS + 1, _AT_ONCE):
         model.set_params(max_iter=rounds).fit(x, y)
         if told is not None:
             told(rounds, _ROUNDS)
-        accuracy = float(model.score(held_x, held_y))
-        if accuracy <= best:
+        found = tree_arrays(model, num_classes)
+        loss = log_loss(tree_scores(found, held_x), held_y)
+        if loss >= least:
             break
-        best, kept = accuracy, tree_arrays(model, num_classes)
+        least, kept = loss, found
     return kept
 
 

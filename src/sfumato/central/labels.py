@@ -5,10 +5,11 @@ r"""Label messages make a noisy histogram of the neighbors' labels, which a line
 1. *Prior.* A graph-free model (:mod:`~sfumato.central.graph_free`).
 2. *Counts* (:mod:`~sfumato.central.counts`). Each edge is read once, with Laplace noise: S counts the neighbors' known labels,
    T sums what the head then thinks of the others.
-3. *Head.* Multinomial logistic regression on S in units of its noise, on its direction shrunk by that noise, and on the
-   posterior of the prior. It learns on the rows of the ``learner_share`` of training nodes that come last in a public order;
-   validation labels choose the weight at which T is added to S.
-4. *Choice*: the head or a graph-free model, whichever predicts more validation labels right.
+3. *Head.* Multinomial logistic regression on what S holds of each class beyond its share of the known nodes, as a number, a
+   direction and a rate, and on the posterior of the prior (:func:`~sfumato.central.counts.count_inputs`). It learns on the
+   rows of the ``learner_share`` of training nodes that come last in a public order; validation labels choose the weight at
+   which T is added to S.
+4. *Choice*: the head or a graph-free model, whichever has the smaller log-loss on validation labels.
 
 *Node level, owned arcs*: one hop of labels that owners share among their arcs (:mod:`~sfumato.central.shares`), to nodes in other
 roles and to the learners alone. The head reads twice the direction of H shrunk by its noise,
@@ -58,18 +59,20 @@ from sfumato.central.counts import (
     WEIGHTS,
     Counter,
     best_weight,
+    class_shares,
     count_inputs,
     counts_release,
     one_hot,
+    reading_arrays,
+    stored_shares,
     stored_weight,
-    weight_array,
 )
 from sfumato.central.graph_free import GraphFree, grown
 from sfumato.central.shares import Routed, release_hop, share_inputs, shared_labels
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Origin, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
-from sfumato.nn.light import Logistic, train
+from sfumato.nn.light import Logistic, log_loss, train
 from sfumato.privacy.events import GaussianEvent
 from sfumato.privacy.splitting import MOST_SGD_NOISE, SGD_WEIGHT, Part, balance
 from sfumato.record.ledger import Release
@@ -194,22 +197,21 @@ class LabelMessages(CuratorMethod):
         arcs = incoming(graph)
         arcs = one_way(arcs, rank) if needs_one_way(plan.unit) else outward(arcs, known)
         counter = Counter(plan, session, arcs, known)
-        counts = counter.of_known(rows)
+        counts, shares = counter.of_known(rows), class_shares(rows, known)
         learners = self.learners(plan.unit, known, rank)
-        weights = self._learned(graph, session, learners, count_inputs(plan, counts, own, 0))
+        first = count_inputs(plan, counts, own, 0, shares)
+        weights = self._learned(graph, session, learners, first) | reading_arrays(shares)
         y, _, val = labeled_nodes(graph)
         if self.hops(plan.unit) == 2:
-            later = counter.of_others(softmax(head_scores(weights, count_inputs(plan, counts, own, 0))))
-            counts = np.hstack([counts, later])
-            seen = {w: softmax(head_scores(weights, count_inputs(plan, counts[val], own[val], w))) for w in WEIGHTS}
-            weights |= weight_array(best_weight(seen, y[val]))
-        posterior = softmax(head_scores(weights, count_inputs(plan, counts, own, stored_weight(weights))))
+            counts = np.hstack([counts, counter.of_others(softmax(head_scores(weights, first)))])
+            inputs = {w: count_inputs(plan, counts[val], own[val], w, shares) for w in WEIGHTS}
+            seen = {w: softmax(head_scores(weights, rows)) for w, rows in inputs.items()}
+            weights |= reading_arrays(shares, best_weight(seen, y[val]))
+        told = head_scores(weights, _inputs(plan, counts, own, weights))
         alone = _PRIOR.best(public, graph, [prior, *grown(public, graph, session, _MOST_TREE_WORK)])
-        right = [
-            np.count_nonzero(scores[val].argmax(axis=1) == y[val])
-            for scores in (posterior, _PRIOR.apply(public, alone, graph))
-        ]
-        kept, weights = (prior, weights) if right[0] >= right[1] else (alone, {})
+        kept = prior
+        if len(val) and log_loss(_PRIOR.apply(public, alone, graph)[val], y[val]) < log_loss(told[val], y[val]):
+            kept, weights = alone, {}
         return Outcome({**{f"prior.{name}": part for name, part in kept.items()}, **weights}, {"aggregate/1": counts})
 
     def _learned(
@@ -286,10 +288,15 @@ class LabelMessages(CuratorMethod):
             inputs = share_inputs(plan, released, centered_rows(graph, {}))
         elif any(name.startswith("head.") for name in weights):
             own = _posterior(plan.public, _prior(weights), graph)
-            inputs = count_inputs(plan, released["aggregate/1"], own, stored_weight(weights))
+            inputs = _inputs(plan, released["aggregate/1"], own, weights)
         else:
             return _PRIOR.apply(plan.public, _prior(weights), graph)
         return head_scores(weights, inputs)
+
+
+def _inputs(plan: Planned, counts: NDArray[np.int64], own: NDArray[np.float32], weights: Arrays) -> NDArray[np.float32]:
+    """What the head reads, by the weight and the shares among the ``weights``."""
+    return count_inputs(plan, counts, own, stored_weight(weights), stored_shares(weights))
 
 
 def _posterior(public: PublicFacts, prior: Arrays, graph: Graph) -> NDArray[np.float32]:

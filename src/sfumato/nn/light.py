@@ -148,7 +148,7 @@ def train(
     patience: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[float]:
-    """Train by Adam on the cross-entropy, in place, and keep the pass with the best accuracy on rows that are held out.
+    """Train by Adam on the cross-entropy, in place, and keep the pass with the least cross-entropy on rows that are held out.
 
     Choosing a pass reads their labels: callers have public ones.
 
@@ -163,7 +163,7 @@ def train(
         ids: the numbers of the training rows, which are read batch by batch; None takes all rows.
         batch_size: most rows of a step; None takes all.
         weight_decay: multiple of the parameters that is added to the gradient.
-        patience: passes without a better accuracy after which training ends; None never ends it.
+        patience: passes without a smaller one after which training ends; None never ends it.
         progress: a function, called with (pass, passes).
 
     Returns:
@@ -181,7 +181,7 @@ def train(
         rows, ids = rows[ids], None
     if steps == 1 and isinstance(rows, np.ndarray):
         rows, held_out = np.asfortranarray(rows), (np.asfortranarray(held_out[0]), held_out[1])
-    best, best_epoch, kept, losses = -1.0, 0, None, []
+    least, best_epoch, kept, losses = np.inf, 0, None, []
     for epoch in range(epochs):
         loss = 0.0
         for batch in _batches(rows, ids, classes, steps, coins):
@@ -190,9 +190,9 @@ def train(
             loss += found / steps
         losses.append(loss)
         if len(held_out[1]):
-            accuracy = float((model.scores(held_out[0]).argmax(axis=1) == held_out[1]).mean())
-            if accuracy > best:
-                best, best_epoch = accuracy, epoch
+            held_loss = log_loss(model.scores(held_out[0]), held_out[1])
+            if held_loss < least:
+                least, best_epoch = held_loss, epoch
                 kept = {name: array.copy() for name, array in model.state.items()}
         if progress is not None:
             progress(epoch + 1, epochs)
@@ -254,6 +254,22 @@ def _half(coins: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.uint
     """One fair coin, 0 or 1, for each place."""
     size = int(np.prod(shape))
     return np.unpackbits(np.frombuffer(coins.bytes(-(-size // 8)), np.uint8), count=size).reshape(shape)
+
+
+def log_loss(scores: NDArray[np.floating], classes: NDArray[np.int64]) -> float:
+    """Compute the mean cross-entropy of scores before the softmax.
+
+    Args:
+        scores: float [n, num_classes].
+        classes: the true ones, int64 [n].
+
+    >>> round(log_loss(np.zeros((2, 4)), np.array([0, 3])), 4)
+    1.3863
+    """
+    found = np.asarray(scores, np.float64)
+    found = found - found.max(axis=1, keepdims=True)
+    chosen = found[np.arange(len(classes)), classes]
+    return float((np.log(np.exp(found).sum(axis=1)) - chosen).mean())
 
 
 def _cross_entropy(scores: Floats, classes: NDArray[np.int64]) -> tuple[float, Floats]:

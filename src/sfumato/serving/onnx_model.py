@@ -16,6 +16,7 @@ from sfumato._optional import require
 from sfumato._validate import fail
 from sfumato.bounded.counting import count_sensitivity
 from sfumato.bounded.kernels import UNIT
+from sfumato.central.counts import smoothing, stored_shares
 from sfumato.graph.targets import MULTILABEL, NUMBER
 from sfumato.privacy.units import unit_from_dict
 
@@ -147,7 +148,7 @@ def _sentence(stored: StoredRun) -> str:
 
 
 def _label_messages(graph: _Graph, stored: StoredRun) -> str:
-    """The head on S + w T, its direction and log probabilities (``sfumato.central.counts``), or features alone."""
+    """The head on what ``sfumato.central.counts.count_inputs`` makes of S + w T and of log probabilities, or features alone."""
     alone = _features_alone(graph, stored, "prior.")
     if "head.weight" not in stored.weights:
         return alone
@@ -160,12 +161,18 @@ def _label_messages(graph: _Graph, stored: StoredRun) -> str:
     counts = graph.released(stored, "aggregate/1", np.float64)
     if stored.released["aggregate/1"].shape[1] > classes:
         counts = wide("MatMul", counts, np.vstack([np.eye(classes), later * np.eye(classes)]))
-    sums = wide("Sub", counts, wide("ReduceMean", counts, axes=[1], keepdims=1))
-    squares = wide("ReduceSumSquare", sums, axes=[1], keepdims=1)
+    total, shares = wide("ReduceSum", counts, np.array([1]), keepdims=1), stored_shares(stored.weights)
+    center = np.full((1, classes), 1 / classes) if shares is None else shares[None].astype(np.float64)
+    surplus = wide("Sub", counts, wide("MatMul", total, center))
+    squares = wide("ReduceSumSquare", surplus, axes=[1], keepdims=1)
     length = wide("Sqrt", wide("Add", squares, (classes - 1) * noise**2 * (1 + later**2)))
-    heard = [graph.cast(wide("Div", sums, by), np.float32) for by in (noise, length)]
+    heard = [wide("Div", surplus, by) for by in (noise, length)]
+    if shares is not None:
+        prior, there = smoothing(noise * np.sqrt(1 + later**2)), wide("Max", total, 0.0)
+        rate = wide("Div", wide("Add", wide("Max", counts, 0.0), prior * center), wide("Add", there, prior))
+        heard += [wide("Log", wide("Div", rate, center)), wide("Sqrt", there)]
     own = graph.add("Log", graph.add("Max", graph.add("Softmax", alone, axis=1), 1e-6))
-    return graph.linear(graph.joined(*heard, own), "head")
+    return graph.linear(graph.joined(*(graph.cast(part, np.float32) for part in heard), own), "head")
 
 
 def _features_alone(graph: _Graph, stored: StoredRun, prefix: str = "") -> str:

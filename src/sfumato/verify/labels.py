@@ -82,10 +82,17 @@ class LabelMessages(Central):
         alone = {f"prior.{name}": shape for name, shape in of_graph_free(certificate, _WIDTH, prior).items()}
         if not any(name.startswith("head.") for name in names):
             return alone
+        if "class.shares" in names:  # runs that were saved without them read no rates
+            classes = self.columns(certificate)
+            head |= {"head.weight": [classes, 4 * classes + 1], "class.shares": [classes]}
         return {**alone, **head, **({"later.weight": [1]} if self.hops(certificate) == 2 else {})}
 
     def weight_faults(self, certificate: Certificate, weights: Mapping[str, Stored]) -> Iterator[str]:
-        """Yield a problem for trees that training cannot give, and for a weight that is no candidate."""
+        """Yield a problem for trees that training cannot give, a weight that is no candidate, and shares that are none."""
         yield from tree_faults(weights, "prior.")
         if "later.weight" in weights and float(weights["later.weight"].array()[0]) not in _WEIGHTS:
             yield f"later.weight: expected one of {_WEIGHTS}"
+        if "class.shares" in weights:
+            shares = weights["class.shares"].array().astype(float)
+            if not (shares > 0).all() or not abs(shares.sum() - 1) < 1e-3:
+                yield "class.shares: expected numbers above 0 whose sum is 1"
