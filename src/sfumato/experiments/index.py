@@ -25,7 +25,7 @@ shows what can be run, and [Experiments](../experiments.md) says how to run it a
 """
 _QUESTIONS = (
     ("What does privacy cost on a friend network?", ("price-of-privacy", "accuracy")),
-    ("Is the default a good choice on other graphs?", ("defaults", "defaults-local", "ceiling")),
+    ("Is the default a good choice on other graphs?", ("defaults", "rare", "defaults-local", "ceiling")),
     ("What does it cost to protect every arc of a node?", ("incident",)),
     ("What does an attacker learn?", ("attacker", "links-attack", "membership", "degree-attack", "graph-attack")),
     ("Does the code keep its epsilon?", ("audit",)),
