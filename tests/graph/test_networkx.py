@@ -183,7 +183,9 @@ def test_features_are_chosen_left_out_or_none():
         from_networkx(g, features="age", drop=["age"])
 
 
-@pytest.mark.parametrize("odd", [[1, 2], {"a": 1}, (1,), np.ones(2), date(2024, 1, 2), b"x", object()], ids=repr)
+@pytest.mark.parametrize(
+    "odd", [[1, 2], {"a": 1}, (1,), np.ones(2), date(2024, 1, 2), b"x", object()], ids=lambda odd: type(odd).__name__
+)
 def test_attributes_of_other_kinds_are_refused_unless_they_are_left_out(odd):
     g = built("ab", age=[1, 2], odd=[odd, None])
     with pytest.raises(DataError, match=r"'odd'.*drop=\['odd'\]"):
