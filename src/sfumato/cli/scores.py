@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 from sfumato.cli.output import plain_console, write_page
 
 _TRACK = 24  # characters from floor to ceiling
+_MOST = {
+    "accuracy": 2
+}  # scores in the table, by the first of them: of classes more are measured than there is room for
 _BELOW = "This run is below the floor, which reads no graph and costs the same: release the floor instead."
 
 if TYPE_CHECKING:
@@ -54,20 +57,19 @@ def show(result: dict[str, Any], evaluation: Evaluation, out: Path) -> None:
     from rich.table import Table
 
     from sfumato.evaluation.controls import titles
-    from sfumato.evaluation.scores import IN_TABLES, TITLES
+    from sfumato.evaluation.scores import TITLES
 
     outcome = evaluation.outcome
-    names = [name for name in outcome.scores if name in IN_TABLES]
+    first = next(iter(outcome.scores))
+    names = list(outcome.scores)[: _MOST.get(first)]
     columns = [TITLES[name] for name in names]
     title = f"{result['dataset']} ({outcome.score.seeds} seed(s))"
     table = Table("", f"test {columns[0]}", *columns[1:], box=box.SIMPLE_HEAD, title=title)
-    beside = {name: (title, evaluation.controls.get(name)) for name, title in titles(result["method"], result).items()}
-    rows = (*list(beside.values())[:-1], (f"{result['method']} (unit {result['unit']})", outcome), beside["ceiling"])
+    shown = {name: (title, evaluation.controls.get(name)) for name, title in titles(result["method"], result).items()}
+    rows = (*list(shown.values())[:-1], (f"{result['method']} (unit {result['unit']})", outcome), shown["ceiling"])
     for title, row in rows:
         if row is not None:
-            first, *others = names
-            means = (shown(name, row.scores[name].mean) for name in others)
-            table.add_row(title, _cell(first, row.scores[first]), *means)
+            table.add_row(title, *(_cell(name, row.scores[name]) for name in names))
     console = plain_console()
     console.print(table)
     if evaluation.controls:

@@ -44,8 +44,6 @@ TITLES = {
     "brier": "Brier score", "calibration_error": "calibration error",
 }  # fmt: skip
 """How tables call each score."""
-IN_TABLES = ("accuracy", "macro_f1", "micro_f1", "roc_auc", "log_loss", *SCORES[NUMBER])
-"""Those that a table in the terminal has room for."""
 ERRORS = ("mae", "rmse", "log_loss", "brier")
 """Scores that are no shares; the others are, of which R2 may be negative."""
 UNBOUNDED = (*ERRORS, "r2")

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from sfumato._validate import fail
 
 _GROUPS = 15
+_DIGITS = 12  # sums over rows in another order differ beyond
 
 
 def accuracy(y: NDArray[np.integer], predicted: NDArray[np.integer]) -> float:
@@ -74,17 +75,20 @@ def class_scores(y: NDArray[np.integer], chances: NDArray[np.floating]) -> dict[
     areas = [(_area(y == label, chances[:, label]), _precision(y == label, chances[:, label])) for label in present]
     area, precision = np.mean(areas, axis=0) if len(present) > 1 else (0.5, 1.0)
     sure = chances[rows, told]
+    _, place, count = np.unique(sure, return_inverse=True, return_counts=True)
+    gap = sure - (np.bincount(place, told == y) / count)[place]  # rows of one probability share it, in whatever order
     groups = np.array_split(np.argsort(sure, kind="stable"), _GROUPS)
     distance = chances.copy()
     distance[rows, y] -= 1
-    return {
+    found = {
         "balanced_accuracy": float(np.mean([(told[y == label] == label).mean() for label in present])),
         "roc_auc": float(area),
         "average_precision": float(precision),
         "log_loss": float(-np.log(np.maximum(chances[rows, y], 1e-9)).mean()),
         "brier": float(np.square(distance).sum(axis=1).mean()),
-        "calibration_error": float(sum(abs((sure - (told == y))[group].sum()) for group in groups) / len(y)),
+        "calibration_error": float(sum(abs(gap[group].sum()) for group in groups) / len(y)),
     }
+    return {name: round(value, _DIGITS) for name, value in found.items()}
 
 
 def label_scores(y: NDArray[np.floating], chances: NDArray[np.floating]) -> dict[str, float]:
