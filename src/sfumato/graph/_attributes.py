@@ -11,7 +11,6 @@ import numpy as np
 from sfumato._optional import require
 from sfumato.errors import DataError
 from sfumato.graph.unique import leave_out
-from sfumato.graph.whole import EXACT
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -166,6 +165,8 @@ def _plain(node: Any) -> Any:
 
 
 def _whole(node: Any) -> bool:
+    from sfumato.graph.whole import EXACT  # which needs Arrow, and a graph is written without it
+
     if isinstance(node, int | np.integer):
         return True
     return bool(np.isfinite(node)) and float(node).is_integer() and abs(node) < EXACT

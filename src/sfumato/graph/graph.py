@@ -341,7 +341,7 @@ class Graph(ShownGraph, FeaturesHeld):
         train where roles are not set yet, or the share in ``unit.split``.
 
         >>> from types import SimpleNamespace
-        >>> graph = Graph.from_edges([0], [1], 4, directed=False, y=[0, 1, 1, -1])
+        >>> graph = Graph.from_edges([0], [1], 40, directed=False, y=[0, 1] * 20)
         >>> graph.public_facts(SimpleNamespace(public=("node_ids", "roles"), split=None)).assumed
         ('classes',)
         """
