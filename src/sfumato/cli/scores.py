@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from sfumato.cli.output import plain_console, write_page
 
 _TRACK = 24  # characters from floor to ceiling
-_MOST = {
-    "accuracy": 2
-}  # scores in the table, by the first of them: of classes more are measured than there is room for
+_MOST = {"accuracy": 2}
+"""How many scores a table has room for, by the first of them; of classes more are measured."""
 _BELOW = "This run is below the floor, which reads no graph and costs the same: release the floor instead."
 
 if TYPE_CHECKING:
