@@ -15,8 +15,9 @@ from sfumato._validate import check_int
 from sfumato.errors import DataError, InputError
 from sfumato.graph.documents import Documents, Encoded, Report, numbered, words
 from sfumato.graph.schema import CATEGORIES
+from sfumato.graph.unique import LEAST_NODES
 
-LEAST_DOCUMENTS = 10
+LEAST_DOCUMENTS = LEAST_NODES
 """In how many documents a word must stand to enter a vocabulary that is read off the documents."""
 _MOST_COLUMNS = 2**20
 

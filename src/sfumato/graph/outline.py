@@ -33,7 +33,7 @@ _HEAD = (
 _FROM_DATA = (
     "# The classes and categories marked from_data were read off this data, as asked (--from-data): where labels or features are",
     "# protected, certificates list them as assumed public. Remove a mark where all values are known without the data.",
-    "# Ranges read off the data, and words of fewer than 10 nodes, stand behind a #: they may be one person's.",
+    f"# Ranges read off the data, and words of fewer than {LEAST_NODES} nodes, stand behind a #: they may be one person's.",
 )
 
 
