@@ -15,14 +15,12 @@ the default were chosen on Rutgers89, UCSC68, Cornell5, Cora-ML, Citeseer and Am
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from kept import add_options, finished
 from scipy.special import stdtrit
 
 from sfumato.catalog import method_named
@@ -61,31 +59,12 @@ def main() -> None:
     parser.add_argument(
         "--methods", nargs="+", default=("auto", "linear", "mlp", "graph-free", "progap", "gap", *CEILINGS)
     )
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--first-seed", type=int, default=310)
-    parser.add_argument("--results", type=Path, default=Path("runs/defaults.jsonl"))
-    parser.add_argument("--only-print", action="store_true")
-    parser.add_argument("--data-dir", default=os.environ.get("SFUMATO_DATA", "../shared/data"))
+    add_options(parser, "runs/defaults.jsonl", 310)
     options = parser.parse_args()
-    done = read(options.results)
-    if not options.only_print:
-        options.results.parent.mkdir(parents=True, exist_ok=True)
-        with options.results.open("a", encoding="utf-8") as file:
-            for cell in cells(options):
-                if cell not in done:
-                    done[cell] = fit(cell, options.data_dir)
-                    file.write(json.dumps([*cell, done[cell]]) + "\n")
-                    file.flush()
+    done = finished(options, cells(options), fit)
     for unit in options.units:
         print(f"\n## {unit} level, delta {DELTAS[unit]:g}\n")
         table(unit, options, done)
-
-
-def read(path: Path) -> dict[Cell, float]:
-    """What earlier runs found."""
-    if not path.exists():
-        return {}
-    return {(g, u, e, m, s): value for g, u, e, m, s, value in map(json.loads, path.read_text("utf-8").splitlines())}
 
 
 def cells(options: argparse.Namespace) -> Iterator[Cell]:

@@ -19,14 +19,12 @@ Constants of the method were chosen on Rutgers89, UCSC68, Cora-ML and Amazon Com
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import warnings
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from kept import add_options, finished
 from scipy.special import stdtrit
 
 from sfumato.catalog import method_named
@@ -68,28 +66,10 @@ def main() -> None:
     parser.add_argument("--graphs", nargs="+", default=GRAPHS)
     parser.add_argument("--epsilons", nargs="+", type=float, default=EPSILONS)
     parser.add_argument("--runs", nargs="+", choices=tuple(RUNS), default=tuple(RUNS))
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--first-seed", type=int, default=610)
-    parser.add_argument("--results", type=Path, default=Path("runs/incident.jsonl"))
-    parser.add_argument("--only-print", action="store_true")
-    parser.add_argument("--data-dir", default=os.environ.get("SFUMATO_DATA", "../shared/data"))
+    add_options(parser, "runs/incident.jsonl", 610)
     options = parser.parse_args()
-    done = read(options.results)
-    if not options.only_print:
-        options.results.parent.mkdir(parents=True, exist_ok=True)
-        with options.results.open("a", encoding="utf-8") as file:
-            for cell in cells(options):
-                if cell not in done:
-                    done[cell] = fit(cell, options.data_dir)
-                    file.write(json.dumps([*cell, done[cell]]) + "\n")
-                    file.flush()
+    done = finished(options, cells(options), fit)
     table(options, done)
-
-
-def read(path: Path) -> dict[Cell, float]:
-    """What earlier runs found."""
-    lines = path.read_text("utf-8").splitlines() if path.exists() else []
-    return {(graph, epsilon, run, seed): value for graph, epsilon, run, seed, value in map(json.loads, lines)}
 
 
 def cells(options: argparse.Namespace) -> list[Cell]:

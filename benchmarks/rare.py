@@ -20,14 +20,12 @@ The inputs of the head were chosen on generated graphs of seeds 100 to 103 with 
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import warnings
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from kept import add_options, finished
 from scipy.special import stdtrit
 from sklearn.metrics import average_precision_score, roc_auc_score
 
@@ -64,30 +62,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", nargs="+", default=GENERATED + REAL)
     parser.add_argument("--settings", nargs="+", choices=SETTINGS, default=SETTINGS)
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--first-seed", type=int, default=310)
-    parser.add_argument("--results", type=Path, default=Path("runs/rare.jsonl"))
-    parser.add_argument("--only-print", action="store_true")
-    parser.add_argument("--data-dir", default=os.environ.get("SFUMATO_DATA", "../shared/data"))
+    add_options(parser, "runs/rare.jsonl", 310)
     options = parser.parse_args()
-    done = read(options.results)
-    if not options.only_print:
-        options.results.parent.mkdir(parents=True, exist_ok=True)
-        with options.results.open("a", encoding="utf-8") as file:
-            for cell in cells(options):
-                if cell not in done:
-                    done[cell] = fit(cell, options.data_dir)
-                    file.write(json.dumps([*cell, done[cell]]) + "\n")
-                    file.flush()
+    done = finished(options, cells(options), fit)
     for setting in options.settings:
         table(setting, options, done)
-
-
-def read(path: Path) -> dict[Cell, dict[str, float]]:
-    """What earlier runs found."""
-    if not path.exists():
-        return {}
-    return {(t, s, m, i): value for t, s, m, i, value in map(json.loads, path.read_text("utf-8").splitlines())}
 
 
 def cells(options: argparse.Namespace) -> list[Cell]:
