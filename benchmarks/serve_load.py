@@ -19,7 +19,7 @@ import time
 
 import numpy as np
 
-from sfumato.evaluation.predictions import Predictions
+from sfumato.method.predictions import Predictions
 from sfumato.serving.app import create_app
 from sfumato.serving.served import Served, token_of
 from sfumato.web.http import configured, run

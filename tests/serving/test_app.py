@@ -9,7 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from sfumato.errors import DataError, InputError
-from sfumato.evaluation.predictions import Predictions
+from sfumato.method.predictions import Predictions
 from sfumato.serving.app import MOST_NODES, create_app
 from sfumato.serving.served import Served, token_of
 

@@ -30,6 +30,7 @@ from sfumato.cli import (
     ledger,
     methods,
     pate,
+    predict,
     report,
     run,
     serve,
@@ -54,7 +55,7 @@ app = typer.Typer(
 )
 app.command("train", cls=GroupedCommand)(train.train)
 app.command("tune", cls=GroupedCommand)(tune.tune)
-app.command("predict")(run.predict)
+app.command("predict")(predict.predict)
 app.command("evaluate")(run.evaluate)
 app.command("verify")(run.verify)
 app.command("report")(report.report)

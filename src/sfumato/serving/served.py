@@ -12,7 +12,7 @@ from sfumato.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sfumato.evaluation.predictions import Predictions
+    from sfumato.method.predictions import Predictions
 
 _TOKEN_BYTES = 16
 

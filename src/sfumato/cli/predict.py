@@ -1,0 +1,314 @@
+"""`sfumato predict`: what a finished run predicts, as a table, for its own graph, another graph, or nodes that arrive."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from sfumato._files import whole_file
+from sfumato._optional import LIGHT, check_installed
+from sfumato.cli import data, options
+from sfumato.cli.arrivals import Arriving, check_trained, predict_newcomers, source_of
+from sfumato.cli.collected import graph_of_run
+from sfumato.cli.output import free_file, readers, tell
+from sfumato.cli.pairs import Rows, answer_rows
+from sfumato.cli.scores import write_words
+from sfumato.cli.stopped import leaving
+from sfumato.errors import InputError
+from sfumato.evaluation.source import Source
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from sfumato.graph.graph import Graph
+    from sfumato.method.plan import Fitted
+    from sfumato.record.dataset_ledger import DatasetLedger
+
+RUN = typer.Argument(..., help="The folder of a run.")
+JSON = typer.Option(False, "--json", help="Print one JSON object on standard output.")
+_OF_TRAINING = {
+    True: "Training nodes have their known label (source: known): the model's own answers for them lean on features.",
+    False: "Lines of training nodes lean on features. Their own labels are private, and are not in this file.",
+}
+_CACHED = (
+    "This is the graph of the run, as far as its node ids and public values tell: cached releases answer, no edge is read. If it "
+    "is another graph with the same ids, name --new-run DIR with --epsilon and --delta: it is then charged."
+)
+
+
+def predict(
+    context: typer.Context,
+    run: Path = RUN,
+    dataset: str | None = data.DATASET,
+    data_dir: Path | None = data.DATA_DIR,
+    graph: Path | None = data.GRAPH,
+    nodes: Path | None = data.NODES,
+    edges: Path | None = data.EDGES,
+    label: list[str] | None = data.LABELS,
+    schema: Path | None = data.SCHEMA,
+    directed: bool | None = data.DIRECTED,
+    drop: list[str] | None = data.DROP,
+    text: list[str] | None = data.TEXT,
+    out: Path | None = typer.Option(
+        None, "--out", help="The CSV file to write (default: predictions.csv in the run folder)."
+    ),
+    pairs: Path | None = typer.Option(
+        None, "--pairs", help="Score links: a CSV file of node pairs (a header, then two columns of node ids)."
+    ),
+    top: int | None = typer.Option(
+        None,
+        "--top",
+        help="Score links: write for each node so many others with the best scores, linked already or not.",
+    ),
+    embeddings: Path | None = typer.Option(
+        None, "--embeddings", help="Write the released row of each node to this new CSV file, for other tools."
+    ),
+    force: bool = typer.Option(False, "--force", help="Replace the file, if this command wrote it."),
+    epsilon: float | None = typer.Option(
+        None, "--epsilon", help="The privacy budget for reading ANOTHER private graph."
+    ),
+    delta: float | None = typer.Option(
+        None, "--delta", help="The failure probability for reading that other graph, such as 1e-7."
+    ),
+    new_run: Path | None = typer.Option(
+        None,
+        "--new-run",
+        help="A new run folder, for that other graph. Its ledger is written there before the first release.",
+    ),
+    new_nodes: Path | None = typer.Option(
+        None,
+        "--new-nodes",
+        help="The table of nodes that arrived after the run, with the columns of its own. They alone are predicted.",
+    ),
+    new_edges: Path | None = typer.Option(
+        None,
+        "--new-edges",
+        help="The table of their edges, to each other and to nodes that were there before. Each row has a new end.",
+    ),
+    sign_key: Path | None = options.SIGN_KEY,
+    ledger: Path | None = options.LEDGER,
+    total_epsilon: float | None = options.TOTAL_EPSILON,
+    total_delta: float | None = options.TOTAL_DELTA,
+    composition: str | None = options.COMPOSITION,
+    as_json: bool = JSON,
+) -> None:
+    """Predict the class (or labels, or number) of every node, score links (--pairs, --top), or write rows (--embeddings).
+
+    On the graph of the run this spends nothing. Another graph is a new release, which is charged. Nodes that arrived later
+    (--new-nodes, --new-edges) cost nothing more at edge level, since each edge pays once; at node level they are charged.
+
+    Each line of the file ends with the node's role, with its known label where labels are public, and with the source of the
+    prediction: model, or known for a training node that label messages answer by its known label, since their own answer
+    leans on features.
+
+    The command says who may see the file, as the certificate does. At edge level anyone may: features and labels, which stand in
+    it, are public there. At node level each line is for its own node alone, and the file must not be published.
+    """
+    check_installed(*LIGHT)
+    from sfumato.catalog import PAIR_METHODS, load
+    from sfumato.central.arrivals import graph_free, reads_features_alone
+
+    fitted = load(run)
+    check_trained(run)
+    private = fitted.plan.epsilon is not None
+    shared = options.shared_ledger(ledger, total_epsilon, total_delta, composition, private=private)
+    paths = {"data_dir": data_dir, "graph": graph, "nodes": nodes, "edges": edges, "schema": schema}
+    named: dict[str, Any] = {"dataset": dataset, "label": data.one_or_more(label), "directed": directed}
+    named |= {option: _text(path) for option, path in paths.items()}
+    rows = Rows(pairs, top, embeddings)
+    elsewhere = (new_nodes, new_edges, epsilon, delta, new_run, ledger, sign_key)
+    if rows.asked and any(value is not None for value in elsewhere):
+        raise InputError(
+            "Expected --pairs, --top or --embeddings for the graph of the run alone, which is free. Drop the options of "
+            "other graphs."
+        )
+    if new_nodes is not None or new_edges is not None:
+        if fitted.plan.method.name in PAIR_METHODS:
+            raise InputError(
+                f"Expected a run that predicts classes with --new-nodes, got {fitted.plan.method.name}, which scores "
+                "pairs of nodes that it learned from. Train again with them."
+            )
+        asked = Arriving(run, fitted, new_nodes, new_edges, out, epsilon, delta, new_run, shared, sign_key, as_json)
+        told = predict_newcomers(
+            asked,
+            source_of(
+                run, {**named, "text": tuple(text) if text else None, "drop": tuple(drop) if drop else None}, context
+            ),
+            _write_predictions,
+        )
+        _say(told, fitted, as_json)
+        return
+    if sign_key is not None:
+        raise InputError("Expected --sign-key with --new-nodes only, got it for predictions of a whole graph. Drop it.")
+    given = any(value is not None for value in (dataset, graph, nodes, edges))
+    if fitted.collection is not None:
+        collected = _graph_of_collection(run, fitted, given=given)
+        if rows.asked:
+            answer_rows(run, fitted, collected, rows, out, force=force, as_json=as_json)
+            return
+        out = free_file(out or run / "predictions.csv", force)
+        _write_predictions(out, collected, fitted)
+        _say({"out": str(out), "nodes": collected.num_nodes, "epsilon_spent": 0.0}, fitted, as_json)
+        return
+    source = (
+        Source(**named, **data.kept_of_run(run, dataset, text, drop, graph)).check(labeled=False)
+        if given
+        else Source.of_run(run)
+    )
+    found = source.with_roles_of(source.load(), fitted)
+    if rows.asked:
+        answer_rows(run, fitted, found, rows, out, force=force, as_json=as_json)
+        return
+    other = fitted.difference(found)
+    out = free_file(out or run / "predictions.csv", force)
+    if other is None and new_run is None:
+        if given and not as_json and fitted.plan.unit.trust != "local":
+            typer.echo(_CACHED, err=True)
+        if any(value is not None for value in (epsilon, delta, ledger)):
+            raise InputError(
+                "Expected --epsilon, --delta, --new-run and --ledger only for another graph: predicting on this one is "
+                "free. Drop them."
+            )
+        _write_predictions(out, found, fitted)
+    elif reads_features_alone(fitted, found):
+        if any(value is not None for value in (epsilon, delta, new_run, ledger)):
+            raise InputError(
+                "Expected no --epsilon, --delta, --new-run or --ledger for another graph that is predicted from features alone: "
+                "this spends nothing. Drop them, or name the labels there with --label, if the method is label-messages."
+            )
+        typer.echo("No messages here: features alone predict. No edge is read, and nothing is spent.", err=True)
+        _write_predictions(out, found, fitted, graph_free(fitted, found))
+    else:
+        fitted = _infer(fitted, found, other, source, out, epsilon, delta, new_run, shared, as_json)
+    spent = fitted.certificate.epsilon if given and new_run else 0.0
+    _say(
+        {"out": str(out), "nodes": found.num_nodes, "epsilon_spent": spent},
+        fitted,
+        as_json,
+        bool(found.train_mask.any()),
+    )
+
+
+def _graph_of_collection(run: Path, fitted: Fitted, *, given: bool) -> Graph:
+    if given:
+        raise InputError(
+            "Expected no --dataset, --graph, --nodes or --edges for a run on a collection, which knows its tables: it "
+            "predicts its own users, for free. Drop them; for others collect and train again."
+        )
+    return graph_of_run(run, fitted)
+
+
+def _say(told: dict[str, Any], fitted: Fitted, as_json: bool, trained: bool = False) -> None:
+    """Print what was written, and who may be shown it; ``trained`` says whether some nodes have the training role."""
+    if as_json:
+        typer.echo(json.dumps(told))
+        return
+    typer.echo(f"Wrote {told['nodes']:,} predictions to {told['out']}.")
+    typer.echo(readers(fitted), err=True)
+    if trained and fitted.plan.method.card.returns_known:
+        typer.echo(_OF_TRAINING["labels" in fitted.plan.unit.public], err=True)
+
+
+def _infer(
+    fitted: Fitted,
+    graph: Graph,
+    other: str | None,
+    source: Source,
+    out: Path,
+    epsilon: float | None,
+    delta: float | None,
+    new_run: Path | None,
+    shared: DatasetLedger | None,
+    quiet: bool,
+) -> Fitted:
+    """Charge the release of another graph, keep it, and predict from it; ``other`` says in which words it is another one."""
+    from sfumato.method.inference import SAME_IDS
+    from sfumato.method.rows import put_back
+    from sfumato.privacy.budget import Budget
+    from sfumato.record.release_folder import LEDGER
+
+    if fitted.plan.unit.trust != "curator":
+        raise InputError(
+            f"This is another graph than that of the run, with {other or 'the same node ids'}: {fitted.plan.method.name!r} is a "
+            "local method, which has no private inference on another graph. Collect again: sfumato train on that graph."
+        )
+    private = fitted.plan.epsilon is not None
+    if private and (epsilon is None or delta is None or new_run is None):
+        raise InputError(
+            f"This is another graph than that of the run, with {other or 'the same node ids'}: aggregating another private graph "
+            f"spends budget. {put_back(other)}Pass --epsilon, --delta and --new-run DIR to plan, charge and keep that release."
+        )
+    if not private and (epsilon is not None or delta is not None):
+        raise InputError("Expected no --epsilon or --delta for a run without privacy. Drop them.")
+    asked = Budget(epsilon, delta) if epsilon is not None and delta is not None else None
+    plan = fitted.calibrate_inference(asked, fitted.plan.unit, graph.public_facts(fitted.plan.unit))
+    tell(plan.caveats)
+    if other is None and not quiet:
+        typer.echo(SAME_IDS, err=True)
+    if new_run is None:
+        if not quiet:
+            typer.echo(str(plan), err=True)
+        inferred = plan.fit(graph)
+        _write_predictions(out, graph, inferred)
+        return inferred
+    free = f"Its predictions are not, and cost nothing more: sfumato predict {new_run} --out FILE"
+    with leaving(new_run, None if shared is None else shared.path, free, check=_check_new_run):
+        if not quiet:
+            typer.echo(str(plan), err=True)
+        inferred = plan.fit(graph, ledger=new_run / "release" / LEDGER, dataset_ledger=shared)
+        source.write(new_run)
+        inferred.save(new_run)
+        write_words(inferred.certificate, new_run)
+        _write_predictions(out, graph, inferred)
+    return inferred
+
+
+def _check_new_run(new_run: Path) -> None:
+    """Refuse a folder that is taken. The message says that a release of this graph there answers for free."""
+    from sfumato.record.release_folder import LEDGER, check_new_run
+
+    own = new_run / "release" / LEDGER
+    if own.with_name("manifest.json").exists():
+        raise InputError(
+            f"Expected --new-run to be a new folder, got {str(new_run)!r}, which holds a release. If it is that of this "
+            f"graph, predict from it for free: sfumato predict {new_run} --out FILE. Another release costs again, in "
+            "another folder."
+        )
+    if own.exists() and own.stat().st_size:
+        raise InputError(
+            f"Expected --new-run to be a new folder, got {str(new_run)!r}, whose prediction was stopped. It cannot go on, "
+            "and what its ledgers name stays charged. Another release costs again, in another folder."
+        )
+    check_new_run(new_run)
+
+
+def _write_predictions(out: Path, graph: Graph, fitted: Fitted, table: NDArray[np.float32] | None = None) -> None:
+    """Write a line for each node: what is predicted, its role in the run, and its known label where labels are public.
+
+    Probabilities are those of ``table``, or of the model if there is none.
+    """
+    from sfumato.method.predictions import predictions_of
+
+    found = predictions_of(fitted, graph, table)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(out) as binary:
+        file = io.TextIOWrapper(binary, encoding="utf-8", newline="")
+        writer = csv.writer(file)
+        writer.writerow(
+            ["node", "predicted", *(f"p({name})" for name in found.classes), "role", "known_label", "source"]
+        )
+        for row, node in enumerate(found.nodes):
+            told, source = found.answer(row)
+            shares = (f"{value:.6f}" for value in found.probabilities[row])
+            writer.writerow([node, told, *shares, found.roles[row], found.known[row], source])
+        file.detach()  # its text is written; the file is still to be synced
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
