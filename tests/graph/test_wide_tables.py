@@ -39,3 +39,15 @@ def test_an_import_opens_the_nodes_a_few_times(kind, opened, tmp_path):
     np.testing.assert_array_equal(sf.graph.Graph.load(store).x, numbers.T.astype(np.float32))
     assert [column.missing for column in told[0][1]] == [0] * (COLUMNS + 2)
     assert len(opened) < 30
+
+
+def test_few_rows_of_many_columns_are_written_together(monkeypatch, tmp_path):
+    monkeypatch.setattr("sfumato.graph._tables._CELLS", 1 << 14)
+    path, rows = tmp_path / "nodes.csv", 5000
+    names = [f"f{at}" for at in range(8)]
+    lines = [",".join(names), *(",".join([str(row)] * 8) for row in range(rows))]
+    path.write_text("\n".join(lines))
+    FileTable(path).write_parquet(tmp_path / "nodes.parquet")
+    held = pq.ParquetFile(tmp_path / "nodes.parquet")
+    assert [held.metadata.row_group(at).num_rows for at in range(held.num_row_groups)] == [2048, 2048, 904]
+    assert held.read().column(3).to_pylist() == [str(row) for row in range(rows)]

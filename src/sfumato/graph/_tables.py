@@ -18,7 +18,10 @@ from sfumato.graph._form import Form, form_of
 from sfumato.graph.documents import Documents
 
 _ROWS = 1 << 16
-_CELLS = 1 << 22  # of columns that are read together: a connection takes longer to open than few cells to be read
+_CELLS = (
+    1 << 22
+)  # that are read or written together: few, and opening a connection takes longest; many, and memory runs out
+_LEAST_ROWS = 1 << 11  # that are written together, in one step of DuckDB
 _ABOUT_NAMES = ("Binder", "Catalog", "IO", "Parser", "Permission", "Syntax")
 
 
@@ -162,8 +165,10 @@ class FileTable:
         assert self._form is not None
         if self._form.plain:
             try:
+                rows = max(_CELLS // len(self.column_names), _LEAST_ROWS)
                 with self._opened() as relation:
-                    guarded(partial(relation.write_parquet, str(path)), self.place, self._form)
+                    write = partial(relation.write_parquet, str(path), row_group_size=rows)
+                    guarded(write, self.place, self._form)
                 return
             except _Irregular:
                 pass
