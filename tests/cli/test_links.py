@@ -47,7 +47,7 @@ def test_both_prices_and_both_controls_are_printed(sfumato, tables, tmp_path):
     assert result.code == 0
     shown = " ".join(result.out.split())
     for words in ("floor: MLP, no links", "blink (unit link)", "ceiling: GCN, links in the clear",
-                  "epsilon = 5, delta = 0", "of what the graph adds is kept"):  # fmt: skip
+                  "epsilon = 5, delta = 0", "Against the floor, on the same"):  # fmt: skip
         assert words in shown, words
     assert "both of its ends report costs epsilon = 10" in (tmp_path / "run" / "guarantee.txt").read_text()
 

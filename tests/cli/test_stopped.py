@@ -97,7 +97,7 @@ def test_a_resumable_run_goes_on_without_another_charge(sfumato, train, tmp_path
 def test_a_saved_run_lacks_its_scores_alone(sfumato, train, tmp_path, monkeypatch):
     run = tmp_path / "run"
     with monkeypatch.context() as patch:
-        patch.setattr("sfumato.evaluation.request.score", interrupt)
+        patch.setattr("sfumato.evaluation.request.scores_of", interrupt)
         result = sfumato(*train)
     said = f"Stopped. {charged(tmp_path)} The run is saved in {run}. Its scores are not: sfumato evaluate {run}"
     assert (result.code, last_line(result.err)) == (130, said)

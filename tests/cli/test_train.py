@@ -31,6 +31,8 @@ TRAIN_KEYS = {
     "floor_method": str,
     "ceiling_method": str,
     "graph_gain_recovered": float,
+    "verdict": dict,
+    "floor_release": dict,
     "privacy": dict,
     "evaluation_private": bool,
     "seconds": dict,

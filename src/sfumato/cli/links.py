@@ -31,7 +31,7 @@ def show(result: dict[str, Any], evaluation: LinkEvaluation, out: Path) -> None:
     console = plain_console()
     console.print(table)
     if result["floor"] is not None and result["test_auc"]["mean"] < result["floor"]["mean"]:
-        console.print("This run is below the floor: it is no better than scores that asked for nothing protected.")
+        console.print("The mean AUC is below that of the floor, whose scores asked for nothing that is protected.")
     if len(evaluation.scores) == 1:
         console.print("What privacy costs: --controls also scores pairs without edges, and without privacy.")
     console.print()

@@ -96,6 +96,12 @@ CONTROLS = typer.Option(
     "--controls/--no-controls",
     help="Also train floor and ceiling, for comparison (default: without --ledger).",
 )
+SAVE_FLOOR = typer.Option(
+    None,
+    "--save-floor",
+    help="Also save the floor, in a new run folder of its own. Only where features and labels are public, so that it spends "
+    "nothing; elsewhere it has to be bought with a train command of its own.",
+)
 LEDGER = typer.Option(
     None,
     "--ledger",
@@ -146,7 +152,10 @@ DEPLOYMENT = typer.Option(
 OUT = typer.Option(None, "--out", help="A new folder, for this run.")
 JSON = typer.Option(False, "--json", help="Print one JSON object on standard output.")
 HOPS = words_with("hops")
-_PATHS = ("data_dir", "graph", "nodes", "edges", "schema", "ledger", "sign_key", "out")
+_PATHS = ("data_dir", "graph", "nodes", "edges", "schema", "ledger", "sign_key", "out", "save_floor")
+_AGAIN = ("dataset", "data_dir", "min_class_size", "graph", "nodes", "edges", "label", "schema", "directed", "drop",
+          "edge_weight", "max_weight", "text", "text_features", "image_size", "unit", "epsilon", "delta", "max_degree",
+          "public_degrees", "split", "ledger")  # fmt: skip
 _ANY_TIME = ("resume", "as_json", "verbose")
 
 
@@ -163,7 +172,7 @@ class Options:
     * the graph: ``dataset``, ``data_dir`` and ``min_class_size``, or the store ``graph``, or ``nodes``, ``edges``, ``label``,
       ``schema``, ``directed``, ``drop``, ``edge_weight`` and ``max_weight``; its texts, ``text`` and ``text_features``; its
       ``image_size``; and its ``split``;
-    * what is evaluated: ``seeds``, ``controls``;
+    * what is evaluated: ``seeds``, ``controls``, ``save_floor``;
     * the ledger of the data set: ``ledger``, ``total_epsilon``, ``total_delta``, ``composition``;
     * how it runs and what it leaves: ``device``, ``threads``, ``resumable``, ``sign_key``, ``public_ids``, ``deployment``,
       ``out``.
@@ -200,6 +209,7 @@ class Options:
     split: str = "75/10/15"
     seeds: int = 1
     controls: bool | None = None
+    save_floor: Path | None = None
     hops: int | None = None
     network: str | None = None
     steps: int | None = None
@@ -243,6 +253,21 @@ class Options:
             max_weight=self.max_weight,
             drop=self.drop,
         ).check(labeled=self.method not in WORDS or FACES[WORDS[self.method]].reads_labels)
+
+    def again(self) -> tuple[str, ...]:
+        """Return the words of a command line that name the same graph, unit and budget, for a run of another method."""
+        words: list[str] = []
+        for name in _AGAIN:
+            value, option = getattr(self, name), f"--{name.replace('_', '-')}"
+            if isinstance(value, bool):
+                words += [option] if value else ["--undirected"] if name == "directed" else []
+            elif value not in (None, ()) and (name, value) != ("split", type(self).split):
+                words += [
+                    word
+                    for one in (value if isinstance(value, (list, tuple)) else [value])
+                    for word in (option, f"{one}")
+                ]
+        return tuple(words)
 
     def to_json(self) -> dict[str, Any]:
         """Return the form that the private state keeps: JSON values, with absolute paths."""

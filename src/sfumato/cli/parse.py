@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato._validate import check_choice, check_int
-from sfumato.catalog import WORDS, method_for
+from sfumato.catalog import PAIR_METHODS, WORDS, method_for, words_under
 from sfumato.cli import images, local
 from sfumato.cli.options import HOPS, Options, shared_ledger
 from sfumato.errors import InputError
@@ -38,6 +39,8 @@ class Job:
         device: where to compute; only "cpu" so far.
         deployment: the record of who publishes the model, or None.
         look: refuses a graph that lacks what the method asks for; None accepts every graph.
+        save_floor: the new run folder of the floor, or None.
+        again: the words of a command line that name graph, unit and budget once more.
     """
 
     word: str
@@ -50,6 +53,8 @@ class Job:
     device: str
     deployment: Deployment | None
     look: Callable[[Graph], None] | None
+    save_floor: Path | None = None
+    again: tuple[str, ...] = ()
 
     @property
     def dataset(self) -> str:
@@ -154,6 +159,8 @@ def check(options: Options) -> None:
             "every arc of a node."
         )
     _ledger(options)
+    if options.save_floor is not None:
+        _check_floor(options, options.save_floor)
     if options.resumable and not unit.private:
         raise InputError("Expected --resumable with a privacy unit, got none: there is no noise to repeat. Drop it.")
     if options.deployment is not None and not unit.private:
@@ -173,7 +180,7 @@ def parse(options: Options) -> Job:
     from sfumato.evaluation.request import Request
 
     method = method_for(options.method, asdict(options), options.dataset or "")
-    beside = options.ledger is None  # by default: nothing charges controls
+    beside = options.ledger is None or options.save_floor is not None  # by default: nothing charges controls
     request = Request(
         options.source(),
         method,
@@ -202,6 +209,8 @@ def parse(options: Options) -> Job:
         options.device,
         options.deployment,
         look,
+        options.save_floor,
+        options.again(),
     )
 
 
@@ -230,6 +239,31 @@ def _budget(options: Options) -> Budget | None:
             "records), such as 1e-7."
         )
     return Budget(options.epsilon, options.delta)
+
+
+def _check_floor(options: Options, path: Path) -> None:
+    """Refuse to save a floor that would have to be paid for, that is not fitted, or that has no folder of its own."""
+    from sfumato.record.release_folder import check_new_run
+
+    unit = unit_named(options.unit, Declared(directed=False))
+    if options.controls is False:
+        raise InputError("Expected --save-floor with controls, of which the floor is one, got --no-controls. Drop one.")
+    if options.task == "link" or WORDS[options.method] in PAIR_METHODS or not unit.private or unit.trust != "curator":
+        raise InputError(
+            "Expected --save-floor for a run that learns the classes of nodes under a unit with a trusted curator, such as edge: "
+            "no other has a floor that may be released. Drop it."
+        )
+    if not set(unit.public) >= {"features", "labels"}:
+        word = next((word for word in ("linear", "mlp") if word in words_under(unit.name)), "METHOD")
+        command = shlex.join(("sfumato", "train", word, *options.again(), "--out", str(path)))
+        raise InputError(
+            f"Expected --save-floor where features and labels are public (unit edge or arc), got unit {options.unit!r}: there a "
+            "floor learns from what is protected, and the one fitted for comparison is charged to nobody. Buy it, beside what "
+            f"this run spends: {command}"
+        )
+    if path.resolve() == options.out.resolve() or options.out.resolve() in path.resolve().parents:
+        raise InputError(f"Expected --save-floor to be a folder apart from --out, got {str(path)!r}. Name another.")
+    check_new_run(path)
 
 
 def _ledger(options: Options) -> DatasetLedger | None:

@@ -11,7 +11,6 @@ from sfumato.cli.output import plain_console, write_page
 _TRACK = 24  # characters from floor to ceiling
 _MOST = {"accuracy": 2}
 """How many scores a table has room for, by the first of them; of classes more are measured."""
-_BELOW = "This run is below the floor, which reads no graph and costs the same: release the floor instead."
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -65,14 +64,16 @@ def show(result: dict[str, Any], evaluation: Evaluation, out: Path) -> None:
     title = f"{result['dataset']} ({outcome.score.seeds} seed(s))"
     table = Table("", f"test {columns[0]}", *columns[1:], box=box.SIMPLE_HEAD, title=title)
     shown = {name: (title, evaluation.controls.get(name)) for name, title in titles(result["method"], result).items()}
-    rows = (*list(shown.values())[:-1], (f"{result['method']} (unit {result['unit']})", outcome), shown["ceiling"])
-    for title, row in rows:
+    ceiling = shown.pop("ceiling", ("", None))
+    for title, row in (*shown.values(), (f"{result['method']} (unit {result['unit']})", outcome), ceiling):
         if row is not None:
             table.add_row(title, *(_cell(name, row.scores[name]) for name in names))
     console = plain_console()
     console.print(table)
     if evaluation.controls:
         console.print(price_line(result))
+        for line in verdict_lines(result):
+            console.print(line, soft_wrap=True, highlight=False)
     else:
         console.print(
             "What privacy costs: --controls also trains a floor without the graph, and a ceiling without privacy."
@@ -105,7 +106,6 @@ def price_line(result: dict[str, Any]) -> Text:
     >>> ends = {"floor": {"mean": 0.5}, "test_scores": {"accuracy": {"mean": 0.7}}, "ceiling": {"mean": 0.75}}
     >>> print(price_line({**ends, "score": "accuracy", "graph_gain_recovered": 0.8}))
     floor 50.0 % ━━━━━━━━━━━━━━━━━━━ this run 70.0 % ━━━━━ 75.0 % ceiling
-    80 % of what the graph adds is kept.
     """
     from rich.text import Text
 
@@ -114,17 +114,31 @@ def price_line(result: dict[str, Any]) -> Text:
     words = {end: shown(name, one["mean"]) for end, one in found.items() if one}
     kept = result["graph_gain_recovered"]
     if kept is None:
-        ends = ", ".join(f"{end} {words[end]}" for end in words)
-        return Text(f"{ends}. Which share of what the graph adds is kept cannot be said here.")
+        return Text(", ".join(f"{end} {words[end]}" for end in words))
     done = round(_TRACK * min(max(kept, 0.0), 1.0))
-    told = f"{100 * kept:.0f} % of what the graph adds is kept."
     return Text.assemble(
         f"floor {words['floor']} ",
         ("━" * done, "bold green"),
         (f" this run {words['this run']} ", "bold"),
         ("━" * (_TRACK - done), "dim"),
-        f" {words['ceiling']} ceiling\n{told if kept >= 0 else _BELOW}",
+        f" {words['ceiling']} ceiling",
     )
+
+
+def verdict_lines(result: dict[str, Any]) -> list[str]:
+    """Return what paired comparisons say of a run, and how its floor is released if that is not worse.
+
+    ``result`` is what metrics.json holds.
+
+    >>> verdict_lines({"verdict": None})
+    []
+    """
+    said = result.get("verdict")
+    if said is None:
+        return []
+    from sfumato.evaluation.verdict import floor_words, kept_words, verdict_words
+
+    return [line for line in (verdict_words(said), kept_words(said), *floor_words(result)) if line]
 
 
 def show_guarantee(certificate: Certificate, out: Path, scores: str) -> None:

@@ -15,7 +15,7 @@ from sfumato._files import write_json
 from sfumato._optional import LIGHT, check_installed
 from sfumato._threads import set_threads
 from sfumato.catalog import FACES, PAIR_METHODS, WORDS
-from sfumato.cli import collected, data, describe, images, links, local, options
+from sfumato.cli import collected, data, describe, floor, images, links, local, options
 from sfumato.cli.engine import running
 from sfumato.cli.methods import METHOD
 from sfumato.cli.options import HOPS, Options, take_up
@@ -74,6 +74,7 @@ def train(
         1, "--seeds", help="How many times to fit, to evaluate the method. Only the first fit is saved and certified."
     ),
     controls: bool | None = options.CONTROLS,
+    save_floor: Path | None = options.SAVE_FLOOR,
     hops: int | None = typer.Option(
         None, "--hops", help=f"How many sums over neighbors to take, one after the other (default: {_HOPS})."
     ),
@@ -201,12 +202,14 @@ def _run(
     result["seconds"] = {"load": prepared.load_seconds, "train": seconds, "total": time.perf_counter() - start}
     result["peak_mb"] = peak_mb()
     result["device"], result["out"] = job.device, str(job.out)
+    result |= floor.released(job, evaluation)
     lost = local.lost(request.method, prepared.graph) if job.word in local.OF_VALUES else ""
     beside = {"outside_schema": prepared.graph.outside, "features_lost": lost}
     metrics = result | {name: value for name, value in beside.items() if value}
     write_json(job.out / "evaluation" / "metrics.json", metrics)
     write_json(job.out / "evaluation" / "curves.json", dict(fitted.curves))
     write_words(fitted.certificate, job.out)
+    floor.save(job, prepared, evaluation)
     return result, evaluation
 
 

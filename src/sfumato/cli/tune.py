@@ -22,7 +22,7 @@ from sfumato._optional import TRAIN, check_installed
 from sfumato._threads import set_threads
 from sfumato._validate import check_choice
 from sfumato.catalog import FACES, WORDS
-from sfumato.cli import data, describe, options
+from sfumato.cli import data, describe, floor, options
 from sfumato.cli.engine import running
 from sfumato.cli.output import stage_bars, tell
 from sfumato.cli.parse import Job, given, parse
@@ -234,6 +234,7 @@ def _result(job: Job, evaluation: Evaluation) -> dict[str, Any]:
     """Return what train prints, without seconds and memory, which would tell the number of trials."""
     result = evaluation.to_dict(job.request.unit)
     result["dataset"] = job.dataset
+    result |= floor.released(job, evaluation)
     result["seconds"] = {"load": None, "train": None, "total": None}
     result["peak_mb"], result["device"], result["out"] = None, job.device, str(job.out)
     return result

@@ -1,7 +1,8 @@
 """The controls of a plan: what its method's card lists, made from the catalog.
 
-Controls of one name are candidates for it: the one with the best mean accuracy over all seeds is shown. Choosing it reads test
-labels, which can only make a floor or a ceiling higher.
+Controls of one name are candidates for it: the one with the least mean loss on validation nodes over all seeds is shown, so that
+test nodes stay for the comparison. Where no validation node has a label test nodes choose, which can only make a floor or a
+ceiling better.
 """
 
 from __future__ import annotations

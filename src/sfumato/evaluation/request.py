@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sfumato.catalog import WORDS, words_under
 from sfumato.errors import InputError, SfumatoError, UnsupportedTargetError, UnsupportedUnitError
+from sfumato.evaluation.answers import Answers, answers_of, mean_loss
 from sfumato.evaluation.controls import controls, names, repeats
 from sfumato.evaluation.scores import (
     SCORES,
@@ -19,9 +20,10 @@ from sfumato.evaluation.scores import (
     Summary,
     check_scorable,
     graph_gain_recovered,
-    score,
+    scores_of,
     target_kind,
 )
+from sfumato.evaluation.verdict import verdict
 from sfumato.graph.declared import with_public_degrees
 from sfumato.graph.targets import CLASS
 from sfumato.privacy.units import Declared, Unit, class_for, unit_named
@@ -106,11 +108,16 @@ class Outcome:
         first: the first fit, which is kept.
         scores: each score over all seeds, by its name in :data:`~sfumato.evaluation.scores.SCORES`.
         seconds: the time of the first fit; 0 if it was given.
+        answers: what was said of the test nodes of each seed.
+        held_out: the mean loss on validation nodes, by which candidates for a control are compared; on test nodes if no
+            validation node has a label.
     """
 
     first: Fitted
     scores: dict[str, Summary]
     seconds: float
+    answers: tuple[Answers, ...]
+    held_out: float
 
     @property
     def score(self) -> Summary:
@@ -153,6 +160,11 @@ class Evaluation:
             **{name: beside[name].score.to_dict() if name in beside else None for name in names(plan.method.name)},
             **{f"{name}_method": beside[name].first.plan.method.name if name in beside else None for name in _ENDS},
             "graph_gain_recovered": graph_gain_recovered(outcome.score.mean, low, high),
+            "verdict": verdict(
+                outcome.answers,
+                *(beside[name].answers if name in beside else () for name in _ENDS),
+                gain=low is not None,
+            ),
             "privacy": {
                 "unit": unit,
                 "relation": plan.unit.relation,
@@ -196,7 +208,7 @@ class Prepared:
         return Evaluation(self.plan, outcome, beside, left_out)
 
     def _repeat(self, plan: Plan, first: Fitted | None, report: Progress | None) -> Outcome:
-        scores, seconds = [], 0.0
+        answers, scores, losses, seconds = [], [], [], 0.0
         for number, seed in enumerate(self.request.seeds):
             split, fitted, start = self.split(seed), first, time.perf_counter()
             if number > 0 or fitted is None:
@@ -204,11 +216,15 @@ class Prepared:
                 fitted = ours.fit(split, seed=seed, progress=report, measure=self.request.measure)
             if first is None:
                 first, seconds = fitted, time.perf_counter() - start
-            scores.append(score(fitted, split))
+            found = answers_of(fitted, split, split.test_mask | split.val_mask)
+            answers.append(found.among(split.test_mask))
+            scores.append(scores_of(answers[-1], split))
+            held_out = found.among(split.val_mask)
+            losses.append(mean_loss(held_out if len(held_out.nodes) else answers[-1]))
         assert first is not None
         kind = target_kind(self.graph)
-        found = {name: Summary.of([one[name] for one in scores], share=name not in UNBOUNDED) for name in SCORES[kind]}
-        return Outcome(first, found, seconds)
+        over = {name: Summary.of([one[name] for one in scores], share=name not in UNBOUNDED) for name in SCORES[kind]}
+        return Outcome(first, over, seconds, tuple(answers), sum(losses) / len(losses))
 
     def _beside(self, own: Outcome, report: Progress | None) -> tuple[dict[str, Outcome], tuple[str, ...]]:
         """Fit the candidates for each control, but those without a proof under the unit, and those that repeat the method.
@@ -235,7 +251,7 @@ class Prepared:
             ) as error:  # of a control: what the run itself released is kept, and compared with the others
                 left_out[name] = f"{label} is left out. {error}"
                 continue
-            if name not in outcomes or found.score.mean > outcomes[name].score.mean:
+            if name not in outcomes or found.held_out < outcomes[name].held_out:
                 outcomes[name] = found
         return outcomes, tuple(left_out[name] for name in left_out if name not in outcomes)
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sfumato.errors import DataError
+from sfumato.evaluation.answers import Answers, Predictor, answers_of
 from sfumato.graph.facts import labeled_mask
 from sfumato.graph.targets import CLASS, MULTILABEL, NUMBER
 from sfumato.nn.metrics import accuracy, class_scores, label_scores, macro_f1, number_scores
@@ -48,13 +48,6 @@ ERRORS = ("mae", "rmse", "log_loss", "brier")
 """Scores that are no shares; the others are, of which R2 may be negative."""
 UNBOUNDED = (*ERRORS, "r2")
 """Scores whose intervals do not end at 0 and 1."""
-
-
-class Predictor(Protocol):
-    """Any object that predicts a class, labels or a number for every node of a graph."""
-
-    def predict(self, graph: Graph) -> NDArray[Any]: ...
-    def predict_proba(self, graph: Graph) -> NDArray[np.float32]: ...
 
 
 @dataclass(frozen=True)
@@ -107,19 +100,18 @@ def target_kind(graph: Graph) -> str:
 
 def score(fitted: Predictor, graph: Graph) -> dict[str, float]:
     """Return the :data:`SCORES` of a fitted model on the graph's labeled test nodes, by name."""
-    test = graph.test_mask
-    if graph.targets is not None:
-        truth = graph.targets.values[test]
-        if graph.targets.kind == NUMBER:
-            return number_scores(truth[:, 0], fitted.predict(graph)[test])
-        return label_scores(truth, fitted.predict_proba(graph)[test])
-    assert graph.y is not None
-    predicted = fitted.predict(graph)[test]
-    return {
-        "accuracy": accuracy(graph.y[test], predicted),
-        "macro_f1": macro_f1(graph.y[test], predicted, graph.num_classes),
-        **class_scores(graph.y[test], fitted.predict_proba(graph)[test]),
-    }
+    return scores_of(answers_of(fitted, graph, graph.test_mask), graph)
+
+
+def scores_of(answers: Answers, graph: Graph) -> dict[str, float]:
+    """Return the :data:`SCORES` of what a model said of some nodes of a graph, by name."""
+    truth, told, chances = answers.truth, answers.told, answers.chances
+    if answers.kind == NUMBER:
+        return number_scores(truth[:, 0], told)
+    if answers.kind == MULTILABEL:
+        return label_scores(truth, chances)
+    found = {"accuracy": accuracy(truth, told), "macro_f1": macro_f1(truth, told, graph.num_classes)}
+    return {**found, **class_scores(truth, chances)}
 
 
 def without_information(graph: Graph) -> dict[str, float]:

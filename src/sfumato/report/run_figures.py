@@ -149,31 +149,42 @@ def _scatter(
 
 
 def price_figure(found: Sequence[tuple[str, Summary]], score: str = "Test accuracy") -> Figure:
-    """Draw the score of a run and of its controls as bars, with intervals over seeds.
+    """Draw the score of a run and of its controls as points, with intervals over seeds, on an axis that shows differences.
 
     ``found`` names each of them; the run is called ``THIS_RUN``. ``score`` is the name of what is drawn.
     """
     with style():
-        figure, axes = canvas(0.9 + 0.62 * len(found))
-        shares = [100 * one.mean for _, one in found]
-        mine = [name == THIS_RUN for name, _ in found]
-        at = np.arange(len(found))[::-1]
-        colors = [PALETTE[0] if own else PALETTE[6] for own in mine]
-        axes.barh(at, shares, height=0.34, color=colors, alpha=0.9)
-        for y, (name, one), share in zip(at, found, shares, strict=True):
-            axes.text(0, y + 0.24, f"{name}: {one}", va="bottom", fontweight="bold" if name == THIS_RUN else "normal")
+        figure, axes = canvas(0.9 + 0.55 * len(found))
+        start, end = visible(
+            [100 * end for _, one in found for end in (one.mean, one.low, one.high) if end is not None]
+        )
+        for y, (name, one) in zip(reversed(range(len(found))), found, strict=True):
+            own = name == THIS_RUN
+            axes.hlines(y, start, end, color=ink(), alpha=0.13, linewidth=0.8)
+            axes.text(start, y + 0.2, f"{name}: {one}", va="bottom", fontweight="bold" if own else "normal")
             if one.low is not None and one.high is not None:
                 axes.hlines(y, 100 * one.low, 100 * one.high, color=ink(), linewidth=1.4)
-            axes.plot([share], [y], marker="|", color=ink(), markersize=8)
+            axes.plot([100 * one.mean], [y], marker="o" if own else "D", color=PALETTE[0 if own else 6], clip_on=False)
         axes.set_yticks([])
         axes.set_ylim(-0.4, len(found) - 0.25)
-        axes.set_xlim(0, 100)
-        axes.set_xlabel(f"{score}, %")
+        axes.set_xlim(start, end)
+        axes.set_xlabel(f"{score}, %" + (f" (the axis starts at {start:.4g})" if start else ""))
         axes.grid(False, axis="y")
         axes.spines["left"].set_visible(False)
         words = "; ".join(f"{name}: {one}" for name, one in found)
         title = f"{score} beside floor and ceiling"
         return finish(figure, "figure-price", title, f"{title}. {words}.")
+
+
+def visible(percents: Sequence[float]) -> tuple[float, float]:
+    """Return where an axis of percents starts and ends, so that differences can be seen.
+
+    >>> visible([91.1, 91.4, 92.0]), visible([3.0, 97.0])
+    ((90.0, 93.0), (0.0, 100.0))
+    """
+    low, high = min(percents), max(percents)
+    step = next(step for step in (1.0, 5.0, 10.0) if high - low <= 6 * step or step == 10)
+    return max(0.0, step * math.floor(low / step - 0.3)), min(100.0, step * math.ceil(high / step + 0.3))
 
 
 def curves_figure(curves: Mapping[str, Any]) -> Figure | None:

@@ -8,11 +8,16 @@ from typing import Any
 from sfumato.catalog import METHODS
 from sfumato.evaluation.controls import titles
 from sfumato.evaluation.scores import ERRORS, TITLES, Summary
-from sfumato.report.page import Facts, Section, Table
+from sfumato.evaluation.verdict import floor_words, kept_words, verdict_words
+from sfumato.report.page import Facts, Part, Section, Table
 from sfumato.report.run_figures import THIS_RUN, price_figure
 from sfumato.report.words import interval, percent
 
-_READS_NOTHING = "reads no graph and costs the same"
+PAIRED = (
+    "Differences are taken node by node, between models that answer the same test nodes; brackets are 95 % intervals. What is "
+    "right or wrong is judged by McNemar's test (mid-p) if there is one split."
+)
+"""How a verdict was reached, for readers of a page."""
 
 
 def price_sections(metrics: Mapping[str, Any] | None, method: str) -> tuple[Section, ...]:
@@ -28,16 +33,23 @@ def price_sections(metrics: Mapping[str, Any] | None, method: str) -> tuple[Sect
     found = [] if metrics is None else _scores(metrics, method)
     if metrics is None or len(found) < 2:
         return ()
-    text, gain = "What this run reaches beside its controls.", metrics.get("graph_gain_recovered")
-    on_links = (
-        metrics.get("task") == "link" and "epsilon_x" in metrics["privacy"]
-    )  # these are public, and features are not
-    added, reads = ("features add", "asks nobody and costs nothing") if on_links else ("the graph adds", _READS_NOTHING)
-    if gain is not None and gain >= 0:
-        text += f" It keeps {100 * gain:.0f} % of what {added} without privacy."
-    elif gain is not None:
-        text += f" It is below the floor, which {reads}: release the floor instead."
-    return (Section("price", "The price of privacy", (text, price_figure(found, _score(metrics))), kind="outside"),)
+    parts = ["What this run reaches beside its controls.", price_figure(found, _score(metrics)), *_judged(metrics)]
+    return (Section("price", "The price of privacy", tuple(parts), kind="outside"),)
+
+
+def _judged(metrics: Mapping[str, Any]) -> list[Part]:
+    """What paired comparisons say; of runs from before they were made, and of links, the means alone."""
+    said, gain = metrics.get("verdict"), metrics.get("graph_gain_recovered")
+    if said is not None:
+        words = (verdict_words(said), kept_words(said), *floor_words(metrics), PAIRED)
+        return [text for text in words if text]
+    if gain is None:
+        return []
+    if gain < 0:
+        return ["The mean is below that of the floor. Nothing here says whether that is chance."]
+    on_links = metrics.get("task") == "link" and "epsilon_x" in metrics["privacy"]
+    added = "features add" if on_links else "the graph adds"  # links are public there, and features are not
+    return [f"By the means, {100 * gain:.0f} % of what {added} without privacy is kept."]
 
 
 def scores_section(metrics: Mapping[str, Any], method: str) -> Section:

@@ -1,0 +1,164 @@
+"""The verdict on a run: better or worse than its floor, or no difference that its test nodes could show; and what is kept.
+
+Both come from paired comparisons (:mod:`sfumato.evaluation.paired`), never from the difference of two means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sfumato.evaluation.answers import LOSSES, Answers
+from sfumato.evaluation.paired import Difference, Part, difference, kept_share
+from sfumato.record.shown import round_up
+
+BETTER, WORSE, MIXED, NONE = "better", "worse", "mixed", "none"
+_ENDS = ("difference", "low", "high")
+_NAMES = {"accuracy": "accuracy", "log_loss": "log-loss", "squared_error": "squared error"}
+
+
+def verdict(
+    own: Sequence[Answers], floor: Sequence[Answers], ceiling: Sequence[Answers], *, gain: bool = True
+) -> dict[str, Any] | None:
+    """Compare a run with its floor, and say which share of the gain of the ceiling over the floor it keeps.
+
+    Args:
+        own: what the run said of the test nodes of each seed.
+        floor: what the floor said of them; empty without one.
+        ceiling: what the ceiling said of them; empty without one.
+        gain: whether a share of the gain has a meaning, since the floor lacks what the ceiling has.
+
+    Returns:
+        What metrics.json holds; None without a floor.
+    """
+    if not floor:
+        return None
+    names = list(own[0].each)
+    found = {name: compared(own, floor, name) for name in names}
+    one = found[names[0]]
+    said: dict[str, Any] = {"nodes": one.nodes, "seeds": one.seeds, "against_floor": judged(found)}
+    said["differences"] = {name: each.to_dict() for name, each in found.items()}
+    if gain and ceiling:
+        said["kept"] = {name: _kept(own, floor, ceiling, name) for name in names}
+        said["graph_adds"] = {name: compared(ceiling, floor, name).to_dict() for name in names}
+    return said
+
+
+def compared(own: Sequence[Answers], other: Sequence[Answers], name: str) -> Difference:
+    """Compare what two models said of the same nodes, seed by seed.
+
+    Args:
+        own: what the first said of the test nodes of each seed.
+        other: what the second said of them.
+        name: what is measured node by node, such as ``log_loss``.
+    """
+    return difference(_parts([one.each[name] for one in own], [one.each[name] for one in other], own))
+
+
+def judged(found: Mapping[str, Difference]) -> str:
+    """Return in one word what differences from a floor say together; those that are not clear say nothing.
+
+    >>> judged({"accuracy": Difference(-0.1, -0.2, -0.05, 0.001, 90, 1), "log_loss": Difference(0.2, -0.1, 0.5, 0.2, 90, 1)})
+    'worse'
+    """
+    signs = {_sign(name) * np.sign(each.mean) for name, each in found.items() if each.clear}
+    return NONE if not signs else MIXED if len(signs) > 1 else BETTER if signs == {1} else WORSE
+
+
+def verdict_words(said: Mapping[str, Any]) -> str:
+    """Return the comparison with the floor in one sentence.
+
+    Args:
+        said: what :func:`verdict` returned, or metrics.json holds of it.
+
+    >>> right = {"difference": -0.0016, "low": -0.0040, "high": 0.0007, "p": 0.25}
+    >>> verdict_words({"nodes": 1213, "seeds": 1, "against_floor": "none", "differences": {"accuracy": right}}).partition(": ")[2]
+    'accuracy -0.2 points [-0.4, +0.1], no difference that 1,213 nodes could show.'
+    """
+    nodes, each = f"{said['nodes']:,} test nodes", said["differences"]
+    splits = f" of {said['seeds']} splits" if said["seeds"] > 1 else ""
+    parts = ", ".join(f"{_NAMES[name]} {_change(name, one)}" for name, one in each.items())
+    told = {
+        BETTER: "better than the floor",
+        WORSE: "worse than the floor",
+        NONE: f"no difference that {said['nodes']:,} nodes could show",
+    }
+    if not any(one[key] for one in each.values() for key in _ENDS):
+        return f"On {nodes}{splits} this run and the floor give the same answers."
+    right = each.get("accuracy", {}).get("difference", 0) > 0
+    told[MIXED] = (
+        f"{'more' if right else 'fewer'} answers are right, and probabilities are {'worse' if right else 'better'}"
+    )
+    return f"Against the floor, on the same {nodes}{splits}: {parts}, {told[said['against_floor']]}."
+
+
+def kept_words(said: Mapping[str, Any]) -> str:
+    """Return in words what a run keeps of what its ceiling has beyond its floor; empty if that was not measured.
+
+    ``said`` is that of :func:`verdict_words`.
+
+    >>> kept_words({"nodes": 600, "kept": {"accuracy": {"share": 0.931, "low": 0.87, "high": 0.994}, "log_loss": None}})
+    'Kept of what the graph adds: 93 % of accuracy [87, 99]. To log-loss it adds nothing that 600 nodes could show.'
+    """
+    if "kept" not in said:
+        return ""
+    shares = [
+        f"{100 * one['share']:.0f} % of {_NAMES[name]} [{100 * one['low']:.0f}, {100 * one['high']:.0f}]"
+        for name, one in said["kept"].items()
+        if one
+    ]
+    nothing = [_NAMES[name] for name, one in said["kept"].items() if not one]
+    nodes = f"nothing that {said['nodes']:,} nodes could show"
+    if not shares:
+        return f"To {' and '.join(nothing)} the graph adds {nodes}, so there is no share to keep."
+    words = f"Kept of what the graph adds: {', '.join(shares)}."
+    return words + (f" To {' and '.join(nothing)} it adds {nodes}." if nothing else "")
+
+
+def floor_words(result: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return how the floor is released, and what that costs, where it is not worse than the run; else nothing.
+
+    ``result`` is what metrics.json holds.
+    """
+    said, release = result["verdict"], result.get("floor_release")
+    if release is not None and "saved" in release:
+        return (f"The floor is saved in {release['saved']}. It reads nothing that is protected, and spends nothing.",)
+    if release is None or said["against_floor"] not in (WORSE, NONE):
+        return ()
+    wish = "Release the floor instead" if said["against_floor"] == WORSE else "To release the floor instead"
+    costs = "It reads nothing that is protected, and spends nothing more."
+    if release["epsilon"]:
+        costs = (
+            f"It costs epsilon = {round_up(release['epsilon'])} beside what this run has spent, and this comparison read "
+            "protected labels: to choose by it is outside the guarantee."
+        )
+    return f"{wish}: {release['command']}", costs
+
+
+def _kept(
+    own: Sequence[Answers], floor: Sequence[Answers], ceiling: Sequence[Answers], name: str
+) -> dict[str, float] | None:
+    sign, base = _sign(name), [one.each[name] for one in floor]
+    parts = [
+        (at.nodes, sign * np.stack([mine.each[name] - low, most.each[name] - low], axis=1))
+        for at, mine, most, low in zip(own, own, ceiling, base, strict=True)
+    ]
+    share = kept_share(parts)
+    return None if share is None else {"share": share.share, "low": share.low, "high": share.high}
+
+
+def _parts(own: Sequence[Any], other: Sequence[Any], of: Sequence[Answers]) -> list[Part]:
+    return [(at.nodes, (mine - its)[:, None]) for at, mine, its in zip(of, own, other, strict=True)]
+
+
+def _sign(name: str) -> int:
+    return -1 if name in LOSSES else 1
+
+
+def _change(name: str, one: Mapping[str, Any]) -> str:
+    scale, digits, unit = (1, 3, "") if name in LOSSES else (100, 1, " points")
+    shown = {key: f"{round(scale * one[key], digits) + 0.0:+.{digits}f}" for key in _ENDS if one[key] is not None}
+    ends = f" [{shown['low']}, {shown['high']}]" if "low" in shown else ""
+    return f"{shown['difference']}{unit}{ends}"

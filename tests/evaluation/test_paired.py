@@ -1,0 +1,140 @@
+"""Paired comparisons of models on the same test nodes: what they say, what they cannot say, and in which words."""
+
+from math import comb
+
+import numpy as np
+import pytest
+
+from sfumato.evaluation.answers import Answers
+from sfumato.evaluation.paired import difference, kept_share, mid_p
+from sfumato.evaluation.verdict import floor_words, kept_words, verdict, verdict_words
+from sfumato.graph.targets import CLASS, NUMBER
+
+
+def nodes_where(**counts):
+    """Nodes on which the run is better, worse or the same as the floor."""
+    each = np.repeat([1.0, -1.0, 0.0], [counts["won"], counts["lost"], counts["same"]])
+    return np.arange(len(each)), each[:, None]
+
+
+def answered(right, chances, nodes=None, truth=None):
+    """What a model says of a binary task: whether each node is right, and the probability of its true class."""
+    right, truth = np.asarray(right), np.zeros(len(right), int) if truth is None else truth
+    table = np.stack([np.asarray(chances), 1 - np.asarray(chances)], axis=1)
+    rows = np.arange(len(right)) if nodes is None else nodes
+    return Answers(CLASS, rows, truth, np.where(right, truth, 1 - truth), table)
+
+
+@pytest.mark.parametrize(("won", "lost"), [(0, 0), (0, 2), (1, 9), (9, 1), (4, 4), (30, 12)])
+def test_mid_p_is_the_binomial_tail_with_half_of_what_was_seen(won, lost):
+    n, few = won + lost, min(won, lost)
+    tail = sum(comb(n, k) for k in range(few)) + comb(n, few) / 2
+    assert mid_p(won, lost) == pytest.approx(min(1.0, 2 * tail / 2**n))
+
+
+def test_two_nodes_of_1213_say_nothing_and_fifteen_do():
+    few, many = (difference([nodes_where(won=0, lost=lost, same=1213 - lost)]) for lost in (2, 15))
+    assert (few.clear, many.clear) == (False, True)
+    assert few.mean == pytest.approx(-2 / 1213)
+
+
+def test_one_node_and_no_difference_are_no_verdict():
+    assert difference([(np.arange(1), np.ones((1, 1)))]).low is None
+    same = difference([(np.arange(9), np.zeros((9, 1)))])
+    assert (same.low, same.high, same.p, same.clear) == (0, 0, 1, False)
+
+
+def test_a_node_that_every_seed_tests_counts_once():
+    one = nodes_where(won=30, lost=10, same=60)
+    alone, thrice = difference([one]), difference([one] * 3)
+    assert (thrice.nodes, thrice.seeds) == (100, 3)
+    assert thrice.high - thrice.low == pytest.approx(alone.high - alone.low, rel=0.01)
+
+
+def test_what_seeds_differ_by_is_part_of_the_error():
+    draws = np.random.default_rng(0).normal(0.1, 1, (2, 400, 1))
+    agree = difference([(np.arange(400), draws[0]), (np.arange(400, 800), draws[1])])
+    apart = difference([(np.arange(400), draws[0] + 1), (np.arange(400, 800), draws[1] - 1)])
+    assert apart.mean == pytest.approx(agree.mean)
+    assert agree.high - agree.low < 0.5  # about 4 standard errors of 800 nodes
+    assert apart.high - apart.low > 5  # one degree of freedom, whatever the number of nodes
+
+
+@pytest.mark.parametrize(("effect", "low", "high"), [(0.0, 0.02, 0.09), (0.35, 0.7, 1.0)])
+def test_intervals_exclude_zero_as_often_as_they_say(effect, low, high):
+    """Three seeds over overlapping nodes that each have a difference of their own: 5 % by chance, and most of a real effect."""
+    coins, found = np.random.default_rng(7), []
+    for _ in range(300):
+        own = coins.normal(effect, 1, 150)
+        splits = [coins.choice(150, 60, replace=False) for _ in range(3)]
+        found.append(difference([(at, (own[at] + coins.normal(0, 0.5, 60))[:, None]) for at in splits]).clear)
+    assert low <= np.mean(found) <= high
+
+
+def test_a_share_needs_a_gain_that_can_be_told_from_chance():
+    whole = np.repeat([1.0, 0.0], [30, 70])
+    kept = np.repeat([1.0, 0.0], [15, 85])
+    found = kept_share([(np.arange(100), np.stack([kept, whole], axis=1))])
+    assert found.share == pytest.approx(0.5)
+    assert 0.25 < found.low < 0.5 < found.high < 0.75
+    noise = np.tile([1.0, -1.0], 50)
+    assert kept_share([(np.arange(100), np.stack([kept, noise], axis=1))]) is None
+    assert kept_share([(np.arange(100), np.stack([kept, -whole], axis=1))]) is None
+    assert kept_share([(np.arange(1), np.ones((1, 2)))]) is None
+
+
+HALF = np.tile([True, False], 50)
+WORSE, MIDDLE, BEST = (np.linspace(low, low + 0.2, 100) for low in (0.3, 0.5, 0.7))
+
+
+@pytest.mark.parametrize(
+    ("run", "floor", "word"),
+    [
+        (answered(HALF | True, BEST), answered(HALF, MIDDLE), "better"),
+        (answered(HALF, WORSE), answered(HALF, MIDDLE), "worse"),
+        (answered(HALF & False, BEST), answered(HALF, MIDDLE), "mixed"),
+        (answered(HALF, MIDDLE), answered(~HALF, MIDDLE[::-1]), "none"),
+        (answered(HALF, MIDDLE), answered(HALF, MIDDLE), "none"),
+    ],
+)
+def test_verdicts_need_a_clear_difference(run, floor, word):
+    said = verdict([run], [floor], ())
+    assert (said["against_floor"], said["nodes"]) == (word, 100)
+    assert "kept" not in said
+    if word == "none":
+        release = {"command": "sfumato train graph-free --out new", "epsilon": 0.0}
+        told = " ".join(floor_words({"verdict": said, "floor_release": release}))
+        assert "To release the floor instead: sfumato train graph-free --out new" in told
+        assert "spends nothing" in told
+    if word == "better":
+        assert floor_words({"verdict": said, "floor_release": {"command": "", "epsilon": 0.0}}) == ()
+
+
+def test_words_of_a_verdict():
+    said = verdict([answered(HALF, MIDDLE)], [answered(~HALF, MIDDLE[::-1])], [answered(HALF | True, BEST)])
+    assert "no difference that 100 nodes could show" in verdict_words(said)
+    assert kept_words(said).startswith("Kept of what the graph adds: 0 % of accuracy [")
+    same = verdict([answered(HALF, MIDDLE)], [answered(HALF, MIDDLE)], [answered(HALF, MIDDLE)])
+    assert verdict_words(same) == "On 100 test nodes this run and the floor give the same answers."
+    assert "so there is no share to keep" in kept_words(same)
+    mixed = verdict([answered(HALF & False, BEST)] * 2, [answered(HALF, MIDDLE)] * 2, ())
+    assert "test nodes of 2 splits" in verdict_words(mixed)
+    assert "fewer answers are right, and probabilities are better" in verdict_words(mixed)
+    assert verdict([answered(HALF, MIDDLE)], (), ()) is None
+
+
+def test_a_floor_that_costs_says_so_and_warns_of_the_choice():
+    said = {**verdict([answered(HALF, WORSE)], [answered(HALF, MIDDLE)], ()), "against_floor": "worse"}
+    lines = floor_words({"verdict": said, "floor_release": {"command": "sfumato train linear", "epsilon": 2.0}})
+    assert lines[0] == "Release the floor instead: sfumato train linear"
+    assert "costs epsilon = 2 beside what this run has spent" in lines[1]
+    assert "outside the guarantee" in lines[1]
+    assert floor_words({"verdict": said}) == ()
+
+
+def test_numbers_are_compared_by_their_squared_error():
+    truth = np.arange(20.0)[:, None]
+    run, floor = (Answers(NUMBER, np.arange(20), truth, truth[:, 0] + off, np.empty((20, 0))) for off in (0.1, 1.0))
+    said = verdict([run], [floor], ())
+    assert said["against_floor"] == "better"
+    assert said["differences"]["squared_error"]["difference"] == pytest.approx(-0.99)
