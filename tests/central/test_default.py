@@ -56,6 +56,7 @@ def test_the_pilot_gives_the_rest_to_messages_where_they_tell():
     graph = graph_of(links_tell=True, features_tell=False)
     fitted, accuracy = fit(PilotedMessages(), NODE, graph, 8.0)
     assert fitted.released["aggregate/2"].any()
+    assert fitted.unused == ()
     assert accuracy > 0.8
 
 
@@ -63,6 +64,8 @@ def test_the_pilot_gives_the_rest_to_features_where_links_are_noise():
     graph = graph_of(links_tell=False, features_tell=True)
     fitted, accuracy = fit(PilotedMessages(), NODE, graph, 8.0)
     assert not fitted.released["aggregate/2"].any()
+    assert fitted.unused == (piloted.FEATURES_CHOSEN,)
+    assert fitted.certificate.values["notes"][-1] == piloted.FEATURES_CHOSEN
     assert not fitted.weights["head.weight"][:, :3].any(), "weights of messages are noise that nobody needs"
     assert accuracy > fit(Linear(), NODE, graph, 8.0)[1] - 0.04
 
@@ -80,6 +83,7 @@ def test_links_that_say_nothing_do_not_win_by_chance():
 def test_messages_are_kept_where_they_tell():
     fitted, accuracy = fit(LabelMessages(), EDGE, graph_of(links_tell=True, features_tell=False), 4.0)
     assert "head.weight" in fitted.weights
+    assert labels.MESSAGES_DROPPED not in (*fitted.unused, *fitted.certificate.values["notes"])
     assert accuracy > 0.85
 
 
@@ -90,9 +94,12 @@ def test_a_graph_free_model_that_was_kept_is_saved_verified_and_loaded(tmp_path,
     fitted, accuracy = fit(LabelMessages(), EDGE, graph, 1.0)
     assert accuracy > 0.8
     assert not any(name.startswith("head.") for name in fitted.weights)
+    assert fitted.certificate.values["notes"][-1] == labels.MESSAGES_DROPPED
     fitted.save(tmp_path / "run")
     assert not verify(tmp_path / "run").problems
-    assert np.array_equal(sf.load(tmp_path / "run").predict_proba(graph), fitted.predict_proba(graph))
+    loaded = sf.load(tmp_path / "run")
+    assert loaded.unused == fitted.unused == (labels.MESSAGES_DROPPED,)
+    assert np.array_equal(loaded.predict_proba(graph), fitted.predict_proba(graph))
 
 
 def test_trees_take_the_place_of_messages_where_they_are_better(tmp_path, monkeypatch, fixed_key):

@@ -131,7 +131,22 @@ def test_without_validation_labels_or_features_there_is_still_a_model():
     roles = np.where(graph.val_mask, 3, graph.roles).astype(np.uint8)
     assert kept(fitted_on(graph.with_roles(roles), epochs=5)) == "network"
     bare = replace(graph, x=None)
-    assert fitted_on(bare, epochs=5).predict(bare).shape == (300,)
+    fitted = fitted_on(bare, epochs=5)
+    assert fitted.predict(bare).shape == (300,)
+    assert fitted.unused == ("Features are not used: the graph has none.",)
+
+
+@pytest.mark.parametrize("name", ["trees", "linear"])
+def test_a_model_that_found_nothing_in_features_says_so(name):
+    own = np.tile(np.arange(61, dtype=np.float32), (100, 2, 1))
+    empty = {"trees": {"trees.left": own}, "linear": {"linear.weight": np.zeros((2, 3))}}[name]
+    part = next(iter(empty))
+    public = SimpleNamespace(num_features=3)
+    assert graph_free.unused_features(public, empty) == ("Features are not used: no model found anything in them.",)
+    some = empty[part].copy()
+    some.flat[0] += 1
+    assert graph_free.unused_features(public, {part: some}) == ()
+    assert graph_free.unused_features(public, {"network.weight": np.zeros(3)}) == ()
 
 
 def test_private_labels_are_refused():

@@ -8,6 +8,7 @@ import pytest
 import sfumato as sf
 from sfumato.central import promised_releases
 from sfumato.central.compatibility import Expected, expected_rows, find_law, log_likelihood
+from sfumato.central.piloted import FEATURES_CHOSEN
 from sfumato.central.promised import PromisedMessages
 from sfumato.central.tuned import Tuned
 from sfumato.errors import DataError, InputError, SchemaError, UnsupportedUnitError
@@ -152,6 +153,10 @@ def test_the_rest_goes_to_features_where_messages_say_nothing():
     unread = [fitted for fitted in fits if not fitted.released["aggregate/1"].any()]
     assert len(unread) >= 2  # what messages say is measured under secret noise, which misleads now and then
     assert all(len(fitted.ledger.entries) == 6 for fitted in unread)
+    for fitted in fits:
+        dropped = not fitted.released["aggregate/1"].any()
+        assert fitted.unused == (FEATURES_CHOSEN,) * dropped
+        assert (FEATURES_CHOSEN in fitted.certificate.values["notes"]) is dropped
 
 
 def test_flat_laws_and_drowned_rows_add_nothing():

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 import sfumato as sf
+from sfumato.central import labels
 from sfumato.method.card import FLOORS
 from sfumato.record.release_folder import read_release
 
@@ -55,3 +56,21 @@ def test_a_floor_that_is_not_free_is_refused_before_anything_is_spent(tables, re
     refused(message, *command, "--out", run)
     assert not run.exists()
     assert not (tmp_path / "floor").exists()
+
+
+def test_messages_that_were_dropped_are_told_wherever_the_run_is_shown(tables, sfumato, tmp_path, monkeypatch):
+    """A head that learns nothing gives way to features, on which the floor stands too."""
+    monkeypatch.setattr(labels, "train", lambda *args, **how: [])
+    run = tmp_path / "run"
+    told = sfumato("train", "label-messages", *tables["first"], *EDGE, "--out", run)
+    assert told.code == 0, told.err
+    assert "give the same answers" in told.out
+    assert "To release the floor instead: sfumato train graph-free" in told.out
+    said = "Messages are not used: features alone had the smaller log-loss"
+    assert said in told.out
+    assert said in (run / "guarantee.txt").read_text()
+    assert said in json.loads((run / "evaluation" / "metrics.json").read_text())["unused"][0]
+    assert said in sfumato("predict", run).err
+    assert sfumato("report", run).code == 0
+    page = (run / "reports" / "index.html").read_text()
+    assert page.count(said) == 2  # beside the chart, and in the scope of the guarantee

@@ -31,6 +31,7 @@ TRAIN_KEYS = {
     "floor_method": str,
     "ceiling_method": str,
     "graph_gain_recovered": float,
+    "unused": list,
     "verdict": dict,
     "floor_release": dict,
     "privacy": dict,

@@ -5,7 +5,7 @@ from math import comb
 import numpy as np
 import pytest
 
-from sfumato.evaluation.answers import Answers
+from sfumato.evaluation.answers import Answers, alike_words
 from sfumato.evaluation.paired import difference, kept_share, mid_p
 from sfumato.evaluation.verdict import floor_words, kept_words, verdict, verdict_words
 from sfumato.graph.targets import CLASS, NUMBER
@@ -130,6 +130,14 @@ def test_a_floor_that_costs_says_so_and_warns_of_the_choice():
     assert "costs epsilon = 2 beside what this run has spent" in lines[1]
     assert "outside the guarantee" in lines[1]
     assert floor_words({"verdict": said}) == ()
+
+
+def test_one_class_for_everybody_is_told():
+    chances = np.array([[0.6, 0.4], [0.9, 0.1], [0.6, 0.4]])
+    told = chances.argmax(axis=1)
+    assert "probabilities alone" in alike_words(told, chances, ("stays", "leaves"))[0]
+    assert "'stays': and they have the same" in alike_words(told, chances[[0, 0, 2]], ("stays", "leaves"))[0]
+    assert alike_words(np.array([0, 1, 0]), chances, ("a", "b")) == alike_words(told[:1], chances[:1], ("a", "b")) == ()
 
 
 def test_numbers_are_compared_by_their_squared_error():

@@ -121,6 +121,13 @@ class GraphFree(CuratorMethod):
         """
         return self.apply(plan.public, weights, graph)
 
+    def unused(self, plan: Planned, weights: Arrays, released: Arrays) -> tuple[str, ...]:
+        """Say where features say nothing.
+
+        ``plan``, ``weights`` and ``released`` are those of :meth:`~sfumato.method.contract.Method.scores`.
+        """
+        return unused_features(plan.public, weights)
+
     def trained(self, public: PublicFacts, graph: Graph, session: Session) -> tuple[Arrays, Arrays]:
         """Return the weights of the network and of the linear model; only for public labels.
 
@@ -207,6 +214,23 @@ def _unscaled(state: State, scale: NDArray[np.float32]) -> State:
     """The state of a model that reads rows as they are, for one that learned on scaled rows."""
     first = "maps.0.weight" if "maps.0.weight" in state else "weight"
     return {**state, first: state[first] / scale}
+
+
+def unused_features(public: PublicFacts, weights: Arrays) -> tuple[str, ...]:
+    """Say where a graph-free model gives every node the same probabilities: no features, zero weights, or trees without a split.
+
+    Args:
+        public: facts of the graph that it learned from.
+        weights: those of the model that was kept.
+    """
+    if not public.num_features:
+        return ("Features are not used: the graph has none.",)
+    if "trees.left" in weights:
+        own = np.arange(_NODES, dtype=np.float32)
+        empty = bool((weights["trees.left"] == own).all())
+    else:
+        empty = not weights.get("linear.weight", np.ones(1)).any()
+    return ("Features are not used: no model found anything in them.",) * empty
 
 
 def grown(public: PublicFacts, graph: Graph, session: Session, most_work: int = 100_000_000) -> list[Arrays]:

@@ -67,7 +67,7 @@ from sfumato.central.counts import (
     stored_shares,
     stored_weight,
 )
-from sfumato.central.graph_free import GraphFree, grown
+from sfumato.central.graph_free import GraphFree, grown, unused_features
 from sfumato.central.shares import Routed, release_hop, share_inputs, shared_labels
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Origin, Outcome, Planned, Session
@@ -81,6 +81,11 @@ if TYPE_CHECKING:
     from sfumato.graph.graph import Graph, PublicFacts
     from sfumato.privacy.units import Unit
 
+MESSAGES_DROPPED = (
+    "Messages are not used: features alone had the smaller log-loss on validation nodes. What the release of messages cost stays "
+    "spent."
+)
+"""What a run says that read messages and kept a model without them."""
 _EDGE_SHARE, _NODE_SHARE = 0.5, 0.1
 _PRIOR, _MOST_TREE_WORK = GraphFree(), 10_000_000
 
@@ -253,6 +258,16 @@ class LabelMessages(CuratorMethod):
         sends = graph.train_mask
         receives = ~sends | self.learners(plan.unit, sends, public_order(sends, session.seed))
         return shared_labels(plan, graph, session, receives)
+
+    def unused(self, plan: Planned, weights: Arrays, released: Arrays) -> tuple[str, ...]:
+        """Say where messages were not kept, and where features say nothing (edge level).
+
+        ``plan``, ``weights`` and ``released`` are those of :meth:`~sfumato.method.contract.Method.scores`.
+        """
+        if "labels" not in plan.unit.public:
+            return ()
+        kept = any(name.startswith("head.") for name in weights)
+        return (*((MESSAGES_DROPPED,) * (not kept)), *unused_features(plan.public, _prior(weights)))
 
     def inductive(self, origin: Origin) -> LabelInference:
         """Return the hops of another graph, with its own labels, for a trained head; ``origin`` is the trained model."""

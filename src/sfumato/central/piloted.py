@@ -81,6 +81,13 @@ MOST_NOISE = MOST_SGD_NOISE * float(np.sqrt(_REST * (1 - _HOP_PART) / _LAST_STEP
 """Largest noise multiplier of the whole run for which the last steps can add what they are charged (records removed)."""
 
 
+FEATURES_CHOSEN = (
+    "Messages are not used: the charged test said that features alone would reach more, and they got the rest of the budget. "
+    "What the test of messages cost stays spent."
+)
+"""What a run says whose charged test chose features."""
+
+
 @dataclass(frozen=True)
 class PilotedMessages(LabelMessages):
     r"""Piloted messages choose between label messages and features by a charged pilot; for node level with owned arcs.
@@ -214,6 +221,15 @@ class PilotedMessages(LabelMessages):
         head = _head(plan)
         load_weights(head, weights, "head")
         return apply(head, beside(2 * _direction(plan, released), centered_rows(graph, weights)))
+
+    def unused(self, plan: Planned, weights: Arrays, released: Arrays) -> tuple[str, ...]:
+        """Say where the charged test chose features.
+
+        ``plan``, ``weights`` and ``released`` are those of :meth:`~sfumato.method.contract.Method.scores`.
+        """
+        if not plan.unit.private:
+            return super().unused(plan, weights, released)
+        return () if released["aggregate/2"].any() else (FEATURES_CHOSEN,)
 
     def _alone(
         self, plan: Planned, graph: Graph, session: Session, head: nn.Linear, inputs: Matrix

@@ -52,6 +52,7 @@ from sfumato.central.linear import (
     plain,
     zero_head,
 )
+from sfumato.central.piloted import FEATURES_CHOSEN
 from sfumato.central.promised_releases import (
     HOP,
     LEAST_FEATURES,
@@ -216,6 +217,14 @@ class PromisedMessages(CuratorMethod):
             session.bind(HOP, np.frombuffer(read, np.uint8))
         weights = {**center, **network_arrays("head", head), **_kept(bounds)}
         return Outcome(weights, {"pairs": pairs, "test": test, HOP: hop})
+
+    def unused(self, plan: Planned, weights: Arrays, released: Arrays) -> tuple[str, ...]:
+        """Say where the charged test chose features; nothing if the nodes' own rows are not there.
+
+        ``plan``, ``weights`` and ``released`` are those of :meth:`~sfumato.method.contract.Method.scores`.
+        """
+        dropped = plan.unit.private and HOP in released and not released[HOP].any()
+        return (FEATURES_CHOSEN,) * dropped
 
     def _head(
         self, plan: Planned, graph: Graph, session: Session, head: nn.Linear, inputs: Matrix

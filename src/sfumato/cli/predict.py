@@ -210,6 +210,8 @@ def _say(told: dict[str, Any], fitted: Fitted, as_json: bool, trained: bool = Fa
         typer.echo(json.dumps(told))
         return
     typer.echo(f"Wrote {told['nodes']:,} predictions to {told['out']}.")
+    for note in fitted.unused:
+        typer.echo(note, err=True)
     typer.echo(readers(fitted), err=True)
     if trained and fitted.plan.method.card.returns_known:
         typer.echo(_OF_TRAINING["labels" in fitted.plan.unit.public], err=True)

@@ -70,6 +70,8 @@ def show(result: dict[str, Any], evaluation: Evaluation, out: Path) -> None:
             table.add_row(title, *(_cell(name, row.scores[name]) for name in names))
     console = plain_console()
     console.print(table)
+    for note in result["unused"]:
+        console.print(note, style="bold", soft_wrap=True, highlight=False)
     if evaluation.controls:
         console.print(price_line(result))
         for line in verdict_lines(result):

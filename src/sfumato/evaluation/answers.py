@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 LEAST_CHANCE = 1e-9
 """The least probability of which a logarithm is taken, as in :func:`sfumato.nn.metrics.class_scores`."""
+_SAME = 1e-6
 LOSSES = ("log_loss", "squared_error")
 """What is measured node by node and is better if it is less."""
 
@@ -66,6 +68,28 @@ class Answers:
         known = ~np.isnan(self.truth)
         true = np.where(self.truth == 1, self.chances, 1 - self.chances)
         return {"log_loss": (_surprise(true) * known).sum(axis=1) / np.maximum(known.sum(axis=1), 1)}
+
+
+def alike_words(told: NDArray[np.integer], chances: NDArray[np.floating], classes: Sequence[str]) -> tuple[str, ...]:
+    """Say where all nodes are told the same class, and where they even have the same probabilities.
+
+    Args:
+        told: the class number of each node [m].
+        chances: the probabilities of classes of each node [m, num_classes].
+        classes: the names of the classes.
+
+    >>> alike_words(np.array([1, 1]), np.array([[0.1, 0.9], [0.4, 0.6]]), ("no", "yes"))
+    ("All 2 nodes are told the same class, 'yes': they differ in their probabilities alone.",)
+    """
+    if len(told) < 2 or (told != told[0]).any():
+        return ()
+    same = bool(np.ptp(chances, axis=0).max() < _SAME)
+    rest = (
+        "and they have the same probabilities: nothing tells them apart"
+        if same
+        else "they differ in their probabilities alone"
+    )
+    return (f"All {len(told):,} nodes are told the same class, {classes[int(told[0])]!r}: {rest}.",)
 
 
 def mean_loss(answers: Answers) -> float:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sfumato.catalog import WORDS, words_under
 from sfumato.errors import InputError, SfumatoError, UnsupportedTargetError, UnsupportedUnitError
-from sfumato.evaluation.answers import Answers, answers_of, mean_loss
+from sfumato.evaluation.answers import Answers, alike_words, answers_of, mean_loss
 from sfumato.evaluation.controls import controls, names, repeats
 from sfumato.evaluation.scores import (
     SCORES,
@@ -160,6 +160,7 @@ class Evaluation:
             **{name: beside[name].score.to_dict() if name in beside else None for name in names(plan.method.name)},
             **{f"{name}_method": beside[name].first.plan.method.name if name in beside else None for name in _ENDS},
             "graph_gain_recovered": graph_gain_recovered(outcome.score.mean, low, high),
+            "unused": [*outcome.first.unused, *self._alike()],
             "verdict": verdict(
                 outcome.answers,
                 *(beside[name].answers if name in beside else () for name in _ENDS),
@@ -174,6 +175,11 @@ class Evaluation:
             },
             "evaluation_private": False,
         }
+
+    def _alike(self) -> tuple[str, ...]:
+        """Whether the fit that is kept tells all test nodes the same class, if it tells classes."""
+        one = self.outcome.answers[0]
+        return alike_words(one.told, one.chances, self.outcome.first.graph_key.classes) if one.kind == CLASS else ()
 
 
 @dataclass(frozen=True)

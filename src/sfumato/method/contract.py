@@ -258,6 +258,14 @@ class Method(Listed):
         """Return whether scores of a node read nothing of a graph but the node's own features; ``unit`` is that of the run."""
         return not self.card.reads_links
 
+    def unused(self, plan: Planned, weights: Arrays, released: Arrays) -> tuple[str, ...]:
+        """Say in whole sentences what a finished run does not use, though it read or released it; most methods use all.
+
+        Certificates note it, so it follows from what is released and from public facts alone. ``plan``, ``weights`` and
+        ``released`` are those of :meth:`scores`.
+        """
+        return ()
+
     def who_may_see(self, unit: Unit) -> dict[str, list[str]]:
         """Say who may be shown what of a run; the certificate prints it."""
         shown = self.card.audience

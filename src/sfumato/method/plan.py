@@ -186,7 +186,7 @@ class Plan(ShownPlan, Planned):
             assumed_public=self.public.assumed,
             who_may_see=ran.method.who_may_see(self.unit),
             builds_on=() if origin is None else origin.builds_on,
-            notes=ran.method.card.notes,
+            notes=(*ran.method.card.notes, *ran.method.unused(ran, outcome.weights, outcome.released)),
             limits=ran.method.limits,
             reads_links=ran.method.card.reads_links,
             arrival=self.method.arrival,

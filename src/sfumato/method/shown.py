@@ -10,7 +10,7 @@ from sfumato.errors import NotFittedError
 from sfumato.record.shown import claim_words
 
 if TYPE_CHECKING:
-    from sfumato.method.contract import Planned
+    from sfumato.method.contract import Arrays, Planned
     from sfumato.method.graph_key import GraphKey
     from sfumato.record.certificate import Certificate
 
@@ -55,8 +55,16 @@ class ShownFit(Shown):
     """A fitted model shows its method, its graph, what it protects and its cost."""
 
     plan: Planned
+    ran: Planned
+    weights: Arrays
+    released: Arrays
     certificate: Certificate
     graph_key: GraphKey
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """What this model does not use, though it was read or released: such as messages that were paid for and dropped."""
+        return self.ran.method.unused(self.ran, self.weights, self.released)
 
     def facts(self) -> Mapping[str, str]:
         """Return method, graph, protection and cost."""

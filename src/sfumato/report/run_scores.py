@@ -34,6 +34,7 @@ def price_sections(metrics: Mapping[str, Any] | None, method: str) -> tuple[Sect
     if metrics is None or len(found) < 2:
         return ()
     parts = ["What this run reaches beside its controls.", price_figure(found, _score(metrics)), *_judged(metrics)]
+    parts[1:1] = metrics.get("unused") or []
     return (Section("price", "The price of privacy", tuple(parts), kind="outside"),)
 
 
