@@ -44,7 +44,11 @@ MECHANISMS = {
 }
 REFERENCE: dict[str, tuple[Any, ...]] = {
     "index": ("sfumato", "Methods, units of privacy, plans and what is fitted: `import sfumato as sf`."),
-    "method": ("sfumato.method", "What every method has, such as `calibrate`.", ("contract",)),
+    "method": (
+        "sfumato.method",
+        "What every method has, such as `calibrate`.",
+        ("contract", "answers", "decisions", "predictions"),
+    ),
     "graph": ("sfumato.graph", "Graphs, and what reads them: `sf.graph`."),
     "local": ("sfumato.local", "Methods that learn from randomized reports: `sf.local`."),
     "randomizers": ("sfumato.randomizers", "How a device randomizes a value: `sf.randomizers`."),

@@ -37,7 +37,12 @@ EXTRAS = {
     "ray": "distributed",
 }
 """Import name of each optional package, and the extra of this one that brings it; ``train`` for all that ``light`` brings."""
-ALONE = {"onnx": "onnx", "transformers": "transformers", "sentence_transformers": "sentence-transformers"}
+ALONE = {
+    "onnx": "onnx",
+    "pandas": "pandas",
+    "transformers": "transformers",
+    "sentence_transformers": "sentence-transformers",
+}
 """Import name of each optional package that no extra brings, and the name to install it by."""
 LIGHT = ("numba", "safetensors")
 """What every fit needs, from its first step to the saved run. Label messages and graph-free models at edge level need no more."""

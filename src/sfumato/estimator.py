@@ -14,6 +14,8 @@ from sfumato._validate import check_choice, fail
 from sfumato.catalog import method_for
 from sfumato.errors import InputError, NotFittedError
 from sfumato.graph.unique import facts_of_classes
+from sfumato.method.choosing import balanced
+from sfumato.method.decisions import Decision
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import Declared, Unit, unit_named
 from sfumato.record.dataset_ledger import DatasetLedger
@@ -44,6 +46,8 @@ class PrivateGraphClassifier:
         total_epsilon: the most that all fits together may cost; a new ledger needs it.
         total_delta: the same for delta; None takes ten times that of the first fit, which must then be above 0.
         seed: public seed of initialization.
+        class_weight: ``balanced`` predicts as if all classes were equally many, where labels are public; probabilities stay as
+            they are.
 
     After ``fit`` there are ``classes_`` (array of the classes), ``certificate_`` and ``fitted_``
     (:class:`~sfumato.method.plan.Fitted`, which can be saved).
@@ -74,6 +78,7 @@ class PrivateGraphClassifier:
         total_epsilon: float | None = None,
         total_delta: float | None = None,
         seed: int = 0,
+        class_weight: str | None = None,
     ) -> None:
         self.graph = graph
         self.method = method
@@ -84,6 +89,7 @@ class PrivateGraphClassifier:
         self.total_epsilon = total_epsilon
         self.total_delta = total_delta
         self.seed = seed
+        self.class_weight = class_weight
 
     def fit(self, nodes: Any, y: Any = None) -> PrivateGraphClassifier:
         """Train on some nodes and their arcs. This spends (epsilon, delta), again at every call.
@@ -114,6 +120,7 @@ class PrivateGraphClassifier:
             unit = unit_named(unit, Declared(graph.directed, graph.max_degree))
         if isinstance(method, str):
             method = method_for(method, {})
+        Decision(class_weight=self.class_weight).check(unit, None, tuple(classes))
         budget = Budget(self.epsilon, self.delta) if unit.private else None
         plan = method.calibrate(budget, unit, graph.public_facts(unit))
         ledger = None if self.ledger is None else DatasetLedger(Path(self.ledger), self.total_epsilon, self.total_delta)
@@ -137,8 +144,15 @@ class PrivateGraphClassifier:
         return self.fitted_.predict_proba(self._graph)[_rows(nodes, self._graph)]
 
     def predict(self, nodes: Any) -> NDArray[Any]:
-        """Return the most probable class of every node in ``nodes``, one of ``classes_``; this spends nothing."""
-        best = self.predict_proba(nodes).argmax(axis=1)
+        """Return the class of every node in ``nodes``, one of ``classes_``; this spends nothing.
+
+        It is the most probable one, or with ``class_weight`` the one that would be if all classes were equally many.
+        """
+        found = self.predict_proba(nodes)
+        best = found.argmax(axis=1)
+        if self.class_weight is not None:
+            assert self._graph.y is not None
+            best = balanced(found, self._graph.y[self._graph.train_mask & (self._graph.y >= 0)])
         classes: NDArray[Any] = self.classes_[best]
         return classes
 

@@ -123,7 +123,7 @@ def test_predictions_that_cannot_be_written_are_not_paid_again(sfumato, other, t
         def full(*_, **__):
             raise OSError(28, "No space left on device", str(tmp_path / "p.csv"))
 
-        patch.setattr("sfumato.cli.predict.whole_file", full)
+        patch.setattr("sfumato.cli.predictions.whole_file", full)
         result = sfumato(*other())
     assert (result.code, result.out) == (2, "")
     assert "stay charged" in result.err

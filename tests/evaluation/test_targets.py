@@ -14,7 +14,7 @@ from sfumato.evaluation.source import Source
 from sfumato.graph.graph import Graph
 from sfumato.graph.synthetic import stochastic_block_model
 from sfumato.graph.targets import Targets
-from sfumato.method.predictions import predictions_of
+from sfumato.method.answers import predictions_of
 from sfumato.nn.metrics import label_scores, number_scores
 
 NAN = float("nan")

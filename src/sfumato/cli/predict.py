@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sfumato._files import whole_file
 from sfumato._optional import LIGHT, check_installed
 from sfumato.cli import data, options
 from sfumato.cli.arrivals import Arriving, check_trained, predict_newcomers, source_of
 from sfumato.cli.collected import graph_of_run
 from sfumato.cli.output import free_file, readers, tell
 from sfumato.cli.pairs import Rows, answer_rows
+from sfumato.cli.predictions import Writer
 from sfumato.cli.scores import write_words
 from sfumato.cli.stopped import leaving
 from sfumato.errors import InputError
 from sfumato.evaluation.source import Source
+from sfumato.method.decisions import Decision
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from sfumato.graph.graph import Graph
     from sfumato.method.plan import Fitted
     from sfumato.record.dataset_ledger import DatasetLedger
 
 RUN = typer.Argument(..., help="The folder of a run.")
-JSON = typer.Option(False, "--json", help="Print one JSON object on standard output.")
 _OF_TRAINING = {
     True: "Training nodes have their known label (source: known): the model's own answers for them lean on features.",
     False: "Lines of training nodes lean on features. Their own labels are private, and are not in this file.",
@@ -91,12 +86,42 @@ def predict(
         "--new-edges",
         help="The table of their edges, to each other and to nodes that were there before. Each row has a new end.",
     ),
+    coverage: float | None = typer.Option(
+        None,
+        "--coverage",
+        help="Write for each node a set of classes; for this share of new nodes it holds the true one.",
+    ),
+    each_class: bool = typer.Option(False, "--each-class", help="Let --coverage cover each class by itself."),
+    positive: str | None = typer.Option(
+        None, "--positive", help="The class that --threshold, --top-share or --top-count looks for."
+    ),
+    threshold: str | None = typer.Option(
+        None,
+        "--threshold",
+        help="Choose nodes by the probability of that class: from a number on, or by recall=R such as recall=0.8, or by "
+        "cost=FP:FN, what one chosen in vain and one missed cost, such as cost=1:10.",
+    ),
+    top_share: float | None = typer.Option(
+        None,
+        "--top-share",
+        help="Choose this share of the nodes without a known label, by their probability of that class.",
+    ),
+    top_count: int | None = typer.Option(
+        None,
+        "--top-count",
+        help="Choose so many of the nodes without a known label, by their probability of that class.",
+    ),
+    class_weight: str | None = typer.Option(
+        None,
+        "--class-weight",
+        help="Predict as if all classes were equally many: balanced (default: as many as they are).",
+    ),
     sign_key: Path | None = options.SIGN_KEY,
     ledger: Path | None = options.LEDGER,
     total_epsilon: float | None = options.TOTAL_EPSILON,
     total_delta: float | None = options.TOTAL_DELTA,
     composition: str | None = options.COMPOSITION,
-    as_json: bool = JSON,
+    as_json: bool = options.JSON,
 ) -> None:
     """Predict the class (or labels, or number) of every node, score links (--pairs, --top), or write rows (--embeddings).
 
@@ -107,6 +132,10 @@ def predict(
     prediction: model, or known for a training node that label messages answer by its known label, since their own answer
     leans on features.
 
+    --coverage adds a column set, --threshold a column chosen, --top-share or --top-count the columns rank and chosen, and
+    --class-weight changes what is predicted. None of it spends. Sets assume that new nodes are exchangeable with the validation
+    nodes: drawn at random with them.
+
     The command says who may see the file, as the certificate does. At edge level anyone may: features and labels, which stand in
     it, are public there. At node level each line is for its own node alone, and the file must not be published.
     """
@@ -116,6 +145,8 @@ def predict(
 
     fitted = load(run)
     check_trained(run)
+    writer = Writer(Decision(coverage, each_class, positive, threshold, top_share, top_count, class_weight))
+    writer.check(fitted, elsewhere=new_nodes is not None or new_edges is not None or new_run is not None)
     private = fitted.plan.epsilon is not None
     shared = options.shared_ledger(ledger, total_epsilon, total_delta, composition, private=private)
     paths = {"data_dir": data_dir, "graph": graph, "nodes": nodes, "edges": edges, "schema": schema}
@@ -127,6 +158,10 @@ def predict(
         raise InputError(
             "Expected --pairs, --top or --embeddings for the graph of the run alone, which is free. Drop the options of "
             "other graphs."
+        )
+    if rows.asked and writer.decision.asked:
+        raise InputError(
+            "Expected --pairs, --top or --embeddings without a decision about classes of nodes. Ask twice."
         )
     if new_nodes is not None or new_edges is not None:
         if fitted.plan.method.name in PAIR_METHODS:
@@ -140,9 +175,9 @@ def predict(
             source_of(
                 run, {**named, "text": tuple(text) if text else None, "drop": tuple(drop) if drop else None}, context
             ),
-            _write_predictions,
+            writer,
         )
-        _say(told, fitted, as_json)
+        _say(told, fitted, writer, as_json)
         return
     if sign_key is not None:
         raise InputError("Expected --sign-key with --new-nodes only, got it for predictions of a whole graph. Drop it.")
@@ -153,8 +188,8 @@ def predict(
             answer_rows(run, fitted, collected, rows, out, force=force, as_json=as_json)
             return
         out = free_file(out or run / "predictions.csv", force)
-        _write_predictions(out, collected, fitted)
-        _say({"out": str(out), "nodes": collected.num_nodes, "epsilon_spent": 0.0}, fitted, as_json)
+        writer(out, collected, fitted)
+        _say({"out": str(out), "nodes": collected.num_nodes, "epsilon_spent": 0.0}, fitted, writer, as_json)
         return
     source = (
         Source(**named, **data.kept_of_run(run, dataset, text, drop, graph)).check(labeled=False)
@@ -175,7 +210,7 @@ def predict(
                 "Expected --epsilon, --delta, --new-run and --ledger only for another graph: predicting on this one is "
                 "free. Drop them."
             )
-        _write_predictions(out, found, fitted)
+        writer(out, found, fitted)
     elif reads_features_alone(fitted, found):
         if any(value is not None for value in (epsilon, delta, new_run, ledger)):
             raise InputError(
@@ -183,13 +218,16 @@ def predict(
                 "this spends nothing. Drop them, or name the labels there with --label, if the method is label-messages."
             )
         typer.echo("No messages here: features alone predict. No edge is read, and nothing is spent.", err=True)
-        _write_predictions(out, found, fitted, graph_free(fitted, found))
+        writer.check(fitted, elsewhere=True)
+        writer(out, found, fitted, graph_free(fitted, found))
     else:
-        fitted = _infer(fitted, found, other, source, out, epsilon, delta, new_run, shared, as_json)
+        writer.check(fitted, elsewhere=True)
+        fitted = _infer(fitted, found, other, source, out, writer, epsilon, delta, new_run, shared, as_json)
     spent = fitted.certificate.epsilon if given and new_run else 0.0
     _say(
         {"out": str(out), "nodes": found.num_nodes, "epsilon_spent": spent},
         fitted,
+        writer,
         as_json,
         bool(found.train_mask.any()),
     )
@@ -204,14 +242,16 @@ def _graph_of_collection(run: Path, fitted: Fitted, *, given: bool) -> Graph:
     return graph_of_run(run, fitted)
 
 
-def _say(told: dict[str, Any], fitted: Fitted, as_json: bool, trained: bool = False) -> None:
+def _say(told: dict[str, Any], fitted: Fitted, writer: Writer, as_json: bool, trained: bool = False) -> None:
     """Print what was written, and who may be shown it; ``trained`` says whether some nodes have the training role."""
     if as_json:
-        typer.echo(json.dumps(told))
+        typer.echo(json.dumps({**told, **writer.facts}))
         return
     typer.echo(f"Wrote {told['nodes']:,} predictions to {told['out']}.")
     for note in fitted.unused:
         typer.echo(note, err=True)
+    for note in writer.notes:
+        typer.echo(note)
     typer.echo(readers(fitted), err=True)
     if trained and fitted.plan.method.card.returns_known:
         typer.echo(_OF_TRAINING["labels" in fitted.plan.unit.public], err=True)
@@ -223,6 +263,7 @@ def _infer(
     other: str | None,
     source: Source,
     out: Path,
+    writer: Writer,
     epsilon: float | None,
     delta: float | None,
     new_run: Path | None,
@@ -257,7 +298,7 @@ def _infer(
         if not quiet:
             typer.echo(str(plan), err=True)
         inferred = plan.fit(graph)
-        _write_predictions(out, graph, inferred)
+        writer(out, graph, inferred)
         return inferred
     free = f"Its predictions are not, and cost nothing more: sfumato predict {new_run} --out FILE"
     with leaving(new_run, None if shared is None else shared.path, free, check=_check_new_run):
@@ -267,7 +308,7 @@ def _infer(
         source.write(new_run)
         inferred.save(new_run)
         write_words(inferred.certificate, new_run)
-        _write_predictions(out, graph, inferred)
+        writer(out, graph, inferred)
     return inferred
 
 
@@ -288,28 +329,6 @@ def _check_new_run(new_run: Path) -> None:
             "and what its ledgers name stays charged. Another release costs again, in another folder."
         )
     check_new_run(new_run)
-
-
-def _write_predictions(out: Path, graph: Graph, fitted: Fitted, table: NDArray[np.float32] | None = None) -> None:
-    """Write a line for each node: what is predicted, its role in the run, and its known label where labels are public.
-
-    Probabilities are those of ``table``, or of the model if there is none.
-    """
-    from sfumato.method.predictions import predictions_of
-
-    found = predictions_of(fitted, graph, table)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(out) as binary:
-        file = io.TextIOWrapper(binary, encoding="utf-8", newline="")
-        writer = csv.writer(file)
-        writer.writerow(
-            ["node", "predicted", *(f"p({name})" for name in found.classes), "role", "known_label", "source"]
-        )
-        for row, node in enumerate(found.nodes):
-            told, source = found.answer(row)
-            shares = (f"{value:.6f}" for value in found.probabilities[row])
-            writer.writerow([node, told, *shares, found.roles[row], found.known[row], source])
-        file.detach()  # its text is written; the file is still to be synced
 
 
 def _text(path: Path | None) -> str | None:

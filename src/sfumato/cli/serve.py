@@ -101,7 +101,7 @@ def _read(run: Path) -> Served:
     from sfumato.cli.arrivals import check_trained
     from sfumato.cli.collected import graph_of_run
     from sfumato.evaluation.source import Source
-    from sfumato.method.predictions import predictions_of
+    from sfumato.method.answers import predictions_of
     from sfumato.serving.served import Served
 
     verified(run)

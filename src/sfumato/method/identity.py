@@ -1,7 +1,8 @@
 """What tells the fitted graph from another one with the same node ids: keyed digests of what is public under the unit.
 
 Arcs are among it only where the unit says that they are public, and at node level ids are all there is: there another graph
-with the same ids cannot be told apart. Roles are no part of it, since one graph may be split in many ways.
+with the same ids cannot be told apart. Roles tell no graph apart, since one may be split in many ways; their digest says
+whether a split is that of the fit.
 
 A saved run keeps its identity beside ``release/``, in ``identity.json``, and never in it: ids may be names, and digests of
 features and labels, though these are public, tell whoever knows the key which values the data set holds.
@@ -38,6 +39,7 @@ class Identity:
         ids: the ids in the order of the rows; None for the numbers of the rows.
         key: of the digests, random.
         digests: by what they are of, such as ``features``; what is not public, or not there, has none.
+        roles: the digest of the roles, if they are public; empty in runs that were saved without.
 
     >>> from sfumato.graph.graph import Graph
     >>> one = Graph.from_edges([0], [1], 3, directed=False, node_ids=np.array(["a", "b", "c"]), x=np.eye(3))
@@ -51,12 +53,14 @@ class Identity:
     ids: NDArray[Any] | None
     key: bytes
     digests: dict[str, str]
+    roles: str = ""
 
     @classmethod
     def of(cls, graph: Graph, public: Collection[str]) -> Identity:
         """Compute the identity of a graph; ``public`` names what may be read of it."""
         key = secrets.token_bytes(32)
-        return cls(graph.num_nodes, graph.node_ids, key, _digests(graph, public, key))
+        roles = _role_digest(graph.roles, key) if graph.roles is not None and "roles" in public else ""
+        return cls(graph.num_nodes, graph.node_ids, key, _digests(graph, public, key), roles)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON-ready values of an identity."""
@@ -66,6 +70,7 @@ class Identity:
             "num_nodes": self.num_nodes,
             "key": self.key.hex(),
             "digests": self.digests,
+            "roles": self.roles,
             "ids": ids,
         }
 
@@ -74,7 +79,13 @@ class Identity:
         """Read what :meth:`to_dict` wrote."""
         ids = stored["ids"]
         ids = None if ids is None else np.array(ids)
-        return cls(int(stored["num_nodes"]), ids, bytes.fromhex(stored["key"]), dict(stored["digests"]))
+        return cls(
+            int(stored["num_nodes"]),
+            ids,
+            bytes.fromhex(stored["key"]),
+            dict(stored["digests"]),
+            stored.get("roles", ""),
+        )
 
     def rows(self, graph: Graph) -> NDArray[np.int64] | None:
         """Return which row of ``graph`` each fitted row is, int64 [num_nodes]; None if it has other node ids."""
@@ -96,6 +107,10 @@ class Identity:
         if rows is None or np.array_equal(rows, np.arange(len(rows))):
             return graph
         return induced(graph, rows) or graph
+
+    def has_roles(self, roles: NDArray[np.uint8]) -> bool:
+        """Return whether these are the roles of the fit, in the order of the fitted rows."""
+        return self.roles == _role_digest(roles, self.key)
 
     def difference(self, graph: Graph) -> str | None:
         """Return which public values of ``graph``, whose nodes are in order, are others than those of the fitted graph.
@@ -154,6 +169,10 @@ def _digests(graph: Graph, public: Collection[str], key: bytes) -> dict[str, str
         if not empty:
             found[name] = mac.hexdigest()
     return found
+
+
+def _role_digest(roles: NDArray[np.uint8], key: bytes) -> str:
+    return blake2b(np.ascontiguousarray(roles, np.uint8).data, key=key, person=b"roles").hexdigest()
 
 
 def _features(graph: Graph) -> Iterator[NDArray[Any]]:

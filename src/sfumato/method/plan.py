@@ -22,13 +22,13 @@ from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.graph.splits import DEFAULT_FRACTIONS
 from sfumato.graph.targets import answers, probabilities
 from sfumato.method import checks
+from sfumato.method.answers import Answers
 from sfumato.method.contract import Accuracies, Arrays, Method, Origin, Planned, Progress, Watch
 from sfumato.method.derived import check_derived
 from sfumato.method.engine import PlanEntry
 from sfumato.method.graph_key import GraphKey, id_lines
 from sfumato.method.identity import Identity
 from sfumato.method.opening import open_session
-from sfumato.method.rows import ReleasedRows
 from sfumato.method.shown import ShownFit, ShownPlan
 from sfumato.noise.rectangles import SAMPLER_TAU
 from sfumato.privacy.budget import Budget
@@ -233,7 +233,7 @@ class Plan(ShownPlan, Planned):
 
 
 @dataclass(frozen=True, repr=False)
-class Fitted(ReleasedRows, ShownFit):
+class Fitted(Answers, ShownFit):
     """A fitted model is a trained model with its released aggregates and its certificate.
 
     ``ran`` is what the weights come from: the plan, or after a selection that of the candidate that it chose.

@@ -1,18 +1,16 @@
-"""What a finished run predicts for each node of its graph, and where the answer comes from."""
+"""What a finished run predicts for each node of its graph, where the answer comes from, and what was decided by it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from sfumato.graph.targets import MULTILABEL, NUMBER
+from sfumato._optional import require
 
 if TYPE_CHECKING:
-    from sfumato.graph.graph import Graph
-    from sfumato.method.plan import Fitted
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -27,7 +25,13 @@ class Predictions:
         known: the label of each node where labels are public, else empty.
         returned: whether a node is answered by its known label, bool [n].
         told: what each node is told, where that is not the most probable class.
+        sets: which classes are in the set of each node, bool [n, C]; None if no coverage was asked for.
+        chosen: which nodes are chosen by a threshold or as the top, bool [n]; None if neither was asked for.
+        ranks: the place of each node from 1 on, 0 for those that are not ranked; None if no top was asked for.
+        facts: numbers about what was decided, by name.
+        notes: the same in words, with what they assume.
 
+    >>> import numpy as np
     >>> found = Predictions(("ann",), ("a", "b"), np.array([[0.25, 0.75]]), ("test",), ("",), np.array([False]))
     >>> found.answer(0)
     ('b', 'model')
@@ -40,6 +44,11 @@ class Predictions:
     known: tuple[str, ...]
     returned: NDArray[np.bool_]
     told: tuple[str, ...] = ()
+    sets: NDArray[np.bool_] | None = None
+    chosen: NDArray[np.bool_] | None = None
+    ranks: NDArray[np.int64] | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def answer(self, row: int) -> tuple[str, str]:
         """Return the class that a node is told, and its source: ``model``, or ``known`` for a known label."""
@@ -49,44 +58,35 @@ class Predictions:
             return self.told[row], "model"
         return self.classes[int(self.probabilities[row].argmax())], "model"
 
+    def set_of(self, row: int) -> tuple[str, ...]:
+        """Return the names of the classes in the set of a node; none if no coverage was asked for."""
+        if self.sets is None:
+            return ()
+        return tuple(name for name, there in zip(self.classes, self.sets[row].tolist(), strict=True) if there)
 
-def predictions_of(fitted: Fitted, graph: Graph, probabilities: NDArray[np.float32] | None = None) -> Predictions:
-    """Predict every node of a graph.
+    def columns(self) -> dict[str, Any]:
+        """Return what tables say of the nodes, by the name of the column; every column has an entry for each node."""
+        rows = range(len(self.nodes))
+        told, sources = zip(*map(self.answer, rows), strict=True) if self.nodes else ((), ())
+        found: dict[str, Any] = {"node": self.nodes, "predicted": told}
+        found |= {f"p({name})": self.probabilities[:, at] for at, name in enumerate(self.classes)}
+        found |= {"role": self.roles, "known_label": self.known, "source": sources}
+        if self.sets is not None:
+            found["set"] = tuple("; ".join(self.set_of(row)) for row in rows)
+        if self.ranks is not None:
+            found["rank"] = tuple(rank or None for rank in self.ranks.tolist())
+        if self.chosen is not None:
+            found["chosen"] = self.chosen
+        return found
 
-    Args:
-        fitted: a run, as it was loaded.
-        graph: the graph of the run, with roles if the run has them.
-        probabilities: of another predictor; None takes the model's.
-    """
-    from sfumato.graph.checks import ROLES
+    def frame(self) -> Any:
+        """Return the table of predictions as a frame of pandas, with ids and names of classes.
 
-    classes, kind = tuple(fitted.graph_key.classes), fitted.plan.public.target
-    told: tuple[str, ...] = ()
-    if kind == NUMBER:
-        classes, table = (), np.empty((graph.num_nodes, 0), np.float32)
-        told = tuple(f"{value:.6g}" for value in fitted.predict(graph).tolist())
-    else:
-        table = fitted.predict_proba(graph) if probabilities is None else probabilities
-    if kind == MULTILABEL:
-        told = tuple(_joined(classes, row) for row in table > 0.5)
-    elsewhere = fitted.plan.method.origin is not None or fitted.certificate.values["composition"]["builds_on"]
-    roles = known = ("",) * graph.num_nodes
-    if not elsewhere and graph.roles is not None and graph.train_mask.sum() == fitted.plan.public.num_train:
-        roles = tuple(ROLES[role] for role in graph.roles)
-    if "labels" in fitted.plan.unit.public and graph.y is not None:
-        known = tuple(graph.classes[label] if label >= 0 else "" for label in graph.y)
-    if "labels" in fitted.plan.unit.public and graph.targets is not None:
-        values = graph.targets.values
-        known = tuple(_joined(classes, row == 1) if classes else f"{row[0]:.6g}" for row in values)
-        known = tuple(text if there else "" for text, there in zip(known, graph.targets.known, strict=True))
-    answered = fitted.plan.method.card.returns_known
-    returned = np.array(
-        [answered and role == "train" and label != "" for role, label in zip(roles, known, strict=True)]
-    )
-    nodes = tuple(range(graph.num_nodes)) if graph.node_ids is None else tuple(graph.node_ids.tolist())
-    return Predictions(nodes, classes, table, roles, known, returned, told)
+        Its columns are those of the file that `sfumato predict` writes.
 
-
-def _joined(labels: tuple[str, ...], there: NDArray[np.bool_]) -> str:
-    """The labels that a node has, in one cell of a table."""
-    return "; ".join(name for name, one in zip(labels, there.tolist(), strict=True) if one) or "none"
+        Raises:
+            MissingDependencyError: pandas is not installed.
+        """
+        pandas = require("pandas")
+        found = pandas.DataFrame({name: list(column) for name, column in self.columns().items()})
+        return found.astype({"rank": "Int64"}) if "rank" in found else found

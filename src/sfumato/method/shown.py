@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _OF_A_FIT = {
     "predict",
     "predict_proba",
+    "predictions",
+    "classes_",
     "score_pairs",
     "best_pairs",
     "embeddings",

@@ -1,0 +1,65 @@
+"""The file of predictions that `sfumato predict` writes: a line for each node, and what was decided."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato._files import whole_file
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from sfumato.graph.graph import Graph
+    from sfumato.method.decisions import Decision
+    from sfumato.method.plan import Fitted
+
+
+class Writer:
+    """A writer makes a line for each node: what is predicted, its role in the run, and its known label where labels are public.
+
+    Behind these stands what the ``decision`` asks for; ``facts`` and ``notes`` say what came of it.
+    """
+
+    def __init__(self, decision: Decision) -> None:
+        self.decision = decision
+        self.facts: Mapping[str, Any] = {}
+        self.notes: tuple[str, ...] = ()
+
+    def check(self, fitted: Fitted, *, elsewhere: bool) -> None:
+        """Refuse what a run cannot decide.
+
+        ``fitted`` is the run, and ``elsewhere`` says whether other nodes than its own are predicted.
+        """
+        kind, classes = fitted.plan.public.target, fitted.graph_key.classes
+        self.decision.check(fitted.plan.unit, kind, classes, elsewhere=elsewhere)
+
+    def __call__(self, out: Path, graph: Graph, fitted: Fitted, table: NDArray[np.float32] | None = None) -> None:
+        """Write predictions of a ``graph`` by a ``fitted`` model to ``out``; ``table`` has probabilities of another predictor."""
+        from sfumato.method.answers import predictions_of
+
+        found = predictions_of(fitted, graph, table, self.decision)
+        self.facts, self.notes = found.facts, found.notes
+        columns = found.columns()
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(out) as binary:
+            file = io.TextIOWrapper(binary, encoding="utf-8", newline="")
+            writer = csv.writer(file)
+            writer.writerow(columns)
+            cells = [map(_CELLS.get(name.partition("(")[0], _as_is), column) for name, column in columns.items()]
+            writer.writerows(zip(*cells, strict=True))
+            file.detach()  # its text is written; the file is still to be synced
+
+
+def _as_is(value: Any) -> Any:
+    return value
+
+
+_CELLS: Mapping[str, Callable[[Any], Any]] = {
+    "p": "{:.6f}".format,
+    "chosen": lambda chosen: "true" if chosen else "false",
+}

@@ -1,0 +1,115 @@
+"""A fitted model answers with ids and labels, and with what is decided from its probabilities."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.graph.splits import DEFAULT_FRACTIONS
+from sfumato.graph.targets import MULTILABEL, NUMBER
+from sfumato.method.deciding import decide
+from sfumato.method.decisions import Decision
+from sfumato.method.predictions import Predictions
+from sfumato.method.rows import ReleasedRows
+
+if TYPE_CHECKING:
+    from sfumato.graph.graph import Graph
+
+_NO_DECISION = Decision()
+
+
+class Answers(ReleasedRows):
+    """Answers of a fitted model, with ids and labels in place of numbers."""
+
+    if TYPE_CHECKING:
+
+        def predict(self, graph: Graph) -> NDArray[Any]: ...
+        def predict_proba(self, graph: Graph) -> NDArray[np.float32]: ...
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The names of the classes, in the order of the columns of ``predict_proba``."""
+        return np.array(self.graph_key.classes)
+
+    def predictions(self, graph: Graph, **asked: Any) -> Predictions:
+        """Return what is predicted for every node, with ids and labels; this spends nothing.
+
+        The audience of answers is in the certificate: where features are protected, each is for its own node alone. ``asked``
+        are fields of :class:`~sfumato.method.decisions.Decision`, which say what else is decided: ``coverage``, ``each_class``,
+        ``positive``, ``threshold``, ``top_share``, ``top_count``, ``class_weight``.
+
+        ``graph`` is the one that was fitted, with its roles; without any it is split as ``fit`` does.
+
+        Raises:
+            InputError: the graph is another, or the run cannot decide what is asked.
+        """
+        decision = Decision(**asked)
+        if graph.roles is None:
+            found = self.as_fitted(graph)
+            split = self.plan.unit.split or DEFAULT_FRACTIONS
+            roles = found.graph.with_split(split, labeled="labels" in self.plan.unit.public).roles
+            assert roles is not None
+            graph = graph.with_roles(found.back(roles))
+        return predictions_of(self, graph, decision=decision)
+
+
+def predictions_of(
+    fitted: Answers,
+    graph: Graph,
+    probabilities: NDArray[np.float32] | None = None,
+    decision: Decision = _NO_DECISION,
+) -> Predictions:
+    """Predict every node of a graph.
+
+    Args:
+        fitted: a run, as it was loaded.
+        graph: the graph of the run, with roles if the run has them.
+        probabilities: of another predictor; None takes the model's.
+        decision: what else is decided.
+    """
+    from sfumato.graph.checks import ROLES
+
+    classes, kind = tuple(fitted.graph_key.classes), fitted.plan.public.target
+    elsewhere = fitted.plan.method.origin is not None or fitted.certificate.values["composition"]["builds_on"]
+    decision.check(fitted.plan.unit, kind, classes, elsewhere=bool(elsewhere) or probabilities is not None)
+    told: tuple[str, ...] = ()
+    if kind == NUMBER:
+        classes, table = (), np.empty((graph.num_nodes, 0), np.float32)
+        told = tuple(f"{value:.6g}" for value in fitted.predict(graph).tolist())
+    else:
+        table = fitted.predict_proba(graph) if probabilities is None else probabilities
+    if kind == MULTILABEL:
+        told = tuple(_joined(classes, row) for row in table > 0.5)
+    roles = known = ("",) * graph.num_nodes
+    if not elsewhere and graph.roles is not None and _has_roles(fitted, graph):
+        roles = tuple(ROLES[role] for role in graph.roles)
+    if "labels" in fitted.plan.unit.public and graph.y is not None:
+        known = tuple(graph.classes[label] if label >= 0 else "" for label in graph.y)
+    if "labels" in fitted.plan.unit.public and graph.targets is not None:
+        values = graph.targets.values
+        known = tuple(_joined(classes, row == 1) if classes else f"{row[0]:.6g}" for row in values)
+        known = tuple(text if there else "" for text, there in zip(known, graph.targets.known, strict=True))
+    answered = fitted.plan.method.card.returns_known
+    returned = np.array(
+        [answered and role == "train" and label != "" for role, label in zip(roles, known, strict=True)]
+    )
+    nodes = tuple(range(graph.num_nodes)) if graph.node_ids is None else tuple(graph.node_ids.tolist())
+    unit = fitted.plan.unit
+    counts = not unit.private or "features" in unit.public
+    return decide(Predictions(nodes, classes, table, roles, known, returned, told), decision, counts=counts)
+
+
+def _has_roles(fitted: Answers, graph: Graph) -> bool:
+    """Whether the roles of a graph are those of the fit, as far as the run knows."""
+    known = fitted.graph_key.identity
+    if graph.roles is None or known is None or not known.roles:
+        return graph.roles is not None and bool(graph.train_mask.sum() == fitted.plan.public.num_train)
+    rows = known.rows(graph)
+    return rows is not None and known.has_roles(graph.roles[rows])
+
+
+def _joined(labels: tuple[str, ...], there: NDArray[np.bool_]) -> str:
+    """The labels that a node has, in one cell of a table."""
+    return "; ".join(name for name, one in zip(labels, there.tolist(), strict=True) if one) or "none"

@@ -1,0 +1,187 @@
+r"""What is decided from probabilities: sets of classes that hold the true one, thresholds, and whom to look at first.
+
+Everything here is post-processing of predictions and, where labels are public, of the labels of validation nodes: nothing is
+spent, and nothing new is stored in a release.
+
+* *Sets* are split conformal. The set of node v holds each class whose probability at v is at least the r-th largest
+  probability that the n validation nodes have of their own class, :math:`r = \lceil (n + 1) c \rceil` for coverage c. If v is
+  exchangeable with the validation nodes, as a node that was drawn with them is, its set holds its class with probability at
+  least c, and at most :math:`c + 1 / (n + 1)`. Equal probabilities are told apart by public numbers that follow from node
+  ids. With ``each_class``, r and n are those of the class alone, and so is what is promised.
+* *Thresholds* are a number, or the largest one at which new nodes of the positive class reach a recall in expectation (the
+  same rule, for this class), or the one of least cost on validation nodes.
+* *Top*: the nodes with the largest probability of the positive class, among those whose label is not known.
+
+Validation labels also chose passes, weights and parts of the model, out of a few hundred; the decision note 0044 measures what
+that costs. Where labels are protected, sets and recall would have to read protected labels and are refused.
+
+Source: Vovk et al. (2005), Algorithmic Learning in a Random World; Sadinle et al. (2019), Least Ambiguous Set-Valued
+Classifiers with Bounded Error Levels.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import InputError
+from sfumato.method.decisions import parsed
+
+SLACK = 1e-9
+"""Floats make products such as 10 x 0.7 a little more, or less, than they are."""
+_SURE = 3.0  # standard errors
+
+
+def needed(coverage: float, count: int) -> int:
+    r"""Return r, of ``count`` nodes how many must be covered: :math:`\lceil (n + 1) c \rceil`, which may be more than there are.
+
+    ``coverage`` is c.
+
+    >>> needed(0.9, 99), needed(0.9, 8)
+    (90, 9)
+    """
+    return math.ceil((count + 1) * coverage - SLACK)
+
+
+def public_numbers(nodes: Sequence[Any]) -> NDArray[np.uint64]:
+    """Return a number for each node that follows from its id alone and is as good as drawn, uint64 [n].
+
+    Args:
+        nodes: the ids of the nodes.
+
+    >>> len(set(public_numbers(["ann", "bob"]).tolist()))
+    2
+    """
+    drawn = b"".join(hashlib.sha256(f"sfumato node order 1\0{node}".encode()).digest()[:8] for node in nodes)
+    return np.frombuffer(drawn, dtype="<u8").astype(np.uint64)
+
+
+def conformal_sets(
+    probabilities: NDArray[np.floating],
+    numbers: NDArray[np.uint64],
+    labels: NDArray[np.int64],
+    coverage: float,
+    *,
+    each_class: bool = False,
+) -> NDArray[np.bool_]:
+    """Return which classes are in the set of each node, bool [n, C].
+
+    A class of which too few nodes are known, or all classes if too few are known at all, is in every set.
+
+    Args:
+        probabilities: of each class, [n, C].
+        numbers: tell equal probabilities apart, [n]; see :func:`public_numbers`.
+        labels: classes of the nodes that calibrate, int64 [n]; -1 for all others.
+        coverage: the share of new nodes whose set shall hold their class.
+        each_class: whether each class is covered by itself.
+
+    >>> sure = np.array([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.6, 0.4]])
+    >>> conformal_sets(sure, np.arange(4, dtype=np.uint64), np.array([0, 0, 1, -1]), 0.5).tolist()[3]
+    [False, False]
+    >>> conformal_sets(sure, np.arange(4, dtype=np.uint64), np.array([0, 0, 1, -1]), 0.75).tolist()[3]
+    [False, False]
+    """
+    known = np.flatnonzero(labels >= 0)
+    own = probabilities[known, labels[known]]
+    sets = np.ones(probabilities.shape, np.bool_)
+    for label in range(probabilities.shape[1]):
+        among = labels[known] == label if each_class else np.ones(len(known), np.bool_)
+        taken = needed(coverage, int(among.sum()))
+        if taken > among.sum():
+            continue
+        rank = np.lexsort((numbers[known][among], own[among]))[::-1][taken - 1]
+        least, last = own[among][rank], numbers[known][among][rank]
+        column = probabilities[:, label]
+        sets[:, label] = (column > least) | ((column == least) & (numbers >= last))
+    return sets
+
+
+def covered_between(coverage: float, count: int) -> tuple[float, float]:
+    """Return the shares of new nodes between which the covered share is in 19 of 20 draws of ``count`` validation nodes.
+
+    Args:
+        coverage: that was asked for.
+        count: how many nodes calibrate.
+
+    >>> [round(end, 3) for end in covered_between(0.9, 999)]
+    [0.881, 0.918]
+    """
+    from scipy.special import betaincinv
+
+    taken = needed(coverage, count)
+    low, high = betaincinv(taken, count + 1 - taken, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def balanced(probabilities: NDArray[np.floating], labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the class of each node that is most probable if all classes were equally many, int64 [n].
+
+    That is the class with the largest probability for its number of training nodes, of which each class has one more.
+
+    Args:
+        probabilities: of each class, [n, C].
+        labels: classes of the training nodes, all known.
+
+    >>> balanced(np.array([[0.8, 0.2]]), np.array([0] * 9 + [1])).tolist()
+    [1]
+    """
+    counts = np.bincount(labels, minlength=probabilities.shape[1]) + 1
+    found: NDArray[np.int64] = (probabilities / counts).argmax(axis=1)
+    return found
+
+
+def least_probability(threshold: float | str, of_class: NDArray[np.floating], labels: NDArray[np.bool_]) -> float:
+    """Return the least probability of the positive class at which a node is chosen; above 1 where none shall be.
+
+    Args:
+        threshold: that of a :class:`~sfumato.method.decisions.Decision`.
+        of_class: probabilities of the positive class at validation nodes, [n]; empty where their labels are protected.
+        labels: whether they are of this class, bool [n].
+
+    Raises:
+        InputError: there are too few validation nodes of this class for the recall.
+
+    >>> seen, true = np.array([0.9, 0.4, 0.3, 0.1]), np.array([True, True, False, False])
+    >>> least_probability("recall=0.6", seen, true), least_probability("cost=1:4", seen[:0], true[:0])
+    (0.4, 0.2)
+    """
+    way, first, second = parsed(threshold)
+    if way == "number":
+        return first
+    if way == "cost":
+        return _cheapest(first, second, of_class, labels)
+    there = int(labels.sum())
+    taken = needed(first, there)
+    if taken > there:
+        least = math.ceil(first / (1 - first) - SLACK)
+        raise InputError(
+            f"Expected {least} validation nodes of the class, or more, for a recall of {first:g}, got {there}. Ask for a smaller "
+            "recall, or train with a larger share of validation nodes."
+        )
+    return float(np.sort(of_class[labels])[::-1][taken - 1])
+
+
+def _cheapest(wrong: float, missed: float, of_class: NDArray[np.floating], labels: NDArray[np.bool_]) -> float:
+    """The threshold that costs least if probabilities are right, unless validation nodes show surely that another is cheaper."""
+    usual = wrong / (wrong + missed)
+    if not len(labels):
+        return usual
+
+    def costs(least: float) -> NDArray[np.float64]:
+        chosen = of_class >= least
+        return wrong * (chosen & ~labels) + missed * (~chosen & labels)
+
+    order = np.argsort(-of_class, kind="stable")
+    found, true = of_class[order], labels[order]
+    missing = missed * (true.sum() - np.concatenate([[0], np.cumsum(true)]))
+    total = missing + wrong * np.concatenate([[0], np.cumsum(~true)])  # where the first k are chosen
+    ends = np.concatenate([[True], np.append(found[1:] != found[:-1], True)])  # equal probabilities go together
+    first = int(np.flatnonzero(ends)[np.argmin(total[ends])])
+    best = float(found[first - 1]) if first else 2.0
+    saved = costs(usual) - costs(best)
+    return best if saved.mean() > _SURE * saved.std() / math.sqrt(len(saved)) else usual

@@ -1,0 +1,110 @@
+"""Sets, thresholds and orders keep what they promise: exactly, for every node that is left out in turn."""
+
+import numpy as np
+import pytest
+
+from sfumato.errors import InputError
+from sfumato.method.choosing import (
+    balanced,
+    conformal_sets,
+    covered_between,
+    least_probability,
+    needed,
+    public_numbers,
+)
+
+DRAW = np.random.default_rng(5)
+TABLES = {
+    "plain": DRAW.dirichlet([1.0, 2.0, 0.5], 24),
+    "few different": DRAW.dirichlet([1.0, 1.0, 1.0], 24).round(1),
+    "all the same": np.full((24, 3), [0.8, 0.15, 0.05]),
+}
+LABELS = np.array([0] * 14 + [1] * 8 + [2] * 2)
+
+
+def left_out(table, coverage, **how):
+    """Whether the set of each node holds its class if it alone does not calibrate."""
+    numbers = public_numbers(range(len(table)))
+    for row, label in enumerate(LABELS):
+        others = np.where(np.arange(len(table)) == row, -1, LABELS)
+        yield conformal_sets(table, numbers, others, coverage, **how)[row, label]
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+@pytest.mark.parametrize("coverage", [0.5, 0.9])
+def test_of_exchangeable_nodes_just_so_many_are_covered(table, coverage):
+    covered = sum(left_out(table, coverage))
+    assert covered == needed(coverage, 23)
+    assert coverage <= covered / 24 <= coverage + 1 / 24
+
+
+def test_one_fewer_would_not_be_enough():
+    """With r one less, as without the correction for a finite sample, the share is below what was asked."""
+    assert (needed(0.9, 23) - 1) / 24 < 0.9
+    assert (needed(0.5, 24) - 1) / 25 < 0.5
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_each_class_is_covered_by_itself_and_one_of_few_nodes_is_in_every_set(table):
+    covered = np.array(list(left_out(table, 0.75, each_class=True)))
+    assert covered[LABELS == 0].sum() == needed(0.75, 13)
+    assert covered[LABELS == 1].sum() == needed(0.75, 7)
+    assert covered[LABELS == 2].all()  # one node is left to go by
+    sets = conformal_sets(table, public_numbers(range(24)), LABELS, 0.75, each_class=True)
+    assert sets[:, 2].all()
+    assert not sets[:, 0].all()
+
+
+def test_products_that_floats_round_up_cost_no_node():
+    assert needed(0.7, 9) == 7
+    assert 10 * 0.7 >= 7
+    assert needed(0.55, 99) == 55  # 100 * 0.55 is 55.00000000000001
+
+
+def test_the_covered_share_follows_its_beta_law():
+    draw, count = np.random.default_rng(0), 60
+    shares = np.sort(draw.random((4000, count)), axis=1)[:, needed(0.9, count) - 1]  # of scores that are uniform
+    low, high = covered_between(0.9, count)
+    assert ((shares < low).mean(), (shares > high).mean()) == pytest.approx((0.025, 0.025), abs=0.008)
+
+
+def test_a_recall_is_reached_by_just_so_many_and_needs_enough_nodes():
+    table = TABLES["few different"][:, 1]
+    mine = np.flatnonzero(LABELS == 1)
+    reached = []
+    for row in mine:
+        seen = np.arange(24) != row
+        reached.append(table[row] >= least_probability("recall=0.75", table[seen], LABELS[seen] == 1))
+    assert sum(reached) >= needed(0.75, 7) == 6
+    with pytest.raises(
+        InputError, match=r"Expected 9 validation nodes of the class, or more, for a recall of 0\.9, got 8\."
+    ):
+        least_probability("recall=0.9", table, LABELS == 1)
+
+
+def test_the_least_cost_follows_from_probabilities_unless_labels_surely_say_otherwise():
+    chances = np.linspace(0.005, 0.995, 200)
+    right = DRAW.random(200) < chances
+    assert least_probability("cost=1:4", chances, right) == 0.2
+    assert least_probability("cost=1:4", chances[:0], right[:0]) == 0.2
+    squeezed = 0.01 * chances  # the same order, and no probabilities
+    least = least_probability("cost=1:4", squeezed, right)
+    assert 0.0005 < least < 0.005
+    never = np.zeros(200, bool)
+    assert least_probability("cost=1:4", chances, never) > 1
+    assert least_probability(0.3, chances, right) == least_probability("0.3", chances, right) == 0.3
+
+
+def test_public_numbers_follow_from_ids_alone_and_look_drawn():
+    found = public_numbers(["a", "b", 7])
+    assert public_numbers([7, "a"]).tolist() == [found[2], found[0]]
+    share = public_numbers(range(4000)) / 2**64
+    assert np.histogram(share, 4, (0, 1))[0] == pytest.approx([1000] * 4, abs=120)
+
+
+def test_balanced_classes_are_those_of_a_population_with_as_many_nodes_of_each():
+    table = np.array([[0.7, 0.2, 0.1], [0.94, 0.05, 0.01], [0.5, 0.4, 0.1]])
+    labels = np.array([0] * 79 + [1] * 14 + [2] * 4)  # counted 80, 15 and 5
+    assert balanced(table, labels).tolist() == [2, 0, 1]
+    assert balanced(table, np.array([0, 1, 2])).tolist() == table.argmax(axis=1).tolist()
+    assert balanced(table, np.array([0, 1])).tolist() == [0, 0, 0]  # of no node of class 2 it is not most probable
