@@ -1,4 +1,4 @@
-"""Write the bars of a run's report (floor, run and ceiling) as an SVG file, for the pages of examples.
+"""Write the first chart of a run's report (floor, run and ceiling) as an SVG file, for the pages of examples.
 
 python tools/price_picture.py RUN FILE
 """
@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from sfumato.evaluation.scores import Summary
+from sfumato.report.drawing import Figure
 from sfumato.report.run_figures import THIS_RUN, price_figure
 from sfumato.report.run_scores import price_sections
 
@@ -19,7 +20,7 @@ def picture(run: Path) -> str:
     metrics = json.loads((run / "evaluation" / "metrics.json").read_text())
     method = json.loads((run / "release" / "certificate.json").read_text())["method"]
     if method != "pate":
-        _, figure = price_sections(metrics, method)[0].parts
+        figure = next(part for part in price_sections(metrics, method)[0].parts if isinstance(part, Figure))
         return str(figure.alone())
     names = {
         "floor": "Floor: regression on the answered images",

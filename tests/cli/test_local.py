@@ -79,7 +79,7 @@ def test_lpgnn_stands_beside_labels_alone_and_features_that_tell_nothing(sfumato
     options = ("--preset", "lpgnn-2021", *BOTH, "--controls", "--threads", "1")
     result = sfumato("train", "lpgnn", *tables["first"], *options, "--out", tmp_path / "run")
     assert result.code == 0
-    for words in ("floor: features that tell nothing", "control: labels alone", "control: no graph", "ceiling: no privacy (ref",
+    for words in ("floor: features that tell nothing", "control: labels alone", "control: no graph", "ceiling (reference)",
                   "lpgnn (unit local)", "epsilon = 3, delta = 0"):  # fmt: skip
         assert words in " ".join(result.out.split()), words
     assert "feature-reports 2, label-reports 1" in (tmp_path / "run" / "guarantee.txt").read_text()

@@ -52,7 +52,7 @@ def test_a_number_from_tables_to_predictions_and_a_report(sfumato, files, tmp_pa
     run = tmp_path / "run"
     trained = sfumato("train", "mlp", *files["numbers"], *EDGE, "--out", run)
     assert trained.code == 0, trained.err
-    assert "test R2" in trained.out
+    assert "R2" in trained.out
     assert sfumato("predict", run).code == 0
     rows = list(csv.DictReader((run / "predictions.csv").read_text().splitlines()))
     assert list(rows[0]) == ["node", "predicted", "role", "known_label", "source"]

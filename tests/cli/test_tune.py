@@ -25,7 +25,8 @@ def tune(sfumato, tables, settings, out, *more):
 
 def numbers_away(text):
     """A text without accuracies and without which candidate won."""
-    return re.sub(r"\s+", " ", re.sub(r"\d+\.\d %", "# %", text))
+    text = re.sub(r"(gap \(unit \w+\)) .*|All \d+ nodes are told .*", r"\1", re.sub(r"\d+\.\d %", "# %", text))
+    return re.sub(r"\s+", " ", text)
 
 
 def contents(run):
@@ -34,8 +35,18 @@ def contents(run):
     for path in sorted(run.rglob("*")):
         if path.suffix == ".json":
             values = json.loads(path.read_text())
-            drawn = ("key", "digests") if path.name == "identity.json" else ()  # afresh for each run
-            for key in ("settings", "files", "test_scores", "test_accuracy", "test_macro_f1", "out", *drawn):
+            drawn = ("key", "digests", "roles") if path.name == "identity.json" else ()  # afresh for each run
+            for key in (
+                "settings",
+                "files",
+                "test_scores",
+                "test_accuracy",
+                "test_macro_f1",
+                "unused",
+                "detail",
+                "out",
+                *drawn,
+            ):
                 values.pop(key, None)
             values.get("tuning", {}).pop("chosen", None)
             found[path.name] = values

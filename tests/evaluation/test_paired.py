@@ -98,7 +98,7 @@ WORSE, MIDDLE, BEST = (np.linspace(low, low + 0.2, 100) for low in (0.3, 0.5, 0.
     ],
 )
 def test_verdicts_need_a_clear_difference(run, floor, word):
-    said = verdict([run], [floor], ())
+    said = verdict([run], [floor], None)
     assert (said["against_floor"], said["nodes"]) == (word, 100)
     assert "kept" not in said
     if word == "none":
@@ -111,20 +111,20 @@ def test_verdicts_need_a_clear_difference(run, floor, word):
 
 
 def test_words_of_a_verdict():
-    said = verdict([answered(HALF, MIDDLE)], [answered(~HALF, MIDDLE[::-1])], [answered(HALF | True, BEST)])
+    said = verdict([answered(HALF, MIDDLE)], [answered(~HALF, MIDDLE[::-1])], ([answered(HALF | True, BEST)],) * 2)
     assert "no difference that 100 nodes could show" in verdict_words(said)
     assert kept_words(said).startswith("Kept of what the graph adds: 0 % of accuracy [")
-    same = verdict([answered(HALF, MIDDLE)], [answered(HALF, MIDDLE)], [answered(HALF, MIDDLE)])
+    same = verdict([answered(HALF, MIDDLE)], [answered(HALF, MIDDLE)], ([answered(HALF, MIDDLE)],) * 2)
     assert verdict_words(same) == "On 100 test nodes this run and the floor give the same answers."
     assert "so there is no share to keep" in kept_words(same)
-    mixed = verdict([answered(HALF & False, BEST)] * 2, [answered(HALF, MIDDLE)] * 2, ())
+    mixed = verdict([answered(HALF & False, BEST)] * 2, [answered(HALF, MIDDLE)] * 2, None)
     assert "test nodes of 2 splits" in verdict_words(mixed)
     assert "fewer answers are right, and probabilities are better" in verdict_words(mixed)
-    assert verdict([answered(HALF, MIDDLE)], (), ()) is None
+    assert verdict([answered(HALF, MIDDLE)], (), None) is None
 
 
 def test_a_floor_that_costs_says_so_and_warns_of_the_choice():
-    said = {**verdict([answered(HALF, WORSE)], [answered(HALF, MIDDLE)], ()), "against_floor": "worse"}
+    said = {**verdict([answered(HALF, WORSE)], [answered(HALF, MIDDLE)], None), "against_floor": "worse"}
     lines = floor_words({"verdict": said, "floor_release": {"command": "sfumato train linear", "epsilon": 2.0}})
     assert lines[0] == "Release the floor instead: sfumato train linear"
     assert "costs epsilon = 2 beside what this run has spent" in lines[1]
@@ -143,6 +143,6 @@ def test_one_class_for_everybody_is_told():
 def test_numbers_are_compared_by_their_squared_error():
     truth = np.arange(20.0)[:, None]
     run, floor = (Answers(NUMBER, np.arange(20), truth, truth[:, 0] + off, np.empty((20, 0))) for off in (0.1, 1.0))
-    said = verdict([run], [floor], ())
+    said = verdict([run], [floor], None)
     assert said["against_floor"] == "better"
     assert said["differences"]["squared_error"]["difference"] == pytest.approx(-0.99)

@@ -76,3 +76,15 @@ def test_a_candidate_that_does_not_fit_is_told_only_if_no_other_does(monkeypatch
         monkeypatch.setattr(module, "controls", lambda plan, listed=listed: iter(listed))
         found = evaluated(monkeypatch, ())
         assert (len(found.left_out), "floor" in found.controls) == (told, not told)
+
+
+def test_a_floor_is_chosen_by_its_loss_and_the_ceiling_of_the_loss_is_kept_beside_the_ceiling(monkeypatch):
+    """Of candidates for a floor the one with the better probabilities is shown, even if its accuracy is worse."""
+    fits = [module.Outcome(None, {}, 0.0, (), held_out) for held_out in ((0.4, 0.7), (0.5, 0.9))]
+    assert [module._better(name, fits[1], fits[0]) for name in ("floor", "ceiling", "mlp")] == [False, True, True]
+    assert module._better("floor", fits[0], fits[1])
+    found = evaluated(monkeypatch, CEILINGS)
+    each = [evaluated(monkeypatch, (one,)).controls["ceiling"].held_out for one in CEILINGS]
+    assert found.sharpest.held_out[0] == pytest.approx(min(loss for loss, _ in each))
+    assert found.controls["ceiling"].held_out[1] == pytest.approx(max(score for _, score in each))
+    assert list(found.controls) == ["ceiling"]

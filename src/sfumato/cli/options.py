@@ -102,6 +102,12 @@ SAVE_FLOOR = typer.Option(
     help="Also save the floor, in a new run folder of its own. Only where features and labels are public, so that it spends "
     "nothing; elsewhere it has to be bought with a train command of its own.",
 )
+BY = typer.Option(
+    None,
+    "--by",
+    help="Also score groups of nodes apart: by a column of the node table, or a feature of a named data set or a store. This is "
+    "evaluation, which must stay.",
+)
 LEDGER = typer.Option(
     None,
     "--ledger",
@@ -172,7 +178,7 @@ class Options:
     * the graph: ``dataset``, ``data_dir`` and ``min_class_size``, or the store ``graph``, or ``nodes``, ``edges``, ``label``,
       ``schema``, ``directed``, ``drop``, ``edge_weight`` and ``max_weight``; its texts, ``text`` and ``text_features``; its
       ``image_size``; and its ``split``;
-    * what is evaluated: ``seeds``, ``controls``, ``save_floor``;
+    * what is evaluated: ``seeds``, ``controls``, ``save_floor``, ``by``;
     * the ledger of the data set: ``ledger``, ``total_epsilon``, ``total_delta``, ``composition``;
     * how it runs and what it leaves: ``device``, ``threads``, ``resumable``, ``sign_key``, ``public_ids``, ``deployment``,
       ``out``.
@@ -210,6 +216,7 @@ class Options:
     seeds: int = 1
     controls: bool | None = None
     save_floor: Path | None = None
+    by: str | None = None
     hops: int | None = None
     network: str | None = None
     steps: int | None = None

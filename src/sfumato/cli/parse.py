@@ -40,6 +40,7 @@ class Job:
         deployment: the record of who publishes the model, or None.
         look: refuses a graph that lacks what the method asks for; None accepts every graph.
         save_floor: the new run folder of the floor, or None.
+        by: the column whose groups are scored apart, or None.
         again: the words of a command line that name graph, unit and budget once more.
     """
 
@@ -54,6 +55,7 @@ class Job:
     deployment: Deployment | None
     look: Callable[[Graph], None] | None
     save_floor: Path | None = None
+    by: str | None = None
     again: tuple[str, ...] = ()
 
     @property
@@ -159,6 +161,10 @@ def check(options: Options) -> None:
             "every arc of a node."
         )
     _ledger(options)
+    if options.by is not None and (options.task == "link" or WORDS[options.method] in PAIR_METHODS):
+        raise InputError(
+            "Expected --by for a run that learns the classes of nodes, got one that scores links. Drop it."
+        )
     if options.save_floor is not None:
         _check_floor(options, options.save_floor)
     if options.resumable and not unit.private:
@@ -210,6 +216,7 @@ def parse(options: Options) -> Job:
         options.deployment,
         look,
         options.save_floor,
+        options.by,
         options.again(),
     )
 

@@ -40,10 +40,14 @@ class Writer:
 
     def __call__(self, out: Path, graph: Graph, fitted: Fitted, table: NDArray[np.float32] | None = None) -> None:
         """Write predictions of a ``graph`` by a ``fitted`` model to ``out``; ``table`` has probabilities of another predictor."""
+        from sfumato.evaluation.answers import alike_words
         from sfumato.method.answers import predictions_of
 
         found = predictions_of(fitted, graph, table, self.decision)
         self.facts, self.notes = found.facts, found.notes
+        if len(found.classes) == found.probabilities.shape[1] and fitted.plan.public.target is None:
+            told = found.probabilities.argmax(axis=1)
+            self.notes += alike_words(told, found.probabilities, found.classes)
         columns = found.columns()
         out.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(out) as binary:

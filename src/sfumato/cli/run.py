@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import typer
 
 from sfumato._optional import LIGHT, check_installed
+from sfumato.cli import options
 from sfumato.cli.scores import shown
 from sfumato.errors import InputError
 from sfumato.evaluation.source import Source
@@ -16,14 +18,18 @@ RUN = typer.Argument(..., help="The folder of a run.")
 JSON = typer.Option(False, "--json", help="Print one JSON object on standard output.")
 
 
-def evaluate(run: Path = RUN, as_json: bool = JSON) -> None:
+def evaluate(run: Path = RUN, by: str | None = options.BY, as_json: bool = JSON) -> None:
     """Score a run on its test nodes again.
 
     This reads true labels, so the scores are outside the guarantee.
     """
     check_installed(*LIGHT)
     from sfumato.catalog import load
-    from sfumato.evaluation.scores import TITLES, majority_share, score, target_kind, without_information
+    from sfumato.evaluation.answers import answers_of
+    from sfumato.evaluation.detail import RUN as OWN
+    from sfumato.evaluation.detail import detail
+    from sfumato.evaluation.groups import groups_of
+    from sfumato.evaluation.scores import TITLES, scores_of, target_kind, without_information
 
     fitted = load(run)
     if fitted.collection is not None:
@@ -32,9 +38,11 @@ def evaluate(run: Path = RUN, as_json: bool = JSON) -> None:
             "holds its validation accuracy, from reports alone."
         )
     source = Source.of_run(run)
-    graph = source.with_roles_of(source.load(), fitted)
-    scores = score(fitted, graph)
-    nothing = {"accuracy": majority_share(graph)} if graph.targets is None else without_information(graph)
+    loaded = source.load()
+    graph, groups = source.with_roles_of(loaded, fitted), None if by is None else groups_of(source, loaded, by)
+    answers = answers_of(fitted, graph, graph.test_mask)
+    scores, nothing = scores_of(answers, graph), without_information(graph)
+    parts = detail(graph, {OWN: [answers]}, groups) if graph.targets is None else None
     result = {
         "method": fitted.plan.method.name,
         "target": target_kind(graph),
@@ -43,6 +51,8 @@ def evaluate(run: Path = RUN, as_json: bool = JSON) -> None:
         "test_macro_f1": scores.get("macro_f1"),
         "majority": nothing.get("accuracy"),
         "without_information": nothing,
+        "unused": list(fitted.unused),
+        "detail": parts,
         "evaluation_private": False,
     }
     if as_json:
@@ -51,6 +61,19 @@ def evaluate(run: Path = RUN, as_json: bool = JSON) -> None:
         told = ", ".join(f"{TITLES[name]} {shown(name, value)}" for name, value in scores.items())
         beside = ", ".join(f"{TITLES[name]} {shown(name, value)}" for name, value in nothing.items())
         typer.echo(f"On test nodes: {told} (the same answer for all nodes: {beside}). Not covered by the guarantee.")
+        for note in (*fitted.unused, *([] if parts is None else _of_groups(parts))):
+            typer.echo(note)
+
+
+def _of_groups(found: dict[str, Any]) -> list[str]:
+    """A line for each declared group."""
+    groups = found["groups"] or {"rows": []}
+    told = [(row, row["scores"]["run"]) for row in groups["rows"]]
+    return [
+        f"{groups['column']} = {row['name']}: {row['nodes']:,} test nodes, accuracy {shown('accuracy', own['accuracy'])}, "
+        f"log-loss {shown('log_loss', own['log_loss'])}"
+        for row, own in told
+    ]
 
 
 def verify(

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 from sfumato.cli.output import plain_console, write_page
 
 _TRACK = 24  # characters from floor to ceiling
-_MOST = {"accuracy": 2}
-"""How many scores a table has room for, by the first of them; of classes more are measured."""
+_AS_THEY_ARE = ("mae", "rmse")
+_LEFT_OUT = ("macro_f1", "brier")
+"""Scores that the table has no room for, where it has others that say nearly the same."""
 
 if TYPE_CHECKING:
+    from rich.table import Table
     from rich.text import Text
 
     from sfumato.cli.parse import Job
@@ -51,26 +53,11 @@ def show(result: dict[str, Any], evaluation: Evaluation, out: Path) -> None:
         evaluation: the scores of the run and of its controls.
         out: the run folder.
     """
-    from rich import box
-    from rich.table import Table
-
-    from sfumato.evaluation.controls import titles
-    from sfumato.evaluation.scores import TITLES
-
     outcome = evaluation.outcome
-    first = next(iter(outcome.scores))
-    names = list(outcome.scores)[: _MOST.get(first)]
-    columns = [TITLES[name] for name in names]
-    title = f"{result['dataset']} ({outcome.score.seeds} seed(s))"
-    table = Table("", f"test {columns[0]}", *columns[1:], box=box.SIMPLE_HEAD, title=title)
-    shown = {name: (title, evaluation.controls.get(name)) for name, title in titles(result["method"], result).items()}
-    ceiling = shown.pop("ceiling", ("", None))
-    for title, row in (*shown.values(), (f"{result['method']} (unit {result['unit']})", outcome), ceiling):
-        if row is not None:
-            table.add_row(title, *(_cell(name, row.scores[name]) for name in names))
     console = plain_console()
-    console.print(table)
-    for note in result["unused"]:
+    console.print(_table(result, evaluation))
+    console.print(_legend(result, evaluation), soft_wrap=True, highlight=False)
+    for note in (*result["unused"], *(result.get("detail") or {}).get("warnings", ())):
         console.print(note, style="bold", soft_wrap=True, highlight=False)
     if evaluation.controls:
         console.print(price_line(result))
@@ -84,6 +71,34 @@ def show(result: dict[str, Any], evaluation: Evaluation, out: Path) -> None:
     show_guarantee(outcome.first.certificate, out, "The scores above read true labels, and must stay.")
 
 
+def _table(result: dict[str, Any], evaluation: Evaluation) -> Table:
+    """The scores of one answer for all, of the controls and of the run, above the ceiling."""
+    from rich import box
+    from rich.table import Table
+
+    from sfumato.evaluation.controls import titles
+    from sfumato.evaluation.scores import SHORT, TITLES, Summary
+
+    outcome = evaluation.outcome
+    names = [name for name in outcome.scores if len(outcome.scores) < 5 or name not in _LEFT_OUT]
+    seeds = f"{outcome.score.seeds} seeds: means and half of 95 % intervals" if outcome.score.seeds > 1 else "1 seed"
+    table = Table(box=box.SIMPLE_HEAD, title=f"{result['dataset']} ({seeds})", padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("on test nodes")
+    for name in names:
+        table.add_column(SHORT.get(name, TITLES[name]).replace(" ", "\n"), justify="right", no_wrap=True)
+    named = titles(result["method"], result)
+    beside = {name: (_short(title), evaluation.controls.get(name)) for name, title in named.items()}
+    ceiling = beside.pop("ceiling", ("", None))
+    alone = {name: Summary.of([value]) for name, value in result["without_information"].items()}
+    table.add_row("one answer for all", *(_cell(name, alone[name]) for name in names))
+    for title, row in (*beside.values(), (f"{result['method']} (unit {result['unit']})", outcome), ceiling):
+        if row is not None:
+            table.add_row(
+                title, *(_cell(name, row.scores[name]) for name in names), style="bold" if row is outcome else ""
+            )
+    return table
+
+
 def shown(name: str, value: float) -> str:
     """Return a score in words: shares in percent, others as they are. ``name`` is that of the score.
 
@@ -95,9 +110,30 @@ def shown(name: str, value: float) -> str:
     return f"{value:.4g}" if name in ERRORS else f"{100 * value:.1f} %"
 
 
+def _legend(result: dict[str, Any], evaluation: Evaluation) -> str:
+    """What the words and columns of the table mean."""
+    from sfumato.evaluation.controls import titles
+
+    named = titles(result["method"], {}).items()
+    ends = [title for name, title in named if name in evaluation.controls and ":" in title]
+    units = (
+        "All but log-loss in percent; ECE is the calibration error." if "accuracy" in evaluation.outcome.scores else ""
+    )
+    return " ".join([*([f"{'; '.join(ends)}."] if ends else []), units]).strip()
+
+
+def _short(title: str) -> str:
+    """The title of a control in a narrow table: its word and its method, or what it does."""
+    word, _, rest = title.partition(":")
+    return f"{word} {rest[rest.rindex('(') :]}" if "(" in rest else title.partition(",")[0]
+
+
 def _cell(name: str, one: Summary) -> str:
-    interval = "" if one.low is None or one.high is None else f" [{shown(name, one.low)}, {shown(name, one.high)}]"
-    return shown(name, one.mean) + interval
+    from sfumato.evaluation.scores import ERRORS
+
+    scale, form = (1, "#.4g" if name in _AS_THEY_ARE else ".3f") if name in ERRORS else (100, ".1f")
+    half = "" if one.low is None or one.high is None else f"\n±{scale * (one.high - one.low) / 2:{form}}"
+    return f"{scale * one.mean:{form}}{half}"
 
 
 def price_line(result: dict[str, Any]) -> Text:

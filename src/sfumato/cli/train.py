@@ -75,6 +75,7 @@ def train(
     ),
     controls: bool | None = options.CONTROLS,
     save_floor: Path | None = options.SAVE_FLOOR,
+    by: str | None = options.BY,
     hops: int | None = typer.Option(
         None, "--hops", help=f"How many sums over neighbors to take, one after the other (default: {_HOPS})."
     ),
@@ -172,7 +173,8 @@ def _run(
     from sfumato.bounded.kernels import language
     from sfumato.bounded.promise import protects_every_arc
     from sfumato.central.auto import can_promise
-    from sfumato.evaluation.links import evaluate_links, without_held_out
+    from sfumato.evaluation.groups import groups_of
+    from sfumato.evaluation.links import LinkEvaluation, evaluate_links, without_held_out
     from sfumato.evaluation.memory import peak_mb
     from sfumato.evaluation.request import prepare
 
@@ -192,12 +194,14 @@ def _run(
     if verbose:
         print(plan, f"Neighborhoods are summed in {language()}.", sep="\n", file=sys.stderr)
     note_uncharged(job)
+    groups = None if job.by is None else groups_of(request.source, prepared.graph, job.by)
     pairs = request.method.name in PAIR_METHODS
     with stage_bars(quiet) as report:
         fitted, seconds = _fit(job, without_held_out(prepared) if pairs else prepared, state, kept, report)
         evaluation = evaluate_links(prepared, fitted) if pairs else prepared.evaluate(fitted, report)
     note_left_out(evaluation)
     result = evaluation.to_dict(request.unit)
+    result |= {} if isinstance(evaluation, LinkEvaluation) else prepared.detail(evaluation, groups)
     result["dataset"] = job.dataset
     result["seconds"] = {"load": prepared.load_seconds, "train": seconds, "total": time.perf_counter() - start}
     result["peak_mb"] = peak_mb()

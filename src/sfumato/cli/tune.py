@@ -130,7 +130,7 @@ def _tune(job: Job, tuned: Tuned, dry_run: bool, as_json: bool, engine: Abstract
             with stage_bars(as_json) as report:
                 evaluation = prepared.evaluate(fitted, report)
             note_left_out(evaluation)
-            result = _result(job, evaluation)
+            result = _result(job, evaluation) | prepared.detail(evaluation)
             result["tuning"] = {**cost["tuning"], "chosen": fitted.certificate.values["settings"]}
             write_json(job.out / "evaluation" / "metrics.json", result)
             write_json(job.out / "evaluation" / "curves.json", {})

@@ -14,6 +14,7 @@ from sfumato.catalog import WORDS, words_under
 from sfumato.errors import InputError, SfumatoError, UnsupportedTargetError, UnsupportedUnitError
 from sfumato.evaluation.answers import Answers, alike_words, answers_of, mean_loss
 from sfumato.evaluation.controls import controls, names, repeats
+from sfumato.evaluation.detail import RUN, detail
 from sfumato.evaluation.scores import (
     SCORES,
     UNBOUNDED,
@@ -22,6 +23,7 @@ from sfumato.evaluation.scores import (
     graph_gain_recovered,
     scores_of,
     target_kind,
+    without_information,
 )
 from sfumato.evaluation.verdict import verdict
 from sfumato.graph.declared import with_public_degrees
@@ -29,6 +31,7 @@ from sfumato.graph.targets import CLASS
 from sfumato.privacy.units import Declared, Unit, class_for, unit_named
 
 if TYPE_CHECKING:
+    from sfumato.evaluation.groups import Groups
     from sfumato.evaluation.source import Source
     from sfumato.graph.graph import Graph
     from sfumato.method.contract import Listed, Progress
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.budget import Budget
 
 _ENDS = ("floor", "ceiling")
+_SHARPEST = "ceiling of the loss"  # of the candidates for the ceiling the one with the least loss
 KMEANS = "kmeans"
 """The word for cells that are clusters of the private images, which the unit takes for declared."""
 
@@ -109,15 +113,15 @@ class Outcome:
         scores: each score over all seeds, by its name in :data:`~sfumato.evaluation.scores.SCORES`.
         seconds: the time of the first fit; 0 if it was given.
         answers: what was said of the test nodes of each seed.
-        held_out: the mean loss on validation nodes, by which candidates for a control are compared; on test nodes if no
-            validation node has a label.
+        held_out: the mean loss and *the* score on validation nodes, by which candidates for a control are compared; on test
+            nodes if no validation node has a label.
     """
 
     first: Fitted
     scores: dict[str, Summary]
     seconds: float
     answers: tuple[Answers, ...]
-    held_out: float
+    held_out: tuple[float, float]
 
     @property
     def score(self) -> Summary:
@@ -134,12 +138,14 @@ class Evaluation:
         outcome: the fits of the plan.
         controls: the fits of the best candidate for each control, by its name.
         left_out: why controls were not fitted, one sentence for each of them.
+        sharpest: of the candidates for the ceiling the one with the least loss; None without one.
     """
 
     plan: Plan
     outcome: Outcome
     controls: dict[str, Outcome]
     left_out: tuple[str, ...] = ()
+    sharpest: Outcome | None = None
 
     def to_dict(self, unit: str) -> dict[str, Any]:
         """Return what metrics.json holds of scores and privacy; ``unit`` is the word that was asked for."""
@@ -158,14 +164,13 @@ class Evaluation:
             "test_macro_f1": scores.get("macro_f1"),
             **dict.fromkeys(("floor", "label_control", "ceiling")),
             **{name: beside[name].score.to_dict() if name in beside else None for name in names(plan.method.name)},
+            "control_scores": {
+                name: {score: found.to_dict() for score, found in one.scores.items()} for name, one in beside.items()
+            },
             **{f"{name}_method": beside[name].first.plan.method.name if name in beside else None for name in _ENDS},
             "graph_gain_recovered": graph_gain_recovered(outcome.score.mean, low, high),
             "unused": [*outcome.first.unused, *self._alike()],
-            "verdict": verdict(
-                outcome.answers,
-                *(beside[name].answers if name in beside else () for name in _ENDS),
-                gain=low is not None,
-            ),
+            "verdict": self._verdict(gain=low is not None),
             "privacy": {
                 "unit": unit,
                 "relation": plan.unit.relation,
@@ -175,6 +180,11 @@ class Evaluation:
             },
             "evaluation_private": False,
         }
+
+    def _verdict(self, *, gain: bool) -> dict[str, Any] | None:
+        found = {name: one.answers for name, one in self.controls.items()}
+        ceilings = (found["ceiling"], self.sharpest.answers) if self.sharpest and gain else None
+        return verdict(self.outcome.answers, found.get("floor", ()), ceilings)
 
     def _alike(self) -> tuple[str, ...]:
         """Whether the fit that is kept tells all test nodes the same class, if it tells classes."""
@@ -211,10 +221,26 @@ class Prepared:
         """Run the request: score the first fit (made here unless it is given), further seeds, and the controls."""
         outcome = self._repeat(self.plan, first, report)
         beside, left_out = self._beside(outcome, report) if self.request.controls else ({}, ())
-        return Evaluation(self.plan, outcome, beside, left_out)
+        return Evaluation(self.plan, outcome, beside, left_out, beside.pop(_SHARPEST, None))
+
+    def detail(self, evaluation: Evaluation, by: Groups | None = None) -> dict[str, Any]:
+        """Return what metrics.json holds beyond scores of whole test sets: one answer for all, and of classes the parts.
+
+        Args:
+            evaluation: what :meth:`evaluate` returned.
+            by: declared groups of the nodes; None looks at classes and degrees alone.
+        """
+        told: dict[str, Any] = {"without_information": without_information(self.first)}
+        if target_kind(self.graph) == CLASS:
+            found = {
+                RUN: evaluation.outcome.answers,
+                **{name: one.answers for name, one in evaluation.controls.items()},
+            }
+            told["detail"] = detail(self.first, found, by)
+        return told
 
     def _repeat(self, plan: Plan, first: Fitted | None, report: Progress | None) -> Outcome:
-        answers, scores, losses, seconds = [], [], [], 0.0
+        answers, scores, held_out, seconds = [], [], [], 0.0
         for number, seed in enumerate(self.request.seeds):
             split, fitted, start = self.split(seed), first, time.perf_counter()
             if number > 0 or fitted is None:
@@ -225,12 +251,13 @@ class Prepared:
             found = answers_of(fitted, split, split.test_mask | split.val_mask)
             answers.append(found.among(split.test_mask))
             scores.append(scores_of(answers[-1], split))
-            held_out = found.among(split.val_mask)
-            losses.append(mean_loss(held_out if len(held_out.nodes) else answers[-1]))
+            kept = found.among(split.val_mask)
+            kept = kept if len(kept.nodes) else answers[-1]
+            held_out.append((mean_loss(kept), next(iter(scores_of(kept, split).values()))))
         assert first is not None
         kind = target_kind(self.graph)
         over = {name: Summary.of([one[name] for one in scores], share=name not in UNBOUNDED) for name in SCORES[kind]}
-        return Outcome(first, over, seconds, tuple(answers), sum(losses) / len(losses))
+        return Outcome(first, over, seconds, tuple(answers), _means(held_out))
 
     def _beside(self, own: Outcome, report: Progress | None) -> tuple[dict[str, Outcome], tuple[str, ...]]:
         """Fit the candidates for each control, but those without a proof under the unit, and those that repeat the method.
@@ -257,8 +284,9 @@ class Prepared:
             ) as error:  # of a control: what the run itself released is kept, and compared with the others
                 left_out[name] = f"{label} is left out. {error}"
                 continue
-            if name not in outcomes or found.held_out < outcomes[name].held_out:
-                outcomes[name] = found
+            for key in (name, _SHARPEST) if name == "ceiling" else (name,):
+                if key not in outcomes or _better(key, found, outcomes[key]):
+                    outcomes[key] = found
         return outcomes, tuple(left_out[name] for name in left_out if name not in outcomes)
 
 
@@ -310,6 +338,17 @@ def on_graph(plan: Plan, graph: Graph) -> Plan:
     found, stated = graph.public_facts(plan.unit), ("num_arcs", "untrained_classes")
     counts: dict[str, Any] = {name: getattr(found, name) for name in stated if getattr(plan.public, name) is not None}
     return replace(plan, public=replace(plan.public, **counts)) if counts else plan
+
+
+def _means(pairs: list[tuple[float, float]]) -> tuple[float, float]:
+    return sum(one for one, _ in pairs) / len(pairs), sum(two for _, two in pairs) / len(pairs)
+
+
+def _better(name: str, found: Outcome, known: Outcome) -> bool:
+    """Whether a candidate takes the place of another: a floor by its loss, another control by its score."""
+    if name in ("floor", _SHARPEST):
+        return found.held_out[0] < known.held_out[0]
+    return found.held_out[1] > known.held_out[1]
 
 
 def _prefixed(report: Progress | None, title: str) -> Progress | None:

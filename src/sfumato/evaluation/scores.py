@@ -44,6 +44,11 @@ TITLES = {
     "brier": "Brier score", "calibration_error": "calibration error",
 }  # fmt: skip
 """How tables call each score."""
+SHORT = {
+    "balanced_accuracy": "balanced accuracy", "roc_auc": "AUC", "average_precision": "AP", "log_loss": "log-loss",
+    "calibration_error": "ECE",
+}  # fmt: skip
+"""How narrow tables call some of them."""
 ERRORS = ("mae", "rmse", "log_loss", "brier")
 """Scores that are no shares; the others are, of which R2 may be negative."""
 UNBOUNDED = (*ERRORS, "r2")
@@ -117,9 +122,16 @@ def scores_of(answers: Answers, graph: Graph) -> dict[str, float]:
 def without_information(graph: Graph) -> dict[str, float]:
     """Return the scores on test nodes of one answer for all, which no feature and no arc has a part in.
 
-    That answer is each label's share of the training nodes, or the middle of the range of a number.
+    That answer is each class's or label's share of the training nodes, or the middle of the range of a number. Its accuracy is
+    the majority line.
     """
-    assert graph.targets is not None
+    if graph.targets is None:
+        assert graph.y is not None
+        counts = np.bincount(graph.y[graph.train_mask & (graph.y >= 0)], minlength=graph.num_classes)
+        nodes = np.flatnonzero(graph.test_mask & (graph.y >= 0))
+        chances = np.broadcast_to(counts / max(counts.sum(), 1), (len(nodes), graph.num_classes))
+        told = np.full(len(nodes), counts.argmax())
+        return scores_of(Answers(CLASS, nodes, graph.y[nodes], told, chances), graph)
     truth = graph.targets.values[graph.test_mask]
     if graph.targets.limits is not None:
         return number_scores(truth[:, 0], np.full(len(truth), sum(graph.targets.limits) / 2))
@@ -137,14 +149,6 @@ def check_scorable(graph: Graph) -> None:
         raise DataError(
             f"Expected graph {graph.name!r} to have a labeled test node, got none. Check the label column and the split."
         )
-
-
-def majority_share(graph: Graph) -> float:
-    """Return the accuracy on test nodes if every answer is the most frequent training class."""
-    assert graph.y is not None
-    train = graph.y[graph.train_mask & (graph.y >= 0)]
-    test = graph.y[graph.test_mask & (graph.y >= 0)]
-    return float((test == np.bincount(train).argmax()).mean())
 
 
 def graph_gain_recovered(score: float, floor: float | None, ceiling: float | None) -> float | None:

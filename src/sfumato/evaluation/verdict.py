@@ -20,15 +20,14 @@ _NAMES = {"accuracy": "accuracy", "log_loss": "log-loss", "squared_error": "squa
 
 
 def verdict(
-    own: Sequence[Answers], floor: Sequence[Answers], ceiling: Sequence[Answers], *, gain: bool = True
+    own: Sequence[Answers], floor: Sequence[Answers], ceilings: tuple[Sequence[Answers], Sequence[Answers]] | None
 ) -> dict[str, Any] | None:
     """Compare a run with its floor, and say which share of the gain of the ceiling over the floor it keeps.
 
     Args:
         own: what the run said of the test nodes of each seed.
         floor: what the floor said of them; empty without one.
-        ceiling: what the ceiling said of them; empty without one.
-        gain: whether a share of the gain has a meaning, since the floor lacks what the ceiling has.
+        ceilings: what the ceiling said of them: the one of the score, and the one of the loss; None where a gain has no meaning.
 
     Returns:
         What metrics.json holds; None without a floor.
@@ -40,9 +39,10 @@ def verdict(
     one = found[names[0]]
     said: dict[str, Any] = {"nodes": one.nodes, "seeds": one.seeds, "against_floor": judged(found)}
     said["differences"] = {name: each.to_dict() for name, each in found.items()}
-    if gain and ceiling:
-        said["kept"] = {name: _kept(own, floor, ceiling, name) for name in names}
-        said["graph_adds"] = {name: compared(ceiling, floor, name).to_dict() for name in names}
+    if ceilings is not None:
+        most = {name: ceilings[name in LOSSES] for name in names}
+        said["kept"] = {name: _kept(own, floor, most[name], name) for name in names}
+        said["graph_adds"] = {name: compared(most[name], floor, name).to_dict() for name in names}
     return said
 
 

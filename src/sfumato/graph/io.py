@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING, Any
 from sfumato._optional import require
 from sfumato._validate import fail
 from sfumato.graph._id_column import named_by_ends
-from sfumato.graph._tables import FileTable, counted, documents_of, existing, file_table, guarded, numbering, table
+from sfumato.graph._tables import (
+    FileTable,
+    counted,
+    documents_of,
+    existing,
+    file_table,
+    guarded,
+    known,
+    numbering,
+    table,
+)
 from sfumato.graph.build import Reading, build_graph, read_facts
 from sfumato.graph.columns import edge_names, id_name, unread
 from sfumato.graph.described import edge_columns, node_columns
@@ -184,6 +194,17 @@ def special_columns(nodes: str | Path, edges: str | Path, **how: Any) -> tuple[s
 def read_nodes(path: str | Path) -> Any:
     """Read a node file, CSV or Parquet, as an Arrow table."""
     return file_table(path)
+
+
+def read_column(path: str | Path, name: str) -> Any:
+    """Read one column of a node file, CSV or Parquet, as an Arrow array; ``name`` is its name.
+
+    Raises:
+        DataError: the file cannot be read, or has no such column.
+    """
+    file = FileTable(path)
+    known(file.column_names, name, file.place)
+    return file.column(name)
 
 
 def read_texts(

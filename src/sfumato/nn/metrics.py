@@ -72,7 +72,7 @@ def class_scores(y: NDArray[np.integer], chances: NDArray[np.floating]) -> dict[
     y, chances = y[labeled], chances[labeled].astype(np.float64)
     told, rows = chances.argmax(axis=1), np.arange(len(y))
     present = np.unique(y)
-    areas = [(_area(y == label, chances[:, label]), _precision(y == label, chances[:, label])) for label in present]
+    areas = [one_against_rest(y == label, chances[:, label]) for label in present]
     area, precision = np.mean(areas, axis=0) if len(present) > 1 else (0.5, 1.0)
     sure = chances[rows, told]
     _, place, count = np.unique(sure, return_inverse=True, return_counts=True)
@@ -89,6 +89,23 @@ def class_scores(y: NDArray[np.integer], chances: NDArray[np.floating]) -> dict[
         "calibration_error": float(sum(abs(gap[group].sum()) for group in groups) / len(y)),
     }
     return {name: round(value, _DIGITS) for name, value in found.items()}
+
+
+def one_against_rest(there: NDArray[np.bool_], chances: NDArray[np.floating]) -> tuple[float, float]:
+    """Compute the area under the ROC curve and the average precision of one class against the rest.
+
+    A class that no row has, or every row, has no area: it is taken for one half, and the precision for the share of the class.
+
+    Args:
+        there: which rows have the class [n].
+        chances: the probability of the class for each row [n].
+
+    >>> one_against_rest(np.array([True, False, False]), np.array([0.4, 0.6, 0.2]))
+    (0.5, 0.5)
+    """
+    if there.all() or not there.any():
+        return 0.5, float(there.mean())
+    return _area(there, chances), _precision(there, chances)
 
 
 def label_scores(y: NDArray[np.floating], chances: NDArray[np.floating]) -> dict[str, float]:
@@ -145,7 +162,7 @@ def number_scores(y: NDArray[np.floating], said: NDArray[np.floating]) -> dict[s
     }
 
 
-def _area(y: NDArray[np.floating], chances: NDArray[np.floating]) -> float:
+def _area(y: NDArray[np.floating] | NDArray[np.bool_], chances: NDArray[np.floating]) -> float:
     """The share of pairs of a node with the label and one without whose order is right; ties count half."""
     positive = int((y == 1).sum())
     pairs = positive * (len(y) - positive)
