@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from sfumato.central.link_messages import LinkMessages as LinkMessages
     from sfumato.central.progap import ProGAP as ProGAP
     from sfumato.central.reference import Reference as Reference
+    from sfumato.central.set_calibration import calibrate_sets as calibrate_sets
     from sfumato.central.tuned import Tuned as Tuned
     from sfumato.classlevel.class_dp import ClassDP as ClassDP
     from sfumato.classlevel.class_dp import SubclassDP as SubclassDP
@@ -85,6 +86,7 @@ _HOME = {
     "SubclassLevel": "privacy.units",
     "SubclassDP": "classlevel.class_dp",
     "Tuned": "central.tuned",
+    "calibrate_sets": "central.set_calibration",
     "images": "graph",
     "load": "catalog",
 }

@@ -53,7 +53,8 @@ _OF_PAIRS = (
 )  # score pairs of nodes, and no single nodes
 _CHOOSERS = ("central.auto:Auto",)  # become one of the methods when they are calibrated
 NOT_ON_A_GRAPH = {
-    "pate": "It learned from no graph. Load its student with sfumato.pate.load_student; check it with `sfumato verify`."
+    "set-calibration": "It calibrates prediction sets of the run above it: name that one, with --coverage",
+    "pate": "It learned from no graph. Load its student with sfumato.pate.load_student; check it with `sfumato verify`.",
 }
 """Names in run folders that :func:`load` does not load, and what to do with these runs."""
 

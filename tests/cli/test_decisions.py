@@ -83,3 +83,49 @@ def test_a_top_of_another_graph_is_charged_and_written(sfumato, trained, tables,
     told = json.loads(result.out)
     assert told["epsilon_spent"] == pytest.approx(2)
     assert (told["top"]["chosen"], told["top"]["ranked"]) == (5, 200)
+
+
+NODE = ("--unit", "node", "--epsilon", "8", "--delta", "1e-5", "--json", "--no-controls")
+
+
+def test_a_coverage_is_charged_once_where_labels_are_protected(sfumato, refused, tables, tmp_path):
+    run, shared = tmp_path / "run", ("--ledger", tmp_path / "ledger.jsonl")
+    train = ("train", "label-messages", *tables["first"], *NODE, *shared, "--total-epsilon", "9", "--out", run)
+    assert sfumato(*train).code == 0
+    ask = ("predict", run, "--coverage", "0.9", "--out", tmp_path / "p.csv", "--force")
+    refused("--epsilon beside --coverage (sf.calibrate_sets in Python) charges one that pays", *ask)
+    refused(f"Expected --ledger {tmp_path / 'ledger.jsonl'}, since the run was charged to it", *ask, "--epsilon", "0.5")
+    assert not (run / "sets").exists()
+    result = sfumato(*ask, "--epsilon", "0.5", *shared)
+    assert result.code == 0, result.err
+    assert "set-calibration protects any one node" in result.err
+    assert "drawn at random with them" in result.out
+    assert "sets; several" not in result.out  # how many sets hold one class follows from protected features
+    first = (tmp_path / "p.csv").read_bytes()
+    again = sfumato(*ask, "--json")
+    told = json.loads(again.out)
+    assert (told["epsilon_spent"], (tmp_path / "p.csv").read_bytes()) == (0.0, first)
+    assert told["sets"].keys() == {"coverage", "each_class", "validation_nodes"}
+    other = sfumato(*ask, "--coverage", "0.5")
+    assert other.code == 0
+    assert (tmp_path / "p.csv").read_bytes() != first
+    refused("predicting on this one is free. Drop them", *ask, "--epsilon", "0.5", *shared)
+    assert sfumato("verify", run / "sets").code == 0
+    assert "sets was not checked: it holds a release of its own" in sfumato("verify", run).out
+    assert sfumato("ledger", "show", tmp_path / "ledger.jsonl", "--json").code == 0
+    spent = [json.loads(line) for line in (tmp_path / "ledger.jsonl").read_text().splitlines()]
+    assert "0.4999" in json.dumps(spent) or "0.5" in json.dumps(spent)
+    result = sfumato(*ask[:2], "--coverage", "0.9", "--out", tmp_path / "q.csv")
+    assert result.code == 0
+    (run / "sets" / "release" / "ledger.jsonl").rename(tmp_path / "gone")
+    assert sfumato(*ask).code == 2
+
+
+def test_counts_of_another_run_are_refused(sfumato, refused, tables, tmp_path):
+    for name in ("one", "two"):
+        assert sfumato("train", "label-messages", *tables["first"], *NODE, "--out", tmp_path / name).code == 0
+    ask = ("--coverage", "0.9", "--epsilon", "0.5", "--out", tmp_path / "p.csv")
+    assert sfumato("predict", tmp_path / "one", *ask).code == 0
+    (tmp_path / "one" / "sets").rename(tmp_path / "two" / "sets")
+    words = "to hold counts that calibrate sets of this run, got those of another"
+    refused(words, "predict", tmp_path / "two", *ask[:2], "--out", tmp_path / "q.csv")

@@ -5,12 +5,15 @@ import pytest
 
 from sfumato.errors import InputError
 from sfumato.method.choosing import (
+    BINS,
     balanced,
+    bins_of,
     conformal_sets,
     covered_between,
     least_probability,
     needed,
     public_numbers,
+    sets_from_counts,
 )
 
 DRAW = np.random.default_rng(5)
@@ -59,6 +62,38 @@ def test_products_that_floats_round_up_cost_no_node():
     assert needed(0.7, 9) == 7
     assert 10 * 0.7 >= 7
     assert needed(0.55, 99) == 55  # 100 * 0.55 is 55.00000000000001
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+@pytest.mark.parametrize("coverage", [0.5, 0.9])
+def test_counts_without_noise_cover_as_many_on_average_over_numbers(table, coverage):
+    """Bins tell nodes of one bin apart by their numbers alone, so over all numbers the share is what was asked for."""
+    numbers, rows = np.linspace(0, 2**64 - 2049, 400).astype(np.uint64), np.arange(24)
+    covered = []
+    for row, label in enumerate(LABELS):
+        own = table[rows != row][np.arange(23), LABELS[rows != row]]
+        counts = np.bincount(bins_of(own), minlength=BINS)
+        covered.append(
+            sets_from_counts(np.repeat(table[[row]], 400, axis=0), numbers, counts, coverage)[:, label].mean()
+        )
+    assert coverage - 0.01 <= np.mean(covered) <= coverage + 1 / 24 + 0.01
+
+
+def test_noise_of_empty_bins_moves_the_covered_share_little():
+    """Positive parts of noise do not add up, as they would if negative counts were cut off."""
+    draw, shares = np.random.default_rng(1), []
+    scores = draw.beta(4, 1, 1000)
+    table = np.stack([scores, 1 - scores], axis=1)
+    counts, numbers = np.bincount(bins_of(draw.beta(4, 1, 1000)), minlength=BINS), public_numbers(range(1000))
+    for _ in range(60):
+        noisy = counts + np.rint(draw.laplace(0, 6, BINS)).astype(np.int64)
+        shares.append(
+            [sets_from_counts(table, numbers, one, 0.9)[:, 0].mean() for one in (noisy, np.maximum(noisy, 0))]
+        )
+    plain = sets_from_counts(table, numbers, counts, 0.9)[:, 0].mean()
+    mean, cut = np.mean(shares, axis=0)
+    assert mean == pytest.approx(plain, abs=0.006)
+    assert abs(cut - plain) > 0.02
 
 
 def test_the_covered_share_follows_its_beta_law():

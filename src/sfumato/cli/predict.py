@@ -11,6 +11,7 @@ import typer
 from sfumato._optional import LIGHT, check_installed
 from sfumato.cli import data, options
 from sfumato.cli.arrivals import Arriving, check_trained, predict_newcomers, source_of
+from sfumato.cli.calibrating import charged_counts, stored_counts
 from sfumato.cli.collected import graph_of_run
 from sfumato.cli.output import free_file, readers, tell
 from sfumato.cli.pairs import Rows, answer_rows
@@ -20,6 +21,7 @@ from sfumato.cli.stopped import leaving
 from sfumato.errors import InputError
 from sfumato.evaluation.source import Source
 from sfumato.method.decisions import Decision
+from sfumato.privacy.budget import Budget
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph
@@ -66,7 +68,9 @@ def predict(
     ),
     force: bool = typer.Option(False, "--force", help="Replace the file, if this command wrote it."),
     epsilon: float | None = typer.Option(
-        None, "--epsilon", help="The privacy budget for reading ANOTHER private graph."
+        None,
+        "--epsilon",
+        help="The privacy budget for reading ANOTHER private graph, or for the first --coverage where labels are protected.",
     ),
     delta: float | None = typer.Option(
         None, "--delta", help="The failure probability for reading that other graph, such as 1e-7."
@@ -89,7 +93,8 @@ def predict(
     coverage: float | None = typer.Option(
         None,
         "--coverage",
-        help="Write for each node a set of classes; for this share of new nodes it holds the true one.",
+        help="Write for each node a set of classes; for this share of new nodes it holds the true one. Free where labels are "
+        "public; else the first time it needs --epsilon.",
     ),
     each_class: bool = typer.Option(False, "--each-class", help="Let --coverage cover each class by itself."),
     positive: str | None = typer.Option(
@@ -146,7 +151,11 @@ def predict(
     fitted = load(run)
     check_trained(run)
     writer = Writer(Decision(coverage, each_class, positive, threshold, top_share, top_count, class_weight))
-    writer.check(fitted, elsewhere=new_nodes is not None or new_edges is not None or new_run is not None)
+    protected = coverage is not None and "labels" not in fitted.plan.unit.public
+    writer.calibration = stored_counts(run) if protected else None
+    away = new_nodes is not None or new_edges is not None or new_run is not None
+    pays = protected and writer.calibration is None and epsilon is not None and not away
+    writer.check(fitted, elsewhere=away, calibrated=pays or writer.calibration is not None)
     private = fitted.plan.epsilon is not None
     shared = options.shared_ledger(ledger, total_epsilon, total_delta, composition, private=private)
     paths = {"data_dir": data_dir, "graph": graph, "nodes": nodes, "edges": edges, "schema": schema}
@@ -200,12 +209,15 @@ def predict(
     if rows.asked:
         answer_rows(run, fitted, found, rows, out, force=force, as_json=as_json)
         return
-    other = fitted.difference(found)
+    other, spent = fitted.difference(found), 0.0
     out = free_file(out or run / "predictions.csv", force)
     if other is None and new_run is None:
         if given and not as_json and fitted.plan.unit.trust != "local":
             typer.echo(_CACHED, err=True)
-        if any(value is not None for value in (epsilon, delta, ledger)):
+        if pays and epsilon is not None:
+            budget = Budget(epsilon, delta or 0.0)
+            writer.calibration, spent = charged_counts(run, fitted, found, budget, shared, quiet=as_json)
+        elif any(value is not None for value in (epsilon, delta, ledger)):
             raise InputError(
                 "Expected --epsilon, --delta, --new-run and --ledger only for another graph: predicting on this one is "
                 "free. Drop them."
@@ -223,7 +235,7 @@ def predict(
     else:
         writer.check(fitted, elsewhere=True)
         fitted = _infer(fitted, found, other, source, out, writer, epsilon, delta, new_run, shared, as_json)
-    spent = fitted.certificate.epsilon if given and new_run else 0.0
+    spent = (fitted.certificate.epsilon or 0.0) if given and new_run else spent
     _say(
         {"out": str(out), "nodes": found.num_nodes, "epsilon_spent": spent},
         fitted,

@@ -29,21 +29,23 @@ class Writer:
         self.decision = decision
         self.facts: Mapping[str, Any] = {}
         self.notes: tuple[str, ...] = ()
+        self.calibration: NDArray[np.int64] | None = None
 
-    def check(self, fitted: Fitted, *, elsewhere: bool) -> None:
+    def check(self, fitted: Fitted, *, elsewhere: bool, calibrated: bool = False) -> None:
         """Refuse what a run cannot decide.
 
-        ``fitted`` is the run, and ``elsewhere`` says whether other nodes than its own are predicted.
+        ``fitted`` is the run, ``elsewhere`` says whether other nodes than its own are predicted, and ``calibrated`` whether there
+        are counts that calibrate sets.
         """
         kind, classes = fitted.plan.public.target, fitted.graph_key.classes
-        self.decision.check(fitted.plan.unit, kind, classes, elsewhere=elsewhere)
+        self.decision.check(fitted.plan.unit, kind, classes, elsewhere=elsewhere, calibrated=calibrated)
 
     def __call__(self, out: Path, graph: Graph, fitted: Fitted, table: NDArray[np.float32] | None = None) -> None:
         """Write predictions of a ``graph`` by a ``fitted`` model to ``out``; ``table`` has probabilities of another predictor."""
         from sfumato.evaluation.answers import alike_words
         from sfumato.method.answers import predictions_of
 
-        found = predictions_of(fitted, graph, table, self.decision)
+        found = predictions_of(fitted, graph, table, self.decision, self.calibration)
         self.facts, self.notes = found.facts, found.notes
         if len(found.classes) == found.probabilities.shape[1] and fitted.plan.public.target is None:
             told = found.probabilities.argmax(axis=1)

@@ -33,14 +33,24 @@ class Answers(ReleasedRows):
         """The names of the classes, in the order of the columns of ``predict_proba``."""
         return np.array(self.graph_key.classes)
 
-    def predictions(self, graph: Graph, **asked: Any) -> Predictions:
+    def has_roles(self, graph: Graph) -> bool:
+        """Return whether the roles of a ``graph`` are those of the fit, as far as the run knows."""
+        known = self.graph_key.identity
+        if graph.roles is None or known is None or not known.roles:
+            return graph.roles is not None and bool(graph.train_mask.sum() == self.plan.public.num_train)
+        rows = known.rows(graph)
+        return rows is not None and known.has_roles(graph.roles[rows])
+
+    def predictions(self, graph: Graph, calibration: NDArray[np.int64] | None = None, **asked: Any) -> Predictions:
         """Return what is predicted for every node, with ids and labels; this spends nothing.
 
         The audience of answers is in the certificate: where features are protected, each is for its own node alone. ``asked``
         are fields of :class:`~sfumato.method.decisions.Decision`, which say what else is decided: ``coverage``, ``each_class``,
         ``positive``, ``threshold``, ``top_share``, ``top_count``, ``class_weight``.
 
-        ``graph`` is the one that was fitted, with its roles; without any it is split as ``fit`` does.
+        ``graph`` is the one that was fitted, with its roles; without any it is split as ``fit`` does. ``calibration`` are
+        released counts that calibrate sets where labels are protected, see
+        :func:`~sfumato.central.set_calibration.calibrate_sets`.
 
         Raises:
             InputError: the graph is another, or the run cannot decide what is asked.
@@ -52,7 +62,7 @@ class Answers(ReleasedRows):
             roles = found.graph.with_split(split, labeled="labels" in self.plan.unit.public).roles
             assert roles is not None
             graph = graph.with_roles(found.back(roles))
-        return predictions_of(self, graph, decision=decision)
+        return predictions_of(self, graph, None, decision, calibration)
 
 
 def predictions_of(
@@ -60,6 +70,7 @@ def predictions_of(
     graph: Graph,
     probabilities: NDArray[np.float32] | None = None,
     decision: Decision = _NO_DECISION,
+    calibration: NDArray[np.int64] | None = None,
 ) -> Predictions:
     """Predict every node of a graph.
 
@@ -68,12 +79,19 @@ def predictions_of(
         graph: the graph of the run, with roles if the run has them.
         probabilities: of another predictor; None takes the model's.
         decision: what else is decided.
+        calibration: released counts that calibrate sets; None where labels are public, or no sets are asked for.
     """
     from sfumato.graph.checks import ROLES
 
     classes, kind = tuple(fitted.graph_key.classes), fitted.plan.public.target
     elsewhere = fitted.plan.method.origin is not None or fitted.certificate.values["composition"]["builds_on"]
-    decision.check(fitted.plan.unit, kind, classes, elsewhere=bool(elsewhere) or probabilities is not None)
+    decision.check(
+        fitted.plan.unit,
+        kind,
+        classes,
+        elsewhere=bool(elsewhere) or probabilities is not None,
+        calibrated=calibration is not None,
+    )
     told: tuple[str, ...] = ()
     if kind == NUMBER:
         classes, table = (), np.empty((graph.num_nodes, 0), np.float32)
@@ -83,7 +101,7 @@ def predictions_of(
     if kind == MULTILABEL:
         told = tuple(_joined(classes, row) for row in table > 0.5)
     roles = known = ("",) * graph.num_nodes
-    if not elsewhere and graph.roles is not None and _has_roles(fitted, graph):
+    if not elsewhere and graph.roles is not None and fitted.has_roles(graph):
         roles = tuple(ROLES[role] for role in graph.roles)
     if "labels" in fitted.plan.unit.public and graph.y is not None:
         known = tuple(graph.classes[label] if label >= 0 else "" for label in graph.y)
@@ -98,16 +116,12 @@ def predictions_of(
     nodes = tuple(range(graph.num_nodes)) if graph.node_ids is None else tuple(graph.node_ids.tolist())
     unit = fitted.plan.unit
     counts = not unit.private or "features" in unit.public
-    return decide(Predictions(nodes, classes, table, roles, known, returned, told), decision, counts=counts)
-
-
-def _has_roles(fitted: Answers, graph: Graph) -> bool:
-    """Whether the roles of a graph are those of the fit, as far as the run knows."""
-    known = fitted.graph_key.identity
-    if graph.roles is None or known is None or not known.roles:
-        return graph.roles is not None and bool(graph.train_mask.sum() == fitted.plan.public.num_train)
-    rows = known.rows(graph)
-    return rows is not None and known.has_roles(graph.roles[rows])
+    return decide(
+        Predictions(nodes, classes, table, roles, known, returned, told),
+        decision,
+        counts=counts,
+        calibration=calibration,
+    )
 
 
 def _joined(labels: tuple[str, ...], there: NDArray[np.bool_]) -> str:

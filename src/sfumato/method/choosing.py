@@ -32,6 +32,9 @@ from numpy.typing import NDArray
 from sfumato.errors import InputError
 from sfumato.method.decisions import parsed
 
+BINS = 32
+"""Of log-odds from -8 to 8; the first and the last hold what is beyond."""
+_MOST_ODDS = 8.0
 SLACK = 1e-9
 """Floats make products such as 10 x 0.7 a little more, or less, than they are."""
 _SURE = 3.0  # standard errors
@@ -99,6 +102,51 @@ def conformal_sets(
         column = probabilities[:, label]
         sets[:, label] = (column > least) | ((column == least) & (numbers >= last))
     return sets
+
+
+def bins_of(probabilities: NDArray[np.floating]) -> NDArray[np.int64]:
+    """Return the bin of each probability by its log-odds, from 0 to 31, of any shape.
+
+    >>> bins_of(np.array([0.0, 0.5, 0.51, 1.0])).tolist()
+    [0, 16, 16, 31]
+    """
+    found = np.clip(probabilities.astype(np.float64), 1e-9, 1 - 1e-9)
+    place = (np.log(found / (1 - found)) + _MOST_ODDS) / (2 * _MOST_ODDS) * BINS
+    return np.clip(np.floor(place), 0, BINS - 1).astype(np.int64)
+
+
+def sets_from_counts(
+    probabilities: NDArray[np.floating], numbers: NDArray[np.uint64], counts: NDArray[np.int64], coverage: float
+) -> NDArray[np.bool_]:
+    """Return which classes are in the set of each node, bool [n, C], by a noisy histogram of validation nodes.
+
+    It is the rule of :func:`conformal_sets` for probabilities that are known by their bins alone: within a bin, numbers of nodes
+    decide. Sums are taken from the low bins, where classes that are left out are, so that noise of the others hardly counts.
+    Noise makes sums go up and down: the middle of their largest before and their least after finds the bin, and the sums
+    themselves, which are right on average, the share of it.
+
+    Args:
+        probabilities: of each class, [n, C].
+        numbers: tell equal bins apart, [n]; see :func:`public_numbers`.
+        counts: validation nodes by the bin of the probability of their own class, with noise, int64 [32].
+        coverage: the share of new nodes whose set shall hold their class.
+
+    >>> table, counts = np.array([[0.9, 0.1], [0.4, 0.6]]), np.zeros(32, np.int64)
+    >>> counts[bins_of(np.array([0.9, 0.6]))] = 90, 9
+    >>> sets_from_counts(table, np.array([2**63, 2**63], np.uint64), counts, 0.95).tolist()
+    [[True, False], [False, True]]
+    """
+    noisy, there = np.cumsum(counts), max(float(counts.sum()), 0.0)
+    sums = (np.maximum.accumulate(noisy) + np.minimum.accumulate(noisy[::-1])[::-1]) / 2
+    missed = there - coverage * (there + 1)
+    last = int(np.searchsorted(sums, missed, side="right"))
+    if missed <= 0 or last == BINS:
+        return np.full(probabilities.shape, missed <= 0)
+    share = np.clip((missed - (noisy[last - 1] if last else 0)) / max(counts[last], 1), 0.0, 1.0)
+    bins = bins_of(probabilities)
+    lucky = numbers[:, None] >= np.uint64(min(share * 2.0**64, 2.0**64 - 2048))
+    found: NDArray[np.bool_] = (bins > last) | ((bins == last) & lucky)
+    return found
 
 
 def covered_between(coverage: float, count: int) -> tuple[float, float]:

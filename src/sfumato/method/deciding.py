@@ -19,6 +19,7 @@ from sfumato.method.choosing import (
     least_probability,
     needed,
     public_numbers,
+    sets_from_counts,
 )
 
 if TYPE_CHECKING:
@@ -28,13 +29,16 @@ if TYPE_CHECKING:
 _FAR = 0.05  # below the coverage, a class is named
 
 
-def decide(found: Predictions, decision: Decision, *, counts: bool = True) -> Predictions:
+def decide(
+    found: Predictions, decision: Decision, *, counts: bool = True, calibration: NDArray[np.int64] | None = None
+) -> Predictions:
     """Return predictions with the sets, the chosen nodes and the ranks that a decision asks for.
 
     Args:
         found: the predictions; labels of validation nodes are read where they are public.
         decision: what is asked for, which the run was checked for.
         counts: whether it may be told how many nodes are chosen; where features are protected, this number is as well.
+        calibration: released counts that calibrate sets; None takes labels of validation nodes.
 
     Raises:
         InputError: there are too few validation nodes.
@@ -46,7 +50,9 @@ def decide(found: Predictions, decision: Decision, *, counts: bool = True) -> Pr
     calibrates = np.where(np.array(found.roles) == "val", labels, -1)
     if decision.class_weight is not None:
         found = _balanced(found, labels, calibrates)
-    if decision.coverage is not None:
+    if decision.coverage is not None and calibration is not None:
+        found = _by_counts(found, decision.coverage, calibration)
+    elif decision.coverage is not None:
         found = _with_sets(found, decision, labels, calibrates)
     if decision.threshold is not None:
         found = _with_threshold(found, decision, labels, calibrates, counts)
@@ -110,6 +116,20 @@ def _with_sets(
     }  # fmt: skip
     notes = (*found.notes, *_of_sets(found, facts, own, held))
     return replace(found, sets=sets, facts={**found.facts, "sets": facts}, notes=notes)
+
+
+def _by_counts(found: Predictions, coverage: float, calibration: NDArray[np.int64]) -> Predictions:
+    """Sets by released counts alone. How many classes they hold follows from protected features, and is not told."""
+    sets = sets_from_counts(found.probabilities, public_numbers(found.nodes), calibration, coverage)
+    facts = {"coverage": coverage, "each_class": False, "validation_nodes": int(calibration.sum())}
+    told = (
+        f"Sets hold the true class of {100 * coverage:.4g} % of new nodes on average, if new nodes are exchangeable with the "
+        "validation nodes that calibrate the sets, that is, drawn at random with them. Roles from a column, labels that are "
+        "missing for a reason, and nodes of another time are not.",
+        f"Sets follow from released counts of {facts['validation_nodes']:,} validation nodes (a noisy number), whose noise moves "
+        "the covered share as well.",
+    )
+    return replace(found, sets=sets, facts={**found.facts, "sets": facts}, notes=(*found.notes, *told))
 
 
 def _of_sets(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sfumato._validate import check_choice, check_int, check_real, fail
@@ -88,7 +88,9 @@ class Decision:
         recall = isinstance(self.threshold, str) and self.threshold.startswith("recall")
         return self.coverage is not None or recall or self.class_weight is not None
 
-    def check(self, unit: Unit, kind: str | None, classes: Sequence[str], *, elsewhere: bool = False) -> None:
+    def check(
+        self, unit: Unit, kind: str | None, classes: Sequence[str], *, elsewhere: bool = False, calibrated: bool = False
+    ) -> None:
         """Refuse what a run cannot decide, before anything is read or spent.
 
         Args:
@@ -96,6 +98,7 @@ class Decision:
             kind: of the targets; None for classes.
             classes: the names of the classes.
             elsewhere: whether other nodes than those of the run's graph are predicted.
+            calibrated: whether counts were released that calibrate sets where labels are protected.
 
         Raises:
             InputError: the targets are no classes, a class is unknown, or the nodes or labels that are needed are not there.
@@ -109,11 +112,15 @@ class Decision:
             )
         if self.positive is not None:
             check_choice(tuple(classes), positive=self.positive)
+        if calibrated and self.coverage is not None and not self.each_class:
+            replace(self, coverage=None).check(unit, kind, classes, elsewhere=elsewhere)
+            return
         if self.reads_labels and "labels" not in unit.public:
             raise InputError(
                 "Expected public labels for a coverage, a recall or balanced classes: they follow from labels of training or "
-                f"validation nodes, which unit {unit.name} protects, and no release of this run pays for that. Ask for a "
-                "threshold that reads no label: a number, or cost=FP:FN; or train with unit edge, where labels are public."
+                f"validation nodes, which unit {unit.name} protects, and no release of this run pays for that. At node level "
+                "--epsilon beside --coverage (sf.calibrate_sets in Python) charges one that pays for a coverage. Or ask for a "
+                "threshold that reads no label: a number, or cost=FP:FN."
             )
         if self.ranks and unit.private and "features" not in unit.public:
             raise InputError(

@@ -39,6 +39,7 @@ METHODS = {
     "pgc-links": "local:LinkPrediction",
     "blink": "links:Blink",
     "pate": "pate:PATE",
+    "set-calibration": "set_calibration:SetCalibration",
 }
 """By its name in certificates: a file of this folder, and the class of its rules."""
 
