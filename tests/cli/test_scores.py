@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import sfumato as sf
-from sfumato.cli.scores import _cell, _short
+from sfumato.cli.scores import _cell, _short, price_line
 from sfumato.evaluation.scores import Summary
 from sfumato.method.card import FLOORS
 
@@ -81,3 +81,18 @@ def test_cells_are_narrow():
     assert _cell("rmse", Summary(12345.678, None, None, 1)) == "1.235e+04"
     assert _short("floor: no graph, same budget (mlp)") == "floor (mlp)"
     assert _short("control: one hop of labels, same budget") == "control: one hop of labels"
+
+
+def test_the_line_is_of_what_the_graph_adds_to():
+    def ends(**means):
+        return {name: {"mean": mean} for name, mean in means.items()}
+
+    scores = {"floor": ends(accuracy=0.92, log_loss=0.28), "ceiling": ends(accuracy=0.924, log_loss=0.24)}
+    result = {
+        "score": "accuracy", "graph_gain_recovered": 0.5, "floor": {"mean": 0.92}, "ceiling": {"mean": 0.924},
+        "test_scores": ends(accuracy=0.922, log_loss=0.25), "control_scores": scores,
+        "verdict": {"kept": {"accuracy": None, "log_loss": {"share": 0.75}}},
+    }  # fmt: skip
+    assert str(price_line(result)).startswith("log-loss: floor 0.28 ━")
+    nothing = {**result, "verdict": {"kept": {"accuracy": None, "log_loss": None}}}
+    assert str(price_line(nothing)) == "floor 92.0 %, this run 92.2 %, ceiling 92.4 %"

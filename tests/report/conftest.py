@@ -8,8 +8,7 @@ import pytest
 from report_samples import ACCURACY, HOSTILE, certificate, make_rows, make_run
 
 from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
-from sfumato.report.run import Evaluation, Run
-from sfumato.report.run_figures import Bucket
+from sfumato.report.run import Run
 
 
 @pytest.fixture(scope="session")
@@ -59,6 +58,33 @@ def hostile(spec):
     return spec, [*rows, {**rows[0], "status": "skipped", "reason": HOSTILE, "seed": 9}]
 
 
+def parts(classes, models=("run", "floor", "ceiling")):
+    """The detail of metrics.json: three classes, two degrees, two groups; each model is a little better than the one before."""
+    scores = ("recall", "precision", "f1", "roc_auc", "average_precision")
+    of_class = {name: dict.fromkeys(scores, 0.6 + 0.1 * at) for at, name in enumerate(models)}
+    of_part = {name: {"accuracy": 0.25 + 0.1 * at, "log_loss": 1.5 - 0.25 * at} for at, name in enumerate(models)}
+    sizes = {"a": 6, "<b>": 10}
+    ten = [{"nodes": 2, "told": 0.05 + 0.1 * at, "true": 0.1 + 0.08 * at} for at in range(10)]
+    top = [{"precision": 0.5, "recall": 0.25 + 0.1 * at, "lift": 2.5} for at in range(3)]
+    part = {"nodes": 8, "scores": of_part}
+    return {
+        "nodes": 20,
+        "classes": [{"name": name, "nodes": sizes.get(name, 4), "share": 0.2, "scores": of_class} for name in classes],
+        "confusion": [[5, 1, 0], [2, 7, 1], [0, 0, 4]],
+        "reliability": {"of": None, **dict.fromkeys(models, ten)},
+        "lift": {
+            "class": classes[2],
+            "share": 0.2,
+            "top": [0.1, 0.2, 0.5],
+            "nodes": [2, 4, 10],
+            **dict.fromkeys(models, top),
+        },
+        "degrees": [{"name": "0", **part}, {"name": "1 to 2", **part}],
+        "groups": {"column": "<side>", "rows": [{"name": "left", **part}, {"name": "<right>", **part}]},
+        "warnings": ["Class '<b>' is below its floor: by a lot."],
+    }
+
+
 @pytest.fixture(scope="session")
 def edge_run():
     """A run at edge level with everything there is to show."""
@@ -83,7 +109,7 @@ def edge_run():
         metrics=metrics,
         curves={"encoder": [1.5, 1.25, 1.0], "broken": [float("nan")]},
         predicted=generator.integers(0, 3, 60),
-        evaluation=Evaluation(np.array([[5, 1, 0], [2, 7, 1], [0, 0, 4]]), (Bucket(0, 0, 8, 2), Bucket(1, 2, 12, 9))),
+        detail=parts(("a", "<b>", "c")),
     )
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from report_samples import HOSTILE, assert_sound
 
-from sfumato.graph import Graph
 from sfumato.privacy.events import (
     ComposedEvent,
     ExponentialEvent,
@@ -22,8 +21,9 @@ from sfumato.privacy.events import (
     ZCDPEvent,
     event_to_dict,
 )
-from sfumato.report import evaluate_by_degree, run_page
-from sfumato.report.run_figures import Bucket, projections, quantity
+from sfumato.report import run_page
+from sfumato.report.detail_figures import degree_figure, wilson
+from sfumato.report.run_figures import projections, quantity, visible
 from sfumato.report.words import event_words
 
 
@@ -95,7 +95,7 @@ def test_without_privacy_it_says_so(bare_run):
 
 
 def test_without_evaluation_or_graph(edge_run):
-    run = replace(edge_run, metrics=None, curves=None, predicted=None, evaluation=None, missing="The file is gone.")
+    run = replace(edge_run, metrics=None, curves=None, predicted=None, detail=None, missing="The file is gone.")
     parts = sections(run_page(run))
     assert "Predicted classes are not shown: The file is gone." in parts["quantities"]
     assert "not shown: The file is gone." in parts["evaluation"]
@@ -120,24 +120,76 @@ def test_confusion_shares_shade_rows(edge_run):
     ]  # fmt: skip
 
 
-def four_nodes(directed):
-    arcs = ([0, 0, 0], [1, 2, 3])
-    y, roles = np.array([0, 1, 1, -1]), np.array([2, 2, 2, 2], np.uint8)
-    return Graph.from_edges(*arcs, 4, directed=directed, y=y, classes=("a", "b"), roles=roles)
+def test_parts_stand_beside_floor_and_ceiling_and_warnings_come_first(edge_run):
+    page = run_page(edge_run)
+    text = sections(page)["evaluation"]
+    for words in (
+        "Below the floor Class '<b>' is below its floor: by a lot.",
+        "Recall: nodes of the class that are told it, %",
+        "AUC of this run against the ceiling: -20.0 points in class c (4 nodes), the smallest; -20.0 points in class <b> (10",
+        "Reliability of probabilities",
+        "Nodes with the highest probability of class c, which 20.0 % have",
+        "By <side>",
+    ):
+        assert words in text, words
+    table = next(t for t in ElementTree.fromstring(page).iter("table") if "Recall" in "".join(t.itertext()))
+    rows = [["".join(cell.itertext()) for cell in row] for row in table.iter("tr")]
+    assert rows[0] == ["Class", "Nodes", "Share, %", "Floor", "This run", "Ceiling"]
+    assert [row[0] for row in rows[1:]] == ["c", "a", "<b>"]  # smallest first
 
 
-@pytest.mark.parametrize("directed", [False, True])
-def test_evaluation_by_degree_on_four_nodes(directed):
-    found = evaluate_by_degree(four_nodes(directed), np.array([0, 1, 0, 0]))
-    assert found.confusion.tolist() == [[1, 0], [1, 1]]
-    assert found.buckets == (Bucket(1, 1, 2, 1), Bucket(3, 4, 1, 1))
+def test_metrics_of_the_run_take_the_place_of_what_was_computed_again(edge_run):
+    other = {**edge_run.detail, "warnings": ["Class 'a' is below its floor: said by train."]}
+    text = sections(run_page(replace(edge_run, metrics={**edge_run.metrics, "detail": other})))["evaluation"]
+    assert "said by train" in text
+    assert "by a lot" not in text
+
+
+def test_a_run_alone_has_its_parts_too(edge_run):
+    def alone(rows):
+        return [{**row, "scores": {"run": row["scores"]["run"]}} for row in rows]
+
+    found = edge_run.detail
+    own = {
+        **found,
+        "classes": alone(found["classes"]),
+        "degrees": alone(found["degrees"]),
+        "groups": None,
+        "warnings": [],
+    }
+    for part in ("reliability", "lift"):
+        own[part] = {name: value for name, value in found[part].items() if name not in ("floor", "ceiling")}
+    page = run_page(replace(edge_run, detail=own))
+    assert_sound(page)
+    text = sections(page)["evaluation"]
+    assert "Below the floor" not in text
+    assert "against the ceiling" not in text
+    assert "Log-loss of this run" in text
+
+
+def test_axes_start_where_differences_can_be_seen_and_say_so(edge_run):
+    rows = edge_run.detail["degrees"]
+    assert "(axis from" not in degree_figure(rows).svg  # from 0 on: intervals of few nodes
+    many = [
+        {
+            **row,
+            "nodes": 9000,
+            "scores": {name: {"accuracy": 0.91 + 0.01 * at} for at, name in enumerate(row["scores"])},
+        }
+        for row in rows
+    ]
+    assert "(axis from 90)" in degree_figure(many).svg
+    for values in ([91.1, 91.4], [50.0, 50.0], [0.0, 100.0], [99.9], [0.2, 0.4]):
+        start, end = visible(values)
+        assert 0 <= start <= min(values) <= max(values) <= end <= 100
+        assert start < end
 
 
 def test_wilson_interval():
-    low, high = Bucket(1, 1, 10, 5).interval
+    low, high = wilson(0.5, 10)
     assert (round(low, 4), round(high, 4)) == (0.2366, 0.7634)
-    assert Bucket(1, 1, 10, 0).interval[0] == pytest.approx(0, abs=1e-12)
-    assert Bucket(1, 1, 10, 10).interval[1] == pytest.approx(1)
+    assert wilson(0.0, 10)[0] == pytest.approx(0, abs=1e-12)
+    assert wilson(1.0, 10)[1] == pytest.approx(1)
 
 
 def test_quantity_is_the_last_table_of_nodes():

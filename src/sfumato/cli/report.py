@@ -85,7 +85,9 @@ def _with_graph(folder: Path, run: Run) -> Run:
     if run.validation is not None:
         return run  # nobody has true labels
     from sfumato.catalog import load
-    from sfumato.report import evaluate_by_degree
+    from sfumato.evaluation.answers import answers_of
+    from sfumato.evaluation.detail import RUN as OWN
+    from sfumato.evaluation.detail import detail
 
     fitted = load(folder)
     try:
@@ -96,4 +98,6 @@ def _with_graph(folder: Path, run: Run) -> Run:
         predicted = fitted.predict(graph)
     except (InputError, OSError) as error:
         return replace(run, missing=str(error))
-    return replace(run, predicted=predicted, evaluation=evaluate_by_degree(graph, predicted))
+    if (run.metrics or {}).get("detail") is not None:
+        return replace(run, predicted=predicted)
+    return replace(run, predicted=predicted, detail=detail(graph, {OWN: [answers_of(fitted, graph, graph.test_mask)]}))

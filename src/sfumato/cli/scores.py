@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.cli.output import plain_console, write_page
 
 _TRACK = 24  # characters from floor to ceiling
+_UNITS = "All but log-loss in percent; AUC and AP are means over classes; ECE is the calibration error."
 _AS_THEY_ARE = ("mae", "rmse")
 _LEFT_OUT = ("macro_f1", "brier")
 """Scores that the table has no room for, where it has others that say nearly the same."""
@@ -116,9 +117,7 @@ def _legend(result: dict[str, Any], evaluation: Evaluation) -> str:
 
     named = titles(result["method"], {}).items()
     ends = [title for name, title in named if name in evaluation.controls and ":" in title]
-    units = (
-        "All but log-loss in percent; ECE is the calibration error." if "accuracy" in evaluation.outcome.scores else ""
-    )
+    units = _UNITS if "accuracy" in evaluation.outcome.scores else ""
     return " ".join([*([f"{'; '.join(ends)}."] if ends else []), units]).strip()
 
 
@@ -139,7 +138,8 @@ def _cell(name: str, one: Summary) -> str:
 def price_line(result: dict[str, Any]) -> Text:
     """Return floor, run and ceiling on a line: the colored part is what the run keeps of what the graph adds.
 
-    ``result`` is what metrics.json holds.
+    ``result`` is what metrics.json holds. Where the graph adds nothing to accuracy that test nodes could show, the line is of the
+    log-loss, and where it adds nothing to that either, it has no colors.
 
     >>> ends = {"floor": {"mean": 0.5}, "test_scores": {"accuracy": {"mean": 0.7}}, "ceiling": {"mean": 0.75}}
     >>> print(price_line({**ends, "score": "accuracy", "graph_gain_recovered": 0.8}))
@@ -147,15 +147,22 @@ def price_line(result: dict[str, Any]) -> Text:
     """
     from rich.text import Text
 
-    name = result["score"]
+    from sfumato.evaluation.scores import TITLES
+
+    name, kept = result["score"], result["graph_gain_recovered"]
     found = {"floor": result["floor"], "this run": result["test_scores"][name], "ceiling": result["ceiling"]}
+    shares = (result.get("verdict") or {}).get("kept", {name: {"share": kept}})
+    if kept is not None and not shares[name]:
+        name, kept = next(((one, share["share"]) for one, share in shares.items() if share), (name, None))
+        scores = {**result["control_scores"], "run": result["test_scores"]}
+        found = {end: scores[end.rpartition(" ")[2]][name] for end in found}
     words = {end: shown(name, one["mean"]) for end, one in found.items() if one}
-    kept = result["graph_gain_recovered"]
     if kept is None:
         return Text(", ".join(f"{end} {words[end]}" for end in words))
     done = round(_TRACK * min(max(kept, 0.0), 1.0))
+    of = "" if name == result["score"] else f"{TITLES[name]}: "
     return Text.assemble(
-        f"floor {words['floor']} ",
+        f"{of}floor {words['floor']} ",
         ("━" * done, "bold green"),
         (f" this run {words['this run']} ", "bold"),
         ("━" * (_TRACK - done), "dim"),

@@ -12,11 +12,10 @@ if TYPE_CHECKING:
     from sfumato.report.public import public_page
     from sfumato.report.registry import registered
     from sfumato.report.reviewer import reviewer_page
-    from sfumato.report.run import evaluate_by_degree, read_run, run_page
+    from sfumato.report.run import read_run, run_page
 
 _HOME = {
     "citations": "cite",
-    "evaluate_by_degree": "run",
     "experiment_figures": "experiment",
     "experiment_markdown": "experiment",
     "experiment_page": "experiment",
@@ -29,7 +28,6 @@ _HOME = {
 
 __all__ = [
     "citations",
-    "evaluate_by_degree",
     "experiment_figures",
     "experiment_markdown",
     "experiment_page",

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.catalog import NOT_ON_A_GRAPH
@@ -20,12 +19,13 @@ from sfumato.record.release_folder import read_release
 from sfumato.report.evidence import attacks_section, audit_section
 from sfumato.report.html import to_html
 from sfumato.report.page import Code, Facts, Items, Page, Part, Section, Table
-from sfumato.report.run_figures import Bucket, curves_figure, degree_figure, projections, quantity
+from sfumato.report.run_detail import detail_sections
+from sfumato.report.run_figures import curves_figure, projections, quantity
 from sfumato.report.run_scores import price_sections, scores_section
 from sfumato.report.words import ACCOUNTING, claim_words, event_words, interval, percent, plain, settings_words
 
 if TYPE_CHECKING:
-    from sfumato.graph.graph import Graph
+    import numpy as np
 
 _FROM_TRUTH = (
     "What follows reads true labels or other protected data. It helps whoever holds the data to judge the run; it is outside the "
@@ -37,14 +37,6 @@ _FROM_REPORTS = (
     "more."
 )
 _NO_PRIVACY = "No privacy: this run was trained without any guarantee; nothing of it may be released."
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Test nodes of the first split: ``confusion`` counts true class by predicted class, ``buckets`` accuracy by degree."""
-
-    confusion: NDArray[np.int64]
-    buckets: tuple[Bucket, ...]
 
 
 @dataclass(frozen=True)
@@ -62,7 +54,7 @@ class Run:
         curves: the learning curves in ``evaluation/``; None without them.
         validation: of a run on a collection the accuracy that reports alone tell; None of others.
         predicted: a class number for every node; None if the graph cannot be read.
-        evaluation: scores by class and degree; None if the graph cannot be read.
+        detail: scores by class and degree of a run whose metrics have none; None if the graph cannot be read.
         missing: why the graph cannot be read.
         audit: the audit in ``evaluation/``; None without one.
         attacks: the attacks in ``evaluation/attacks/``, by name.
@@ -78,7 +70,7 @@ class Run:
     curves: Mapping[str, Any] | None = None
     validation: Mapping[str, Any] | None = None
     predicted: NDArray[np.int64] | None = None
-    evaluation: Evaluation | None = None
+    detail: Mapping[str, Any] | None = None
     missing: str = ""
     audit: Mapping[str, Any] | None = None
     attacks: tuple[Mapping[str, Any], ...] = ()
@@ -155,28 +147,6 @@ def _evaluated(path: Path) -> dict[str, Any] | None:
     if not isinstance(values, dict):
         raise DataError(f"Expected {str(path)!r} to be a JSON object. Remove evaluation/ to report without it.")
     return values
-
-
-def evaluate_by_degree(graph: Graph, predicted: NDArray[np.int64]) -> Evaluation:
-    """Return the confusion matrix and the accuracy by degree on labeled test nodes. This reads true labels and arcs.
-
-    Args:
-        graph: the graph of the run, with roles.
-        predicted: class of every node, int64 [num_nodes].
-    """
-    assert graph.y is not None
-    test = np.flatnonzero(graph.test_mask & (graph.y >= 0))
-    truth, answers = graph.y[test], predicted[test]
-    confusion = np.zeros((graph.num_classes, graph.num_classes), np.int64)
-    np.add.at(confusion, (truth, answers), 1)
-    degree = np.diff(graph.indptr)
-    if graph.directed:
-        degree = degree + np.diff(graph.transpose()[0])
-    degree, right = degree[test], truth == answers
-    tops = [0, *(2**power for power in range(int(degree.max(initial=0)).bit_length() + 1))]
-    inside = [(low + 1, top, (degree > low) & (degree <= top)) for low, top in zip([-1, *tops], tops, strict=False)]
-    found = (Bucket(low, top, int(at.sum()), int(right[at].sum())) for low, top, at in inside if at.any())
-    return Evaluation(confusion, tuple(found))
 
 
 def run_page(run: Run) -> str:
@@ -346,32 +316,11 @@ def _evaluation(run: Run) -> Section:
         parts.append(scores_section(run.metrics, run.certificate["method"]))
     curves = curves_figure(run.curves or {})
     parts += [Section("curves", "Learning curves", (curves,))] if curves else []
-    if run.evaluation is not None:
-        parts += _detail(run.evaluation, run.classes)
+    detail = (run.metrics or {}).get("detail") or run.detail
+    if detail is not None:
+        parts += detail_sections(detail)
     elif run.missing and (run.metrics or {}).get("task") != "link":
         parts.append(f"Confusion matrix and accuracy by degree are not shown: {run.missing}")
     if len(parts) == 1:
         parts.append("The folder holds no evaluation.")
     return Section("evaluation", "Evaluation: outside the guarantee", tuple(parts), kind="outside")
-
-
-def _detail(evaluation: Evaluation, classes: tuple[str, ...]) -> list[Part]:
-    confusion, buckets = evaluation.confusion, evaluation.buckets
-    shares = confusion / np.maximum(confusion.sum(1, keepdims=True), 1)
-    matrix = Table(
-        "matrix",
-        "Test nodes of seed 0: rows are true classes, columns predicted ones, shades the share of a row",
-        ("True class", *classes),
-        tuple((name, *(f"{count:,}" for count in row)) for name, row in zip(classes, confusion.tolist(), strict=True)),
-        heat=tuple(map(tuple, shares.tolist())),
-    )
-    table = Table(
-        "degrees",
-        "Test nodes of seed 0 by degree",
-        ("Degree", "Nodes", "Accuracy, %", "95 % interval"),
-        tuple((one.name, f"{one.nodes:,}", percent(one.share), interval(*one.interval)) for one in buckets),
-    )
-    return [
-        Section("confusion", "Confusion matrix", (matrix,)),
-        Section("degree", "Degree against accuracy", (degree_figure(buckets), table)),
-    ]

@@ -1,10 +1,9 @@
-"""Figures of one run: accuracy beside its controls, released rows in two dimensions, learning curves, accuracy by degree."""
+"""Figures of one run: a score beside its controls, released rows in two dimensions, learning curves."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,44 +18,6 @@ if TYPE_CHECKING:
 MOST_NODES = 2000
 THIS_RUN = "This run"
 _FEW = 10
-
-
-@dataclass(frozen=True)
-class Bucket:
-    """Test nodes whose degree is in a range, with their accuracy.
-
-    Args:
-        low: the smallest degree in the range.
-        high: the largest degree in the range.
-        nodes: the number of these nodes.
-        right: how many of them were predicted right.
-
-    >>> Bucket(3, 4, 20, 15).name, Bucket(3, 4, 20, 15).share
-    ('3 to 4', 0.75)
-    """
-
-    low: int
-    high: int
-    nodes: int
-    right: int
-
-    @property
-    def name(self) -> str:
-        """The range of degrees, in words."""
-        return str(self.low) if self.low == self.high else f"{self.low} to {self.high}"
-
-    @property
-    def share(self) -> float:
-        """The accuracy, as a fraction."""
-        return self.right / self.nodes
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The 95 % Wilson interval of the accuracy over nodes."""
-        z2, n = 1.959963985**2, self.nodes
-        middle = (self.share + z2 / (2 * n)) / (1 + z2 / n)
-        half = math.sqrt(z2 * (self.share * (1 - self.share) / n + z2 / (4 * n * n))) / (1 + z2 / n)
-        return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def quantity(released: Mapping[str, NDArray[Any]]) -> tuple[str, NDArray[Any]] | None:
@@ -148,10 +109,13 @@ def _scatter(
         return finish(figure, f"figure-{key}", title, f"{title}. {words}{counted}")
 
 
-def price_figure(found: Sequence[tuple[str, Summary]], score: str = "Test accuracy") -> Figure:
+def price_figure(
+    found: Sequence[tuple[str, Summary]], score: str = "Test accuracy", key: str = "figure-price"
+) -> Figure:
     """Draw the score of a run and of its controls as points, with intervals over seeds, on an axis that shows differences.
 
-    ``found`` names each of them; the run is called ``THIS_RUN``. ``score`` is the name of what is drawn.
+    ``found`` names each of them; the run is called ``THIS_RUN``. ``score`` is the name of what is drawn, ``key`` the id of the
+    figure.
     """
     with style():
         figure, axes = canvas(0.9 + 0.55 * len(found))
@@ -173,7 +137,7 @@ def price_figure(found: Sequence[tuple[str, Summary]], score: str = "Test accura
         axes.spines["left"].set_visible(False)
         words = "; ".join(f"{name}: {one}" for name, one in found)
         title = f"{score} beside floor and ceiling"
-        return finish(figure, "figure-price", title, f"{title}. {words}.")
+        return finish(figure, key, title, f"{title}. {words}.")
 
 
 def visible(percents: Sequence[float]) -> tuple[float, float]:
@@ -207,21 +171,3 @@ def curves_figure(curves: Mapping[str, Any]) -> Figure | None:
             for name, values in kept.items()
         )
         return finish(figure, "figure-curves", "Training loss", f"Training loss. {words}.")
-
-
-def degree_figure(buckets: Sequence[Bucket]) -> Figure:
-    """Draw the accuracy by degree, with 95 % intervals over nodes."""
-    with style():
-        figure, axes = canvas(3.1)
-        at = np.arange(len(buckets))
-        share = 100 * np.array([one.share for one in buckets])
-        ends = 100 * np.array([one.interval for one in buckets]).reshape(-1, 2).T
-        axes.vlines(at, ends[0], ends[1], color=PALETTE[0], alpha=0.45, linewidth=3)
-        axes.plot(at, share, color=PALETTE[0], marker="o", linestyle="none")
-        names = [str(one.low) if one.low == one.high else f"{one.low}-{one.high}" for one in buckets]
-        axes.set_xticks(at, names, rotation=35 if len(buckets) > 5 else 0)
-        axes.set_xlim(-0.5, len(buckets) - 0.5)
-        axes.set_xlabel("degree")
-        axes.set_ylabel("test accuracy, %")
-        words = "; ".join(f"degree {one.name}: {100 * one.share:.1f} % of {one.nodes:,} nodes" for one in buckets)
-        return finish(figure, "figure-degree", "Test accuracy by degree", f"Test accuracy by degree. {words}.")

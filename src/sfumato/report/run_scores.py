@@ -9,9 +9,10 @@ from sfumato.catalog import METHODS
 from sfumato.evaluation.controls import titles
 from sfumato.evaluation.scores import ERRORS, TITLES, Summary
 from sfumato.evaluation.verdict import floor_words, kept_words, verdict_words
+from sfumato.report.detail_figures import MODELS
 from sfumato.report.page import Facts, Part, Section, Table
 from sfumato.report.run_figures import THIS_RUN, price_figure
-from sfumato.report.words import interval, percent
+from sfumato.report.words import capital, interval, percent
 
 PAIRED = (
     "Differences are taken node by node, between models that answer the same test nodes; brackets are 95 % intervals. What is "
@@ -33,9 +34,19 @@ def price_sections(metrics: Mapping[str, Any] | None, method: str) -> tuple[Sect
     found = [] if metrics is None else _scores(metrics, method)
     if metrics is None or len(found) < 2:
         return ()
-    parts = ["What this run reaches beside its controls.", price_figure(found, _score(metrics)), *_judged(metrics)]
-    parts[1:1] = metrics.get("unused") or []
+    parts: list[Part] = ["What this run reaches beside its controls.", *(metrics.get("unused") or [])]
+    parts += [price_figure(found, _score(metrics)), *_ranking(metrics, method), *_judged(metrics)]
     return (Section("price", "The price of privacy", tuple(parts), kind="outside"),)
+
+
+def _ranking(metrics: Mapping[str, Any], method: str) -> list[Part]:
+    """The areas under the ROC curve, which see classes that accuracy hardly sees; none of what has no classes."""
+    controls = metrics.get("control_scores") or {}
+    if "average_precision" not in metrics.get("test_scores", {}) or not controls:
+        return []
+    areas = {name: controls[name]["roc_auc"] for name in controls}
+    found = _scores({**metrics, **areas, "score": "roc_auc"}, method)
+    return [price_figure(found, "Test ROC-AUC", "figure-price-ranking")]
 
 
 def _judged(metrics: Mapping[str, Any]) -> list[Part]:
@@ -65,20 +76,43 @@ def scores_section(metrics: Mapping[str, Any], method: str) -> Section:
     rows = tuple((title, percent(one.mean), interval(one.low, one.high), str(one.seeds)) for title, one in found)
     columns = (f"{score[:1].upper()}{score[1:]} of", "Percent", "95 % interval", "Seeds")
     table = Table("metrics", f"{_score(metrics)} beside its controls; only the fit of seed 0 is saved", columns, rows)
-    others = metrics.get("test_scores") or {"macro_f1": metrics.get("test_macro_f1")}
-    facts = [
-        (f"{TITLES[name]} of this run", f"{one['mean']:.4g}" if name in ERRORS else f"{percent(one['mean'])} %")
-        for name, one in others.items()
-        if one and name != metrics.get("score")
-    ]
-    if metrics.get("graph_gain_recovered") is not None:
+    facts: list[tuple[str, str]] = []
+    parts: list[Part] = [table]
+    if metrics.get("control_scores") and metrics.get("without_information"):
+        parts.append(_all_scores(metrics))
+    else:
+        others = metrics.get("test_scores") or {"macro_f1": metrics.get("test_macro_f1")}
+        facts += [
+            (f"{TITLES[name]} of this run", _shown(name, one["mean"]))
+            for name, one in others.items()
+            if one and name != metrics.get("score")
+        ]
+    if metrics.get("graph_gain_recovered") is not None and not metrics.get("verdict"):
         gain = f"{100 * metrics['graph_gain_recovered']:.0f} % = (this run - floor) / (ceiling - floor)"
         facts.append(("Gain kept" if metrics.get("task") == "link" else "Graph gain kept", gain))
     seconds = metrics.get("seconds") or {}
     facts += [(f"Seconds, {name}", f"{value:.2f}") for name, value in seconds.items() if value is not None]
     if metrics.get("peak_mb"):
         facts.append(("Peak memory", f"{metrics['peak_mb']:,.0f} MiB"))
-    return Section("scores", "Scores and cost", (table, Facts(tuple(facts))))
+    return Section("scores", "Scores and cost", (*parts, Facts(tuple(facts))))
+
+
+def _all_scores(metrics: Mapping[str, Any]) -> Table:
+    """Every score of one answer for all, of the controls and of the run."""
+    found: dict[str, Mapping[str, Any]] = {"One answer for all": metrics["without_information"]}
+    models = {**metrics["control_scores"], "run": metrics["test_scores"]}
+    for name, title in MODELS.items():
+        if name in models:
+            found[capital(title)] = {score: one["mean"] for score, one in models[name].items()}
+    rows = tuple(
+        (capital(TITLES[score]), *(_shown(score, one[score]) for one in found.values()))
+        for score in metrics["test_scores"]
+    )
+    return Table("all-scores", "All scores, means over seeds", ("Score", *found), rows)
+
+
+def _shown(name: str, value: float) -> str:
+    return f"{value:.4g}" if name in ERRORS else f"{percent(value)} %"
 
 
 def _score(metrics: Mapping[str, Any]) -> str:
