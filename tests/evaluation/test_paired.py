@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from sfumato.evaluation.answers import Answers, alike_words
-from sfumato.evaluation.paired import difference, kept_share, mid_p
-from sfumato.evaluation.verdict import floor_words, kept_words, verdict, verdict_words
+from sfumato.evaluation.paired import Difference, difference, kept_share, mid_p
+from sfumato.evaluation.verdict import floor_words, judged, kept_words, verdict, verdict_words
 from sfumato.graph.targets import CLASS, NUMBER
+from sfumato.nn.metrics import area_by_row, one_against_rest
 
 
 def nodes_where(**counts):
@@ -119,7 +120,7 @@ def test_words_of_a_verdict():
     assert "so there is no share to keep" in kept_words(same)
     mixed = verdict([answered(HALF & False, BEST)] * 2, [answered(HALF, MIDDLE)] * 2, None)
     assert "test nodes of 2 splits" in verdict_words(mixed)
-    assert "fewer answers are right, and probabilities are better" in verdict_words(mixed)
+    assert verdict_words(mixed).endswith("better by log-loss, and worse by accuracy.")
     assert verdict([answered(HALF, MIDDLE)], (), None) is None
 
 
@@ -130,6 +131,40 @@ def test_a_floor_that_costs_says_so_and_warns_of_the_choice():
     assert "costs epsilon = 2 beside what this run has spent" in lines[1]
     assert "outside the guarantee" in lines[1]
     assert floor_words({"verdict": said}) == ()
+
+
+def test_areas_by_row_have_the_mean_and_the_error_of_delong():
+    """Against pairs, one by one: 7 rows of a class among 19, with ties."""
+    coins = np.random.default_rng(5)
+    there, chances = np.arange(19) < 7, coins.integers(0, 8, 19) / 8
+    above = chances[there][:, None] - chances[~there][None]
+    wins = (above > 0) + 0.5 * (above == 0)
+    found = area_by_row(there, chances)
+    assert found.mean() == pytest.approx(wins.mean()) == pytest.approx(one_against_rest(there, chances)[0])
+    error = np.square(found - found.mean()).sum() / 19**2
+    assert error == pytest.approx(wins.mean(axis=1).var() / 7 + wins.mean(axis=0).var() / 12)
+
+
+def test_ranking_is_compared_where_accuracy_sees_nothing():
+    """8 of 200 nodes are looked for: neither model tells the class, and one of them puts it on top."""
+    truth = (np.arange(200) < 8).astype(int)
+    chances = np.where(truth == 1, 0.3, 0.05) + np.linspace(0, 0.04, 200)
+    flat = np.full(200, 0.05) + np.linspace(0, 0.001, 200)[::-1]
+    run, floor = (
+        Answers(CLASS, np.arange(200), truth, np.zeros(200, int), np.stack([1 - one, one], axis=1))
+        for one in (chances, flat[::-1])
+    )
+    said = verdict([run], [floor], None)
+    assert said["differences"]["accuracy"]["difference"] == 0
+    assert said["differences"]["roc_auc"]["low"] > 0.5
+    assert said["against_floor"] == "better"
+
+
+def test_a_verdict_is_corrected_for_the_number_of_measures():
+    one = Difference(-0.1, -0.2, -0.001, 0.03, 90, 1)
+    open_ = Difference(0.0, -0.1, 0.1, 0.9, 90, 1)
+    assert judged({"accuracy": one}) == "worse"
+    assert judged({"accuracy": one, "roc_auc": open_, "log_loss": open_}) == "none"
 
 
 def test_one_class_for_everybody_is_told():

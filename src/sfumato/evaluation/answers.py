@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from sfumato.graph.facts import labeled_mask
 from sfumato.graph.targets import CLASS, NUMBER
+from sfumato.nn.metrics import area_by_row
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph
@@ -57,7 +59,17 @@ class Answers:
         at = mask[self.nodes]
         return Answers(self.kind, self.nodes[at], self.truth[at], self.told[at], self.chances[at])
 
-    @property
+    @cached_property
+    def compared(self) -> dict[str, NDArray[np.float64]]:
+        """Values of each node whose means are compared: those of :attr:`each`, and of classes their share of the ROC areas."""
+        if self.kind != CLASS:
+            return self.each
+        present = [label for label in np.unique(self.truth).tolist() if (self.truth != label).any()]
+        areas = [area_by_row(self.truth == label, self.chances[:, label]) for label in present]
+        ranked = np.mean(areas, axis=0) if areas else np.full(len(self.truth), 0.5)
+        return {"accuracy": self.each["accuracy"], "roc_auc": ranked, "log_loss": self.each["log_loss"]}
+
+    @cached_property
     def each(self) -> dict[str, NDArray[np.float64]]:
         """Measure every node: of classes whether it is right, and the log-loss; else the log-loss, or the squared error."""
         if self.kind == CLASS:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.evaluation.answers import LEAST_CHANCE, Answers
-from sfumato.evaluation.paired import Difference, Part, difference
+from sfumato.evaluation.paired import LEVEL, Difference, Part, difference, holm
 from sfumato.nn.metrics import one_against_rest
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 RUN = "run"
 _SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
-_BINS, _DIGITS, _LEVEL, _LEAST_RARE = 10, 6, 0.05, 10
+_BINS, _DIGITS, _LEAST_RARE = 10, 6, 10
 _WARNED = (
     "{what} is below its floor: its log-loss{rest} is {mean:+.3f} [{low:+.3f}, {high:+.3f}] against the floor, over {nodes:,} "
     "test nodes."
@@ -63,19 +63,6 @@ def detail(graph: Graph, found: Mapping[str, Sequence[Answers]], by: Groups | No
     return told
 
 
-def holm(chances: Sequence[float]) -> list[float]:
-    """Return p-values that are corrected for their number (Holm 1979), in the order of ``chances``.
-
-    >>> holm([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
-    """
-    order, least, found = np.argsort(chances), 0.0, [0.0] * len(chances)
-    for place, at in enumerate(order.tolist()):
-        least = max(least, min(1.0, (len(chances) - place) * chances[at]))
-        found[at] = least
-    return found
-
-
 def _warnings(tests: Mapping[str, Sequence[Part]], rest: str) -> list[str]:
     """What is worse than the floor beyond chance, in whole sentences."""
     made: dict[str, Difference] = {
@@ -85,7 +72,7 @@ def _warnings(tests: Mapping[str, Sequence[Part]], rest: str) -> list[str]:
     return [
         _WARNED.format(what=name, rest=rest, mean=one.mean, low=one.low, high=one.high, nodes=one.nodes)
         for (name, one), p in zip(made.items(), corrected, strict=True)
-        if one.clear and p < _LEVEL and one.mean > 0
+        if one.clear and p < LEVEL and one.mean > 0
     ]
 
 

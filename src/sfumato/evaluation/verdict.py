@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from sfumato.evaluation.answers import LOSSES, Answers
-from sfumato.evaluation.paired import Difference, Part, difference, kept_share
+from sfumato.evaluation.paired import LEVEL, Difference, Part, difference, holm, kept_share
 from sfumato.record.shown import round_up
 
 BETTER, WORSE, MIXED, NONE = "better", "worse", "mixed", "none"
 _ENDS = ("difference", "low", "high")
-_NAMES = {"accuracy": "accuracy", "log_loss": "log-loss", "squared_error": "squared error"}
+_NAMES = {"accuracy": "accuracy", "roc_auc": "AUC", "log_loss": "log-loss", "squared_error": "squared error"}
 
 
 def verdict(
@@ -34,7 +34,7 @@ def verdict(
     """
     if not floor:
         return None
-    names = list(own[0].each)
+    names = list(own[0].compared)
     found = {name: compared(own, floor, name) for name in names}
     one = found[names[0]]
     said: dict[str, Any] = {"nodes": one.nodes, "seeds": one.seeds, "against_floor": judged(found)}
@@ -54,16 +54,18 @@ def compared(own: Sequence[Answers], other: Sequence[Answers], name: str) -> Dif
         other: what the second said of them.
         name: what is measured node by node, such as ``log_loss``.
     """
-    return difference(_parts([one.each[name] for one in own], [one.each[name] for one in other], own))
+    return difference(_parts([one.compared[name] for one in own], [one.compared[name] for one in other], own))
 
 
 def judged(found: Mapping[str, Difference]) -> str:
-    """Return in one word what differences from a floor say together; those that are not clear say nothing.
+    """Return in one word what differences from a floor say together, corrected for their number.
 
-    >>> judged({"accuracy": Difference(-0.1, -0.2, -0.05, 0.001, 90, 1), "log_loss": Difference(0.2, -0.1, 0.5, 0.2, 90, 1)})
+    >>> clear, open = Difference(-0.1, -0.2, -0.05, 0.001, 90, 1), Difference(0.2, -0.1, 0.5, 0.2, 90, 1)
+    >>> judged({"accuracy": clear, "log_loss": open})
     'worse'
     """
-    signs = {_sign(name) * np.sign(each.mean) for name, each in found.items() if each.clear}
+    corrected = zip(found.items(), holm([each.p for each in found.values()]), strict=True)
+    signs = {_sign(name) * np.sign(each.mean) for (name, each), p in corrected if each.clear and p < LEVEL}
     return NONE if not signs else MIXED if len(signs) > 1 else BETTER if signs == {1} else WORSE
 
 
@@ -87,10 +89,8 @@ def verdict_words(said: Mapping[str, Any]) -> str:
     }
     if not any(one[key] for one in each.values() for key in _ENDS):
         return f"On {nodes}{splits} this run and the floor give the same answers."
-    right = each.get("accuracy", {}).get("difference", 0) > 0
-    told[MIXED] = (
-        f"{'more' if right else 'fewer'} answers are right, and probabilities are {'worse' if right else 'better'}"
-    )
+    sides = {side: [_NAMES[name] for name, one in each.items() if _leans(name, one) == side] for side in (1, -1)}
+    told[MIXED] = f"better by {' and '.join(sides[1])}, and worse by {' and '.join(sides[-1])}"
     return f"Against the floor, on the same {nodes}{splits}: {parts}, {told[said['against_floor']]}."
 
 
@@ -140,9 +140,9 @@ def floor_words(result: Mapping[str, Any]) -> tuple[str, ...]:
 def _kept(
     own: Sequence[Answers], floor: Sequence[Answers], ceiling: Sequence[Answers], name: str
 ) -> dict[str, float] | None:
-    sign, base = _sign(name), [one.each[name] for one in floor]
+    sign, base = _sign(name), [one.compared[name] for one in floor]
     parts = [
-        (at.nodes, sign * np.stack([mine.each[name] - low, most.each[name] - low], axis=1))
+        (at.nodes, sign * np.stack([mine.compared[name] - low, most.compared[name] - low], axis=1))
         for at, mine, most, low in zip(own, own, ceiling, base, strict=True)
     ]
     share = kept_share(parts)
@@ -155,6 +155,12 @@ def _parts(own: Sequence[Any], other: Sequence[Any], of: Sequence[Answers]) -> l
 
 def _sign(name: str) -> int:
     return -1 if name in LOSSES else 1
+
+
+def _leans(name: str, one: Mapping[str, Any]) -> int:
+    """On which side of the floor a run is, if the interval says so: 1 if better, -1 if worse, else 0."""
+    clear = one["low"] is not None and not one["low"] <= 0 <= one["high"]
+    return int(_sign(name) * np.sign(one["difference"])) if clear else 0
 
 
 def _change(name: str, one: Mapping[str, Any]) -> str:

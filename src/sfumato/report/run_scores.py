@@ -15,8 +15,9 @@ from sfumato.report.run_figures import THIS_RUN, price_figure
 from sfumato.report.words import capital, interval, percent
 
 PAIRED = (
-    "Differences are taken node by node, between models that answer the same test nodes; brackets are 95 % intervals. What is "
-    "right or wrong is judged by McNemar's test (mid-p) if there is one split."
+    "Differences are taken node by node, between models that answer the same test nodes; brackets are 95 % intervals. The test "
+    "is McNemar's (mid-p) for accuracy if there is one split, and the paired t-test for log-loss and for the areas of AUC "
+    "(DeLong); a verdict is corrected for their number (Holm)."
 )
 """How a verdict was reached, for readers of a page."""
 
