@@ -47,7 +47,11 @@ class Writer:
 
         found = predictions_of(fitted, graph, table, self.decision, self.calibration)
         self.facts, self.notes = found.facts, found.notes
-        if len(found.classes) == found.probabilities.shape[1] and fitted.plan.public.target is None:
+        unit = fitted.plan.unit
+        shown = (
+            not unit.private or not fitted.plan.method.who_may_see(unit)["the node itself"]
+        )  # else unasked words tell of nodes
+        if shown and fitted.plan.public.target is None:
             told = found.probabilities.argmax(axis=1)
             self.notes += alike_words(told, found.probabilities, found.classes)
         columns = found.columns()
