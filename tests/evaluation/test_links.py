@@ -17,8 +17,10 @@ from sfumato.evaluation.links import (
 )
 from sfumato.evaluation.request import Request, prepare
 from sfumato.evaluation.source import Source
+from sfumato.evaluation.verdict import kept_words, verdict_on_pairs, verdict_words
 from sfumato.graph.subgraph import adjacency
 from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.nn.metrics import area_by_row
 
 GRAPH = stochastic_block_model(300, 3, mean_degree=12, seed=0)
 
@@ -77,3 +79,24 @@ def test_a_run_stands_beside_floor_and_ceiling(controls):
     if controls:
         assert result["floor"]["mean"] < result["test_auc"]["mean"]
         assert result["controls"][FLOOR]["auc"] == result["floor"]
+        said = result["verdict"]
+        assert (said["of"], said["seeds"]) == ("held-out pairs", 2)
+        assert said["differences"]["roc_auc"]["difference"] == pytest.approx(
+            result["test_auc"]["mean"] - result["floor"]["mean"], abs=0.02
+        )  # pairs count the same here, and seeds there
+        assert "held-out pairs of 2 splits: AUC " in verdict_words(said)
+    else:
+        assert result["verdict"] is None
+
+
+def test_few_pairs_show_no_difference():
+    ids = np.arange(40)
+    floor = area_by_row(ids < 20, ids[::-1] / 40)
+    run = area_by_row(ids < 20, np.roll(ids[::-1], 1) / 40)
+    said = verdict_on_pairs([(ids, run)], [(ids, floor)], [(ids, floor)], "features add")
+    assert said["against_floor"] == "none"
+    assert verdict_words(said).endswith("no difference that 40 pairs could show.")
+    assert "features add nothing that 40 pairs could show" in kept_words(said)
+    better = verdict_on_pairs([(ids, floor)], [(ids, area_by_row(ids < 20, ids / 40))], (), "the graph adds")
+    assert better["against_floor"] == "better"
+    assert "kept" not in better

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sfumato.cli.output import plain_console
-from sfumato.cli.scores import show_guarantee
+from sfumato.cli.scores import show_guarantee, verdict_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,8 +30,8 @@ def show(result: dict[str, Any], evaluation: LinkEvaluation, out: Path) -> None:
         table.add_row(name, str(found.auc), str(found.average_precision))
     console = plain_console()
     console.print(table)
-    if result["floor"] is not None and result["test_auc"]["mean"] < result["floor"]["mean"]:
-        console.print("The mean AUC is below that of the floor, whose scores asked for nothing that is protected.")
+    for line in verdict_lines(result):
+        console.print(line, soft_wrap=True, highlight=False)
     if len(evaluation.scores) == 1:
         console.print("What privacy costs: --controls also scores pairs without edges, and without privacy.")
     console.print()

@@ -19,8 +19,10 @@ from sfumato.bounded.pairs import public_draws
 from sfumato.central.evidence import cosines, public_rows
 from sfumato.evaluation.request import on_graph
 from sfumato.evaluation.scores import Summary, graph_gain_recovered
+from sfumato.evaluation.verdict import Ranked, verdict_on_pairs
 from sfumato.graph.arcs import owners
 from sfumato.graph.subgraph import adjacency
+from sfumato.nn.metrics import area_by_row
 from sfumato.privacy.units import NoPrivacy
 
 if TYPE_CHECKING:
@@ -60,10 +62,17 @@ class HeldOut:
 
     def score(self, scorer: Scorer) -> tuple[float, float]:
         """Return AUC and average precision of what ``scorer`` says about both kinds of pairs."""
+        return self.measured(scorer)[0]
+
+    def measured(self, scorer: Scorer) -> tuple[tuple[float, float], Ranked]:
+        """Return AUC and average precision of a ``scorer``, and for comparisons an id of each pair and the AUC by pair."""
         from sfumato.local.edge_split import auc, average_precision
 
         links, others = scorer(self.links), scorer(self.others)
-        return auc(links, others), average_precision(links, others)
+        there = np.arange(len(links) + len(others)) < len(links)
+        source, target = np.hstack([self.links, self.others])
+        rows = area_by_row(there, np.concatenate([links, others]))
+        return (auc(links, others), average_precision(links, others)), (source * self.graph.num_nodes + target, rows)
 
 
 def hold_out(graph: Graph, seed: int) -> HeldOut:
@@ -108,13 +117,14 @@ class LinkScores:
 class LinkEvaluation:
     """The scores of a plan that learns links, beside its controls.
 
-    ``plan`` was fitted, ``first`` is the fit that is kept, ``scores`` are by title, the run's own under ``RUN``, and
-    ``left_out`` is empty: no control is left out.
+    ``plan`` was fitted, ``first`` is the fit that is kept, ``scores`` are by title, the run's own under ``RUN``, ``areas`` are
+    those of pairs by title and seed, and ``left_out`` is empty: no control is left out.
     """
 
     plan: Plan
     first: Fitted
     scores: dict[str, LinkScores]
+    areas: dict[str, list[Ranked]]
     left_out: tuple[str, ...] = ()
 
     def to_dict(self, unit: str) -> dict[str, Any]:
@@ -131,6 +141,7 @@ class LinkEvaluation:
             "floor": None if floor is None else floor.to_dict(),
             "ceiling": None if ceiling is None else ceiling.to_dict(),
             "graph_gain_recovered": graph_gain_recovered(own.auc.mean, low, high),
+            "verdict": self._verdict(),
             "controls": {
                 title: {"auc": one.auc.to_dict(), "average_precision": one.average_precision.to_dict()}
                 for title, one in self.scores.items()
@@ -146,6 +157,14 @@ class LinkEvaluation:
             },
             "evaluation_private": False,
         }
+
+    def _verdict(self) -> dict[str, Any] | None:
+        floor, ceiling = (
+            next((found for title, found in self.areas.items() if title.startswith(name)), ())
+            for name in ("floor", "ceiling")
+        )
+        adds = "features add" if LINKS_ALONE in self.areas else "the graph adds"
+        return verdict_on_pairs(self.areas[RUN], floor, ceiling, adds)
 
     def _end(self, name: str) -> Summary | None:
         return next((one.auc for title, one in self.scores.items() if title.startswith(name)), None)
@@ -164,17 +183,19 @@ def evaluate_links(prepared: Prepared, first: Fitted) -> LinkEvaluation:
         prepared: the request on the whole graph.
         first: the fit on :func:`without_held_out`.
     """
-    request, found = prepared.request, dict[str, list[tuple[float, float]]]()
+    request, found, areas = prepared.request, dict[str, list[tuple[float, float]]](), dict[str, list[Ranked]]()
     for seed in request.seeds:
         held = hold_out(prepared.graph, seed)
         graph = request.source.with_roles(held.graph, seed)
         fitted = first if seed == request.seeds[0] else on_graph(prepared.plan, graph).fit(graph, seed=seed)
         for title, scorer in _scorers(fitted, graph, seed, controls=request.controls):
-            found.setdefault(title, []).append(held.score(scorer))
+            score, ranked = held.measured(scorer)
+            found.setdefault(title, []).append(score)
+            areas.setdefault(title, []).append(ranked)
     scores = {
         title: LinkScores(*(Summary.of(column) for column in zip(*rows, strict=True))) for title, rows in found.items()
     }
-    return LinkEvaluation(prepared.plan, first, scores)
+    return LinkEvaluation(prepared.plan, first, scores, areas)
 
 
 def _scorers(fitted: Fitted, graph: Graph, seed: int, *, controls: bool) -> list[tuple[str, Scorer]]:

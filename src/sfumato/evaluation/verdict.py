@@ -6,14 +6,17 @@ Both come from paired comparisons (:mod:`sfumato.evaluation.paired`), never from
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.evaluation.answers import LOSSES, Answers
 from sfumato.evaluation.paired import LEVEL, Difference, Part, difference, holm, kept_share
 from sfumato.record.shown import round_up
 
+Ranked = tuple[NDArray[np.int64], NDArray[np.float64]]
 BETTER, WORSE, MIXED, NONE = "better", "worse", "mixed", "none"
 _ENDS = ("difference", "low", "high")
 _NAMES = {"accuracy": "accuracy", "roc_auc": "AUC", "log_loss": "log-loss", "squared_error": "squared error"}
@@ -57,6 +60,34 @@ def compared(own: Sequence[Answers], other: Sequence[Answers], name: str) -> Dif
     return difference(_parts([one.compared[name] for one in own], [one.compared[name] for one in other], own))
 
 
+def verdict_on_pairs(
+    own: Sequence[Ranked], floor: Sequence[Ranked], ceiling: Sequence[Ranked], adds: str
+) -> dict[str, Any] | None:
+    """Compare the ranking of held-out pairs by a run with that by its floor, and say which share of the gain it keeps.
+
+    Args:
+        own: of each seed the ids of the pairs, and the area under the ROC curve by pair.
+        floor: the same of the floor; empty without one.
+        ceiling: the same of the ceiling; empty without one.
+        adds: what the ceiling has beyond the floor, in words.
+
+    Returns:
+        What metrics.json holds; None without a floor.
+    """
+    if not floor:
+        return None
+    one = difference([(at, (mine - its)[:, None]) for (at, mine), (_, its) in zip(own, floor, strict=True)])
+    said: dict[str, Any] = {"of": "held-out pairs", "adds": adds, "nodes": one.nodes, "seeds": one.seeds}
+    said |= {"against_floor": judged({"roc_auc": one}), "differences": {"roc_auc": one.to_dict()}}
+    if ceiling:
+        rows = zip(own, floor, ceiling, strict=True)
+        share = kept_share(
+            [(at, np.stack([mine - low, most - low], axis=1)) for (at, mine), (_, low), (_, most) in rows]
+        )
+        said["kept"] = {"roc_auc": None if share is None else asdict(share)}
+    return said
+
+
 def judged(found: Mapping[str, Difference]) -> str:
     """Return in one word what differences from a floor say together, corrected for their number.
 
@@ -79,13 +110,14 @@ def verdict_words(said: Mapping[str, Any]) -> str:
     >>> verdict_words({"nodes": 1213, "seeds": 1, "against_floor": "none", "differences": {"accuracy": right}}).partition(": ")[2]
     'accuracy -0.2 points [-0.4, +0.1], no difference that 1,213 nodes could show.'
     """
-    nodes, each = f"{said['nodes']:,} test nodes", said["differences"]
+    of = said.get("of", "test nodes")
+    nodes, each = f"{said['nodes']:,} {of}", said["differences"]
     splits = f" of {said['seeds']} splits" if said["seeds"] > 1 else ""
     parts = ", ".join(f"{_NAMES[name]} {_change(name, one)}" for name, one in each.items())
     told = {
         BETTER: "better than the floor",
         WORSE: "worse than the floor",
-        NONE: f"no difference that {said['nodes']:,} nodes could show",
+        NONE: f"no difference that {said['nodes']:,} {of.split()[-1]} could show",
     }
     if not any(one[key] for one in each.values() for key in _ENDS):
         return f"On {nodes}{splits} this run and the floor give the same answers."
@@ -110,10 +142,11 @@ def kept_words(said: Mapping[str, Any]) -> str:
         if one
     ]
     nothing = [_NAMES[name] for name, one in said["kept"].items() if not one]
-    nodes = f"nothing that {said['nodes']:,} nodes could show"
+    nodes = f"nothing that {said['nodes']:,} {said.get('of', 'nodes').split()[-1]} could show"
+    adds = said.get("adds", "the graph adds")
     if not shares:
-        return f"To {' and '.join(nothing)} the graph adds {nodes}, so there is no share to keep."
-    words = f"Kept of what the graph adds: {', '.join(shares)}."
+        return f"To {' and '.join(nothing)} {adds} {nodes}, so there is no share to keep."
+    words = f"Kept of what {adds}: {', '.join(shares)}."
     return words + (f" To {' and '.join(nothing)} it adds {nodes}." if nothing else "")
 
 
@@ -146,7 +179,7 @@ def _kept(
         for at, mine, most, low in zip(own, own, ceiling, base, strict=True)
     ]
     share = kept_share(parts)
-    return None if share is None else {"share": share.share, "low": share.low, "high": share.high}
+    return None if share is None else asdict(share)
 
 
 def _parts(own: Sequence[Any], other: Sequence[Any], of: Sequence[Answers]) -> list[Part]:
