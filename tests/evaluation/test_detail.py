@@ -105,6 +105,13 @@ def test_a_class_and_a_group_below_the_floor_are_warned_of():
     assert detail(graph, {RUN: found[RUN]}, by)["warnings"] == []
 
 
+def test_of_two_classes_the_rarer_is_warned_of():
+    graph, worse = ring([0] * 60 + [1] * 20), np.where(np.arange(80) < 60, 0.3, 0.4)
+    better = np.where(np.arange(80) < 60, 0.1, 0.8) + np.linspace(0, 0.05, 80)
+    (warned,) = detail(graph, {RUN: [says(graph, worse)], "floor": [says(graph, better)]})["warnings"]
+    assert warned.startswith("Class 'b' is below its floor")
+
+
 def test_chance_among_many_classes_warns_of_none():
     """Without a real difference one of ten classes would be worse at 5 % in four of ten runs; corrected, hardly ever."""
     coins, warned = np.random.default_rng(3), 0

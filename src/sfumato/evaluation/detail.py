@@ -51,7 +51,8 @@ def detail(graph: Graph, found: Mapping[str, Sequence[Answers]], by: Groups | No
         "degrees": [{"name": name, **_part_scores(first, at)} for name, at in degrees],
         "groups": None,
     }
-    tests = {f"Class {str(name)!r}": _class_parts(found, at) for at, name in enumerate(classes)}
+    asked = [_rare(own, classes)] if len(classes) == 2 else range(len(classes))  # of two both have the same loss
+    tests = {f"Class {str(classes[at])!r}": _class_parts(found, at) for at in asked}
     warnings = _warnings(tests, " (one against the rest)")
     if by is not None:
         inside = [(name, by.codes == code) for code, name in enumerate(by.names)]
