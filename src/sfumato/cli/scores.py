@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 from sfumato.cli.output import plain_console, write_page
 
 _TRACK = 24  # characters from floor to ceiling
-_UNITS = "All but log-loss in percent; AUC and AP are means over classes; ECE is the calibration error."
+_UNITS = (
+    "All but log-loss in percent; AUC and AP are means over classes (AP of two: that of the rarer); ECE is the calibration "
+    "error."
+)
 _AS_THEY_ARE = ("mae", "rmse")
 _LEFT_OUT = ("macro_f1", "brier")
 """Scores that the table has no room for, where it has others that say nearly the same."""

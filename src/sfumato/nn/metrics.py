@@ -50,7 +50,7 @@ def class_scores(y: NDArray[np.integer], chances: NDArray[np.floating]) -> dict[
 
     * ``balanced_accuracy``: the mean of the classes' recall at the most probable class.
     * ``roc_auc`` and ``average_precision``: of each class against the rest, from its probability, and the mean over classes that
-      occur and are not alone.
+      occur and are not alone. Of two classes the precision is that of the rarer one, which is the one looked for.
     * ``log_loss``: the mean of minus the logarithm of the true class's probability, which is taken to be at least 1e-9.
     * ``brier``: the mean of the squared distance between the probabilities and the true class, 0 to 2.
     * ``calibration_error``: how far the probability of the told class is from the share of right answers: the mean distance over
@@ -65,7 +65,7 @@ def class_scores(y: NDArray[np.integer], chances: NDArray[np.floating]) -> dict[
 
     >>> found = class_scores(np.array([0, 0, 1, -1]), np.array([[0.9, 0.1], [0.6, 0.4], [0.7, 0.3], [0.5, 0.5]]))
     >>> {name: round(value, 3) for name, value in found.items()}  # doctest: +NORMALIZE_WHITESPACE
-    {'balanced_accuracy': 0.5, 'roc_auc': 0.5, 'average_precision': 0.667, 'log_loss': 0.607, 'brier': 0.44,
+    {'balanced_accuracy': 0.5, 'roc_auc': 0.5, 'average_precision': 0.5, 'log_loss': 0.607, 'brier': 0.44,
      'calibration_error': 0.4}
     """
     labeled = _labeled(y)
@@ -74,6 +74,8 @@ def class_scores(y: NDArray[np.integer], chances: NDArray[np.floating]) -> dict[
     present = np.unique(y)
     areas = [one_against_rest(y == label, chances[:, label]) for label in present]
     area, precision = np.mean(areas, axis=0) if len(present) > 1 else (0.5, 1.0)
+    if chances.shape[1] == len(present) == 2:
+        precision = areas[int((y == 1).sum() <= (y == 0).sum())][1]
     sure = chances[rows, told]
     _, place, count = np.unique(sure, return_inverse=True, return_counts=True)
     gap = sure - (np.bincount(place, told == y) / count)[place]  # rows of one probability share it, in whatever order
