@@ -75,7 +75,10 @@ def test_labels_that_are_given_replace_those_of_the_graph(graph):
 def test_classes_that_no_graph_declares_are_assumed_public(graph):
     bare = sf.graph.from_scipy(_matrix(graph), graph.x, directed=False)
     labels = np.array(["a", "b", "c"])[graph.y[:150]]
-    classifier = sf.PrivateGraphClassifier(bare, "linear", sf.NodeLevel(), 8.0).fit(np.arange(150), labels)
+    with pytest.raises(InputError, match="got no classes of the label"):
+        sf.PrivateGraphClassifier(bare, "linear", sf.NodeLevel(), 8.0).fit(np.arange(150), labels)
+    private = sf.PrivateGraphClassifier(bare, "linear", sf.NodeLevel(), 8.0, assume_public=True)
+    classifier = private.fit(np.arange(150), labels)
     assert classifier.classes_.tolist() == ["a", "b", "c"]
     assert "classes" in classifier.certificate_.values["assumed_public"]
     with pytest.raises(InputError, match=r"none in the graph. Pass y"):

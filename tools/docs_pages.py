@@ -1,5 +1,5 @@
 """Write the pages that follow from the code: docs/cli.md, docs/reference/, the methods in docs/guarantees.md, and the
-indexes of results and decisions.
+indexes of results and decisions; and the figures that ``sfumato check`` quotes, from the pages of results.
 
     python tools/docs_pages.py
 
@@ -64,6 +64,7 @@ REFERENCE: dict[str, tuple[Any, ...]] = {
     "verify": ("sfumato.verify", "The verifier, which needs nothing else of the package: `python -m sfumato.verify`."),
     "errors": ("sfumato.errors", "What is raised, and the warnings."),
 }
+FIGURES = DOCS.parent / "src" / "sfumato" / "evaluation" / "figures.csv"
 BEGIN, END = "<!-- methods: written by tools/docs_pages.py -->", "<!-- end of methods -->"
 _HEAD = """# Commands
 
@@ -83,8 +84,27 @@ def pages() -> dict[Path, str]:
         guarantees: f"{before}{BEGIN}\n\n{methods_table()}\n{END}{rest.partition(END)[2]}",
         DOCS / "results" / "index.md": index_page(read_sources(), DOCS / "results"),
         DOCS / "decisions" / "index.md": decisions_page(),
+        FIGURES: figures_file(),
         **{DOCS / "reference" / f"{page}.md": reference_page(*what) for page, what in REFERENCE.items()},
     }
+
+
+def figures_file() -> str:
+    """The scores of the default on public graphs, from the tables of two pages of results, as CSV."""
+    lines = ["unit,task,epsilon,score,run,floor,ceiling"]
+    for page, score, run in (("defaults.md", "accuracy", "auto"), ("rare.md", "auc", "AUC auto")):
+        unit, epsilon, columns = "", "", []
+        for line in (DOCS / "results" / page).read_text().splitlines():
+            if head := re.match(r"## (edge|node)(?: level|-(\d+))", line):
+                unit, epsilon, columns = head[1], head[2] or "", []
+            cells = [cell.strip() for cell in line.strip("|").split("|")] if unit and line.startswith("|") else []
+            if cells and cells[0] in ("graph", "task"):
+                columns = cells if {run, "floor", "ceiling"} <= {*cells} else []
+            elif columns and cells and not cells[0].startswith("-"):
+                row = dict(zip(reversed(columns), reversed(cells), strict=True))  # of two columns of a name, the first
+                numbers = [row[name].partition(" ")[0] for name in (run, "floor", "ceiling")]
+                lines.append(",".join([unit, cells[0], row.get("epsilon", epsilon), score, *numbers]))
+    return "\n".join(lines) + "\n"
 
 
 def cli_page() -> str:

@@ -13,6 +13,7 @@ from sfumato._optional import require
 from sfumato._validate import check_choice, fail
 from sfumato.catalog import method_for
 from sfumato.errors import InputError, NotFittedError
+from sfumato.graph.declared import CLASSES
 from sfumato.graph.unique import facts_of_classes
 from sfumato.method.choosing import balanced
 from sfumato.method.decisions import Decision
@@ -48,6 +49,8 @@ class PrivateGraphClassifier:
         seed: public seed of initialization.
         class_weight: ``balanced`` predicts as if all classes were equally many, where labels are public; probabilities stay as
             they are.
+        assume_public: whether classes, categories and ranges that nobody declared are taken for public where they are protected
+            (:meth:`~sfumato.graph.graph.Graph.public_facts`).
 
     After ``fit`` there are ``classes_`` (array of the classes), ``certificate_`` and ``fitted_``
     (:class:`~sfumato.method.plan.Fitted`, which can be saved).
@@ -79,6 +82,7 @@ class PrivateGraphClassifier:
         total_delta: float | None = None,
         seed: int = 0,
         class_weight: str | None = None,
+        assume_public: bool = False,
     ) -> None:
         self.graph = graph
         self.method = method
@@ -90,6 +94,7 @@ class PrivateGraphClassifier:
         self.total_delta = total_delta
         self.seed = seed
         self.class_weight = class_weight
+        self.assume_public = assume_public
 
     def fit(self, nodes: Any, y: Any = None) -> PrivateGraphClassifier:
         """Train on some nodes and their arcs. This spends (epsilon, delta), again at every call.
@@ -122,7 +127,7 @@ class PrivateGraphClassifier:
             method = method_for(method, {})
         Decision(class_weight=self.class_weight).check(unit, None, tuple(classes))
         budget = Budget(self.epsilon, self.delta) if unit.private else None
-        plan = method.calibrate(budget, unit, graph.public_facts(unit))
+        plan = method.calibrate(budget, unit, graph.public_facts(unit, assume_public=self.assume_public))
         ledger = None if self.ledger is None else DatasetLedger(Path(self.ledger), self.total_epsilon, self.total_delta)
         self.fitted_ = plan.fit(graph, seed=self.seed, dataset_ledger=ledger)
         self.certificate_ = self.fitted_.certificate
@@ -201,7 +206,9 @@ class PrivateGraphClassifier:
         labels[rows] = [names.index(name) for name in y.astype(str)]
         read = () if declared else facts_of_classes(names, np.bincount(labels[rows]).tolist())
         assumed = (*self.graph.assumed_public, *read)
-        return self.graph.changed(y=labels, classes=tuple(names), assumed_public=assumed), classes
+        fields = {"y": labels, "classes": tuple(names), "assumed_public": assumed}
+        undeclared = self.graph.undeclared if declared else (*self.graph.undeclared, CLASSES)
+        return self.graph.changed(**fields, undeclared=undeclared), classes
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name; ``deep`` changes nothing, since none of them is an estimator."""

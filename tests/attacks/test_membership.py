@@ -33,7 +33,7 @@ def noise(num_nodes=300, classes=3, columns=40):
     draw = np.random.default_rng(5)
     ends = draw.integers(0, num_nodes, (2, 2 * num_nodes))
     x, y = draw.normal(size=(num_nodes, columns)).astype(np.float32), draw.integers(0, classes, num_nodes)
-    graph = Graph.from_edges(*ends, num_nodes, directed=False, x=x, y=y, name="noise")
+    graph = Graph.from_edges(*ends, num_nodes, directed=False, x=x, y=y, classes=range(classes), name="noise")
     return graph.with_split((0.4, 0.0, 0.4))
 
 

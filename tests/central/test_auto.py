@@ -102,7 +102,9 @@ def test_only_a_promised_degree_is_known():
     """Arcs never reach the rule: an empty and a full graph get the same method until a schema promises something."""
     full, rich = np.array([(u, v) for u in range(40) for v in range(u)]), sf.Budget(5e3, 1e-6)
     for pairs in (full[:0], full):
-        graph = Graph.from_edges(*pairs.T.reshape(2, -1), 40, directed=False, y=[0, 1] * 20, x=np.eye(40)).with_split()
+        graph = Graph.from_edges(
+            *pairs.T.reshape(2, -1), 40, directed=False, y=[0, 1] * 20, classes=("a", "b"), x=np.eye(40)
+        ).with_split()
         assert graph.public_facts(NODE).mean_degree is None
         assert chosen(NODE, graph.public_facts(NODE), rich) == "piloted-messages"
         promised = replace(graph, mean_degree=1e-4).public_facts(NODE)

@@ -35,8 +35,12 @@ def graph_of(*, links_tell, features_tell, nodes=1500, seed=0):
     if not links_tell:
         pairs = rng.integers(0, graph.num_nodes, (2, 15 * graph.num_nodes))
         pairs = pairs[:, pairs[0] != pairs[1]]
-        return Graph.from_edges(*pairs, graph.num_nodes, directed=False, y=graph.y, x=x).with_split(seed=seed)
-    return Graph.from_csr(graph.indptr, graph.indices, directed=False, y=graph.y, x=x).with_split(seed=seed)
+        return Graph.from_edges(
+            *pairs, graph.num_nodes, directed=False, y=graph.y, classes=graph.classes, x=x
+        ).with_split(seed=seed)
+    return Graph.from_csr(
+        graph.indptr, graph.indices, directed=False, y=graph.y, classes=graph.classes, x=x
+    ).with_split(seed=seed)
 
 
 def crossed():
@@ -216,7 +220,7 @@ def test_noise_that_cannot_be_drawn_is_refused_before_a_charge():
 def test_rows_around_the_center_have_norm_1_and_no_common_part():
     graph = graph_of(links_tell=False, features_tell=False, nodes=4500)
     shifted = Graph.from_csr(
-        graph.indptr, graph.indices, directed=False, y=graph.y, x=graph.x + np.float32(5)
+        graph.indptr, graph.indices, directed=False, y=graph.y, classes=graph.classes, x=graph.x + np.float32(5)
     ).with_split(seed=0)
     fitted, _ = fit(Linear(), NODE, shifted, 8.0)
     rows = centered_rows(shifted, fitted.weights)

@@ -152,7 +152,9 @@ def test_a_model_that_found_nothing_in_features_says_so(name):
 def test_private_labels_are_refused():
     graph = xor(300)
     with pytest.raises(sf.errors.UnsupportedUnitError, match="no proof under unit 'node'"):
-        GraphFree().calibrate(sf.Budget(1, 1e-6), sf.NodeLevel(), graph.public_facts(sf.NodeLevel()))
+        GraphFree().calibrate(
+            sf.Budget(1, 1e-6), sf.NodeLevel(), graph.public_facts(sf.NodeLevel(), assume_public=True)
+        )
 
 
 @pytest.mark.parametrize("kind", ["linear", "network"])

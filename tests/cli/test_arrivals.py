@@ -40,10 +40,10 @@ def world(tmp_path_factory):
     ledger = ["--ledger", folder / "ledger.jsonl", "--total-epsilon", "4"]
     for name, options in {
         "edge": ["label-messages", "--unit", "edge", "--epsilon", "4", "--delta", "1e-6", *ledger],
-        "node": ["label-messages", "--unit", "node", "--epsilon", "40", "--delta", "1e-5"],
+        "node": ["label-messages", "--unit", "node", "--epsilon", "40", "--delta", "1e-5", "--assume-public"],
         "none": ["label-messages", "--unit", "none"],
         "mlp": ["mlp", "--unit", "edge", "--epsilon", "4", "--delta", "1e-6"],
-        "groups": ["graph-split", "--unit", "node", "--epsilon", "4", "--delta", "1e-5"],
+        "groups": ["graph-split", "--unit", "node", "--epsilon", "4", "--delta", "1e-5", "--assume-public"],
         "gap": ["gap", "--unit", "edge", "--epsilon", "4", "--delta", "1e-6"],
     }.items():
         assert invoke([*map(str, ["train", *options, *tables, "--out", folder / name])]) == 0
@@ -201,7 +201,7 @@ def test_node_level_shares_the_ledger_of_the_trained_graph(sfumato, at, tmp_path
     tables = ("--nodes", at.folder / "n0.csv", "--edges", at.folder / "e0.csv", "--label", "year", "--no-controls")
     budget = ("--epsilon", "2", "--delta", "1e-5", "--json")
     train = ("train", "label-messages", "--unit", "node", *tables, *budget, *ledger, "--total-epsilon", "5")
-    assert sfumato(*train, "--out", at.folder / "run").code == 0
+    assert sfumato(*train, "--assume-public", "--out", at.folder / "run").code == 0
     assert sfumato(*at("run", 1, *budget, *ledger)).code == 0
     assert [claim.method for claim in read_account(ledger[1]).claims] == ["label-messages"] * 2
     told = sfumato(*at("run", 2, *budget, *ledger))

@@ -11,7 +11,7 @@ from sfumato.cli import invoke
 from sfumato.record.ledger import canonical_json
 from sfumato.verify import verify
 
-WEAK = ("--unit", "node", "--max-degree", "5", "--epsilon", "20", "--delta", "0.5")
+WEAK = ("--unit", "node", "--max-degree", "5", "--epsilon", "20", "--delta", "0.5", "--assume-public")
 CODES = ["delta-per-record", "delta-large", "epsilon-large"]
 
 
@@ -33,15 +33,15 @@ def test_numbers_without_a_declared_range_are_named_where_features_are_protected
     rows = "".join(f"{i},{20 + i % 40},{i % 3},{i % 7},{'ab'[i % 2]},{'xy'[i % 3 == 0]}\n" for i in range(120))
     nodes.write_text("id,age,height,steps,dorm,year\n" + rows)
     edges.write_text("source,target\n" + "".join(f"{i},{i + 1}\n" for i in range(119)))
-    schema.write_text("[columns.height]\nmin = 0\nmax = 3\n[columns.steps]\nmin = 0\n")
+    schema.write_text("classes = ['x', 'y']\n[columns.height]\nmin = 0\nmax = 3\n[columns.steps]\nmin = 0\n")
     tables = ("--nodes", nodes, "--edges", edges, "--label", "year", "--schema", schema)
     budget = ("--epsilon", "4", "--delta", "1e-5", "--no-controls", "--out")
-    said = sfumato("train", "mlp", *tables, "--unit", "node", *budget, tmp_path / "node").err
+    said = sfumato("train", "mlp", *tables, "--unit", "node", "--assume-public", *budget, tmp_path / "node").err
     assert "Warning: No range is declared for age, steps. These numbers are used as they are" in said
     assert "[columns.age] min = 0, max = 100." in said
     assert "range-undeclared" not in sfumato("train", "mlp", *tables, "--unit", "edge", *budget, tmp_path / "edge").err
     with schema.open("a") as file:
-        file.write("max = 9\n[columns.age]\nmin = 0\nmax = 120\n")
+        file.write("max = 9\n[columns.age]\nmin = 0\nmax = 120\n[columns.dorm]\ncategories = ['a', 'b']\n")
     assert "range-undeclared" not in sfumato("train", "mlp", *tables, "--unit", "node", *budget, tmp_path / "all").err
 
 
@@ -83,7 +83,7 @@ def test_a_label_column_of_ids_is_questioned(sfumato, tables, tmp_path):
     assert (refused.code, (tmp_path / "refused").exists()) == (2, False)
     assert "Expected classes that are known without the data" in refused.err
     (tmp_path / "schema.toml").write_text(f"classes = {list(range(len(rows)))}\n")
-    declared = {"edge": (), "node": ("--schema", tmp_path / "schema.toml")}
+    declared = {"edge": (), "node": ("--schema", tmp_path / "schema.toml", "--assume-public")}
     for unit, more in (("edge", ["untrained-class"]), ("node", ["hidden-classes", "range-undeclared"])):
         fit = ("train", "mlp", *asked, *declared[unit], "--unit", unit, "--out", tmp_path / unit)
         result = sfumato(*fit, "--json", "--no-controls")
@@ -191,3 +191,14 @@ def test_only_labeled_nodes_have_roles_where_labels_are_public(sfumato, tmp_path
         rows = list(csv.DictReader(file))
     assert {row["role"] for row in rows if not row["known_label"]} == {"none"}
     assert sum(row["role"] == "train" for row in rows) == 30
+
+
+@pytest.mark.parametrize("command", ["train", "tune"])
+def test_what_nobody_declared_stops_a_run_where_it_is_protected(sfumato, tables, tmp_path, command):
+    asked = (command, "mlp", *tables["first"], *WEAK[:-1], "--no-controls", "--out", tmp_path / "run")
+    stopped = sfumato(*asked)
+    assert (stopped.code, (tmp_path / "run").exists()) == (2, False)
+    assert "got no range of f0, f1, f2, f3; no classes of the label" in stopped.err
+    assert "sfumato data describe" in stopped.err
+    assert "--assume-public" in stopped.err
+    assert "200" not in stopped.err.rpartition("Error: ")[2], "no value of the data"

@@ -136,7 +136,7 @@ def test_what_is_protected_is_not_counted_by_other_commands(files, sfumato, tmp_
     tables = ("--nodes", files[0], "--edges", files[1], "--label", "year", "--drop", "note")
     fit = ("train", "mlp", *tables, "--no-controls", "--delta", "1e-3", "--epsilon", "8")
     edge = sfumato(*fit, "--unit", "edge", "--out", tmp_path / "edge")
-    node = sfumato(*fit, "--unit", "node", "--max-degree", "4", "--out", tmp_path / "node")
+    node = sfumato(*fit, "--unit", "node", "--max-degree", "4", "--assume-public", "--out", tmp_path / "node")
     store = sfumato("data", "import", *tables, "--out", tmp_path / "store")
     assert (edge.code, node.code, store.code) == (0, 0, 0), (edge.err, node.err, store.err)
     assert [line for line in LINES if line in edge.err] == LINES

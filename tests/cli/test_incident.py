@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 BUDGET = ("--epsilon", "8", "--delta", "1e-5", "--threads", "1")
-INCIDENT = ("--unit", "node", "--arcs", "incident")
+INCIDENT = ("--unit", "node", "--arcs", "incident", "--assume-public")
 
 
 def test_a_promise_end_to_end(sfumato, tables, tmp_path):
@@ -30,7 +30,17 @@ def test_a_promise_end_to_end(sfumato, tables, tmp_path):
 
 def test_public_degrees_are_listed(sfumato, tables, tmp_path):
     out = tmp_path / "run"
-    asked = (*tables["first"], "--unit", "node-incident", "--public-degrees", *BUDGET, "--out", out, "--no-controls")
+    asked = (
+        *tables["first"],
+        "--unit",
+        "node-incident",
+        "--public-degrees",
+        "--assume-public",
+        *BUDGET,
+        "--out",
+        out,
+        "--no-controls",
+    )
     told = sfumato("train", "promised-messages", *asked)
     assert told.code == 0
     assert "Assumed public, read from the data: " in (out / "guarantee.txt").read_text()

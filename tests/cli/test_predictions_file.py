@@ -7,7 +7,7 @@ import pytest
 
 CLASSES = ("2004", "2005", "2006")
 EDGE = ("--unit", "edge", "--epsilon", "4", "--delta", "1e-5")
-NODE = ("--unit", "node", "--epsilon", "8", "--delta", "1e-5")
+NODE = ("--unit", "node", "--epsilon", "8", "--delta", "1e-5", "--assume-public")
 
 
 @pytest.fixture

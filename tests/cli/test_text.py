@@ -7,8 +7,21 @@ import sys
 import numpy as np
 import pytest
 
-EDGE = ("--unit", "edge", "--epsilon", "4", "--delta", "1e-6", "--threads", "1", "--json")
-NODE = ("--unit", "node", "--max-degree", "5", "--epsilon", "8", "--delta", "1e-6", "--threads", "1", "--json")
+EDGE = ("--unit", "edge", "--epsilon", "4", "--delta", "1e-6", "--threads", "1", "--json", "--assume-public")
+NODE = (
+    "--unit",
+    "node",
+    "--max-degree",
+    "5",
+    "--epsilon",
+    "8",
+    "--delta",
+    "1e-6",
+    "--threads",
+    "1",
+    "--json",
+    "--assume-public",
+)
 WORDS = (("graph", "edge", "node"), ("noise", "budget", "ledger"))
 
 

@@ -183,7 +183,9 @@ COMBINATIONS = {
 def test_every_unit_works_or_says_why_not(method, unit, tables, sfumato, refused, tmp_path):
     budget = () if unit == "none" else BUDGET
     degree = ("--max-degree", "10") if unit == "node" else ()
-    arguments = ["train", method, *tables["first"], "--unit", unit, *budget, *degree, "--out", tmp_path / "run"]
+    assumed = ("--assume-public",) if unit in ("node", "record") else ()
+    asked = ["train", method, *tables["first"], "--unit", unit, *budget, *degree, *assumed]
+    arguments = [*asked, "--out", tmp_path / "run"]
     if not COMBINATIONS[method, unit]:
         refused("Use ", *arguments)
         return
@@ -217,7 +219,7 @@ def test_a_signed_run_verifies_with_its_key_alone(tables, sfumato, tmp_path):
         (tmp_path / f"{name}.pub").write_bytes(public)
     run = tmp_path / "run"
     arguments = ["train", "mlp", *tables["first"], "--unit", "record", *BUDGET, "--sign-key", tmp_path / "mine.pem"]
-    assert sfumato(*arguments, "--out", run, "--json").code == 0
+    assert sfumato(*arguments, "--assume-public", "--out", run, "--json").code == 0
     assert names(run / "release") == {*RELEASE, "signature.json"}
     unasked = sfumato("verify", run)
     assert unasked.code == 0
@@ -262,8 +264,8 @@ def test_neither_messages_nor_certificate_depend_on_private_data(tables, sfumato
     seen = []
     for name in ("first", "second"):
         out = tmp_path / name
-        arguments = ["train", "gap", *tables[name], "--unit", "node", "--max-degree", "10", *BUDGET, "--verbose"]
-        result = sfumato(*arguments, "--out", out)
+        arguments = ["train", "gap", *tables[name], "--unit", "node", "--max-degree", "10", *BUDGET]
+        result = sfumato(*arguments, "--assume-public", "--verbose", "--out", out)
         assert result.code == 0
         assert "The scores above read true labels, and must stay." in result.out
         public = [(out / "release" / file).read_bytes() for file in ("certificate.json", "ledger.jsonl")]

@@ -61,7 +61,7 @@ def test_nothing_tells_the_number_of_trials(sfumato, tables, settings, tmp_path,
     run_trial = tuned._run
     monkeypatch.setattr(tuned, "_run", lambda *args: seen.append(1) or run_trial(*args))
     results = {}
-    more = ["--unit", "node", "--max-degree", "9"] if unit == "node" else []
+    more = ["--unit", "node", "--max-degree", "9", "--assume-public"] if unit == "node" else []
     more.append("--no-controls")
     for count in (1, 6):
         seen.clear()

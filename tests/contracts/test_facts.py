@@ -244,7 +244,7 @@ def test_roles_of_a_table_count_as_given():
 
 def test_masks_of_another_tool_count_as_given():
     pytest.importorskip("torch_geometric.data")
-    graph = sf.graph.from_pyg(sf.graph.to_pyg(GRAPH), directed=False)
+    graph = sf.graph.from_pyg(sf.graph.to_pyg(GRAPH), directed=False, classes=GRAPH.classes)
     assert "roles" in graph.public_facts(sf.NodeLevel(5)).assumed
 
 

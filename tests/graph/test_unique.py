@@ -92,7 +92,7 @@ def test_classes_of_few_nodes_are_refused_where_they_are_protected(label):
     declared = {"classes": sorted({str(label(v)) for v in range(COUNT)} - {"NA"})}
     for schema, listed in ((declared, False), (declared | {"classes_from_data": True}, True)):
         facts = from_frames(*tables(FREE["numbers"], lambda v: str(label(v))), label="year", schema=schema)
-        assert ("classes" in facts.public_facts(sf.NodeLevel(3)).assumed) == listed
+        assert ("classes" in facts.public_facts(sf.NodeLevel(3), assume_public=True).assumed) == listed
 
 
 RING = np.arange(COUNT), (np.arange(COUNT) + 1) % COUNT
@@ -118,7 +118,7 @@ def test_class_numbers_of_few_nodes_follow_the_same_rule(source, label):
     assert graph.public_facts(sf.EdgeLevel(directed=False)).assumed == ()
     declared = ARRAYS[source](y, classes=tuple(map(str, range(COUNT))))
     assert declared.public_facts(sf.NodeLevel(3)).num_classes == COUNT
-    assert "classes" in ARRAYS[source](np.arange(COUNT) % 2).public_facts(sf.NodeLevel(3)).assumed
+    assert "classes" in ARRAYS[source](np.arange(COUNT) % 2).public_facts(sf.NodeLevel(3), assume_public=True).assumed
 
 
 def test_labels_of_the_estimator_follow_the_same_rule():
@@ -134,27 +134,28 @@ def test_numbers_are_classes_however_many():
     count = range(10 * 12)
     nodes = pa.table({"id": count, "year": [label(v) for v in count]})
     graph = from_frames(nodes, pa.table({"from": [1], "to": [2]}), label="year")
-    assert graph.public_facts(sf.NodeLevel(3)).assumed == ("classes",)
+    assert graph.public_facts(sf.NodeLevel(3), assume_public=True).assumed == ("classes",)
 
 
 def test_read_off_on_purpose():
     named = tables(RARE["few words"])
     how = {"categories": [f"w{v}" for v in range(9)], "from_data": True}
     graph = from_frames(*named, label="year", schema={"columns": {"what": how}})
-    assert "categories of column what" in graph.public_facts(sf.NodeLevel(3)).assumed
+    assert "categories of column what" in graph.public_facts(sf.NodeLevel(3), assume_public=True).assumed
 
 
 @pytest.mark.parametrize("name", FREE)
 def test_groups_are_no_names(name):
     graph = from_frames(*tables(FREE[name]), label="year")
-    assert "num_features" in graph.public_facts(sf.NodeLevel(3)).assumed
+    assert "num_features" in graph.public_facts(sf.NodeLevel(3), assume_public=True).assumed
 
 
 def test_declared_categories_and_columns_left_out_are_fine():
     named = tables(MARKED["names"])
-    declared = {"columns": {"what": {"categories": [f"Ann {v}" for v in range(COUNT)]}}}
+    declared = {"classes": ["a", "b"], "columns": {"what": {"categories": [f"Ann {v}" for v in range(COUNT)]}}}
     assert from_frames(*named, label="year", schema=declared).public_facts(sf.NodeLevel(3)).num_features == COUNT
-    assert from_frames(*named, label="year", drop=["what"]).public_facts(sf.NodeLevel(3)).num_features == 0
+    alone = from_frames(*named, label="year", drop=["what"], schema={"classes": ["a", "b"]})
+    assert alone.public_facts(sf.NodeLevel(3)).num_features == 0
 
 
 def test_labels_follow_the_same_rule():

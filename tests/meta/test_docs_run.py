@@ -133,8 +133,8 @@ def run_page(tmp_path, monkeypatch, capsys):
 
 
 def write_tables(folder):
-    """The tables that pages speak of: 80 people with dorm, age and year, each with six friends; as many others without year;
-    three who come on Monday and three on Tuesday; papers with texts; votes of 250 teachers.
+    """The tables that pages speak of: 80 people with dorm, age and year, each with six friends, and their schema; as many
+    others without year; three who come on Monday and three on Tuesday; papers with texts; votes of 250 teachers.
     """
     generator = np.random.default_rng(0)
     for start, p, year in (("", "p", True), ("other-", "q", False)):
@@ -148,6 +148,8 @@ def write_tables(folder):
         if not start:
             paid = [f"{edge},{5 + 30 * at % 200}" for at, edge in enumerate(edges[1:])]
             (folder / "payments.csv").write_text("\n".join(["from,to,amount", *paid]) + "\n")
+    columns = '[columns.dorm]\ncategories = ["north", "south"]\n[columns.age]\nmin = 0\nmax = 120\n'
+    (folder / "schema.toml").write_text(f'label = "year"\nclasses = ["2004", "2005", "2006"]\n{columns}')
     for day, other in (("monday", "p"), ("tuesday", "monday")):
         rows = [f"{day}{i},south,20,2005" for i in range(3)]
         (folder / f"{day}.csv").write_text("\n".join(["person,dorm,age,year", *rows]) + "\n")

@@ -93,7 +93,8 @@ def shadow_model(fitted: Fitted, graph: Graph, seed: int) -> Fitted:
     plan = fitted.plan
     if plan.method.origin is not None:
         raise fail("fitted", plan.method.name, "to have learned from its graph", "Attack the run that was trained.")
-    shadow: Fitted = plan.method.calibrate(plan.budget, plan.unit, graph.public_facts(plan.unit)).fit(graph, seed=seed)
+    facts = graph.public_facts(plan.unit, assume_public=True)
+    shadow: Fitted = plan.method.calibrate(plan.budget, plan.unit, facts).fit(graph, seed=seed)
     return shadow
 
 
@@ -134,7 +135,7 @@ def without_target(graph: Graph, seed: int) -> Scores:
     roles = np.full(graph.num_nodes, NONE, np.uint8)
     roles[taken] = draw.permutation(np.asarray(graph.roles)[taken])
     own, unit = graph.with_roles(roles), NoPrivacy()
-    network = method_named("mlp").calibrate(None, unit, own.public_facts(unit)).fit(own, seed=seed)
+    network = method_named("mlp").calibrate(None, unit, own.public_facts(unit, assume_public=True)).fit(own, seed=seed)
     return Candidates.of(graph).scores(confidence(network.predict_proba(own), labels(graph)))
 
 

@@ -154,7 +154,7 @@ class _Audited:
 
     def planned(self, graph: Graph) -> Plan:
         """The plan for a graph, from its public facts."""
-        plan: Plan = self.method.calibrate(self.budget, self.unit, graph.public_facts(self.unit))
+        plan: Plan = self.method.calibrate(self.budget, self.unit, graph.public_facts(self.unit, assume_public=True))
         return plan
 
     def small(self, num_nodes: int = _FEW) -> Graph:

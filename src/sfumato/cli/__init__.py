@@ -21,6 +21,7 @@ from sfumato.cli import (
     attack,
     audit,
     budget,
+    check,
     collect,
     data,
     experiment,
@@ -54,6 +55,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command("train", cls=GroupedCommand)(train.train)
+app.command("check", cls=GroupedCommand)(check.command(train.train))
 app.command("tune", cls=GroupedCommand)(tune.tune)
 app.command("predict")(predict.predict)
 app.command("evaluate")(run.evaluate)

@@ -65,6 +65,12 @@ MAX_WEIGHT = typer.Option(
     help="With --edge-weight: the weight that counts in full, such as 100. Larger ones are clipped to it. It is public: choose "
     "it without looking at the data.",
 )
+ASSUME_PUBLIC = typer.Option(
+    False,
+    "--assume-public",
+    help="Where features or labels are protected, go on although no schema declares all ranges, categories and classes: what is "
+    "read off the data may be known, and the certificate lists it. Numbers without a range are then used as they are.",
+)
 MIN_CLASS = typer.Option(
     None,
     "--min-class-size",
@@ -73,7 +79,6 @@ MIN_CLASS = typer.Option(
 
 DROP = typer.Option(None, "--drop", help="A column of the node or the edge table that is left out. May be repeated.")
 
-_MOST_NAMED = 5
 TEXT = typer.Option(
     None,
     "--text",
@@ -103,29 +108,23 @@ def one_or_more(labels: list[str] | None) -> str | list[str] | None:
     return found[0] if len(found) == 1 else found or None
 
 
-def undeclared(graph: Graph, source: Source, unit: Unit) -> tuple[Caveat, ...]:
+def unscaled(graph: Graph, unit: Unit) -> tuple[Caveat, ...]:
     """Name the columns of numbers without a declared range, where features are protected. Names are public, values are not read.
 
     Args:
-        graph: was read from ``source``.
-        source: tables or a store; the preparation of a named data set is public.
+        graph: what was read.
         unit: the unit of the plan.
     """
-    from sfumato.graph.text import of_texts
+    from sfumato.graph.declared import ranges_of, some, undeclared
     from sfumato.privacy.promises import Caveat
 
-    if source.named or not unit.private or unit.trust != "curator" or "features" in unit.public:
-        return ()
-    scaled = {name for name, low, high in graph.ranges if low is not None and high is not None}
-    found = [name for name in graph.feature_names if "=" not in name and name not in scaled]
-    found = [name for name in found if not of_texts(name, source.text)]
+    found = ranges_of(undeclared(graph, unit)) if unit.private else []
     if not found:
         return ()
-    more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
     text = (
-        f"No range is declared for {', '.join(found[:_MOST_NAMED])}{more}. These numbers are used as they are, since protected "
-        "features give no scale: large ones drown other columns. Declare min and max in the schema, if they are known without "
-        f"this data: [columns.{found[0]}] min = 0, max = 100. Numbers are then cut to this range and scaled to 0 to 1."
+        f"No range is declared for {some(found)}. These numbers are used as they are, since protected features give no scale: "
+        "large ones drown other columns. Declare min and max in the schema, if they are known without this data: "
+        f"[columns.{found[0]}] min = 0, max = 100. Numbers are then cut to this range and scaled to 0 to 1."
     )
     return (Caveat("range-undeclared", text),)
 

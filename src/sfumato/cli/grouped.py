@@ -14,6 +14,7 @@ _GROUPS = {
         *(
             "data_dir",
             "schema",
+            "assume_public",
             "directed",
             "drop",
             "edge_weight",

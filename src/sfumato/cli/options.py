@@ -173,8 +173,8 @@ class Options:
 
     * the method and its settings: ``method``, ``task``, ``hops``, ``preset``, ``mechanism``;
     * for images ``network``, ``steps`` and ``augment``, and their cells, ``subclasses``, ``partition`` and ``public_rows``;
-    * what is protected and how much it may cost: ``unit``, ``arcs``, ``max_degree``, ``public_degrees``, ``epsilon``, ``delta``,
-      or for local methods ``epsilon_x`` and ``epsilon_y``;
+    * what is protected and how much it may cost: ``unit``, ``arcs``, ``max_degree``, ``public_degrees``, ``assume_public``,
+      ``epsilon``, ``delta``, or for local methods ``epsilon_x`` and ``epsilon_y``;
     * the graph: ``dataset``, ``data_dir`` and ``min_class_size``, or the store ``graph``, or ``nodes``, ``edges``, ``label``,
       ``schema``, ``directed``, ``drop``, ``edge_weight`` and ``max_weight``; its texts, ``text`` and ``text_features``; its
       ``image_size``; and its ``split``;
@@ -207,6 +207,7 @@ class Options:
     arcs: str | None = None
     max_degree: int | None = None
     public_degrees: bool = False
+    assume_public: bool = False
     epsilon_x: float | None = None
     epsilon_y: float | None = None
     preset: str | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -135,23 +135,34 @@ def with_arcs(values: dict[str, Any]) -> dict[str, Any]:
     return {**values, "unit": words[arcs]}
 
 
-def check(options: Options) -> None:
-    """Refuse options that contradict each other, whatever the task.
+def checks(options: Options) -> Iterator[Callable[[], Any]]:
+    """Yield what refuses options that contradict each other, whatever the task; each call raises :class:`InputError` or does not.
 
-    Raises:
-        InputError: an option is missing or out of range, or two contradict each other.
+    The first two say whether method and unit exist: without them the others mean nothing.
     """
-    check_choice(tuple(WORDS), method=options.method)
-    check_choice(("cpu",), "Other devices are not supported yet.", device=options.device)
-    check_int(low=1, seeds=options.seeds)
+    yield partial(check_choice, tuple(WORDS), method=options.method)
+    yield partial(unit_named, options.unit, Declared(directed=False))
+    yield partial(check_choice, ("cpu",), "Other devices are not supported yet.", device=options.device)
+    yield partial(check_int, low=1, seeds=options.seeds)
     if options.threads is not None:
-        check_int(low=1, threads=options.threads)
+        yield partial(check_int, low=1, threads=options.threads)
+    yield partial(_check_hops, options)
+    yield partial(local.check if options.method in local.WORDS else local.refuse, options)
+    yield partial(images.check, options)
+    yield partial(_budget, options)
+    yield partial(_check_degrees, options)
+    yield partial(_ledger, options)
+    yield partial(_check_scores, options)
+    yield partial(_check_private, options)
+    yield options.source
+
+
+def _check_hops(options: Options) -> None:
     if options.hops is not None and options.method not in HOPS:
         raise InputError(f"Expected --hops with one of {', '.join(HOPS)}, got method {options.method!r}. Drop it.")
-    (local.check if options.method in local.WORDS else local.refuse)(options)
-    images.check(options)
-    _budget(options)
-    unit_named(options.unit, Declared(directed=False))
+
+
+def _check_degrees(options: Options) -> None:
     unit = class_for(options.unit)
     if options.max_degree is not None and options.unit not in (*unit.takes_max_degree, *unit.takes_promise):
         raise InputError(f"Expected --max-degree with --unit node only, got unit {options.unit!r}. Drop it.")
@@ -160,20 +171,25 @@ def check(options: Options) -> None:
             f"Expected --public-degrees with --unit node --arcs incident only, got unit {options.unit!r}. Drop it, or protect "
             "every arc of a node."
         )
-    _ledger(options)
+
+
+def _check_scores(options: Options) -> None:
     if options.by is not None and (options.task == "link" or WORDS[options.method] in PAIR_METHODS):
         raise InputError(
             "Expected --by for a run that learns the classes of nodes, got one that scores links. Drop it."
         )
     if options.save_floor is not None:
         _check_floor(options, options.save_floor)
+
+
+def _check_private(options: Options) -> None:
+    unit = class_for(options.unit)
     if options.resumable and not unit.private:
         raise InputError("Expected --resumable with a privacy unit, got none: there is no noise to repeat. Drop it.")
     if options.deployment is not None and not unit.private:
         raise InputError(
             "Expected --deployment with a privacy unit, got none: nothing of such a run may be published. Drop it."
         )
-    options.source()
 
 
 def parse(options: Options) -> Job:
@@ -182,7 +198,8 @@ def parse(options: Options) -> Job:
     Raises:
         InputError: an option is missing or out of range, or two contradict each other.
     """
-    check(options)
+    for check in checks(options):
+        check()
     from sfumato.evaluation.request import Request
 
     method = method_for(options.method, asdict(options), options.dataset or "")
@@ -196,6 +213,7 @@ def parse(options: Options) -> Job:
         tuple(range(options.seeds)),
         beside if options.controls is None else options.controls,
         public_degrees=options.public_degrees,
+        assume_public=options.assume_public,
         subclasses=options.subclasses,
         partition=options.partition,
     )
@@ -238,13 +256,16 @@ def _budget(options: Options) -> Budget | None:
                 "Expected no --epsilon or --delta with --unit none. Choose a unit such as edge to spend them."
             )
         return None
+    lacking = []
     if options.epsilon is None:
-        raise InputError(f"Expected --epsilon with --unit {options.unit}, got none. 1 is a common choice.")
+        lacking.append(f"Expected --epsilon with --unit {options.unit}, got none. 1 is a common choice.")
     if options.delta is None:
-        raise InputError(
+        lacking.append(
             f"Expected --delta with --unit {options.unit}, got none. Choose a public number well below 1 / (number of "
             "records), such as 1e-7."
         )
+    if options.epsilon is None or options.delta is None:
+        raise InputError(" ".join(lacking))
     return Budget(options.epsilon, options.delta)
 
 

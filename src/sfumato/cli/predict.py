@@ -302,7 +302,7 @@ def _infer(
     if not private and (epsilon is not None or delta is not None):
         raise InputError("Expected no --epsilon or --delta for a run without privacy. Drop them.")
     asked = Budget(epsilon, delta) if epsilon is not None and delta is not None else None
-    plan = fitted.calibrate_inference(asked, fitted.plan.unit, graph.public_facts(fitted.plan.unit))
+    plan = fitted.calibrate_inference(asked, fitted.plan.unit, graph.public_facts(fitted.plan.unit, assume_public=True))
     tell(plan.caveats)
     if other is None and not quiet:
         typer.echo(SAME_IDS, err=True)

@@ -15,7 +15,7 @@ from sfumato._files import write_json
 from sfumato._optional import LIGHT, check_installed
 from sfumato._threads import set_threads
 from sfumato.catalog import FACES, PAIR_METHODS, WORDS
-from sfumato.cli import collected, data, describe, floor, images, links, local, options
+from sfumato.cli import check, collected, data, describe, floor, images, links, local, options
 from sfumato.cli.engine import running
 from sfumato.cli.methods import METHOD
 from sfumato.cli.options import HOPS, Options, take_up
@@ -23,7 +23,6 @@ from sfumato.cli.output import stage_bars, tell
 from sfumato.cli.parse import Job, given, parse, with_arcs
 from sfumato.cli.scores import note_left_out, note_uncharged, show, write_words
 from sfumato.cli.stopped import PRIVATE, leaving
-from sfumato.errors import MissingDependencyError
 
 if TYPE_CHECKING:
     from sfumato.evaluation.links import LinkEvaluation
@@ -36,6 +35,7 @@ _NO_BOUND = (
     "no edge is read, since nothing public bounds how many a node has. Promise a bound (--max-degree), or declare degrees public "
     "(--public-degrees, or degree_column in a schema), if that is true."
 )
+_NO_OPTIONS = ("collection", "resume", "dry_run", "as_json", "verbose")
 _HOPS = "; ".join(f"{word} {FACES[WORDS[word]].defaults['hops']}" for word in HOPS)
 
 
@@ -64,6 +64,7 @@ def train(
     arcs: str | None = options.ARCS,
     max_degree: int | None = options.MAX_DEGREE,
     public_degrees: bool = options.PUBLIC_DEGREES,
+    assume_public: bool = data.ASSUME_PUBLIC,
     epsilon_x: float | None = options.EPSILON_X,
     epsilon_y: float | None = options.EPSILON_Y,
     preset: str | None = options.PRESET,
@@ -108,6 +109,12 @@ def train(
     public_ids: bool = options.PUBLIC_IDS,
     deployment: Path | None = options.DEPLOYMENT,
     out: Path | None = options.OUT,
+    dry_run: bool = typer.Option(
+        False,
+        "--dry-run",
+        help="Read everything, list all problems, the plan, its cost and what to expect, and stop: `sfumato check` does the "
+        "same. Nothing is spent or written.",
+    ),
     as_json: bool = options.JSON,
     verbose: bool = typer.Option(
         False, "--verbose", help="Print the plan and how neighborhoods are summed, before training."
@@ -119,6 +126,9 @@ def train(
     """
     values = {name: value for name, value in locals().items() if name not in ("context", "engine", "ray_address")}
     values["label"] = data.one_or_more(label)
+    if dry_run:
+        check.dry_run(values)
+        return
     if collection is not None:
         collected.train_collected(context, values, as_json=as_json, verbose=verbose)
         return
@@ -127,7 +137,7 @@ def train(
     if resume is not None:
         chosen, state = take_up(resume, context, values)
     else:
-        chosen = given({k: v for k, v in values.items() if k not in ("collection", "resume", "as_json", "verbose")})
+        chosen = given({k: v for k, v in values.items() if k not in _NO_OPTIONS})
     _train(chosen, state, as_json, verbose, running(engine, ray_address))
 
 
@@ -138,7 +148,7 @@ def _train(
     check_installed(*LIGHT)
     job = parse(options)
     if job.request.controls:
-        _check_controls()
+        check.check_controls()
     from sfumato.evaluation.links import LinkEvaluation
     from sfumato.record.release_folder import read_sign_key
 
@@ -156,14 +166,6 @@ def _train(
         links.show(result, evaluation, job.out)
     else:
         show(result, evaluation, job.out)
-
-
-def _check_controls() -> None:
-    try:
-        check_installed("torch")
-    except MissingDependencyError as error:
-        error.add_note("Or leave out the controls: --no-controls.")
-        raise
 
 
 def _run(
@@ -190,7 +192,7 @@ def _run(
         if protects_every_arc(plan.unit) and not can_promise(plan.unit, plan.public):
             print(f"{job.word}: {_NO_BOUND}", file=sys.stderr)
     describe.tell_columns(told if not quiet else [], prepared.graph, plan.unit.public)
-    tell((*plan.caveats, *data.undeclared(prepared.graph, request.source, plan.unit)))
+    tell((*plan.caveats, *data.unscaled(prepared.graph, plan.unit)))
     if verbose:
         print(plan, f"Neighborhoods are summed in {language()}.", sep="\n", file=sys.stderr)
     note_uncharged(job)

@@ -71,6 +71,7 @@ def tune(
     epsilon: float | None = options.EPSILON,
     delta: float | None = options.DELTA,
     max_degree: int | None = options.MAX_DEGREE,
+    assume_public: bool = data.ASSUME_PUBLIC,
     split: str | None = options.SPLIT,
     controls: bool | None = options.CONTROLS,
     ledger: Path | None = options.LEDGER,
@@ -154,7 +155,7 @@ def _planned(job: Job, tuned: Tuned) -> tuple[Prepared, dict[str, Any]]:
     set_threads(threads)  # also those of what the method has loaded
     plan = prepared.plan
     describe.tell_columns(told, prepared.graph, plan.unit.public)
-    tell((*plan.caveats, *data.undeclared(prepared.graph, job.request.source, plan.unit)))
+    tell((*plan.caveats, *data.unscaled(prepared.graph, plan.unit)))
     cost = _cost(tuned, plan)
     print(_words(tuned, plan, cost), file=sys.stderr)
     return prepared, cost

@@ -26,7 +26,7 @@ from sfumato.evaluation.scores import (
     without_information,
 )
 from sfumato.evaluation.verdict import verdict
-from sfumato.graph.declared import with_public_degrees
+from sfumato.graph.declared import check_declared, with_public_degrees
 from sfumato.graph.targets import CLASS
 from sfumato.privacy.units import Declared, Unit, class_for, unit_named
 
@@ -64,6 +64,7 @@ class Request:
             :class:`~sfumato.privacy.units.SubclassLevel`, or ``kmeans`` (clusters of the private images, declared); None takes
             the unit's own.
         measure: whether accuracies after every step of training are kept (:meth:`~sfumato.method.plan.Plan.fit`).
+        assume_public: whether what nobody declared is taken for public where it is protected.
     """
 
     source: Source
@@ -77,6 +78,7 @@ class Request:
     public_degrees: bool = False
     subclasses: int | None = None
     partition: str | None = None
+    assume_public: bool = False
 
     def unit_on(self, graph: Graph) -> Unit:
         """Return the privacy unit on this graph."""
@@ -269,7 +271,7 @@ class Prepared:
         for name, title, method, unit, budget in controls(own.first.plan):
             label = name.replace("_", " ")
             try:
-                control: Plan = method.calibrate(budget, unit, self.first.public_facts(unit))
+                control: Plan = method.calibrate(budget, unit, self.first.public_facts(unit, assume_public=True))
             except (UnsupportedUnitError, UnsupportedTargetError):
                 continue
             except InputError as error:
@@ -317,7 +319,8 @@ def prepare(
     request = replace(request, source=replace(request.source, labeled="labels" in unit.public))
     first = request.source.with_roles(graph, request.seeds[0])
     try:
-        plan: Plan = request.method.calibrate(request.budget, unit, first.public_facts(unit))
+        facts = first.public_facts(unit, assume_public=True)
+        plan: Plan = request.method.calibrate(request.budget, unit, facts)
     except UnsupportedUnitError as error:
         words = words_under(unit.name)
         if request.method.name in (WORDS[word] for word in words):
@@ -330,12 +333,14 @@ def prepare(
         plan.check(split)
         if request.method.card.reads_labels:
             check_scorable(split)
+    if not request.assume_public:
+        check_declared(first, plan.unit, request.source.tables)
     return Prepared(request, graph, plan, seconds)
 
 
 def on_graph(plan: Plan, graph: Graph) -> Plan:
     """Return the plan for a ``graph`` with the roles, or without the links, that another seed draws: its counts, where public."""
-    found, stated = graph.public_facts(plan.unit), ("num_arcs", "untrained_classes")
+    found, stated = graph.public_facts(plan.unit, assume_public=True), ("num_arcs", "untrained_classes")
     counts: dict[str, Any] = {name: getattr(found, name) for name in stated if getattr(plan.public, name) is not None}
     return replace(plan, public=replace(plan.public, **counts)) if counts else plan
 

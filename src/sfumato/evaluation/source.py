@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,6 +77,11 @@ class Source:
     def place(self) -> str:
         """The name of the data set, or the path of the store or of the node table."""
         return self.dataset or self.graph or str(self.nodes)
+
+    @property
+    def tables(self) -> str:
+        """The two tables, as a command line names them."""
+        return shlex.join([self.nodes, self.edges]) if self.nodes and self.edges else "NODES EDGES"
 
     def check(self, *, labeled: bool = True) -> Source:
         """Refuse a source that names several kinds, none, or half of one.

@@ -115,7 +115,7 @@ def read_facts(nodes: Any, how: Reading, place: str, number: Numbers) -> Nodes:
     check_num_features(layout.names, schema)
     for name, declared, categories in layout.parts:
         check_words(name, () if declared else categories or (), names, how, schema, place)
-    assumed = list(layout.assumed)
+    assumed, undeclared = list(layout.assumed), list(layout.undeclared)
     if not schema.fixes(columns):
         assumed.insert(0, "num_features")
     fields: dict[str, Any] = {"classes": schema.classes or (), "outside": {}}
@@ -127,6 +127,7 @@ def read_facts(nodes: Any, how: Reading, place: str, number: Numbers) -> Nodes:
         fields = {"y": classes.y, "classes": classes.classes, "outside": classes.outside}
         check_words(labels[0], () if schema.classes else classes.classes, names, how, schema, place)
         assumed += classes.assumed
+        undeclared += classes.undeclared
     fields |= {
         "node_ids": id_array,
         "feature_names": layout.names,
@@ -137,6 +138,7 @@ def read_facts(nodes: Any, how: Reading, place: str, number: Numbers) -> Nodes:
         "mean_degree": schema.mean_degree,
         "degree_bounds": None if bound is None else encode.encode_bounds(bound, nodes.column(bound), id_array),
         "assumed_public": tuple(assumed),
+        "undeclared": tuple(undeclared),
     }
     return Nodes(ids, layout, fields)
 

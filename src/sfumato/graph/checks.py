@@ -61,13 +61,16 @@ def check_promises(num_nodes: int, max_degree: int | None, mean_degree: float | 
         check_real(remedy, low=0, high=max_degree or num_nodes, mean_degree=mean_degree)
 
 
-def check_names(classes: Any, feature_names: Any, assumed_public: Any) -> dict[str, tuple[str, ...]]:
+def check_names(
+    classes: Any, feature_names: Any, assumed_public: Any, undeclared: Any = ()
+) -> dict[str, tuple[str, ...]]:
     """Return names of classes, of features and of facts as text, by the fields of a graph.
 
     Args:
         classes: names of the classes, each once.
         feature_names: names of the columns of features, each once.
         assumed_public: facts that are assumed public; a fact counts once.
+        undeclared: facts that nobody declared, in the same way.
 
     Raises:
         InputError: one is no list of names, or a class or feature has the name of another.
@@ -75,7 +78,8 @@ def check_names(classes: Any, feature_names: Any, assumed_public: Any) -> dict[s
     >>> check_names([2004, 2005], ["age"], [])["classes"]
     ('2004', '2005')
     """
-    given = {"classes": classes, "feature_names": feature_names, "assumed_public": assumed_public}
+    facts = {"assumed_public": assumed_public, "undeclared": undeclared}
+    given = {"classes": classes, "feature_names": feature_names, **facts}
     for field, names in given.items():
         if isinstance(names, str) or not isinstance(names, Iterable):
             raise fail(field, type(names).__name__, "to be a list of names")
@@ -86,7 +90,7 @@ def check_names(classes: Any, feature_names: Any, assumed_public: Any) -> dict[s
             raise InputError(
                 f"Expected {field} to be distinct names, got {twice!r} twice. Rename one of them, or leave it out."
             )
-    return found | {"assumed_public": tuple(dict.fromkeys(found["assumed_public"]))}
+    return found | {field: tuple(dict.fromkeys(found[field])) for field in facts}
 
 
 def check_features(x: Any, num_nodes: int) -> np.ndarray | sp.csr_matrix | PackedRows | None:

@@ -35,6 +35,7 @@ from sfumato.graph.cells import (
     words,
 )
 from sfumato.graph.checks import ROLES
+from sfumato.graph.declared import CLASSES
 from sfumato.graph.schema import Schema, contradiction
 from sfumato.graph.targets import MULTILABEL, Targets
 from sfumato.graph.unique import facts_of_classes
@@ -52,13 +53,15 @@ class Labels:
 
     ``outside`` counts values beyond the schema, as in :class:`Features`.
 
-    ``y`` holds the class numbers, ``classes`` their names, and ``assumed`` names what was read off the data.
+    ``y`` holds the class numbers, ``classes`` their names, and ``assumed`` names what was read off the data, ``undeclared`` what
+    of it nobody declared or marked.
     """
 
     y: np.ndarray
     classes: tuple[str, ...]
     outside: dict[str, int]
     assumed: tuple[str, ...] = ()
+    undeclared: tuple[str, ...] = ()
 
 
 def encode_ids(column: pa.ChunkedArray, where: str, *, floats: bool = False) -> pa.Array:
@@ -157,7 +160,8 @@ def encode_labels(name: str, column: pa.ChunkedArray, schema: Schema, ids: np.nd
     assumed: tuple[str, ...] = ("classes",) if schema.assumes_classes else ()
     if schema.classes is None:
         assumed = facts_of_classes(classes, np.bincount(codes[codes >= 0]).tolist())
-    return Labels(codes, classes, counted({name: unlisted(values, codes)}), assumed)
+    undeclared = () if schema.classes else (CLASSES,)
+    return Labels(codes, classes, counted({name: unlisted(values, codes)}), assumed, undeclared)
 
 
 def encode_targets(columns: Mapping[str, pa.ChunkedArray], schema: Schema, ids: np.ndarray) -> tuple[Targets, int]:

@@ -7,9 +7,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from sfumato._validate import fail
+from sfumato._validate import check_kind, fail
 from sfumato.errors import InputError
 from sfumato.graph.checks import check_promises
+from sfumato.graph.declared import check_declared
 from sfumato.graph.dropped import tell_outside
 from sfumato.graph.splits import DEFAULT_FRACTIONS, digest_of_roles, split_sizes
 from sfumato.graph.targets import RANGE
@@ -101,9 +102,12 @@ class PublicFacts:
         }
 
 
-def public_facts(graph: Any, unit: Any) -> PublicFacts:
-    """Return what calibration may know about ``graph`` under ``unit``; see :meth:`Graph.public_facts`."""
+def public_facts(graph: Any, unit: Any, *, assume_public: bool = False) -> PublicFacts:
+    """Return what calibration may know about ``graph`` under ``unit``; for ``assume_public`` see :meth:`Graph.public_facts`."""
     check_texts(graph, unit.public)
+    check_kind(bool, assume_public=assume_public)
+    if not assume_public:
+        check_declared(graph, unit)
     tell_outside(graph, unit.public)
     protected = [
         fact for fact in graph.assumed_public if ("labels" if fact in _OF_LABELS else "features") not in unit.public

@@ -29,6 +29,7 @@ from sfumato.graph.cells import (
 )
 from sfumato.graph.checks import MOST_FEATURE, first_beyond
 from sfumato.graph.dates import dates
+from sfumato.graph.declared import RANGE_OF
 from sfumato.graph.packed import PackedRows, Widths, code_type
 from sfumato.graph.schema import CATEGORIES, Column, Schema, contradiction
 from sfumato.graph.unique import RARE, TEXTS, WRITTEN, leave_out, standing, written_numbers
@@ -60,11 +61,12 @@ class Layout:
     """A layout says what each column of a table becomes: a number, or one column for each category.
 
     ``parts`` holds for each column its name, what declares it, and its categories, which are None for a number. ``assumed``
-    names what was read off the data.
+    names what was read off the data, ``undeclared`` what of it nobody marked so, and numbers without both ends of a range.
     """
 
     parts: tuple[tuple[str, Column | None, tuple[str, ...] | None], ...]
     assumed: tuple[str, ...]
+    undeclared: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -207,7 +209,7 @@ def lay_out(
     Raises:
         DataError: a column holds other values than numbers, text or booleans, or two columns give features of one name.
     """
-    parts, assumed = [], []
+    parts, assumed, undeclared = [], [], []
     for name, kind in types.items():
         check_kind(name, kind)
         declared = schema.columns.get(name)
@@ -215,10 +217,13 @@ def lay_out(
         if categories is None and not declared and not is_number(kind):
             categories, fact = _seen(name, kind, read, ids)
             assumed += [fact + name] if fact else []
+            undeclared += [CATEGORIES + name] if fact == CATEGORIES else []
         elif declared and declared.from_data:
             assumed.append(CATEGORIES + name)
+        if categories is None and (declared is None or None in (declared.min, declared.max)):
+            undeclared.append(RANGE_OF + name)
         parts.append((name, declared, categories))
-    layout = Layout(tuple(parts), tuple(assumed))
+    layout = Layout(tuple(parts), tuple(assumed), tuple(undeclared))
     _check_names(layout)
     return layout
 

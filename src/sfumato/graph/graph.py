@@ -36,6 +36,7 @@ from sfumato.graph.checks import (
     check_promises,
     check_roles,
 )
+from sfumato.graph.declared import CLASSES
 from sfumato.graph.facts import PublicFacts as PublicFacts
 from sfumato.graph.facts import Ranges, among, by_ids, public_facts
 from sfumato.graph.packed import Features, FeaturesHeld
@@ -47,22 +48,9 @@ from sfumato.graph.unique import facts_of_classes
 from sfumato.graph.weights import EdgeWeights, check_steps, with_weights
 
 _STORED = (
-    "directed",
-    "name",
-    "max_degree",
-    "mean_degree",
-    "merged",
-    "outside",
-    "classes",
-    "feature_names",
-    "assumed_public",
-    "num_features",
-    "image_shape",
-    "ranges",
-    "target",
-    "widths",
-    "max_weight",
-)
+    "directed", "name", "max_degree", "mean_degree", "merged", "outside", "classes", "feature_names", "assumed_public",
+    "undeclared", "num_features", "image_shape", "ranges", "target", "widths", "max_weight",
+)  # fmt: skip
 _DERIVED = ("num_features", "target", "widths", "max_weight")
 """What graph.json says of arrays."""
 
@@ -81,9 +69,10 @@ class Graph(ShownGraph, FeaturesHeld):
     promises, at most the number of nodes. ``degree_bounds`` bounds the out-arcs and the in-arcs of each single node, int64
     [num_nodes], and is public; None if nothing of the kind is. ``assumed_public`` names what was read from the data although a
     schema could have declared it; classes that are not given are numbered from the labels and listed there, and where fewer
-    than 10 nodes hold one of them, methods that protect labels refuse the graph. ``merged`` counts what construction merged or
-    removed; ``outside`` counts, by column, values beyond the schema, which were clipped or taken as missing. Both are private,
-    for evaluation only.
+    than 10 nodes hold one of them, methods that protect labels refuse the graph. ``undeclared`` names classes, categories and
+    ranges of a table that nobody declared or marked as read off the data: see :meth:`public_facts`. ``merged`` counts what
+    construction merged or removed; ``outside`` counts, by column, values beyond the schema, which were clipped or taken as
+    missing. Both are private, for evaluation only.
 
     Raises:
         DataError: a shape is wrong, an index is out of range, a value is not finite, an arc or id is repeated, a label is
@@ -129,6 +118,7 @@ class Graph(ShownGraph, FeaturesHeld):
     targets: Targets | None = None
     weights: EdgeWeights | None = None
     drawn: tuple[str, tuple[float, ...] | None] | None = None
+    undeclared: tuple[str, ...] = ()
     _checked: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
@@ -148,7 +138,7 @@ class Graph(ShownGraph, FeaturesHeld):
             self.weights.check(self.indptr, self.indices, directed=self.directed)
         if self.targets is not None:
             self._take_targets(self.targets)
-        self._set(**check_names(self.classes, self.feature_names, self.assumed_public))
+        self._set(**check_names(self.classes, self.feature_names, self.assumed_public, self.undeclared))
         self._set(y=check_labels(self.y, self.num_nodes, len(self.classes)))
         self._set(roles=check_roles(self.roles, self.num_nodes), cells=check_cells(self.cells, self.num_nodes))
         if self.y is not None and not self.classes:
@@ -156,6 +146,7 @@ class Graph(ShownGraph, FeaturesHeld):
             self._set(classes=tuple(map(str, range(len(counts)))))
             read = facts_of_classes(self.classes, counts.tolist())
             self._set(assumed_public=tuple(dict.fromkeys((*self.assumed_public, *read))))
+            self._set(undeclared=tuple(dict.fromkeys((*self.undeclared, CLASSES))))
         if self.feature_names and len(self.feature_names) != self.num_features:
             raise DataError(
                 f"Expected one feature name a column of x ({self.num_features}), got {len(self.feature_names)}. "
@@ -334,18 +325,22 @@ class Graph(ShownGraph, FeaturesHeld):
         roles = random_roles(among(self, labeled), tuple(fractions), seed)
         return self.with_roles(roles) if labeled else by_ids(self, roles, tuple(map(float, fractions)))
 
-    def public_facts(self, unit: Any) -> PublicFacts:
+    def public_facts(self, unit: Any, *, assume_public: bool = False) -> PublicFacts:
         """Return what calibration may know under a privacy unit.
 
-        A unit is anything with ``public``, a tuple of names, and ``split``. Degrees appear only as promised; 75 % of the nodes
-        train where roles are not set yet, or the share in ``unit.split``.
+        A unit is anything with ``public``, a tuple of names, ``split`` and ``needs_schema``. Degrees appear only as promised;
+        75 % of the nodes train where roles are not set yet, or the share in ``unit.split``. With ``assume_public``, what nobody
+        declared is taken for public where it is protected, and listed; without, it is refused there.
+
+        Raises:
+            InputError: classes, categories or ranges are protected under the unit, and are not declared.
 
         >>> from types import SimpleNamespace
         >>> graph = Graph.from_edges([0], [1], 40, directed=False, y=[0, 1] * 20)
-        >>> graph.public_facts(SimpleNamespace(public=("node_ids", "roles"), split=None)).assumed
+        >>> graph.public_facts(SimpleNamespace(public=("node_ids", "roles"), split=None), assume_public=True).assumed
         ('classes',)
         """
-        return public_facts(self, unit)
+        return public_facts(self, unit, assume_public=assume_public)
 
     def save(self, directory: str | Path) -> Path:
         """Write the graph as .npy files and graph.json into a new directory, whole or not at all."""
@@ -375,8 +370,8 @@ class Graph(ShownGraph, FeaturesHeld):
             DataError: a file is missing or damaged.
             SchemaError: a node has more arcs than graph.json promises.
         """
-        absent: dict[str, Any] = {"outside": {}, "image_shape": None, "ranges": ()}
-        absent |= dict.fromkeys(("target", "widths", "max_weight"))
+        absent: dict[str, Any] = {"outside": {}, "ranges": (), "undeclared": ()}
+        absent |= dict.fromkeys(("image_shape", "target", "widths", "max_weight"))
         arrays, facts = load_arrays(Path(directory), _STORED, absent, mmap)
         arrays["x"] = stored_features(arrays, len(arrays["indptr"]) - 1, facts["num_features"], facts["widths"])
         indptr, indices = check_arcs(arrays.pop("indptr"), arrays.pop("indices"))

@@ -97,12 +97,13 @@ class Newcomers(Graph):
         values |= {"max_degree": None, "mean_degree": None, "known": (*known,)}
         return cls(**values, reach_indptr=before[indptr], reach_indices=indices[indices < new])
 
-    def public_facts(self, unit: Any) -> PublicFacts:
+    def public_facts(self, unit: Any, *, assume_public: bool = True) -> PublicFacts:
         """Return what calibration may know of the newcomers; ``unit`` is the privacy unit.
 
-        Their arcs are not counted, and their roles, all the same, follow from no label.
+        Their arcs are not counted, and their roles, all the same, follow from no label. What nobody declared was taken for public
+        when the trained graph was fitted (``assume_public``): columns hold what they held there.
         """
-        facts = super().public_facts(unit)
+        facts = super().public_facts(unit, assume_public=assume_public)
         assumed = tuple(fact for fact in facts.assumed if fact != ROLES)
         return replace(facts, num_arcs=None, split=None, assumed=assumed)
 

@@ -59,10 +59,14 @@ def open_session(
         key = state.key
         read = {"graph": _graph_mac(graph, identity, key)}
         spending = Spending.of_state(entry, dataset_ledger, state, _terms(plan, seed, key), read)
-    cells = plan.method.cells_key(plan.unit, graph)
-    dataset = {"name": identity.name, "ids_digest": identity.ids_digest, **({"cells": cells} if cells else {})}
-    ledger = spending.begin(path, dataset)
+    ledger = spending.begin(path, charged_to(plan, graph))
     return Session(ledger, key, seed, state=state, spend=spending.spend, watch=watch)
+
+
+def charged_to(plan: Planned, graph: Graph) -> dict[str, Any]:
+    """Return what identifies the data set that a ``plan`` on a ``graph`` is charged to: its name, its ids and its cells."""
+    identity, cells = plan.method.data_set(graph), plan.method.cells_key(plan.unit, graph)
+    return {"name": identity.name, "ids_digest": identity.ids_digest, **({"cells": cells} if cells else {})}
 
 
 def _terms(plan: Planned, seed: int, key: Key) -> dict[str, Any]:

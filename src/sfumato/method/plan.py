@@ -217,7 +217,9 @@ class Plan(ShownPlan, Planned):
         Raises:
             DataError: the graph has no training nodes, too few labels, or other public facts than the plan.
         """
-        facts = graph.public_facts(self.unit)
+        facts = graph.public_facts(
+            self.unit, assume_public=True
+        )  # the plan says what it assumes, and is compared below
         checks.check_names(graph, self.public.assumed)
         learns, card = self.method.origin is None, self.method.card
         known = facts if card.reads_weights else replace(facts, max_weight=None)

@@ -53,6 +53,8 @@ class Unit(ABC):
         arc_words: the word of each choice of arcs, by the word of ``--arcs``; empty for units without such a choice.
         takes_cells: whether the number of cells and how they are found are parts of the unit.
         takes_promise: the words under which such a bound is no part of the unit, but may be promised of the data.
+        needs_schema: whether what is protected has to be declared, or said to be public: classes, categories and ranges. Devices
+            are told them before they report.
         split: shares of training, validation and test nodes if a graph has no roles; None for those of the graph.
 
     >>> from sfumato.privacy.units import EdgeLevel
@@ -71,6 +73,7 @@ class Unit(ABC):
     arc_words: ClassVar[Mapping[str, str]] = {}
     takes_promise: ClassVar[tuple[str, ...]] = ()
     takes_cells: ClassVar[bool] = False
+    needs_schema: ClassVar[bool] = True
     split: ClassVar[tuple[float, ...] | None] = None
 
     @property

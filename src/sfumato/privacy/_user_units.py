@@ -32,6 +32,7 @@ class LocalLevel(Unit):
     name: ClassVar[str] = "local"
     words: ClassVar[Mapping[str, str]] = {"local": "one user's features and label, from everyone, the server too"}
     trust: ClassVar[Trust] = "local"
+    needs_schema: ClassVar[bool] = False
     budget: ClassVar[tuple[str, ...]] = ("epsilon_x", "epsilon_y")
     relation: ClassVar[str] = "replace"
     split: ClassVar[tuple[float, ...] | None] = _SPLIT
@@ -72,6 +73,7 @@ class LinkLevel(Unit):
     name: ClassVar[str] = "link"
     words: ClassVar[Mapping[str, str]] = {"link": "one bit of one user's neighbor list, from everyone, the server too"}
     trust: ClassVar[Trust] = "link"
+    needs_schema: ClassVar[bool] = False
     budget: ClassVar[tuple[str, ...]] = ("epsilon",)
     relation: ClassVar[str] = "replace"
     public: ClassVar[tuple[str, ...]] = EDGE_PUBLIC

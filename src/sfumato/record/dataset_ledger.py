@@ -138,6 +138,21 @@ class DatasetLedger:
                 _append(self.path, {"kind": "header", "header": account.header})
             _append(self.path, {"kind": "run", "claim": asdict(claim)})
 
+    def look(self, claim: Claim, *, unit: Mapping[str, Any], dataset: Mapping[str, Any]) -> Account:
+        """Refuse what :meth:`reserve` would refuse of a new run now, and return the account as it stands. Nothing is written.
+
+        ``claim``, ``unit`` and ``dataset`` are those of :meth:`reserve`.
+
+        Raises:
+            BudgetExceededError: less is left; the message names the shortfall.
+            InputError: the ledger is another data set's, has another unit, or contradicts an option.
+            LedgerError: the file is damaged.
+        """
+        account = self._sound() if _begun(self.path) else self._opened(claim, unit, dataset)
+        self._agree(account.header, unit, dataset)
+        account.check(claim, self.path)
+        return account
+
     def spend(self, run: str, mark: str, what: str) -> None:
         """Record that noise is drawn under a run's claim, on disk before this returns. The same mark is accepted again.
 
