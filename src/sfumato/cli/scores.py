@@ -155,7 +155,7 @@ def price_line(result: dict[str, Any]) -> Text:
     name, kept = result["score"], result["graph_gain_recovered"]
     found = {"floor": result["floor"], "this run": result["test_scores"][name], "ceiling": result["ceiling"]}
     shares = (result.get("verdict") or {}).get("kept", {name: {"share": kept}})
-    if kept is not None and not shares[name]:
+    if kept is not None and name in shares and not shares[name]:
         name, kept = next(((one, share["share"]) for one, share in shares.items() if share), (name, None))
         scores = {**result["control_scores"], "run": result["test_scores"]}
         found = {end: scores[end.rpartition(" ")[2]][name] for end in found}
