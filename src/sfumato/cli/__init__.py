@@ -25,6 +25,7 @@ from sfumato.cli import (
     collect,
     data,
     experiment,
+    explain,
     export_onnx,
     export_registry,
     invert,
@@ -61,6 +62,7 @@ app.command("predict")(predict.predict)
 app.command("evaluate")(run.evaluate)
 app.command("verify")(run.verify)
 app.command("report")(report.report)
+app.command("explain")(explain.explain)
 app.command("cite")(report.cite)
 app.command("audit")(audit.audit)
 app.command("attack")(attack.attack)

@@ -9,7 +9,7 @@ from sfumato._optional import lazily
 if TYPE_CHECKING:
     from sfumato.report.cite import citations
     from sfumato.report.experiment import experiment_figures, experiment_markdown, experiment_page
-    from sfumato.report.public import public_page
+    from sfumato.report.public import explained, explained_page, public_page
     from sfumato.report.registry import registered
     from sfumato.report.reviewer import reviewer_page
     from sfumato.report.run import read_run, run_page
@@ -19,6 +19,8 @@ _HOME = {
     "experiment_figures": "experiment",
     "experiment_markdown": "experiment",
     "experiment_page": "experiment",
+    "explained": "public",
+    "explained_page": "public",
     "public_page": "public",
     "read_run": "run",
     "registered": "registry",
@@ -31,6 +33,8 @@ __all__ = [
     "experiment_figures",
     "experiment_markdown",
     "experiment_page",
+    "explained",
+    "explained_page",
     "public_page",
     "read_run",
     "registered",

@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sfumato.privacy.units import unit_from_dict
+from sfumato.privacy.units import unit_from_dict, unit_to_dict
 from sfumato.record.certificate import round_up
 from sfumato.report.everyday import LIMITS, OTHERS, READ, SEEN
 from sfumato.report.html import to_html
 from sfumato.report.page import Code, Facts, Items, Page, Part, Section, Table
 from sfumato.report.person import NOT_PROTECTED, Person, person_of
-from sfumato.report.scale import belief_after, factor, one_in, right_guesses, scale_figure
+from sfumato.report.scale import belief_after, factor, one_in, right_guesses, scale_figure, scale_rows
 
 if TYPE_CHECKING:
+    from sfumato.privacy.units import Unit
     from sfumato.report.run import Run
 
 _LEAD = (
@@ -36,6 +37,15 @@ _ABOUT = {
 }
 _WHY = {"epsilon_rationale": "Why this epsilon", "delta_rationale": "Why this delta"}
 _CLOSING = "This page holds nothing but what the certificate of the model says. It may be shown to anyone."
+_BEFORE = (
+    "This page explains, without mathematics, what somebody could learn of one person from a model that is made with these two "
+    "numbers, epsilon and delta. It reads no data: the numbers can be chosen before there is any."
+)
+_NO_MODEL = "This page is about two numbers and no model. It holds no data, and may be shown to anyone."
+_ADD_UP = (
+    "Other things that are published about the same data. Each of them reveals a little more, and the numbers add up."
+)
+_BAR = 24  # characters of a bar, from 50 to 100
 _UNSIGNED = (
     "The files carry no signature. So the check shows that they agree with each other, but not who made them: take them from "
     "a place that you trust."
@@ -64,6 +74,57 @@ def public_page(run: Run) -> str:
     return to_html(Page(f"{name}: what it can reveal about one person", _LEAD, sections, _CLOSING))
 
 
+def explained_page(claim: Mapping[str, float], unit: Unit, *, directed: bool = False) -> str:
+    """Return an HTML page about what an epsilon and a delta mean for one person, before there is any model or data.
+
+    Args:
+        claim: ``epsilon`` and ``delta``, which a model would have.
+        unit: what would be protected.
+        directed: whether the graph is declared directed.
+    """
+    values = asked(claim, unit, directed=directed)
+    person = person_of(values)
+    what = f"The protection is for {person.what}. The rest of this page calls it “your part”. No model is made yet."
+    sections = (
+        Section("protected", "What would be protected", (what,)),
+        _epsilon(values, person, "a model"),
+        _delta(claim["delta"]),
+        Section("uncovered", "What is not covered", (Items((*person.limits, OTHERS, _ADD_UP)),), kind="warning"),
+    )
+    return to_html(
+        Page(f"What epsilon {round_up(claim['epsilon'])} means for one person", _BEFORE, sections, _NO_MODEL)
+    )
+
+
+def explained(claim: Mapping[str, float], unit: Unit, *, directed: bool = False) -> list[str]:
+    """Return the same in lines of plain text, with the chart of guesses.
+
+    ``claim``, ``unit`` and ``directed`` are those of :func:`explained_page`.
+
+    >>> from sfumato.privacy.units import EdgeLevel
+    >>> [line.split() for line in explained({"epsilon": 1.0, "delta": 0.0}, EdgeLevel(directed=False)) if line.startswith(">")]
+    [['>', 'a', 'model,', 'epsilon', '1', '###########', '73.2']]
+    """
+    values = asked(claim, unit, directed=directed)
+    person = person_of(values)
+    lines = [f"Protected: {person.what}."]
+    for section in (_epsilon(values, person, "a model"), _delta(claim["delta"])):
+        lines += ["", section.title, *(part for part in section.parts if isinstance(part, str))]
+    lines += ["", "How often a guess can be right, of 100 (50: a coin); other epsilons at delta 0"]
+    for name, right, mine in scale_rows(claim, "a model"):
+        bar = "#" * round(_BAR * (float(right) - 50) / 50)
+        lines.append(f"{'>' if mine else ' '} {name:22}{bar:{_BAR}}{right:>6}")
+    return [*lines, "", "Not covered: " + " ".join((*person.limits, OTHERS, _ADD_UP))]
+
+
+def asked(claim: Mapping[str, float], unit: Unit, *, directed: bool) -> dict[str, Any]:
+    """Return what a certificate would say of a ``claim`` about a ``unit``, as far as pages for people read it.
+
+    ``directed`` says whether the graph is declared directed.
+    """
+    return {"claim": dict(claim), "unit": unit_to_dict(unit), "public_facts": {"directed": directed}}
+
+
 def _about(record: Mapping[str, str] | None) -> Section:
     if record is None:
         text = "The publisher left no words on who they are, what the model is for, and whom to ask. Ask where you found it."
@@ -88,7 +149,7 @@ def _protected(person: Person, public: str, *, noise: bool) -> Section:
     return Section("protected", "What is protected", texts)
 
 
-def _epsilon(values: Mapping[str, Any], person: Person) -> Section:
+def _epsilon(values: Mapping[str, Any], person: Person, name: str = "this model") -> Section:
     claim = values["claim"]
     epsilon, right = claim["epsilon"], right_guesses(**claim)
     texts: list[Part] = [
@@ -114,7 +175,7 @@ def _epsilon(values: Mapping[str, Any], person: Person) -> Section:
     texts += [
         "These are limits for the worst case. They hold for everybody in the data, and against every attack, also one that "
         "nobody has thought of yet. The picture shows the same limit for other values of epsilon.",
-        scale_figure(claim),
+        scale_figure(claim, name),
     ]
     if person.twice:
         twice = right_guesses(2 * epsilon, 0.0)  # delta is 0 under unit link
@@ -148,7 +209,7 @@ def _uncovered(values: Mapping[str, Any], person: Person) -> Section:
         *person.limits,
         OTHERS,
         *(LIMITS[text] for text in values["caveats"] if LIMITS.get(text, OTHERS) != OTHERS),
-        "Other things that are published about the same data. Each of them reveals a little more, and the numbers add up.",
+        _ADD_UP,
         "How the data was collected and stored, and who else can read it.",
         "How long the computer worked, and which error messages it showed.",
         *_read(values["assumed_public"]),

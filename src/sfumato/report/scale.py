@@ -6,7 +6,7 @@ An (epsilon, delta)-private release about two equally likely cases is a random f
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
@@ -78,21 +78,33 @@ def one_in(delta: float) -> str:
     return f"one in {_TENS.get(number, f'{number:,}')}"
 
 
-def scale_figure(claim: Mapping[str, Any]) -> Figure:
-    """Draw how often a guess can be right, for some epsilons and for that of a ``claim``, which is marked."""
-    mine = (claim["epsilon"], f"this model, epsilon {round_up(claim['epsilon'])}", right_guesses(**claim))
+def scale_rows(claim: Mapping[str, Any], name: str = "this model") -> list[tuple[str, str, bool]]:
+    """Return how often a guess can be right at some epsilons and at that of a claim: words, right of 100, and whether it is its.
+
+    Args:
+        claim: ``epsilon`` and ``delta``.
+        name: what the row of the claim is called.
+
+    >>> scale_rows({"epsilon": 1.0, "delta": 1e-7})[3]
+    ('this model, epsilon 1', '73.2', True)
+    """
+    mine = (claim["epsilon"], f"{name}, epsilon {round_up(claim['epsilon'])}", right_guesses(**claim), True)
     others = [
-        (step, f"epsilon {step:g}", right_guesses(step, 0.0))
+        (step, f"epsilon {step:g}", right_guesses(step, 0.0), False)
         for step in _STEPS
         if round_up(step) != round_up(claim["epsilon"])
     ]
-    rows: Sequence[tuple[float, str, str]] = sorted([mine, *others])
+    return [row[1:] for row in sorted([mine, *others])]
+
+
+def scale_figure(claim: Mapping[str, Any], name: str = "this model") -> Figure:
+    """Draw how often a guess can be right, for some epsilons and for that of a ``claim``, which is marked and called ``name``."""
+    rows = scale_rows(claim, name)
     with style():
         figure, axes = canvas(0.9 + 0.5 * len(rows))
-        for at, row in enumerate(reversed(rows)):
-            _, name, right = row
-            axes.barh(at, float(right) - 50, 0.34, left=50, color=PALETTE[0] if row is mine else PALETTE[6], alpha=0.9)
-            weight = "bold" if row is mine else "normal"
+        for at, (name, right, mine) in enumerate(reversed(rows)):
+            axes.barh(at, float(right) - 50, 0.34, left=50, color=PALETTE[0] if mine else PALETTE[6], alpha=0.9)
+            weight = "bold" if mine else "normal"
             axes.text(50, at + 0.24, f"{name}: at most {right}", va="bottom", fontweight=weight)
         axes.set_yticks([])
         axes.set_xlim(50, 100)
@@ -100,7 +112,7 @@ def scale_figure(claim: Mapping[str, Any]) -> Figure:
         axes.set_xlabel("right guesses of 100 (50: a coin)")
         axes.grid(False, axis="y")
         axes.spines["left"].set_visible(False)
-        words = "; ".join(f"{name}: at most {right} of 100" for _, name, right in rows)
+        words = "; ".join(f"{name}: at most {right} of 100" for name, right, _ in rows)
         title = "How often a guess can be right. Gray bars: other epsilons, at delta 0"
         return finish(figure, "figure-scale", title, f"{title}. {words}.")
 
