@@ -31,7 +31,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from sfumato.catalog import method_named
 from sfumato.graph import load_dataset
-from sfumato.graph.outcomes import PATTERNS, outcomes
+from sfumato.graph.rare_outcomes import PATTERNS, outcomes
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy
 

@@ -85,7 +85,7 @@ def test_a_top_of_another_graph_is_charged_and_written(sfumato, trained, tables,
     assert (told["top"]["chosen"], told["top"]["ranked"]) == (5, 200)
 
 
-NODE = ("--unit", "node", "--epsilon", "8", "--delta", "1e-5", "--json", "--no-controls")
+NODE = ("--unit", "node", "--epsilon", "8", "--delta", "1e-5", "--json", "--no-controls", "--assume-public")
 
 
 def test_a_coverage_is_charged_once_where_labels_are_protected(sfumato, refused, tables, tmp_path):

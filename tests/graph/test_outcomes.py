@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import InputError
-from sfumato.graph.outcomes import PATTERNS, outcomes
+from sfumato.graph.rare_outcomes import PATTERNS, outcomes
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
@@ -41,3 +41,10 @@ def test_features_say_as_much_as_they_are_told_to():
 def test_settings_out_of_range_are_refused(wrong):
     with pytest.raises(InputError, match=next(iter(wrong))):
         outcomes(**wrong)
+
+
+def test_the_function_stays_a_function_once_its_module_is_imported():
+    from sfumato import graph as package
+
+    assert callable(package.outcomes)
+    assert callable(package.outcomes), "an attribute of the name of a module would be the module from here on"

@@ -10,7 +10,7 @@ import sfumato as sf
 from sfumato.errors import DataError, InputError
 from sfumato.graph import Graph, from_frames, from_networkx
 from sfumato.graph.importing import import_tables
-from sfumato.graph.outcomes import outcomes
+from sfumato.graph.rare_outcomes import outcomes
 from sfumato.graph.subgraph import induced
 from sfumato.privacy.units import ClassLevel, LocalLevel, NoPrivacy, RecordLevel
 

@@ -36,6 +36,7 @@ NOT_RUN = {
     "sfumato text features --nodes papers.csv --text abstract --text-features transformer:": "needs a network from a hub",
     "sfumato export onnx": "needs the package onnx; tests/serving/test_onnx_model.py has it where it is installed",
     "sfumato train class-dp --dataset orl_faces": "needs the faces; tests/cli/test_images.py trains on small folders",
+    "sfumato train subclass-dp --dataset mnist": "needs the digits; tests/cli/test_images.py trains on small folders",
     "sfumato verify runs/faces": "checks the run before it",
     "sfumato invert ": "minutes on real data; tests/cli/test_invert.py has tiny ones",
     "sfumato experiment run dpar-": "minutes on real data; docs/experiments.md has it on generated data",

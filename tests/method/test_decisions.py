@@ -8,7 +8,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import InputError, NotFittedError
-from sfumato.graph.outcomes import outcomes
+from sfumato.graph.rare_outcomes import outcomes
 from sfumato.graph.synthetic import stochastic_block_model
 from sfumato.method.answers import predictions_of
 from sfumato.method.deciding import decide

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from sfumato.graph.outcomes import PATTERNS
+from sfumato.graph.rare_outcomes import PATTERNS
 
 ACCURACY, AUC = "accuracy", "auc"
 _GENERATED = (20_000, 20.0)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sfumato.graph.newcomers import Newcomers as Newcomers
     from sfumato.graph.newcomers import read_new_nodes as read_new_nodes
     from sfumato.graph.newcomers import read_newcomers as read_newcomers
-    from sfumato.graph.outcomes import outcomes as outcomes
+    from sfumato.graph.rare_outcomes import outcomes as outcomes
     from sfumato.graph.schema import Schema as Schema
     from sfumato.graph.splits import random_roles as random_roles
     from sfumato.graph.splits import stratified_roles as stratified_roles
@@ -50,7 +50,7 @@ _HOME = {
     "list_datasets": "listing",
     "load_dataset": "datasets",
     "Newcomers": "newcomers",
-    "outcomes": "outcomes",
+    "outcomes": "rare_outcomes",
     "PublicFacts": "graph",
     "random_roles": "splits",
     "read_csv": "io",
