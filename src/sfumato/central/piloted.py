@@ -227,7 +227,7 @@ class PilotedMessages(LabelMessages):
 
         ``plan``, ``weights`` and ``released`` are those of :meth:`~sfumato.method.contract.Method.scores`.
         """
-        if not plan.unit.private:
+        if not plan.unit.private or "aggregate/2" not in released:
             return super().unused(plan, weights, released)
         return () if released["aggregate/2"].any() else (FEATURES_CHOSEN,)
 
