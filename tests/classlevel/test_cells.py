@@ -74,7 +74,7 @@ def test_settings_fit_the_partition(unit, rows, kmeans, said):
 )
 def test_data_without_features_are_refused(method, unit):
     bare = sf.graph.Graph.from_edges([], [], 60, directed=False, y=Y, roles=GRAPH.roles)
-    plan = method.calibrate(sf.Budget(8.0, 1e-3), unit, GRAPH.public_facts(unit))
+    plan = method.calibrate(sf.Budget(8.0, 1e-3), unit, GRAPH.public_facts(unit, assume_public=True))
     with pytest.raises(InputError, match="Expected images or other features"):
         method.check(bare)
     with pytest.raises((InputError, DataError)):

@@ -47,6 +47,7 @@ class ClassLevel(Unit):
 
     relation: Literal["replace", "add-remove"] = "replace"
     name: ClassVar[str] = "class"
+    needs_schema: ClassVar[bool] = False
     words: ClassVar[Mapping[str, str]] = {"class": "all records of one class"}
     public: ClassVar[tuple[str, ...]] = _PUBLIC
 
@@ -110,6 +111,7 @@ class SubclassLevel(Unit):
     partition: Partition = "directions"
     relation: Literal["replace", "add-remove"] = "replace"
     name: ClassVar[str] = "subclass"
+    needs_schema: ClassVar[bool] = False
     takes_cells: ClassVar[bool] = True
     words: ClassVar[Mapping[str, str]] = {"subclass": "all records of one cell of a class"}
     public: ClassVar[tuple[str, ...]] = _PUBLIC

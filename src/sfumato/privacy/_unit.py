@@ -54,7 +54,7 @@ class Unit(ABC):
         takes_cells: whether the number of cells and how they are found are parts of the unit.
         takes_promise: the words under which such a bound is no part of the unit, but may be promised of the data.
         needs_schema: whether what is protected has to be declared, or said to be public: classes, categories and ranges. Devices
-            are told them before they report.
+            are told them before they report, and where a record is a class, the set of classes is public.
         split: shares of training, validation and test nodes if a graph has no roles; None for those of the graph.
 
     >>> from sfumato.privacy.units import EdgeLevel
