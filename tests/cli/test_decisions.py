@@ -93,7 +93,7 @@ def test_a_coverage_is_charged_once_where_labels_are_protected(sfumato, refused,
     train = ("train", "label-messages", *tables["first"], *NODE, *shared, "--total-epsilon", "9", "--out", run)
     assert sfumato(*train).code == 0
     ask = ("predict", run, "--coverage", "0.9", "--out", tmp_path / "p.csv", "--force")
-    refused("--epsilon beside --coverage (sf.calibrate_sets in Python) charges one that pays", *ask)
+    refused("`sfumato predict --coverage C --epsilon E` (sf.calibrate_sets in Python) charges one that pays", *ask)
     refused(f"Expected --ledger {tmp_path / 'ledger.jsonl'}, since the run was charged to it", *ask, "--epsilon", "0.5")
     assert not (run / "sets").exists()
     result = sfumato(*ask, "--epsilon", "0.5", *shared)

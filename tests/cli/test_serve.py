@@ -58,6 +58,17 @@ def started(folder, *options):
     return process, log.read_text().split(" at ")[1].split("/predictions/")[0]
 
 
+def test_a_server_makes_sets_and_chooses(trained, refused, tables, tmp_path):
+    from sfumato.cli.serve import _read
+    from sfumato.method.decisions import Decision
+
+    found = _read(trained / "edge", Decision(coverage=0.8, positive="2005", threshold="cost=1:1"))
+    told = found.tell(next(iter(found.rows)))
+    assert told.keys() == {"node", "predicted", "probabilities", "source", "set", "chosen"}
+    assert "exchangeable" in found.about()["decided"][0]
+    refused("At node level `sfumato predict --coverage C --epsilon E`", "serve", trained / "node", "--coverage", "0.8")
+
+
 def stopped(process):
     process.send_signal(signal.SIGTERM)
     return process.wait(PATIENCE)

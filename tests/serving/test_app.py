@@ -2,6 +2,7 @@
 
 import threading
 import time
+from dataclasses import replace
 from urllib.parse import quote
 
 import numpy as np
@@ -65,6 +66,22 @@ def test_a_node_is_told_its_class_and_where_it_comes_from(public):
     assert public.get("/predictions/eve").status_code == 404
 
 
+def test_sets_and_choices_are_told_if_the_server_makes_them():
+    def decided():
+        made = served()
+        found = replace(
+            made.predictions, sets=np.array([[True, True], [False, True], [False, False]]), chosen=np.arange(3) == 1,
+            notes=("Sets hold 90 %.",),
+        )  # fmt: skip
+        return replace(made, predictions=found)
+
+    with TestClient(create_app(decided)) as client:
+        answers = [client.get(f"/predictions/{node}").json() for node in ("ann", "bob", "3")]
+        assert [one["set"] for one in answers] == [["a", "b"], ["b"], []]
+        assert [one["chosen"] for one in answers] == [False, True, False]
+        assert client.get("/run").json()["decided"] == ["Sets hold 90 %."]
+
+
 def test_many_nodes_are_answered_in_order_or_not_at_all(public):
     answer = public.post("/predictions", json={"nodes": ["3", "ann", "3"]})
     assert [one["node"] for one in answer.json()["predictions"]] == ["3", "ann", "3"]
@@ -116,7 +133,8 @@ def test_answers_are_of_the_types_that_are_described(public):
     for method, path, answer in calls:
         responses = described["paths"][path][method]["responses"]
         name = responses["200"]["content"]["application/json"]["schema"]["$ref"].rsplit("/", 1)[1]
-        assert set(schemas[name]["properties"]) == set(answer)
+        form = schemas[name]
+        assert set(form["required"]) <= set(answer) <= set(form["properties"])  # sets and choices only if asked for
         for status in set(responses) - {"200"}:
             name = responses[status]["content"]["application/json"]["schema"]["$ref"].rsplit("/", 1)[1]
             assert set(schemas[name]["properties"]) == {"detail"}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sfumato._optional import LIGHT, check_installed
-from sfumato.cli import data, options
+from sfumato.cli import data, decided, options
 from sfumato.cli.arrivals import Arriving, check_trained, predict_newcomers, source_of
 from sfumato.cli.calibrating import charged_counts, stored_counts
 from sfumato.cli.collected import graph_of_run
@@ -90,37 +90,13 @@ def predict(
         "--new-edges",
         help="The table of their edges, to each other and to nodes that were there before. Each row has a new end.",
     ),
-    coverage: float | None = typer.Option(
-        None,
-        "--coverage",
-        help="Write for each node a set of classes; for this share of new nodes it holds the true one. Free where labels are "
-        "public; else the first time it needs --epsilon.",
-    ),
-    each_class: bool = typer.Option(False, "--each-class", help="Let --coverage cover each class by itself."),
-    positive: str | None = typer.Option(
-        None, "--positive", help="The class that --threshold, --top-share or --top-count looks for."
-    ),
-    threshold: str | None = typer.Option(
-        None,
-        "--threshold",
-        help="Choose nodes by the probability of that class: from a number on, or by recall=R such as recall=0.8, or by "
-        "cost=FP:FN, what one chosen in vain and one missed cost, such as cost=1:10.",
-    ),
-    top_share: float | None = typer.Option(
-        None,
-        "--top-share",
-        help="Choose this share of the nodes without a known label, by their probability of that class.",
-    ),
-    top_count: int | None = typer.Option(
-        None,
-        "--top-count",
-        help="Choose so many of the nodes without a known label, by their probability of that class.",
-    ),
-    class_weight: str | None = typer.Option(
-        None,
-        "--class-weight",
-        help="Predict as if all classes were equally many: balanced (default: as many as they are).",
-    ),
+    coverage: float | None = decided.COVERAGE,
+    each_class: bool = decided.EACH_CLASS,
+    positive: str | None = decided.POSITIVE,
+    threshold: str | None = decided.THRESHOLD,
+    top_share: float | None = decided.TOP_SHARE,
+    top_count: int | None = decided.TOP_COUNT,
+    class_weight: str | None = decided.CLASS_WEIGHT,
     sign_key: Path | None = options.SIGN_KEY,
     ledger: Path | None = options.LEDGER,
     total_epsilon: float | None = options.TOTAL_EPSILON,

@@ -18,9 +18,12 @@ from filelock import FileLock
 from sfumato._files import whole_file
 from sfumato._optional import LIGHT, check_installed
 from sfumato._validate import fail
+from sfumato.cli import decided
+from sfumato.cli.calibrating import stored_counts
 from sfumato.cli.listening import address_of, check_tls, listening, load_tls, warn_of_plain_text
 from sfumato.cli.verified import verified
 from sfumato.errors import InputError
+from sfumato.method.decisions import Decision
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -46,6 +49,11 @@ def serve(
         "--tokens",
         help="Write the table of tokens (node, token) here, for a newer run again. Hand each node its own, and nobody else's.",
     ),
+    coverage: float | None = decided.COVERAGE,
+    each_class: bool = decided.EACH_CLASS,
+    positive: str | None = decided.POSITIVE,
+    threshold: str | None = decided.THRESHOLD,
+    class_weight: str | None = decided.CLASS_WEIGHT,
     certificate: Path | None = typer.Option(None, "--certificate", help="TLS certificate chain, as PEM."),
     key: Path | None = typer.Option(None, "--key", help="Private key of the certificate, as PEM."),
 ) -> None:
@@ -53,17 +61,19 @@ def serve(
 
     GET /predictions/NODE answers for one node, POST /predictions for many, GET /run says what is protected and who may see what.
     Where the certificate shows a prediction to its own node only, a request needs the token of this node (see --tokens), and
-    many at once are refused. SIGHUP reads the run folder again, without a gap. A run that `sfumato verify` refuses is not served.
+    many at once are refused. With --coverage answers hold a set of classes, with --threshold whether the node is chosen. SIGHUP
+    reads the run folder again, without a gap. A run that `sfumato verify` refuses is not served.
     """
     check_installed(*LIGHT, "fastapi", "uvicorn", "httptools")
     from sfumato.web.http import Limits, configured
     from sfumato.web.http import run as listen
 
     check_tls(certificate, key)
-    served = _read(run)
+    decision = Decision(coverage, each_class, positive, threshold, class_weight=class_weight)
+    served = _read(run, decision)
     if tokens is not None:
         _check_tokens(tokens, token_key, served)
-    app = partial(_app, run, served, token_key, tokens)
+    app = partial(_app, run, decision, served, token_key, tokens)
     config = configured(app, Limits(body_bytes=_MOST_BYTES), certificate, key)
     with listening(host, port) as bound:
         load_tls(config)
@@ -77,14 +87,14 @@ def serve(
         listen(config, bound)
 
 
-def _app(run: Path, first: Served, token_key: Path, tokens: Path | None) -> FastAPI:
+def _app(run: Path, decision: Decision, first: Served, token_key: Path, tokens: Path | None) -> FastAPI:
     from sfumato.serving.app import create_app
 
     secret = None if first.is_public else _secret(token_key)
     read = [first]
 
     def load() -> Served:
-        served = read.pop() if read else _read(run)
+        served = read.pop() if read else _read(run, decision)
         if tokens is not None and secret is not None and not served.is_public:
             _write_tokens(tokens, secret, served)
         return served
@@ -96,7 +106,7 @@ def _app(run: Path, first: Served, token_key: Path, tokens: Path | None) -> Fast
     return app
 
 
-def _read(run: Path) -> Served:
+def _read(run: Path, decision: Decision) -> Served:
     from sfumato.catalog import load
     from sfumato.cli.arrivals import check_trained
     from sfumato.cli.collected import graph_of_run
@@ -112,7 +122,9 @@ def _read(run: Path) -> Served:
     else:
         source = Source.of_run(run)
         graph = source.with_roles_of(source.load(), fitted)
-    return Served(fitted.certificate.values, predictions_of(fitted, graph))
+    protected = decision.coverage is not None and "labels" not in fitted.plan.unit.public
+    counts = stored_counts(run) if protected else None
+    return Served(fitted.certificate.values, predictions_of(fitted, graph, None, decision, counts))
 
 
 def _secret(path: Path) -> bytes:

@@ -119,8 +119,8 @@ class Decision:
             raise InputError(
                 "Expected public labels for a coverage, a recall or balanced classes: they follow from labels of training or "
                 f"validation nodes, which unit {unit.name} protects, and no release of this run pays for that. At node level "
-                "--epsilon beside --coverage (sf.calibrate_sets in Python) charges one that pays for a coverage. Or ask for a "
-                "threshold that reads no label: a number, or cost=FP:FN."
+                "`sfumato predict --coverage C --epsilon E` (sf.calibrate_sets in Python) charges one that pays for a coverage. "
+                "Or ask for a threshold that reads no label: a number, or cost=FP:FN."
             )
         if self.ranks and unit.private and "features" not in unit.public:
             raise InputError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 
@@ -15,12 +15,16 @@ class Prediction:
         predicted: the class that it is told.
         probabilities: the model's probability of each class.
         source: ``known`` if ``predicted`` is the public label of a training node.
+        set: the classes in the node's set, if the server has a coverage.
+        chosen: whether the node is chosen, if the server has a threshold.
     """
 
     node: str
     predicted: str
     probabilities: dict[str, float]
     source: Literal["model", "known"]
+    set: list[str] = field(default_factory=list)
+    chosen: bool = False
 
 
 @dataclass
@@ -46,6 +50,7 @@ class RunFacts:
         who_may_see: who may see what.
         classes: names of the classes.
         nodes: how many nodes there are.
+        decided: what sets and choices mean, in words.
     """
 
     method: str
@@ -55,6 +60,7 @@ class RunFacts:
     who_may_see: dict[str, list[str]]
     classes: list[str]
     nodes: int
+    decided: list[str]
 
 
 @dataclass

@@ -48,10 +48,11 @@ class Served:
         object.__setattr__(self, "rows", {str(node): row for row, node in enumerate(self.predictions.nodes)})
 
     def about(self) -> dict[str, Any]:
-        """Return what anyone may know of the run: method, claim, unit, audience, classes and the number of nodes."""
+        """Return what anyone may know of the run: method, claim, unit, audience, classes, number of nodes, what was decided."""
         kept = ("method", "protects", "unit", "claim", "who_may_see")
         known = {name: self.certificate[name] for name in kept}
-        return {**known, "classes": list(self.predictions.classes), "nodes": len(self.predictions.nodes)}
+        of_nodes = {"classes": list(self.predictions.classes), "nodes": len(self.predictions.nodes)}
+        return {**known, **of_nodes, "decided": list(self.predictions.notes)}
 
     def tell(self, node: str) -> dict[str, Any] | None:
         """Return what is told about a node, or None for an unknown one."""
@@ -60,7 +61,12 @@ class Served:
             return None
         predicted, source = self.predictions.answer(row)
         shares = zip(self.predictions.classes, self.predictions.probabilities[row].tolist(), strict=True)
-        return {"node": node, "predicted": predicted, "probabilities": dict(shares), "source": source}
+        told: dict[str, Any] = {"node": node, "predicted": predicted, "probabilities": dict(shares), "source": source}
+        if self.predictions.sets is not None:
+            told["set"] = list(self.predictions.set_of(row))
+        if self.predictions.chosen is not None:
+            told["chosen"] = bool(self.predictions.chosen[row])
+        return told
 
 
 def token_of(key: bytes, node: str) -> str:
