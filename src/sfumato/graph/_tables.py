@@ -18,9 +18,7 @@ from sfumato.graph._form import Form, form_of
 from sfumato.graph.documents import Documents
 
 _ROWS = 1 << 16
-_CELLS = (
-    1 << 22
-)  # that are read or written together: few, and opening a connection takes longest; many, and memory runs out
+_CELLS = 1 << 22  # that are read or written together: opening a file costs more than a few, and many cost memory
 _LEAST_ROWS = 1 << 11  # that are written together, in one step of DuckDB
 _ABOUT_NAMES = ("Binder", "Catalog", "IO", "Parser", "Permission", "Syntax")
 
