@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_matrix
 
 import sfumato as sf
 from sfumato.bounded.exact import ROW_BITS
@@ -80,6 +81,9 @@ def test_data_that_are_no_images_and_units_without_a_proof_are_refused():
         Scattering().check(graph)
     with pytest.raises(UnsupportedUnitError):
         plan_of(stripes(), sf.EdgeLevel(directed=False))
+    dense = stripes(20)
+    with pytest.raises(InputError, match="as a dense array, got a sparse one"):
+        Scattering().check(replace(dense, x=csr_matrix(dense.x)))
 
 
 @pytest.mark.parametrize("setting", [{"epochs": 0}, {"learning_rate": 0.0}, {"batch_size": 0}, {"l2_clip_norm": -1.0}])

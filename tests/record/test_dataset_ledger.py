@@ -19,7 +19,7 @@ from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
 from sfumato.privacy.units import LinkLevel, LocalLevel, unit_to_dict
 from sfumato.record import dataset_ledger
 from sfumato.record.claims import FIRST_NOISE, Claim, new_run
-from sfumato.record.dataset_ledger import DatasetLedger, read_account
+from sfumato.record.dataset_ledger import DatasetLedger, _is_header, read_account
 from sfumato.record.ledger import Release, canonical_json, chained
 
 UNIT = {"name": "edge", "relation": "add-remove", "directed": False}
@@ -79,6 +79,13 @@ class TestBasic:
     def test_any_claim_adds_up_here(self, ledger, path):
         reserve(ledger, claim(mu=None), claim(mu=0.1), claim(0.0, 0.0))
         assert read_account(path).spent() == {"epsilon": Fraction("0.2"), "delta": Fraction("2e-7")}
+
+    @pytest.mark.parametrize("name", ["total_epsilon", "total_delta"])
+    def test_a_total_that_is_no_float_is_no_total(self, ledger, path, name):
+        reserve(ledger, claim())
+        header = read_account(path).header
+        assert _is_header(header)
+        assert not _is_header({**header, name: 1})
 
     @pytest.mark.parametrize("unit", [LocalLevel(), LinkLevel()])
     def test_local_runs_claim_no_delta_and_fix_none(self, tmp_path, unit):
