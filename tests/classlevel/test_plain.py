@@ -1,9 +1,12 @@
 """Training without privacy goes on until few images are learned, so that it is the ceiling that tables call it."""
 
 import numpy as np
+import pytest
+from torch import nn
 
 from sfumato.classlevel.record import CNN
 from sfumato.graph.images import from_arrays
+from sfumato.nn.training import SGD, Adam, Momentum
 from sfumato.privacy.units import NoPrivacy
 
 
@@ -20,3 +23,8 @@ def test_images_without_a_class_are_left_out():
     graph = from_arrays(images, np.where(np.arange(20) < 4, -1, np.arange(20) % 2), roles=np.zeros(20, np.int64))
     plan = CNN(network="softmax").calibrate(None, NoPrivacy(), graph.public_facts(NoPrivacy()))
     assert set(plan.fit(graph).predict(graph)) <= {0, 1}
+
+
+@pytest.mark.parametrize(("name", "kind"), [("momentum", Momentum), ("adam", Adam), ("sgd", SGD)])
+def test_every_name_is_that_of_its_own_optimizer(name, kind):
+    assert type(CNN(optimizer=name).stepper(nn.Linear(2, 2), 3)) is kind

@@ -19,14 +19,16 @@ from collect_made import (
     schema,
     write_tables,
 )  # fmt: skip
+from scipy.sparse import csr_matrix
 
 from sfumato.catalog import load
 from sfumato.cli import invoke
 from sfumato.collect.graph import Tables, graph_of
 from sfumato.collect.reading import read_any, read_closed
-from sfumato.collect.training import collected, method_of, prepare
+from sfumato.collect.training import _check_joined, collected, method_of, prepare
 from sfumato.collect.wire import public_id
 from sfumato.errors import DataError, InputError, SchemaError
+from sfumato.graph import from_scipy
 from sfumato.local import blink
 from sfumato.local import method as local_method
 from sfumato.local.collection import ANSWERED, FEATURES, LABELS, received
@@ -485,3 +487,13 @@ def test_a_store_is_read_once_it_is_closed(tmp_path):
     assert read_any(path).messages == made.messages
     store.close()
     assert read_closed(path).sha256 == made.sha256
+
+
+def test_edges_between_users_who_did_not_report_are_named():
+    graph = from_scipy(csr_matrix(([1, 1], ([0, 1], [1, 0])), (3, 3)), directed=False, node_ids=["ann", "bob", "cy"])
+    with pytest.raises(
+        DataError, match=r"such as 'cy', got none in the table of edges, which names nodes such as '(ann|bob)'"
+    ):
+        _check_joined(graph, np.array([False, False, True]))
+    with pytest.raises(DataError, match=r"in the table of edges, which has no edge\."):
+        _check_joined(from_scipy(csr_matrix((3, 3)), directed=False), np.array([False, False, True]))
