@@ -268,3 +268,11 @@ def test_a_coin_falls_heads_for_no_word_more_than_its_probability(monkeypatch):
     )
     assert coins(KEY, 0.5, np.arange(4)).tolist() == [True, True, False, False]
     assert not coins(KEY, 0.0, np.arange(4)).any()
+
+
+@pytest.mark.parametrize("law", [rectangles.GAUSSIAN, rectangles.LAPLACE], ids=lambda law: law.name)
+@pytest.mark.parametrize("layer", [0, 1, 500, 1022, 1023])
+def test_the_reference_keeps_the_bottom_and_not_the_top_of_every_right_edge(law, layer):
+    word = ((1 << 53) - (1 << 23)) << 10 | layer  # just left of the edge, where the graph passes just above the bottom
+    kept = [rectangles.exact(law, 1000.0, word, height, 0, 0)[1] for height in (0, 2**64 - 1)]
+    assert kept == [True, False]
