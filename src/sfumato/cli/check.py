@@ -215,14 +215,14 @@ def _lines(found: Look, told: dict[str, Any], options: Options) -> Iterator[str]
 
 def _hopes(graph: Graph, plan: Plan, figures: list[Figure]) -> Iterator[str]:
     """What the default did on public graphs like this one, with the range of the shares that it kept."""
-    from sfumato.evaluation.expected import ACCURACY, far
+    from sfumato.evaluation.expected import ACCURACY, AUC, FACTOR, far
 
     yield "What to expect (evaluation on public graphs; no promise for this one)"
     if not figures:
         yield f"  No public figure is kept for this target and unit {plan.unit.name}. docs/results has what was measured."
         yield ""
         return
-    for score, title in ((ACCURACY, "accuracy"), ("auc", "AUC of one rare class")):
+    for score, title in ((ACCURACY, "accuracy"), (AUC, "AUC of one rare class")):
         some = [one for one in figures if one.score == score]
         if not some:
             continue
@@ -240,5 +240,5 @@ def _hopes(graph: Graph, plan: Plan, figures: list[Figure]) -> Iterator[str]:
             low, high = (f"{100 * end:.0f}" for end in (min(shares), max(shares)))
             yield f"    Of what the graph adds, {low if low == high else f'{low} to {high}'} % was kept there."
         if all(far(one, graph.num_nodes, graph.num_arcs / graph.num_nodes) for one in some):
-            yield "    All of them differ from this graph by more than a factor of 8 in nodes or degree."
+            yield f"    All of them differ from this graph by more than a factor of {FACTOR:g} in nodes or degree."
     yield ""

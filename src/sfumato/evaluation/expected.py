@@ -20,7 +20,8 @@ _GENERATED = (20_000, 20.0)
 _LEAST_GAIN = 2.0
 """Below so many points from floor to ceiling no share of the way is told."""
 _NEAREST = 4
-_FACTOR = 8.0
+FACTOR = 8.0
+"""Beyond so large a ratio of nodes or degrees another graph says little."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def expected(unit: str, epsilon: float, num_nodes: int, mean_degree: float, scor
 
 
 def far(figure: Figure, num_nodes: int, mean_degree: float) -> bool:
-    """Say whether a graph differs from that of a figure by a factor of more than 8 in nodes or degree.
+    """Say whether a graph differs from that of a figure by more than :data:`FACTOR` in nodes or degree.
 
     ``figure`` is the figure, ``num_nodes`` and ``mean_degree`` are those of the graph.
 
@@ -110,7 +111,7 @@ def far(figure: Figure, num_nodes: int, mean_degree: float) -> bool:
     """
     assert figure.size is not None
     pairs = zip(figure.size, (num_nodes, mean_degree), strict=True)
-    return any(not 1 / _FACTOR <= max(asked, 1e-9) / known <= _FACTOR for known, asked in pairs)
+    return any(not 1 / FACTOR <= max(asked, 1e-9) / known <= FACTOR for known, asked in pairs)
 
 
 def _distance(figure: Figure, asked: tuple[float, float]) -> float:
