@@ -32,6 +32,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from sfumato.catalog import method_named
 from sfumato.graph import load_dataset
 from sfumato.graph.rare_outcomes import PATTERNS, outcomes
+from sfumato.nn.metrics import shared
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy
 
@@ -123,7 +124,8 @@ def scores(y: np.ndarray, chances: np.ndarray) -> dict[str, float]:
     """Area under the curve, average precision, log-loss and calibration error of the probabilities of two classes."""
     told = np.clip(chances[:, 1], 1e-9, 1 - 1e-9)
     places = np.array_split(np.argsort(told, kind="stable"), BINS)
-    gaps = [abs(told[place].mean() - y[place].mean()) * len(place) for place in places]
+    gap = told - shared(told, y == 1)
+    gaps = [abs(gap[place].sum()) for place in places]
     return {
         "auc": float(roc_auc_score(y, told)),
         "ap": float(average_precision_score(y, told)),

@@ -87,6 +87,14 @@ def test_three_classes_are_held_against_the_told_class():
     assert found["reliability"][RUN][0] == {"nodes": 1, "told": 0.5, "true": 0.0}
 
 
+def test_a_constant_answer_is_reliable_in_every_order_of_the_nodes():
+    truth = np.repeat([0, 1], [60, 40])  # in order: the first groups would all be of one class
+    table = np.broadcast_to(np.array([0.6, 0.4]), (100, 2))
+    answers = Answers(CLASS, np.arange(100), truth, table.argmax(axis=1), table)
+    groups = detail(ring(truth), {RUN: [answers]})["reliability"][RUN]
+    assert groups == [{"nodes": 10, "told": 0.4, "true": 0.4}] * 10
+
+
 def test_a_class_and_a_group_below_the_floor_are_warned_of():
     graph = ring([0] * 60 + [1] * 40 + [2] * 40)
     truth = np.eye(3)[graph.y] * 0.7 + 0.1

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sfumato.evaluation.answers import LEAST_CHANCE, Answers
 from sfumato.evaluation.paired import LEVEL, Difference, Part, difference, holm
-from sfumato.nn.metrics import one_against_rest
+from sfumato.nn.metrics import one_against_rest, shared
 
 if TYPE_CHECKING:
     from sfumato.evaluation.groups import Groups
@@ -139,7 +139,10 @@ def _reliable(one: Answers, classes: Sequence[str]) -> str | None:
 
 
 def _reliability(one: Answers) -> list[dict[str, float]]:
-    """Ten groups of equally many nodes, by their probability: what it is on average, and how often it comes true."""
+    """Ten groups of equally many nodes, by their probability: what it is on average, and how often it comes true.
+
+    Nodes of one probability share how often it does, so that a constant answer is no better or worse by the order of nodes.
+    """
     if one.chances.shape[1] == 2:
         label = _rare(one, ("", ""))
         chance, true = one.chances[:, label].astype(np.float64), one.truth == label
@@ -147,7 +150,8 @@ def _reliability(one: Answers) -> list[dict[str, float]]:
         best = one.chances.argmax(axis=1)
         chance, true = one.chances.max(axis=1).astype(np.float64), one.truth == best
     parts = [part for part in np.array_split(np.argsort(chance, kind="stable"), _BINS) if len(part)]
-    means = [(len(part), float(chance[part].mean()), float(true[part].mean())) for part in parts]
+    rate = shared(chance, true)
+    means = [(len(part), float(chance[part].mean()), float(rate[part].mean())) for part in parts]
     return [{"nodes": n, "told": round(told, _DIGITS), "true": round(came, _DIGITS)} for n, told, came in means]
 
 

@@ -77,8 +77,7 @@ def class_scores(y: NDArray[np.integer], chances: NDArray[np.floating]) -> dict[
     if chances.shape[1] == len(present) == 2:
         precision = areas[int((y == 1).sum() <= (y == 0).sum())][1]
     sure = chances[rows, told]
-    _, place, count = np.unique(sure, return_inverse=True, return_counts=True)
-    gap = sure - (np.bincount(place, told == y) / count)[place]  # rows of one probability share it, in whatever order
+    gap = sure - shared(sure, told == y)
     groups = np.array_split(np.argsort(sure, kind="stable"), _GROUPS)
     distance = chances.copy()
     distance[rows, y] -= 1
@@ -108,6 +107,21 @@ def one_against_rest(there: NDArray[np.bool_], chances: NDArray[np.floating]) ->
     if there.all() or not there.any():
         return 0.5, float(there.mean())
     return _area(there, chances), _precision(there, chances)
+
+
+def shared(chances: NDArray[np.floating], true: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return for each row how often it came true among the rows of its own probability, [n]: no order of equal rows matters.
+
+    Args:
+        chances: the probability of each row [n].
+        true: whether it came true [n].
+
+    >>> shared(np.array([0.5, 0.5, 0.9]), np.array([True, False, True])).tolist()
+    [0.5, 0.5, 1.0]
+    """
+    _, place, count = np.unique(chances, return_inverse=True, return_counts=True)
+    rates: NDArray[np.float64] = (np.bincount(place, true) / count)[place]
+    return rates
 
 
 def area_by_row(there: NDArray[np.bool_], chances: NDArray[np.floating]) -> NDArray[np.float64]:
