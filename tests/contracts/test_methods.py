@@ -12,6 +12,7 @@ import sfumato as sf
 from sfumato import verify
 from sfumato.catalog import METHODS as EVERY_METHOD
 from sfumato.catalog import method_named
+from sfumato.central.set_calibration import SetCalibration
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.graph.graph import PublicFacts
 from sfumato.graph.subgraph import induced
@@ -262,6 +263,25 @@ class TestEveryFit:
         bare = replace(GRAPH, y=None)
         with pytest.raises(InputError, match="labels"):
             plan_of(name, unit).fit(bare)
+
+
+@pytest.mark.parametrize(("name", "unit"), [pair for pair in PRIVATE if UNITS[pair[1]].name == "node"])
+def test_one_record_moves_no_prediction_of_others_and_one_count(name, unit):
+    """Prediction sets are calibrated by counts of predictions, whose sensitivity rests on this."""
+    fitted = fitted_of(name, unit)
+    try:
+        sf.calibrate_sets(fitted, sf.Budget(1.0, 0.0))
+    except UnsupportedUnitError:
+        return
+    method, before = SetCalibration(fitted), fitted.predict_proba(GRAPH)
+    for node in (*np.flatnonzero(GRAPH.val_mask)[:3], *np.flatnonzero(GRAPH.train_mask)[:2]):
+        for scale, label, most in ((0, -1, 1), (-9, (GRAPH.y[node] + 1) % 3, 2)):  # emptied, and replaced
+            x, y = GRAPH.x.copy(), GRAPH.y.copy()
+            x[node], y[node] = scale * x[node], label
+            other = replace(GRAPH, x=x, y=y)
+            after = fitted.predict_proba(other)
+            np.testing.assert_array_equal(np.delete(after, node, 0), np.delete(before, node, 0))
+            assert np.abs(method.counted(other) - method.counted(GRAPH)).sum() <= most
 
 
 @pytest.mark.parametrize(("name", "unit"), UNSUPPORTED)
